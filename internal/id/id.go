@@ -1,0 +1,66 @@
+// Package id makes the prefixed, sortable identifiers of Linkforge: a prefix that names the type, and a
+// UUIDv7 in the base32 that TypeID uses (https://github.com/jetify-com/typeid/tree/main/spec), so that ids
+// sort by the millisecond they were made in.
+package id
+
+import (
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// Prefix names the type of thing an id belongs to.
+type Prefix string
+
+// The prefixes, one per type.
+const (
+	Account   Prefix = "usr_"
+	Workspace Prefix = "ws_"
+	Link      Prefix = "lnk_"
+	Click     Prefix = "clk_"
+	Log       Prefix = "log_"
+)
+
+// Crockford's base32 in lower case: no i, l, o or u.
+const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
+
+const encodedLength = 26 // 128 bits, five at a time, after two bits of padding
+
+// New makes an id. Ids of one process are in the order in which they were made.
+func New(p Prefix) string {
+	u, err := uuid.NewV7()
+	if err != nil {
+		panic(err) // the system has no randomness: nothing can be kept secret, nothing should run
+	}
+	return string(p) + encode(u)
+}
+
+// Valid reports whether s is an id of the type: exactly what New writes.
+func Valid(p Prefix, s string) bool {
+	rest, ok := strings.CutPrefix(s, string(p))
+	if !ok || len(rest) != encodedLength || rest[0] > '7' {
+		return false
+	}
+	for i := range len(rest) {
+		if strings.IndexByte(alphabet, rest[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+func encode(u uuid.UUID) string {
+	var out [encodedLength]byte
+	// 130 bits of output for 128 of input: the first digit carries three bits, every other one five.
+	acc, bits, next := uint(0), 2, 0
+	for _, b := range u {
+		acc, bits = acc<<8|uint(b), bits+8
+		for bits >= 5 {
+			bits -= 5
+			out[next] = alphabet[acc>>bits&31]
+			next++
+		}
+		acc &= 1<<bits - 1
+	}
+	return string(out[:])
+}

@@ -1,0 +1,55 @@
+package id
+
+import (
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+)
+
+func TestEncodeAsTypeIDDoes(t *testing.T) {
+	t.Parallel()
+	// The valid cases of the TypeID specification.
+	for text, want := range map[string]string{
+		"00000000-0000-0000-0000-000000000000": "00000000000000000000000000",
+		"00000000-0000-0000-0000-000000000001": "00000000000000000000000001",
+		"00000000-0000-0000-0000-00000000000a": "0000000000000000000000000a",
+		"00000000-0000-0000-0000-000000000010": "0000000000000000000000000g",
+		"00000000-0000-0000-0000-000000000020": "00000000000000000000000010",
+		"ffffffff-ffff-ffff-ffff-ffffffffffff": "7zzzzzzzzzzzzzzzzzzzzzzzzz",
+		"01890a5d-ac96-774b-bcce-b302099a8057": "01h455vb4pex5vsknk084sn02q",
+	} {
+		if got := encode(uuid.MustParse(text)); got != want {
+			t.Errorf("encode(%s) = %s, want %s", text, got, want)
+		}
+	}
+}
+
+func TestNewIsValidAndInOrder(t *testing.T) {
+	t.Parallel()
+	var ids []string
+	for range 1000 {
+		ids = append(ids, New(Link))
+	}
+	if !slices.IsSorted(ids) {
+		t.Error("ids are not in the order in which they were made")
+	}
+	for _, s := range ids {
+		if !Valid(Link, s) || Valid(Workspace, s) {
+			t.Fatalf("%s: valid as a link %t, as a workspace %t", s, Valid(Link, s), Valid(Workspace, s))
+		}
+	}
+}
+
+func TestInvalid(t *testing.T) {
+	t.Parallel()
+	for _, s := range []string{
+		"", "lnk_", "lnk_01h455vb4pex5vsknk084sn02", "lnk_01h455vb4pex5vsknk084sn02qq", "lnk_81h455vb4pex5vsknk084sn02q",
+		"lnk_01H455VB4PEX5VSKNK084SN02Q", "lnk_01h455vb4pex5vsknk084sn0lq", "LNK_01h455vb4pex5vsknk084sn02q",
+		"lnk_01h455vb4pex5vsknk084sn0\x00q", "lnk_' OR 1=1 --aaaaaaaaaaaaaaa",
+	} {
+		if Valid(Link, s) {
+			t.Errorf("%q is taken for an id", s)
+		}
+	}
+}

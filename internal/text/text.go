@@ -1,0 +1,23 @@
+// Package text checks the words that people type into names and titles.
+package text
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// Line trims one line of text and checks that it has from least to most characters, none of them a control
+// character. The label begins the sentence that says what is wrong. It returns InvalidInput.
+func Line(label, s string, least, most int) (string, error) {
+	s = strings.TrimSpace(s)
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+		return "", errs.New(errs.InvalidInput, "%s must be one line of plain text, without control characters.", label)
+	}
+	if n := utf8.RuneCountInString(s); n < least || n > most {
+		return "", errs.New(errs.InvalidInput, "%s must have from %d to %d characters; it has %d.", label, least, most, n)
+	}
+	return s, nil
+}
