@@ -1,0 +1,40 @@
+package shortcode
+
+import "fmt"
+
+const (
+	minCustom = 3
+	maxCustom = 64
+)
+
+// InvalidError says why a code that a caller chose cannot be one.
+type InvalidError struct {
+	// Reason is one sentence fit for users. It never repeats the code.
+	Reason string
+}
+
+// Error returns the reason.
+func (e *InvalidError) Error() string { return e.Reason }
+
+// ValidateCustom checks the form of a code that a caller chose: 3 to 64 letters, digits, hyphens and underscores.
+// It returns an *InvalidError for any other. Whether the code is a Reserved word is a separate question.
+func ValidateCustom(code string) error {
+	if len(code) < minCustom || len(code) > maxCustom {
+		return &InvalidError{Reason: fmt.Sprintf("A custom code must have %d to %d characters.", minCustom, maxCustom)}
+	}
+	for i := range len(code) {
+		if !isCustom(code[i]) {
+			return &InvalidError{Reason: "A custom code may only contain the letters A to Z and a to z, digits, hyphens " +
+				"and underscores."}
+		}
+	}
+	return nil
+}
+
+func isCustom(c byte) bool {
+	switch {
+	case 'a' <= c && c <= 'z', 'A' <= c && c <= 'Z', '0' <= c && c <= '9':
+		return true
+	}
+	return c == '-' || c == '_'
+}

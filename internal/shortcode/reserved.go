@@ -1,0 +1,45 @@
+package shortcode
+
+import "strings"
+
+// Reserved reports whether a word, in any case, may be neither a code nor a slug: every first path segment that
+// the server answers itself, and the words by which visitors would take a link for a part of the service. Words
+// that are only popular, such as blog or jobs, are left to the tenants.
+func Reserved(word string) bool {
+	switch strings.ToLower(word) {
+	case // What the server answers.
+		"graphql", "playground", "schema", "subscriptions", "api", "export", "admin", "assets", "static",
+		"health", "healthz", "livez", "readyz", "metrics", "debug", "version":
+		return true
+	case // What browsers and crawlers ask for unasked.
+		".well-known", "favicon.ico", "robots.txt", "sitemap.xml", "humans.txt", "security.txt", "ads.txt",
+		"manifest.json", "manifest.webmanifest", "browserconfig.xml", "crossdomain.xml", "apple-touch-icon.png",
+		"apple-touch-icon-precomposed.png", "index.html", "index.php", "service-worker.js", "sw.js":
+		return true
+	case // Pages of an account.
+		"login", "log-in", "signin", "sign-in", "logout", "log-out", "signout", "sign-out", "register", "signup",
+		"sign-up", "auth", "oauth", "oauth2", "sso", "callback", "password", "reset", "verify", "confirm", "invite",
+		"invitation", "invitations", "claim", "unsubscribe", "account", "accounts", "profile", "user", "users",
+		"settings", "preferences", "billing", "payment", "payments", "checkout":
+		return true
+	case // Pages of the product.
+		"app", "dashboard", "home", "index", "new", "create", "edit", "delete", "search", "links", "urls", "stats",
+		"statistics", "analytics", "workspace", "workspaces", "members", "organization", "organizations", "domains",
+		"keys", "tokens", "preview", "public", "import", "upload", "uploads", "download", "downloads",
+		"notifications", "webhook", "webhooks":
+		return true
+	case // Pages of the operator, and names that would pass for the operator's own.
+		"about", "abuse", "contact", "cookies", "dmca", "docs", "documentation", "help", "imprint", "legal", "privacy",
+		"security", "status", "support", "terms", "tos", "administrator", "linkforge", "moderator", "official",
+		"operator", "root", "staff", "system", "webmaster":
+		return true
+	case // Host names and folders.
+		"cdn", "css", "files", "fonts", "ftp", "images", "img", "internal", "js", "localhost", "mail", "media",
+		"private", "smtp", "www":
+		return true
+	case // What a program writes when it has nothing to write.
+		"error", "false", "nan", "nil", "none", "null", "true", "undefined", "unknown":
+		return true
+	}
+	return false
+}
