@@ -1,0 +1,248 @@
+// Package config is the server's configuration: one struct, filled from the environment or flags, which
+// reports everything that is wrong with it at once.
+package config
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// MinSecretBytes is the least length of a secret: the strength of HMAC-SHA256 (RFC 7518, section 3.2).
+const MinSecretBytes = 32
+
+// Flags is the configuration as it was written: text, so that one bad value does not hide the next. The tags
+// make the command line's flags, their environment variables and their help.
+type Flags struct {
+	Listen        string `env:"LINKFORGE_LISTEN" default:":8080" help:"Address to listen on, host:port."`
+	PublicURL     string `name:"public-url" env:"LINKFORGE_PUBLIC_URL" help:"Where people reach this instance; short URLs start with it. Empty: http://localhost and the port of LINKFORGE_LISTEN."`
+	DataDir       string `env:"LINKFORGE_DATA_DIR" default:"./data" help:"Folder of the embedded database and the generated secrets."`
+	DatabaseURL   string `name:"database-url" env:"LINKFORGE_DATABASE_URL" help:"postgres:// URL. Empty: SQLite in the data folder."`
+	DatabasePool  string `env:"LINKFORGE_DATABASE_POOL" default:"20" help:"Most connections to the database."`
+	RedisURL      string `name:"redis-url" env:"LINKFORGE_REDIS_URL" help:"redis:// or rediss:// URL. Empty: an in-process Redis."`
+	RedisPool     string `env:"LINKFORGE_REDIS_POOL" default:"50" help:"Most connections to Redis."`
+	Migrate       string `env:"LINKFORGE_MIGRATE" default:"on" help:"Whether serve migrates the database: on or off."`
+	JWTSecret     string `name:"jwt-secret" hidden:"" env:"LINKFORGE_JWT_SECRET" help:"Key of the log-in tokens, at least 32 bytes."`
+	CodeSecret    string `hidden:"" env:"LINKFORGE_CODE_SECRET" help:"Key of the generated codes, at least 32 bytes; never changes."`
+	TokenTTL      string `name:"token-ttl" env:"LINKFORGE_TOKEN_TTL" default:"24h" help:"How long a log-in token is good, 1m to 720h."`
+	HitQuota      string `env:"LINKFORGE_HIT_QUOTA" default:"10000" help:"Redirects a link may answer in a calendar month (UTC)."`
+	LinkQuota     string `env:"LINKFORGE_LINK_QUOTA" default:"10000" help:"Links a workspace may create in a calendar month (UTC)."`
+	RateLimits    string `env:"LINKFORGE_RATE_LIMITS" default:"on" help:"Short-term limits on log-in and registration: on or off."`
+	Env           string `env:"LINKFORGE_ENV" default:"development" help:"development or production."`
+	Playground    string `env:"LINKFORGE_PLAYGROUND" help:"Serve the playground: on or off. Empty: on in development."`
+	Introspection string `env:"LINKFORGE_INTROSPECTION" help:"Answer introspection and suggest names: on or off. Empty: on in development."`
+	LogFormat     string `env:"LINKFORGE_LOG_FORMAT" help:"text or json. Empty: text in development, json in production."`
+	LogLevel      string `env:"LINKFORGE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+}
+
+// Config is the configuration, checked.
+type Config struct {
+	// Listen is the address to listen on.
+	Listen string
+	// PublicURL is where people reach the instance, without a slash at the end.
+	PublicURL string
+	// DataDir is the folder of the embedded database and the generated secrets.
+	DataDir string
+	// DatabaseURL is PostgreSQL's; empty means SQLite in DataDir.
+	DatabaseURL string
+	// DatabasePool is the largest number of connections to the database.
+	DatabasePool int
+	// RedisURL is Redis's; empty means the in-process one.
+	RedisURL string
+	// RedisPool is the largest number of connections to Redis.
+	RedisPool int
+	// Migrate says whether serve brings the database's schema up to date.
+	Migrate bool
+	// JWTSecret signs log-in tokens, CodeSecret keys generated codes; empty ones are made in DataDir.
+	JWTSecret, CodeSecret []byte
+	// TokenTTL is how long a log-in token is good.
+	TokenTTL time.Duration
+	// HitQuota is how many redirects a link may answer in a month, LinkQuota how many links a workspace may create.
+	HitQuota, LinkQuota int64
+	// RateLimits says whether log-in and registration are limited.
+	RateLimits bool
+	// Development says that the instance is a developer's own.
+	Development bool
+	// Playground and Introspection say whether the endpoint shows itself.
+	Playground, Introspection bool
+	// LogJSON chooses the log's format, LogLevel its least level.
+	LogJSON  bool
+	LogLevel slog.Level
+}
+
+// Embedded reports whether the instance keeps its data in DataDir.
+func (c Config) Embedded() bool { return c.DatabaseURL == "" }
+
+// CheckDatabase is Check for commands that only need the database: secrets may be missing.
+func (f Flags) CheckDatabase() (Config, error) {
+	return f.check(false)
+}
+
+// Check turns what was written into a Config. The error names every problem, one a line.
+func (f Flags) Check() (Config, error) { return f.check(true) }
+
+func (f Flags) check(secrets bool) (Config, error) {
+	var p problems
+	development := p.choice("LINKFORGE_ENV", f.Env, "development", "production")
+	c := Config{
+		Listen:        p.address("LINKFORGE_LISTEN", cmp.Or(f.Listen, ":8080")),
+		PublicURL:     p.publicURL("LINKFORGE_PUBLIC_URL", cmp.Or(f.PublicURL, localURL(f.Listen))),
+		DataDir:       cmp.Or(f.DataDir, "./data"),
+		DatabaseURL:   p.serverURL("LINKFORGE_DATABASE_URL", f.DatabaseURL, "postgres", "postgresql"),
+		DatabasePool:  int(p.number("LINKFORGE_DATABASE_POOL", cmp.Or(f.DatabasePool, "20"), 2, 10_000)),
+		RedisURL:      p.serverURL("LINKFORGE_REDIS_URL", f.RedisURL, "redis", "rediss"),
+		RedisPool:     int(p.number("LINKFORGE_REDIS_POOL", cmp.Or(f.RedisPool, "50"), 1, 10_000)),
+		Migrate:       p.toggle("LINKFORGE_MIGRATE", f.Migrate, true),
+		TokenTTL:      p.duration("LINKFORGE_TOKEN_TTL", cmp.Or(f.TokenTTL, "24h"), time.Minute, 720*time.Hour),
+		HitQuota:      p.number("LINKFORGE_HIT_QUOTA", cmp.Or(f.HitQuota, "10000"), 0, 1<<50),
+		LinkQuota:     p.number("LINKFORGE_LINK_QUOTA", cmp.Or(f.LinkQuota, "10000"), 0, 1<<50),
+		RateLimits:    p.toggle("LINKFORGE_RATE_LIMITS", f.RateLimits, true),
+		Development:   development,
+		Playground:    p.toggle("LINKFORGE_PLAYGROUND", f.Playground, development),
+		Introspection: p.toggle("LINKFORGE_INTROSPECTION", f.Introspection, development),
+		LogJSON:       !p.choice("LINKFORGE_LOG_FORMAT", cmp.Or(f.LogFormat, formatFor(development)), "text", "json"),
+		LogLevel:      p.level("LINKFORGE_LOG_LEVEL", cmp.Or(f.LogLevel, "info")),
+	}
+	if secrets {
+		c.JWTSecret = p.secret("LINKFORGE_JWT_SECRET", f.JWTSecret, c.Embedded())
+		c.CodeSecret = p.secret("LINKFORGE_CODE_SECRET", f.CodeSecret, c.Embedded())
+	}
+	return c, errors.Join(p...)
+}
+
+func formatFor(development bool) string {
+	if development {
+		return "text"
+	}
+	return "json"
+}
+
+// localURL is where a developer reaches a server with that address.
+func localURL(listen string) string {
+	_, port, err := net.SplitHostPort(listen)
+	if err != nil || port == "" || port == "0" {
+		port = "8080"
+	}
+	return "http://localhost:" + port
+}
+
+// problems collects what is wrong, so that it is all said at once. A value is never repeated: it may be a secret
+// that went into the wrong variable.
+type problems []error
+
+func (p *problems) add(name, format string, args ...any) {
+	*p = append(*p, fmt.Errorf("%s: %s", name, fmt.Sprintf(format, args...)))
+}
+
+// choice reports whether the value is the first of two words; an empty value counts as the first.
+func (p *problems) choice(name, value, first, second string) bool {
+	switch strings.ToLower(value) {
+	case first, "":
+		return true
+	case second:
+		return false
+	}
+	p.add(name, "must be %s or %s", first, second)
+	return true
+}
+
+func (p *problems) toggle(name, value string, whenEmpty bool) bool {
+	switch strings.ToLower(value) {
+	case "":
+		return whenEmpty
+	case "on", "true", "yes", "1":
+		return true
+	case "off", "false", "no", "0":
+		return false
+	}
+	p.add(name, "must be on or off")
+	return whenEmpty
+}
+
+func (p *problems) number(name, value string, least, most int64) int64 {
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < least || n > most {
+		p.add(name, "must be a whole number from %d to %d", least, most)
+	}
+	return n
+}
+
+func (p *problems) duration(name, value string, least, most time.Duration) time.Duration {
+	d, err := time.ParseDuration(value)
+	if err != nil || d < least || d > most {
+		p.add(name, "must be a duration from %s to %s, as in 24h or 90m", least, most)
+	}
+	return d
+}
+
+func (p *problems) address(name, value string) string {
+	if _, port, err := net.SplitHostPort(value); err != nil || !validPort(port) {
+		p.add(name, "must be host:port or :port, as in :8080 or 127.0.0.1:8080")
+	}
+	return value
+}
+
+func validPort(s string) bool {
+	n, err := strconv.ParseUint(s, 10, 16)
+	return err == nil && n <= 65535
+}
+
+// publicURL is an origin: short URLs are made by adding a path, so it has none itself.
+func (p *problems) publicURL(name, value string) string {
+	u, err := urlnorm.Canonical(value)
+	if err != nil {
+		p.add(name, "must be an http or https URL: %s", err)
+		return value
+	}
+	origin, ok := strings.CutSuffix(u.String(), "/")
+	if !ok || strings.Count(origin, "/") != 2 {
+		p.add(name, "must be scheme, host and port only, without a path or query")
+	}
+	return origin
+}
+
+func (p *problems) serverURL(name, value string, schemes ...string) string {
+	if value == "" {
+		return ""
+	}
+	u, err := url.Parse(value)
+	if err != nil || u.Host == "" {
+		p.add(name, "must be a URL, as in %s://user:password@host/name", schemes[0])
+		return value
+	}
+	for _, scheme := range schemes {
+		if u.Scheme == scheme {
+			return value
+		}
+	}
+	p.add(name, "must start with %s://", strings.Join(schemes, ":// or "))
+	return value
+}
+
+func (p *problems) level(name, value string) slog.Level {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(value)); err != nil {
+		p.add(name, "must be debug, info, warn or error")
+	}
+	return level
+}
+
+func (p *problems) secret(name, value string, embedded bool) []byte {
+	if value == "" && embedded {
+		return nil // made once, in the data folder
+	}
+	if value == "" {
+		p.add(name, "is required with a database URL: every node needs the same one, of at least %d bytes", MinSecretBytes)
+	} else if len(value) < MinSecretBytes {
+		p.add(name, "must be at least %d bytes long; this makes a good one: openssl rand -base64 48", MinSecretBytes)
+	}
+	return []byte(value)
+}

@@ -1,0 +1,97 @@
+// Package db opens the database, PostgreSQL or SQLite, behind one bun.DB, and runs transactions and
+// migrations on it. It knows no tables but its own.
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+	"github.com/uptrace/bun/dialect/sqlitedialect"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+)
+
+// Kind names a database's kind; it is also the folder of its migrations.
+type Kind string
+
+// The kinds.
+const (
+	Postgres Kind = "postgres"
+	SQLite   Kind = "sqlite"
+)
+
+// DB is an open database.
+type DB struct {
+	*bun.DB
+	// Kind says which database it is.
+	Kind Kind
+}
+
+// OpenPostgres opens a pool of at most pool connections. It does not connect yet.
+func OpenPostgres(databaseURL string, pool int) (*DB, error) {
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, errors.New("the database URL cannot be read") // pgx's own text may hold the password
+	}
+	// bun writes literals into its statements, so no two are alike and a cache of prepared ones only costs.
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	config.RuntimeParams["application_name"] = "linkforge"
+	conns := stdlib.OpenDB(*config)
+	limit(conns, pool)
+	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
+}
+
+// OpenSQLite opens the file, which is made when it is missing: one connection that writes, and a pool of at
+// most pool that can only read.
+//
+// synchronous=FULL keeps every commit through a loss of power. NORMAL is faster, and may lose the last ones.
+func OpenSQLite(path string, pool int) (*DB, error) {
+	writer, err := sql.Open("sqlite", sqliteDSN(path,
+		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)"))
+	if err != nil {
+		return nil, fmt.Errorf("opening SQLite: %w", err)
+	}
+	limit(writer, 1)
+	readers, err := sql.Open("sqlite", sqliteDSN(path, "query_only(1)", "busy_timeout(10000)"))
+	if err != nil {
+		return nil, fmt.Errorf("opening SQLite: %w", err)
+	}
+	limit(readers, pool)
+	conns := bun.NewDB(writer, sqlitedialect.New(), bun.WithConnResolver(readPool{readers}))
+	return &DB{DB: conns, Kind: SQLite}, nil
+}
+
+// sqliteDSN asks for immediate transactions: a deferred one that reads and then writes fails at once when
+// another has written in between, whatever the busy timeout.
+func sqliteDSN(path string, pragmas ...string) string {
+	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}).String()
+}
+
+// limit keeps as many connections idle as there may be: under load, closing and opening costs more than keeping.
+func limit(conns *sql.DB, pool int) {
+	conns.SetMaxOpenConns(pool)
+	conns.SetMaxIdleConns(pool)
+	conns.SetConnMaxIdleTime(5 * time.Minute)
+}
+
+// readPool sends SELECTs outside transactions to SQLite's readers, and leaves the one writer to the rest.
+type readPool struct{ *sql.DB }
+
+// ResolveConn implements bun.ConnResolver; nil means the writer.
+func (p readPool) ResolveConn(_ context.Context, query bun.Query) bun.IConn {
+	if _, ok := query.(*bun.SelectQuery); ok {
+		return p.DB
+	}
+	return nil
+}
+
+// Instant is t as both databases keep it: UTC, in microseconds.
+func Instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }

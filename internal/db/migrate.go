@@ -1,0 +1,147 @@
+package db
+
+import (
+	"context"
+	"fmt"
+	"io/fs"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+const (
+	upSuffix   = ".up.sql"
+	downSuffix = ".down.sql"
+)
+
+// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in ASCII.
+const migrationLock = 0x6c696e6b666f7267
+
+// Migration is one step of the schema.
+type Migration struct {
+	bun.BaseModel `bun:"table:migrations"`
+
+	// Name is the file's, without its ending.
+	Name string `bun:",pk"`
+	// AppliedAt is when this database took the step; zero when it has not.
+	AppliedAt time.Time
+}
+
+// Migrate brings the schema up to date and returns the steps it took. Nodes that start at once take turns.
+//
+// A step and the record of it are one transaction, so a process that dies in the middle leaves nothing half
+// done. (bun's own migrator records a step outside of its transaction.)
+func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied []string, err error) {
+	names, err := d.steps(files)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		var took bool
+		err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			took, err = d.up(ctx, tx, files, Migration{Name: name, AppliedAt: now})
+			return err
+		})
+		if err != nil {
+			return applied, fmt.Errorf("migrating to %s: %w", name, err)
+		}
+		if took {
+			applied = append(applied, name)
+		}
+	}
+	return applied, nil
+}
+
+// Rollback undoes the last step taken and returns its name, or nothing when there was none.
+func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err error) {
+	err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockMigrations(ctx, tx); err != nil {
+			return err
+		}
+		var last []Migration
+		if err := tx.NewSelect().Model(&last).Order("name DESC").Limit(1).Scan(ctx); err != nil || len(last) == 0 {
+			return err
+		}
+		undone = last[0].Name
+		if err := d.run(ctx, tx, files, undone+downSuffix); err != nil {
+			return err
+		}
+		_, err := tx.NewDelete().Model(&last[0]).WherePK().Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("rolling back: %w", err)
+	}
+	return undone, nil
+}
+
+// Migrations lists every step in order, with when it was taken.
+func (d *DB) Migrations(ctx context.Context, files fs.FS) ([]Migration, error) {
+	names, err := d.steps(files)
+	if err != nil {
+		return nil, err
+	}
+	applied := map[string]time.Time{}
+	err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if err := d.lockMigrations(ctx, tx); err != nil {
+			return err
+		}
+		var rows []Migration
+		err := tx.NewSelect().Model(&rows).Scan(ctx)
+		for _, row := range rows {
+			applied[row.Name] = row.AppliedAt.UTC()
+		}
+		return err
+	})
+	steps := make([]Migration, 0, len(names))
+	for _, name := range names {
+		steps = append(steps, Migration{Name: name, AppliedAt: applied[name]})
+	}
+	return steps, err
+}
+
+// steps are the names of the dialect's migrations, in order.
+func (d *DB) steps(files fs.FS) ([]string, error) {
+	found, err := fs.Glob(files, path.Join(string(d.Kind), "*"+upSuffix))
+	for i, file := range found {
+		found[i] = strings.TrimSuffix(path.Base(file), upSuffix)
+	}
+	return found, err
+}
+
+func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (took bool, err error) {
+	if err := d.lockMigrations(ctx, tx); err != nil {
+		return false, err
+	}
+	result, err := tx.NewInsert().Model(&step).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx)
+	if err != nil {
+		return false, err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return false, err
+	}
+	return true, d.run(ctx, tx, files, step.Name+upSuffix)
+}
+
+// lockMigrations waits until no other node migrates, and sees to the table of steps taken. The lock ends with
+// the transaction, so it also holds behind a pooler that shares sessions.
+func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx) error {
+	if d.Kind == Postgres {
+		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {
+			return fmt.Errorf("waiting for another node's migration: %w", err)
+		}
+	}
+	_, err := tx.NewCreateTable().Model((*Migration)(nil)).IfNotExists().Exec(ctx)
+	return err
+}
+
+func (d *DB) run(ctx context.Context, tx bun.Tx, files fs.FS, name string) error {
+	script, err := fs.ReadFile(files, path.Join(string(d.Kind), name))
+	if err != nil {
+		return err
+	}
+	_, err = tx.Tx.ExecContext(ctx, string(script)) // past bun, which would take a ? in the script for a placeholder
+	return err
+}

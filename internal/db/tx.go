@@ -1,0 +1,47 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/uptrace/bun"
+	"modernc.org/sqlite"
+)
+
+// attempts is how often a transaction runs before a conflict with others is given up on.
+const attempts = 4
+
+type inTx struct{}
+
+// Tx runs f in a transaction and commits when f returns nil. It runs f again when the database ended the
+// transaction in favour of another one, so f must have no effects outside of it. The context given to f marks
+// the transaction: a nested Tx, which would wait for ever for SQLite's only writer, is an error.
+func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) error) error {
+	if ctx.Value(inTx{}) != nil {
+		return errors.New("a transaction inside a transaction")
+	}
+	ctx = context.WithValue(ctx, inTx{}, true)
+	var err error
+	for range attempts {
+		err = d.RunInTx(ctx, nil, f)
+		if !isConflict(err) {
+			return err
+		}
+	}
+	return fmt.Errorf("after %d attempts: %w", attempts, err)
+}
+
+// isConflict reports whether running the same transaction again can succeed: serialization failure and
+// deadlock on PostgreSQL (https://www.postgresql.org/docs/current/mvcc-serialization-failure-handling.html),
+// busy on SQLite (https://www.sqlite.org/rescode.html#busy).
+func isConflict(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "40001" || e.Code == "40P01"
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code()&0xff == 5
+	}
+	return false
+}

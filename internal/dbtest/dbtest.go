@@ -1,0 +1,141 @@
+// Package dbtest gives tests a fresh database and a Redis, so that one test body runs on every kind of them:
+// SQLite and the in-process Redis always, PostgreSQL and a Redis server when their URLs are set (make test sets
+// them).
+package dbtest
+
+import (
+	"context"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+// The environment variables that name the servers to test on.
+const (
+	DatabaseURL = "LINKFORGE_TEST_DATABASE_URL"
+	RedisURL    = "LINKFORGE_TEST_REDIS_URL"
+)
+
+// Each runs the test on a fresh, migrated database of either kind.
+func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, Migrated(t, SQLite(t)))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		test(t, Migrated(t, Postgres(t)))
+	})
+}
+
+// EachRedis runs the test on either kind of Redis. The server is shared: keys must be the test's own.
+func EachRedis(t *testing.T, test func(t *testing.T, k *kv.Client)) {
+	t.Helper()
+	t.Run("miniredis", func(t *testing.T) {
+		t.Parallel()
+		test(t, Redis(t, ""))
+	})
+	t.Run("redis", func(t *testing.T) {
+		t.Parallel()
+		test(t, Redis(t, serverURL(t, RedisURL)))
+	})
+}
+
+// SQLite is an empty SQLite database.
+func SQLite(t testing.TB) *db.DB {
+	t.Helper()
+	d, err := db.OpenSQLite(filepath.Join(t.TempDir(), "test.db"), 4)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, d)
+	return d
+}
+
+// Postgres is an empty database on the PostgreSQL server; without one the test is skipped.
+func Postgres(t testing.TB) *db.DB {
+	t.Helper()
+	d, err := db.OpenPostgres(PostgresURL(t), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, d)
+	return d
+}
+
+// PostgresURL is the URL of an empty database, which is dropped after the test; without a server the test is
+// skipped.
+func PostgresURL(t testing.TB) string {
+	t.Helper()
+	server, err := db.OpenPostgres(serverURL(t, DatabaseURL), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	name := "test_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
+	exec(t, server, "CREATE DATABASE "+name)
+	t.Cleanup(func() {
+		exec(t, server, "DROP DATABASE "+name+" WITH (FORCE)")
+		server.Close()
+	})
+	u, err := url.Parse(os.Getenv(DatabaseURL))
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+// Redis opens the Redis with the URL, the in-process one when it is empty.
+func Redis(t testing.TB, redisURL string) *kv.Client {
+	t.Helper()
+	k, err := kv.Open(redisURL, 20)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.Close() })
+	return k
+}
+
+// Migrated brings the database's schema up to date.
+func Migrated(t testing.TB, d *db.DB) *db.DB {
+	t.Helper()
+	if _, err := d.Migrate(t.Context(), migrations.Files, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func closeAfter(t testing.TB, d *db.DB) {
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func exec(t testing.TB, d *db.DB, statement string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // t.Context is over in a Cleanup
+	defer cancel()
+	if _, err := d.ExecContext(ctx, statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+func serverURL(t testing.TB, variable string) string {
+	t.Helper()
+	u := os.Getenv(variable)
+	if u == "" {
+		t.Skipf("%s is not set: make test sets it", variable)
+	}
+	return u
+}

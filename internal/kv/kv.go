@@ -1,0 +1,102 @@
+// Package kv opens Redis: a server by its URL or, without one, an in-process Redis that lives as long as the
+// client. It is the only room that knows which of the two it is.
+package kv
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+// Client speaks to Redis.
+type Client struct {
+	redis.UniversalClient
+	embedded *embedded
+}
+
+// Open prepares a client with at most pool connections. A server is not connected to yet.
+func Open(redisURL string, pool int) (*Client, error) {
+	if redisURL == "" {
+		return openEmbedded(pool)
+	}
+	options, err := redis.ParseURL(redisURL)
+	if err != nil {
+		return nil, errors.New("the Redis URL cannot be read") // go-redis's own text may hold the password
+	}
+	return &Client{UniversalClient: redis.NewClient(tuned(options, pool))}, nil
+}
+
+// tuned makes deadlines hold: a command that waits for Redis is otherwise not interrupted by its context.
+func tuned(options *redis.Options, pool int) *redis.Options {
+	options.PoolSize = pool
+	options.ContextTimeoutEnabled = true
+	options.ClientName = "linkforge"
+	return options
+}
+
+// Embedded reports whether the client runs its own in-process Redis.
+func (c *Client) Embedded() bool { return c.embedded != nil }
+
+// Close ends the client and, if it is in-process, its Redis.
+func (c *Client) Close() error {
+	err := c.UniversalClient.Close()
+	if c.embedded != nil {
+		c.embedded.stop()
+	}
+	return err
+}
+
+// embedded is an in-process Redis and the clock that makes its keys expire.
+type embedded struct {
+	server *miniredis.Miniredis
+	quit   chan struct{}
+	done   sync.WaitGroup
+}
+
+// openEmbedded listens on a free loopback port, behind a password that no other process knows.
+func openEmbedded(pool int) (*Client, error) {
+	password := rand.Text()
+	server := miniredis.NewMiniRedis()
+	server.RequireAuth(password)
+	if err := server.Start(); err != nil {
+		return nil, fmt.Errorf("starting the in-process Redis: %w", err)
+	}
+	e := &embedded{server: server, quit: make(chan struct{})}
+	e.done.Go(e.passTime)
+	options := &redis.Options{Addr: server.Addr(), Password: password}
+	return &Client{UniversalClient: redis.NewClient(tuned(options, pool)), embedded: e}, nil
+}
+
+// passTime makes keys expire: miniredis lets time pass only when it is told to, and its own ticking option
+// walks every key on every command.
+func (e *embedded) passTime() {
+	ticker := time.NewTicker(time.Second)
+	defer ticker.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-e.quit:
+			return
+		case now := <-ticker.C:
+			e.server.FastForward(now.Sub(last))
+			last = now
+		}
+	}
+}
+
+func (e *embedded) stop() {
+	close(e.quit)
+	e.done.Wait()
+	e.server.Close()
+}
+
+// Ready asks Redis for a sign of life.
+func (c *Client) Ready(ctx context.Context) error {
+	return c.Ping(ctx).Err()
+}

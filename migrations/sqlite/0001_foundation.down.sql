@@ -1,0 +1,10 @@
+DROP TABLE click_totals;
+DROP TABLE click_buckets;
+DROP TABLE clicks;
+DROP TABLE click_logs;
+DROP TABLE link_usage;
+DROP TABLE links;
+DROP TABLE members;
+DROP TABLE workspaces;
+DROP TABLE accounts;
+DROP TABLE instance;
