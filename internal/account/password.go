@@ -1,0 +1,114 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"runtime"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+const (
+	// cost is bcrypt's work factor.
+	cost = 12
+
+	minPasswordCharacters = 8
+	maxPasswordBytes      = 1024
+)
+
+//go:embed common_passwords.txt
+var commonPasswords string
+
+// Passwords hashes passwords and compares them, on at most as many processors as there are: a flood of log-ins
+// waits for its turn instead of taking the processors from the redirects.
+type Passwords struct {
+	cost  int
+	turns chan struct{}
+	// nobody is the hash of a password that nobody has, compared with when there is no account.
+	nobody []byte
+}
+
+// NewPasswords prepares bcrypt at the cost that Linkforge uses.
+func NewPasswords() *Passwords { return newPasswords(cost) }
+
+func newPasswords(cost int) *Passwords {
+	nobody, err := bcrypt.GenerateFromPassword(prehash("nobody has this password"), cost)
+	if err != nil {
+		panic(err) // only a cost out of range can do this
+	}
+	return &Passwords{cost: cost, turns: make(chan struct{}, runtime.GOMAXPROCS(0)), nobody: nobody}
+}
+
+func (p *Passwords) hash(ctx context.Context, password string) (string, error) {
+	if err := p.wait(ctx); err != nil {
+		return "", err
+	}
+	defer p.done()
+	hash, err := bcrypt.GenerateFromPassword(prehash(password), p.cost)
+	if err != nil {
+		return "", fmt.Errorf("hashing a password: %w", err)
+	}
+	return string(hash), nil
+}
+
+// matches takes the same time whether or not there is a hash to compare with.
+func (p *Passwords) matches(ctx context.Context, hash, password string) (bool, error) {
+	if err := p.wait(ctx); err != nil {
+		return false, err
+	}
+	defer p.done()
+	if hash == "" {
+		_ = bcrypt.CompareHashAndPassword(p.nobody, prehash(password))
+		return false, nil
+	}
+	err := bcrypt.CompareHashAndPassword([]byte(hash), prehash(password))
+	if err != nil && !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+		return false, fmt.Errorf("comparing a password: %w", err)
+	}
+	return err == nil, nil
+}
+
+func (p *Passwords) wait(ctx context.Context) error {
+	select {
+	case p.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return errs.New(errs.Unavailable, "Too many people are logging in at this moment. Please try again.").Because(ctx.Err())
+	}
+}
+
+func (p *Passwords) done() { <-p.turns }
+
+// prehash keeps bcrypt from cutting long passwords at its 72 bytes; base64 keeps it from stopping at a zero byte.
+func prehash(password string) []byte {
+	sum := sha256.Sum256([]byte(password))
+	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
+}
+
+// checkPassword refuses what is guessed first: short passwords, common ones, one's own address.
+func checkPassword(password, email string) error {
+	switch {
+	case utf8.RuneCountInString(password) < minPasswordCharacters:
+		return errs.New(errs.InvalidInput, "The password must have at least %d characters.", minPasswordCharacters).At("password")
+	case len(password) > maxPasswordBytes:
+		return errs.New(errs.InvalidInput, "The password must have at most %d bytes.", maxPasswordBytes).At("password")
+	case strings.EqualFold(password, email) || isCommon(password):
+		return errs.New(errs.InvalidInput, "This password is among the first that anyone would guess. Choose another one.").At("password")
+	}
+	return nil
+}
+
+func isCommon(password string) bool {
+	if strings.ContainsAny(password, "\n") {
+		return false
+	}
+	return strings.Contains(commonPasswords, "\n"+strings.ToLower(password)+"\n")
+}

@@ -1,0 +1,75 @@
+package account
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/golang-jwt/jwt/v5"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+const (
+	// tokenType is the header's typ: no other kind of token, signed with the same key, passes for a log-in
+	// (RFC 9068, section 2.1; RFC 8725, section 3.11).
+	tokenType = "at+jwt"
+	// audience is the claim aud of every log-in token.
+	audience = "linkforge"
+)
+
+// Tokens issues and checks log-in tokens: JWTs signed with HS256.
+type Tokens struct {
+	// Secret is the key, at least 32 bytes.
+	Secret []byte
+	// Issuer is the claim iss: this instance's public URL.
+	Issuer string
+	// TTL is how long a token is good.
+	TTL time.Duration
+}
+
+func (t Tokens) issue(accountID string, now time.Time) (token string, expires time.Time, err error) {
+	expires = now.Add(t.TTL).UTC().Truncate(time.Second)
+	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
+		Issuer:    t.Issuer,
+		Subject:   accountID,
+		Audience:  jwt.ClaimStrings{audience},
+		IssuedAt:  jwt.NewNumericDate(now),
+		ExpiresAt: jwt.NewNumericDate(expires),
+	})
+	unsigned.Header["typ"] = tokenType
+	token, err = unsigned.SignedString(t.Secret)
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("signing a token: %w", err)
+	}
+	return token, expires, nil
+}
+
+// check returns the account that a good token stands for, or Unauthenticated.
+func (t Tokens) check(token string, now time.Time) (accountID string, err error) {
+	var claims jwt.RegisteredClaims
+	_, err = jwt.ParseWithClaims(token, &claims, t.key,
+		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
+		jwt.WithIssuer(t.Issuer),
+		jwt.WithAudience(audience),
+		jwt.WithExpirationRequired(),
+		jwt.WithIssuedAt(),
+		jwt.WithTimeFunc(func() time.Time { return now }),
+	)
+	if err != nil || !id.Valid(id.Account, claims.Subject) {
+		return "", errs.New(errs.Unauthenticated, "The token is not valid, or no longer. Log in again.").Because(err)
+	}
+	return claims.Subject, nil
+}
+
+// key also refuses what the library lets pass: another type of token, and critical extensions, none of which
+// are understood here (RFC 7515, section 4.1.11).
+func (t Tokens) key(token *jwt.Token) (any, error) {
+	if token.Header["typ"] != tokenType {
+		return nil, fmt.Errorf("typ is not %s", tokenType)
+	}
+	if _, ok := token.Header["crit"]; ok {
+		return nil, fmt.Errorf("unknown critical extension")
+	}
+	return t.Secret, nil
+}

@@ -1,0 +1,81 @@
+package click
+
+import "time"
+
+// Interval is the length of a point in a series.
+type Interval string
+
+// The intervals, in the viewer's time zone. A week begins on Monday.
+const (
+	Hour  Interval = "HOUR"
+	Day   Interval = "DAY"
+	Week  Interval = "WEEK"
+	Month Interval = "MONTH"
+)
+
+// Point is the clicks of one interval.
+type Point struct {
+	// Start is the interval's first instant, which may lie before the range.
+	Start  time.Time
+	Clicks int64
+}
+
+// Series divides the range into intervals without gaps: empty ones are zero. The points add up to Clicks.
+func (s *Stats) Series(interval Interval) []Point {
+	var points []Point
+	rest := s.buckets
+	for start := s.start(interval, s.From); start.Before(s.To); {
+		end := s.next(interval, start)
+		p := Point{Start: start.UTC()}
+		for len(rest) > 0 && rest[0].StartsAt.Before(end) {
+			p.Clicks += rest[0].Clicks
+			rest = rest[1:]
+		}
+		points = append(points, p)
+		start = end
+	}
+	return points
+}
+
+// start is the first instant of the interval that t lies in.
+func (s *Stats) start(interval Interval, t time.Time) time.Time {
+	t = t.In(s.zone)
+	y, m, d := t.Date()
+	switch interval {
+	case Hour:
+		// Hours are cut in elapsed time from the zone's offset: when clocks go back, the hour that comes twice is two.
+		_, offset := t.Zone()
+		shift := time.Duration(offset) * time.Second
+		return t.Add(shift).Truncate(time.Hour).Add(-shift)
+	case Week:
+		return s.midnight(y, m, d-(int(t.Weekday())+6)%7)
+	case Month:
+		return s.midnight(y, m, 1)
+	}
+	return s.midnight(y, m, d)
+}
+
+// next is the first instant after the interval that begins at start.
+func (s *Stats) next(interval Interval, start time.Time) time.Time {
+	y, m, d := start.In(s.zone).Date()
+	switch interval {
+	case Hour:
+		return s.start(Hour, start.Add(time.Hour))
+	case Week:
+		return s.midnight(y, m, d+7)
+	case Month:
+		return s.midnight(y, m+1, 1)
+	}
+	return s.midnight(y, m, d+1)
+}
+
+// midnight is the first instant of a day. Where clocks go forward at midnight there is no 00:00, and
+// time.Date may answer with an instant of the day before.
+func (s *Stats) midnight(y int, m time.Month, d int) time.Time {
+	t := time.Date(y, m, d, 0, 0, 0, 0, s.zone)
+	noon := time.Date(y, m, d, 12, 0, 0, 0, s.zone)
+	for t.Day() != noon.Day() {
+		t = t.Add(BucketLength)
+	}
+	return t
+}

@@ -1,0 +1,34 @@
+package link
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Preview is what creating a deterministic link would come to.
+type Preview struct {
+	CanonicalURL string
+	// Codes are the candidates for salts 0 to 9.
+	Codes []string
+	// Existing is the link that the URL has already, or nil.
+	Existing *Link
+}
+
+// Preview computes the canonical form and the codes of a URL, creating nothing. It returns InvalidURL or
+// UnsafeURL.
+func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string) (*Preview, error) {
+	if err := m.Need(workspace.Viewer); err != nil {
+		return nil, err
+	}
+	draft, err := s.draft(New{URL: raw}, s.Now())
+	if err != nil {
+		return nil, err
+	}
+	l, err := deterministic(ctx, s.DB, m, draft.CanonicalHash)
+	if err != nil && !errs.Is(err, errs.NotFound) {
+		return nil, err
+	}
+	return &Preview{CanonicalURL: draft.CanonicalURL, Codes: s.candidates(draft.CanonicalURL, m.ID()), Existing: l}, nil
+}

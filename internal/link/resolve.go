@@ -1,0 +1,71 @@
+package link
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// Address is where a short URL lives: at the root, or below a workspace's slug.
+type Address struct {
+	// Slug is empty for a code at the root.
+	Slug string
+	Code string
+}
+
+// Target is what a redirect needs to know of a link.
+type Target struct {
+	Link `bun:",extend"`
+
+	// HitQuota is the workspace's own; nil means the instance's.
+	HitQuota *int64
+}
+
+// Resolve finds the link that answers at the address, in whatever state it is. It returns NotFound.
+func (s *Store) Resolve(ctx context.Context, a Address) (*Target, error) {
+	// What cannot be a code is never asked for, whatever bytes it has.
+	if shortcode.ValidateCustom(a.Code) != nil || a.Slug != "" && shortcode.ValidateCustom(a.Slug) != nil {
+		return nil, errNotFound()
+	}
+	var t Target
+	q := s.DB.NewSelect().Model(&t).
+		ColumnExpr("link.*").ColumnExpr("w.hit_quota").
+		Join("JOIN workspaces AS w ON w.id = link.workspace_id")
+	if a.Slug == "" {
+		q = q.Where("link.root_code = ?", a.Code)
+	} else {
+		q = q.Where("w.slug = ?", a.Slug).Where("link.code = ?", a.Code)
+	}
+	err := q.Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNotFound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("resolving a code: %w", err)
+	}
+	return &t, nil
+}
+
+// ParseShortURL reads the address out of one of this instance's short URLs. It returns NotFound for any other.
+func (s *Store) ParseShortURL(shortURL string) (Address, error) {
+	path, ok := strings.CutPrefix(shortURL, s.PublicURL+"/")
+	if !ok {
+		// The address may be written in another way; codes have nothing that the canonical form would change.
+		u, err := urlnorm.Canonical(shortURL)
+		if err != nil {
+			return Address{}, errNotFound()
+		}
+		if path, ok = strings.CutPrefix(u.String(), s.publicURL.String()); !ok {
+			return Address{}, errNotFound()
+		}
+	}
+	if slug, code, ok := strings.Cut(path, "/"); ok {
+		return Address{Slug: slug, Code: code}, nil
+	}
+	return Address{Code: path}, nil
+}

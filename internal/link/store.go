@@ -1,0 +1,187 @@
+package link
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Config is what a Store needs.
+type Config struct {
+	// DB is the database.
+	DB *db.DB
+	// PublicURL is the origin that short URLs start with.
+	PublicURL string
+	// LinkQuota is how many links a workspace may make in a month, unless it has a quota of its own.
+	LinkQuota int64
+	// Log is told about colliding codes.
+	Log *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Store keeps the links.
+type Store struct {
+	Config
+	publicURL urlnorm.URL
+	// candidates are the codes of a URL in a workspace, in the order in which they are tried.
+	candidates func(canonical, workspaceID string) []string
+}
+
+// NewStore prepares a Store. It returns an error when the public URL is not one.
+func NewStore(c Config) (*Store, error) {
+	public, err := urlnorm.Canonical(c.PublicURL)
+	if err != nil {
+		return nil, fmt.Errorf("the public URL: %w", err)
+	}
+	return &Store{Config: c, publicURL: public, candidates: allCandidates}, nil
+}
+
+func allCandidates(canonical, workspaceID string) []string {
+	codes := make([]string, 0, shortcode.Salts)
+	for _, code := range shortcode.Candidates(canonical, workspaceID) {
+		codes = append(codes, code)
+	}
+	return codes
+}
+
+// ShortURL is the shortest address at which the link answers.
+func (s *Store) ShortURL(l *Link) string {
+	if l.RootCode != nil {
+		return s.PublicURL + "/" + l.Code
+	}
+	return s.PublicURL + "/" + l.In.Slug() + "/" + l.Code
+}
+
+// WorkspaceOf finds the workspace that a link is in. It says nothing of who may see it: ask
+// workspace.Store.Require. It returns NotFound.
+func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) {
+	if !id.Valid(id.Link, linkID) {
+		return "", errNotFound()
+	}
+	var workspaceID string
+	err := s.DB.NewSelect().Model((*Link)(nil)).Column("workspace_id").Where("id = ?", linkID).Scan(ctx, &workspaceID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", errNotFound()
+	}
+	if err != nil {
+		return "", fmt.Errorf("looking for a link's workspace: %w", err)
+	}
+	return workspaceID, nil
+}
+
+// Get loads a link, in whatever state it is. It returns NotFound.
+func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
+	if err := m.Need(workspace.Viewer); err != nil {
+		return nil, err
+	}
+	if !id.Valid(id.Link, linkID) {
+		return nil, errNotFound()
+	}
+	return find(ctx, s.DB, m, "id = ?", linkID)
+}
+
+// List is one page of the workspace's links, newest first, without the deleted ones.
+func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Link], error) {
+	if err := m.Need(workspace.Viewer); err != nil {
+		return page.Page[*Link]{}, err
+	}
+	var rows []*Link
+	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("deleted_at IS NULL")
+	if err := page.Limit(q, r, "id").Scan(ctx); err != nil {
+		return page.Page[*Link]{}, fmt.Errorf("listing links: %w", err)
+	}
+	for _, l := range rows {
+		l.In = m
+	}
+	return page.Cut(r, rows), nil
+}
+
+// Delete takes a link down; its code stays reserved for it. Deleting it again changes nothing. It returns
+// NotFound or Forbidden.
+func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
+	if err := m.Need(workspace.Editor); err != nil {
+		return nil, err
+	}
+	if !id.Valid(id.Link, linkID) {
+		return nil, errNotFound()
+	}
+	now := db.Instant(s.Now())
+	_, err := s.DB.NewUpdate().Model((*Link)(nil)).
+		Set("deleted_at = ?", now).Set("updated_at = ?", now).
+		Where("id = ?", linkID).Where("workspace_id = ?", m.ID()).Where("deleted_at IS NULL").
+		Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("deleting a link: %w", err)
+	}
+	return s.Get(ctx, m, linkID)
+}
+
+// Usage is how many links the workspace has made in the current month, and the month.
+func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, month quota.Month, err error) {
+	if err := m.Need(workspace.Viewer); err != nil {
+		return 0, quota.Month{}, err
+	}
+	month = quota.MonthOf(s.Now())
+	err = s.DB.NewSelect().Table("link_usage").Column("links").
+		Where("workspace_id = ?", m.ID()).Where("month = ?", month.String()).Scan(ctx, &links)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, month, fmt.Errorf("reading a workspace's usage: %w", err)
+	}
+	return links, month, nil
+}
+
+// CountActive counts the links of the whole instance that redirect now.
+func (s *Store) CountActive(ctx context.Context) (int64, error) {
+	now := db.Instant(s.Now())
+	n, err := s.DB.NewSelect().Model((*Link)(nil)).
+		Where("deleted_at IS NULL AND disabled_at IS NULL").
+		Where("starts_at IS NULL OR starts_at <= ?", now).
+		Where("expires_at IS NULL OR expires_at > ?", now).
+		Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("counting links: %w", err)
+	}
+	return int64(n), nil
+}
+
+// QuotaOf is how many links the workspace may make in a month.
+func (s *Store) QuotaOf(m workspace.Membership) int64 {
+	if own := m.Workspace().LinkQuota; own != nil {
+		return *own
+	}
+	return s.LinkQuota
+}
+
+// canonical is the canonical form of a URL that a caller gave.
+func canonical(raw string) (urlnorm.URL, error) {
+	u, err := urlnorm.Canonical(raw)
+	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
+		return urlnorm.URL{}, errs.New(errs.InvalidURL, "%s", refused.Reason).At("url").Because(err)
+	}
+	return u, err
+}
+
+func errNotFound() error {
+	return errs.New(errs.NotFound, "There is no such link, or you cannot see it.").At("id")
+}
+
+// HideForeign makes the refusal of a link's workspace look like that of a link which does not exist.
+func HideForeign(err error) error {
+	if errs.Is(err, errs.NotFound) {
+		return errNotFound()
+	}
+	return err
+}

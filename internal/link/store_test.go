@@ -1,0 +1,482 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// noon is when the tests begin.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// bundle is a store with two workspaces of one person each.
+type bundle struct {
+	*Store
+	now     time.Time
+	mine    workspace.Membership
+	foreign workspace.Membership
+	me      string
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	b := &bundle{now: noon}
+	clock := func() time.Time { return b.now }
+	store, err := NewStore(Config{
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Store = store
+	b.mine, b.me = member(t, d, "mine")
+	b.foreign, _ = member(t, d, "foreign")
+	return b
+}
+
+func member(t *testing.T, d *db.DB, slug string) (m workspace.Membership, accountID string) {
+	t.Helper()
+	a := account.Account{ID: id.New(id.Account), Email: slug + "@example.com", Name: slug, CreatedAt: noon, UpdatedAt: noon}
+	if _, err := d.NewInsert().Model(&a).Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	workspaces := workspace.Store{DB: d, Now: func() time.Time { return noon }}
+	m, err := workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, slug, slug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m, a.ID
+}
+
+func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
+	t.Helper()
+	l, created, err := b.Create(t.Context(), b.mine, b.me, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, created
+}
+
+func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {
+	t.Helper()
+	if _, _, err := b.Create(t.Context(), b.mine, b.me, in); !errs.Is(err, want) {
+		t.Errorf("creating %+v: %v, want %s", in, err, want)
+	}
+}
+
+func custom(url, code string) New { return New{URL: url, CustomCode: &code} }
+
+func (b *bundle) usage(t *testing.T) int64 {
+	t.Helper()
+	links, _, err := b.Usage(t.Context(), b.mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return links
+}
+
+func TestCreateTheSameURLAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		first, created := b.create(t, New{URL: "HTTP://Example.com:80/a/?b=2&a=1#top"})
+		if !created || first.CanonicalURL != "http://example.com/a?a=1&b=2" {
+			t.Errorf("created %t, canonical %s", created, first.CanonicalURL)
+		}
+		if want := shortcode.Deterministic(first.CanonicalURL, b.mine.ID(), 0); first.Code != want {
+			t.Errorf("code %s, want %s", first.Code, want)
+		}
+		again, created := b.create(t, New{URL: "http://example.com/a?a=1&b=2"})
+		if created || again.ID != first.ID || again.OriginalURL != "HTTP://Example.com:80/a/?b=2&a=1#top" {
+			t.Errorf("created %t, id %s, original %s", created, again.ID, again.OriginalURL)
+		}
+		if got := b.usage(t); got != 1 {
+			t.Errorf("%d links used, want 1", got)
+		}
+	})
+}
+
+func TestCreateAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const askers = 100
+		var mu sync.Mutex
+		ids, winners := map[string]bool{}, 0
+		var all sync.WaitGroup
+		for i := range askers {
+			all.Go(func() {
+				l, created, err := b.Create(t.Context(), b.mine, b.me, New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
+				mu.Lock()
+				defer mu.Unlock()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids[l.ID] = true
+				if created {
+					winners++
+				}
+			})
+		}
+		all.Wait()
+		if len(ids) != 1 || winners != 1 || b.usage(t) != 1 {
+			t.Errorf("%d ids, %d created, %d used; want one of each", len(ids), winners, b.usage(t))
+		}
+	})
+}
+
+func TestWorkspacesHaveCodesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		mine, _ := b.create(t, custom("https://example.com/mine", "promo"))
+		theirs, created, err := b.Create(t.Context(), b.foreign, b.me, custom("https://example.com/theirs", "promo"))
+		if err != nil || !created {
+			t.Fatalf("created %t: %v", created, err)
+		}
+		if got := b.ShortURL(mine); got != "http://sho.rt/mine/promo" {
+			t.Errorf("short URL %s", got)
+		}
+		for slug, want := range map[string]string{"mine": mine.ID, "foreign": theirs.ID} {
+			target, err := b.Resolve(t.Context(), Address{Slug: slug, Code: "promo"})
+			if err != nil || target.ID != want {
+				t.Errorf("%s resolves to %v: %v", slug, target, err)
+			}
+		}
+		if _, err := b.Resolve(t.Context(), Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
+			t.Errorf("a custom code at the root: %v", err)
+		}
+		if _, err := b.Get(t.Context(), b.mine, theirs.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("a foreign link: %v", err)
+		}
+		if _, err := b.Delete(t.Context(), b.mine, theirs.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("deleting a foreign link: %v", err)
+		}
+	})
+}
+
+func TestCustomCodes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		first, _ := b.create(t, custom("https://example.com/a", "promo"))
+		again, created := b.create(t, custom("https://EXAMPLE.com/a/", "promo"))
+		if created || again.ID != first.ID {
+			t.Errorf("created %t, id %s, want %s", created, again.ID, first.ID)
+		}
+		b.refuse(t, custom("https://example.com/b", "promo"), errs.CodeTaken)
+		b.refuse(t, custom("https://example.com/b", "GraphQL"), errs.CodeReserved)
+		b.refuse(t, custom("https://example.com/b", "no spaces"), errs.InvalidInput)
+		b.refuse(t, New{URL: "https://example.com/b", Strategy: new(Custom)}, errs.InvalidInput)
+		code := "promo2"
+		b.refuse(t, New{URL: "https://example.com/b", Strategy: new(Deterministic), CustomCode: &code}, errs.InvalidInput)
+		if got := b.usage(t); got != 1 {
+			t.Errorf("%d links used, want 1", got)
+		}
+	})
+}
+
+func TestCollisionsGoToTheNextSalt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		codes := shortcode.Salts
+		b.candidates = func(canonical, workspaceID string) []string {
+			all := allCandidates("the same for all", workspaceID)
+			all[1] = "login" // a reserved word is passed over
+			return all
+		}
+		var got []string
+		for i := range codes - 1 {
+			l, created := b.create(t, New{URL: fmt.Sprintf("https://example.com/%d", i)})
+			if !created {
+				t.Errorf("link %d was not created", i)
+			}
+			got = append(got, l.Code)
+		}
+		want := slices.Delete(allCandidates("the same for all", b.mine.ID()), 1, 2)
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("codes (-want +got):\n%s", diff)
+		}
+		b.refuse(t, New{URL: "https://example.com/one-too-many"}, errs.CodeExhausted)
+		if again, created := b.create(t, New{URL: "https://example.com/3"}); created || again.Code != got[3] {
+			t.Errorf("the same URL again: created %t, code %s, want %s", created, again.Code, got[3])
+		}
+	})
+}
+
+func TestGeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.candidates = func(canonical, _ string) []string { return allCandidates(canonical, "ws_everyone") }
+		mine, _ := b.create(t, New{URL: "https://example.com"})
+		theirs, created, err := b.Create(t.Context(), b.foreign, b.me, New{URL: "https://example.com"})
+		if err != nil || !created || theirs.Code == mine.Code {
+			t.Errorf("created %t, codes %s and %s: %v", created, mine.Code, theirs.Code, err)
+		}
+	})
+}
+
+func TestDeleteAndRevive(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, in := range []New{{URL: "https://example.com/a"}, custom("https://example.com/a", "promo")} {
+			l, _ := b.create(t, in)
+			b.now = b.now.Add(time.Minute)
+			for range 2 { // deleting twice is deleting once
+				deleted, err := b.Delete(t.Context(), b.mine, l.ID)
+				if err != nil || deleted.Status(b.now) != Deleted {
+					t.Fatalf("deleted: %+v: %v", deleted, err)
+				}
+			}
+			title := "again"
+			in.Title = &title
+			revived, created := b.create(t, in)
+			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != Active || *revived.Title != title {
+				t.Errorf("created %t, revived %+v, want %s", created, revived, l.ID)
+			}
+		}
+		if got := b.usage(t); got != 2 {
+			t.Errorf("%d links used, want 2", got)
+		}
+	})
+}
+
+func TestDisabledLinksStayDown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/a"})
+		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.refuse(t, New{URL: "https://example.com/a"}, errs.UnsafeURL)
+	})
+}
+
+func TestLinkQuotaIsExact(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 7
+		var mu sync.Mutex
+		made, refused := 0, 0
+		var all sync.WaitGroup
+		for i := range 40 {
+			all.Go(func() {
+				_, created, err := b.Create(t.Context(), b.mine, b.me, New{URL: fmt.Sprintf("https://example.com/%d", i)})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case created:
+					made++
+				case errs.Is(err, errs.QuotaExceeded):
+					refused++
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		rows, err := d.NewSelect().Model((*Link)(nil)).Count(t.Context())
+		if err != nil || made != 7 || refused != 33 || rows != 7 || b.usage(t) != 7 {
+			t.Errorf("%d made, %d refused, %d rows, %d used; want 7, 33, 7, 7: %v", made, refused, rows, b.usage(t), err)
+		}
+		b.now = time.Date(2026, 12, 1, 0, 0, 0, 0, time.UTC)
+		b.create(t, New{URL: "https://example.com/next-month"})
+		if got := b.usage(t); got != 1 {
+			t.Errorf("%d links used in the new month, want 1", got)
+		}
+	})
+}
+
+func TestNoQuotaAtAll(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 0
+		b.refuse(t, New{URL: "https://example.com/"}, errs.QuotaExceeded)
+	})
+}
+
+func TestRefusedInput(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	past, soon, later, status, title := noon, noon.Add(time.Hour), noon.Add(2*time.Hour), 200, "two\nlines"
+	const u = "https://example.com/"
+	for name, c := range map[string]struct {
+		in   New
+		want errs.Kind
+	}{
+		"scheme":             {New{URL: "ftp://example.com/"}, errs.InvalidURL},
+		"empty":              {New{URL: ""}, errs.InvalidURL},
+		"a loop":             {New{URL: "http://SHO.rt:80/abc"}, errs.UnsafeURL},
+		"expired already":    {New{URL: u, ExpiresAt: &past}, errs.InvalidInput},
+		"ends before it has": {New{URL: u, StartsAt: &later, ExpiresAt: &soon}, errs.InvalidInput},
+		"not a redirect":     {New{URL: u, RedirectStatus: &status}, errs.InvalidInput},
+		"title":              {New{URL: u, Title: &title}, errs.InvalidInput},
+	} {
+		t.Run(name, func(t *testing.T) { b.refuse(t, c.in, c.want) })
+	}
+	if got := b.usage(t); got != 0 {
+		t.Errorf("%d links used, want 0", got)
+	}
+}
+
+func TestStatusAtTheInstant(t *testing.T) {
+	t.Parallel()
+	start, end := noon.Add(time.Hour), noon.Add(2*time.Hour)
+	l := &Link{StartsAt: &start, ExpiresAt: &end}
+	for _, c := range []struct {
+		at   time.Time
+		want Status
+	}{
+		{start.Add(-time.Nanosecond), Scheduled},
+		{start, Active},
+		{end.Add(-time.Nanosecond), Active},
+		{end, Expired},
+	} {
+		if got := l.Status(c.at); got != c.want {
+			t.Errorf("at %s: %s, want %s", c.at, got, c.want)
+		}
+	}
+	l.DeletedAt = &noon
+	if got := l.Status(end); got != Deleted {
+		t.Errorf("deleted and expired: %s", got)
+	}
+	l.DisabledAt = &noon
+	if got := l.Status(end); got != Disabled {
+		t.Errorf("disabled and deleted: %s", got)
+	}
+}
+
+func TestListPages(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var want []string
+		for i := range 5 {
+			l, _ := b.create(t, New{URL: fmt.Sprintf("https://example.com/%d", i)})
+			want = append(want, l.ID)
+		}
+		gone, _ := b.create(t, New{URL: "https://example.com/gone"})
+		if _, err := b.Delete(t.Context(), b.mine, gone.ID); err != nil {
+			t.Fatal(err)
+		}
+		slices.Reverse(want) // newest first
+		var forward, backward []string
+		r := page.Request{Size: 2}
+		for more := true; more; {
+			p := b.list(t, r)
+			for _, l := range p.Items {
+				forward = append(forward, l.ID)
+				r.After = l.ID
+			}
+			more = p.HasNext
+		}
+		r = page.Request{Size: 2, Backward: true}
+		for more := true; more; {
+			p := b.list(t, r)
+			var ids []string
+			for _, l := range p.Items {
+				ids = append(ids, l.ID)
+			}
+			backward = append(ids, backward...)
+			r.Before, more = ids[0], p.HasPrevious
+		}
+		if diff := cmp.Diff(want, forward); diff != "" {
+			t.Errorf("forward (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(want, backward); diff != "" {
+			t.Errorf("backward (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func (b *bundle) list(t *testing.T, r page.Request) page.Page[*Link] {
+	t.Helper()
+	p, err := b.List(t.Context(), b.mine, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func TestParseShortURL(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	for in, want := range map[string]Address{
+		"http://sho.rt/abc":         {Code: "abc"},
+		"HTTP://SHO.RT:80/abc":      {Code: "abc"},
+		"http://sho.rt/promo/abc":   {Slug: "promo", Code: "abc"},
+		"http://sho.rt/promo/a/b/c": {Slug: "promo", Code: "a/b/c"},
+	} {
+		if got, err := b.ParseShortURL(in); err != nil || got != want {
+			t.Errorf("%s: %+v, %v; want %+v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"", "abc", "http://sho.rt.evil.com/abc", "https://sho.rt/abc", "http://other/abc", "\x00"} {
+		if got, err := b.ParseShortURL(in); !errs.Is(err, errs.NotFound) {
+			t.Errorf("%q: %+v, %v; want NotFound", in, got, err)
+		}
+	}
+}
+
+func TestHostileCodesAreNotFound(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, code := range []string{"", "a", "' OR 1=1 --", "abc\x00", "\xff\xfe\xfd", strings.Repeat("a", 10_000), "a?b", "äöü"} {
+			for _, a := range []Address{{Code: code}, {Slug: "mine", Code: code}, {Slug: code, Code: "abc"}} {
+				if a.Slug == "" && a.Code == "abc" {
+					continue
+				}
+				if _, err := b.Resolve(t.Context(), a); !errs.Is(err, errs.NotFound) {
+					t.Errorf("%+v: %v", a, err)
+				}
+			}
+			if _, err := b.Get(t.Context(), b.mine, code); !errs.Is(err, errs.NotFound) {
+				t.Errorf("id %q: %v", code, err)
+			}
+		}
+	})
+}
+
+func TestCodeSecretIsPinned(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := context.Background()
+		for range 2 {
+			if err := PinCodeSecret(ctx, d, []byte("one secret of thirty-two bytes...")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := PinCodeSecret(ctx, d, []byte("another secret of thirty-two bytes")); err == nil || errors.Is(err, context.Canceled) {
+			t.Errorf("another secret: %v", err)
+		}
+	})
+}
