@@ -1,0 +1,77 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/web"
+)
+
+// Register implements gen.MutationResolver.
+func (r mutation) Register(ctx context.Context, in gen.RegisterInput) (*gen.RegisterPayload, error) {
+	s, err := r.Accounts.Register(ctx, in.Email, in.Password, in.Name, web.AddressOf(ctx))
+	login, err := loginPayload(s, err)
+	return (*gen.RegisterPayload)(login), err
+}
+
+// Login implements gen.MutationResolver.
+func (r mutation) Login(ctx context.Context, in gen.LoginInput) (*gen.LoginPayload, error) {
+	return loginPayload(r.Accounts.Login(ctx, in.Email, in.Password, web.AddressOf(ctx)))
+}
+
+func loginPayload(s account.Session, err error) (*gen.LoginPayload, error) {
+	if err != nil {
+		mend, err := userErrors(err)
+		return &gen.LoginPayload{Errors: mend}, err
+	}
+	return &gen.LoginPayload{Token: &s.Token, ExpiresAt: &s.ExpiresAt, User: s.Account, Errors: []*gen.UserError{}}, nil
+}
+
+// Me implements gen.QueryResolver.
+func (r query) Me(ctx context.Context) (*account.Account, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, nil
+	}
+	return r.accountOf(ctx, actor.AccountID)
+}
+
+// accountOf loads an account; one that is gone is null.
+func (r *resolver) accountOf(ctx context.Context, accountID string) (*account.Account, error) {
+	found, err := r.Accounts.Get(ctx, accountID)
+	return found[accountID], err
+}
+
+// Workspaces implements gen.UserResolver.
+func (r userResolver) Workspaces(ctx context.Context, a *account.Account, first *int, after *string) (*gen.WorkspaceConnection, error) {
+	request, err := page.Parse(id.Workspace, first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	actor, err := account.Current(ctx)
+	if err != nil || actor.AccountID != a.ID {
+		return &gen.WorkspaceConnection{Edges: []*gen.WorkspaceEdge{}, PageInfo: &gen.PageInfo{}}, nil
+	}
+	p, err := r.Config.Workspaces.List(ctx, actor, request)
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]*gen.WorkspaceEdge, 0, len(p.Items))
+	for _, m := range p.Items {
+		edges = append(edges, &gen.WorkspaceEdge{Cursor: page.Cursor(m.ID()), Node: &m})
+	}
+	return &gen.WorkspaceConnection{Edges: edges, PageInfo: pageInfo(p, func(i int) string { return edges[i].Cursor })}, nil
+}
+
+// pageInfo says where the page stands; cursor is that of its i-th edge.
+func pageInfo[T any](p page.Page[T], cursor func(i int) string) *gen.PageInfo {
+	info := &gen.PageInfo{HasNextPage: p.HasNext, HasPreviousPage: p.HasPrevious}
+	if len(p.Items) > 0 {
+		start, end := cursor(0), cursor(len(p.Items)-1)
+		info.StartCursor, info.EndCursor = &start, &end
+	}
+	return info
+}

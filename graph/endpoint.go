@@ -1,0 +1,186 @@
+package graph
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/executor"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+const (
+	// maxBody bounds a request's body of somebody who is logged in, maxAnonymousBody everybody else's.
+	maxBody          = 10 << 20
+	maxAnonymousBody = 256 << 10
+	// operationDeadline bounds one operation.
+	operationDeadline = 15 * time.Second
+)
+
+// Endpoint answers GraphQL over HTTP (https://graphql.github.io/graphql-over-http/draft/): POST with a JSON body,
+// and GET for queries. There are no cookies, forms or multipart bodies, so no other site can make a browser act
+// for its user.
+type Endpoint struct {
+	*resolver
+	exec *executor.Executor
+}
+
+// params are an operation as a request carries it.
+type params struct {
+	Query         string         `json:"query"`
+	OperationName string         `json:"operationName"`
+	Variables     map[string]any `json:"variables"`
+	Extensions    map[string]any `json:"extensions"`
+}
+
+// result is what a request comes to. Data is absent, not null, when nothing was executed.
+type result struct {
+	Errors     gqlerror.List   `json:"errors,omitempty"`
+	Data       json.RawMessage `json:"data,omitempty"`
+	Extensions map[string]any  `json:"extensions,omitempty"`
+}
+
+// ServeHTTP implements http.Handler.
+func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	media, ok := negotiate(r.Header.Values("Accept"))
+	if !ok {
+		e.refuse(w, mediaJSON, http.StatusNotAcceptable, errs.New(errs.BadRequest,
+			"The answer is application/graphql-response+json or application/json: accept one of them."))
+		return
+	}
+	ctx, err := e.Accounts.Authenticate(r.Context(), r.Header.Get("Authorization"))
+	if err != nil {
+		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		e.refuse(w, media, http.StatusUnauthorized, err)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, operationDeadline)
+	defer cancel()
+	p, status, err := read(w, r.WithContext(ctx))
+	if err != nil {
+		e.refuse(w, media, status, err)
+		return
+	}
+	answer, status, err := e.execute(e.withLoaders(ctx), r.Method, p)
+	if err != nil {
+		if status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", http.MethodPost)
+		}
+		e.refuse(w, media, status, err)
+		return
+	}
+	// A client that asks for plain JSON expects 200 for whatever is well-formed GraphQL (section 6.4.1).
+	if media == mediaJSON && status == http.StatusBadRequest {
+		status = http.StatusOK
+	}
+	write(w, media, status, answer)
+}
+
+// execute runs an operation. The status is the one for application/graphql-response+json.
+func (e *Endpoint) execute(ctx context.Context, method string, p *params) (answer result, status int, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			status, err = http.StatusInternalServerError, panicked{value}
+		}
+	}()
+	ctx = graphql.StartOperationTrace(ctx)
+	operation, problems := e.exec.CreateOperationContext(ctx, &graphql.RawParams{
+		Query: p.Query, OperationName: p.OperationName, Variables: p.Variables, Extensions: p.Extensions,
+	})
+	if len(problems) > 0 {
+		response := e.exec.DispatchError(graphql.WithOperationContext(ctx, operation), problems)
+		return result{Errors: response.Errors}, http.StatusBadRequest, nil
+	}
+	if method == http.MethodGet && operation.Operation.Operation != ast.Query {
+		return result{}, http.StatusMethodNotAllowed, errs.New(errs.BadRequest, "GET only executes queries: send a mutation by POST.")
+	}
+	responses, ctx := e.exec.DispatchOperation(ctx, operation)
+	response := responses(ctx)
+	if response == nil {
+		return result{}, http.StatusServiceUnavailable, errs.New(errs.Unavailable, "The operation took too long and was ended.")
+	}
+	return result{Errors: response.Errors, Data: response.Data, Extensions: response.Extensions}, http.StatusOK, nil
+}
+
+// read takes the operation out of a request. The status goes with the error.
+func read(w http.ResponseWriter, r *http.Request) (p *params, status int, err error) {
+	if r.Method == http.MethodPost {
+		p, status, err = readBody(w, r)
+	} else {
+		p, status, err = readQuery(r)
+	}
+	if err == nil && p.Query == "" {
+		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The request has no query.")
+	}
+	return p, status, err
+}
+
+func readBody(w http.ResponseWriter, r *http.Request) (*params, int, error) {
+	if !isJSON(r.Header.Get("Content-Type")) {
+		return nil, http.StatusUnsupportedMediaType, errs.New(errs.BadRequest, "The body must be sent as application/json in UTF-8.")
+	}
+	limit := int64(maxBody)
+	if _, err := account.Current(r.Context()); err != nil {
+		limit = maxAnonymousBody
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	if errors.As(err, new(*http.MaxBytesError)) {
+		return nil, http.StatusRequestEntityTooLarge, errs.New(errs.TooLarge,
+			"The body is larger than %d bytes, which is the most: %d without log-in, %d with.", limit, maxAnonymousBody, maxBody)
+	}
+	if err != nil {
+		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body did not arrive whole.").Because(err)
+	}
+	var p params
+	if err := unmarshal(body, &p); err != nil {
+		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body must be one JSON object: query is a string, "+
+			"operationName a string or null, variables and extensions are objects or null.").Because(err)
+	}
+	return &p, 0, nil
+}
+
+func readQuery(r *http.Request) (*params, int, error) {
+	query := r.URL.Query()
+	p := &params{Query: query.Get("query"), OperationName: query.Get("operationName")}
+	for name, target := range map[string]*map[string]any{"variables": &p.Variables, "extensions": &p.Extensions} {
+		if text := query.Get(name); text != "" {
+			if err := unmarshal([]byte(text), target); err != nil {
+				return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "%s must be a JSON object.", name).Because(err)
+			}
+		}
+	}
+	return p, 0, nil
+}
+
+// refuse answers a request that was not executed.
+func (e *Endpoint) refuse(w http.ResponseWriter, media string, status int, err error) {
+	shown := e.present(context.Background(), err)
+	if wait, ok := shown.Extensions["retryAfter"].(int); ok {
+		w.Header().Set("Retry-After", strconv.Itoa(wait))
+	}
+	write(w, media, status, result{Errors: gqlerror.List{shown}})
+}
+
+func write(w http.ResponseWriter, media string, status int, answer result) {
+	body, err := json.Marshal(answer)
+	if err != nil {
+		panic(err) // the executor's own JSON does not parse
+	}
+	h := w.Header()
+	h.Set("Content-Type", media+"; charset=utf-8")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Add("Vary", "Accept, Authorization")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // a client that has gone cannot be told
+}

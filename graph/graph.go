@@ -1,0 +1,89 @@
+// Package graph is the GraphQL edge: it turns operations into calls of the domain's rooms, and their errors into
+// GraphQL's.
+package graph
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/executor"
+	"github.com/99designs/gqlgen/graphql/handler/extension"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Config is what the endpoint needs.
+type Config struct {
+	// Accounts, Workspaces, Links and Clicks are the rooms that resolvers ask.
+	Accounts   *account.Store
+	Workspaces *workspace.Store
+	Links      *link.Store
+	Clicks     *click.Store
+	// Hits knows what links have used of their quota, HitQuota is that of workspaces without one of their own.
+	Hits     quota.Hits
+	HitQuota int64
+	// Introspection answers questions about the schema, and suggests names for misspelt ones.
+	Introspection bool
+	// Log is told what broke.
+	Log *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// resolver is the root of the resolvers. Those of a type are in that type's file.
+type resolver struct {
+	Config
+	platform platformCache
+}
+
+type (
+	query             struct{ *resolver }
+	mutation          struct{ *resolver }
+	userResolver      struct{ *resolver }
+	workspaceResolver struct{ *resolver }
+	linkResolver      struct{ *resolver }
+)
+
+// Query implements gen.ResolverRoot.
+func (r *resolver) Query() gen.QueryResolver { return query{r} }
+
+// Mutation implements gen.ResolverRoot.
+func (r *resolver) Mutation() gen.MutationResolver { return mutation{r} }
+
+// User implements gen.ResolverRoot.
+func (r *resolver) User() gen.UserResolver { return userResolver{r} }
+
+// Workspace implements gen.ResolverRoot.
+func (r *resolver) Workspace() gen.WorkspaceResolver { return workspaceResolver{r} }
+
+// Link implements gen.ResolverRoot.
+func (r *resolver) Link() gen.LinkResolver { return linkResolver{r} }
+
+// New prepares the endpoint.
+func New(c Config) *Endpoint {
+	r := &resolver{Config: c}
+	schema := gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
+	exec := executor.New(schema)
+	exec.SetErrorPresenter(r.present)
+	exec.SetRecoverFunc(r.recover)
+	exec.SetParserTokenLimit(maxTokens)
+	exec.SetQueryCache(newDocuments())
+	exec.SetDisableSuggestion(!c.Introspection)
+	exec.Use(shapeLimit{})
+	exec.Use(extension.FixedComplexityLimit(maxCost))
+	if c.Introspection {
+		exec.Use(extension.Introspection{})
+	}
+	return &Endpoint{resolver: r, exec: exec}
+}
+
+// recover turns a resolver's panic into an internal error, which present logs.
+func (r *resolver) recover(_ context.Context, p any) error {
+	return panicked{p}
+}

@@ -1,0 +1,133 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/handler/lru"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/parser"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/page"
+)
+
+const (
+	// maxTokens bounds a document: validating it takes time that grows with the square of its length.
+	maxTokens = 1000
+	// maxFields bounds the fields of a document with its fragments spread, maxDepth how deep they nest. Tools ask
+	// for the schema with some 350 fields, 15 deep.
+	maxFields = 1000
+	maxDepth  = 20
+	// maxCost bounds what an operation may ask of the database, page sizes multiplied.
+	maxCost = 10_000
+
+	// maxCached and maxCachedBytes bound the documents that are remembered as valid.
+	maxCached      = 1000
+	maxCachedBytes = 8 << 10
+)
+
+// documents remembers valid documents, but no large ones: they could fill the memory.
+type documents struct {
+	graphql.Cache[*ast.QueryDocument]
+}
+
+func newDocuments() documents {
+	return documents{lru.New[*ast.QueryDocument](maxCached)}
+}
+
+// Add implements graphql.Cache.
+func (d documents) Add(ctx context.Context, text string, doc *ast.QueryDocument) {
+	if len(text) <= maxCachedBytes {
+		d.Cache.Add(ctx, text, doc)
+	}
+}
+
+// costs prices what is dear: a page costs its size times its items.
+func costs() gen.ComplexityRoot {
+	var c gen.ComplexityRoot
+	c.User.Workspaces = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
+	c.Workspace.Links = func(child int, first *int, _ *string, last *int, _ *string) int { return pageCost(child, first, last) }
+	return c
+}
+
+func pageCost(child int, first, last *int) int {
+	size := page.Default
+	if first != nil {
+		size = *first
+	}
+	if last != nil {
+		size = *last
+	}
+	return 1 + child*min(max(size, 1), page.Max) // a size out of range is refused by the resolver
+}
+
+// shapeLimit refuses documents whose fragments would blow up, before anything walks them: validation and pricing
+// follow every spread.
+type shapeLimit struct{}
+
+// ExtensionName implements graphql.HandlerExtension.
+func (shapeLimit) ExtensionName() string { return "ShapeLimit" }
+
+// Validate implements graphql.HandlerExtension.
+func (shapeLimit) Validate(graphql.ExecutableSchema) error { return nil }
+
+// MutateOperationParameters implements graphql.OperationParameterMutator.
+func (shapeLimit) MutateOperationParameters(_ context.Context, p *graphql.RawParams) *gqlerror.Error {
+	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: p.Query}, maxTokens)
+	if err != nil {
+		return nil // the executor parses again, and says it
+	}
+	s := shapes{doc: doc, known: map[string]shape{}}
+	for _, operation := range doc.Operations {
+		if got := s.of(operation.SelectionSet); got.fields > maxFields || got.depth > maxDepth {
+			return &gqlerror.Error{
+				Message:    "The operation is too large: it may have 1,000 fields, with its fragments spread, nested 20 deep.",
+				Extensions: map[string]any{"code": errs.TooComplex.Code()},
+			}
+		}
+	}
+	return nil
+}
+
+// shape is the size of a selection with its fragments spread.
+type shape struct{ fields, depth int }
+
+// shapes measures selections. Each fragment is measured once, however often it is spread.
+type shapes struct {
+	doc   *ast.QueryDocument
+	known map[string]shape
+}
+
+func (s shapes) of(selections ast.SelectionSet) shape {
+	var all shape
+	for _, selection := range selections {
+		var one shape
+		switch selection := selection.(type) {
+		case *ast.Field:
+			one = s.of(selection.SelectionSet)
+			one.fields++
+			one.depth++
+		case *ast.InlineFragment:
+			one = s.of(selection.SelectionSet)
+		case *ast.FragmentSpread:
+			one = s.ofFragment(selection.Name)
+		}
+		all.fields = min(all.fields+one.fields, maxFields+1) // beyond the limit only that it is beyond matters
+		all.depth = max(all.depth, one.depth)
+	}
+	return all
+}
+
+func (s shapes) ofFragment(name string) shape {
+	if got, ok := s.known[name]; ok {
+		return got
+	}
+	s.known[name] = shape{} // a fragment within itself is refused by validation
+	if fragment := s.doc.Fragments.ForName(name); fragment != nil {
+		s.known[name] = s.of(fragment.SelectionSet)
+	}
+	return s.known[name]
+}

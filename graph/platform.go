@@ -1,0 +1,41 @@
+package graph
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/graph/gen"
+)
+
+// platformAge is how old the figures of the instance may get: everybody may ask for them, and they are dear.
+const platformAge = time.Second
+
+// platformCache keeps the figures of the instance.
+type platformCache struct {
+	mu    sync.Mutex // held while loading: others wait for the figures instead of counting too
+	stats *gen.PlatformStats
+	at    time.Time
+}
+
+// PlatformStats implements gen.QueryResolver.
+func (r query) PlatformStats(ctx context.Context) (*gen.PlatformStats, error) {
+	r.platform.mu.Lock()
+	defer r.platform.mu.Unlock()
+	if r.platform.stats != nil && r.Now().Sub(r.platform.at) < platformAge {
+		return r.platform.stats, nil
+	}
+	links, err := r.Links.CountActive(ctx)
+	if err != nil {
+		return nil, err
+	}
+	clicks, err := r.Clicks.Platform(ctx)
+	if err != nil {
+		return nil, err
+	}
+	r.platform.stats = &gen.PlatformStats{
+		TotalLinks: links, TotalRedirects: clicks.Clicks, AverageRedirectMs: clicks.Mean(),
+	}
+	r.platform.at = r.Now()
+	return r.platform.stats, nil
+}

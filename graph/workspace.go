@@ -1,0 +1,100 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// CreateWorkspace implements gen.MutationResolver.
+func (r mutation) CreateWorkspace(ctx context.Context, in gen.CreateWorkspaceInput) (*gen.CreateWorkspacePayload, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.Workspaces.Create(ctx, actor, in.Name, in.Slug)
+	if err != nil {
+		mend, err := userErrors(err)
+		return &gen.CreateWorkspacePayload{Errors: mend}, err
+	}
+	return &gen.CreateWorkspacePayload{Workspace: &m, Errors: []*gen.UserError{}}, nil
+}
+
+// Workspace implements gen.QueryResolver.
+func (r query) Workspace(ctx context.Context, by gen.WorkspaceBy) (*workspace.Membership, error) {
+	workspaceID := ""
+	if by.ID != nil {
+		workspaceID = *by.ID
+	}
+	if by.Slug != nil {
+		found, err := r.Workspaces.IDBySlug(ctx, *by.Slug)
+		if err != nil {
+			return orNull[workspace.Membership](nil, err)
+		}
+		workspaceID = found
+	}
+	return r.workspace(ctx, workspaceID)
+}
+
+// workspace is the caller's membership; null when there is none.
+func (r *resolver) workspace(ctx context.Context, workspaceID string) (*workspace.Membership, error) {
+	m, err := r.membership(ctx, workspaceID)
+	return orNull(&m, err)
+}
+
+// membership proves that the caller is a member of the workspace.
+func (r *resolver) membership(ctx context.Context, workspaceID string) (workspace.Membership, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return workspace.Membership{}, err
+	}
+	return r.Workspaces.Require(ctx, actor, workspaceID)
+}
+
+// HitQuota implements gen.WorkspaceResolver.
+func (r workspaceResolver) HitQuota(_ context.Context, m *workspace.Membership) (int64, error) {
+	return r.hitLimit(*m), nil
+}
+
+func (r *resolver) hitLimit(m workspace.Membership) int64 {
+	return *cmp.Or(m.Workspace().HitQuota, &r.Config.HitQuota)
+}
+
+// LinkQuota implements gen.WorkspaceResolver.
+func (r workspaceResolver) LinkQuota(_ context.Context, m *workspace.Membership) (int64, error) {
+	return r.Config.Links.QuotaOf(*m), nil
+}
+
+// Links implements gen.WorkspaceResolver.
+func (r workspaceResolver) Links(
+	ctx context.Context, m *workspace.Membership, first *int, after *string, last *int, before *string,
+) (*gen.LinkConnection, error) {
+	request, err := page.Parse(id.Link, first, after, last, before)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Config.Links.List(ctx, *m, request)
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]*gen.LinkEdge, 0, len(p.Items))
+	for _, l := range p.Items {
+		edges = append(edges, &gen.LinkEdge{Cursor: page.Cursor(l.ID), Node: l})
+	}
+	return &gen.LinkConnection{Edges: edges, PageInfo: pageInfo(p, func(i int) string { return edges[i].Cursor })}, nil
+}
+
+// Usage implements gen.WorkspaceResolver.
+func (r workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (*gen.Usage, error) {
+	links, month, err := r.Config.Links.Usage(ctx, *m)
+	if err != nil {
+		return nil, err
+	}
+	limit := r.Config.Links.QuotaOf(*m)
+	return &gen.Usage{Links: links, Limit: limit, Remaining: max(0, limit-links), ResetsAt: month.End}, nil
+}
