@@ -1,0 +1,297 @@
+package playground
+
+import (
+	"bytes"
+	"compress/gzip"
+	"crypto/sha256"
+	"encoding/base64"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func get(t *testing.T, h http.Handler, method string, header ...string) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, "/playground", nil)
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Add(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func read(t *testing.T, res *http.Response) []byte {
+	t.Helper()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return body
+}
+
+func unzip(t *testing.T, zipped []byte) []byte {
+	t.Helper()
+	zr, err := gzip.NewReader(bytes.NewReader(zipped))
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain, err := io.ReadAll(zr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plain
+}
+
+func TestHeaders(t *testing.T) {
+	t.Parallel()
+	res := get(t, Handler("/graphql"), "GET", "Accept-Encoding", "gzip, br")
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("status %d", res.StatusCode)
+	}
+	want := map[string]string{
+		"Content-Type":           "text/html; charset=utf-8",
+		"Content-Encoding":       "gzip",
+		"Cache-Control":          "no-cache",
+		"Vary":                   "Accept-Encoding",
+		"X-Content-Type-Options": "nosniff",
+		"Referrer-Policy":        "no-referrer",
+	}
+	got := map[string]string{}
+	for name := range want {
+		got[name] = res.Header.Get(name)
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("headers (-want +got):\n%s", diff)
+	}
+	if etag := res.Header.Get("ETag"); !regexp.MustCompile(`^"[0-9a-f]{32}-gzip"$`).MatchString(etag) {
+		t.Errorf("ETag %s is not a strong one", etag)
+	}
+}
+
+func TestEncoding(t *testing.T) {
+	t.Parallel()
+	h := Handler("/graphql")
+	zipped, plain := get(t, h, "GET", "Accept-Encoding", "gzip"), get(t, h, "GET")
+	body := read(t, plain)
+	if !bytes.Equal(unzip(t, read(t, zipped)), body) {
+		t.Error("the two forms are not the same page")
+	}
+	if plain.Header.Get("Content-Encoding") != "" || !bytes.HasPrefix(body, []byte("<!doctype html>")) {
+		t.Error("without Accept-Encoding the page is not plain HTML")
+	}
+	if zipped.ContentLength != int64(len(bundle)) || plain.ContentLength != int64(len(body)) {
+		t.Errorf("lengths %d and %d, want %d and %d", zipped.ContentLength, plain.ContentLength, len(bundle), len(body))
+	}
+	if zipped.Header.Get("ETag") == plain.Header.Get("ETag") {
+		t.Error("the two forms share an ETag")
+	}
+}
+
+func TestAcceptsGzip(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		fields []string
+		want   bool
+	}{
+		{nil, false},
+		{[]string{""}, false},
+		{[]string{"gzip"}, true},
+		{[]string{"GZIP"}, true},
+		{[]string{"x-gzip"}, true},
+		{[]string{"br, gzip;q=0.5"}, true},
+		{[]string{"deflate", "gzip"}, true},
+		{[]string{"gzip;q=0"}, false},
+		{[]string{"gzip ; q=0.000"}, false},
+		{[]string{"gzip;q=zwei"}, false},
+		{[]string{"gzip;q=NaN"}, false},
+		{[]string{"*"}, true},
+		{[]string{"*;q=0"}, false},
+		{[]string{"gzip;q=0, *"}, false},
+		{[]string{"identity"}, false},
+		{[]string{"identity, gzip;q=0.5"}, false},
+		{[]string{"identity;q=0.5, gzip"}, true},
+		{[]string{"br"}, false},
+	}
+	for _, tt := range tests {
+		if got := acceptsGzip(tt.fields); got != tt.want {
+			t.Errorf("acceptsGzip(%q) = %t, want %t", tt.fields, got, tt.want)
+		}
+	}
+}
+
+func TestNotModified(t *testing.T) {
+	t.Parallel()
+	h := Handler("/graphql")
+	for _, accept := range []string{"gzip", "identity"} {
+		etag := get(t, h, "GET", "Accept-Encoding", accept).Header.Get("ETag")
+		for _, match := range []string{etag, `"other", ` + etag, "W/" + etag, "*"} {
+			res := get(t, h, "GET", "Accept-Encoding", accept, "If-None-Match", match)
+			if res.StatusCode != http.StatusNotModified || len(read(t, res)) != 0 {
+				t.Errorf("%s, If-None-Match %s: status %d", accept, match, res.StatusCode)
+			}
+			if res.Header.Get("ETag") != etag || res.Header.Get("Content-Security-Policy") == "" {
+				t.Errorf("%s: a 304 lacks its ETag or its policy", accept)
+			}
+		}
+		if res := get(t, h, "GET", "Accept-Encoding", accept, "If-None-Match", `"other"`); res.StatusCode != http.StatusOK {
+			t.Errorf("%s, another ETag: status %d", accept, res.StatusCode)
+		}
+	}
+}
+
+func TestMethods(t *testing.T) {
+	t.Parallel()
+	h := Handler("/graphql")
+	head := get(t, h, "HEAD", "Accept-Encoding", "gzip")
+	if head.StatusCode != http.StatusOK || len(read(t, head)) != 0 || head.ContentLength != int64(len(bundle)) {
+		t.Errorf("HEAD: status %d, length %d", head.StatusCode, head.ContentLength)
+	}
+	post := get(t, h, "POST")
+	if post.StatusCode != http.StatusMethodNotAllowed || post.Header.Get("Allow") != "GET, HEAD" {
+		t.Errorf("POST: status %d, Allow %q", post.StatusCode, post.Header.Get("Allow"))
+	}
+}
+
+func TestEndpoint(t *testing.T) {
+	t.Parallel()
+	usual, other := Handler("/graphql"), Handler(`/api/"graphql"`)
+	page := string(unzip(t, read(t, get(t, other, "GET", "Accept-Encoding", "gzip"))))
+	if !strings.Contains(page, `<meta name="graphql-endpoint" content="/api/&#34;graphql&#34;">`) {
+		t.Error("the page does not name the endpoint")
+	}
+	if page != string(read(t, get(t, other, "GET"))) {
+		t.Error("the two forms are not the same page")
+	}
+	a, b := get(t, usual, "HEAD").Header, get(t, other, "HEAD").Header
+	if a.Get("ETag") == b.Get("ETag") {
+		t.Error("pages with different endpoints share an ETag")
+	}
+	if a.Get("Content-Security-Policy") != b.Get("Content-Security-Policy") {
+		t.Error("the endpoint changes the policy")
+	}
+	for _, foreign := range []string{"", "graphql", "//example.com/graphql", "https://example.com/graphql"} {
+		func() {
+			defer func() {
+				if recover() == nil {
+					t.Errorf("Handler(%q) does not panic", foreign)
+				}
+			}()
+			Handler(foreign)
+		}()
+	}
+}
+
+func TestPolicyNamesNoHost(t *testing.T) {
+	t.Parallel()
+	res := get(t, Handler("/graphql"), "GET")
+	page := read(t, res)
+	policy := map[string][]string{}
+	for directive := range strings.SplitSeq(res.Header.Get("Content-Security-Policy"), "; ") {
+		words := strings.Fields(directive)
+		policy[words[0]] = words[1:]
+	}
+	var own []string
+	within(string(page), "<script>", "</script>", func(script string) { own = append(own, script) })
+	if len(own) != 1 {
+		t.Fatalf("the page has %d scripts of its own", len(own))
+	}
+	sum := sha256.Sum256([]byte(own[0]))
+	want := map[string][]string{
+		"default-src":     {"'none'"},
+		"script-src":      {"'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"},
+		"style-src":       {"'unsafe-inline'"},
+		"img-src":         {"'self'", "data:"},
+		"font-src":        {"data:"},
+		"connect-src":     {"'self'"},
+		"worker-src":      {"blob:"},
+		"base-uri":        {"'none'"},
+		"form-action":     {"'none'"},
+		"frame-ancestors": {"'none'"},
+	}
+	if diff := cmp.Diff(want, policy); diff != "" {
+		t.Errorf("policy (-want +got):\n%s", diff)
+	}
+}
+
+// TestNothingForeign looks at the bundle for whatever would make a browser fetch something from another host.
+func TestNothingForeign(t *testing.T) {
+	t.Parallel()
+	if found := foreign(string(unzip(t, bundle))); len(found) != 0 {
+		t.Errorf("the page loads %q", found)
+	}
+	for _, page := range []string{
+		`<script src="https://cdn.example/x.js"></script>`,
+		`<link rel=stylesheet href=//cdn.example/x.css>`,
+		`<img srcset="/x.png">`,
+		`<style>@import "x.css";</style>`,
+		`<style>@font-face { src: url("https://fonts.example/x.woff2") }</style>`,
+		`<script>import("https://cdn.example/x.js")</script>`,
+		`<script type="text/plain">importScripts('//cdn.example/x.js')</script>`,
+	} {
+		if len(foreign(page)) != 1 {
+			t.Errorf("foreign finds %q in %s", foreign(page), page)
+		}
+	}
+}
+
+var (
+	byAttribute = regexp.MustCompile(`(?i)\s(?:src|srcset|action|data|poster|background)\s*=[^>]*|\shref\s*=\s*["']?(?:[^d"'\s]|d[^a])[^>]*`)
+	byStyle     = regexp.MustCompile(`(?i)@import[^;]*|url\(\s*["']?(?:[^d#"'\s]|d[^a])[^)]*`)
+	byScript    = regexp.MustCompile("(?:import|importScripts|Worker) ?\\(? ?[\"'`](?:https?:)?//.{0,60}")
+)
+
+// foreign returns what a page loads; what stands in a data: address or within a comment is not loaded.
+func foreign(page string) []string {
+	var found []string
+	markup := within(page, "<!--", "-->", nil)
+	for _, opening := range []string{"<script>", `<script type="text/plain"`} {
+		markup = within(markup, opening, "</script>", func(script string) {
+			found = append(found, byScript.FindAllString(script, -1)...)
+		})
+	}
+	markup = within(markup, "<style>", "</style>", func(style string) {
+		found = append(found, byStyle.FindAllString(style, -1)...)
+	})
+	return append(found, byAttribute.FindAllString(markup, -1)...)
+}
+
+// within shows visit what stands between each opening and closing, and returns the page without it.
+func within(page, opening, closing string, visit func(string)) string {
+	var rest strings.Builder
+	for {
+		before, after, found := strings.Cut(page, opening)
+		rest.WriteString(before)
+		if !found {
+			return rest.String()
+		}
+		inside, after, _ := strings.Cut(after, closing)
+		if visit != nil {
+			visit(inside)
+		}
+		page = after
+	}
+}
+
+// TestNotice checks that NOTICE, which the build writes, belongs to this bundle: the page ends with it.
+func TestNotice(t *testing.T) {
+	t.Parallel()
+	notice, err := os.ReadFile("NOTICE")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.HasSuffix(unzip(t, bundle), []byte("<!--\n"+strings.TrimSpace(string(notice))+"\n-->\n")) {
+		t.Error("NOTICE and the page were not built together")
+	}
+	for _, name := range []string{"graphiql ", "@graphiql/react ", "graphql ", "react-dom ", "monaco-editor ", "DOMPurify "} {
+		if !bytes.Contains(notice, []byte("\n  "+name)) {
+			t.Errorf("NOTICE does not list %s", name)
+		}
+	}
+}
