@@ -1,0 +1,130 @@
+// Package web holds what every HTTP answer shares: request ids, the access log, recovery from panics, and the
+// small pages that people see when a link does not lead anywhere.
+package web
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"runtime/debug"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Middleware wraps a handler.
+type Middleware func(http.Handler) http.Handler
+
+// Chain wraps h so that the first middleware is the outermost.
+func Chain(h http.Handler, all ...Middleware) http.Handler {
+	for i := len(all) - 1; i >= 0; i-- {
+		h = all[i](h)
+	}
+	return h
+}
+
+// RequestID names every request in its answer and in the log. A name given by a proxy is kept if it is a plain one.
+func RequestID(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		requestID := r.Header.Get("X-Request-Id")
+		if !plain(requestID) {
+			requestID = uuid.NewString()
+			r.Header.Set("X-Request-Id", requestID)
+		}
+		w.Header().Set("X-Request-Id", requestID)
+		next.ServeHTTP(w, r)
+	})
+}
+
+func plain(s string) bool {
+	if len(s) < 8 || len(s) > 64 {
+		return false
+	}
+	for _, c := range []byte(s) {
+		if !('a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' || c == '-' || c == '_') {
+			return false
+		}
+	}
+	return true
+}
+
+// Log writes one line a request: no address, no query, no header but the request's id.
+func Log(log *slog.Logger, now func() time.Time) Middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if !log.Enabled(r.Context(), slog.LevelDebug) {
+				next.ServeHTTP(w, r)
+				return
+			}
+			start, recorded := now(), &statusWriter{ResponseWriter: w, status: http.StatusOK}
+			next.ServeHTTP(recorded, r)
+			log.DebugContext(r.Context(), "request", "method", r.Method, "pattern", r.Pattern, "status", recorded.status,
+				"duration", now().Sub(start), "request_id", r.Header.Get("X-Request-Id"))
+		})
+	}
+}
+
+// Recover turns a panic into a plain 500, and logs it with its stack. A handler that aborts on purpose may.
+func Recover(log *slog.Logger) Middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer func() {
+				p := recover()
+				if p == nil {
+					return
+				}
+				if p == http.ErrAbortHandler {
+					panic(p)
+				}
+				log.ErrorContext(r.Context(), "panic", "panic", p, "request_id", r.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
+				Page(w, r, http.StatusInternalServerError, "Something went wrong", "This is our fault. Please try again in a moment.")
+			}()
+			next.ServeHTTP(w, r)
+		})
+	}
+}
+
+// statusWriter remembers the status.
+type statusWriter struct {
+	http.ResponseWriter
+	status int
+}
+
+// WriteHeader implements http.ResponseWriter.
+func (w *statusWriter) WriteHeader(status int) {
+	w.status = status
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Unwrap lets http.ResponseController reach the writer below.
+func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+type addressKey struct{}
+
+// Address remembers where a request came from, as rate limits count it: an IPv4 address, or an IPv6 network of
+// 64 bits, which is what one subscriber has.
+func Address(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, network(r.RemoteAddr))))
+	})
+}
+
+// AddressOf is what Address remembered.
+func AddressOf(ctx context.Context) string {
+	address, _ := ctx.Value(addressKey{}).(string)
+	return address
+}
+
+func network(remote string) string {
+	peer, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return ""
+	}
+	addr := peer.Addr().Unmap().WithZone("")
+	if addr.Is4() {
+		return addr.String()
+	}
+	prefix, _ := addr.Prefix(64) // 64 bits fit into every IPv6 address
+	return prefix.String()
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/linkforge/linkforge/graph"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/redirect"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+const (
+	// migrateDeadline bounds the migrations at start, with the wait for another node's.
+	migrateDeadline = 10 * time.Minute
+	// drainDeadline bounds how long requests in flight may take after the signal to stop.
+	drainDeadline = 20 * time.Second
+)
+
+// app is a whole server, put together.
+type app struct {
+	config   config.Config
+	log      *slog.Logger
+	now      func() time.Time
+	data     *dataFolder // nil with a database URL
+	db       *db.DB
+	kv       *kv.Client
+	clicks   *click.Recorder
+	stopping atomic.Bool
+
+	endpoint  http.Handler
+	redirects http.Handler
+}
+
+// newApp opens everything that a server needs, and migrates the database if it is to. The caller closes the app.
+func newApp(ctx context.Context, c config.Config, log *slog.Logger) (_ *app, err error) {
+	a := &app{config: c, log: log, now: time.Now}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close())
+		}
+	}()
+	if c.Embedded() {
+		if a.data, err = openDataFolder(c.DataDir); err != nil {
+			return nil, err
+		}
+		if err := a.config.FillSecrets(); err != nil {
+			return nil, err
+		}
+	}
+	if a.db, err = openDatabase(a.config); err != nil {
+		return nil, err
+	}
+	if err := a.prepareDatabase(ctx); err != nil {
+		return nil, err
+	}
+	if a.kv, err = kv.Open(c.RedisURL, c.RedisPool); err != nil {
+		return nil, err
+	}
+	return a, a.wire()
+}
+
+// prepareDatabase brings the schema up to date, and refuses a database of another code secret.
+func (a *app) prepareDatabase(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, migrateDeadline)
+	defer cancel()
+	if a.config.Migrate {
+		applied, err := a.db.Migrate(ctx, migrations.Files, a.now())
+		if err != nil {
+			return err
+		}
+		if len(applied) > 0 {
+			a.log.InfoContext(ctx, "database migrated", "steps", applied)
+		}
+	}
+	return link.PinCodeSecret(ctx, a.db, a.config.CodeSecret)
+}
+
+// wire gives every room what it needs.
+func (a *app) wire() error {
+	links, err := link.NewStore(link.Config{
+		DB: a.db, PublicURL: a.config.PublicURL, LinkQuota: a.config.LinkQuota, Log: a.log, Now: a.now,
+	})
+	if err != nil {
+		return err
+	}
+	accounts := &account.Store{
+		DB:        a.db,
+		Tokens:    account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
+		Passwords: account.NewPasswords(),
+		Limits:    quota.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits},
+		Now:       a.now,
+	}
+	hits := quota.Hits{KV: a.kv}
+	counts := &click.Store{DB: a.db, Now: a.now}
+	a.clicks = click.NewRecorder(a.db, a.log)
+	a.redirects = &redirect.Handler{
+		Links: links, Hits: hits, HitQuota: a.config.HitQuota, Clicks: a.clicks, Counts: counts, Log: a.log, Now: a.now,
+	}
+	a.endpoint = graph.New(graph.Config{
+		Accounts:      accounts,
+		Workspaces:    &workspace.Store{DB: a.db, Now: a.now},
+		Links:         links,
+		Clicks:        counts,
+		Hits:          hits,
+		HitQuota:      a.config.HitQuota,
+		Introspection: a.config.Introspection,
+		Log:           a.log,
+		Now:           a.now,
+	})
+	return nil
+}
+
+// serve answers requests until the context ends. Then it takes no new ones, finishes those in flight, and
+// writes the clicks that are still waiting.
+func (a *app) serve(ctx context.Context, listener net.Listener) error {
+	server := &http.Server{
+		Handler:           a.routes(),
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second,
+		ReadTimeout:       time.Minute, // a body of 10 MiB over a slow line
+		WriteTimeout:      time.Minute,
+		IdleTimeout:       2 * time.Minute,
+		MaxHeaderBytes:    64 << 10,
+	}
+	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRecording()
+	parts, failed := errgroup.WithContext(ctx)
+	parts.Go(func() error { return a.clicks.Run(recording) })
+	parts.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving: %w", err)
+		}
+		return nil
+	})
+	parts.Go(func() error {
+		<-failed.Done() // the signal to stop, or a part that failed
+		defer stopRecording()
+		a.stopping.Store(true)
+		return drain(context.WithoutCancel(ctx), server)
+	})
+	return parts.Wait()
+}
+
+// drain stops listening and waits for the requests in flight.
+func drain(ctx context.Context, server *http.Server) error {
+	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
+	defer cancel()
+	if err := server.Shutdown(ctx); err != nil {
+		return errors.Join(fmt.Errorf("requests were cut off: %w", err), server.Close())
+	}
+	return nil
+}
+
+// close gives everything back, in the opposite order.
+func (a *app) close() error {
+	var err error
+	if a.kv != nil {
+		err = errors.Join(err, a.kv.Close())
+	}
+	if a.db != nil {
+		err = errors.Join(err, a.db.Close())
+	}
+	if a.data != nil {
+		err = errors.Join(err, a.data.close())
+	}
+	return err
+}

@@ -1,0 +1,107 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// maxLine bounds a line of the code command's input: a URL of the greatest length, every byte of it escaped.
+const maxLine = 1 << 20
+
+// codeCommand is `linkforge code`.
+type codeCommand struct {
+	Workspace string   `required:"" help:"The workspace's id."`
+	Salts     int      `default:"10" help:"How many candidates to print, 1 to 10."`
+	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs. Without any, they are read from standard input: one a line, a line that starts with \" being a JSON string."`
+}
+
+// codeLine is what the command prints for one URL.
+type codeLine struct {
+	URL       string   `json:"url"`
+	Canonical string   `json:"canonical,omitempty"`
+	Codes     []string `json:"codes,omitempty"`
+	Error     string   `json:"error,omitempty"`
+}
+
+// Run prints a JSON object a URL. It ends in exit status 1 when a URL has no code.
+func (c codeCommand) Run(io stdio) error {
+	if c.Salts < 1 || c.Salts > shortcode.Salts {
+		return fmt.Errorf("--salts goes from 1 to %d", shortcode.Salts)
+	}
+	lines := c.arguments()
+	if len(c.URLs) == 0 {
+		lines = c.input(io.in)
+	}
+	out := json.NewEncoder(io.out)
+	out.SetEscapeHTML(false)
+	failed := false
+	for line, err := range lines {
+		if err != nil {
+			return err
+		}
+		failed = failed || line.Error != ""
+		if err := out.Encode(line); err != nil {
+			return fmt.Errorf("writing the codes: %w", err)
+		}
+	}
+	if failed {
+		return errSilent
+	}
+	return nil
+}
+
+func (c codeCommand) arguments() iter.Seq2[codeLine, error] {
+	return func(yield func(codeLine, error) bool) {
+		for _, raw := range c.URLs {
+			if !yield(c.codes(raw), nil) {
+				return
+			}
+		}
+	}
+}
+
+func (c codeCommand) input(in io.Reader) iter.Seq2[codeLine, error] {
+	return func(yield func(codeLine, error) bool) {
+		lines := bufio.NewScanner(in)
+		lines.Buffer(nil, maxLine)
+		for lines.Scan() {
+			if !yield(c.line(lines.Text()), nil) {
+				return
+			}
+		}
+		if err := lines.Err(); err != nil {
+			yield(codeLine{}, fmt.Errorf("reading URLs: %w", err))
+		}
+	}
+}
+
+func (c codeCommand) line(text string) codeLine {
+	if !strings.HasPrefix(text, `"`) {
+		return c.codes(text)
+	}
+	var raw string
+	if err := json.Unmarshal([]byte(text), &raw); err != nil {
+		return codeLine{URL: text, Error: "The line starts with \" and is not a JSON string."}
+	}
+	return c.codes(raw)
+}
+
+func (c codeCommand) codes(raw string) codeLine {
+	u, err := urlnorm.Canonical(raw)
+	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {
+		return codeLine{URL: raw, Error: refused.Reason}
+	}
+	line := codeLine{URL: raw, Canonical: u.String()}
+	for salt := range c.Salts {
+		line.Codes = append(line.Codes, shortcode.Deterministic(u.String(), c.Workspace, salt))
+	}
+	return line
+}

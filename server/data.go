@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// dataFolder is the folder of an embedded instance, held by one process: quotas are counted in its memory, so a
+// second one would give everything twice.
+type dataFolder struct {
+	lock *flock.Flock
+}
+
+func openDataFolder(dir string) (*dataFolder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	held, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking the data folder: %w", err)
+	}
+	if !held {
+		return nil, fmt.Errorf("the data folder %s is in use by another server: stop it, or set LINKFORGE_DATA_DIR", dir)
+	}
+	return &dataFolder{lock: lock}, nil
+}
+
+func (f *dataFolder) close() error { return f.lock.Close() }
+
+// openDatabase opens PostgreSQL, or the SQLite file in the data folder.
+func openDatabase(c config.Config) (*db.DB, error) {
+	if c.Embedded() {
+		return db.OpenSQLite(databaseFile(c), c.DatabasePool)
+	}
+	return db.OpenPostgres(c.DatabaseURL, c.DatabasePool)
+}
+
+func databaseFile(c config.Config) string { return filepath.Join(c.DataDir, "linkforge.db") }

@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+)
+
+// readyDeadline bounds the question whether a dependency answers.
+const readyDeadline = 2 * time.Second
+
+// live says that the process runs. It asks no dependency: restarting this process would mend none.
+func (a *app) live(w http.ResponseWriter, _ *http.Request) {
+	plain(w, http.StatusOK, "alive")
+}
+
+// ready says whether requests should be sent here: not while shutting down, nor without database or Redis.
+func (a *app) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyDeadline)
+	defer cancel()
+	if a.stopping.Load() {
+		plain(w, http.StatusServiceUnavailable, "shutting down")
+		return
+	}
+	if err := a.db.PingContext(ctx); err != nil {
+		a.log.WarnContext(ctx, "not ready: database", "error", err)
+		plain(w, http.StatusServiceUnavailable, "the database does not answer")
+		return
+	}
+	if err := a.kv.Ready(ctx); err != nil {
+		a.log.WarnContext(ctx, "not ready: Redis", "error", err)
+		plain(w, http.StatusServiceUnavailable, "Redis does not answer")
+		return
+	}
+	plain(w, http.StatusOK, "ready")
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	fmt.Fprintln(w, text)
+}

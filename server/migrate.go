@@ -1,0 +1,90 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+// migrateCommand is `linkforge migrate up|down|status`.
+type migrateCommand struct {
+	Up     migrateUp     `cmd:"" help:"Take every step that is still to be taken."`
+	Down   migrateDown   `cmd:"" help:"Undo the last step taken. What it made is lost."`
+	Status migrateStatus `cmd:"" help:"List the steps and when they were taken."`
+}
+
+type (
+	migrateUp     struct{}
+	migrateDown   struct{}
+	migrateStatus struct{}
+)
+
+// Run takes the steps.
+func (migrateUp) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withDatabase(f, func(d *db.DB) error {
+		applied, err := d.Migrate(ctx, migrations.Files, time.Now())
+		for _, name := range applied {
+			fmt.Fprintln(io.out, "applied", name)
+		}
+		if err == nil && len(applied) == 0 {
+			fmt.Fprintln(io.out, "up to date")
+		}
+		return err
+	})
+}
+
+// Run undoes a step.
+func (migrateDown) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withDatabase(f, func(d *db.DB) error {
+		undone, err := d.Rollback(ctx, migrations.Files)
+		if err != nil {
+			return err
+		}
+		if undone == "" {
+			fmt.Fprintln(io.out, "nothing to undo")
+			return nil
+		}
+		fmt.Fprintln(io.out, "undone", undone)
+		return nil
+	})
+}
+
+// Run lists the steps.
+func (migrateStatus) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withDatabase(f, func(d *db.DB) error {
+		steps, err := d.Migrations(ctx, migrations.Files)
+		for _, step := range steps {
+			when := "pending"
+			if !step.AppliedAt.IsZero() {
+				when = step.AppliedAt.Format(time.RFC3339)
+			}
+			fmt.Fprintf(io.out, "%-24s %s\n", step.Name, when)
+		}
+		return err
+	})
+}
+
+// withDatabase opens the configured database for one piece of work. Secrets are not needed for it.
+func withDatabase(f *config.Flags, work func(*db.DB) error) error {
+	c, err := f.CheckDatabase()
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	if c.Embedded() {
+		folder, err := openDataFolder(c.DataDir)
+		if err != nil {
+			return err
+		}
+		defer folder.close()
+	}
+	d, err := openDatabase(c)
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(d), d.Close())
+}

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"path/filepath"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/obs"
+)
+
+// serveCommand is `linkforge serve`.
+type serveCommand struct{}
+
+// Run serves until the context ends.
+func (serveCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err error) {
+	c, err := f.Check()
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	a, err := newApp(ctx, c, obs.NewLogger(io.err, c.LogJSON, c.LogLevel))
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, a.close()) }()
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return fmt.Errorf("listening on %s: %w", c.Listen, err)
+	}
+	announce(io.out, a.config)
+	return a.serve(ctx, listener)
+}
+
+// announce says where everything is.
+func announce(w io.Writer, c config.Config) {
+	fmt.Fprintf(w, "Linkforge %s is ready.\n", version())
+	if c.Playground {
+		fmt.Fprintf(w, "  playground  %s/playground\n", c.PublicURL)
+	}
+	fmt.Fprintf(w, "  endpoint    %s/graphql\n", c.PublicURL)
+	fmt.Fprintf(w, "  short URLs  %s/{code}\n", c.PublicURL)
+	fmt.Fprintf(w, "  listening   %s\n", c.Listen)
+	if c.Embedded() {
+		fmt.Fprintf(w, "  database    SQLite, %s\n", absolute(databaseFile(c)))
+		fmt.Fprintf(w, "  data        %s\n", absolute(c.DataDir))
+	} else {
+		fmt.Fprintf(w, "  database    PostgreSQL, %s\n", whereabouts(c.DatabaseURL))
+	}
+	if c.RedisURL == "" {
+		fmt.Fprintln(w, "  Redis       in-process")
+	} else {
+		fmt.Fprintf(w, "  Redis       %s\n", whereabouts(c.RedisURL))
+	}
+}
+
+// whereabouts is a server's URL without its user and password.
+func whereabouts(serverURL string) string {
+	u, err := url.Parse(serverURL)
+	if err != nil {
+		return "(configured)"
+	}
+	return u.Host + u.Path
+}
+
+func absolute(path string) string {
+	if full, err := filepath.Abs(path); err == nil {
+		return full
+	}
+	return path
+}
