@@ -1,0 +1,59 @@
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+FUZZTIME ?= 30s
+IMAGE ?= linkforge
+# The zone database goes into the binary: an image built from scratch has none.
+GOTAGS ?= timetzdata
+# What "linkforge version" says; the commit when empty.
+VERSION ?=
+
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench playground test-playground docker clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: ## start the server on SQLite and an in-process Redis, data in ./data
+	go run ./server
+
+demo: ## start the server with sample data to look around in
+	go run ./server demo
+
+build: ## build the static binary bin/linkforge
+	CGO_ENABLED=0 go build -trimpath -tags '$(GOTAGS)' -ldflags '-s -w -X main.release=$(VERSION)' -o bin/linkforge ./server
+
+test: ## every check and test, on SQLite, PostgreSQL and Redis, with the race detector
+	scripts/with-services scripts/test
+
+test-short: ## the quick loop: SQLite and an in-process Redis only
+	env -u LINKFORGE_TEST_DATABASE_URL -u LINKFORGE_TEST_REDIS_URL go test -short ./...
+
+lint: ## gofmt, go vet, and shellcheck where there is one
+	scripts/gofmt-check
+	go vet ./...
+	@if command -v shellcheck >/dev/null; then scripts/shellcheck; else echo 'shellcheck is not installed: skipped'; fi
+
+generate: ## write the generated code
+	go generate ./...
+
+generate-check: ## fail when the generated code is out of date
+	scripts/generate-check
+
+fuzz: ## run each fuzz target for FUZZTIME, 30s unless set
+	scripts/fuzz $(FUZZTIME)
+
+bench: ## run the benchmarks
+	go test -run '^$$' -bench . -benchmem ./bench/... ./internal/...
+
+playground: ## rebuild the playground page (needs Node.js)
+	cd internal/playground/ui && npm ci && node build.mjs
+
+test-playground: ## try the playground in a headless Chromium (needs Node.js and Chromium)
+	scripts/test-playground
+
+docker: ## build the container image
+	docker build --build-arg VERSION='$(VERSION)' --tag $(IMAGE) .
+
+clean: ## remove what was built
+	rm -rf bin coverage.out coverage.html
