@@ -15,11 +15,12 @@ import (
 const (
 	// deadline bounds every call to Redis on the redirect path.
 	deadline = 2 * time.Second
-	// guardTTL is how long a counter that vanished under a request may stand in its place, full, should the
-	// request die before it has removed it.
+	// guard stands in the place of a counter that vanished under a request, until that request has removed it:
+	// far above every limit, so that nobody takes it for a count. guardTTL removes it should the request die.
+	guard    = int64(1) << 52
 	guardTTL = time.Second
-	// tries is how often Take starts over when counters vanish under it.
-	tries = 5
+	// guardWait is how long others wait for a guard to go.
+	guardWait = 2 * time.Millisecond
 )
 
 // Hits counts how many redirects links have answered this month.
@@ -38,20 +39,45 @@ type Seed func(ctx context.Context) (int64, error)
 // An error means that Redis or the seed did not answer: nothing may be assumed to have been taken.
 func (h Hits) Take(ctx context.Context, linkID string, m Month, limit int64, seed Seed) (bool, error) {
 	key := hitsKey(linkID, m)
-	for range tries {
+	for {
 		used, err := h.used(ctx, key, m, seed)
 		if err != nil {
 			return false, err
 		}
-		if used >= limit {
+		if limit <= used && used < guard/2 {
 			return false, nil
 		}
-		took, vanished, err := h.takeOne(ctx, key, limit)
-		if err != nil || !vanished {
-			return took, err
+		used, lost, err := h.add(ctx, key, 1)
+		if err != nil {
+			return false, fmt.Errorf("taking a hit: %w", err)
+		}
+		if !lost {
+			return used <= limit, h.undoAbove(ctx, key, used, limit)
+		}
+		if err := pause(ctx, guardWait); err != nil {
+			return false, fmt.Errorf("waiting for a hit counter: %w", err)
 		}
 	}
-	return false, errors.New("the hit counter keeps vanishing from Redis")
+}
+
+// Return gives back a hit that was taken and not used.
+func (h Hits) Return(ctx context.Context, linkID string, m Month) error {
+	if _, _, err := h.add(ctx, hitsKey(linkID, m), -1); err != nil {
+		return fmt.Errorf("returning a hit: %w", err)
+	}
+	return nil
+}
+
+// undoAbove gives a hit back that was beyond the limit, because others took the last ones since the counter was
+// read: should the limit be raised, the count is honest.
+func (h Hits) undoAbove(ctx context.Context, key string, used, limit int64) error {
+	if used <= limit {
+		return nil
+	}
+	if _, _, err := h.add(ctx, key, -1); err != nil {
+		return fmt.Errorf("giving a hit back: %w", err)
+	}
+	return nil
 }
 
 // used reads the counter and, when there is none, makes it from the seed. It is made with its expiry in one
@@ -71,53 +97,25 @@ func (h Hits) used(ctx context.Context, key string, m Month, seed Seed) (int64, 
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, fmt.Errorf("making the hit counter: %w", err)
 	}
-	return known, nil // should another request have been first, taking one shows its count
+	return known, nil // should another request have been first, adding to it shows its count
 }
 
-// takeOne counts one hit up. A counter that has vanished since it was read must not start over from one, so a
-// full one is put in its place within the same step, and the request that put it there removes it.
-func (h Hits) takeOne(ctx context.Context, key string, limit int64) (took, vanished bool, err error) {
+// add adds to a counter that is there, and never makes one: a counter that has vanished must be seeded, not
+// start over. Since INCRBY would make one, a guard is put in its place within the same step, which expires soon
+// and is removed at once; lost says that it was needed, or that another request's stands there.
+func (h Hits) add(ctx context.Context, key string, delta int64) (sum int64, lost bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	pipe := h.KV.TxPipeline()
-	guard := pipe.SetNX(ctx, key, limit, guardTTL)
-	count := pipe.IncrBy(ctx, key, 1)
+	guarded := pipe.SetNX(ctx, key, guard, guardTTL)
+	count := pipe.IncrBy(ctx, key, delta)
 	if _, err := pipe.Exec(ctx); err != nil {
-		return false, false, fmt.Errorf("taking a hit: %w", err)
+		return 0, false, err
 	}
-	if guard.Val() {
-		if err := h.KV.Del(ctx, key).Err(); err != nil {
-			return false, true, fmt.Errorf("removing a guard: %w", err)
-		}
-		return false, true, nil
+	if guarded.Val() {
+		return 0, true, h.KV.Del(ctx, key).Err()
 	}
-	if count.Val() <= limit {
-		return true, false, nil
-	}
-	// Others took the last hits since the counter was read. Setting it back keeps it honest should the limit be
-	// raised; XX and KEEPTTL never make a counter, and never one without an expiry.
-	err = h.KV.SetArgs(ctx, key, limit, redis.SetArgs{Mode: "XX", KeepTTL: true}).Err()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return false, false, fmt.Errorf("setting the hit counter back: %w", err)
-	}
-	return false, false, nil
-}
-
-// Return gives back a hit that was taken and not used.
-func (h Hits) Return(ctx context.Context, linkID string, m Month) error {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	key := hitsKey(linkID, m)
-	pipe := h.KV.TxPipeline()
-	guard := pipe.SetNX(ctx, key, 0, guardTTL)
-	pipe.DecrBy(ctx, key, 1)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("returning a hit: %w", err)
-	}
-	if guard.Val() {
-		return h.KV.Del(ctx, key).Err() // there was no counter to return it to
-	}
-	return nil
+	return count.Val(), count.Val() >= guard/2, nil
 }
 
 // Used reads the counters of the links. Links without a counter are missing from the answer.
@@ -134,7 +132,7 @@ func (h Hits) Used(ctx context.Context, linkIDs []string, m Month) (map[string]i
 	}
 	used := make(map[string]int64, len(linkIDs))
 	for i, reply := range replies {
-		if n, err := reply.(*redis.StringCmd).Int64(); err == nil {
+		if n, err := reply.(*redis.StringCmd).Int64(); err == nil && n < guard/2 {
 			used[linkIDs[i]] = n
 		}
 	}
@@ -154,4 +152,15 @@ func (h Hits) get(ctx context.Context, key string) (int64, error) {
 // hitsKey hashes by the link alone (the braces), so that a cluster keeps a link's counters together.
 func hitsKey(linkID string, m Month) string {
 	return "links:{" + linkID + "}:hits:" + m.String()
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
