@@ -127,7 +127,7 @@ func (s *Store) Platform(ctx context.Context) (Tally, error) {
 	var t Tally
 	err := s.DB.NewSelect().Model((*total)(nil)).
 		ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT) AS clicks").
-		ColumnExpr("COALESCE(SUM(latency_mean * clicks) / NULLIF(SUM(clicks), 0), 0) AS latency_mean").
+		ColumnExpr("CAST(COALESCE(SUM(latency_mean * clicks) / NULLIF(SUM(clicks), 0), 0) AS DOUBLE PRECISION) AS latency_mean").
 		Scan(ctx, &t.Clicks, &t.LatencyMean)
 	if err != nil {
 		return Tally{}, fmt.Errorf("summing up clicks: %w", err)
