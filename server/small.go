@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/netip"
 	"runtime/debug"
 	"time"
 
@@ -62,11 +63,14 @@ const healthDeadline = 5 * time.Second
 func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std stdio) error {
 	ctx, cancel := context.WithTimeout(ctx, healthDeadline)
 	defer cancel()
-	_, port, err := net.SplitHostPort(cmp.Or(f.Listen, ":8080"))
+	host, port, err := net.SplitHostPort(cmp.Or(f.Listen, ":8080"))
 	if err != nil {
 		return fmt.Errorf("LINKFORGE_LISTEN: %w", err)
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort("localhost", port)+"/readyz", nil)
+	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
+		host = "127.0.0.1" // a bare container cannot look up localhost
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+net.JoinHostPort(host, port)+"/readyz", nil)
 	if err != nil {
 		return err
 	}

@@ -172,22 +172,6 @@ query PreviewCode($workspaceId: ID!, $url: String!) {
   },
   {
     group: 'Links',
-    title: 'Watch clicks',
-    name: 'WatchClicks',
-    query: `# Runs until you stop it: click on a short URL meanwhile.
-subscription WatchClicks($workspaceId: ID!) {
-  linkClicked(workspaceId: $workspaceId) {
-    at
-    link { id shortUrl }
-    referrer
-    browser
-    bot
-  }
-}`,
-    variables: { workspaceId: WORKSPACE_ID },
-  },
-  {
-    group: 'Links',
     title: 'Delete a link',
     name: 'DeleteLink',
     query: `mutation DeleteLink($input: DeleteLinkInput!) {
