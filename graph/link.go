@@ -125,24 +125,24 @@ func (r linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Acc
 	if l.CreatedBy == nil {
 		return nil, nil
 	}
-	return loadersOf(ctx).accounts.Load(ctx, *l.CreatedBy)
+	return loadersOf(ctx).accounts.get(ctx, *l.CreatedBy)
 }
 
 // ClickCount implements gen.LinkResolver.
 func (r linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {
-	t, err := loadersOf(ctx).totals.Load(ctx, l.ID)
+	t, err := loadersOf(ctx).totals.get(ctx, l.ID)
 	return t.Clicks, err
 }
 
 // AverageRedirectMs implements gen.LinkResolver.
 func (r linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*float64, error) {
-	t, err := loadersOf(ctx).totals.Load(ctx, l.ID)
+	t, err := loadersOf(ctx).totals.get(ctx, l.ID)
 	return t.Mean(), err
 }
 
 // HitQuota implements gen.LinkResolver.
 func (r linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota, error) {
-	used, err := loadersOf(ctx).hits.Load(ctx, l.ID)
+	used, err := loadersOf(ctx).hits.get(ctx, l.ID)
 	if err != nil {
 		return nil, err
 	}

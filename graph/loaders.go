@@ -2,58 +2,96 @@ package graph
 
 import (
 	"context"
-	"time"
-
-	"github.com/vikstrous/dataloadgen"
+	"sync"
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
 )
 
-// loaders gather what the items of a page ask for one by one, and load it at once. They live as long as an
-// operation.
+// loaders load at once what the items of a page ask for one by one. They live as long as an operation.
 type loaders struct {
-	accounts *dataloadgen.Loader[string, *account.Account]
-	totals   *dataloadgen.Loader[string, click.Tally]
-	hits     *dataloadgen.Loader[string, int64]
+	accounts loader[*account.Account]
+	totals   loader[click.Tally]
+	hits     loader[int64]
 }
-
-// gatherTime is how long a load waits for others to join it.
-const gatherTime = 500 * time.Microsecond
 
 type loadersKey struct{}
 
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
-	options := []dataloadgen.Option{dataloadgen.WithWait(gatherTime), dataloadgen.WithBatchCapacity(1000)}
 	return context.WithValue(ctx, loadersKey{}, &loaders{
-		accounts: dataloadgen.NewMappedLoader(func(ctx context.Context, ids []string) (map[string]*account.Account, error) {
-			return r.Accounts.Get(ctx, ids...)
-		}, options...),
-		totals: dataloadgen.NewLoader(filled(r.Clicks.Totals), options...),
-		hits:   dataloadgen.NewLoader(filled(r.hitsUsed), options...),
+		accounts: loader[*account.Account]{load: r.Accounts.Get},
+		totals:   loader[click.Tally]{load: r.Clicks.Totals},
+		hits:     loader[int64]{load: r.hitsUsed},
 	})
 }
 
 func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }
 
-// filled makes keys that a load does not know the zero value.
-func filled[T any](load func(context.Context, []string) (map[string]T, error)) func(context.Context, []string) ([]T, []error) {
-	return func(ctx context.Context, keys []string) ([]T, []error) {
-		found, err := load(ctx, keys)
-		if err != nil {
-			return nil, []error{err}
+// expect says that what follows is about these links.
+func (l *loaders) expect(links []*link.Link) {
+	ids, accounts := make([]string, 0, len(links)), []string{}
+	for _, one := range links {
+		ids = append(ids, one.ID)
+		if one.CreatedBy != nil {
+			accounts = append(accounts, *one.CreatedBy)
 		}
-		values := make([]T, len(keys))
-		for i, key := range keys {
-			values[i] = found[key]
+	}
+	l.totals.expect(ids)
+	l.hits.expect(ids)
+	l.accounts.expect(accounts)
+}
+
+// loader loads values by key. Keys that are expected together are loaded together, when the first of them is
+// asked for: nothing waits for others to come, and a page costs as many statements as one item.
+type loader[T any] struct {
+	load func(ctx context.Context, keys ...string) (map[string]T, error)
+
+	mu     sync.Mutex
+	groups map[string]*group[T]
+}
+
+// group is what is loaded at once.
+type group[T any] struct {
+	keys   []string
+	once   sync.Once
+	values map[string]T
+	err    error
+}
+
+// expect groups the keys that no group has yet.
+func (l *loader[T]) expect(keys []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.join(keys)
+}
+
+// get is the key's value: the zero value when there is none.
+func (l *loader[T]) get(ctx context.Context, key string) (T, error) {
+	l.mu.Lock()
+	l.join([]string{key})
+	g := l.groups[key]
+	l.mu.Unlock()
+	g.once.Do(func() { g.values, g.err = l.load(ctx, g.keys...) })
+	return g.values[key], g.err
+}
+
+func (l *loader[T]) join(keys []string) {
+	if l.groups == nil {
+		l.groups = map[string]*group[T]{}
+	}
+	g := &group[T]{}
+	for _, key := range keys {
+		if l.groups[key] == nil {
+			l.groups[key] = g
+			g.keys = append(g.keys, key)
 		}
-		return values, nil
 	}
 }
 
 // hitsUsed asks Redis, and the database about links that have no counter there.
-func (r *resolver) hitsUsed(ctx context.Context, linkIDs []string) (map[string]int64, error) {
+func (r *resolver) hitsUsed(ctx context.Context, linkIDs ...string) (map[string]int64, error) {
 	month := quota.MonthOf(r.Now())
 	used, err := r.Hits.Used(ctx, linkIDs, month)
 	if err != nil {

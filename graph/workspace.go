@@ -82,6 +82,7 @@ func (r workspaceResolver) Links(
 	if err != nil {
 		return nil, err
 	}
+	loadersOf(ctx).expect(p.Items)
 	edges := make([]*gen.LinkEdge, 0, len(p.Items))
 	for _, l := range p.Items {
 		edges = append(edges, &gen.LinkEdge{Cursor: page.Cursor(l.ID), Node: l})

@@ -152,7 +152,7 @@ func (s *Store) byEmail(ctx context.Context, email string) (*Account, error) {
 }
 
 func (s *Store) session(a *Account) (Session, error) {
-	token, expires, err := s.Tokens.issue(a.ID, s.Now())
+	token, expires, err := s.Tokens.Issue(a.ID, s.Now())
 	if err != nil {
 		return Session{}, err
 	}

@@ -28,7 +28,8 @@ type Tokens struct {
 	TTL time.Duration
 }
 
-func (t Tokens) issue(accountID string, now time.Time) (token string, expires time.Time, err error) {
+// Issue signs a token that stands for the account until it expires.
+func (t Tokens) Issue(accountID string, now time.Time) (token string, expires time.Time, err error) {
 	expires = now.Add(t.TTL).UTC().Truncate(time.Second)
 	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
 		Issuer:    t.Issuer,

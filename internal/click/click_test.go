@@ -92,7 +92,7 @@ func TestWhatIsFlushedIsInTheDatabase(t *testing.T) {
 		b, linkID := setup(t, d), id.New(id.Link)
 		b.record(t, linkID, noon, 1, 2, 3)
 		b.flush(t)
-		totals, err := b.Totals(t.Context(), []string{linkID, id.New(id.Link)})
+		totals, err := b.Totals(t.Context(), linkID, id.New(id.Link))
 		if diff := cmp.Diff(map[string]Tally{linkID: {Clicks: 3, LatencyMean: 2, LatencyM2: 2}}, totals, about); diff != "" || err != nil {
 			t.Errorf("totals (-want +got):\n%s%v", diff, err)
 		}
@@ -127,7 +127,7 @@ func TestEveryClickIsCountedOnceWhenTheServerStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		all.Wait()
-		totals, err := b.Totals(t.Context(), links)
+		totals, err := b.Totals(t.Context(), links...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestABatchThatComesTwiceChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		totals, err := b.Totals(t.Context(), []string{linkID})
+		totals, err := b.Totals(t.Context(), linkID)
 		if err != nil || totals[linkID].Clicks != 2 {
 			t.Errorf("%d clicks, want 2: %v", totals[linkID].Clicks, err)
 		}
@@ -173,7 +173,7 @@ func TestABatchThatFailsLeavesNothing(t *testing.T) {
 		if err := ingest(t.Context(), d, log, 1, []Click{twice}); err != nil {
 			t.Errorf("the log's position moved with the failed batch: %v", err)
 		}
-		totals, err := b.Totals(t.Context(), []string{linkID})
+		totals, err := b.Totals(t.Context(), linkID)
 		if err != nil || totals[linkID].Clicks != 1 {
 			t.Errorf("%d clicks, want 1: %v", totals[linkID].Clicks, err)
 		}
@@ -193,7 +193,7 @@ func TestClicksWaitForTheDatabase(t *testing.T) {
 		}
 		rename(t, d, "elsewhere", "click_totals")
 		b.flush(t)
-		totals, err := b.Totals(t.Context(), []string{linkID})
+		totals, err := b.Totals(t.Context(), linkID)
 		if err != nil || totals[linkID].Clicks != 2 {
 			t.Errorf("%d clicks, want 2: %v", totals[linkID].Clicks, err)
 		}
@@ -253,7 +253,7 @@ func TestTwoNodesMergeIntoTheSameRows(t *testing.T) {
 			})
 		}
 		all.Wait()
-		totals, err := b.Totals(t.Context(), links)
+		totals, err := b.Totals(t.Context(), links...)
 		if err != nil {
 			t.Fatal(err)
 		}

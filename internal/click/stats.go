@@ -83,7 +83,7 @@ func (s *Store) empty(r *Range, zone string) (*Stats, error) {
 }
 
 // Totals reads the tallies of links since they were made. Links without a click are missing from the answer.
-func (s *Store) Totals(ctx context.Context, linkIDs []string) (map[string]Tally, error) {
+func (s *Store) Totals(ctx context.Context, linkIDs ...string) (map[string]Tally, error) {
 	var rows []total
 	err := s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Scan(ctx)
 	if err != nil {

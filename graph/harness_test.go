@@ -1,0 +1,186 @@
+package graph
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// bundle is an endpoint over a database, and the log that it writes.
+type bundle struct {
+	*Endpoint
+	db         *db.DB
+	tokens     account.Tokens
+	log        *bytes.Buffer
+	statements atomic.Int64
+}
+
+func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
+	t.Helper()
+	b := &bundle{db: d, log: &bytes.Buffer{}}
+	log := slog.New(slog.NewTextHandler(b.log, nil))
+	b.tokens = account.Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: time.Hour}
+	counted := &db.DB{DB: d.WithQueryHook(counter{&b.statements}), Kind: d.Kind}
+	links, err := link.NewStore(link.Config{DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, Log: log, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	k := dbtest.Redis(t, "")
+	c := Config{
+		Accounts: &account.Store{
+			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: quota.Limiter{KV: k, Log: log},
+		},
+		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
+		Links:      links,
+		Clicks:     &click.Store{DB: counted, Now: time.Now},
+		Hits:       quota.Hits{KV: k},
+		HitQuota:   100,
+		Log:        log,
+		Now:        time.Now,
+	}
+	for _, option := range options {
+		option(&c)
+	}
+	b.Endpoint = New(c)
+	return b
+}
+
+// passwords are prepared once: it takes as long as hashing one.
+var passwords = sync.OnceValue(account.NewPasswords)
+
+// counter counts statements.
+type counter struct{ n *atomic.Int64 }
+
+func (c counter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+func (c counter) AfterQuery(context.Context, *bun.QueryEvent)                        { c.n.Add(1) }
+
+// person is somebody with a token and a workspace.
+type person struct {
+	accountID, token string
+	workspace        workspace.Membership
+}
+
+// person makes somebody without the cost of hashing a password.
+func (b *bundle) person(t *testing.T, name string) person {
+	t.Helper()
+	now := db.Instant(time.Now())
+	a := account.Account{ID: id.New(id.Account), Email: name + "@example.com", Name: name, CreatedAt: now, UpdatedAt: now}
+	if _, err := b.db.NewInsert().Model(&a).Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	p := person{accountID: a.ID, token: b.token(t, a.ID)}
+	var err error
+	if p.workspace, err = b.Workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, name, name); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func (b *bundle) token(t *testing.T, accountID string) string {
+	t.Helper()
+	token, _, err := b.tokens.Issue(accountID, time.Now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// reply is what a request came to.
+type reply struct {
+	status int
+	header http.Header
+	text   string
+	Data   json.RawMessage
+	Errors []struct {
+		Message    string
+		Path       []any
+		Extensions struct{ Code string }
+	}
+}
+
+// codes are the top-level errors' codes, joined.
+func (r reply) codes() string {
+	var codes []string
+	for _, e := range r.Errors {
+		codes = append(codes, e.Extensions.Code)
+	}
+	return strings.Join(codes, " ")
+}
+
+// ask runs an operation with variables given as name, value, name, value.
+func (b *bundle) ask(t *testing.T, token, query string, variables ...any) reply {
+	t.Helper()
+	values := map[string]any{}
+	for i := 0; i < len(variables); i += 2 {
+		values[variables[i].(string)] = variables[i+1]
+	}
+	body, err := json.Marshal(map[string]any{"query": query, "variables": values})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.send(t, token, http.MethodPost, "/graphql", "application/json", string(body), mediaGraphQL)
+}
+
+func (b *bundle) send(t *testing.T, token, method, target, contentType, body, accept string) reply {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	r.Header.Set("Content-Type", contentType)
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	text, err := io.ReadAll(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer := reply{status: w.Code, header: w.Header(), text: string(text)}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		t.Fatalf("%d %s: %v", w.Code, text, err)
+	}
+	return answer
+}
+
+// into reads the data of a reply that must have no errors.
+func (r reply) into(t *testing.T, target any) {
+	t.Helper()
+	if len(r.Errors) > 0 {
+		t.Fatalf("errors: %s", r.text)
+	}
+	if err := json.Unmarshal(r.Data, target); err != nil {
+		t.Fatalf("%s: %v", r.text, err)
+	}
+}
+
+// link makes a link and returns its id.
+func (b *bundle) link(t *testing.T, p person, url string) *link.Link {
+	t.Helper()
+	l, _, err := b.Links.Create(t.Context(), p.workspace, p.accountID, link.New{URL: url})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

@@ -1,0 +1,185 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+const createLink = `mutation ($w: ID!, $url: String!, $code: String, $expires: Time) {
+	createLink(input: {workspaceId: $w, url: $url, customCode: $code, expiresAt: $expires}) {
+		created link { id shortUrl strategy status createdBy { name } workspace { slug viewerRole } }
+		errors { code field }
+	}
+}`
+
+func TestCreateLinkAnswers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		for _, c := range []struct {
+			url  string
+			code any
+			want string
+		}{
+			{"https://example.com/a", "promo", `{"createLink":{"created":true,"link":{"id":"*","shortUrl":"http://sho.rt/ada/promo",` +
+				`"strategy":"CUSTOM","status":"ACTIVE","createdBy":{"name":"ada"},"workspace":{"slug":"ada","viewerRole":"OWNER"}},"errors":[]}}`},
+			{"ftp://example.com", nil, `{"createLink":{"created":false,"link":null,"errors":[{"code":"INVALID_URL","field":["url"]}]}}`},
+			{"http://sho.rt/x", nil, `{"createLink":{"created":false,"link":null,"errors":[{"code":"UNSAFE_URL","field":["url"]}]}}`},
+			{"https://example.com/b", "promo", `{"createLink":{"created":false,"link":null,"errors":[{"code":"CODE_TAKEN","field":["customCode"]}]}}`},
+			{"https://example.com/b", "login", `{"createLink":{"created":false,"link":null,"errors":[{"code":"CODE_RESERVED","field":["customCode"]}]}}`},
+		} {
+			r := b.ask(t, ada.token, createLink, "w", ada.workspace.ID(), "url", c.url, "code", c.code)
+			got := string(r.Data)
+			if i := strings.Index(got, `"lnk_`); i >= 0 {
+				got = got[:i+1] + "*" + got[i+1+len("lnk_")+26:]
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" || len(r.Errors) > 0 {
+				t.Errorf("%s (-want +got):\n%s%s", c.url, diff, r.text)
+			}
+		}
+	})
+}
+
+// TestAForeignIDLooksLikeAnUnknownOne compares whole answers, for everything that takes an id.
+func TestAForeignIDLooksLikeAnUnknownOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada, eve := b.person(t, "ada"), b.person(t, "eve")
+		secret := b.link(t, ada, "https://example.com/secret")
+		unknownLink, unknownWorkspace, unknownUser := id.New(id.Link), id.New(id.Workspace), id.New(id.Account)
+		for _, c := range []struct{ query, foreign, unknown string }{
+			{`query ($x: ID!) { node(id: $x) { id } }`, secret.ID, unknownLink},
+			{`query ($x: ID!) { node(id: $x) { id } }`, ada.workspace.ID(), unknownWorkspace},
+			{`query ($x: ID!) { node(id: $x) { id } }`, ada.accountID, unknownUser},
+			{`query ($x: ID!) { link(by: {id: $x}) { id } }`, secret.ID, unknownLink},
+			{`query ($x: String!) { link(by: {shortUrl: $x}) { id } }`, "http://sho.rt/" + secret.Code, "http://sho.rt/unknown"},
+			{`query ($x: ID!) { workspace(by: {id: $x}) { id } }`, ada.workspace.ID(), unknownWorkspace},
+			{`query ($x: String!) { workspace(by: {slug: $x}) { id } }`, "ada", "unknown"},
+			{`query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com") { codes } }`, ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { createLink(input: {workspaceId: $x, url: "https://example.com/new"}) { link { id } errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
+		} {
+			foreign, unknown := b.ask(t, eve.token, c.query, "x", c.foreign), b.ask(t, eve.token, c.query, "x", c.unknown)
+			if diff := cmp.Diff(unknown.text, foreign.text); diff != "" || foreign.status != unknown.status {
+				t.Errorf("%s (-unknown +foreign):\n%s", c.query, diff)
+			}
+			nobody := b.ask(t, "", c.query, "x", c.foreign)
+			if got := nobody.codes(); got != "UNAUTHENTICATED" {
+				t.Errorf("%s as nobody: %s", c.query, nobody.text)
+			}
+		}
+		var kept struct{ Link struct{ Status string } }
+		b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { status } }`, "x", secret.ID).into(t, &kept)
+		if kept.Link.Status != "ACTIVE" {
+			t.Errorf("the link is %s now", kept.Link.Status)
+		}
+	})
+}
+
+func TestMeIsNullForNobody(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	if got := b.ask(t, "", `{ me { id } }`).text; got != `{"data":{"me":null}}` {
+		t.Error(got)
+	}
+	if got := b.ask(t, b.token(t, id.New(id.Account)), `{ me { id } }`).text; got != `{"data":{"me":null}}` {
+		t.Errorf("an account that is gone: %s", got)
+	}
+}
+
+func TestNodeByID(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	ada := b.person(t, "ada")
+	l := b.link(t, ada, "https://example.com/")
+	for nodeID, want := range map[string]string{
+		l.ID: "Link", ada.workspace.ID(): "Workspace", ada.accountID: "User",
+	} {
+		got := b.ask(t, ada.token, `query ($x: ID!) { node(id: $x) { __typename id } }`, "x", nodeID).text
+		if want := fmt.Sprintf(`{"data":{"node":{"__typename":%q,"id":%q}}}`, want, nodeID); got != want {
+			t.Errorf("%s: %s", nodeID, got)
+		}
+	}
+}
+
+func TestConnectionsPageThroughEverything(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		want := map[string]bool{}
+		for i := range 7 {
+			want[b.link(t, ada, fmt.Sprintf("https://example.com/%d", i)).ID] = true
+		}
+		type connection struct {
+			Edges    []struct{ Node struct{ ID string } }
+			PageInfo struct {
+				HasNextPage bool
+				EndCursor   *string
+			}
+		}
+		var after *string
+		for more := true; more; {
+			var data struct{ Workspace struct{ Links connection } }
+			b.ask(t, ada.token, `query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 3, after: $after) {
+				edges { node { id } } pageInfo { hasNextPage endCursor } } } }`, "w", ada.workspace.ID(), "after", after).into(t, &data)
+			for _, e := range data.Workspace.Links.Edges {
+				delete(want, e.Node.ID)
+			}
+			more, after = data.Workspace.Links.PageInfo.HasNextPage, data.Workspace.Links.PageInfo.EndCursor
+		}
+		if len(want) > 0 {
+			t.Errorf("never seen: %v", want)
+		}
+	})
+}
+
+// TestAPageCostsAsManyStatementsAsOneItem keeps loads gathered, whatever a page's items ask for.
+func TestAPageCostsAsManyStatementsAsOneItem(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		for i := range 50 {
+			b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
+		}
+		statements := func(first int) int64 {
+			before := b.statements.Load()
+			r := b.ask(t, ada.token, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { links(first: $n) { edges { node {
+				shortUrl clickCount averageRedirectMs createdBy { name } workspace { slug } hitQuota { used } } } } } }`,
+				"w", ada.workspace.ID(), "n", first)
+			if len(r.Errors) > 0 {
+				t.Fatal(r.text)
+			}
+			return b.statements.Load() - before
+		}
+		if one, fifty := statements(1), statements(50); one != fifty || one == 0 {
+			t.Errorf("%d statements for one link, %d for fifty", one, fifty)
+		}
+	})
+}
+
+func TestWhatBrokeIsLoggedAndNotShown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		if _, err := d.ExecContext(t.Context(), "ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
+			t.Fatal(err)
+		}
+		r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`, "w", ada.workspace.ID())
+		if r.codes() != "INTERNAL" || strings.Contains(r.text, "link_usage") || !strings.Contains(b.log.String(), "link_usage") {
+			t.Errorf("shown: %s\nlogged: %s", r.text, b.log)
+		}
+	})
+}

@@ -1,0 +1,99 @@
+package linkforge_test
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/linkforge/linkforge"
+
+// layers are the rooms from the bottom to the top. A room imports from the layers below its own, and from its
+// own only what within allows.
+var layers = [][]string{
+	{"", "internal/errs", "internal/id", "internal/text", "internal/urlnorm", "internal/shortcode", "migrations"},
+	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/dbtest", "graph/scalar"},
+	{"internal/account", "internal/workspace", "internal/quota", "internal/link", "internal/click"},
+	{"internal/redirect", "internal/playground", "graph", "graph/gen"},
+	{"server"},
+}
+
+// within are the imports inside a layer.
+var within = map[string][]string{
+	"internal/text":      {"internal/errs"},
+	"internal/page":      {},
+	"internal/dbtest":    {"internal/db", "internal/kv"},
+	"internal/account":   {"internal/quota"},
+	"internal/workspace": {"internal/account"},
+	"internal/link":      {"internal/account", "internal/quota", "internal/workspace"},
+	"internal/click":     {"internal/workspace"},
+	"graph":              {"graph/gen"},
+}
+
+// forbidden are libraries that a room must do without, so that what they are for stays in one place.
+var forbidden = map[string][]string{
+	"internal/quota":    {"github.com/uptrace/bun", "database/sql"},
+	"internal/redirect": {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
+	"graph":             {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
+	"internal/urlnorm":  {"net/url", "os", "net/http"},
+}
+
+func TestImportsGoOneWay(t *testing.T) {
+	t.Parallel()
+	level := map[string]int{}
+	for i, layer := range layers {
+		for _, room := range layer {
+			level[room] = i
+		}
+	}
+	for room, imports := range listImports(t) {
+		at, ok := level[room]
+		if !ok {
+			if strings.HasPrefix(room, "scripts/") || strings.HasPrefix(room, "bench") {
+				continue // no part of the server
+			}
+			t.Errorf("%s has no layer: give it one", room)
+			continue
+		}
+		for _, imported := range imports {
+			if slices.Contains(forbidden[room], imported) {
+				t.Errorf("%s imports %s", room, imported)
+			}
+			ours, ok := strings.CutPrefix(imported, module)
+			ours = strings.TrimPrefix(ours, "/")
+			if !ok || level[ours] < at || slices.Contains(within[room], ours) {
+				continue
+			}
+			t.Errorf("%s imports %s, which is not below it", room, ours)
+		}
+	}
+}
+
+// listImports asks the go command what each package of the module imports, tests aside.
+func listImports(t *testing.T) map[string][]string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string][]string{}
+	decoder := json.NewDecoder(strings.NewReader(string(out)))
+	for {
+		var p struct {
+			ImportPath string
+			Imports    []string
+		}
+		err := decoder.Decode(&p)
+		if errors.Is(err, io.EOF) {
+			return found
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		found[strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")] = p.Imports
+	}
+}
