@@ -46,7 +46,7 @@ func EachRedis(t *testing.T, test func(t *testing.T, k *kv.Client)) {
 	})
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
-		test(t, Redis(t, serverURL(t, RedisURL)))
+		test(t, Redis(t, ServerURL(t, RedisURL)))
 	})
 }
 
@@ -76,7 +76,7 @@ func Postgres(t testing.TB) *db.DB {
 // skipped.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
-	server, err := db.OpenPostgres(serverURL(t, DatabaseURL), 2)
+	server, err := db.OpenPostgres(ServerURL(t, DatabaseURL), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,8 @@ func exec(t testing.TB, d *db.DB, statement string) {
 	}
 }
 
-func serverURL(t testing.TB, variable string) string {
+// ServerURL is the value of the variable; without one the test is skipped.
+func ServerURL(t testing.TB, variable string) string {
 	t.Helper()
 	u := os.Getenv(variable)
 	if u == "" {
