@@ -8,50 +8,10 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"runtime/debug"
 	"time"
 
-	"github.com/linkforge/linkforge"
 	"github.com/linkforge/linkforge/internal/config"
 )
-
-// release is the version, set when a release is built.
-var release string
-
-// versionCommand is `linkforge version`.
-type versionCommand struct{}
-
-// Run prints the version.
-func (versionCommand) Run(io stdio) error {
-	_, err := fmt.Fprintln(io.out, "linkforge", version())
-	return err
-}
-
-// version is the release's, or the commit's that the binary was built from.
-func version() string {
-	if release != "" {
-		return release
-	}
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "development"
-	}
-	for _, setting := range info.Settings {
-		if setting.Key == "vcs.revision" {
-			return setting.Value[:min(12, len(setting.Value))]
-		}
-	}
-	return "development"
-}
-
-// schemaCommand is `linkforge schema`.
-type schemaCommand struct{}
-
-// Run prints the schema's SDL.
-func (schemaCommand) Run(io stdio) error {
-	_, err := fmt.Fprint(io.out, linkforge.Schema)
-	return err
-}
 
 // healthcheckCommand is `linkforge healthcheck`.
 type healthcheckCommand struct{}
