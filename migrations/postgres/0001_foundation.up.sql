@@ -37,7 +37,7 @@ CREATE TABLE links (
     workspace_id    TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
     code            TEXT COLLATE "C" NOT NULL,
     root_code       TEXT COLLATE "C" UNIQUE,  -- set when the code answers at the root: unique over the instance
-    strategy        TEXT COLLATE "C" NOT NULL CHECK (strategy IN ('DETERMINISTIC', 'CUSTOM')),
+    strategy        TEXT COLLATE "C" NOT NULL CHECK (strategy IN ('DETERMINISTIC', 'COUNTER', 'RANDOM', 'CUSTOM')),
     original_url    TEXT NOT NULL,
     canonical_url   TEXT NOT NULL,
     canonical_hash  BYTEA NOT NULL,  -- SHA-256: a URL itself may be too long for an index

@@ -37,7 +37,7 @@ CREATE TABLE links (
     workspace_id    TEXT NOT NULL REFERENCES workspaces (id),
     code            TEXT NOT NULL,
     root_code       TEXT UNIQUE,  -- set when the code answers at the root: unique over the instance
-    strategy        TEXT NOT NULL CHECK (strategy IN ('DETERMINISTIC', 'CUSTOM')),
+    strategy        TEXT NOT NULL CHECK (strategy IN ('DETERMINISTIC', 'COUNTER', 'RANDOM', 'CUSTOM')),
     original_url    TEXT NOT NULL,
     canonical_url   TEXT NOT NULL,
     canonical_hash  BLOB NOT NULL,  -- SHA-256: a URL itself may be too long for an index
