@@ -4,8 +4,6 @@ SHELL := /bin/bash
 
 FUZZTIME ?= 30s
 IMAGE ?= linkforge
-# The zone database goes into the binary: an image built from scratch has none.
-GOTAGS ?= timetzdata
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
@@ -17,11 +15,11 @@ help: ## list the targets
 run: ## start the server on SQLite and an in-process Redis, data in ./data
 	go run ./server
 
-demo: ## start the server with sample data to look around in
+demo: ## run the main job once on a throw-away instance, and tell it
 	go run ./server demo
 
 build: ## build the static binary bin/linkforge
-	CGO_ENABLED=0 go build -trimpath -tags '$(GOTAGS)' -ldflags '-s -w -X main.release=$(VERSION)' -o bin/linkforge ./server
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.release=$(VERSION)' -o bin/linkforge ./server
 
 test: ## every check and test, on SQLite, PostgreSQL and Redis, with the race detector
 	scripts/with-services scripts/test

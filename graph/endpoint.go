@@ -100,7 +100,7 @@ func (e *Endpoint) execute(ctx context.Context, method string, p *params) (answe
 		response := e.exec.DispatchError(graphql.WithOperationContext(ctx, operation), problems)
 		return result{Errors: response.Errors}, http.StatusBadRequest, nil
 	}
-	if method == http.MethodGet && operation.Operation.Operation != ast.Query {
+	if method != http.MethodPost && operation.Operation.Operation != ast.Query {
 		return result{}, http.StatusMethodNotAllowed, errs.New(errs.BadRequest, "GET only executes queries: send a mutation by POST.")
 	}
 	responses, ctx := e.exec.DispatchOperation(ctx, operation)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/errcode"
@@ -45,6 +46,7 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 	shown := graphql.DefaultErrorPresenter(ctx, err)
 	if code, ok := requestError(err); ok {
 		shown.Extensions = map[string]any{"code": code.Code()}
+		shown.Message = r.libraryMessage(shown.Message)
 		return shown
 	}
 	e := errs.From(err)
@@ -58,6 +60,24 @@ func (r *resolver) present(ctx context.Context, err error) *gqlerror.Error {
 		shown.Extensions["retryAfter"] = int(e.RetryAfter.Seconds())
 	}
 	return shown
+}
+
+// maxLibraryMessage bounds what the GraphQL library says: it repeats names and values of the request.
+const maxLibraryMessage = 300
+
+// libraryMessage keeps the library from repeating long parts of the request, and from suggesting names where
+// the schema is not told.
+func (r *resolver) libraryMessage(message string) string {
+	if !r.Introspection {
+		message, _, _ = strings.Cut(message, " Did you mean")
+	}
+	if _, kind, ok := strings.Cut(message, " is not a valid "); ok {
+		message = "The value is not a valid " + kind
+	}
+	if len(message) > maxLibraryMessage {
+		message = strings.ToValidUTF8(message[:maxLibraryMessage], "") + " …"
+	}
+	return message
 }
 
 func (r *resolver) logBroken(ctx context.Context, e *errs.Error, shown *gqlerror.Error) {

@@ -75,7 +75,8 @@ func New(c Config) *Endpoint {
 	exec.SetParserTokenLimit(maxTokens)
 	exec.SetQueryCache(newDocuments())
 	exec.SetDisableSuggestion(!c.Introspection)
-	exec.Use(shapeLimit{})
+	exec.Use(shapeLimit{introspection: c.Introspection})
+	exec.Use(&variableCheck{})
 	exec.Use(extension.FixedComplexityLimit(maxCost))
 	if c.Introspection {
 		exec.Use(extension.Introspection{})

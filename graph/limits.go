@@ -10,11 +10,14 @@ import (
 	"github.com/vektah/gqlparser/v2/parser"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
 const (
+	// maxQueryBytes bounds a document: names come back in the answer, once for each item of a page.
+	maxQueryBytes = 64 << 10
 	// maxTokens bounds a document: validating it takes time that grows with the square of its length.
 	maxTokens = 1000
 	// maxFields bounds the fields of a document with its fragments spread, maxDepth how deep they nest. Tools ask
@@ -45,10 +48,17 @@ func (d documents) Add(ctx context.Context, text string, doc *ast.QueryDocument)
 	}
 }
 
-// costs prices what is dear: a page costs its size times its items.
+// statsCost is a statement of its own. seriesCost is roughly how many points a series has.
+const statsCost = 20
+
+var seriesCost = map[click.Interval]int{click.Hour: 200, click.Day: 30, click.Week: 10, click.Month: 5}
+
+// costs prices what is dear: a page costs its size times its items, and likewise a series.
 func costs() gen.ComplexityRoot {
 	var c gen.ComplexityRoot
 	c.User.Workspaces = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
+	c.Link.Stats = func(child int, _ *click.Range, _ *string) int { return statsCost + child }
+	c.Stats.Series = func(child int, interval click.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(child int, first *int, _ *string, last *int, _ *string) int { return pageCost(child, first, last) }
 	return c
 }
@@ -64,9 +74,12 @@ func pageCost(child int, first, last *int) int {
 	return 1 + child*min(max(size, 1), page.Max) // a size out of range is refused by the resolver
 }
 
-// shapeLimit refuses documents whose fragments would blow up, before anything walks them: validation and pricing
-// follow every spread.
-type shapeLimit struct{}
+// shapeLimit refuses documents that are too long, or whose fragments would blow up, before anything walks them:
+// validation and pricing follow every spread.
+type shapeLimit struct {
+	// introspection lets questions about the schema through.
+	introspection bool
+}
 
 // ExtensionName implements graphql.HandlerExtension.
 func (shapeLimit) ExtensionName() string { return "ShapeLimit" }
@@ -75,25 +88,39 @@ func (shapeLimit) ExtensionName() string { return "ShapeLimit" }
 func (shapeLimit) Validate(graphql.ExecutableSchema) error { return nil }
 
 // MutateOperationParameters implements graphql.OperationParameterMutator.
-func (shapeLimit) MutateOperationParameters(_ context.Context, p *graphql.RawParams) *gqlerror.Error {
+func (l shapeLimit) MutateOperationParameters(_ context.Context, p *graphql.RawParams) *gqlerror.Error {
+	if len(p.Query) > maxQueryBytes {
+		return refused(errs.BadRequest, "The document is too long: it may have 65,536 bytes. Put long values into variables.")
+	}
 	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: p.Query}, maxTokens)
 	if err != nil {
 		return nil // the executor parses again, and says it
 	}
+	if p.OperationName != "" && doc.Operations.ForName(p.OperationName) == nil {
+		return refused(errs.BadRequest, "The document has no operation of the name that operationName gives.")
+	}
 	s := shapes{doc: doc, known: map[string]shape{}}
 	for _, operation := range doc.Operations {
-		if got := s.of(operation.SelectionSet); got.fields > maxFields || got.depth > maxDepth {
-			return &gqlerror.Error{
-				Message:    "The operation is too large: it may have 1,000 fields, with its fragments spread, nested 20 deep.",
-				Extensions: map[string]any{"code": errs.TooComplex.Code()},
-			}
+		got := s.of(operation.SelectionSet)
+		if got.fields > maxFields || got.depth > maxDepth {
+			return refused(errs.TooComplex, "The operation is too large: it may have 1,000 fields, with its fragments spread, nested 20 deep.")
+		}
+		if got.introspects && !l.introspection {
+			return refused(errs.BadRequest, "This server does not answer questions about its schema.")
 		}
 	}
 	return nil
 }
 
-// shape is the size of a selection with its fragments spread.
-type shape struct{ fields, depth int }
+func refused(kind errs.Kind, message string) *gqlerror.Error {
+	return &gqlerror.Error{Message: message, Extensions: map[string]any{"code": kind.Code()}}
+}
+
+// shape is the size of a selection with its fragments spread, and whether it asks for the schema.
+type shape struct {
+	fields, depth int
+	introspects   bool
+}
 
 // shapes measures selections. Each fragment is measured once, however often it is spread.
 type shapes struct {
@@ -110,6 +137,7 @@ func (s shapes) of(selections ast.SelectionSet) shape {
 			one = s.of(selection.SelectionSet)
 			one.fields++
 			one.depth++
+			one.introspects = one.introspects || selection.Name == "__schema" || selection.Name == "__type"
 		case *ast.InlineFragment:
 			one = s.of(selection.SelectionSet)
 		case *ast.FragmentSpread:
@@ -117,6 +145,7 @@ func (s shapes) of(selections ast.SelectionSet) shape {
 		}
 		all.fields = min(all.fields+one.fields, maxFields+1) // beyond the limit only that it is beyond matters
 		all.depth = max(all.depth, one.depth)
+		all.introspects = all.introspects || one.introspects
 	}
 	return all
 }

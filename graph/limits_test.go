@@ -29,6 +29,9 @@ func TestLimitsAtTheirBoundaries(t *testing.T) {
 		"depth":                  {nested(3), "COMPLEXITY_LIMIT_EXCEEDED"},
 		"cost, the last":         {`{ me { workspaces(first: 90) { edges { node { links(first: 36) { edges { node { id } } } } } } } }`, ""},
 		"cost, too much":         {`{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { id } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"hours of many links":    {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { series(interval: HOUR) { clicks } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"days of many links":     {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { series(interval: DAY) { clicks } } } } } } } }`, ""},
+		"a document too long":    {"{ " + strings.Repeat("a", 64<<10) + ": __typename }", "BAD_REQUEST"},
 		"a fragment bomb":        {bomb(60), "COMPLEXITY_LIMIT_EXCEEDED"},
 		"a fragment in itself":   {"{ ...A } fragment A on Query { ...A }", "BAD_REQUEST"},
 		"fragments in a circle":  {"{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }", "BAD_REQUEST"},
@@ -57,6 +60,37 @@ func TestLimitsAtTheirBoundaries(t *testing.T) {
 				t.Errorf("it took %s", took)
 			}
 		})
+	}
+}
+
+func TestVariablesAreExact(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	ada := b.person(t, "ada").token
+	const byLink = `query ($by: LinkBy!) { link(by: $by) { id } }`
+	const strategy = `mutation ($in: CreateLinkInput!) { createLink(input: $in) { created errors { code } } }`
+	input := func(strategy string) map[string]any {
+		return map[string]any{"workspaceId": "x", "url": "https://example.com", "strategy": strategy}
+	}
+	for name, c := range map[string]struct {
+		query string
+		value any
+		want  string
+	}{
+		"one":               {byLink, map[string]any{"id": "x"}, ""},
+		"none":              {byLink, map[string]any{}, "BAD_REQUEST"},
+		"both":              {byLink, map[string]any{"id": "x", "shortUrl": "y"}, "BAD_REQUEST"},
+		"null":              {byLink, map[string]any{"id": nil}, "BAD_REQUEST"},
+		"one and null":      {byLink, map[string]any{"id": "x", "shortUrl": nil}, "BAD_REQUEST"},
+		"an enum value":     {strategy, input("CUSTOM"), ""},
+		"in another case":   {strategy, input("custom"), "BAD_REQUEST"},
+		"of no enum at all": {strategy, input("marker"), "BAD_REQUEST"},
+	} {
+		variable := map[string]string{byLink: "by", strategy: "in"}[c.query]
+		r := b.ask(t, ada, c.query, variable, c.value)
+		if r.codes() != c.want || strings.Contains(r.text, "marker") {
+			t.Errorf("%s: %q, want %q: %s", name, r.codes(), c.want, r.text)
+		}
 	}
 }
 
@@ -125,6 +159,8 @@ func TestRequestsThatAreNotExecuted(t *testing.T) {
 		"too large":           {"", "POST", "/", "application/json", large, "", 413, "REQUEST_TOO_LARGE"},
 		"a bad token":         {"marker", "POST", "/", "application/json", query, "", 401, "UNAUTHENTICATED"},
 		"a mutation by GET":   {ada, "GET", `/?query=mutation{login(input:{email:"a",password:"b"}){token}}`, "", "", "", 405, "BAD_REQUEST"},
+		"a mutation by HEAD":  {ada, "HEAD", `/?query=mutation{login(input:{email:"a",password:"b"}){token}}`, "", "", "", 405, "BAD_REQUEST"},
+		"a name of no use":    {"", "POST", "/", "application/json", `{"query":"{ __typename }","operationName":"marker"}`, "", 200, "BAD_REQUEST"},
 		"variables by GET":    {ada, "GET", `/?query={me{id}}&variables=marker`, "", "", "", 400, "BAD_REQUEST"},
 	} {
 		t.Run(name, func(t *testing.T) {

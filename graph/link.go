@@ -55,11 +55,11 @@ func (r mutation) deleteLink(ctx context.Context, linkID string) (*link.Link, er
 
 // Link implements gen.QueryResolver.
 func (r query) Link(ctx context.Context, by gen.LinkBy) (*link.Link, error) {
+	if _, err := account.Current(ctx); err != nil {
+		return nil, err // nobody learns which codes there are
+	}
 	if by.ID != nil {
 		return orNull(r.link(ctx, *by.ID))
-	}
-	if by.ShortURL == nil {
-		return nil, nil
 	}
 	address, err := r.Links.ParseShortURL(*by.ShortURL)
 	if err != nil {

@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"errors"
 	"sync"
 
 	"github.com/linkforge/linkforge/internal/account"
@@ -60,6 +61,8 @@ type group[T any] struct {
 	err    error
 }
 
+var errNotLoaded = errors.New("loading failed for another part of the operation")
+
 // expect groups the keys that no group has yet.
 func (l *loader[T]) expect(keys []string) {
 	l.mu.Lock()
@@ -73,7 +76,10 @@ func (l *loader[T]) get(ctx context.Context, key string) (T, error) {
 	l.join([]string{key})
 	g := l.groups[key]
 	l.mu.Unlock()
-	g.once.Do(func() { g.values, g.err = l.load(ctx, g.keys...) })
+	g.once.Do(func() {
+		g.err = errNotLoaded // should load panic, the others must not take nothing for the truth
+		g.values, g.err = l.load(ctx, g.keys...)
+	})
 	return g.values[key], g.err
 }
 
@@ -95,7 +101,8 @@ func (r *resolver) hitsUsed(ctx context.Context, linkIDs ...string) (map[string]
 	month := quota.MonthOf(r.Now())
 	used, err := r.Hits.Used(ctx, linkIDs, month)
 	if err != nil {
-		return nil, err
+		r.Log.WarnContext(ctx, "hits are told from the database", "error", err)
+		used = map[string]int64{}
 	}
 	var missing []string
 	for _, linkID := range linkIDs {

@@ -73,9 +73,10 @@ func TestAForeignIDLooksLikeAnUnknownOne(t *testing.T) {
 			if diff := cmp.Diff(unknown.text, foreign.text); diff != "" || foreign.status != unknown.status {
 				t.Errorf("%s (-unknown +foreign):\n%s", c.query, diff)
 			}
-			nobody := b.ask(t, "", c.query, "x", c.foreign)
-			if got := nobody.codes(); got != "UNAUTHENTICATED" {
-				t.Errorf("%s as nobody: %s", c.query, nobody.text)
+			for _, x := range []string{c.foreign, c.unknown} {
+				if r := b.ask(t, "", c.query, "x", x); r.codes() != "UNAUTHENTICATED" {
+					t.Errorf("%s of %s as nobody: %s", c.query, x, r.text)
+				}
 			}
 		}
 		var kept struct{ Link struct{ Status string } }

@@ -27,16 +27,15 @@ func (r mutation) CreateWorkspace(ctx context.Context, in gen.CreateWorkspaceInp
 
 // Workspace implements gen.QueryResolver.
 func (r query) Workspace(ctx context.Context, by gen.WorkspaceBy) (*workspace.Membership, error) {
-	workspaceID := ""
-	if by.ID != nil {
-		workspaceID = *by.ID
+	if _, err := account.Current(ctx); err != nil {
+		return nil, err // nobody learns which slugs there are
 	}
-	if by.Slug != nil {
-		found, err := r.Workspaces.IDBySlug(ctx, *by.Slug)
-		if err != nil {
-			return orNull[workspace.Membership](nil, err)
-		}
-		workspaceID = found
+	if by.ID != nil {
+		return r.workspace(ctx, *by.ID)
+	}
+	workspaceID, err := r.Workspaces.IDBySlug(ctx, *by.Slug)
+	if err != nil {
+		return orNull[workspace.Membership](nil, err)
 	}
 	return r.workspace(ctx, workspaceID)
 }

@@ -69,8 +69,15 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger) (_ *app, err
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
+	kv.LogTo(log)
 	if a.kv, err = kv.Open(c.RedisURL, c.RedisPool); err != nil {
 		return nil, err
+	}
+	// A server that starts without Redis answers 503 to redirects, and everything once Redis is there.
+	pinging, cancel := context.WithTimeout(ctx, readyDeadline)
+	defer cancel()
+	if err := a.kv.Ready(pinging); err != nil {
+		log.WarnContext(ctx, "Redis does not answer: nothing is redirected until it does", "error", err)
 	}
 	return a, a.wire()
 }
@@ -140,8 +147,9 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	}
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
+	var recorder errgroup.Group
+	recorder.Go(func() error { return a.clicks.Run(recording) })
 	parts, failed := errgroup.WithContext(ctx)
-	parts.Go(func() error { return a.clicks.Run(recording) })
 	parts.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serving: %w", err)
@@ -149,12 +157,13 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		return nil
 	})
 	parts.Go(func() error {
-		<-failed.Done() // the signal to stop, or a part that failed
-		defer stopRecording()
+		<-failed.Done() // the signal to stop, or a listener that failed
 		a.stopping.Store(true)
 		return drain(context.WithoutCancel(ctx), server)
 	})
-	return parts.Wait()
+	err := parts.Wait()
+	stopRecording()
+	return errors.Join(err, recorder.Wait())
 }
 
 // drain stops listening and waits for the requests in flight.

@@ -36,6 +36,9 @@ func (c codeCommand) Run(io stdio) error {
 	if c.Salts < 1 || c.Salts > shortcode.Salts {
 		return fmt.Errorf("--salts goes from 1 to %d", shortcode.Salts)
 	}
+	if c.Workspace == "" {
+		return errors.New("--workspace needs the workspace's id")
+	}
 	lines := c.arguments()
 	if len(c.URLs) == 0 {
 		lines = c.input(io.in)

@@ -1137,7 +1137,7 @@ type Mutation {
   """
   Makes a link, or answers with the one that is there: for DETERMINISTIC the one to the same URL, for CUSTOM the
   one with the same code and URL. However many ask at once, exactly one hears created: true. A deleted link is
-  revived, with the title, times and redirect status given now. Needs the role EDITOR. Errors: INVALID_INPUT,
+  revived, with the title, times and redirect status given now; one that has expired stays as it is. Needs the role EDITOR. Errors: INVALID_INPUT,
   INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED, QUOTA_EXCEEDED, NOT_FOUND.
   """
   createLink(input: CreateLinkInput!): CreateLinkPayload!
@@ -1449,7 +1449,7 @@ type CodePreview {
   existing: Link
 }
 
-"A span of time of at most 400 days."
+"A span of time of at most 400 days, from the year 2000 on."
 input TimeRange {
   "Its first instant."
   from: Time!
@@ -1475,7 +1475,10 @@ type Stats {
   clicks: Int64!
   "The mean time in milliseconds until a redirect was ready; null without clicks."
   averageRedirectMs: Float
-  "The clicks over time, without gaps: empty intervals are zero. The points add up to clicks."
+  """
+  The clicks over time, without gaps: empty intervals are zero. The points add up to clicks. Fails with INVALID_INPUT
+  for hours of a range of more than 31 days.
+  """
   series(
     "The length of a point."
     interval: Interval!
@@ -4198,7 +4201,7 @@ func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.Col
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return obj.Series(fc.Args["interval"].(click.Interval)), nil
+			return obj.Series(fc.Args["interval"].(click.Interval))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []click.Point) graphql.Marshaler {
@@ -8556,14 +8559,14 @@ func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋli
 }
 
 func (ec *executionContext) unmarshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx context.Context, v any) (link.Strategy, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := scalar.UnmarshalString(v)
 	res := link.Strategy(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx context.Context, sel ast.SelectionSet, v link.Strategy) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -8618,13 +8621,13 @@ func (ec *executionContext) marshalNDeleteLinkPayload2ᚖgithubᚗcomᚋlinkforg
 }
 
 func (ec *executionContext) unmarshalNEmailAddress2string(ctx context.Context, v any) (string, error) {
-	res, err := graphql.UnmarshalString(v)
+	res, err := scalar.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNEmailAddress2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(v)
+	res := scalar.MarshalString(v)
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -8702,14 +8705,14 @@ func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.Sel
 }
 
 func (ec *executionContext) unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx context.Context, v any) (click.Interval, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := scalar.UnmarshalString(v)
 	res := click.Interval(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx context.Context, sel ast.SelectionSet, v click.Interval) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -8770,14 +8773,14 @@ func (ec *executionContext) marshalNLinkEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 }
 
 func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx context.Context, v any) (link.Status, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := scalar.UnmarshalString(v)
 	res := link.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx context.Context, sel ast.SelectionSet, v link.Status) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -8837,14 +8840,14 @@ func (ec *executionContext) marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforge�
 }
 
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx context.Context, v any) (workspace.Role, error) {
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := scalar.UnmarshalString(v)
 	res := workspace.Role(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx context.Context, sel ast.SelectionSet, v workspace.Role) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(string(v))
+	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -8884,13 +8887,13 @@ func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlin
 }
 
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
-	res, err := graphql.UnmarshalString(v)
+	res, err := scalar.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNString2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(v)
+	res := scalar.MarshalString(v)
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -8945,13 +8948,13 @@ func (ec *executionContext) marshalNTime2timeᚐTime(ctx context.Context, sel as
 }
 
 func (ec *executionContext) unmarshalNURL2string(ctx context.Context, v any) (string, error) {
-	res, err := graphql.UnmarshalString(v)
+	res, err := scalar.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNURL2string(ctx context.Context, sel ast.SelectionSet, v string) graphql.Marshaler {
 	_ = sel
-	res := graphql.MarshalString(v)
+	res := scalar.MarshalString(v)
 	if res == graphql.Null {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -9221,7 +9224,7 @@ func (ec *executionContext) unmarshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforge�
 	if v == nil {
 		return nil, nil
 	}
-	tmp, err := graphql.UnmarshalString(v)
+	tmp, err := scalar.UnmarshalString(v)
 	res := link.Strategy(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
@@ -9232,7 +9235,7 @@ func (ec *executionContext) marshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋl
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(string(*v))
+	res := scalar.MarshalString(string(*v))
 	return res
 }
 
@@ -9342,7 +9345,7 @@ func (ec *executionContext) unmarshalOString2ᚖstring(ctx context.Context, v an
 	if v == nil {
 		return nil, nil
 	}
-	res, err := graphql.UnmarshalString(v)
+	res, err := scalar.UnmarshalString(v)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
@@ -9352,7 +9355,7 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	}
 	_ = sel
 	_ = ctx
-	res := graphql.MarshalString(*v)
+	res := scalar.MarshalString(*v)
 	return res
 }
 

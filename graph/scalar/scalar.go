@@ -33,6 +33,18 @@ func UnmarshalTime(v any) (time.Time, error) {
 	return t.UTC().Truncate(time.Microsecond), nil
 }
 
+// MarshalString writes a string.
+func MarshalString(s string) graphql.Marshaler { return graphql.MarshalString(s) }
+
+// UnmarshalString reads a string, and nothing that only looks like one. It returns BadRequest.
+func UnmarshalString(v any) (string, error) {
+	s, ok := v.(string)
+	if !ok {
+		return "", errs.New(errs.BadRequest, "A string is written in quotes.")
+	}
+	return s, nil
+}
+
 // MarshalInt writes an Int.
 func MarshalInt(i int) graphql.Marshaler { return graphql.MarshalInt(i) }
 

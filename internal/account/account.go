@@ -88,10 +88,10 @@ func (s *Store) Register(ctx context.Context, email, password, name, address str
 // returns BadCredentials or RateLimited.
 func (s *Store) Login(ctx context.Context, email, password, address string) (Session, error) {
 	email = fold(email)
-	if err := s.Limits.Charge(ctx, loginsPerAddress, address); err != nil {
+	if err := s.Limits.Charge(ctx, loginsPerAccount, email); err != nil {
 		return Session{}, err
 	}
-	if err := s.Limits.Charge(ctx, loginsPerAccount, email); err != nil {
+	if err := s.Limits.Charge(ctx, loginsPerAddress, address); err != nil {
 		return Session{}, err
 	}
 	a, err := s.byEmail(ctx, email)
@@ -99,14 +99,16 @@ func (s *Store) Login(ctx context.Context, email, password, address string) (Ses
 		return Session{}, err
 	}
 	good, err := s.Passwords.matches(ctx, a.PasswordHash, password)
+	if good || err != nil { // an attempt that was not looked at tells a guesser nothing
+		s.Limits.Pardon(context.WithoutCancel(ctx), loginsPerAddress, address)
+		s.Limits.Pardon(context.WithoutCancel(ctx), loginsPerAccount, email)
+	}
 	if err != nil {
 		return Session{}, err
 	}
 	if !good {
 		return Session{}, errs.New(errs.BadCredentials, "The e-mail address or the password is wrong.")
 	}
-	s.Limits.Pardon(ctx, loginsPerAddress, address)
-	s.Limits.Pardon(ctx, loginsPerAccount, email)
 	return s.session(a)
 }
 

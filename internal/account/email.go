@@ -14,11 +14,17 @@ const maxEmailBytes = 254
 // checkEmail returns the address in the form in which it is kept and compared. It returns InvalidInput.
 func checkEmail(email string) (string, error) {
 	email = fold(email)
-	parsed, err := mail.ParseAddress(email)
-	if err != nil || parsed.Address != email || len(email) > maxEmailBytes || strings.ContainsFunc(email, odd) {
-		return "", errs.New(errs.InvalidInput, "This is not an e-mail address. It looks like name@example.com.").At("email")
+	if len(email) > maxEmailBytes || strings.ContainsFunc(email, odd) {
+		return "", errEmail()
+	}
+	if parsed, err := mail.ParseAddress(email); err != nil || parsed.Address != email {
+		return "", errEmail()
 	}
 	return email, nil
+}
+
+func errEmail() error {
+	return errs.New(errs.InvalidInput, "This is not an e-mail address. It looks like name@example.com.").At("email")
 }
 
 // fold makes addresses that differ in case one: no provider in use tells them apart.

@@ -27,11 +27,15 @@ const (
 //go:embed common_passwords.txt
 var commonPasswords string
 
-// Passwords hashes passwords and compares them, on at most as many processors as there are: a flood of log-ins
-// waits for its turn instead of taking the processors from the redirects.
+// maxWaiting is how many may wait for their turn to hash: the last of them some ten seconds.
+const maxWaiting = 32
+
+// Passwords hashes passwords and compares them, on half of the processors: a flood of log-ins waits for its turn,
+// and is turned away beyond maxWaiting, instead of taking the processors from the redirects.
 type Passwords struct {
-	cost  int
-	turns chan struct{}
+	cost int
+	// turns has a place for everyone who hashes, queue one for them and everyone who waits.
+	turns, queue chan struct{}
 	// nobody is the hash of a password that nobody has, compared with when there is no account.
 	nobody []byte
 }
@@ -44,7 +48,10 @@ func newPasswords(cost int) *Passwords {
 	if err != nil {
 		panic(err) // only a cost out of range can do this
 	}
-	return &Passwords{cost: cost, turns: make(chan struct{}, runtime.GOMAXPROCS(0)), nobody: nobody}
+	turns := max(1, runtime.GOMAXPROCS(0)/2)
+	return &Passwords{
+		cost: cost, turns: make(chan struct{}, turns), queue: make(chan struct{}, turns+maxWaiting), nobody: nobody,
+	}
 }
 
 func (p *Passwords) hash(ctx context.Context, password string) (string, error) {
@@ -65,27 +72,40 @@ func (p *Passwords) matches(ctx context.Context, hash, password string) (bool, e
 		return false, err
 	}
 	defer p.done()
-	if hash == "" {
-		_ = bcrypt.CompareHashAndPassword(p.nobody, prehash(password))
-		return false, nil
+	known := hash != ""
+	if !known {
+		hash = string(p.nobody)
 	}
 	err := bcrypt.CompareHashAndPassword([]byte(hash), prehash(password))
 	if err != nil && !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
 		return false, fmt.Errorf("comparing a password: %w", err)
 	}
-	return err == nil, nil
+	return known && err == nil, nil
 }
 
 func (p *Passwords) wait(ctx context.Context) error {
 	select {
+	case p.queue <- struct{}{}:
+	default:
+		return errBusy()
+	}
+	select {
 	case p.turns <- struct{}{}:
 		return nil
 	case <-ctx.Done():
-		return errs.New(errs.Unavailable, "Too many people are logging in at this moment. Please try again.").Because(ctx.Err())
+		<-p.queue
+		return errBusy().Because(ctx.Err())
 	}
 }
 
-func (p *Passwords) done() { <-p.turns }
+func (p *Passwords) done() {
+	<-p.turns
+	<-p.queue
+}
+
+func errBusy() *errs.Error {
+	return errs.New(errs.Unavailable, "Too many people are logging in at this moment. Please try again.")
+}
 
 // prehash keeps bcrypt from cutting long passwords at its 72 bytes; base64 keeps it from stopping at a zero byte.
 func prehash(password string) []byte {

@@ -54,7 +54,6 @@ func (t Tokens) check(token string, now time.Time) (accountID string, err error)
 		jwt.WithIssuer(t.Issuer),
 		jwt.WithAudience(audience),
 		jwt.WithExpirationRequired(),
-		jwt.WithIssuedAt(),
 		jwt.WithTimeFunc(func() time.Time { return now }),
 	)
 	if err != nil || !id.Valid(id.Account, claims.Subject) {

@@ -327,7 +327,7 @@ func TestSeriesHaveNoGapsAndAddUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, linkID := setup(t, d), id.New(id.Link)
-		from, to := noon.AddDate(0, -2, 0), noon.AddDate(0, 0, 1)
+		from, to := noon.AddDate(0, 0, -30), noon.AddDate(0, 0, 1)
 		random := rand.New(rand.NewPCG(7, 7))
 		for range 300 {
 			b.record(t, linkID, from.Add(time.Duration(random.Int64N(int64(to.Sub(from))))), 1)
@@ -341,7 +341,10 @@ func TestSeriesHaveNoGapsAndAddUp(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, interval := range []Interval{Hour, Day, Week, Month} {
-				points := stats.Series(interval)
+				points, err := stats.Series(interval)
+				if err != nil {
+					t.Fatal(err)
+				}
 				var sum int64
 				for i, p := range points {
 					sum += p.Clicks
@@ -359,18 +362,22 @@ func TestSeriesHaveNoGapsAndAddUp(t *testing.T) {
 
 func TestDaysOfTheZone(t *testing.T) {
 	t.Parallel()
+	const month = 30 * 24 * time.Hour
 	for _, c := range []struct {
 		zone     string
 		interval Interval
+		long     time.Duration
 		from     string
 		want     []string // starts, in the zone's own time
 	}{
-		{"Europe/Berlin", Day, "2026-03-28T12:00:00Z", []string{"28 00:00", "29 00:00", "30 00:00"}},  // 29: 23 hours
-		{"Europe/Berlin", Hour, "2026-10-25T00:00:00Z", []string{"25 02:00", "25 02:00", "25 03:00"}}, // comes twice
-		{"Africa/Cairo", Day, "2026-04-23T12:00:00Z", []string{"23 00:00", "24 01:00", "25 00:00"}},   // no midnight
-		{"Asia/Kathmandu", Day, "2026-11-20T12:00:00Z", []string{"20 00:00", "21 00:00", "22 00:00"}},
-		{"UTC", Week, "2026-11-22T12:00:00Z", []string{"16 00:00", "23 00:00", "30 00:00"}}, // a Sunday's week
-		{"UTC", Month, "2026-11-20T12:00:00Z", []string{"01 00:00", "01 00:00", "01 00:00"}},
+		{"Europe/Berlin", Day, month, "2026-03-28T12:00:00Z", []string{"28 00:00", "29 00:00", "30 00:00"}},  // 29: 23 hours
+		{"Europe/Berlin", Hour, month, "2026-10-25T00:00:00Z", []string{"25 02:00", "25 02:00", "25 03:00"}}, // comes twice
+		{"Africa/Cairo", Day, month, "2026-04-23T12:00:00Z", []string{"23 00:00", "24 01:00", "25 00:00"}},   // no midnight
+		{"Asia/Kathmandu", Day, month, "2026-11-20T12:00:00Z", []string{"20 00:00", "21 00:00", "22 00:00"}},
+		{"Pacific/Apia", Day, month, "2011-12-29T20:00:00Z", []string{"29 00:00", "31 00:00", "01 00:00"}}, // no 30
+		{"Asia/Manila", Day, month, "1844-12-30T00:00:00Z", []string{"29 00:00", "30 00:00", "01 00:00"}},  // no 31
+		{"UTC", Week, month, "2026-11-22T12:00:00Z", []string{"16 00:00", "23 00:00", "30 00:00"}},         // a Sunday's week
+		{"UTC", Month, 4 * month, "2026-11-20T12:00:00Z", []string{"01 00:00", "01 00:00", "01 00:00"}},
 	} {
 		location, err := time.LoadLocation(c.zone)
 		if err != nil {
@@ -380,14 +387,26 @@ func TestDaysOfTheZone(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s := Stats{Range: Range{From: from, To: from.AddDate(1, 0, 0)}, zone: location}
+		s := Stats{Range: Range{From: from, To: from.Add(c.long)}, zone: location}
 		var got []string
-		for _, p := range s.Series(c.interval)[:3] {
+		points, err := s.Series(c.interval)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range points[:3] {
 			got = append(got, p.Start.In(location).Format("02 15:04"))
 		}
 		if !slices.Equal(got, c.want) {
 			t.Errorf("%s %s from %s: %v, want %v", c.zone, c.interval, c.from, got, c.want)
 		}
+	}
+}
+
+func TestHoursOfALongRange(t *testing.T) {
+	t.Parallel()
+	s := Stats{Range: Range{From: noon, To: noon.AddDate(0, 0, 32)}, zone: time.UTC}
+	if _, err := s.Series(Hour); !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("32 days in hours: %v", err)
 	}
 }
 
@@ -400,6 +419,7 @@ func TestBadRanges(t *testing.T) {
 	}{
 		"backwards":   {&Range{From: noon, To: noon}, ""},
 		"too long":    {&Range{From: noon, To: noon.AddDate(2, 0, 0)}, ""},
+		"too early":   {&Range{From: time.Date(1844, 12, 29, 0, 0, 0, 0, time.UTC), To: time.Date(1845, 1, 5, 0, 0, 0, 0, time.UTC)}, ""},
 		"no zone":     {nil, "Mars/Olympus"},
 		"the server":  {nil, "Local"},
 		"out of tree": {nil, "../../etc/passwd"},

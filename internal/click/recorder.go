@@ -154,6 +154,9 @@ func (r *Recorder) ingestNext(ctx context.Context) bool {
 func (r *Recorder) persist(ctx context.Context) bool {
 	for pause := firstPause; ; pause = min(2*pause, longestPause) {
 		err := r.ingest(ctx)
+		if err == nil && pause > firstPause {
+			r.log.InfoContext(ctx, "clicks are written again", "clicks", len(r.batch))
+		}
 		if err == nil {
 			return true
 		}
@@ -182,7 +185,7 @@ func (r *Recorder) next() []Click {
 func (r *Recorder) forget(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.waiting = append([]Click(nil), r.waiting[n:]...)
+	r.waiting = r.waiting[n:] // appending copies what is left once the array is full, and lets go of the rest
 	r.ingested += int64(n)
 	close(r.progress)
 	r.progress = make(chan struct{})

@@ -1,6 +1,10 @@
 package click
 
-import "time"
+import (
+	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
+)
 
 // Interval is the length of a point in a series.
 type Interval string
@@ -20,12 +24,19 @@ type Point struct {
 	Clicks int64
 }
 
-// Series divides the range into intervals without gaps: empty ones are zero. The points add up to Clicks.
-func (s *Stats) Series(interval Interval) []Point {
+// longestHours is how long a range may be that is divided into hours.
+const longestHours = 31 * 24 * time.Hour
+
+// Series divides the range into intervals without gaps: empty ones are zero. The points add up to Clicks. It
+// returns InvalidInput for hours of a range of more than 31 days.
+func (s *Stats) Series(interval Interval) ([]Point, error) {
+	if interval == Hour && s.To.Sub(s.From) > longestHours+BucketLength {
+		return nil, errs.New(errs.InvalidInput, "Hours are told for ranges of at most 31 days.").At("interval")
+	}
 	var points []Point
 	rest := s.buckets
 	for start := s.start(interval, s.From); start.Before(s.To); {
-		end := s.next(interval, start)
+		end := s.after(interval, start)
 		p := Point{Start: start.UTC()}
 		for len(rest) > 0 && rest[0].StartsAt.Before(end) {
 			p.Clicks += rest[0].Clicks
@@ -34,7 +45,7 @@ func (s *Stats) Series(interval Interval) []Point {
 		points = append(points, p)
 		start = end
 	}
-	return points
+	return points, nil
 }
 
 // start is the first instant of the interval that t lies in.
@@ -55,18 +66,28 @@ func (s *Stats) start(interval Interval, t time.Time) time.Time {
 	return s.midnight(y, m, d)
 }
 
-// next is the first instant after the interval that begins at start.
-func (s *Stats) next(interval Interval, start time.Time) time.Time {
+// after is the first instant after the interval that begins at start. It is always later: where a zone has left
+// out a whole day, that day and the next begin together, and the day after them is looked at.
+func (s *Stats) after(interval Interval, start time.Time) time.Time {
+	for n := 1; ; n++ {
+		if end := s.ahead(interval, start, n); end.After(start) {
+			return end
+		}
+	}
+}
+
+// ahead is the start of the n-th interval after the one that begins at start.
+func (s *Stats) ahead(interval Interval, start time.Time, n int) time.Time {
 	y, m, d := start.In(s.zone).Date()
 	switch interval {
 	case Hour:
-		return s.start(Hour, start.Add(time.Hour))
+		return s.start(Hour, start.Add(time.Duration(n)*time.Hour))
 	case Week:
-		return s.midnight(y, m, d+7)
+		return s.midnight(y, m, d+7*n)
 	case Month:
-		return s.midnight(y, m+1, 1)
+		return s.midnight(y, m+time.Month(n), 1)
 	}
-	return s.midnight(y, m, d+1)
+	return s.midnight(y, m, d+n)
 }
 
 // midnight is the first instant of a day. Where clocks go forward at midnight there is no 00:00, and

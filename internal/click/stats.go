@@ -18,6 +18,9 @@ const (
 	longestRange = 400 * 24 * time.Hour
 )
 
+// earliest is before every click.
+var earliest = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
 // Store reads what the recorder wrote.
 type Store struct {
 	// DB is the database.
@@ -70,6 +73,9 @@ func (s *Store) empty(r *Range, zone string) (*Stats, error) {
 	}
 	if !r.From.Before(r.To) {
 		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
+	}
+	if r.From.Before(earliest) {
+		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", earliest.Format(time.DateOnly)).At("range")
 	}
 	if r.To.Sub(r.From) > longestRange {
 		return nil, errs.New(errs.InvalidInput, "The range must not be longer than 400 days.").At("range")

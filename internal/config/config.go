@@ -125,10 +125,10 @@ func formatFor(development bool) string {
 	return "json"
 }
 
-// localURL is where a developer reaches a server with that address.
+// localURL is where a developer reaches a server with that address; a wrong one is another problem's to report.
 func localURL(listen string) string {
 	_, port, err := net.SplitHostPort(listen)
-	if err != nil || port == "" || port == "0" {
+	if err != nil || !validPort(port) || port == "0" {
 		port = "8080"
 	}
 	return "http://localhost:" + port

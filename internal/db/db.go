@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"os"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -43,6 +44,7 @@ func OpenPostgres(databaseURL string, pool int) (*DB, error) {
 	// bun writes literals into its statements, so no two are alike and a cache of prepared ones only costs.
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.RuntimeParams["application_name"] = "linkforge"
+	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
 	conns := stdlib.OpenDB(*config)
 	limit(conns, pool)
 	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
@@ -53,6 +55,9 @@ func OpenPostgres(databaseURL string, pool int) (*DB, error) {
 //
 // synchronous=FULL keeps every commit through a loss of power. NORMAL is faster, and may lose the last ones.
 func OpenSQLite(path string, pool int) (*DB, error) {
+	if err := makePrivate(path); err != nil {
+		return nil, fmt.Errorf("opening SQLite: %w", err)
+	}
 	writer, err := sql.Open("sqlite", sqliteDSN(path,
 		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)"))
 	if err != nil {
@@ -66,6 +71,16 @@ func OpenSQLite(path string, pool int) (*DB, error) {
 	limit(readers, pool)
 	conns := bun.NewDB(writer, sqlitedialect.New(), bun.WithConnResolver(readPool{readers}))
 	return &DB{DB: conns, Kind: SQLite}, nil
+}
+
+// makePrivate makes the file, if it is missing, so that only its owner can read it; SQLite gives its side files
+// the same mode.
+func makePrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return f.Close()
 }
 
 // sqliteDSN asks for immediate transactions: a deferred one that reads and then writes fails at once when

@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -40,6 +41,17 @@ func tuned(options *redis.Options, pool int) *redis.Options {
 	return options
 }
 
+// LogTo sends what the client library itself says, for every client of the process, to the log.
+func LogTo(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
+
+// libraryLog is the library's log: what it says is about connections that it makes anew.
+type libraryLog struct{ *slog.Logger }
+
+// Printf implements the library's interface.
+func (l libraryLog) Printf(ctx context.Context, format string, args ...any) {
+	l.DebugContext(ctx, "Redis client", "message", fmt.Sprintf(format, args...))
+}
+
 // Embedded reports whether the client runs its own in-process Redis.
 func (c *Client) Embedded() bool { return c.embedded != nil }
 
@@ -56,6 +68,7 @@ func (c *Client) Close() error {
 type embedded struct {
 	server *miniredis.Miniredis
 	quit   chan struct{}
+	once   sync.Once
 	done   sync.WaitGroup
 }
 
@@ -91,7 +104,7 @@ func (e *embedded) passTime() {
 }
 
 func (e *embedded) stop() {
-	close(e.quit)
+	e.once.Do(func() { close(e.quit) })
 	e.done.Wait()
 	e.server.Close()
 }

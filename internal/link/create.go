@@ -138,25 +138,26 @@ func (s *Store) revive(ctx context.Context, draft, l *Link) (*Link, error) {
 	if l.DisabledAt != nil {
 		return nil, errs.New(errs.UnsafeURL, "The operator has disabled the short link to this URL.").At("url")
 	}
+	revived := &Link{In: l.In}
 	_, err := s.DB.NewUpdate().Model(draft).
 		Column("original_url", "title", "redirect_status", "starts_at", "expires_at", "updated_at").
 		Set("deleted_at = NULL").
 		Where("id = ?", l.ID).Where("deleted_at IS NOT NULL").Where("disabled_at IS NULL").
-		Exec(ctx)
+		Returning("*").Exec(ctx, revived)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.Get(ctx, l.In, l.ID) // somebody else was faster
+	}
 	if err != nil {
 		return nil, fmt.Errorf("reviving a link: %w", err)
 	}
-	return s.Get(ctx, l.In, l.ID)
+	return revived, nil
 }
 
-// existing finds the link that is the draft's already: the deterministic one for its URL, or the one that has
-// both its code and its URL. It returns NotFound.
+// existing finds the link that is the draft's already: the deterministic one for its URL, or the custom one's that
+// has both its code and its URL. It returns NotFound.
 func existing(ctx context.Context, conn bun.IDB, draft *Link) (*Link, error) {
 	if draft.Strategy == Deterministic {
-		l, err := deterministic(ctx, conn, draft.In, draft.CanonicalHash)
-		if !errs.Is(err, errs.NotFound) {
-			return l, err
-		}
+		return deterministic(ctx, conn, draft.In, draft.CanonicalHash)
 	}
 	return find(ctx, conn, draft.In, "code = ? AND canonical_hash = ?", draft.Code, draft.CanonicalHash)
 }

@@ -4,6 +4,7 @@ package link
 
 import (
 	"crypto/sha256"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -117,7 +118,7 @@ func (s *Store) draft(in New, now time.Time) (*Link, error) {
 	hash := sha256.Sum256([]byte(canonical.String()))
 	l := &Link{
 		Strategy:       in.strategy(),
-		OriginalURL:    in.URL,
+		OriginalURL:    strings.ReplaceAll(in.URL, "\x00", ""), // only at its ends, and no database keeps it
 		CanonicalURL:   canonical.String(),
 		CanonicalHash:  hash[:],
 		RedirectStatus: DefaultRedirectStatus,
@@ -149,10 +150,17 @@ func (s *Store) destination(raw string) (urlnorm.URL, error) {
 	if err != nil {
 		return urlnorm.URL{}, err
 	}
-	if u.Host() == s.publicURL.Host() && u.Port() == s.publicURL.Port() {
+	if s.isOwn(u) {
 		return urlnorm.URL{}, errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.").At("url")
 	}
 	return u, nil
+}
+
+// isOwn reports whether a URL leads to this instance. Behind the default ports, http leads to https.
+func (s *Store) isOwn(u urlnorm.URL) bool {
+	isDefault := func(port uint16) bool { return port == 80 || port == 443 }
+	samePort := u.Port() == s.publicURL.Port() || isDefault(u.Port()) && isDefault(s.publicURL.Port())
+	return u.Host() == s.publicURL.Host() && samePort
 }
 
 func checkTitle(title *string) (*string, error) {

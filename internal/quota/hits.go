@@ -18,9 +18,13 @@ const (
 	// guard stands in the place of a counter that vanished under a request, until that request has removed it:
 	// far above every limit, so that nobody takes it for a count. guardTTL removes it should the request die.
 	guard    = int64(1) << 52
-	guardTTL = time.Second
-	// guardWait is how long others wait for a guard to go.
-	guardWait = 2 * time.Millisecond
+	guardTTL = 2 * deadline
+	// guardWait is how long others wait for a guard to go, rounds how often they look again.
+	guardWait = 5 * time.Millisecond
+	rounds    = 400
+	// afterlife is how long a counter outlives its month, which its key names: requests that arrived in the month's
+	// last moments, and clocks that differ, still find it.
+	afterlife = 24 * time.Hour
 )
 
 // Hits counts how many redirects links have answered this month.
@@ -39,7 +43,7 @@ type Seed func(ctx context.Context) (int64, error)
 // An error means that Redis or the seed did not answer: nothing may be assumed to have been taken.
 func (h Hits) Take(ctx context.Context, linkID string, m Month, limit int64, seed Seed) (bool, error) {
 	key := hitsKey(linkID, m)
-	for {
+	for range rounds {
 		used, err := h.used(ctx, key, m, seed)
 		if err != nil {
 			return false, err
@@ -58,6 +62,7 @@ func (h Hits) Take(ctx context.Context, linkID string, m Month, limit int64, see
 			return false, fmt.Errorf("waiting for a hit counter: %w", err)
 		}
 	}
+	return false, errors.New("the hit counter keeps vanishing from Redis")
 }
 
 // Return gives back a hit that was taken and not used.
@@ -81,7 +86,7 @@ func (h Hits) undoAbove(ctx context.Context, key string, used, limit int64) erro
 }
 
 // used reads the counter and, when there is none, makes it from the seed. It is made with its expiry in one
-// step, so no counter outlives its month.
+// step, so none stays for ever.
 func (h Hits) used(ctx context.Context, key string, m Month, seed Seed) (int64, error) {
 	used, err := h.get(ctx, key)
 	if !errors.Is(err, redis.Nil) {
@@ -93,7 +98,7 @@ func (h Hits) used(ctx context.Context, key string, m Month, seed Seed) (int64, 
 	}
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
-	err = h.KV.SetArgs(ctx, key, known, redis.SetArgs{Mode: "NX", ExpireAt: m.End}).Err()
+	err = h.KV.SetArgs(ctx, key, known, redis.SetArgs{Mode: "NX", ExpireAt: m.End.Add(afterlife)}).Err()
 	if err != nil && !errors.Is(err, redis.Nil) {
 		return 0, fmt.Errorf("making the hit counter: %w", err)
 	}
@@ -102,9 +107,10 @@ func (h Hits) used(ctx context.Context, key string, m Month, seed Seed) (int64, 
 
 // add adds to a counter that is there, and never makes one: a counter that has vanished must be seeded, not
 // start over. Since INCRBY would make one, a guard is put in its place within the same step, which expires soon
-// and is removed at once; lost says that it was needed, or that another request's stands there.
+// and is removed at once; lost says that it was needed, or that another request's stands there. The guard is not
+// removed late, when a counter may stand in its place again.
 func (h Hits) add(ctx context.Context, key string, delta int64) (sum int64, lost bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, deadline) // before the guard expires
 	defer cancel()
 	pipe := h.KV.TxPipeline()
 	guarded := pipe.SetNX(ctx, key, guard, guardTTL)
@@ -113,7 +119,8 @@ func (h Hits) add(ctx context.Context, key string, delta int64) (sum int64, lost
 		return 0, false, err
 	}
 	if guarded.Val() {
-		return 0, true, h.KV.Del(ctx, key).Err()
+		_ = h.KV.Del(ctx, key).Err() // else it expires
+		return 0, true, nil
 	}
 	return count.Val(), count.Val() >= guard/2, nil
 }

@@ -13,7 +13,7 @@ import (
 // character. The label begins the sentence that says what is wrong. It returns InvalidInput.
 func Line(label, s string, least, most int) (string, error) {
 	s = strings.TrimSpace(s)
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, unicode.IsControl) {
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, control) {
 		return "", errs.New(errs.InvalidInput, "%s must be one line of plain text, without control characters.", label)
 	}
 	if n := utf8.RuneCountInString(s); n < least || n > most {
@@ -21,3 +21,6 @@ func Line(label, s string, least, most int) (string, error) {
 	}
 	return s, nil
 }
+
+// control counts Unicode's own line and paragraph separators in, which unicode.IsControl does not.
+func control(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) }

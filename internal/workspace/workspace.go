@@ -70,13 +70,25 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 		if err != nil {
 			return err
 		}
-		_, err = tx.NewInsert().Model(&owner).Exec(ctx)
-		return err
+		return addOwner(ctx, tx, &owner)
 	})
 	if err != nil {
 		return Membership{}, fmt.Errorf("keeping a new workspace: %w", err)
 	}
 	return Membership{workspace: w, role: Owner}, nil
+}
+
+// addOwner makes the account a member. A token may outlive its account: whoever has none is not logged in.
+func addOwner(ctx context.Context, tx bun.Tx, owner *member) error {
+	known, err := tx.NewSelect().Table("accounts").Where("id = ?", owner.AccountID).Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !known {
+		return errs.New(errs.Unauthenticated, "There is no such account any more. Register anew.")
+	}
+	_, err = tx.NewInsert().Model(owner).Exec(ctx)
+	return err
 }
 
 // IDBySlug finds a workspace by its slug. It says nothing of who may see it: ask Require. It returns NotFound.
