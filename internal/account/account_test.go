@@ -1,0 +1,251 @@
+package account
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// noon is when the tests begin.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+const password = "correct horse battery staple"
+
+// bundle is a store with cheap passwords, and what a test says of itself to a Redis that it may share.
+type bundle struct {
+	*Store
+	now            time.Time
+	email, address string
+}
+
+func setup(t *testing.T, d *db.DB, k *kv.Client) *bundle {
+	t.Helper()
+	b := &bundle{now: noon, email: strings.TrimPrefix(id.New(id.Account), "usr_") + "@example.com", address: id.New(id.Log)}
+	b.Store = &Store{
+		DB:        d,
+		Tokens:    Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: 24 * time.Hour},
+		Passwords: newPasswords(bcrypt.MinCost),
+		Limits:    quota.Limiter{KV: k, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Now:       func() time.Time { return b.now },
+	}
+	b.Passwords.queue = make(chan struct{}, 1000) // nobody is turned away, however slow the machine is
+	return b
+}
+
+func (b *bundle) register(t *testing.T, email string) Session {
+	t.Helper()
+	s, err := b.Register(t.Context(), email, password, "Ada", b.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// atOnce makes n calls at once and counts their answers by the code; a good one is OK.
+func atOnce(n int, call func(i int) error) map[string]int {
+	var mu sync.Mutex
+	answers := map[string]int{}
+	var all sync.WaitGroup
+	places := make(chan struct{}, maxWaiting) // beyond, log-ins are turned away
+	for i := range n {
+		all.Go(func() {
+			places <- struct{}{}
+			code := codeOf(call(i))
+			<-places
+			mu.Lock()
+			defer mu.Unlock()
+			answers[code]++
+		})
+	}
+	all.Wait()
+	return answers
+}
+
+func codeOf(err error) string {
+	if err == nil {
+		return "OK"
+	}
+	return errs.From(err).Kind.Code()
+}
+
+func TestRegisterThenLogin(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		registered, err := b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := registered.Account
+		if a.Email != "ada@example.com" || a.Name != "Ada Lovelace" || !id.Valid(id.Account, a.ID) || !a.CreatedAt.Equal(noon) {
+			t.Errorf("registered %+v", a)
+		}
+		b.now = noon.Add(time.Hour)
+		session, err := b.Login(t.Context(), "ADA@example.com", password, b.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if session.Account.ID != a.ID || session.Account.Name != a.Name || !session.ExpiresAt.Equal(noon.Add(25*time.Hour)) {
+			t.Errorf("logged in as %+v until %s", session.Account, session.ExpiresAt)
+		}
+		for _, s := range []Session{registered, session} {
+			if accountID, err := b.Tokens.check(s.Token, b.now); err != nil || accountID != a.ID {
+				t.Errorf("the token stands for %q: %v", accountID, err)
+			}
+		}
+	})
+}
+
+func TestThePasswordIsNotKept(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		b.register(t, b.email)
+		var kept Account
+		if err := d.NewSelect().Model(&kept).Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := bcrypt.Cost([]byte(kept.PasswordHash)); err != nil || strings.Contains(kept.PasswordHash, password) {
+			t.Errorf("kept %q: %v", kept.PasswordHash, err)
+		}
+	})
+}
+
+func TestOneAccountPerAddress(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		b.register(t, "ada@example.com")
+		for _, email := range []string{"ada@example.com", "ADA@EXAMPLE.COM", " Ada@example.com\t"} {
+			_, err := b.Register(t.Context(), email, "another good password", "Eve", b.address)
+			if diff := cmp.Diff([]string{"email"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.EmailTaken) {
+				t.Errorf("%q: %v, at (-want +got):\n%s", email, err, diff)
+			}
+		}
+		if s, err := b.Login(t.Context(), "ada@example.com", password, b.address); err != nil || s.Account.Name != "Ada" {
+			t.Errorf("the first account after the others: %+v, %v", s.Account, err)
+		}
+	})
+}
+
+func TestRegisterAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		answers := atOnce(50, func(i int) error {
+			email := "ada@example.com"
+			if i%2 == 1 {
+				email = "Ada@Example.com"
+			}
+			_, err := b.Register(t.Context(), email, password, fmt.Sprintf("Ada %d", i), b.address)
+			return err
+		})
+		if diff := cmp.Diff(map[string]int{"OK": 1, "EMAIL_TAKEN": 49}, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		if rows, err := d.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 1 {
+			t.Errorf("%d accounts: %v", rows, err)
+		}
+	})
+}
+
+// said is everything that a caller is told.
+func said(err error) errs.Error {
+	e := errs.From(err)
+	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
+}
+
+func TestBadCredentialsDoNotTellWhy(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		b.register(t, b.email)
+		_, wrong := b.Login(t.Context(), b.email, "a wrong password", b.address)
+		if !errs.Is(wrong, errs.BadCredentials) {
+			t.Fatalf("a wrong password: %v", wrong)
+		}
+		for _, email := range []string{
+			"nobody@example.com", "", "no address", "x\x00@example.com", "\xff@example.com", "' OR 1=1 --",
+			strings.Repeat("a", 10_000) + "@example.com",
+		} {
+			for _, p := range []string{password, "", "nobody has this password"} {
+				_, err := b.Login(t.Context(), email, p, id.New(id.Log))
+				if diff := cmp.Diff(said(wrong), said(err)); diff != "" {
+					t.Errorf("%.20q, password %q, is told another story (-wrong password +this):\n%s", email, p, diff)
+				}
+			}
+		}
+	})
+}
+
+// TestUnknownAccountsCostAsMuch gives the store a comparison that cannot succeed: only whoever makes it hears of it.
+func TestUnknownAccountsCostAsMuch(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
+	b.Passwords.nobody = []byte("not a hash")
+	for _, email := range []string{"nobody@example.com", "no address"} {
+		if _, err := b.Login(t.Context(), email, password, b.address); !errs.Is(err, errs.Internal) {
+			t.Errorf("%s was refused without a comparison: %v", email, err)
+		}
+	}
+}
+
+func TestRefusedRegistrations(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
+	for name, c := range map[string]struct{ email, password, name, field string }{
+		"no address":            {"ada", password, "Ada", "email"},
+		"empty address":         {"", password, "Ada", "email"},
+		"a name beside it":      {"Ada <ada@example.com>", password, "Ada", "email"},
+		"two addresses":         {"ada@example.com, eve@example.com", password, "Ada", "email"},
+		"line break in address": {"ada@example.com\nBcc: eve@example.com", password, "Ada", "email"},
+		"NUL in address":        {"ada\x00@example.com", password, "Ada", "email"},
+		"address is not UTF-8":  {"ada\xff@example.com", password, "Ada", "email"},
+		"255 bytes of address":  {strings.Repeat("a", 243) + "@example.com", password, "Ada", "email"},
+		"short password":        {"ada@example.com", "1234567", "Ada", "password"},
+		"password is address":   {"ada@example.com", "ADA@example.com", "Ada", "password"},
+		"no name":               {"ada@example.com", password, " ", "name"},
+		"101 characters":        {"ada@example.com", password, strings.Repeat("ä", 101), "name"},
+		"name of two lines":     {"ada@example.com", password, "Ada\nEve", "name"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := b.Register(t.Context(), c.email, c.password, c.name, b.address)
+			if diff := cmp.Diff([]string{c.field}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%v, at (-want +got):\n%s", err, diff)
+			}
+		})
+	}
+	if rows, err := b.DB.NewSelect().Model((*Account)(nil)).Count(t.Context()); err != nil || rows != 0 {
+		t.Errorf("%d accounts: %v", rows, err)
+	}
+}
+
+func TestGet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		ada := b.register(t, "ada@example.com").Account
+		eve := b.register(t, "eve@example.com").Account
+		found, err := b.Get(t.Context(), eve.ID, id.New(id.Account), ada.ID, "' OR 1=1 --")
+		if err != nil || len(found) != 2 || found[ada.ID].Email != ada.Email || found[eve.ID].Email != eve.Email {
+			t.Errorf("found %v: %v", found, err)
+		}
+		if none, err := b.Get(t.Context()); err != nil || len(none) != 0 {
+			t.Errorf("asked for nobody, found %v: %v", none, err)
+		}
+	})
+}

@@ -1,0 +1,198 @@
+package account
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+func setupLimits(t *testing.T, k *kv.Client) *bundle {
+	t.Helper()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
+	b.register(t, b.email)
+	return b
+}
+
+// guess logs in with a wrong password so many times, each of which must be answered as such.
+func (b *bundle) guess(t *testing.T, times int) {
+	t.Helper()
+	for i := range times {
+		if _, err := b.Login(t.Context(), b.email, "a wrong password", b.address); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("wrong guess %d: %v", i+1, err)
+		}
+	}
+}
+
+// charge makes so many attempts in the books only, where they cost no hash.
+func (b *bundle) charge(t *testing.T, r quota.Rate, times int) {
+	t.Helper()
+	for range times {
+		if err := b.Limits.Charge(t.Context(), r, b.address); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (b *bundle) refused(t *testing.T, err error, window time.Duration) {
+	t.Helper()
+	e := errs.From(err)
+	if e.Kind != errs.RateLimited || e.RetryAfter <= 0 || e.RetryAfter > window {
+		t.Errorf("%v, to be retried after %s; want RateLimited, for at most %s", err, e.RetryAfter, window)
+	}
+}
+
+func TestTenWrongGuesses(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		b := setupLimits(t, k)
+		b.guess(t, 10)
+		for _, p := range []string{"a wrong password", password} {
+			for _, email := range []string{b.email, " " + strings.ToUpper(b.email)} {
+				for _, address := range []string{b.address, id.New(id.Log)} {
+					_, err := b.Login(t.Context(), email, p, address)
+					b.refused(t, err, 15*time.Minute)
+				}
+			}
+		}
+		b.register(t, "other-"+b.email)
+		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.address); err != nil {
+			t.Errorf("another account from the same address: %v", err)
+		}
+	})
+}
+
+func TestGoodLoginsAreNotCharged(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		b := setupLimits(t, k)
+		good := func() {
+			t.Helper()
+			if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.charge(t, loginsPerAddress, 89) // of 100
+		for range 12 {                    // more than either limit has left
+			good()
+		}
+		b.guess(t, 9)
+		good() // nor is a good one a pardon for the bad ones before it
+		b.guess(t, 1)
+		_, err := b.Login(t.Context(), b.email, password, b.address)
+		b.refused(t, err, 15*time.Minute)
+	})
+}
+
+func TestOneAddressGuessesAtManyAccounts(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		b := setupLimits(t, k)
+		b.charge(t, loginsPerAddress, 80)
+		for i := range 20 {
+			if _, err := b.Login(t.Context(), fmt.Sprintf("%d-%s", i, b.email), password, b.address); !errs.Is(err, errs.BadCredentials) {
+				t.Fatalf("account %d: %v", i, err)
+			}
+		}
+		_, err := b.Login(t.Context(), b.email, password, b.address)
+		b.refused(t, err, 15*time.Minute)
+		if _, err := b.Login(t.Context(), b.email, password, id.New(id.Log)); err != nil {
+			t.Errorf("from another address: %v", err)
+		}
+	})
+}
+
+func TestOneAddressRegistersManyAccounts(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		b := setupLimits(t, k) // the first
+		b.charge(t, registersPerAddress, 179)
+		answers := atOnce(30, func(int) error {
+			_, err := b.Register(t.Context(), b.email, password, "Ada", b.address)
+			return err
+		})
+		if diff := cmp.Diff(map[string]int{"EMAIL_TAKEN": 20, "RATE_LIMITED": 10}, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		_, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", b.address)
+		b.refused(t, err, time.Hour)
+		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", id.New(id.Log)); err != nil {
+			t.Errorf("from another address: %v", err)
+		}
+	})
+}
+
+func TestGuessesAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		b := setupLimits(t, k)
+		answers := atOnce(30, func(int) error {
+			_, err := b.Login(t.Context(), b.email, "a wrong password", b.address)
+			return err
+		})
+		if diff := cmp.Diff(map[string]int{"BAD_CREDENTIALS": 10, "RATE_LIMITED": 20}, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestLimitsAreOff(t *testing.T) {
+	t.Parallel()
+	k := dbtest.Redis(t, "")
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
+	b.Limits.Off = true
+	b.register(t, b.email)
+	b.guess(t, 12)
+	if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+		t.Error(err)
+	}
+	if keys, err := k.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
+		t.Errorf("Redis holds %v: %v", keys, err)
+	}
+}
+
+func TestLimitsFailOpen(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		b := setupLimits(t, k)
+		b.guess(t, 12)
+		if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestCountersExpireAndNameNobody(t *testing.T) {
+	t.Parallel()
+	k := dbtest.Redis(t, "")
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
+	b.email, b.address = "ada@example.com", "192.0.2.77"
+	b.register(t, b.email)
+	b.guess(t, 1)
+	if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+		t.Fatal(err)
+	}
+	keys, err := k.Keys(t.Context(), "*").Result()
+	if err != nil || len(keys) != 3 {
+		t.Fatalf("Redis holds %v, want one key a limit: %v", keys, err)
+	}
+	for _, key := range keys {
+		if ttl := k.PTTL(t.Context(), key).Val(); ttl <= 0 || ttl > time.Hour {
+			t.Errorf("%s lives for %s", key, ttl)
+		}
+		if strings.Contains(key, "ada") || strings.Contains(key, "example") || strings.Contains(key, "192.0.2") {
+			t.Errorf("%s says of whom", key)
+		}
+	}
+}

@@ -1,0 +1,190 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/crypto/bcrypt"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/kv"
+)
+
+func TestCheckPassword(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		password string
+		good     bool
+	}{
+		"empty":                       {"", false},
+		"7 characters":                {"q7-xk2v", false},
+		"8 characters":                {"q7-xk2vp", true},
+		"7 characters of 14 bytes":    {strings.Repeat("ä", 7), false},
+		"8 characters of 16 bytes":    {"äöüßéèçñ", true},
+		"1024 bytes":                  {strings.Repeat("x", 1024), true},
+		"1025 bytes":                  {strings.Repeat("x", 1025), false},
+		"1024 bytes in 512":           {strings.Repeat("ä", 512), true},
+		"1026 bytes in 513":           {strings.Repeat("ä", 513), false},
+		"common":                      {"password", false},
+		"common in upper case":        {"PASSWORD", false},
+		"common in mixed case":        {"PassWord123", false},
+		"first of the list":           {"00000000", false},
+		"last of the list":            {"zxcvbnm123", false},
+		"common and more":             {"password of mine", true},
+		"part of a common one":        {"ssword123", true},
+		"two common ones, two lines":  {"password\npassword1", true},
+		"the address":                 {"ada.lovelace@example.com", false},
+		"the address in another case": {"Ada.Lovelace@EXAMPLE.com", false},
+		"the address and more":        {"ada.lovelace@example.com!", true},
+		"only spaces":                 {strings.Repeat(" ", 8), true},
+		"NUL inside":                  {"q7-xk\x00vp", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			err := checkPassword(c.password, "ada.lovelace@example.com")
+			if c.good && err != nil || !c.good && !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%.30q: %v, want it accepted: %t", c.password, err, c.good)
+			}
+		})
+	}
+}
+
+func TestTheListOfCommonPasswords(t *testing.T) {
+	t.Parallel()
+	list := strings.Split(strings.Trim(commonPasswords, "\n"), "\n")
+	if len(list) < 200 || !slices.IsSorted(list) {
+		t.Errorf("%d passwords, sorted: %t", len(list), slices.IsSorted(list))
+	}
+	for _, p := range list {
+		if !isCommon(p) || !isCommon(strings.ToUpper(p)) {
+			t.Errorf("%s is on the list and yet not common", p)
+		}
+		if len(p) < minPasswordCharacters || p != strings.TrimSpace(p) {
+			t.Errorf("%q never applies", p)
+		}
+	}
+}
+
+func TestPasswordsAreToldApart(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
+	long := strings.Repeat("x", 72)
+	for name, c := range map[string]struct{ password, other string }{
+		"beyond 72 bytes":    {long + "one tail", long + "another"},
+		"72 bytes and more":  {long + "!", long},
+		"1024 bytes":         {strings.Repeat("x", 1023) + "1", strings.Repeat("x", 1023) + "2"},
+		"NUL inside":         {"q7-xk\x00vp1", "q7-xk\x00vp2"},
+		"NUL at the end":     {"q7-xk2vp\x00", "q7-xk2vp"},
+		"space at the start": {" q7-xk2vp", "q7-xk2vp"},
+		"space at the end":   {"q7-xk2vp ", "q7-xk2vp"},
+		"case":               {"Q7-xk2vp", "q7-xk2vp"},
+		"composed letters":   {"q7-xk2v\u00e9", "q7-xk2ve\u0301"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			email, address := strings.TrimPrefix(id.New(id.Account), "usr_")+"@example.com", id.New(id.Log)
+			if _, err := b.Register(t.Context(), email, c.password, "Ada", address); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Login(t.Context(), email, c.other, address); !errs.Is(err, errs.BadCredentials) {
+				t.Errorf("another password: %v", err)
+			}
+			if _, err := b.Login(t.Context(), email, c.password, address); err != nil {
+				t.Errorf("the password itself: %v", err)
+			}
+		})
+	}
+}
+
+// TestNothingIsLostInBcrypt: other implementations of bcrypt stop at a zero byte, all of them at 72 bytes.
+func TestNothingIsLostInBcrypt(t *testing.T) {
+	t.Parallel()
+	seen := map[string]bool{}
+	for i := range 1000 { // one hash in nine has a zero byte
+		given := string(prehash(fmt.Sprintf("password %d", i)))
+		if len(given) > 72 || strings.Contains(given, "\x00") || seen[given] {
+			t.Errorf("password %d is given to bcrypt as %q", i, given)
+		}
+		seen[given] = true
+	}
+}
+
+func TestTheCost(t *testing.T) {
+	t.Parallel()
+	cheap := newPasswords(bcrypt.MinCost)
+	hash, err := cheap.hash(t.Context(), password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		hash string
+		want int
+	}{
+		"nobody, as the server hashes": {string(NewPasswords().nobody), 12},
+		"nobody, as tests hash":        {string(cheap.nobody), bcrypt.MinCost},
+		"somebody, as tests hash":      {hash, bcrypt.MinCost},
+	} {
+		if got, err := bcrypt.Cost([]byte(c.hash)); err != nil || got != c.want {
+			t.Errorf("%s: cost %d, want %d: %v", name, got, c.want, err)
+		}
+	}
+}
+
+func TestPasswordsTakeTurns(t *testing.T) {
+	t.Parallel()
+	p := newPasswords(bcrypt.MinCost)
+	hash, err := p.hash(t.Context(), password)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range cap(p.turns) {
+		p.turns <- struct{}{}
+	}
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 * cap(p.queue) { // who gives up waiting leaves the queue, too
+		if _, err := p.hash(gone, password); !errs.Is(err, errs.Unavailable) || !errors.Is(err, context.Canceled) {
+			t.Fatalf("hashing, and gone before it was one's turn: %v", err)
+		}
+		if _, err := p.matches(gone, hash, password); !errs.Is(err, errs.Unavailable) || !errors.Is(err, context.Canceled) {
+			t.Fatalf("comparing, and gone before it was one's turn: %v", err)
+		}
+	}
+	<-p.turns
+	for range 2 * cap(p.queue) { // whoever is done makes room
+		if good, err := p.matches(t.Context(), hash, password); err != nil || !good {
+			t.Fatalf("with a place free: %t, %v", good, err)
+		}
+	}
+}
+
+func TestAnAttemptThatIsTurnedAwayIsNotCharged(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
+		b.register(t, b.email)
+		b.Passwords = newPasswords(bcrypt.MinCost)
+		full := cap(b.Passwords.queue)
+		for range full {
+			b.Passwords.queue <- struct{}{}
+		}
+		for range 110 { // more than either limit
+			if _, err := b.Login(t.Context(), b.email, password, b.address); !errs.Is(err, errs.Unavailable) {
+				t.Fatalf("logging in when as many wait as may: %v", err)
+			}
+		}
+		for range full {
+			<-b.Passwords.queue
+		}
+		b.guess(t, 9)
+		if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+			t.Errorf("logging in when the others are gone: %v", err)
+		}
+	})
+}

@@ -1,0 +1,308 @@
+package account
+
+import (
+	"crypto"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/base64"
+	"encoding/json"
+	"hash"
+	"maps"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// accountID is whom the tests' tokens stand for.
+const accountID = "usr_01h455vb4pex5vsknk084sn02q"
+
+var tokens = Tokens{Secret: []byte("one secret of thirty-two bytes.."), Issuer: "http://sho.rt", TTL: 24 * time.Hour}
+
+// object is a part of a token.
+type object = map[string]any
+
+// forge makes a token as the tokens above would at noon, but for what is given: nil takes a member away.
+func forge(t *testing.T, header, claims object, sign func(signed string) []byte) string {
+	t.Helper()
+	signed := segment(t, object{"alg": "HS256", "typ": "at+jwt"}, header) + "." + segment(t, object{
+		"iss": tokens.Issuer, "sub": accountID, "aud": "linkforge", "iat": noon.Unix(), "exp": noon.Add(time.Hour).Unix(),
+	}, claims)
+	return signed + "." + base64.RawURLEncoding.EncodeToString(sign(signed))
+}
+
+func segment(t *testing.T, usual, other object) string {
+	t.Helper()
+	maps.Copy(usual, other)
+	maps.DeleteFunc(usual, func(_ string, value any) bool { return value == nil })
+	text, err := json.Marshal(usual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return base64.RawURLEncoding.EncodeToString(text)
+}
+
+// keyed signs with HMAC.
+func keyed(h func() hash.Hash, key string) func(string) []byte {
+	return func(signed string) []byte {
+		mac := hmac.New(h, []byte(key))
+		mac.Write([]byte(signed))
+		return mac.Sum(nil)
+	}
+}
+
+func unsigned(string) []byte { return nil }
+
+// honest signs as the server does.
+var honest = keyed(sha256.New, string(tokens.Secret))
+
+// refuse fails the test if the token is taken, or if its bearer is told what is wrong with it.
+func refuse(t *testing.T, token string) {
+	t.Helper()
+	got, err := tokens.check(token, noon)
+	want := errs.Error{Kind: errs.Unauthenticated, Message: "The token is not valid, or no longer. Log in again."}
+	if diff := cmp.Diff(want, said(err)); diff != "" || got != "" {
+		t.Errorf("%.100q stands for %q; the bearer is told (-want +got):\n%s", token, got, diff)
+	}
+}
+
+func TestGoodTokens(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ header, claims object }{
+		"as issued":                           {},
+		"several audiences":                   {claims: object{"aud": []string{"others", "linkforge"}}},
+		"not before now":                      {claims: object{"nbf": noon.Unix()}},
+		"a second left":                       {claims: object{"exp": noon.Unix() + 1}},
+		"made by a node whose clock is ahead": {claims: object{"iat": noon.Unix() + 60}},
+		"an id and a name":                    {claims: object{"jti": "1", "name": "Ada"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil || got != accountID {
+				t.Errorf("stands for %q: %v", got, err)
+			}
+		})
+	}
+}
+
+func TestForgedSignatures(t *testing.T) {
+	t.Parallel()
+	private, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	byRSA := func(signed string) []byte {
+		sum := sha256.Sum256([]byte(signed))
+		signature, err := rsa.SignPKCS1v15(rand.Reader, private, crypto.SHA256, sum[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		return signature
+	}
+	secret, other := string(tokens.Secret), "another secret of thirty-two byt"
+	for name, c := range map[string]struct {
+		header object
+		sign   func(string) []byte
+	}{
+		"none":                      {object{"alg": "none"}, unsigned},
+		"None":                      {object{"alg": "None"}, unsigned},
+		"NONE":                      {object{"alg": "NONE"}, unsigned},
+		"nOnE":                      {object{"alg": "nOnE"}, unsigned},
+		"none, signed all the same": {object{"alg": "none"}, honest},
+		"no alg":                    {object{"alg": nil}, honest},
+		"empty alg":                 {object{"alg": ""}, honest},
+		"alg is a number":           {object{"alg": 256}, honest},
+		"alg in lower case":         {object{"alg": "hs256"}, honest},
+		"HS384 with the same key":   {object{"alg": "HS384"}, keyed(sha512.New384, secret)},
+		"HS512 with the same key":   {object{"alg": "HS512"}, keyed(sha512.New, secret)},
+		"HS384 signed as HS256":     {object{"alg": "HS384"}, honest},
+		"RS256":                     {object{"alg": "RS256"}, byRSA},
+		"RS256 said to be HS256":    {nil, byRSA},
+		"HS256 said to be RS256":    {object{"alg": "RS256"}, honest},
+		"its own key in it":         {object{"jwk": object{"kty": "oct", "k": "AAAA"}}, keyed(sha256.New, "\x00\x00\x00")},
+		"a key from elsewhere":      {object{"jku": "http://evil.example/keys"}, byRSA},
+		"kid is a path":             {object{"kid": "../../../../dev/null"}, keyed(sha256.New, "")},
+		"kid is SQL":                {object{"kid": "' UNION SELECT 'key' --"}, keyed(sha256.New, "key")},
+		"another secret":            {nil, keyed(sha256.New, other)},
+		"an empty secret":           {nil, keyed(sha256.New, "")},
+		"a secret cut short":        {nil, keyed(sha256.New, secret[:31])},
+		"not signed":                {nil, unsigned},
+		"half a signature":          {nil, func(signed string) []byte { return honest(signed)[:16] }},
+		"a signature and more":      {nil, func(signed string) []byte { return append(honest(signed), 0) }},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, forge(t, c.header, nil, c.sign))
+		})
+	}
+}
+
+// TestTokensForOthers signs with the server's own key: only what the token says is wrong.
+func TestTokensForOthers(t *testing.T) {
+	t.Parallel()
+	second := func(n int64) int64 { return noon.Unix() + n }
+	for name, c := range map[string]struct{ header, claims object }{
+		"typ JWT":                   {header: object{"typ": "JWT"}},
+		"no typ":                    {header: object{"typ": nil}},
+		"typ is a list":             {header: object{"typ": []string{"at+jwt"}}},
+		"an unknown crit":           {header: object{"crit": []string{"exp2"}, "exp2": 1}},
+		"an empty crit":             {header: object{"crit": []string{}}},
+		"another issuer":            {claims: object{"iss": "http://sho.rt.evil.example"}},
+		"the issuer and a slash":    {claims: object{"iss": "http://sho.rt/"}},
+		"no issuer":                 {claims: object{"iss": nil}},
+		"another audience":          {claims: object{"aud": "others"}},
+		"no audience":               {claims: object{"aud": nil}},
+		"an empty audience":         {claims: object{"aud": []string{}}},
+		"over long ago":             {claims: object{"exp": second(-86400)}},
+		"over a second ago":         {claims: object{"exp": second(-1)}},
+		"over now":                  {claims: object{"exp": second(0)}},
+		"without end":               {claims: object{"exp": nil}},
+		"its end is text":           {claims: object{"exp": "2099-01-01"}},
+		"its end is zero":           {claims: object{"exp": 0}},
+		"not good yet":              {claims: object{"nbf": second(60)}},
+		"nobody's":                  {claims: object{"sub": nil}},
+		"a workspace's":             {claims: object{"sub": "ws_01h455vb4pex5vsknk084sn02q"}},
+		"an id of the wrong length": {claims: object{"sub": accountID + "q"}},
+		"subject is SQL":            {claims: object{"sub": "usr_' OR 1=1 --aaaaaaaaaaaaaa"}},
+		"subject is a number":       {claims: object{"sub": 1}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, forge(t, c.header, c.claims, honest))
+		})
+	}
+}
+
+func TestGarbageIsNoToken(t *testing.T) {
+	t.Parallel()
+	good := forge(t, nil, nil, honest)
+	parts := strings.Split(good, ".")
+	for name, token := range map[string]string{
+		"empty":              "",
+		"one dot":            ".",
+		"two dots":           "..",
+		"three dots":         "...",
+		"words":              "let me in",
+		"NUL":                "\x00",
+		"not UTF-8":          "\xff\xfe.\xff.\xff",
+		"segments of words":  "a.b.c",
+		"empty objects":      "e30.e30.e30",
+		"null":               "bnVsbA.bnVsbA.bnVsbA",
+		"a list":             "W10.W10.W10",
+		"no header":          "." + parts[1] + "." + parts[2],
+		"no claims":          parts[0] + ".." + parts[2],
+		"no signature":       parts[0] + "." + parts[1] + ".",
+		"two segments":       parts[0] + "." + parts[1],
+		"four segments":      good + "." + parts[2],
+		"five, as encrypted": good + ".a.b",
+		"twice":              good + good,
+		"padded":             good + "=",
+		"swapped":            parts[1] + "." + parts[0] + "." + parts[2],
+		"huge":               strings.Repeat("a", 1<<20),
+		"huge header":        strings.Repeat("a", 1<<20) + "." + parts[1] + "." + parts[2],
+		"a million dots":     strings.Repeat(".", 1<<20),
+		"deeply nested":      base64.RawURLEncoding.EncodeToString([]byte(strings.Repeat("[", 1<<16))) + ".e30.e30",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			refuse(t, token)
+		})
+	}
+}
+
+func TestNoPartOfATokenCanBeChanged(t *testing.T) {
+	t.Parallel()
+	good := forge(t, nil, nil, honest)
+	for i := range good {
+		refuse(t, good[:i])
+	}
+	for i := range len(good) - 1 { // the last character has two bits that mean nothing
+		other := byte('A')
+		if good[i] == other {
+			other = 'B'
+		}
+		refuse(t, good[:i]+string(other)+good[i+1:])
+	}
+}
+
+func TestTokensEndOnTime(t *testing.T) {
+	t.Parallel()
+	made := noon.Add(123 * time.Millisecond)
+	token, expires, err := tokens.Issue(accountID, made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !expires.Equal(noon.Add(24 * time.Hour)) {
+		t.Errorf("ends %s", expires)
+	}
+	for at, good := range map[time.Time]bool{
+		made: true, expires.Add(-time.Nanosecond): true, expires: false, expires.Add(time.Hour): false,
+	} {
+		if _, err := tokens.check(token, at); good != (err == nil) {
+			t.Errorf("at %s: %v, want it good: %t", at, err, good)
+		}
+	}
+}
+
+func TestAnotherInstancesToken(t *testing.T) {
+	t.Parallel()
+	for name, other := range map[string]Tokens{
+		"secret": {Secret: []byte("another secret of thirty-two byt"), Issuer: tokens.Issuer, TTL: tokens.TTL},
+		"issuer": {Secret: tokens.Secret, Issuer: "http://other.example", TTL: tokens.TTL},
+	} {
+		token, _, err := other.Issue(id.New(id.Account), noon)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		refuse(t, token)
+	}
+}
+
+func TestAuthorizationHeaders(t *testing.T) {
+	t.Parallel()
+	s := &Store{Tokens: tokens, Now: func() time.Time { return noon }}
+	good := forge(t, nil, nil, honest)
+	for header, want := range map[string]string{
+		"":                            "nobody",
+		"Bearer " + good:              accountID,
+		"bearer " + good:              accountID,
+		"BEARER " + good:              accountID,
+		"Bearer   " + good + " ":      accountID,
+		good:                          "refused",
+		"Bearer":                      "refused",
+		"Bearer ":                     "refused",
+		"Bearer null":                 "refused",
+		"Bearer" + good:               "refused",
+		"Bearer\t" + good:             "refused",
+		" ":                           "refused",
+		" Bearer " + good:             "refused",
+		"Bearer Bearer " + good:       "refused",
+		"Bearer " + good + " x":       "refused",
+		"Bearer " + good + "," + good: "refused",
+		"Basic " + good:               "refused",
+		"Basic YWRhOnBhc3N3b3Jk":      "refused",
+		"Token " + good:               "refused",
+		"Digest username=ada":         "refused",
+		"\x00":                        "refused",
+	} {
+		ctx, err := s.Authenticate(t.Context(), header)
+		actor, absent := Current(ctx)
+		got := actor.AccountID
+		switch {
+		case errs.Is(err, errs.Unauthenticated) && errs.Is(absent, errs.Unauthenticated):
+			got = "refused"
+		case err == nil && errs.Is(absent, errs.Unauthenticated):
+			got = "nobody"
+		}
+		if got != want {
+			t.Errorf("%.40q acts for %q, want %q: %v", header, got, want, err)
+		}
+	}
+}

@@ -1,0 +1,279 @@
+package db_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// scripts are the files of some migrations, the same for either dialect.
+func scripts(byName map[string]string) fstest.MapFS {
+	files := fstest.MapFS{}
+	for name, script := range byName {
+		for _, kind := range []db.Kind{db.Postgres, db.SQLite} {
+			files[string(kind)+"/"+name+".sql"] = &fstest.MapFile{Data: []byte(script)}
+		}
+	}
+	return files
+}
+
+// bare runs the test on an empty database of either kind.
+func bare(t *testing.T, test func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	for name, open := range map[string]func(testing.TB) *db.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(t, open(t))
+		})
+	}
+}
+
+func migrate(t *testing.T, d *db.DB, files fstest.MapFS, want ...string) {
+	t.Helper()
+	applied, err := d.Migrate(t.Context(), files, noon)
+	if diff := cmp.Diff(want, applied); diff != "" || err != nil {
+		t.Fatalf("%v; applied (-want +got):\n%s", err, diff)
+	}
+}
+
+// tables are all tables, the one that records migrations among them.
+func tables(t *testing.T, d *db.DB) []string {
+	t.Helper()
+	query := "SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name"
+	if d.Kind == db.Postgres {
+		query = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY table_name"
+	}
+	var names []string
+	if err := d.NewRaw(query).Scan(t.Context(), &names); err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// taken says which steps are recorded, in order, and which are pending.
+func taken(t *testing.T, d *db.DB, files fstest.MapFS) (list []string) {
+	t.Helper()
+	steps, err := d.Migrations(t.Context(), files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range steps {
+		state := "pending"
+		if !step.AppliedAt.IsZero() {
+			state = step.AppliedAt.Format(time.RFC3339)
+		}
+		list = append(list, step.Name+" "+state)
+	}
+	return list
+}
+
+func TestMigrateUpAndDown(t *testing.T) {
+	t.Parallel()
+	bare(t, func(t *testing.T, d *db.DB) {
+		files := scripts(map[string]string{
+			"0001_one.up": "CREATE TABLE one (id TEXT); INSERT INTO one VALUES ('?'), ('?0');", "0001_one.down": "DROP TABLE one;",
+			"0002_two.up": "CREATE TABLE two (id TEXT);", "0002_two.down": "DROP TABLE two;",
+			"0010_ten.up": "CREATE TABLE ten (id TEXT);", "0010_ten.down": "DROP TABLE ten;",
+		})
+		pending := []string{"0001_one pending", "0002_two pending", "0010_ten pending"}
+		if diff := cmp.Diff(pending, taken(t, d, files)); diff != "" {
+			t.Errorf("before the first (-want +got):\n%s", diff)
+		}
+		for range 2 { // and up again after all the way down
+			migrate(t, d, files, "0001_one", "0002_two", "0010_ten")
+			migrate(t, d, files)
+			done := strings.ReplaceAll(strings.Join(pending, "\n"), "pending", "2026-11-20T12:00:00Z")
+			if diff := cmp.Diff(done, strings.Join(taken(t, d, files), "\n")); diff != "" {
+				t.Errorf("after the last (-want +got):\n%s", diff)
+			}
+			var ids []string
+			if err := d.NewSelect().Table("one").Column("id").Order("id").Scan(t.Context(), &ids); err != nil || !cmp.Equal(ids, []string{"?", "?0"}) {
+				t.Errorf("the script's question marks are %v: %v", ids, err)
+			}
+			for _, want := range []string{"0010_ten", "0002_two", "0001_one", ""} {
+				if undone, err := d.Rollback(t.Context(), files); err != nil || undone != want {
+					t.Errorf("undone %q, want %q: %v", undone, want, err)
+				}
+			}
+			if diff := cmp.Diff([]string{"migrations"}, tables(t, d)); diff != "" {
+				t.Errorf("left over (-want +got):\n%s", diff)
+			}
+		}
+	})
+}
+
+func TestANewStepIsTakenLater(t *testing.T) {
+	t.Parallel()
+	bare(t, func(t *testing.T, d *db.DB) {
+		first := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
+		migrate(t, d, scripts(first), "0001_one")
+		first["0002_two.up"] = "CREATE TABLE two (id TEXT)"
+		migrate(t, d, scripts(first), "0002_two")
+		if diff := cmp.Diff([]string{"migrations", "one", "two"}, tables(t, d)); diff != "" {
+			t.Errorf("tables (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAFailedStepLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	bare(t, func(t *testing.T, d *db.DB) {
+		steps := map[string]string{
+			"0001_good.up":  "CREATE TABLE good (id TEXT)",
+			"0002_bad.up":   "CREATE TABLE half (id TEXT); INSERT INTO half VALUES ('a'); INSERT INTO nowhere VALUES ('b');",
+			"0003_later.up": "CREATE TABLE later (id TEXT)",
+		}
+		files := scripts(steps)
+		applied, err := d.Migrate(t.Context(), files, noon)
+		if diff := cmp.Diff([]string{"0001_good"}, applied); diff != "" || err == nil || !strings.Contains(err.Error(), "0002_bad") {
+			t.Errorf("%v; applied (-want +got):\n%s", err, diff)
+		}
+		if diff := cmp.Diff([]string{"good", "migrations"}, tables(t, d)); diff != "" {
+			t.Errorf("tables (-want +got):\n%s", diff)
+		}
+		want := []string{"0001_good 2026-11-20T12:00:00Z", "0002_bad pending", "0003_later pending"}
+		if diff := cmp.Diff(want, taken(t, d, files)); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		steps["0002_bad.up"] = "CREATE TABLE half (id TEXT)"
+		migrate(t, d, scripts(steps), "0002_bad", "0003_later")
+	})
+}
+
+func TestAFailedRollbackLeavesTheStep(t *testing.T) {
+	t.Parallel()
+	bare(t, func(t *testing.T, d *db.DB) {
+		steps := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
+		migrate(t, d, scripts(steps), "0001_one")
+		for _, down := range []string{"", "DROP TABLE one; DROP TABLE nowhere;"} {
+			if down != "" { // at first there is no such file
+				steps["0001_one.down"] = down
+			}
+			if undone, err := d.Rollback(t.Context(), scripts(steps)); err == nil || undone != "" {
+				t.Errorf("%q undid %q: %v", down, undone, err)
+			}
+		}
+		if diff := cmp.Diff([]string{"0001_one 2026-11-20T12:00:00Z"}, taken(t, d, scripts(steps))); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]string{"migrations", "one"}, tables(t, d)); diff != "" {
+			t.Errorf("tables (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestStartersTakeTurns starts many nodes at once, each with a pool of its own. A step that two of them took
+// would fail or count twice.
+func TestStartersTakeTurns(t *testing.T) {
+	t.Parallel()
+	for name, opener := range map[string]func(t *testing.T) func() (*db.DB, error){
+		"sqlite": func(t *testing.T) func() (*db.DB, error) {
+			path := filepath.Join(t.TempDir(), "test.db")
+			return func() (*db.DB, error) { return db.OpenSQLite(path, 2) }
+		},
+		"postgres": func(t *testing.T) func() (*db.DB, error) {
+			databaseURL := dbtest.PostgresURL(t)
+			return func() (*db.DB, error) { return db.OpenPostgres(databaseURL, 2) }
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			open := opener(t)
+			steps := map[string]string{"0001_counted.up": "CREATE TABLE counted (step INTEGER NOT NULL)"}
+			want := map[string]int{"0001_counted": 1}
+			for i := 2; i <= 6; i++ {
+				steps[fmt.Sprintf("%04d_count.up", i)] = fmt.Sprintf("INSERT INTO counted VALUES (%d)", i)
+				want[fmt.Sprintf("%04d_count", i)] = 1
+			}
+			if diff := cmp.Diff(want, start(t, 8, open, scripts(steps))); diff != "" {
+				t.Errorf("how often each step was taken (-want +got):\n%s", diff)
+			}
+			d, err := open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			var counted []int
+			if err := d.NewSelect().Table("counted").Column("step").Order("step").Scan(t.Context(), &counted); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff([]int{2, 3, 4, 5, 6}, counted); diff != "" {
+				t.Errorf("what the steps wrote (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// start lets n nodes migrate at once and counts who took which step.
+func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS) map[string]int {
+	t.Helper()
+	var mu sync.Mutex
+	took := map[string]int{}
+	var ready, all sync.WaitGroup
+	ready.Add(n)
+	for range n {
+		all.Go(func() {
+			d, err := open()
+			ready.Done()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer d.Close()
+			ready.Wait()
+			applied, err := d.Migrate(t.Context(), files, noon)
+			if err != nil {
+				t.Error(err)
+			}
+			mu.Lock()
+			defer mu.Unlock()
+			for _, name := range applied {
+				took[name]++
+			}
+		})
+	}
+	all.Wait()
+	return took
+}
+
+func TestTheRealMigrations(t *testing.T) {
+	t.Parallel()
+	bare(t, func(t *testing.T, d *db.DB) {
+		var all []string
+		for range 2 {
+			applied, err := d.Migrate(t.Context(), migrations.Files, noon)
+			if err != nil || len(applied) == 0 || len(tables(t, d)) < 5 {
+				t.Fatalf("applied %v, tables %v: %v", applied, tables(t, d), err)
+			}
+			if again, err := d.Migrate(t.Context(), migrations.Files, noon); err != nil || len(again) > 0 {
+				t.Errorf("again: %v, %v", again, err)
+			}
+			all = applied
+			for range applied {
+				if _, err := d.Rollback(t.Context(), migrations.Files); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if diff := cmp.Diff([]string{"migrations"}, tables(t, d)); diff != "" {
+				t.Errorf("down leaves (-want +got):\n%s", diff)
+			}
+		}
+		for _, name := range all {
+			if len(name) < 6 || name[4] != '_' {
+				t.Errorf("%s is not numbered", name)
+			}
+		}
+	})
+}

@@ -1,0 +1,308 @@
+package workspace
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+)
+
+// noon is when the tests begin.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// bundle is a store and two people.
+type bundle struct {
+	*Store
+	ada, eve account.Actor
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	return &bundle{
+		Store: &Store{DB: d, Now: func() time.Time { return noon }},
+		ada:   person(t, d),
+		eve:   person(t, d),
+	}
+}
+
+func person(t *testing.T, d *db.DB) account.Actor {
+	t.Helper()
+	a := account.Account{ID: id.New(id.Account), Name: "somebody", CreatedAt: noon, UpdatedAt: noon}
+	a.Email = strings.TrimPrefix(a.ID, "usr_") + "@example.com"
+	if _, err := d.NewInsert().Model(&a).Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return account.Actor{AccountID: a.ID}
+}
+
+func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
+	t.Helper()
+	m, err := b.Create(t.Context(), a, "Workspace "+slug, slug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// count counts the workspaces and the members in the database.
+func (b *bundle) count(t *testing.T) (workspaces, members int64) {
+	t.Helper()
+	workspaces, err := b.DB.NewSelect().Model((*Workspace)(nil)).Count(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	members, err = b.DB.NewSelect().Model((*member)(nil)).Count(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return workspaces, members
+}
+
+// shape is what a membership says.
+type shape struct {
+	ID, Slug, Name string
+	CreatedAt      time.Time
+	Role           Role
+}
+
+func shapeOf(m Membership) shape {
+	return shape{m.ID(), m.Slug(), m.Name(), m.CreatedAt().UTC(), m.Role()}
+}
+
+func TestCreate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		made, err := b.Create(t.Context(), b.ada, "  Ada & Söhne ", "ada-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := shape{made.ID(), "ada-1", "Ada & Söhne", noon, Owner}
+		if diff := cmp.Diff(want, shapeOf(made)); diff != "" || !id.Valid(id.Workspace, made.ID()) {
+			t.Errorf("created %s (-want +got):\n%s", made.ID(), diff)
+		}
+		kept, err := b.Require(t.Context(), b.ada, made.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, shapeOf(kept)); diff != "" || kept.Workspace().HitQuota != nil || kept.Workspace().LinkQuota != nil {
+			t.Errorf("kept %+v (-want +got):\n%s", kept.Workspace(), diff)
+		}
+	})
+}
+
+func TestSlugs(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	for name, c := range map[string]struct {
+		slug string
+		want string // the code of the answer
+	}{
+		"3 characters":      {"abc", "OK"},
+		"48 characters":     {strings.Repeat("a", 48), "OK"},
+		"digits":            {"123", "OK"},
+		"hyphens":           {"a--b-c", "OK"},
+		"like a reserved":   {"graphqls", "OK"},
+		"empty":             {"", "INVALID_INPUT"},
+		"2 characters":      {"ab", "INVALID_INPUT"},
+		"49 characters":     {strings.Repeat("a", 49), "INVALID_INPUT"},
+		"hyphen first":      {"-abc", "INVALID_INPUT"},
+		"hyphen last":       {"abc-", "INVALID_INPUT"},
+		"upper case":        {"Abc", "INVALID_INPUT"},
+		"underscore":        {"a_c", "INVALID_INPUT"},
+		"dot":               {"a.c", "INVALID_INPUT"},
+		"slash":             {"a/c", "INVALID_INPUT"},
+		"space":             {"a c", "INVALID_INPUT"},
+		"spaces around":     {" abc ", "INVALID_INPUT"},
+		"letter not ASCII":  {"äbc", "INVALID_INPUT"},
+		"line break":        {"abc\n", "INVALID_INPUT"},
+		"two lines":         {"abc\ndef", "INVALID_INPUT"},
+		"NUL":               {"ab\x00c", "INVALID_INPUT"},
+		"SQL":               {"' OR 1=1 --", "INVALID_INPUT"},
+		"endpoint":          {"graphql", "SLUG_TAKEN"},
+		"page of accounts":  {"sign-in", "SLUG_TAKEN"},
+		"name of operators": {"linkforge", "SLUG_TAKEN"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			_, err := b.Create(t.Context(), b.ada, "Ada", c.slug)
+			got, field := "OK", []string(nil)
+			if err != nil {
+				got, field = errs.From(err).Kind.Code(), errs.From(err).Field
+			}
+			if got != c.want || err != nil && !cmp.Equal(field, []string{"slug"}) {
+				t.Errorf("%q: %s at %v, want %s: %v", c.slug, got, field, c.want, err)
+			}
+		})
+	}
+}
+
+func TestNames(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	for _, name := range []string{"", "  ", "two\nlines", "NUL\x00", "\xff", strings.Repeat("ä", 101)} {
+		_, err := b.Create(t.Context(), b.ada, name, "ada")
+		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"name"}) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if _, err := b.Create(t.Context(), b.ada, strings.Repeat("ä", 100), "ada"); err != nil {
+		t.Errorf("100 characters: %v", err)
+	}
+}
+
+func TestTakenSlugs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		first := b.create(t, b.ada, "promo")
+		for _, a := range []account.Actor{b.ada, b.eve} {
+			_, err := b.Create(t.Context(), a, "Another", "promo")
+			if !errs.Is(err, errs.SlugTaken) || !cmp.Equal(errs.From(err).Field, []string{"slug"}) {
+				t.Errorf("the slug again: %v", err)
+			}
+		}
+		if workspaces, members := b.count(t); workspaces != 1 || members != 1 {
+			t.Errorf("%d workspaces and %d members, want one of each", workspaces, members)
+		}
+		if kept, err := b.Require(t.Context(), b.ada, first.ID()); err != nil || kept.Name() != "Workspace promo" {
+			t.Errorf("the first one after the others: %v", err)
+		}
+	})
+}
+
+func TestCreateAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		people := []account.Actor{b.ada, b.eve, person(t, d), person(t, d)}
+		var mu sync.Mutex
+		var winners []shape
+		var owner account.Actor
+		var all sync.WaitGroup
+		for i := range 50 {
+			all.Go(func() {
+				a := people[i%len(people)]
+				m, err := b.Create(t.Context(), a, fmt.Sprintf("Attempt %d", i), "promo")
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					winners, owner = append(winners, shapeOf(m)), a
+				case !errs.Is(err, errs.SlugTaken):
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if workspaces, members := b.count(t); len(winners) != 1 || workspaces != 1 || members != 1 {
+			t.Fatalf("%d created, %d workspaces, %d members; want one of each", len(winners), workspaces, members)
+		}
+		kept, err := b.Require(t.Context(), owner, winners[0].ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(winners[0], shapeOf(kept)); diff != "" {
+			t.Errorf("kept (-created +got):\n%s", diff)
+		}
+	})
+}
+
+func TestNothingIsHalfDone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		gone := account.Actor{AccountID: id.New(id.Account)}
+		if _, err := b.Create(t.Context(), gone, "Nobody's", "promo"); !errs.Is(err, errs.Unauthenticated) {
+			t.Errorf("a workspace whose owner does not exist: %v", err)
+		}
+		if workspaces, members := b.count(t); workspaces != 0 || members != 0 {
+			t.Errorf("%d workspaces and %d members are left behind", workspaces, members)
+		}
+		b.create(t, b.ada, "promo")
+	})
+}
+
+func TestIDBySlug(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, slug := range []string{"ada", "eve"} {
+			m := b.create(t, b.ada, slug)
+			if got, err := b.IDBySlug(t.Context(), slug); err != nil || got != m.ID() {
+				t.Errorf("%s is %q: %v", slug, got, err)
+			}
+		}
+		for _, slug := range []string{"", "ADA", "ad", "adam", "ada ", "ad%", "a_a", "ada\x00", "\xff\xfe\xfd", "' OR 1=1 --", strings.Repeat("a", 10_000)} {
+			if got, err := b.IDBySlug(t.Context(), slug); got != "" || !errs.Is(err, errs.NotFound) {
+				t.Errorf("%.20q is %q: %v", slug, got, err)
+			}
+		}
+	})
+}
+
+func TestList(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var want []string // newest first
+		for i := range 5 {
+			want = append([]string{b.create(t, b.ada, fmt.Sprintf("ada-%d", i)).ID()}, want...)
+			b.create(t, b.eve, fmt.Sprintf("eve-%d", i))
+		}
+		var got []string
+		var sizes []int
+		r := page.Request{Size: 2}
+		for more := true; more; {
+			p, err := b.List(t.Context(), b.ada, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, m := range p.Items {
+				got, r.After = append(got, m.ID()), m.ID()
+			}
+			sizes, more = append(sizes, len(p.Items)), p.HasNext
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("listed (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff([]int{2, 2, 1}, sizes); diff != "" {
+			t.Errorf("sizes of the pages (-want +got):\n%s", diff)
+		}
+		nobody, err := b.List(t.Context(), account.Actor{}, page.Request{Size: 2})
+		if err != nil || len(nobody.Items) > 0 || nobody.HasNext {
+			t.Errorf("nobody's workspaces: %+v, %v", nobody, err)
+		}
+	})
+}
+
+func TestListSaysTheRole(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		want := []shape{shapeOf(b.create(t, b.ada, "promo"))}
+		want[0].Role = Viewer
+		join(t, d, want[0].ID, b.eve, Viewer)
+		p, err := b.List(t.Context(), b.eve, page.Request{Size: 2})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []shape{}
+		for _, m := range p.Items {
+			got = append(got, shapeOf(m))
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("listed (-want +got):\n%s", diff)
+		}
+	})
+}

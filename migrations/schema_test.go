@@ -1,0 +1,149 @@
+package migrations_test
+
+import (
+	"io/fs"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+// facts are queries that tell what a schema is made of, a sentence a row. The table that records migrations is left
+// out: Migrate makes it itself.
+var facts = map[db.Kind][]string{
+	db.Postgres: {
+		// Columns. Time has a type of its own.
+		`SELECT table_name || '.' || column_name || ' ' || CASE data_type
+			WHEN 'text' THEN 'TEXT' WHEN 'bigint' THEN 'INTEGER' WHEN 'integer' THEN 'INTEGER' WHEN 'double precision' THEN 'REAL'
+			WHEN 'bytea' THEN 'BLOB' WHEN 'timestamp with time zone' THEN 'INSTANT' ELSE data_type END ||
+			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || column_default, '')
+		FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'migrations'`,
+		// Primary keys, unique constraints, foreign keys.
+		`SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid)
+		FROM pg_constraint WHERE contype IN ('p', 'u', 'f') AND conrelid::regclass::text <> 'migrations'
+			AND connamespace = 'public'::regnamespace`,
+		// Indexes that are not a constraint's.
+		`SELECT indexdef FROM pg_indexes WHERE schemaname = 'public'
+			AND indexname NOT IN (SELECT conname FROM pg_constraint WHERE connamespace = 'public'::regnamespace)`,
+		// How many checks a table has: their texts differ.
+		`SELECT conrelid::regclass || ' has checks: ' || count(*)
+		FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace GROUP BY conrelid`,
+	},
+	db.SQLite: {
+		// Columns. Time is text, and told by the name.
+		`SELECT m.name || '.' || c.name || ' ' || CASE WHEN c.type = 'TEXT' AND c.name LIKE '%@_at' ESCAPE '@' THEN 'INSTANT' ELSE c.type END ||
+			CASE c."notnull" WHEN 1 THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || c.dflt_value, '')
+		FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name <> 'migrations'`,
+		`SELECT m.name || ' PRIMARY KEY (' || group_concat(c.name, ', ' ORDER BY c.pk) || ')'
+		FROM sqlite_master m, pragma_table_info(m.name) c WHERE c.pk > 0 AND m.name <> 'migrations' GROUP BY m.name`,
+		`SELECT m.name || ' UNIQUE (' || group_concat(c.name, ', ' ORDER BY c.seqno) || ')'
+		FROM sqlite_master m, pragma_index_list(m.name) i, pragma_index_info(i.name) c WHERE i.origin = 'u' GROUP BY m.name, i.name`,
+		`SELECT m.name || ' FOREIGN KEY (' || group_concat(f."from", ', ' ORDER BY f.seq) || ') REFERENCES ' ||
+			f."table" || '(' || group_concat(f."to", ', ' ORDER BY f.seq) || ')' ||
+			CASE f.on_update WHEN 'NO ACTION' THEN '' ELSE ' ON UPDATE ' || f.on_update END ||
+			CASE f.on_delete WHEN 'NO ACTION' THEN '' ELSE ' ON DELETE ' || f.on_delete END
+		FROM sqlite_master m, pragma_foreign_key_list(m.name) f GROUP BY m.name, f.id`,
+		`SELECT sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL`,
+		`SELECT name || ' has checks: ' || ((length(sql) - length(replace(sql, 'CHECK (', ''))) / length('CHECK ('))
+		FROM sqlite_master WHERE type = 'table' AND sql LIKE '%CHECK (%'`,
+	},
+}
+
+// ask returns what the query's only column holds.
+func ask(t *testing.T, d *db.DB, query string) (answers []string) {
+	t.Helper()
+	if err := d.NewRaw(query).Scan(t.Context(), &answers); err != nil {
+		t.Fatalf("%s: %v", query, err)
+	}
+	return answers
+}
+
+// Words in which PostgreSQL writes out what was left open.
+var (
+	wordy     = strings.NewReplacer("ON public.", "ON ", " USING btree", "", "::text", "", "\n", " ")
+	predicate = regexp.MustCompile(`WHERE \((.*)\)$`)
+)
+
+func schemaOf(t *testing.T, d *db.DB) (all []string) {
+	t.Helper()
+	for _, query := range facts[d.Kind] {
+		answers := ask(t, d, query)
+		if len(answers) == 0 {
+			t.Errorf("%s has nothing to say to %s", d.Kind, query)
+		}
+		for _, fact := range answers {
+			all = append(all, predicate.ReplaceAllString(wordy.Replace(fact), "WHERE $1"))
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestTheDialectsAgree(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		postgres := schemaOf(t, dbtest.Migrated(t, dbtest.Postgres(t)))
+		sqlite := schemaOf(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+		if diff := cmp.Diff(postgres, sqlite); diff != "" {
+			t.Errorf("schemas (-postgres +sqlite):\n%s", diff)
+		}
+	})
+}
+
+func TestSQLiteTablesAreStrict(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	lax := ask(t, d, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict = 0 ORDER BY name`)
+	if diff := cmp.Diff([]string{"migrations", "sqlite_schema"}, lax); diff != "" {
+		t.Errorf("not STRICT (-want +got):\n%s", diff)
+	}
+}
+
+// TestPostgresComparesBytes: text that is looked for or put into an order must be compared as SQLite compares it,
+// whatever the server's locale.
+func TestPostgresComparesBytes(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := dbtest.Migrated(t, dbtest.Postgres(t))
+		const query = `SELECT DISTINCT i.indrelid::regclass || '.' || a.attname FROM pg_index i
+			JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.atttypid = 'text'::regtype
+			WHERE i.indrelid::regclass::text IN (SELECT tablename FROM pg_tables WHERE schemaname = 'public')
+			AND i.indrelid::regclass::text <> 'migrations' AND `
+		if indexed := ask(t, d, query+`a.attcollation = '"C"'::regcollation`); len(indexed) == 0 {
+			t.Error("no text is indexed at all")
+		}
+		if others := ask(t, d, query+`a.attcollation <> '"C"'::regcollation`); len(others) > 0 {
+			t.Errorf("indexed in the order of some language: %v", others)
+		}
+	})
+}
+
+func TestEveryStepHasItsWayBackInEitherDialect(t *testing.T) {
+	t.Parallel()
+	files := map[string][]string{}
+	for _, kind := range []db.Kind{db.Postgres, db.SQLite} {
+		entries, err := fs.ReadDir(migrations.Files, string(kind))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			step, ok := strings.CutSuffix(e.Name(), ".up.sql")
+			if _, err := fs.Stat(migrations.Files, path.Join(string(kind), step+".down.sql")); ok && err != nil {
+				t.Errorf("%s has no way back: %v", e.Name(), err)
+			}
+			files[string(kind)] = append(files[string(kind)], e.Name())
+		}
+	}
+	if diff := cmp.Diff(files["postgres"], files["sqlite"]); diff != "" {
+		t.Errorf("files (-postgres +sqlite):\n%s", diff)
+	}
+}

@@ -1,0 +1,284 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// answer is what a server answered, read to its end.
+type answer struct {
+	status int
+	header http.Header
+	body   string
+}
+
+// send sends a request as if to the public URL.
+func (s *server) send(r *http.Request) (answer, error) {
+	r.Host = strings.TrimPrefix(s.public, "http://")
+	response, err := s.http.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(response.Body)
+	return answer{response.StatusCode, response.Header, string(body)}, err
+}
+
+// get asks for a path; headers are names and values in turn.
+func (s *server) get(path string, headers ...string) (answer, error) {
+	return s.ask(http.MethodGet, path, "", headers...)
+}
+
+func (s *server) ask(method, path, body string, headers ...string) (answer, error) {
+	r, err := http.NewRequest(method, "http://"+s.address+path, strings.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return s.send(r)
+}
+
+// expect asks and insists on a status.
+func (s *server) expect(t *testing.T, status int, method, path string, headers ...string) answer {
+	t.Helper()
+	a, err := s.ask(method, path, "", headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a.status != status {
+		t.Errorf("%s %s: status %d, want %d: %s", method, path, a.status, status, a.body)
+	}
+	return a
+}
+
+// client speaks GraphQL with a server, for somebody or nobody.
+type client struct {
+	*server
+	token string
+}
+
+// post sends a body to the endpoint. Without an Accept among the headers it asks for GraphQL's own media type.
+func (c client) post(body []byte, headers ...string) (answer, error) {
+	r, err := http.NewRequest(http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "application/graphql-response+json")
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	return c.send(r)
+}
+
+// run sends an operation.
+func (c client) run(query string, variables map[string]any) (answer, error) {
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
+	if err != nil {
+		return answer{}, err
+	}
+	return c.post(body)
+}
+
+// try runs an operation and reads its data into the target. Errors of the request are an error.
+func (c client) try(data any, query string, variables map[string]any) error {
+	a, err := c.run(query, variables)
+	if err != nil {
+		return err
+	}
+	if problems := a.problems(); a.status != http.StatusOK || len(problems) > 0 {
+		return fmt.Errorf("status %d: %s", a.status, a.body)
+	}
+	return json.Unmarshal([]byte(a.body), &struct{ Data any }{data})
+}
+
+// must is try, and the test ends when it fails.
+func (c client) must(t *testing.T, data any, query string, variables map[string]any) {
+	t.Helper()
+	if err := c.try(data, query, variables); err != nil {
+		t.Fatalf("%s\n%v: %v", query, variables, err)
+	}
+}
+
+// problem is an error of a request.
+type problem struct {
+	Message    string
+	Extensions struct{ Code string }
+}
+
+// problems are the errors of a GraphQL answer; nil when it is not one.
+func (a answer) problems() []problem {
+	var got struct{ Errors []problem }
+	if json.Unmarshal([]byte(a.body), &got) != nil {
+		return nil
+	}
+	return got.Errors
+}
+
+// code is the code of a GraphQL answer's first error.
+func (a answer) code() string {
+	if problems := a.problems(); len(problems) > 0 {
+		return problems[0].Extensions.Code
+	}
+	return ""
+}
+
+// mend is a UserError.
+type mend struct {
+	Code, Message string
+	Field         []string
+}
+
+// tenant is somebody who is logged in, with a workspace.
+type tenant struct {
+	client
+	email, password string
+	id, slug        string
+	workspaceID     string
+}
+
+const register = `mutation ($in: RegisterInput!) {
+	register(input: $in) { token expiresAt user { id email name } errors { code message field } }
+}`
+
+const createWorkspace = `mutation ($in: CreateWorkspaceInput!) {
+	createWorkspace(input: $in) { workspace { id slug name viewerRole } errors { code message field } }
+}`
+
+// tenant registers somebody and makes a workspace with the slug.
+func (s *server) tenant(t *testing.T, slug string) tenant {
+	t.Helper()
+	who := tenant{client: client{server: s}, email: slug + "@example.com", password: "pass phrase of " + slug, slug: slug}
+	var account struct {
+		Register struct {
+			Token  string
+			User   struct{ ID string }
+			Errors []mend
+		}
+	}
+	who.must(t, &account, register, map[string]any{"in": map[string]any{
+		"email": who.email, "password": who.password, "name": slug,
+	}})
+	who.token, who.id = account.Register.Token, account.Register.User.ID
+	var made struct {
+		CreateWorkspace struct {
+			Workspace struct{ ID string }
+			Errors    []mend
+		}
+	}
+	who.must(t, &made, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
+	who.workspaceID = made.CreateWorkspace.Workspace.ID
+	if who.workspaceID == "" {
+		t.Fatalf("no workspace: %+v, %+v", account, made)
+	}
+	return who
+}
+
+// on is the same person at another server.
+func (w tenant) on(s *server) tenant {
+	w.server = s
+	return w
+}
+
+// linkView is a Link as these tests see it.
+type linkView struct {
+	ID, Code, Strategy, ShortURL, OriginalURL, CanonicalURL, Status string
+
+	ClickCount int64
+	HitQuota   struct{ Limit, Used, Remaining int64 }
+}
+
+// made is a CreateLinkPayload.
+type made struct {
+	Created bool
+	Link    linkView
+	Errors  []mend
+}
+
+const (
+	linkFields  = `{ id code strategy shortUrl originalUrl canonicalUrl status }`
+	linkFigures = `{ id code status clickCount hitQuota { limit used remaining } }`
+)
+
+const createLink = `mutation ($in: CreateLinkInput!) {
+	createLink(input: $in) { created link ` + linkFields + ` errors { code message field } }
+}`
+
+// create makes a link in the person's workspace; more are further arguments, names and values in turn.
+func (w tenant) create(u string, more ...any) (made, error) {
+	in := map[string]any{"workspaceId": w.workspaceID, "url": u}
+	for i := 0; i < len(more); i += 2 {
+		in[more[i].(string)] = more[i+1]
+	}
+	var got struct{ CreateLink made }
+	err := w.try(&got, createLink, map[string]any{"in": in})
+	return got.CreateLink, err
+}
+
+// shorten is create of a link that must come to be.
+func (w tenant) shorten(t *testing.T, u string, more ...any) made {
+	t.Helper()
+	got, err := w.create(u, more...)
+	if err != nil || len(got.Errors) > 0 {
+		t.Fatalf("%q: %+v: %v", u, got.Errors, err)
+	}
+	return got
+}
+
+// remove deletes a link.
+func (w tenant) remove(t *testing.T, linkID string) linkView {
+	t.Helper()
+	var got struct {
+		DeleteLink struct {
+			Link   linkView
+			Errors []mend
+		}
+	}
+	w.must(t, &got, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { link `+linkFields+` errors { code message field } } }`,
+		map[string]any{"id": linkID})
+	return got.DeleteLink.Link
+}
+
+// look reads a link.
+func (w tenant) look(t *testing.T, linkID string) linkView {
+	t.Helper()
+	var got struct{ Link linkView }
+	w.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) `+linkFigures+` }`, map[string]any{"id": linkID})
+	return got.Link
+}
+
+// linksUsed is what the workspace has used of its link quota.
+func (w tenant) linksUsed(t *testing.T) int64 {
+	t.Helper()
+	var got struct {
+		Workspace struct{ Usage struct{ Links int64 } }
+	}
+	w.must(t, &got, `query ($id: ID!) { workspace(by: {id: $id}) { usage { links } } }`, map[string]any{"id": w.workspaceID})
+	return got.Workspace.Usage.Links
+}
+
+// path is a short URL's path.
+func (l linkView) path(s *server) string { return strings.TrimPrefix(l.ShortURL, s.public) }
+
+// nextMonth is the first instant of the next month in UTC. The test is skipped in a month's last minutes: it
+// would count in two.
+func nextMonth(t *testing.T) time.Time {
+	t.Helper()
+	now := time.Now().UTC()
+	next := time.Date(now.Year(), now.Month()+1, 1, 0, 0, 0, 0, time.UTC)
+	if next.Sub(now) < 3*time.Minute {
+		t.Skip("the month is about to end")
+	}
+	return next
+}

@@ -1,0 +1,273 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// golden is what the vectors of the profile LF-1 hold.
+type golden struct {
+	Vectors []struct {
+		URL, Canonical string
+		WorkspaceID    string `json:"workspace_id"`
+		Code           string `json:"code_salt0"`
+		NextCode       string `json:"code_salt1"`
+	}
+	Rejects []struct{ URL, Why string }
+	Salts   struct {
+		Canonical   string
+		WorkspaceID string `json:"workspace_id"`
+		Codes       []string
+	} `json:"salt_sequence"`
+}
+
+func readGolden(t *testing.T) golden {
+	t.Helper()
+	text, err := os.ReadFile("../internal/urlnorm/testdata/lf1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var g golden
+	if err := json.Unmarshal(text, &g); err != nil {
+		t.Fatal(err)
+	}
+	if len(g.Vectors) < 70 || len(g.Rejects) < 21 || len(g.Salts.Codes) != shortcode.Salts {
+		t.Fatalf("%d vectors, %d rejects, %d salts: some are missing", len(g.Vectors), len(g.Rejects), len(g.Salts.Codes))
+	}
+	return g
+}
+
+// jsonLine is a value as one line of JSON, nothing escaped that need not be.
+func jsonLine(t *testing.T, value any) string {
+	t.Helper()
+	var line bytes.Buffer
+	encoder := json.NewEncoder(&line)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(value); err != nil {
+		t.Fatal(err)
+	}
+	return line.String()
+}
+
+// codeOutput is a line of the code command for a URL that has codes: its fields, in this order, and no others.
+type codeOutput struct {
+	URL       string   `json:"url"`
+	Canonical string   `json:"canonical"`
+	Codes     []string `json:"codes"`
+}
+
+// TestCodeGolden computes every vector of a workspace in one run, as arguments and as lines of standard input.
+func TestCodeGolden(t *testing.T) {
+	t.Parallel()
+	arguments, lines, want := map[string][]string{}, map[string]string{}, map[string]string{}
+	for _, v := range readGolden(t).Vectors {
+		arguments[v.WorkspaceID] = append(arguments[v.WorkspaceID], v.URL)
+		lines[v.WorkspaceID] += jsonLine(t, v.URL)
+		want[v.WorkspaceID] += jsonLine(t, codeOutput{v.URL, v.Canonical, []string{v.Code, v.NextCode}})
+	}
+	for workspaceID := range want {
+		args := []string{"code", "--workspace", workspaceID, "--salts", "2"}
+		out, stderr, status := command(t, nil, lines[workspaceID], args...)
+		if diff := cmp.Diff(want[workspaceID], out); diff != "" || status != 0 || stderr != "" {
+			t.Errorf("workspace %s: exit status %d, stderr %q, stdin (-want +got):\n%s", workspaceID, status, stderr, diff)
+		}
+		out, stderr, status = command(t, nil, "", append(append(args, "--"), arguments[workspaceID]...)...)
+		if diff := cmp.Diff(want[workspaceID], out); diff != "" || status != 0 || stderr != "" {
+			t.Errorf("workspace %s: exit status %d, stderr %q, arguments (-want +got):\n%s", workspaceID, status, stderr, diff)
+		}
+	}
+}
+
+// TestCodeRejects also has one good URL among the bad ones: it gets its codes, and the exit status says that
+// not all did.
+func TestCodeRejects(t *testing.T) {
+	t.Parallel()
+	const good = "https://example.com/good"
+	urls, lines := []string{good}, jsonLine(t, good)
+	for _, r := range readGolden(t).Rejects {
+		urls, lines = append(urls, r.URL), lines+jsonLine(t, r.URL)
+	}
+	for name, stdin := range map[string]string{"arguments": "", "stdin": strings.TrimSuffix(lines, "\n")} {
+		t.Run(name, func(t *testing.T) {
+			args := []string{"code", "--workspace", "ws_1"}
+			if stdin == "" {
+				args = append(append(args, "--"), urls...)
+			}
+			out, stderr, status := command(t, nil, stdin, args...)
+			if status != 1 || stderr != "" {
+				t.Errorf("exit status %d, stderr %q", status, stderr)
+			}
+			got := strings.SplitAfter(out, "\n")
+			if len(got) != len(urls)+1 {
+				t.Fatalf("%d lines for %d URLs:\n%s", len(got)-1, len(urls), out)
+			}
+			if !strings.HasPrefix(got[0], `{"url":"`+good+`","canonical":"`+good+`","codes":["`) {
+				t.Errorf("the good one: %s", got[0])
+			}
+			for i, u := range urls[1:] {
+				var said struct{ Error string }
+				if err := json.Unmarshal([]byte(got[i+1]), &said); err != nil || said.Error == "" {
+					t.Errorf("%q: %s", u, got[i+1])
+				}
+				want := jsonLine(t, struct {
+					URL   string `json:"url"`
+					Error string `json:"error"`
+				}{u, said.Error})
+				if got[i+1] != want {
+					t.Errorf("got %swant %s", got[i+1], want)
+				}
+			}
+		})
+	}
+}
+
+func TestCodeSalts(t *testing.T) {
+	t.Parallel()
+	salts := readGolden(t).Salts
+	for _, c := range []struct {
+		args []string
+		want int
+	}{{nil, 10}, {[]string{"--salts", "10"}, 10}, {[]string{"--salts=1"}, 1}, {[]string{"--salts=3"}, 3}} {
+		args := append([]string{"code", "--workspace", salts.WorkspaceID, salts.Canonical}, c.args...)
+		out, _, status := command(t, nil, "", args...)
+		want := jsonLine(t, codeOutput{salts.Canonical, salts.Canonical, salts.Codes[:c.want]})
+		if diff := cmp.Diff(want, out); diff != "" || status != 0 {
+			t.Errorf("%v: exit status %d (-want +got):\n%s", c.args, status, diff)
+		}
+	}
+	for _, wrong := range [][]string{
+		{"--workspace", "ws_1", "--salts", "0"}, {"--workspace", "ws_1", "--salts", "11"},
+		{"--workspace", "ws_1", "--salts", "many"}, {}, {"--workspace", ""},
+	} {
+		out, stderr, status := command(t, nil, "", append(append([]string{"code"}, wrong...), "https://example.com/")...)
+		if status == 0 || out != "" || !strings.HasPrefix(stderr, "linkforge: ") {
+			t.Errorf("%q: exit status %d, stdout %q, stderr %q", wrong, status, out, stderr)
+		}
+	}
+}
+
+func TestCodeInput(t *testing.T) {
+	t.Parallel()
+	out, _, status := command(t, nil, "https://example.com/a\r\nhttps://example.com/b", "code", "--workspace=w", "--salts=1")
+	want := jsonLine(t, codeOutput{"https://example.com/a", "https://example.com/a",
+		[]string{shortcode.Deterministic("https://example.com/a", "w", 0)}}) +
+		jsonLine(t, codeOutput{"https://example.com/b", "https://example.com/b",
+			[]string{shortcode.Deterministic("https://example.com/b", "w", 0)}})
+	if diff := cmp.Diff(want, out); diff != "" || status != 0 {
+		t.Errorf("lines as they are: exit status %d (-want +got):\n%s", status, diff)
+	}
+	if out, stderr, status := command(t, nil, "", "code", "--workspace=w"); out != "" || stderr != "" || status != 0 {
+		t.Errorf("no lines: exit status %d, %q, %q", status, out, stderr)
+	}
+	for _, line := range []string{`"https://example.com/`, `"https://example.com/" "more"`, `"\ud8zz"`, "", "\xff", "https://example.com/\x00a"} {
+		out, stderr, status := command(t, nil, line+"\n", "code", "--workspace=w")
+		if status != 1 || stderr != "" || !strings.Contains(out, `"error":"`) || strings.Count(out, "\n") != 1 {
+			t.Errorf("%q: exit status %d, %q, %q", line, status, out, stderr)
+		}
+	}
+}
+
+// TestGoldenLinks makes a link of every vector. Links are deleted in between, so that each is made as it was
+// given: a link that is there keeps the URL that it was first given.
+func TestGoldenLinks(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		g, s := readGolden(t), start(t, b)
+		who := s.tenant(t, "golden")
+		known := map[string]string{}
+		for _, v := range g.Vectors {
+			got := who.shorten(t, v.URL)
+			want := linkView{
+				ID: got.Link.ID, Code: shortcode.Deterministic(v.Canonical, who.workspaceID, 0), Strategy: "DETERMINISTIC",
+				OriginalURL: v.URL, CanonicalURL: v.Canonical, Status: "ACTIVE",
+			}
+			want.ShortURL = s.public + "/" + want.Code
+			if diff := cmp.Diff(want, got.Link); diff != "" {
+				t.Errorf("%q (-want +got):\n%s", v.URL, diff)
+			}
+			before, there := known[v.Canonical]
+			if got.Created == there || there && got.Link.ID != before {
+				t.Errorf("%q: created %t, id %s; before: %q", v.URL, got.Created, got.Link.ID, before)
+			}
+			known[v.Canonical] = got.Link.ID
+			for _, path := range []string{"/" + got.Link.Code, "/golden/" + got.Link.Code} {
+				a := s.expect(t, http.StatusFound, http.MethodGet, path)
+				if location := a.header.Get("Location"); location != urlnorm.Location(v.URL) {
+					t.Errorf("%q leads to %q, want %q", v.URL, location, urlnorm.Location(v.URL))
+				}
+			}
+			if codes := preview(t, who, v.URL, v.Canonical, got.Link.ID); codes[0] != got.Link.Code {
+				t.Errorf("%q: previewed %v, became %s", v.URL, codes, got.Link.Code)
+			}
+			who.remove(t, got.Link.ID)
+		}
+		if used := who.linksUsed(t); used != int64(len(known)) {
+			t.Errorf("%d links used for %d canonical URLs", used, len(known))
+		}
+		for _, r := range g.Rejects {
+			rejected(t, who, r.URL)
+		}
+		if used := who.linksUsed(t); used != int64(len(known)) {
+			t.Errorf("rejects took quota: %d used", used)
+		}
+	})
+}
+
+const previewCode = `query ($id: ID!, $url: String!) {
+	previewCode(workspaceId: $id, url: $url) { canonicalUrl codes existing { id } }
+}`
+
+// preview asks for the codes of a URL that has a link already.
+func preview(t *testing.T, who tenant, u, canonical, existing string) []string {
+	t.Helper()
+	var got struct {
+		PreviewCode struct {
+			CanonicalURL string
+			Codes        []string
+			Existing     *linkView
+		}
+	}
+	who.must(t, &got, previewCode, map[string]any{"id": who.workspaceID, "url": u})
+	p := got.PreviewCode
+	if p.CanonicalURL != canonical || len(p.Codes) != shortcode.Salts || len(slices.Compact(slices.Sorted(slices.Values(p.Codes)))) != shortcode.Salts {
+		t.Errorf("%q: preview %+v, want the canonical form %q", u, p, canonical)
+	}
+	if p.Existing == nil || p.Existing.ID != existing {
+		t.Errorf("%q: preview shows %+v, want %s", u, p.Existing, existing)
+	}
+	return p.Codes
+}
+
+// rejected checks that a URL is refused in the form that programs expect.
+func rejected(t *testing.T, who tenant, u string) {
+	t.Helper()
+	var got struct {
+		CreateLink struct {
+			Created bool
+			Link    *linkView
+			Errors  []mend
+		}
+	}
+	in := map[string]any{"workspaceId": who.workspaceID, "url": u}
+	who.must(t, &got, createLink, map[string]any{"in": in})
+	p := got.CreateLink
+	if p.Created || p.Link != nil || len(p.Errors) != 1 || p.Errors[0].Code != "INVALID_URL" ||
+		p.Errors[0].Message == "" || fmt.Sprint(p.Errors[0].Field) != "[url]" {
+		t.Errorf("createLink %q: %+v", u, p)
+	}
+	a, err := who.run(previewCode, map[string]any{"id": who.workspaceID, "url": u})
+	if err != nil || a.status != http.StatusOK || a.code() != "INVALID_URL" {
+		t.Errorf("previewCode %q: status %d, %s: %v", u, a.status, a.body, err)
+	}
+}

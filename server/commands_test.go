@@ -1,0 +1,173 @@
+package main
+
+import (
+	"net/http"
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	out, stderr, status := command(t, nil, "", "version")
+	if !regexp.MustCompile(`^linkforge [A-Za-z0-9.+-]+\n$`).MatchString(out) || stderr != "" || status != 0 {
+		t.Errorf("exit status %d, %q, %q", status, out, stderr)
+	}
+}
+
+func TestSchema(t *testing.T) {
+	t.Parallel()
+	out, stderr, status := command(t, nil, "", "schema")
+	want, err := os.ReadFile("../schema.graphql")
+	if err != nil || out != string(want) || stderr != "" || status != 0 {
+		t.Errorf("exit status %d, %d bytes of the schema's %d, %q: %v", status, len(out), len(want), stderr, err)
+	}
+	if _, err := gqlparser.LoadSchema(&ast.Source{Input: out}); err != nil {
+		t.Errorf("the schema does not parse: %v", err)
+	}
+}
+
+func TestHealthcheck(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	if out, stderr, status := command(t, s.env, "", "healthcheck"); status != 0 || out != "ready\n" || stderr != "" {
+		t.Errorf("of a ready server: exit status %d, %q, %q", status, out, stderr)
+	}
+	s.stop()
+	if out, stderr, status := command(t, s.env, "", "healthcheck"); status != 1 || out != "" || !strings.Contains(stderr, "does not answer") {
+		t.Errorf("of no server: exit status %d, %q, %q", status, out, stderr)
+	}
+}
+
+// TestNotReady takes the database away from a running server, and gives it back: the server lives on, and is
+// ready only while it can do its work.
+func TestNotReady(t *testing.T) {
+	t.Parallel()
+	b := production(t)
+	s := start(t, b)
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var name string
+	if err := d.NewSelect().ColumnExpr("current_database()").Scan(t.Context(), &name); err != nil {
+		t.Fatal(err)
+	}
+	d.Close()
+	outside, err := db.OpenPostgres(os.Getenv(dbtest.DatabaseURL), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Close()
+	run := func(statement string) {
+		t.Helper()
+		if _, err := outside.ExecContext(t.Context(), statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
+	run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
+	for range 3 {
+		if a := s.expect(t, http.StatusServiceUnavailable, http.MethodGet, "/readyz"); strings.Contains(a.body, name) {
+			t.Errorf("readyz: %s", a.body)
+		}
+		s.expect(t, http.StatusOK, http.MethodGet, "/livez")
+	}
+	if out, stderr, status := command(t, s.env, "", "healthcheck"); status != 1 || out != "" || !strings.Contains(stderr, "not ready") {
+		t.Errorf("healthcheck: exit status %d, %q, %q", status, out, stderr)
+	}
+	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
+	s.awaitReady()
+}
+
+func TestMigrate(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		migrate := func(what string) string {
+			t.Helper()
+			out, stderr, status := command(t, b.env[:1], "", "migrate", what) // where the database is, and no secrets
+			if status != 0 || stderr != "" {
+				t.Fatalf("migrate %s: exit status %d, %q, %q", what, status, out, stderr)
+			}
+			return out
+		}
+		pending := migrate("status")
+		steps := strings.Count(pending, "\n")
+		if steps == 0 || strings.Count(pending, " pending\n") != steps {
+			t.Fatalf("of an empty database: %s", pending)
+		}
+		if out := migrate("up"); strings.Count(out, "applied ") != steps {
+			t.Errorf("up: %s, before: %s", out, pending)
+		}
+		if out := migrate("up"); out != "up to date\n" {
+			t.Errorf("up again: %s", out)
+		}
+		if out := migrate("status"); strings.Contains(out, "pending") || strings.Count(out, "\n") != steps {
+			t.Errorf("status after up: %s", out)
+		}
+		for range steps {
+			if out := migrate("down"); !strings.HasPrefix(out, "undone ") {
+				t.Errorf("down: %s", out)
+			}
+		}
+		if out := migrate("down"); out != "nothing to undo\n" {
+			t.Errorf("down again: %s", out)
+		}
+		if out := migrate("status"); out != pending {
+			t.Errorf("status after down: %s, before: %s", out, pending)
+		}
+		migrate("up")
+		start(t, b).tenant(t, "moved-in")
+	})
+}
+
+// TestUsage gives wrong command lines: each is refused in words.
+func TestUsage(t *testing.T) {
+	t.Parallel()
+	for _, line := range []string{"nonsense", "serve now", "--nonsense", "migrate", "migrate sideways", "code", "schema --nonsense"} {
+		stdout, stderr, status := command(t, nil, "", strings.Fields(line)...)
+		if status != 1 || stdout != "" || !strings.HasPrefix(stderr, "linkforge: ") || strings.Contains(stderr, "goroutine") {
+			t.Errorf("%s: exit status %d, %q, %q", line, status, stdout, stderr)
+		}
+	}
+	out, _, status := command(t, nil, "", "--help")
+	for _, word := range []string{"serve", "migrate up", "code", "demo", "version", "schema", "healthcheck", "LINKFORGE_PUBLIC_URL"} {
+		if !strings.Contains(out, word) {
+			t.Errorf("the help does not name %s:\n%s", word, out)
+		}
+	}
+	if status != 0 {
+		t.Errorf("--help: exit status %d", status)
+	}
+}
+
+// TestDemo runs the demo: in words and with status 0.
+func TestDemo(t *testing.T) {
+	t.Parallel()
+	for _, urls := range [][]string{
+		{"https://go.dev/doc/effective_go", "HTTP://Example.COM:80/a//b/?z=1&a=2#x"},
+		{"https://example.com/a", "https://EXAMPLE.com/a/"}, nil,
+	} {
+		out, stderr, status := command(t, nil, "", append([]string{"demo"}, urls...)...)
+		if status != 0 || stderr != "" || !strings.HasSuffix(out, "Every step held.\n") {
+			t.Errorf("%q: exit status %d, %q\n%s", urls, status, stderr, out)
+		}
+		for _, u := range urls {
+			if !slices.Contains(strings.Split(out, "\n"), u) {
+				t.Errorf("%s is not told of:\n%s", u, out)
+			}
+		}
+	}
+	out, stderr, status := command(t, nil, "", "demo", "https://example.com/", "ftp://example.com/")
+	if status != 1 || !strings.Contains(stderr, "ftp://example.com/: ") || strings.Contains(out, "Every step held") {
+		t.Errorf("a URL that is refused: exit status %d, %q\n%s", status, stderr, out)
+	}
+}

@@ -1,0 +1,110 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// spellings are ways to write one URL.
+var spellings = []string{
+	"https://example.com/same/page?a=1&b=2",
+	"HTTPS://EXAMPLE.COM/same/page?a=1&b=2",
+	"https://example.com:443/same/page/?b=2&a=1",
+	"https://example.com//same///page?a=1&b=2#part",
+	"https://example.com/same/./x/../page?&a=1&&b=2&",
+	" \thttps://example.com./%73ame/page?a=1&b=2\n",
+}
+
+func TestTheSameURLAtOnce(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const asked = 1000
+		nodes := startAll(t, b, b.nodes) // on an empty database: one migrates, the other waits
+		who := nodes[0].tenant(t, "eager")
+		got := make([]made, asked)
+		gate := make(chan struct{})
+		var all sync.WaitGroup
+		for i := range asked {
+			all.Go(func() {
+				<-gate
+				var err error
+				got[i], err = who.on(nodes[i%len(nodes)]).create(spellings[i/len(nodes)%len(spellings)])
+				if err != nil || len(got[i].Errors) > 0 {
+					t.Errorf("asker %d: %+v: %v", i, got[i].Errors, err)
+				}
+			})
+		}
+		close(gate)
+		all.Wait()
+
+		ids, created := map[string]int{}, 0
+		for _, one := range got {
+			ids[one.Link.ID+" "+one.Link.Code+" "+one.Link.ShortURL]++
+			if one.Created {
+				created++
+			}
+		}
+		if len(ids) != 1 || created != 1 {
+			t.Errorf("created is true %d times, links %v; want one", created, ids)
+		}
+		if rows := countLinks(t, b); rows != 1 {
+			t.Errorf("%d rows, want 1", rows)
+		}
+		if used := who.linksUsed(t); used != 1 {
+			t.Errorf("%d links used, want 1", used)
+		}
+	})
+}
+
+// TestManyURLsAtOnce is the same for URLs of which each is asked for several times.
+func TestManyURLsAtOnce(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const urls, askers = 20, 10
+		nodes := startAll(t, b, b.nodes)
+		who := nodes[0].tenant(t, "busy")
+		var mu sync.Mutex
+		created := map[string]int{}
+		var all sync.WaitGroup
+		for i := range urls * askers {
+			all.Go(func() {
+				u := fmt.Sprintf("https://example.com/%d", i/askers)
+				got, err := who.on(nodes[i%len(nodes)]).create(u + strings.Repeat("/", i%2))
+				if err != nil || len(got.Errors) > 0 {
+					t.Errorf("%s: %+v: %v", u, got.Errors, err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if got.Created {
+					created[u]++
+				}
+			})
+		}
+		all.Wait()
+		for u, n := range created {
+			if n != 1 {
+				t.Errorf("%s was created %d times", u, n)
+			}
+		}
+		if rows := countLinks(t, b); rows != urls || len(created) != urls || who.linksUsed(t) != urls {
+			t.Errorf("%d rows, %d created, %d used; want %d", rows, len(created), who.linksUsed(t), urls)
+		}
+	})
+}
+
+// countLinks counts the rows, beside the servers.
+func countLinks(t *testing.T, b backend) int {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	n, err := d.NewSelect().Table("links").Count(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return int(n)
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// failing runs serve with an environment with which it must not start, and returns what it says.
+func failing(t *testing.T, env ...string) (said string) {
+	t.Helper()
+	stdout, stderr, status := command(t, env, "", "serve")
+	// The log may say first how far it came.
+	_, said, ok := strings.Cut("\n"+stderr, "\nlinkforge: ")
+	if status != 1 || stdout != "" || !ok {
+		t.Errorf("exit status %d, stdout %q, stderr %q", status, stdout, stderr)
+	}
+	return said
+}
+
+func TestEveryProblemIsNamed(t *testing.T) {
+	t.Parallel()
+	env := []string{
+		"LINKFORGE_LISTEN=nowhere", "LINKFORGE_PUBLIC_URL=ftp://example.com", "LINKFORGE_DATABASE_URL=mysql://me:" + marker + "@host/name",
+		"LINKFORGE_DATABASE_POOL=1", "LINKFORGE_REDIS_URL=" + marker, "LINKFORGE_REDIS_POOL=none", "LINKFORGE_MIGRATE=perhaps",
+		"LINKFORGE_JWT_SECRET=" + marker, "LINKFORGE_CODE_SECRET=" + marker, "LINKFORGE_TOKEN_TTL=1s", "LINKFORGE_HIT_QUOTA=-1",
+		"LINKFORGE_LINK_QUOTA=many", "LINKFORGE_RATE_LIMITS=sometimes", "LINKFORGE_ENV=staging", "LINKFORGE_PLAYGROUND=x",
+		"LINKFORGE_INTROSPECTION=x", "LINKFORGE_LOG_FORMAT=xml", "LINKFORGE_LOG_LEVEL=loud",
+	}
+	said := failing(t, env...) // a line that announces them, then one each
+	for _, variable := range env {
+		name, _, _ := strings.Cut(variable, "=")
+		if strings.Count(said, "\n"+name+": ") != 1 {
+			t.Errorf("%s is not named once", name)
+		}
+	}
+	if strings.Contains(said, marker) || strings.Count(said, "\n") != len(env)+1 {
+		t.Errorf("a problem a line, and no value repeated:\n%s", said)
+	}
+}
+
+func TestSecretsAreRequired(t *testing.T) {
+	t.Parallel()
+	const databaseURL = "LINKFORGE_DATABASE_URL=postgres://me:" + marker + "@127.0.0.1:1/name"
+	said := failing(t, databaseURL)
+	if !strings.Contains(said, "LINKFORGE_JWT_SECRET: ") || !strings.Contains(said, "LINKFORGE_CODE_SECRET: ") || strings.Contains(said, marker) {
+		t.Errorf("without secrets: %s", said)
+	}
+	said = failing(t, databaseURL, "LINKFORGE_JWT_SECRET="+jwtSecret, "LINKFORGE_CODE_SECRET=short")
+	if strings.Contains(said, "LINKFORGE_JWT_SECRET: ") || !strings.Contains(said, "LINKFORGE_CODE_SECRET: ") {
+		t.Errorf("with one of two secrets: %s", said)
+	}
+	// With both the configuration is good: what is missing is the database.
+	said = failing(t, databaseURL, "LINKFORGE_JWT_SECRET="+jwtSecret, "LINKFORGE_CODE_SECRET="+codeSecret)
+	if strings.Contains(said, "LINKFORGE_") || strings.Contains(said, marker) {
+		t.Errorf("with both secrets: %s", said)
+	}
+}
+
+func TestAnotherCodeSecretIsRefused(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		s.stop()
+		const other = "another code secret, which is long enough too"
+		said := failing(t, append(slices.Clone(s.env), "LINKFORGE_CODE_SECRET="+other)...)
+		if !strings.Contains(said, "LINKFORGE_CODE_SECRET") || strings.Contains(said, other) || strings.Contains(said, codeSecret) {
+			t.Errorf("another code secret: %s", said)
+		}
+		s.again()
+	})
+}
+
+func TestDataFolder(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	folder := strings.TrimPrefix(s.env[0], "LINKFORGE_DATA_DIR=")
+	for _, args := range [][]string{{"serve"}, {"migrate", "down"}} {
+		env := append(slices.Clone(s.env), "LINKFORGE_LISTEN="+freeAddress(t))
+		stdout, stderr, status := command(t, env, "", args...)
+		if status != 1 || stdout != "" || !strings.Contains(stderr, folder+" is in use by another server") || !strings.Contains(stderr, "LINKFORGE_DATA_DIR") {
+			t.Errorf("%v in a folder in use: exit status %d, %q, %q", args, status, stdout, stderr)
+		}
+	}
+	modes := map[string]fs.FileMode{".": 0o700, "jwt.secret": 0o600, "code.secret": 0o600}
+	before := map[string]string{}
+	for name, want := range modes {
+		info, err := os.Stat(filepath.Join(folder, name))
+		if err != nil || info.Mode().Perm() != want {
+			t.Errorf("%s: %v: %v, want mode %o", name, info, err, want)
+		}
+		if text, err := os.ReadFile(filepath.Join(folder, name)); err == nil {
+			before[name] = string(text)
+		}
+	}
+	if before["jwt.secret"] == before["code.secret"] || len(before["jwt.secret"]) < 32 || len(before["code.secret"]) < 32 {
+		t.Error("the two secrets are not two of 32 bytes")
+	}
+	s.stop()
+	s.again()
+	for name, want := range before {
+		if text, err := os.ReadFile(filepath.Join(folder, name)); err != nil || string(text) != want {
+			t.Errorf("%s is another one after a restart: %v", name, err)
+		}
+	}
+	for name, secret := range before {
+		if strings.Contains(content(t, s.out)+content(t, s.err), secret) {
+			t.Errorf("%s is shown", name)
+		}
+	}
+}
+
+func TestPortInUse(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	said := failing(t, append(slices.Clone(s.env), embedded(t).env...)...)
+	if !strings.Contains(said, s.address) || !strings.Contains(said, "in use") {
+		t.Errorf("a port in use: %s", said)
+	}
+}
+
+// TestBanner looks for everything that a person wants to know first, and for what nobody is to see.
+func TestBanner(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		said := content(t, s.out)
+		want := []string{"/playground\n", s.public + "/graphql\n", s.public + "/{code}\n", s.address, "ready"}
+		if b.nodes == 1 {
+			folder := strings.TrimPrefix(b.env[0], "LINKFORGE_DATA_DIR=")
+			want = append(want, "SQLite, "+filepath.Join(folder, "linkforge.db"), " "+folder+"\n", "in-process")
+		} else {
+			want = append(want, "PostgreSQL, 127.0.0.1:", "Redis       127.0.0.1:")
+		}
+		for _, words := range want {
+			if !strings.Contains(said, words) {
+				t.Errorf("the banner does not hold %q:\n%s", words, said)
+			}
+		}
+		for _, variable := range b.env {
+			name, value, _ := strings.Cut(variable, "=")
+			if name != "LINKFORGE_DATA_DIR" && strings.Contains(said, value) || strings.Contains(said, "@") {
+				t.Errorf("the banner shows %s:\n%s", name, said)
+			}
+		}
+	})
+}
+
+func TestProductionHides(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t), "LINKFORGE_ENV=production")
+	if said := content(t, s.out); strings.Contains(said, "playground") {
+		t.Errorf("the banner shows the playground:\n%s", said)
+	}
+	s.expect(t, http.StatusNotFound, http.MethodGet, "/playground")
+	if home := s.expect(t, http.StatusNotFound, http.MethodGet, "/"); home.header.Get("Location") != "" {
+		t.Errorf("/ leads to %s", home.header.Get("Location"))
+	}
+	nobody := client{server: s}
+	for name, query := range map[string]string{
+		"schema": `{ __schema { types { name } } }`, "type": `{ __type(name: "User") { fields { name } } }`,
+		"beside others": `{ platformStats { totalLinks } s: __schema { queryType { name } } }`,
+		"in a fragment": `{ ...f } fragment f on Query { __schema { queryType { name } } }`,
+	} {
+		a, err := nobody.run(query, nil)
+		if err != nil || a.code() == "" || strings.Contains(a.body, `"name"`) || a.status >= 500 {
+			t.Errorf("introspection, %s: status %d: %s: %v", name, a.status, a.body, err)
+		}
+	}
+	for _, query := range []string{`{ platformStat { totalLinks } }`, `{ platformStats { totalLink } }`, `{ nod(id: "1") { id } }`,
+		`{ node(i: "1") { id } }`, `query ($x: Tim) { __typename }`, `{ ... on Use { id } }`, `{ __typename @ski(if: true) }`,
+		`{ link(by: {idd: "1"}) { id } }`, `{ link(by: {id: "1"}) { stats { series(interval: DAYS) { clicks } } } }`} {
+		a, err := nobody.run(query, nil)
+		if err != nil || a.code() != "BAD_REQUEST" || strings.Contains(a.body, "Did you mean") {
+			t.Errorf("a suggestion, %s: status %d: %s: %v", query, a.status, a.body, err)
+		}
+	}
+	if a, err := nobody.run(`{ __typename }`, nil); err != nil || a.status != http.StatusOK {
+		t.Errorf("__typename: status %d: %s: %v", a.status, a.body, err)
+	}
+	said := content(t, s.err)
+	if said == "" || !strings.HasPrefix(said, "{") {
+		t.Errorf("the log is not JSON: %s", said)
+	}
+}
+
+// TestDevelopmentShows is the contrary, and what an operator asks for in production.
+func TestDevelopmentShows(t *testing.T) {
+	t.Parallel()
+	for name, settings := range map[string][]string{
+		"development":      nil,
+		"production asked": {"LINKFORGE_ENV=production", "LINKFORGE_PLAYGROUND=on", "LINKFORGE_INTROSPECTION=on"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, embedded(t), settings...)
+			s.expect(t, http.StatusOK, http.MethodGet, "/playground")
+			nobody := client{server: s}
+			nobody.must(t, &struct{}{}, `{ __schema { types { name } } }`, nil)
+			if a, err := nobody.run(`{ platformStat { totalLinks } }`, nil); err != nil || !strings.Contains(a.body, "Did you mean") {
+				t.Errorf("no suggestion: %s: %v", a.body, err)
+			}
+		})
+	}
+}
+
+// TestMigrateOff starts a server that may not migrate: not on an empty database, but on a migrated one.
+func TestMigrateOff(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		env := append(slices.Clone(b.env), "LINKFORGE_MIGRATE=off", "LINKFORGE_LISTEN="+freeAddress(t))
+		if said := failing(t, env...); strings.Contains(said, "goroutine") {
+			t.Errorf("without tables: %s", said)
+		}
+		if _, stderr, status := command(t, b.env, "", "migrate", "up"); status != 0 {
+			t.Fatalf("migrate up: %s", stderr)
+		}
+		start(t, b, "LINKFORGE_MIGRATE=off").stop()
+	})
+}

@@ -1,0 +1,317 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+const (
+	// patience is how long a test waits for what must happen, on a busy machine.
+	patience = 60 * time.Second
+	// pollEvery is how often it asks meanwhile.
+	pollEvery = 10 * time.Millisecond
+
+	jwtSecret  = "the log-in secret of these tests, long enough"
+	codeSecret = "the code secret of these tests, long enough"
+)
+
+// TestMain removes the binary that the tests have built.
+func TestMain(m *testing.M) {
+	status := m.Run()
+	if path, err := binary(); err == nil {
+		os.RemoveAll(filepath.Dir(path))
+	}
+	os.Exit(status)
+}
+
+// binary builds the program once, with the race detector when the tests run with it. Only the cipher in bcrypt
+// is left out of it: it shares nothing and takes ten times as long.
+var binary = sync.OnceValues(func() (path string, err error) {
+	folder, err := os.MkdirTemp("", "linkforge-test-")
+	if err != nil {
+		return "", err
+	}
+	path = filepath.Join(folder, "linkforge")
+	args := []string{"build", "-o", path}
+	if underRace() {
+		args = append(args, "-race", "-gcflags=golang.org/x/crypto/blowfish=-race=false")
+	}
+	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the server: %w\n%s", err, out)
+	}
+	return path, nil
+})
+
+func underRace() bool {
+	info, _ := debug.ReadBuildInfo()
+	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// program prepares a process of the binary, with an environment of its own.
+func program(ctx context.Context, t testing.TB, env []string, args ...string) *exec.Cmd {
+	t.Helper()
+	path, err := binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := exec.CommandContext(ctx, path, args...)
+	p.Dir = t.TempDir()
+	p.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "LINKFORGE_") })
+	// The race detector would otherwise sleep for a second before every exit.
+	p.Env = append(append(p.Env, "GORACE=atexit_sleep_ms=0"), env...)
+	return p
+}
+
+// command runs the binary to its end.
+func command(t testing.TB, env []string, stdin string, args ...string) (stdout, stderr string, status int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	p := program(ctx, t, env, args...)
+	var out, err strings.Builder
+	p.Stdin, p.Stdout, p.Stderr = strings.NewReader(stdin), &out, &err
+	if failed := p.Run(); failed != nil && !errors.As(failed, new(*exec.ExitError)) {
+		t.Fatal(failed)
+	}
+	return out.String(), err.String(), p.ProcessState.ExitCode()
+}
+
+// backend is where servers keep what they know, as their environment says it.
+type backend struct {
+	env []string
+	// nodes is how many servers may share it.
+	nodes int
+	// open opens its database, beside the servers.
+	open func() (*db.DB, error)
+}
+
+// eachBackend runs the test on SQLite with the in-process Redis, and on PostgreSQL with Redis.
+func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		test(t, embedded(t))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Run("redis", func(t *testing.T) {
+			t.Parallel()
+			test(t, production(t))
+		})
+	})
+}
+
+func embedded(t testing.TB) backend {
+	t.Helper()
+	folder := filepath.Join(t.TempDir(), "data")
+	return backend{env: []string{"LINKFORGE_DATA_DIR=" + folder}, nodes: 1, open: func() (*db.DB, error) {
+		return db.OpenSQLite(filepath.Join(folder, "linkforge.db"), 2)
+	}}
+}
+
+func production(t testing.TB) backend {
+	t.Helper()
+	databaseURL, redisURL := dbtest.PostgresURL(t), os.Getenv(dbtest.RedisURL)
+	if redisURL == "" {
+		t.Skipf("%s is not set: make test sets it", dbtest.RedisURL)
+	}
+	return backend{
+		env: []string{
+			"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + redisURL,
+			"LINKFORGE_JWT_SECRET=" + jwtSecret, "LINKFORGE_CODE_SECRET=" + codeSecret,
+		},
+		nodes: 2,
+		open:  func() (*db.DB, error) { return db.OpenPostgres(databaseURL, 2) },
+	}
+}
+
+// server is a running Linkforge.
+type server struct {
+	t testing.TB
+	// address is where it listens, public the URL that it believes to have.
+	address, public string
+	env             []string
+	process         *exec.Cmd
+	out, err        *os.File
+	exited          chan struct{}
+	http            *http.Client
+}
+
+// start starts a server and waits until it is ready. Rate limits are off: all tests come from one address.
+func start(t testing.TB, b backend, settings ...string) *server {
+	t.Helper()
+	return startAll(t, b, 1, settings...)[0]
+}
+
+// startAll starts n servers at once, which share what the backend has and the first one's public URL, and waits
+// until they are ready.
+func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
+	t.Helper()
+	var all []*server
+	for range n {
+		s := &server{t: t, address: freeAddress(t)}
+		if s.public = "http://" + s.address; len(all) > 0 {
+			s.public = all[0].public
+		}
+		s.env = slices.Concat(b.env, []string{
+			"LINKFORGE_LISTEN=" + s.address, "LINKFORGE_PUBLIC_URL=" + s.public, "LINKFORGE_RATE_LIMITS=off",
+		}, settings)
+		s.launch()
+		all = append(all, s)
+	}
+	for _, s := range all {
+		s.awaitReady()
+	}
+	return all
+}
+
+// freeAddress is a loopback address that nobody listens at, outside the range from which clients get their ports.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 20_000+rand.IntN(12_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+}
+
+// launch starts the process. It is killed after the test, and fails it when it has said something alarming.
+func (s *server) launch() {
+	s.t.Helper()
+	s.process = program(context.Background(), s.t, s.env)
+	folder := s.t.TempDir()
+	for name, file := range map[string]**os.File{"stdout": &s.out, "stderr": &s.err} {
+		var err error
+		if *file, err = os.Create(filepath.Join(folder, name)); err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	s.process.Stdout, s.process.Stderr = s.out, s.err
+	s.http = &http.Client{
+		Transport:     &http.Transport{MaxIdleConnsPerHost: 1000, DisableCompression: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Timeout:       patience,
+	}
+	if err := s.process.Start(); err != nil {
+		s.t.Fatal(err)
+	}
+	process, exited := s.process, make(chan struct{})
+	s.exited = exited
+	go func() {
+		defer close(exited)
+		_ = process.Wait() // the exit status is in ProcessState
+	}()
+	out, err := s.out, s.err
+	s.t.Cleanup(func() {
+		_ = process.Process.Kill() // it may have ended
+		<-exited
+		inspect(s.t, out, err)
+	})
+}
+
+// inspect fails the test when a server has said what none should.
+func inspect(t testing.TB, out, err *os.File) {
+	said := content(t, err)
+	for _, alarm := range []string{"DATA RACE", "panic", "level=ERROR"} {
+		if at := strings.Index(said, alarm); at >= 0 {
+			t.Errorf("the server's stderr holds %q:\n%.5000s", alarm, said[max(0, at-100):])
+			break
+		}
+	}
+	out.Close()
+	err.Close()
+}
+
+func content(t testing.TB, f *os.File) string {
+	t.Helper()
+	text, err := os.ReadFile(f.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// awaitReady waits until the server says that it is ready.
+func (s *server) awaitReady() {
+	s.t.Helper()
+	eventually(s.t, "the server is ready", func() bool {
+		select {
+		case <-s.exited:
+			s.t.Fatalf("the server ended with %s:\n%s", s.process.ProcessState, content(s.t, s.err))
+		default:
+		}
+		return s.isReady()
+	})
+}
+
+func (s *server) isReady() bool {
+	a, err := s.get("/readyz")
+	return err == nil && a.status == http.StatusOK
+}
+
+// terminate asks the server to stop.
+func (s *server) terminate() {
+	s.t.Helper()
+	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// awaitExit waits until the process has ended, which must be in good order.
+func (s *server) awaitExit() {
+	s.t.Helper()
+	select {
+	case <-s.exited:
+	case <-time.After(patience):
+		s.t.Fatalf("the server does not end:\n%s", content(s.t, s.err))
+	}
+	if status := s.process.ProcessState.ExitCode(); status != 0 {
+		s.t.Errorf("the server ended with %s:\n%s", s.process.ProcessState, content(s.t, s.err))
+	}
+}
+
+// stop ends the server in good order.
+func (s *server) stop() {
+	s.t.Helper()
+	s.terminate()
+	s.awaitExit()
+}
+
+// again starts the server anew, on what the last one left.
+func (s *server) again() {
+	s.t.Helper()
+	s.launch()
+	s.awaitReady()
+}
+
+// eventually asks until the answer is yes.
+func eventually(t testing.TB, what string, yes func() bool) {
+	t.Helper()
+	deadline, tick := time.After(patience), time.NewTicker(pollEvery)
+	defer tick.Stop()
+	for !yes() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("waited %s in vain until %s", patience, what)
+		}
+	}
+}

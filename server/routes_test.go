@@ -1,0 +1,111 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/shortcode"
+)
+
+// patterns are the patterns that routes.go registers, as they are written there.
+func patterns(t *testing.T) []string {
+	t.Helper()
+	file, err := parser.ParseFile(token.NewFileSet(), "routes.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []string
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		method, ok := call.Fun.(*ast.SelectorExpr)
+		if !ok || method.Sel.Name != "Handle" && method.Sel.Name != "HandleFunc" {
+			return true
+		}
+		literal, ok := call.Args[0].(*ast.BasicLit)
+		if !ok {
+			t.Fatalf("a pattern of routes.go is not written out: %v", call.Args[0])
+		}
+		pattern, err := strconv.Unquote(literal.Value)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, pattern)
+		return true
+	})
+	return all
+}
+
+func TestRoutesAreReservedWords(t *testing.T) {
+	t.Parallel()
+	all := patterns(t)
+	if len(all) < 9 {
+		t.Fatalf("only %d patterns found: %v", len(all), all)
+	}
+	for _, pattern := range all {
+		method, path, _ := strings.Cut(pattern, " ")
+		word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
+		if method != http.MethodGet && method != http.MethodPost || !strings.HasPrefix(path, "/") {
+			t.Errorf("%q does not say its method and path", pattern)
+		}
+		if word == "" || strings.HasPrefix(word, "{") {
+			continue
+		}
+		if !shortcode.Reserved(word) {
+			t.Errorf("%q is served, and could be a code or slug: it is not reserved", word)
+		}
+	}
+}
+
+// TestRoutesAreServed asks for every pattern. The log says which one served a request.
+func TestRoutesAreServed(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t), "LINKFORGE_LOG_LEVEL=debug")
+	who := s.tenant(t, "routed")
+	root := who.shorten(t, "https://example.com/").Link.path(s)
+	const query = "?query=%7B__typename%7D"
+	probes := map[string]struct {
+		path, body string
+		status     int
+	}{
+		"GET /livez":         {"/livez", "alive\n", http.StatusOK},
+		"GET /readyz":        {"/readyz", "ready\n", http.StatusOK},
+		"GET /graphql":       {"/graphql" + query, `{"data":{"__typename":"Query"}}`, http.StatusOK},
+		"POST /graphql":      {"/graphql", "application/json", http.StatusUnsupportedMediaType},
+		"GET /playground":    {"/playground", "<html", http.StatusOK},
+		"GET /{$}":           {"/", "/playground", http.StatusTemporaryRedirect},
+		"GET /{code}":        {root, "", http.StatusFound},
+		"GET /{slug}/{code}": {"/routed" + root, "", http.StatusFound},
+		"GET /":              {"/a/b/c", "There is nothing here.", http.StatusNotFound},
+	}
+	for _, pattern := range patterns(t) {
+		probe, ok := probes[pattern]
+		if !ok {
+			t.Errorf("%q has no probe in this test", pattern)
+			continue
+		}
+		method, _, _ := strings.Cut(pattern, " ")
+		a := s.expect(t, probe.status, method, probe.path)
+		if !strings.Contains(a.body, probe.body) {
+			t.Errorf("%q: %.300s", pattern, a.body)
+		}
+		if a.header.Get("X-Request-Id") == "" {
+			t.Errorf("%q: the answer has no name", pattern)
+		}
+		eventually(t, pattern+" is in the log", func() bool {
+			return strings.Contains(content(t, s.err), " pattern=\""+pattern+"\" ")
+		})
+	}
+	for _, secret := range []string{who.token, who.password, who.email, "__typename"} {
+		if strings.Contains(content(t, s.err), secret) {
+			t.Errorf("the log holds %q", secret)
+		}
+	}
+}

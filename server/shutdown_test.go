@@ -1,0 +1,152 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// load is visitors who follow a short URL one after the other, each over a connection that is kept, until the
+// server is gone.
+type load struct {
+	visitors sync.WaitGroup
+	stopping atomic.Bool
+	// answered counts complete redirects, unanswered requests whose fate their visitors do not know.
+	answered, unanswered atomic.Int64
+	// warm is closed when enough redirects have been answered.
+	warm chan struct{}
+}
+
+const (
+	visitors  = 32
+	warmAfter = 10 * visitors
+)
+
+func visit(t *testing.T, s *server, path string) *load {
+	t.Helper()
+	l := &load{warm: make(chan struct{})}
+	for range visitors {
+		l.visitors.Go(func() {
+			for {
+				a, err := s.get(path)
+				if err != nil {
+					l.unanswered.Add(1)
+					if !l.stopping.Load() {
+						t.Errorf("before the signal: %v", err)
+					}
+					return
+				}
+				if a.status != http.StatusFound {
+					t.Errorf("status %d: %s", a.status, a.body)
+					return
+				}
+				if l.answered.Add(1) == warmAfter {
+					close(l.warm)
+				}
+			}
+		})
+	}
+	return l
+}
+
+// TestTerminateUnderLoad ends a server under load three times in a row. Whatever a visitor saw is counted after
+// the restart, and nothing that no visitor asked for.
+func TestTerminateUnderLoad(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
+		who := s.tenant(t, "pressed")
+		l := who.shorten(t, "https://example.com/busy").Link
+		var answered, unanswered int64
+		for round := range 3 {
+			visits := visit(t, s, l.path(s))
+			select {
+			case <-visits.warm:
+			case <-time.After(patience):
+				t.Fatal("the visitors do not get anywhere")
+			}
+			finish := halfway(t, who.client)
+			visits.stopping.Store(true)
+			s.terminate()
+			s.awaitUnready()
+			finish()
+			visits.visitors.Wait()
+			s.awaitExit()
+
+			answered, unanswered = answered+visits.answered.Load(), unanswered+visits.unanswered.Load()
+			s.again()
+			got := who.look(t, l.ID)
+			if got.ClickCount < answered || got.ClickCount > answered+unanswered {
+				t.Errorf("round %d: %d clicks; %d redirects were seen, %d requests had no answer",
+					round, got.ClickCount, answered, unanswered)
+			}
+			if got.HitQuota.Used != got.ClickCount {
+				t.Errorf("round %d: %d hits used, %d clicks", round, got.HitQuota.Used, got.ClickCount)
+			}
+		}
+	})
+}
+
+// awaitUnready waits until the server refuses to be ready, which it must do at once and for good.
+func (s *server) awaitUnready() {
+	s.t.Helper()
+	began := time.Now()
+	eventually(s.t, "the server is not ready", func() bool { return !s.isReady() })
+	if took := time.Since(began); took > 5*time.Second {
+		s.t.Errorf("the server was ready for another %s after the signal", took)
+	}
+	if s.isReady() {
+		s.t.Error("the server is ready again after the signal")
+	}
+}
+
+// halfway sends a request of which the server has begun to read the body, and returns a function that sends the
+// rest and expects the answer.
+func halfway(t *testing.T, c client) (finish func()) {
+	t.Helper()
+	conn, err := net.Dial("tcp", c.address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	body := `{"query": "{ me { id } }"}`
+	fmt.Fprintf(conn, "POST /graphql HTTP/1.1\r\nHost: %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n"+
+		"Authorization: Bearer %s\r\nExpect: 100-continue\r\n\r\n%s", c.address, len(body), c.token, body[:5])
+	answers := bufio.NewReader(conn)
+	if line, err := answers.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("the server does not read on: %q: %v", line, err)
+	}
+	if _, err := answers.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		t.Helper()
+		if _, err := io.WriteString(conn, body[5:]); err != nil {
+			t.Error(err)
+		}
+		response, err := http.ReadResponse(answers, nil)
+		if err != nil {
+			t.Errorf("a request in flight was not answered: %v", err)
+			return
+		}
+		defer response.Body.Close()
+		var got struct {
+			Data struct{ Me struct{ ID string } }
+		}
+		err = json.NewDecoder(response.Body).Decode(&got)
+		if err != nil || response.StatusCode != http.StatusOK || got.Data.Me.ID == "" {
+			t.Errorf("a request in flight: status %d, %+v: %v", response.StatusCode, got, err)
+		}
+	}
+}
