@@ -38,6 +38,40 @@ func (r mutation) createLink(ctx context.Context, in gen.CreateLinkInput) (l *li
 	})
 }
 
+// CreateLinks implements gen.MutationResolver.
+func (r mutation) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
+	results, err := r.createLinks(ctx, in)
+	mend, err := userErrors(err)
+	return &gen.CreateLinksPayload{Results: results, Errors: mend}, err
+}
+
+func (r mutation) createLinks(ctx context.Context, in gen.CreateLinksInput) ([]*gen.CreateLinkResult, error) {
+	answers := []*gen.CreateLinkResult{}
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return answers, err
+	}
+	m, err := r.Workspaces.Require(ctx, actor, in.WorkspaceID)
+	if err != nil {
+		return answers, err
+	}
+	policy := link.SkipFailed
+	if in.OnError != nil {
+		policy = *in.OnError
+	}
+	results, err := r.Links.CreateMany(ctx, m, actor.AccountID, in.Links, policy)
+	var links []*link.Link
+	for _, result := range results {
+		mend, _ := userErrors(result.Err) // what cannot be mended is an error of the whole call
+		answers = append(answers, &gen.CreateLinkResult{Link: result.Link, Created: result.Created, Errors: mend})
+		if result.Link != nil {
+			links = append(links, result.Link)
+		}
+	}
+	loadersOf(ctx).expect(links)
+	return answers, err
+}
+
 // DeleteLink implements gen.MutationResolver.
 func (r mutation) DeleteLink(ctx context.Context, in gen.DeleteLinkInput) (*gen.DeleteLinkPayload, error) {
 	l, err := r.deleteLink(ctx, in.ID)

@@ -101,7 +101,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 // wire gives every room what it needs.
 func (a *app) wire() error {
 	links, err := link.NewStore(link.Config{
-		DB: a.db, PublicURL: a.config.PublicURL, LinkQuota: a.config.LinkQuota, Log: a.log, Now: a.now,
+		DB: a.db, PublicURL: a.config.PublicURL, LinkQuota: a.config.LinkQuota, CodeSecret: a.config.CodeSecret, Log: a.log, Now: a.now,
 	})
 	if err != nil {
 		return err

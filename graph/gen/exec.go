@@ -56,6 +56,17 @@ type ComplexityRoot struct {
 		Link    func(childComplexity int) int
 	}
 
+	CreateLinkResult struct {
+		Created func(childComplexity int) int
+		Errors  func(childComplexity int) int
+		Link    func(childComplexity int) int
+	}
+
+	CreateLinksPayload struct {
+		Errors  func(childComplexity int) int
+		Results func(childComplexity int) int
+	}
+
 	CreateWorkspacePayload struct {
 		Errors    func(childComplexity int) int
 		Workspace func(childComplexity int) int
@@ -115,6 +126,7 @@ type ComplexityRoot struct {
 
 	Mutation struct {
 		CreateLink      func(childComplexity int, input CreateLinkInput) int
+		CreateLinks     func(childComplexity int, input CreateLinksInput) int
 		CreateWorkspace func(childComplexity int, input CreateWorkspaceInput) int
 		DeleteLink      func(childComplexity int, input DeleteLinkInput) int
 		Login           func(childComplexity int, input LoginInput) int
@@ -228,6 +240,7 @@ type MutationResolver interface {
 	Login(ctx context.Context, input LoginInput) (*LoginPayload, error)
 	CreateWorkspace(ctx context.Context, input CreateWorkspaceInput) (*CreateWorkspacePayload, error)
 	CreateLink(ctx context.Context, input CreateLinkInput) (*CreateLinkPayload, error)
+	CreateLinks(ctx context.Context, input CreateLinksInput) (*CreateLinksPayload, error)
 	DeleteLink(ctx context.Context, input DeleteLinkInput) (*DeleteLinkPayload, error)
 }
 type QueryResolver interface {
@@ -303,6 +316,38 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkPayload.Link(childComplexity), true
+
+	case "CreateLinkResult.created":
+		if e.ComplexityRoot.CreateLinkResult.Created == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkResult.Created(childComplexity), true
+	case "CreateLinkResult.errors":
+		if e.ComplexityRoot.CreateLinkResult.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkResult.Errors(childComplexity), true
+	case "CreateLinkResult.link":
+		if e.ComplexityRoot.CreateLinkResult.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkResult.Link(childComplexity), true
+
+	case "CreateLinksPayload.errors":
+		if e.ComplexityRoot.CreateLinksPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinksPayload.Errors(childComplexity), true
+	case "CreateLinksPayload.results":
+		if e.ComplexityRoot.CreateLinksPayload.Results == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinksPayload.Results(childComplexity), true
 
 	case "CreateWorkspacePayload.errors":
 		if e.ComplexityRoot.CreateWorkspacePayload.Errors == nil {
@@ -543,6 +588,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.CreateLink(childComplexity, args["input"].(CreateLinkInput)), true
+	case "Mutation.createLinks":
+		if e.ComplexityRoot.Mutation.CreateLinks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createLinks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateLinks(childComplexity, args["input"].(CreateLinksInput)), true
 	case "Mutation.createWorkspace":
 		if e.ComplexityRoot.Mutation.CreateWorkspace == nil {
 			break
@@ -926,10 +982,12 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
 		ec.unmarshalInputCreateLinkInput,
+		ec.unmarshalInputCreateLinksInput,
 		ec.unmarshalInputCreateWorkspaceInput,
 		ec.unmarshalInputDeleteLinkInput,
 		ec.unmarshalInputLinkBy,
 		ec.unmarshalInputLoginInput,
+		ec.unmarshalInputNewLinkInput,
 		ec.unmarshalInputRegisterInput,
 		ec.unmarshalInputTimeRange,
 		ec.unmarshalInputWorkspaceBy,
@@ -1060,6 +1118,8 @@ enum ErrorCode {
   BAD_CREDENTIALS
   "A monthly allowance is used up."
   QUOTA_EXCEEDED
+  "Something else changed, or failed, in the meantime."
+  CONFLICT
 }
 
 "Where a page of a connection stands among the others."
@@ -1136,11 +1196,18 @@ type Mutation {
   createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload!
   """
   Makes a link, or answers with the one that is there: for DETERMINISTIC the one to the same URL, for CUSTOM the
-  one with the same code and URL. However many ask at once, exactly one hears created: true. A deleted link is
-  revived, with the title, times and redirect status given now; one that has expired stays as it is. Needs the role EDITOR. Errors: INVALID_INPUT,
+  one with the same code and URL; COUNTER and RANDOM always make one. However many ask at once, exactly one hears
+  created: true. A deleted link is revived, with the title, times and redirect status given now; one that has expired
+  stays as it is. Needs the role EDITOR. Errors: INVALID_INPUT,
   INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED, QUOTA_EXCEEDED, NOT_FOUND.
   """
   createLink(input: CreateLinkInput!): CreateLinkPayload!
+  """
+  Makes up to 1,000 links in one call, each as createLink would, with a result each in the order of the input. Links
+  that are the same within the call are made once: the first hears created: true. Needs the role EDITOR. Errors of
+  the call as a whole: INVALID_INPUT, NOT_FOUND.
+  """
+  createLinks(input: CreateLinksInput!): CreateLinksPayload!
   """
   Takes a link down: its short URL answers 404. The code stays with it, and creating it again revives it. Deleting
   it again changes nothing. Needs the role EDITOR. Error: NOT_FOUND.
@@ -1233,6 +1300,60 @@ type CreateLinkPayload {
   "Whether this call made it: false when it was there before, also when it was deleted and is revived."
   created: Boolean!
   "What to mend."
+  errors: [UserError!]!
+}
+
+"What createLinks needs."
+input CreateLinksInput {
+  "The workspace that gets the links."
+  workspaceId: ID!
+  "The links, 1 to 1,000."
+  links: [NewLinkInput!]!
+  "What becomes of the others when one cannot be made. Absent: SKIP_FAILED."
+  onError: BatchPolicy
+}
+
+"A link among many to be made; createLink describes the fields."
+input NewLinkInput {
+  "The destination."
+  url: String!
+  "How the code is made."
+  strategy: CodeStrategy
+  "The code of a CUSTOM link."
+  customCode: String
+  "A title."
+  title: String
+  "From when on the link redirects."
+  startsAt: Time
+  "From when on the link answers 410."
+  expiresAt: Time
+  "The HTTP status of the redirect."
+  redirectStatus: Int
+}
+
+"What becomes of a batch one of whose links cannot be made."
+enum BatchPolicy {
+  "The others are made."
+  SKIP_FAILED
+  "None is made: the others fail with CONFLICT."
+  ALL_OR_NOTHING
+}
+
+"What createLinks answers."
+type CreateLinksPayload {
+  "A result for each link, in the order of the input; empty when there are errors of the call as a whole."
+  results: [CreateLinkResult!]!
+  "What to mend of the call as a whole."
+  errors: [UserError!]!
+}
+
+"What making one of many links came to."
+type CreateLinkResult {
+  "The link, new or not; null when there are errors."
+  link: Link
+  "Whether this call made it."
+  created: Boolean!
+  "What to mend; the fields are those of this link's input."
   errors: [UserError!]!
 }
 
@@ -1360,6 +1481,10 @@ type LinkEdge {
 enum CodeStrategy {
   "Computed from the canonical URL and the workspace: the same URL in the same workspace is always the same link."
   DETERMINISTIC
+  "A number of the whole instance, written so that neither it nor its neighbours can be told from the code."
+  COUNTER
+  "Drawn at random."
+  RANDOM
   "The caller's words."
   CUSTOM
 }
@@ -1532,6 +1657,28 @@ func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, f
 		return ec.fieldContext_CreateLinkPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CreateLinkPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_CreateLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_CreateLinkResult_link(ctx, field)
+	case "created":
+		return ec.fieldContext_CreateLinkResult_created(ctx, field)
+	case "errors":
+		return ec.fieldContext_CreateLinkResult_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateLinkResult", field.Name)
+}
+
+func (ec *executionContext) childFields_CreateLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "results":
+		return ec.fieldContext_CreateLinksPayload_results(ctx, field)
+	case "errors":
+		return ec.fieldContext_CreateLinksPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateLinksPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_CreateWorkspacePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -1940,6 +2087,20 @@ func (ec *executionContext) field_Mutation_createLink_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (CreateLinkInput, error) {
 			return ec.unmarshalNCreateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_createLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CreateLinksInput, error) {
+			return ec.unmarshalNCreateLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2371,6 +2532,157 @@ func (ec *executionContext) _CreateLinkPayload_errors(ctx context.Context, field
 func (ec *executionContext) fieldContext_CreateLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "CreateLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkResult_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateLinkResult_created(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkResult_created(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Created, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkResult_created(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _CreateLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkResult_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *CreateLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinksPayload_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*CreateLinkResult) graphql.Marshaler {
+			return ec.marshalNCreateLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinksPayload_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CreateLinkResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinksPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinksPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateLinksPayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -3508,6 +3820,50 @@ func (ec *executionContext) fieldContext_Mutation_createLink(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_createLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_createLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateLinks(ctx, fc.Args["input"].(CreateLinksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CreateLinksPayload) graphql.Marshaler {
+			return ec.marshalNCreateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CreateLinksPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -6072,6 +6428,50 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputCreateLinksInput(ctx context.Context, obj any) (CreateLinksInput, error) {
+	var it CreateLinksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "links", "onError"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "links":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("links"))
+			data, err := ec.unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNewᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Links = data
+		case "onError":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("onError"))
+			data, err := ec.unmarshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OnError = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCreateWorkspaceInput(ctx context.Context, obj any) (CreateWorkspaceInput, error) {
 	var it CreateWorkspaceInput
 	if obj == nil {
@@ -6208,6 +6608,78 @@ func (ec *executionContext) unmarshalInputLoginInput(ctx context.Context, obj an
 				return it, err
 			}
 			it.Password = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj any) (link.New, error) {
+	var it link.New
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "startsAt", "expiresAt", "redirectStatus"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "strategy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("strategy"))
+			data, err := ec.unmarshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Strategy = data
+		case "customCode":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("customCode"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CustomCode = data
+		case "title":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Title = data
+		case "startsAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StartsAt = data
+		case "expiresAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresAt = data
+		case "redirectStatus":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RedirectStatus = data
 		}
 	}
 	return it, nil
@@ -6445,6 +6917,97 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 			}
 		case "errors":
 			out.Values[i] = ec._CreateLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var createLinkResultImplementors = []string{"CreateLinkResult"}
+
+func (ec *executionContext) _CreateLinkResult(ctx context.Context, sel ast.SelectionSet, obj *CreateLinkResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, createLinkResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CreateLinkResult")
+		case "link":
+			out.Values[i] = ec._CreateLinkResult_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "created":
+			out.Values[i] = ec._CreateLinkResult_created(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CreateLinkResult_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var createLinksPayloadImplementors = []string{"CreateLinksPayload"}
+
+func (ec *executionContext) _CreateLinksPayload(ctx context.Context, sel ast.SelectionSet, obj *CreateLinksPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, createLinksPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CreateLinksPayload")
+		case "results":
+			out.Values[i] = ec._CreateLinksPayload_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CreateLinksPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -7188,6 +7751,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 		case "createLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "createLinks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createLinks(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -8590,6 +9160,47 @@ func (ec *executionContext) marshalNCreateLinkPayload2ᚖgithubᚗcomᚋlinkforg
 	return ec._CreateLinkPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNCreateLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*CreateLinkResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCreateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNCreateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkResult(ctx context.Context, sel ast.SelectionSet, v *CreateLinkResult) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CreateLinkResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNCreateLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksInput(ctx context.Context, v any) (CreateLinksInput, error) {
+	res, err := ec.unmarshalInputCreateLinksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCreateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinksPayload(ctx context.Context, sel ast.SelectionSet, v *CreateLinksPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CreateLinksPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNCreateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateWorkspaceInput(ctx context.Context, v any) (CreateWorkspaceInput, error) {
 	res, err := ec.unmarshalInputCreateWorkspaceInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -8802,6 +9413,25 @@ func (ec *executionContext) marshalNLoginPayload2ᚖgithubᚗcomᚋlinkforgeᚋl
 		return graphql.Null
 	}
 	return ec._LoginPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNewᚄ(ctx context.Context, v any) ([]*link.New, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*link.New, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNew(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNew(ctx context.Context, v any) (*link.New, error) {
+	res, err := ec.unmarshalInputNewLinkInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -9187,6 +9817,25 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
 		}
 	}
+	return res
+}
+
+func (ec *executionContext) unmarshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPolicy(ctx context.Context, v any) (*link.Policy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.Policy(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPolicy(ctx context.Context, sel ast.SelectionSet, v *link.Policy) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
 	return res
 }
 

@@ -44,6 +44,34 @@ type CreateLinkPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// What making one of many links came to.
+type CreateLinkResult struct {
+	// The link, new or not; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// Whether this call made it.
+	Created bool `json:"created"`
+	// What to mend; the fields are those of this link's input.
+	Errors []*UserError `json:"errors"`
+}
+
+// What createLinks needs.
+type CreateLinksInput struct {
+	// The workspace that gets the links.
+	WorkspaceID string `json:"workspaceId"`
+	// The links, 1 to 1,000.
+	Links []*link.New `json:"links"`
+	// What becomes of the others when one cannot be made. Absent: SKIP_FAILED.
+	OnError *link.Policy `json:"onError,omitempty"`
+}
+
+// What createLinks answers.
+type CreateLinksPayload struct {
+	// A result for each link, in the order of the input; empty when there are errors of the call as a whole.
+	Results []*CreateLinkResult `json:"results"`
+	// What to mend of the call as a whole.
+	Errors []*UserError `json:"errors"`
+}
+
 // What createWorkspace needs.
 type CreateWorkspaceInput struct {
 	// What people call it: 1 to 100 characters.
@@ -246,6 +274,8 @@ const (
 	ErrorCodeBadCredentials ErrorCode = "BAD_CREDENTIALS"
 	// A monthly allowance is used up.
 	ErrorCodeQuotaExceeded ErrorCode = "QUOTA_EXCEEDED"
+	// Something else changed, or failed, in the meantime.
+	ErrorCodeConflict ErrorCode = "CONFLICT"
 )
 
 var AllErrorCode = []ErrorCode{
@@ -260,11 +290,12 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeEmailTaken,
 	ErrorCodeBadCredentials,
 	ErrorCodeQuotaExceeded,
+	ErrorCodeConflict,
 }
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeConflict:
 		return true
 	}
 	return false

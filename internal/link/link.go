@@ -23,9 +23,16 @@ const (
 	// Deterministic computes the code from the canonical URL and the workspace: the same URL in the same
 	// workspace is always the same link.
 	Deterministic Strategy = "DETERMINISTIC"
+	// Counter numbers links through, and writes the number as a code that tells nothing of it.
+	Counter Strategy = "COUNTER"
+	// Random draws the code.
+	Random Strategy = "RANDOM"
 	// Custom takes the caller's words.
 	Custom Strategy = "CUSTOM"
 )
+
+// idempotent says whether creating the same link again answers with the one that is there.
+func (s Strategy) idempotent() bool { return s == Deterministic || s == Custom }
 
 // Status is the state that a link is in at an instant.
 type Status string

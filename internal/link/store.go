@@ -26,6 +26,8 @@ type Config struct {
 	PublicURL string
 	// LinkQuota is how many links a workspace may make in a month, unless it has a quota of its own.
 	LinkQuota int64
+	// CodeSecret keys the codes of the strategy Counter: the same on every node, for ever.
+	CodeSecret []byte
 	// Log is told about colliding codes.
 	Log *slog.Logger
 	// Now is the clock.
@@ -38,6 +40,7 @@ type Store struct {
 	publicURL urlnorm.URL
 	// candidates are the codes of a URL in a workspace, in the order in which they are tried.
 	candidates func(canonical, workspaceID string) []string
+	counters   *counters
 }
 
 // NewStore prepares a Store. It returns an error when the public URL is not one.
@@ -46,7 +49,8 @@ func NewStore(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the public URL: %w", err)
 	}
-	return &Store{Config: c, publicURL: public, candidates: allCandidates}, nil
+	numbers := &counters{db: c.DB, permutation: shortcode.NewPermutation(c.CodeSecret)}
+	return &Store{Config: c, publicURL: public, candidates: allCandidates, counters: numbers}, nil
 }
 
 func allCandidates(canonical, workspaceID string) []string {

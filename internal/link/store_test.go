@@ -41,7 +41,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{now: noon}
 	clock := func() time.Time { return b.now }
 	store, err := NewStore(Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: clock,
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecret: []byte("a secret"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)

@@ -1,0 +1,347 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// insertChunk is how many rows one statement inserts: URLs may be long, and a statement has its bounds.
+	insertChunk = 50
+	// randomAttempts is how many random codes are tried.
+	randomAttempts = 5
+)
+
+// batch is a number of links on their way into the database.
+type batch struct {
+	*Store
+	member workspace.Membership
+	by     string
+	now    time.Time
+	policy Policy
+	rows   []*row
+}
+
+// row is one link on its way: a draft, and the codes that it may get.
+type row struct {
+	draft *Link
+	codes []string
+	// wish is what makes it the same link as another; empty for strategies that make one each time.
+	wish identity
+	// same is the row before it that wants the same link, or nil.
+	same *row
+	Result
+
+	// attempt and tried are what the transaction has come to so far; it may run again.
+	attempt Result
+	tried   int
+}
+
+// open says that the row still needs a link.
+func (r *row) open() bool { return r.same == nil && r.Link == nil && r.Err == nil }
+
+// code gives the draft the code that is to be tried. Generated codes answer at the root, where they are unique
+// over the instance.
+func (r *row) code() {
+	r.draft.ID, r.draft.Code, r.draft.RootCode = id.New(id.Link), r.codes[r.tried], nil
+	if r.draft.Strategy != Custom {
+		r.draft.RootCode = &r.draft.Code
+	}
+}
+
+// identity is what makes two wishes one link: its URL, and its code if the caller chose one.
+type identity struct{ hash, code string }
+
+var (
+	// errAbandoned ends the transaction of a batch that is all or nothing.
+	errAbandoned = errors.New("a link of the batch cannot be made")
+	// errCodesTaken ends the transaction of a batch whose generated codes do not suffice.
+	errCodesTaken = errors.New("generated codes are taken")
+)
+
+// prepare checks what the caller says, finds wishes that are the same, and gives every row its codes.
+func (b *batch) prepare(ctx context.Context, in []*New) error {
+	first := map[identity]*row{}
+	for _, one := range in {
+		r := &row{}
+		b.rows = append(b.rows, r)
+		r.draft, r.Err = b.draft(*one, b.now)
+		if r.Err == nil {
+			r.draft.In, r.draft.WorkspaceID, r.draft.CreatedBy = b.member, b.member.ID(), &b.by
+			r.draft.CreatedAt, r.draft.UpdatedAt = b.now, b.now
+			r.codes, r.Err = b.codes(r.draft, one.CustomCode)
+		}
+		if r.Err != nil || !r.draft.Strategy.idempotent() {
+			continue
+		}
+		r.wish = identity{hash: string(r.draft.CanonicalHash), code: deref(one.CustomCode)}
+		if r.same = first[r.wish]; r.same == nil {
+			first[r.wish] = r
+		}
+	}
+	return b.generate(ctx)
+}
+
+// generate gives a code to every row that needs a generated one and has none.
+func (b *batch) generate(ctx context.Context) error {
+	var counters []*row
+	for _, r := range b.rows {
+		if !r.open() || len(r.codes) > 0 {
+			continue
+		}
+		if r.draft.Strategy == Counter {
+			counters = append(counters, r)
+			continue
+		}
+		for range randomAttempts {
+			r.codes = append(r.codes, shortcode.Random())
+		}
+	}
+	codes, err := b.counters.take(ctx, len(counters))
+	for i, code := range codes {
+		counters[i].codes = []string{code}
+	}
+	return err
+}
+
+// settle finds the links that are there, and makes the others in one transaction.
+func (b *batch) settle(ctx context.Context) error {
+	if b.policy == AllOrNothing && b.failed() {
+		return nil
+	}
+	err := b.find(ctx, b.DB, b.waiting())
+	b.keep()
+	if err != nil || len(b.waiting()) == 0 {
+		return err
+	}
+	err = b.DB.Tx(ctx, b.insert)
+	for errors.Is(err, errCodesTaken) {
+		if err = b.generate(ctx); err == nil {
+			err = b.DB.Tx(ctx, b.insert)
+		}
+	}
+	b.keep()
+	if errors.Is(err, errAbandoned) {
+		return nil
+	}
+	return err
+}
+
+// keep makes what the attempt has come to final.
+func (b *batch) keep() {
+	for _, r := range b.rows {
+		if r.open() {
+			r.Result = r.attempt
+		}
+	}
+}
+
+// insert makes the waiting links. The database's unique indexes decide who is first; whoever is takes quota, in
+// this transaction. Whoever is not gets the link that is there, or tries the next code when another URL has it.
+//
+// The quota's row is locked first: whoever creates in the workspace takes its turn, so no two wait for each other.
+func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
+	for _, r := range b.rows {
+		r.attempt, r.tried = Result{}, 0
+	}
+	left, err := b.lockQuota(ctx, tx)
+	if err != nil {
+		return err
+	}
+	made := 0
+	for waiting := b.waiting(); len(waiting) > 0; waiting = b.waiting() {
+		turn := waiting[:min(len(waiting), max(left-made, 0))]
+		n, err := b.insertRows(ctx, tx, turn)
+		if err != nil {
+			return err
+		}
+		made += n
+		if err := b.find(ctx, tx, b.waiting()); err != nil {
+			return err
+		}
+		if err := b.moveOn(ctx, turn, left-made); err != nil {
+			return err
+		}
+	}
+	if b.policy == AllOrNothing && b.failed() {
+		return errAbandoned
+	}
+	return b.addUsage(ctx, tx, made)
+}
+
+// waiting are the rows that have neither a link nor an error.
+func (b *batch) waiting() []*row {
+	var rows []*row
+	for _, r := range b.rows {
+		if r.open() && r.attempt == (Result{}) {
+			rows = append(rows, r)
+		}
+	}
+	return rows
+}
+
+// moveOn lets rows whose turn brought nothing try their next code. Rows beyond the quota fail.
+func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
+	for _, r := range turn {
+		if r.attempt != (Result{}) {
+			continue
+		}
+		if r.draft.Strategy != Custom {
+			b.Log.WarnContext(ctx, "code collision", "workspace", b.member.ID(), "code", r.draft.Code, "strategy", r.draft.Strategy)
+		}
+		if r.tried++; r.tried < len(r.codes) {
+			continue
+		}
+		if r.draft.Strategy == Counter {
+			r.codes = nil
+			return errCodesTaken
+		}
+		r.attempt.Err = errNoCode(r.draft.Strategy)
+	}
+	if left > 0 {
+		return nil
+	}
+	for _, r := range b.waiting() {
+		r.attempt.Err = b.errQuota()
+	}
+	return nil
+}
+
+// insertRows inserts as many of the rows as no unique index refuses, and returns how many.
+func (b *batch) insertRows(ctx context.Context, tx bun.Tx, rows []*row) (made int, err error) {
+	for chunk := range slices.Chunk(rows, insertChunk) {
+		drafts, byID := make([]*Link, 0, len(chunk)), map[string]*row{}
+		for _, r := range chunk {
+			r.code()
+			drafts, byID[r.draft.ID] = append(drafts, r.draft), r
+		}
+		var ids []string
+		if err := tx.NewInsert().Model(&drafts).On("CONFLICT DO NOTHING").Returning("id").Scan(ctx, &ids); err != nil {
+			return made, err
+		}
+		for _, linkID := range ids {
+			byID[linkID].attempt = Result{Link: byID[linkID].draft, Created: true}
+		}
+		made += len(ids)
+	}
+	return made, nil
+}
+
+// find gives rows the links that are theirs already: the deterministic one for the URL, or the one that has both
+// the custom code and the URL.
+func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
+	var hashes [][]byte
+	var codes []string
+	for _, r := range rows {
+		switch r.draft.Strategy {
+		case Deterministic:
+			hashes = append(hashes, r.draft.CanonicalHash)
+		case Custom:
+			codes = append(codes, r.codes[0])
+		}
+	}
+	if len(codes)+len(hashes) == 0 {
+		return nil
+	}
+	var links []*Link
+	err := conn.NewSelect().Model(&links).Where("workspace_id = ?", b.member.ID()).
+		WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
+			if len(hashes) > 0 {
+				q = q.Where("strategy = 'DETERMINISTIC' AND canonical_hash IN (?)", bun.In(hashes))
+			}
+			if len(codes) > 0 {
+				q = q.WhereOr("code IN (?)", bun.In(codes))
+			}
+			return q
+		}).Scan(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for links: %w", err)
+	}
+	there := map[identity]*Link{}
+	for _, l := range links {
+		l.In = b.member
+		there[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
+		if l.Strategy == Deterministic {
+			there[identity{hash: string(l.CanonicalHash)}] = l
+		}
+	}
+	for _, r := range rows {
+		r.attempt.Link = there[r.wish]
+	}
+	return nil
+}
+
+// lockQuota waits for its turn in the workspace, and returns how many more links it may make this month.
+func (b *batch) lockQuota(ctx context.Context, tx bun.Tx) (left int, err error) {
+	var used int64
+	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, 0)
+		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links RETURNING links`,
+		b.member.ID(), quota.MonthOf(b.now).String()).Scan(ctx, &used)
+	if err != nil {
+		return 0, fmt.Errorf("locking the quota: %w", err)
+	}
+	return int(max(0, b.QuotaOf(b.member)-used)), nil
+}
+
+func (b *batch) addUsage(ctx context.Context, tx bun.Tx, made int) error {
+	_, err := tx.NewRaw("UPDATE link_usage SET links = links + ? WHERE workspace_id = ? AND month = ?",
+		made, b.member.ID(), quota.MonthOf(b.now).String()).Exec(ctx)
+	return err
+}
+
+// failed says whether a link of the batch cannot be made.
+func (b *batch) failed() bool {
+	return slices.ContainsFunc(b.rows, func(r *row) bool { return r.Err != nil || r.attempt.Err != nil })
+}
+
+// results are the rows' results. Deleted links that were wished for are revived.
+func (b *batch) results(ctx context.Context) ([]Result, error) {
+	abandoned := b.policy == AllOrNothing && b.failed()
+	results := make([]Result, 0, len(b.rows))
+	for _, r := range b.rows {
+		switch {
+		case r.same != nil:
+			r.Result = Result{Link: r.same.Link, Err: r.same.Err}
+		case abandoned && r.Err == nil:
+			r.Result = Result{Err: errs.New(errs.Conflict, "Another link of the batch cannot be made, so none was.")}
+		case r.Err == nil && r.Link.DeletedAt != nil:
+			r.Link, r.Err = b.revive(ctx, r.draft, r.Link)
+		}
+		if r.Err != nil && !errs.From(r.Err).Kind.Mendable() {
+			return nil, r.Err
+		}
+		results = append(results, r.Result)
+	}
+	return results, nil
+}
+
+func (b *batch) errQuota() error {
+	month := quota.MonthOf(b.now)
+	return errs.New(errs.QuotaExceeded, "The workspace has made the %d links it may make this month. The next month begins at %s.",
+		b.QuotaOf(b.member), month.End.Format("2006-01-02 15:04 MST")).After(month.End.Sub(b.now))
+}
+
+func errNoCode(strategy Strategy) error {
+	if strategy == Custom {
+		return errs.New(errs.CodeTaken, "The code leads to another URL already. Choose another code.").At("customCode")
+	}
+	return errs.New(errs.CodeExhausted, "Every code that this URL can get is taken. Use the strategy CUSTOM.").At("url")
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

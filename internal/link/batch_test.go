@@ -1,0 +1,234 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/shortcode"
+)
+
+func (b *bundle) createMany(t *testing.T, policy Policy, in ...*New) []Result {
+	t.Helper()
+	results, err := b.CreateMany(t.Context(), b.mine, b.me, in, policy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+// outcomes are what the results say: created, there, or the kind of the error.
+func outcomes(results []Result) []string {
+	var said []string
+	for _, r := range results {
+		switch {
+		case r.Err != nil:
+			said = append(said, errs.From(r.Err).Kind.Code())
+		case r.Created:
+			said = append(said, "created")
+		default:
+			said = append(said, "there")
+		}
+	}
+	return said
+}
+
+func urls(from, to int) []*New {
+	var in []*New
+	for i := from; i < to; i++ {
+		in = append(in, &New{URL: fmt.Sprintf("https://example.com/%d", i)})
+	}
+	return in
+}
+
+func TestManyAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		there, _ := b.create(t, New{URL: "https://example.com/there"})
+		promo, other := "promo", "other"
+		in := []*New{
+			{URL: "https://example.com/a"},
+			{URL: "https://EXAMPLE.com/a/"}, // the same
+			{URL: "https://example.com/there"},
+			{URL: "ftp://example.com/"},
+			{URL: "https://example.com/a", CustomCode: &promo},
+			{URL: "https://example.com/a", CustomCode: &promo}, // the same
+			{URL: "https://example.com/b", CustomCode: &promo}, // another URL
+			{URL: "https://example.com/b", CustomCode: &other},
+			{URL: "https://example.com/a", Strategy: new(Counter)},
+			{URL: "https://example.com/a", Strategy: new(Random)},
+		}
+		results := b.createMany(t, SkipFailed, in...)
+		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created", "created", "created"}
+		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if results[0].Link.ID != results[1].Link.ID || results[2].Link.ID != there.ID || results[4].Link.ID != results[5].Link.ID {
+			t.Error("what is the same has not the same link")
+		}
+		for _, i := range []int{8, 9} {
+			if l := results[i].Link; len(l.Code) != shortcode.CounterLength || b.ShortURL(l) != "http://sho.rt/"+l.Code {
+				t.Errorf("%s link at %s", l.Strategy, b.ShortURL(l))
+			}
+		}
+		if got := b.usage(t); got != 6 {
+			t.Errorf("%d links used, want 6", got)
+		}
+		again := outcomes(b.createMany(t, SkipFailed, in[:8]...))
+		if diff := cmp.Diff([]string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"}, again); diff != "" {
+			t.Errorf("again (-want +got):\n%s", diff)
+		}
+		if got := b.usage(t); got != 6 {
+			t.Errorf("%d links used after the same again, want 6", got)
+		}
+	})
+}
+
+func TestAllOrNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 5
+		promo := "promo"
+		b.create(t, New{URL: "https://example.com/there", CustomCode: &promo})
+		for name, bad := range map[string]*New{
+			"invalid": {URL: "nothing"},
+			"taken":   {URL: "https://example.com/b", CustomCode: &promo},
+		} {
+			got := outcomes(b.createMany(t, AllOrNothing, &New{URL: "https://example.com/a"}, bad))
+			if got[0] != "CONFLICT" || got[1] == "CONFLICT" {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 5)...)); !slices.Contains(got, "QUOTA_EXCEEDED") || slices.Contains(got, "created") {
+			t.Errorf("beyond the quota: %v", got)
+		}
+		n, err := d.NewSelect().Model((*Link)(nil)).Count(t.Context())
+		if err != nil || n != 1 || b.usage(t) != 1 {
+			t.Errorf("%d links, %d used, want the one that was there: %v", n, b.usage(t), err)
+		}
+		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 4)...)); slices.ContainsFunc(got, func(s string) bool { return s != "created" }) {
+			t.Errorf("within the quota: %v", got)
+		}
+	})
+}
+
+// TestABatchTakesWhatTheQuotaHasLeft lets batches that overlap race for fewer links than they want.
+func TestABatchTakesWhatTheQuotaHasLeft(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 60
+		var mu sync.Mutex
+		said := map[string]int{}
+		var all sync.WaitGroup
+		for i := range 6 {
+			all.Go(func() {
+				results, err := b.CreateMany(t.Context(), b.mine, b.me, urls(i*10, i*10+30), SkipFailed) // 80 in all, most of them twice
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				for _, one := range outcomes(results) {
+					said[one]++
+				}
+			})
+		}
+		all.Wait()
+		n, err := d.NewSelect().Model((*Link)(nil)).Count(t.Context())
+		if err != nil || n != 60 || said["created"] != 60 || b.usage(t) != 60 {
+			t.Errorf("%d links, %v, %d used, want 60 created: %v", n, said, b.usage(t), err)
+		}
+		if got := outcomes(b.createMany(t, SkipFailed, urls(0, 80)...)); slices.Contains(got, "created") {
+			t.Errorf("beyond the quota: %v", got)
+		}
+	})
+}
+
+// TestCountersOfTwoNodes has two stores create at once, as two nodes would: no code comes twice, also when a node
+// is replaced and its block is lost.
+func TestCountersOfTwoNodes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 10_000
+		var mu sync.Mutex
+		codes := map[string]bool{}
+		for range 2 {
+			var all sync.WaitGroup
+			for range 2 {
+				node, err := NewStore(b.Config)
+				if err != nil {
+					t.Fatal(err)
+				}
+				all.Go(func() {
+					for range 3 {
+						in := urls(0, 500)
+						for _, one := range in {
+							one.Strategy = new(Counter)
+						}
+						results, err := node.CreateMany(t.Context(), b.mine, b.me, in, SkipFailed)
+						if err != nil {
+							t.Error(err)
+						}
+						mu.Lock()
+						for _, r := range results {
+							codes[r.Link.Code] = true
+						}
+						mu.Unlock()
+					}
+				})
+			}
+			all.Wait()
+		}
+		if len(codes) != 6000 {
+			t.Errorf("%d codes, want 6000", len(codes))
+		}
+		var next int64
+		if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil || next > 6000+4*counterBlock {
+			t.Errorf("%d counters handed out for 6000 links and 4 nodes: %v", next, err)
+		}
+	})
+}
+
+// TestATakenCounterIsPassedOver gives the next counter's code away beforehand.
+func TestATakenCounterIsPassedOver(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		taken, _ := b.create(t, New{URL: "https://example.com/taken"})
+		for counter := range uint64(2) {
+			code := b.counters.permutation.Code(counter)
+			other := *taken
+			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, Random
+			if _, err := d.NewInsert().Model(&other).Exec(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		l, created := b.create(t, New{URL: "https://example.com/", Strategy: new(Counter)})
+		if want := b.counters.permutation.Code(2); !created || l.Code != want {
+			t.Errorf("created %t, code %s, want %s", created, l.Code, want)
+		}
+		if got := b.usage(t); got != 2 {
+			t.Errorf("%d links used, want 2", got)
+		}
+	})
+}
+
+func TestBatchSizes(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	for _, n := range []int{0, MaxBatch + 1} {
+		if _, err := b.CreateMany(t.Context(), b.mine, b.me, urls(0, n), SkipFailed); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("%d links: %v", n, err)
+		}
+	}
+}
