@@ -121,6 +121,43 @@ func BenchmarkCreateLink(b *testing.B) {
 	})
 }
 
+// BenchmarkCreateLinks creates a thousand new links a call, beside one statement that inserts as many bare rows.
+// An operation is one link.
+func BenchmarkCreateLinks(b *testing.B) {
+	each(b, func(b *testing.B, w *bundle) {
+		n := 0
+		b.Run("baseline=insert", func(b *testing.B) {
+			model := *w.create(b, "https://example.com/baseline")
+			for done := 0; done < b.N; done += link.MaxBatch {
+				rows := make([]link.Link, link.MaxBatch)
+				for i := range rows {
+					n++
+					rows[i] = model
+					rows[i].ID, rows[i].Code, rows[i].RootCode = id.New(id.Link), fmt.Sprintf("row%d", n), new(fmt.Sprintf("row%d", n))
+					rows[i].OriginalURL = fmt.Sprintf("https://example.com/rows/%d", n)
+					rows[i].CanonicalURL = rows[i].OriginalURL
+					rows[i].CanonicalHash = fmt.Appendf(nil, "%032d", n)
+				}
+				if _, err := w.db.NewInsert().Model(&rows).On("CONFLICT DO NOTHING").Exec(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run("new", func(b *testing.B) {
+			for done := 0; done < b.N; done += link.MaxBatch {
+				in := make([]*link.New, link.MaxBatch)
+				for i := range in {
+					n++
+					in[i] = &link.New{URL: fmt.Sprintf("https://example.com/links/%d", n)}
+				}
+				if _, err := w.links.CreateMany(b.Context(), w.member, w.accountID, in, link.SkipFailed); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	})
+}
+
 // BenchmarkRedirect follows a link with everything on, beside a handler that answers a constant redirect. Both go
 // without a network: what is compared is the work of the handler.
 func BenchmarkRedirect(b *testing.B) {
