@@ -4,6 +4,8 @@ package bench
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -133,10 +135,12 @@ func BenchmarkCreateLinks(b *testing.B) {
 				for i := range rows {
 					n++
 					rows[i] = model
-					rows[i].ID, rows[i].Code, rows[i].RootCode = id.New(id.Link), fmt.Sprintf("row%d", n), new(fmt.Sprintf("row%d", n))
 					rows[i].OriginalURL = fmt.Sprintf("https://example.com/rows/%d", n)
 					rows[i].CanonicalURL = rows[i].OriginalURL
-					rows[i].CanonicalHash = fmt.Appendf(nil, "%032d", n)
+					hash := sha256.Sum256([]byte(rows[i].CanonicalURL))
+					rows[i].ID, rows[i].CanonicalHash = id.New(id.Link), hash[:]
+					rows[i].Code = hex.EncodeToString(hash[:5])
+					rows[i].RootCode = &rows[i].Code
 				}
 				if _, err := w.db.NewInsert().Model(&rows).On("CONFLICT DO NOTHING").Exec(b.Context()); err != nil {
 					b.Fatal(err)

@@ -50,6 +50,10 @@ func OpenPostgres(databaseURL string, pool int) (*DB, error) {
 	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
 }
 
+// writerCache gives the writer 64 MiB: codes and hashes fall anywhere into their indexes, and the default of 2 MiB
+// has it write the same pages again and again.
+const writerCache = "cache_size(-65536)"
+
 // OpenSQLite opens the file, which is made when it is missing: one connection that writes, and a pool of at
 // most pool that can only read.
 //
@@ -59,7 +63,7 @@ func OpenSQLite(path string, pool int) (*DB, error) {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
 	writer, err := sql.Open("sqlite", sqliteDSN(path,
-		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)"))
+		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", writerCache))
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}

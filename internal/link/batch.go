@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"iter"
 	"slices"
 	"time"
 
@@ -17,8 +18,8 @@ import (
 )
 
 const (
-	// insertChunk is how many rows one statement inserts: URLs may be long, and a statement has its bounds.
-	insertChunk = 50
+	// statementBytes bounds the URLs in one statement; SQLite takes a million bytes in all.
+	statementBytes = 256 << 10
 	// randomAttempts is how many random codes are tried.
 	randomAttempts = 5
 )
@@ -220,7 +221,7 @@ func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
 
 // insertRows inserts as many of the rows as no unique index refuses, and returns how many.
 func (b *batch) insertRows(ctx context.Context, tx bun.Tx, rows []*row) (made int, err error) {
-	for chunk := range slices.Chunk(rows, insertChunk) {
+	for chunk := range statements(rows) {
 		drafts, byID := make([]*Link, 0, len(chunk)), map[string]*row{}
 		for _, r := range chunk {
 			r.code()
@@ -236,6 +237,23 @@ func (b *batch) insertRows(ctx context.Context, tx bun.Tx, rows []*row) (made in
 		made += len(ids)
 	}
 	return made, nil
+}
+
+// statements divides rows so that the URLs of each part fit into a statement.
+func statements(rows []*row) iter.Seq[[]*row] {
+	return func(yield func([]*row) bool) {
+		for len(rows) > 0 {
+			n, size := 0, 0
+			for n < len(rows) && (n == 0 || size < statementBytes) {
+				size += len(rows[n].draft.OriginalURL) + len(rows[n].draft.CanonicalURL) + 512
+				n++
+			}
+			if !yield(rows[:n]) {
+				return
+			}
+			rows = rows[n:]
+		}
+	}
 }
 
 // find gives rows the links that are theirs already: the deterministic one for the URL, or the one that has both
