@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"time"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
@@ -85,6 +86,51 @@ func (r mutation) deleteLink(ctx context.Context, linkID string) (*link.Link, er
 		return nil, err
 	}
 	return r.Links.Delete(ctx, m, linkID)
+}
+
+// UpdateLink implements gen.MutationResolver.
+func (r mutation) UpdateLink(ctx context.Context, in gen.UpdateLinkInput) (*gen.UpdateLinkPayload, error) {
+	l, err := r.updateLink(ctx, in)
+	mend, err := userErrors(err)
+	return &gen.UpdateLinkPayload{Link: l, Errors: mend}, err
+}
+
+func (r mutation) updateLink(ctx context.Context, in gen.UpdateLinkInput) (*link.Link, error) {
+	m, err := r.membershipOfLink(ctx, in.ID)
+	if err != nil {
+		return nil, err
+	}
+	return r.Links.Update(ctx, m, in.ID, link.Change{
+		URL:            edit(in.URL),
+		Title:          link.Edit[*string]{Set: in.Title.IsSet(), To: in.Title.Value()},
+		StartsAt:       link.Edit[*time.Time]{Set: in.StartsAt.IsSet(), To: in.StartsAt.Value()},
+		ExpiresAt:      link.Edit[*time.Time]{Set: in.ExpiresAt.IsSet(), To: in.ExpiresAt.Value()},
+		RedirectStatus: edit(in.RedirectStatus),
+		Seen:           in.UpdatedAt,
+	})
+}
+
+// edit is the change of a field that cannot be removed: null leaves it as it is.
+func edit[T any](value *T) (e link.Edit[T]) {
+	if value != nil {
+		e.Set, e.To = true, *value
+	}
+	return e
+}
+
+// RestoreLink implements gen.MutationResolver.
+func (r mutation) RestoreLink(ctx context.Context, in gen.RestoreLinkInput) (*gen.RestoreLinkPayload, error) {
+	l, err := r.restoreLink(ctx, in.ID)
+	mend, err := userErrors(err)
+	return &gen.RestoreLinkPayload{Link: l, Errors: mend}, err
+}
+
+func (r mutation) restoreLink(ctx context.Context, linkID string) (*link.Link, error) {
+	m, err := r.membershipOfLink(ctx, linkID)
+	if err != nil {
+		return nil, err
+	}
+	return r.Links.Restore(ctx, m, linkID)
 }
 
 // Link implements gen.QueryResolver.

@@ -67,6 +67,10 @@ func TestAForeignIDLooksLikeAnUnknownOne(t *testing.T) {
 			{`query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com") { codes } }`, ada.workspace.ID(), unknownWorkspace},
 			{`mutation ($x: ID!) { createLink(input: {workspaceId: $x, url: "https://example.com/new"}) { link { id } errors { message code field } } }`,
 				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { updateLink(input: {id: $x, title: "mine"}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
+			{`mutation ($x: ID!) { restoreLink(input: {id: $x}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
+			{`mutation ($x: ID!) { createLinks(input: {workspaceId: $x, links: [{url: "https://example.com/new"}]}) { results { created } errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
 			{`mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
 		} {
 			foreign, unknown := b.ask(t, eve.token, c.query, "x", c.foreign), b.ask(t, eve.token, c.query, "x", c.unknown)
@@ -83,6 +87,53 @@ func TestAForeignIDLooksLikeAnUnknownOne(t *testing.T) {
 		b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { status } }`, "x", secret.ID).into(t, &kept)
 		if kept.Link.Status != "ACTIVE" {
 			t.Errorf("the link is %s now", kept.Link.Status)
+		}
+	})
+}
+
+func TestAbsentIsNotNull(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	ada := b.person(t, "ada")
+	l := b.link(t, ada, "https://example.com/")
+	const query = `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { link { title expiresAt redirectStatus } errors { code } } }`
+	for _, c := range []struct {
+		edit map[string]any
+		want string
+	}{
+		{map[string]any{"title": "one", "expiresAt": "2100-01-01T00:00:00Z"}, `{"title":"one","expiresAt":"2100-01-01T00:00:00Z","redirectStatus":302}`},
+		{map[string]any{"redirectStatus": 307}, `{"title":"one","expiresAt":"2100-01-01T00:00:00Z","redirectStatus":307}`},
+		{map[string]any{"title": nil, "redirectStatus": nil}, `{"title":null,"expiresAt":"2100-01-01T00:00:00Z","redirectStatus":307}`},
+		{map[string]any{"expiresAt": nil}, `{"title":null,"expiresAt":null,"redirectStatus":307}`},
+	} {
+		c.edit["id"] = l.ID
+		if got, want := b.ask(t, ada.token, query, "in", c.edit).text, `{"data":{"updateLink":{"link":`+c.want+`,"errors":[]}}}`; got != want {
+			t.Errorf("%v: %s", c.edit, got)
+		}
+	}
+}
+
+func TestManyLinksAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		const query = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) {
+			results { created link { strategy clickCount } errors { code field } } errors { code } } }`
+		links := []any{
+			map[string]any{"url": "https://example.com/"}, map[string]any{"url": "nothing"},
+			map[string]any{"url": "https://example.com/", "strategy": "COUNTER"},
+		}
+		got := b.ask(t, ada.token, query, "in", map[string]any{"workspaceId": ada.workspace.ID(), "links": links}).text
+		want := `{"data":{"createLinks":{"results":[{"created":true,"link":{"strategy":"DETERMINISTIC","clickCount":0},"errors":[]},` +
+			`{"created":false,"link":null,"errors":[{"code":"INVALID_URL","field":["url"]}]},` +
+			`{"created":true,"link":{"strategy":"COUNTER","clickCount":0},"errors":[]}],"errors":[]}}}`
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		none := b.ask(t, ada.token, query, "in", map[string]any{"workspaceId": ada.workspace.ID(), "links": []any{}})
+		if want := `{"data":{"createLinks":{"results":[],"errors":[{"code":"INVALID_INPUT"}]}}}`; none.text != want {
+			t.Errorf("no links: %s", none.text)
 		}
 	})
 }

@@ -131,6 +131,8 @@ type ComplexityRoot struct {
 		DeleteLink      func(childComplexity int, input DeleteLinkInput) int
 		Login           func(childComplexity int, input LoginInput) int
 		Register        func(childComplexity int, input RegisterInput) int
+		RestoreLink     func(childComplexity int, input RestoreLinkInput) int
+		UpdateLink      func(childComplexity int, input UpdateLinkInput) int
 	}
 
 	PageInfo struct {
@@ -162,6 +164,11 @@ type ComplexityRoot struct {
 		User      func(childComplexity int) int
 	}
 
+	RestoreLinkPayload struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
+	}
+
 	Stats struct {
 		Clicks func(childComplexity int) int
 		Mean   func(childComplexity int) int
@@ -171,6 +178,11 @@ type ComplexityRoot struct {
 	StatsPoint struct {
 		Clicks func(childComplexity int) int
 		Start  func(childComplexity int) int
+	}
+
+	UpdateLinkPayload struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
 	}
 
 	Usage struct {
@@ -241,7 +253,9 @@ type MutationResolver interface {
 	CreateWorkspace(ctx context.Context, input CreateWorkspaceInput) (*CreateWorkspacePayload, error)
 	CreateLink(ctx context.Context, input CreateLinkInput) (*CreateLinkPayload, error)
 	CreateLinks(ctx context.Context, input CreateLinksInput) (*CreateLinksPayload, error)
+	UpdateLink(ctx context.Context, input UpdateLinkInput) (*UpdateLinkPayload, error)
 	DeleteLink(ctx context.Context, input DeleteLinkInput) (*DeleteLinkPayload, error)
+	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
@@ -643,6 +657,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Register(childComplexity, args["input"].(RegisterInput)), true
+	case "Mutation.restoreLink":
+		if e.ComplexityRoot.Mutation.RestoreLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_restoreLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.RestoreLink(childComplexity, args["input"].(RestoreLinkInput)), true
+	case "Mutation.updateLink":
+		if e.ComplexityRoot.Mutation.UpdateLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateLink(childComplexity, args["input"].(UpdateLinkInput)), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -770,6 +806,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RegisterPayload.User(childComplexity), true
 
+	case "RestoreLinkPayload.errors":
+		if e.ComplexityRoot.RestoreLinkPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RestoreLinkPayload.Errors(childComplexity), true
+	case "RestoreLinkPayload.link":
+		if e.ComplexityRoot.RestoreLinkPayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.RestoreLinkPayload.Link(childComplexity), true
+
 	case "Stats.clicks":
 		if e.ComplexityRoot.Stats.Clicks == nil {
 			break
@@ -806,6 +855,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StatsPoint.Start(childComplexity), true
+
+	case "UpdateLinkPayload.errors":
+		if e.ComplexityRoot.UpdateLinkPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateLinkPayload.Errors(childComplexity), true
+	case "UpdateLinkPayload.link":
+		if e.ComplexityRoot.UpdateLinkPayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateLinkPayload.Link(childComplexity), true
 
 	case "Usage.limit":
 		if e.ComplexityRoot.Usage.Limit == nil {
@@ -989,7 +1051,9 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputLoginInput,
 		ec.unmarshalInputNewLinkInput,
 		ec.unmarshalInputRegisterInput,
+		ec.unmarshalInputRestoreLinkInput,
 		ec.unmarshalInputTimeRange,
+		ec.unmarshalInputUpdateLinkInput,
 		ec.unmarshalInputWorkspaceBy,
 	)
 	first := true
@@ -1118,6 +1182,8 @@ enum ErrorCode {
   BAD_CREDENTIALS
   "A monthly allowance is used up."
   QUOTA_EXCEEDED
+  "What is to be changed cannot change."
+  IMMUTABLE
   "Something else changed, or failed, in the meantime."
   CONFLICT
 }
@@ -1198,7 +1264,7 @@ type Mutation {
   Makes a link, or answers with the one that is there: for DETERMINISTIC the one to the same URL, for CUSTOM the
   one with the same code and URL; COUNTER and RANDOM always make one. However many ask at once, exactly one hears
   created: true. A deleted link is revived, with the title, times and redirect status given now; one that has expired
-  stays as it is. Needs the role EDITOR. Errors: INVALID_INPUT,
+  stays as it is: update it. Needs the role EDITOR. Errors: INVALID_INPUT,
   INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED, QUOTA_EXCEEDED, NOT_FOUND.
   """
   createLink(input: CreateLinkInput!): CreateLinkPayload!
@@ -1209,10 +1275,21 @@ type Mutation {
   """
   createLinks(input: CreateLinksInput!): CreateLinksPayload!
   """
+  Changes a link, also an expired or a deleted one. What is absent from the input stays; null removes what may be
+  absent. Needs the role EDITOR. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a
+  DETERMINISTIC link, CONFLICT for an updatedAt that is not the link's.
+  """
+  updateLink(input: UpdateLinkInput!): UpdateLinkPayload!
+  """
   Takes a link down: its short URL answers 404. The code stays with it, and creating it again revives it. Deleting
   it again changes nothing. Needs the role EDITOR. Error: NOT_FOUND.
   """
   deleteLink(input: DeleteLinkInput!): DeleteLinkPayload!
+  """
+  Brings a deleted link back as it was. Restoring it again changes nothing. Needs the role EDITOR. Errors: NOT_FOUND,
+  UNSAFE_URL for a link that the operator has disabled.
+  """
+  restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
 }
 
 "What register needs."
@@ -1354,6 +1431,46 @@ type CreateLinkResult {
   "Whether this call made it."
   created: Boolean!
   "What to mend; the fields are those of this link's input."
+  errors: [UserError!]!
+}
+
+"What updateLink needs. What is absent stays as it is."
+input UpdateLinkInput {
+  "The link's id."
+  id: ID!
+  "The destination. That of a DETERMINISTIC link cannot change."
+  url: String
+  "The title; null removes it."
+  title: String
+  "From when on the link redirects; null: at once."
+  startsAt: Time
+  "From when on the link answers 410, in the future; null: never."
+  expiresAt: Time
+  "The HTTP status of the redirect: 301, 302, 307 or 308."
+  redirectStatus: Int
+  "The link's updatedAt as it was seen: should the link have been changed since, it stays as it is."
+  updatedAt: Time
+}
+
+"What updateLink answers."
+type UpdateLinkPayload {
+  "The link as it is now; null when there are errors."
+  link: Link
+  "What to mend."
+  errors: [UserError!]!
+}
+
+"What restoreLink needs."
+input RestoreLinkInput {
+  "The link's id."
+  id: ID!
+}
+
+"What restoreLink answers."
+type RestoreLinkPayload {
+  "The link; null when there are errors."
+  link: Link
+  "What to mend."
   errors: [UserError!]!
 }
 
@@ -1835,6 +1952,16 @@ func (ec *executionContext) childFields_RegisterPayload(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type RegisterPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_RestoreLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_RestoreLinkPayload_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_RestoreLinkPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type RestoreLinkPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_Stats(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "clicks":
@@ -1855,6 +1982,16 @@ func (ec *executionContext) childFields_StatsPoint(ctx context.Context, field gr
 		return ec.fieldContext_StatsPoint_clicks(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StatsPoint", field.Name)
+}
+
+func (ec *executionContext) childFields_UpdateLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_UpdateLinkPayload_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateLinkPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateLinkPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2157,6 +2294,34 @@ func (ec *executionContext) field_Mutation_register_args(ctx context.Context, ra
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (RegisterInput, error) {
 			return ec.unmarshalNRegisterInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRegisterInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_restoreLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (RestoreLinkInput, error) {
+			return ec.unmarshalNRestoreLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateLinkInput, error) {
+			return ec.unmarshalNUpdateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -3870,6 +4035,50 @@ func (ec *executionContext) fieldContext_Mutation_createLinks(ctx context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_updateLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateLink(ctx, fc.Args["input"].(UpdateLinkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateLinkPayload) graphql.Marshaler {
+			return ec.marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateLinkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_deleteLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3908,6 +4117,50 @@ func (ec *executionContext) fieldContext_Mutation_deleteLink(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_deleteLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_restoreLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_restoreLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().RestoreLink(ctx, fc.Args["input"].(RestoreLinkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *RestoreLinkPayload) graphql.Marshaler {
+			return ec.marshalNRestoreLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_restoreLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_RestoreLinkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_restoreLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -4501,6 +4754,70 @@ func (ec *executionContext) fieldContext_RegisterPayload_errors(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _RestoreLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *RestoreLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RestoreLinkPayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_RestoreLinkPayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RestoreLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _RestoreLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *RestoreLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_RestoreLinkPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_RestoreLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "RestoreLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Stats_clicks(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4635,6 +4952,70 @@ func (ec *executionContext) _StatsPoint_clicks(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_StatsPoint_clicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _UpdateLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *UpdateLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateLinkPayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateLinkPayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateLinkPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Usage_links(ctx context.Context, field graphql.CollectedField, obj *Usage) (ret graphql.Marshaler) {
@@ -6729,6 +7110,36 @@ func (ec *executionContext) unmarshalInputRegisterInput(ctx context.Context, obj
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputRestoreLinkInput(ctx context.Context, obj any) (RestoreLinkInput, error) {
+	var it RestoreLinkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any) (click.Range, error) {
 	var it click.Range
 	if obj == nil {
@@ -6761,6 +7172,78 @@ func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any
 				return it, err
 			}
 			it.To = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, obj any) (UpdateLinkInput, error) {
+	var it UpdateLinkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "url", "title", "startsAt", "expiresAt", "redirectStatus", "updatedAt"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		case "title":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("title"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Title = graphql.OmittableOf(data)
+		case "startsAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StartsAt = graphql.OmittableOf(data)
+		case "expiresAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("expiresAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ExpiresAt = graphql.OmittableOf(data)
+		case "redirectStatus":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.RedirectStatus = data
+		case "updatedAt":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedAt"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UpdatedAt = data
 		}
 	}
 	return it, nil
@@ -7762,9 +8245,23 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "updateLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "deleteLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_deleteLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "restoreLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_restoreLink(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -8131,6 +8628,49 @@ func (ec *executionContext) _RegisterPayload(ctx context.Context, sel ast.Select
 	return out
 }
 
+var restoreLinkPayloadImplementors = []string{"RestoreLinkPayload"}
+
+func (ec *executionContext) _RestoreLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *RestoreLinkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, restoreLinkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("RestoreLinkPayload")
+		case "link":
+			out.Values[i] = ec._RestoreLinkPayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._RestoreLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var statsImplementors = []string{"Stats"}
 
 func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, obj *click.Stats) graphql.Marshaler {
@@ -8198,6 +8738,49 @@ func (ec *executionContext) _StatsPoint(ctx context.Context, sel ast.SelectionSe
 			}
 		case "clicks":
 			out.Values[i] = ec._StatsPoint_clicks(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var updateLinkPayloadImplementors = []string{"UpdateLinkPayload"}
+
+func (ec *executionContext) _UpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateLinkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateLinkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateLinkPayload")
+		case "link":
+			out.Values[i] = ec._UpdateLinkPayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateLinkPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -9469,6 +10052,21 @@ func (ec *executionContext) marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforge�
 	return ec._RegisterPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNRestoreLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkInput(ctx context.Context, v any) (RestoreLinkInput, error) {
+	res, err := ec.unmarshalInputRestoreLinkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNRestoreLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkPayload(ctx context.Context, sel ast.SelectionSet, v *RestoreLinkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._RestoreLinkPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNRole2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐRole(ctx context.Context, v any) (workspace.Role, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := workspace.Role(tmp)
@@ -9591,6 +10189,21 @@ func (ec *executionContext) marshalNURL2string(ctx context.Context, sel ast.Sele
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNUpdateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInput(ctx context.Context, v any) (UpdateLinkInput, error) {
+	res, err := ec.unmarshalInputUpdateLinkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpdateLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {

@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -202,6 +203,46 @@ type RegisterPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// What restoreLink needs.
+type RestoreLinkInput struct {
+	// The link's id.
+	ID string `json:"id"`
+}
+
+// What restoreLink answers.
+type RestoreLinkPayload struct {
+	// The link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What updateLink needs. What is absent stays as it is.
+type UpdateLinkInput struct {
+	// The link's id.
+	ID string `json:"id"`
+	// The destination. That of a DETERMINISTIC link cannot change.
+	URL *string `json:"url,omitempty"`
+	// The title; null removes it.
+	Title graphql.Omittable[*string] `json:"title,omitempty"`
+	// From when on the link redirects; null: at once.
+	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
+	// From when on the link answers 410, in the future; null: never.
+	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
+	// The HTTP status of the redirect: 301, 302, 307 or 308.
+	RedirectStatus *int `json:"redirectStatus,omitempty"`
+	// The link's updatedAt as it was seen: should the link have been changed since, it stays as it is.
+	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
+}
+
+// What updateLink answers.
+type UpdateLinkPayload struct {
+	// The link as it is now; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // Links made in this calendar month (UTC), against the quota.
 type Usage struct {
 	// How many were made.
@@ -274,6 +315,8 @@ const (
 	ErrorCodeBadCredentials ErrorCode = "BAD_CREDENTIALS"
 	// A monthly allowance is used up.
 	ErrorCodeQuotaExceeded ErrorCode = "QUOTA_EXCEEDED"
+	// What is to be changed cannot change.
+	ErrorCodeImmutable ErrorCode = "IMMUTABLE"
 	// Something else changed, or failed, in the meantime.
 	ErrorCodeConflict ErrorCode = "CONFLICT"
 )
@@ -290,12 +333,13 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeEmailTaken,
 	ErrorCodeBadCredentials,
 	ErrorCodeQuotaExceeded,
+	ErrorCodeImmutable,
 	ErrorCodeConflict,
 }
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeConflict:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict:
 		return true
 	}
 	return false

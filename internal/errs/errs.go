@@ -27,6 +27,7 @@ const (
 	EmailTaken                  // another account has the address
 	BadCredentials              // wrong e-mail address or password
 	QuotaExceeded               // a monthly allowance is used up
+	Immutable                   // what is to be changed cannot change
 	Conflict                    // something else changed, or failed, in the meantime
 	Unauthenticated             // nobody is logged in, or the token is no longer good
 	Forbidden                   // the caller's role does not allow it
@@ -58,6 +59,7 @@ var answers = map[Kind]answer{
 	EmailTaken:      {code: "EMAIL_TAKEN", status: http.StatusConflict, mend: true},
 	BadCredentials:  {code: "BAD_CREDENTIALS", status: http.StatusUnauthorized, mend: true},
 	QuotaExceeded:   {code: "QUOTA_EXCEEDED", status: http.StatusTooManyRequests, mend: true},
+	Immutable:       {code: "IMMUTABLE", status: http.StatusConflict, mend: true},
 	Conflict:        {code: "CONFLICT", status: http.StatusConflict, mend: true},
 	Unauthenticated: {code: "UNAUTHENTICATED", status: http.StatusUnauthorized},
 	Forbidden:       {code: "FORBIDDEN", status: http.StatusForbidden},

@@ -118,27 +118,38 @@ const maxTitle = 200
 // draft checks what the caller says and makes a link of it that has no code yet. It returns InvalidInput,
 // InvalidURL or UnsafeURL.
 func (s *Store) draft(in New, now time.Time) (*Link, error) {
-	canonical, err := s.destination(in.URL)
-	if err != nil {
-		return nil, err
-	}
-	hash := sha256.Sum256([]byte(canonical.String()))
 	l := &Link{
 		Strategy:       in.strategy(),
-		OriginalURL:    strings.ReplaceAll(in.URL, "\x00", ""), // only at its ends, and no database keeps it
-		CanonicalURL:   canonical.String(),
-		CanonicalHash:  hash[:],
 		RedirectStatus: DefaultRedirectStatus,
 		StartsAt:       in.StartsAt,
 		ExpiresAt:      in.ExpiresAt,
 	}
+	if err := s.lead(l, in.URL); err != nil {
+		return nil, err
+	}
 	if in.RedirectStatus != nil {
 		l.RedirectStatus = *in.RedirectStatus
 	}
+	var err error
 	if l.Title, err = checkTitle(in.Title); err != nil {
 		return nil, err
 	}
-	return l, l.check(now)
+	if err := l.checkExpiry(now); err != nil {
+		return nil, err
+	}
+	return l, l.check()
+}
+
+// lead makes the link lead to a URL.
+func (s *Store) lead(l *Link, raw string) error {
+	canonical, err := s.destination(raw)
+	if err != nil {
+		return err
+	}
+	hash := sha256.Sum256([]byte(canonical.String()))
+	l.OriginalURL = strings.ReplaceAll(raw, "\x00", "") // only at its ends, and no database keeps it
+	l.CanonicalURL, l.CanonicalHash = canonical.String(), hash[:]
+	return nil
 }
 
 func (in New) strategy() Strategy {
@@ -184,14 +195,19 @@ func checkTitle(title *string) (*string, error) {
 	return &line, nil
 }
 
-func (l *Link) check(now time.Time) error {
+func (l *Link) checkExpiry(now time.Time) error {
+	if l.ExpiresAt != nil && !l.ExpiresAt.After(now) {
+		return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
+	}
+	return nil
+}
+
+// check checks what must hold of every link.
+func (l *Link) check() error {
 	switch l.RedirectStatus {
 	case 301, 302, 307, 308:
 	default:
 		return errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
-	}
-	if l.ExpiresAt != nil && !l.ExpiresAt.After(now) {
-		return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
 	}
 	if l.StartsAt != nil && l.ExpiresAt != nil && !l.StartsAt.Before(*l.ExpiresAt) {
 		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")

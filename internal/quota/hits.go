@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// deadline bounds every call to Redis on the redirect path.
-	deadline = 2 * time.Second
+	// deadline bounds every call to Redis. It is long: a step that is given up on may have been counted all the same.
+	deadline = 5 * time.Second
 	// guard stands in the place of a counter that vanished under a request, until that request has removed it:
 	// far above every limit, so that nobody takes it for a count. guardTTL removes it should the request die.
 	guard    = int64(1) << 52

@@ -1,0 +1,156 @@
+package link
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// to is an edit.
+func to[T any](value T) Edit[T] { return Edit[T]{Set: true, To: value} }
+
+func (b *bundle) update(t *testing.T, l *Link, c Change) *Link {
+	t.Helper()
+	updated, err := b.Update(t.Context(), b.mine, l.ID, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return updated
+}
+
+func TestUpdateChangesWhatIsSet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		title, code, soon := "before", "promo", b.now.Add(time.Hour)
+		l, _ := b.create(t, New{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
+		after := "after"
+		got := b.update(t, l, Change{Title: to(&after), RedirectStatus: to(301)})
+		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code || !got.UpdatedAt.After(l.UpdatedAt) {
+			t.Errorf("%+v", got)
+		}
+		got = b.update(t, l, Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil), URL: to("https://example.com/b")})
+		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" || got.RedirectStatus != 301 {
+			t.Errorf("%+v", got)
+		}
+		target, err := b.Resolve(t.Context(), Address{Slug: "mine", Code: code})
+		if err != nil || target.OriginalURL != "https://example.com/b" {
+			t.Errorf("the code leads to %+v: %v", target, err)
+		}
+		// The code is the new URL's now: creating that again finds it, and the old URL does not.
+		if again, created := b.create(t, custom("https://example.com/b", code)); created || again.ID != l.ID {
+			t.Errorf("created %t, id %s", created, again.ID)
+		}
+		b.refuse(t, custom("https://example.com/a", code), errs.CodeTaken)
+	})
+}
+
+func TestUpdatesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		fixed, _ := b.create(t, New{URL: "https://example.com/fixed"})
+		free, _ := b.create(t, New{URL: "https://example.com/free", Strategy: new(Random)})
+		foreign, _, err := b.Create(t.Context(), b.foreign, b.me, New{URL: "https://example.com/"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		past, later, lines := b.now, b.now.Add(time.Hour), "two\nlines"
+		for name, c := range map[string]struct {
+			linkID string
+			change Change
+			want   errs.Kind
+		}{
+			"another URL":     {fixed.ID, Change{URL: to("https://example.com/other")}, errs.Immutable},
+			"no URL":          {free.ID, Change{URL: to("nothing")}, errs.InvalidURL},
+			"a loop":          {free.ID, Change{URL: to("http://sho.rt/abc")}, errs.UnsafeURL},
+			"expired already": {free.ID, Change{ExpiresAt: to(&past)}, errs.InvalidInput},
+			"no redirect":     {free.ID, Change{RedirectStatus: to(200)}, errs.InvalidInput},
+			"a long title":    {free.ID, Change{Title: to(&lines)}, errs.InvalidInput},
+			"a stale state":   {free.ID, Change{Title: to[*string](nil), Seen: &later}, errs.Conflict},
+			"a foreign link":  {foreign.ID, Change{}, errs.NotFound},
+			"no link":         {id.New(id.Link), Change{}, errs.NotFound},
+			"no id":           {"x\x00", Change{}, errs.NotFound},
+		} {
+			if _, err := b.Update(t.Context(), b.mine, c.linkID, c.change); !errs.Is(err, c.want) {
+				t.Errorf("%s: %v, want %s", name, err, c.want)
+			}
+		}
+		got, err := b.Get(t.Context(), b.mine, free.ID)
+		if err != nil || !got.UpdatedAt.Equal(free.UpdatedAt) || got.OriginalURL != free.OriginalURL {
+			t.Errorf("what was refused has changed the link: %+v, %v", got, err)
+		}
+		if same := b.update(t, fixed, Change{URL: to("https://example.com/fixed")}); same.Code != fixed.Code {
+			t.Error("the URL that it has was refused")
+		}
+	})
+}
+
+// TestUpdatesAtOnce has editors who look first: of those who saw the same state one wins, and no edit is lost
+// without a word.
+func TestUpdatesAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/"})
+		var mu sync.Mutex
+		won, lost := 0, 0
+		var all sync.WaitGroup
+		for i := range 20 {
+			all.Go(func() {
+				title := fmt.Sprint(i)
+				_, err := b.Update(t.Context(), b.mine, l.ID, Change{Title: to(&title), Seen: &l.UpdatedAt})
+				mu.Lock()
+				defer mu.Unlock()
+				switch {
+				case err == nil:
+					won++
+				case errs.Is(err, errs.Conflict):
+					lost++
+				default:
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if won != 1 || lost != 19 {
+			t.Errorf("%d won, %d lost; want 1 and 19", won, lost)
+		}
+	})
+}
+
+func TestRestore(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		title := "kept"
+		l, _ := b.create(t, New{URL: "https://example.com/", Title: &title})
+		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 { // restoring twice is restoring once
+			got, err := b.Restore(t.Context(), b.mine, l.ID)
+			if err != nil || got.Status(b.now) != Active || *got.Title != title {
+				t.Errorf("%+v: %v", got, err)
+			}
+		}
+		if _, err := b.Restore(t.Context(), b.foreign, l.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("a foreign link: %v", err)
+		}
+		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Restore(t.Context(), b.mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
+			t.Errorf("a link that the operator has disabled: %v", err)
+		}
+	})
+}
