@@ -105,6 +105,9 @@ func (l shapeLimit) MutateOperationParameters(_ context.Context, p *graphql.RawP
 		if got.fields > maxFields || got.depth > maxDepth {
 			return refused(errs.TooComplex, "The operation is too large: it may have 1,000 fields, with its fragments spread, nested 20 deep.")
 		}
+		if got.passwords > 1 {
+			return refused(errs.BadRequest, "An operation may log in or register once.")
+		}
 		if got.introspects && !l.introspection {
 			return refused(errs.BadRequest, "This server does not answer questions about its schema.")
 		}
@@ -116,10 +119,12 @@ func refused(kind errs.Kind, message string) *gqlerror.Error {
 	return &gqlerror.Error{Message: message, Extensions: map[string]any{"code": kind.Code()}}
 }
 
-// shape is the size of a selection with its fragments spread, and whether it asks for the schema.
+// shape is the size of a selection with its fragments spread, and what is special in it.
 type shape struct {
 	fields, depth int
 	introspects   bool
+	// passwords is how many of its fields hash a password, which is as dear as a thousand others.
+	passwords int
 }
 
 // shapes measures selections. Each fragment is measured once, however often it is spread.
@@ -137,6 +142,9 @@ func (s shapes) of(selections ast.SelectionSet) shape {
 			one = s.of(selection.SelectionSet)
 			one.fields++
 			one.depth++
+			if selection.Name == "login" || selection.Name == "register" {
+				one.passwords++
+			}
 			one.introspects = one.introspects || selection.Name == "__schema" || selection.Name == "__type"
 		case *ast.InlineFragment:
 			one = s.of(selection.SelectionSet)
@@ -144,6 +152,7 @@ func (s shapes) of(selections ast.SelectionSet) shape {
 			one = s.ofFragment(selection.Name)
 		}
 		all.fields = min(all.fields+one.fields, maxFields+1) // beyond the limit only that it is beyond matters
+		all.passwords = min(all.passwords+one.passwords, 2)
 		all.depth = max(all.depth, one.depth)
 		all.introspects = all.introspects || one.introspects
 	}

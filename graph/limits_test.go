@@ -32,6 +32,7 @@ func TestLimitsAtTheirBoundaries(t *testing.T) {
 		"hours of many links":    {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { series(interval: HOUR) { clicks } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
 		"days of many links":     {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { series(interval: DAY) { clicks } } } } } } } }`, ""},
 		"a document too long":    {"{ " + strings.Repeat("a", 64<<10) + ": __typename }", "BAD_REQUEST"},
+		"two log-ins":            {`mutation { a: login(input: {email: "a", password: "b"}) { token } ...L } fragment L on Mutation { login(input: {email: "a", password: "b"}) { token } }`, "BAD_REQUEST"},
 		"a fragment bomb":        {bomb(60), "COMPLEXITY_LIMIT_EXCEEDED"},
 		"a fragment in itself":   {"{ ...A } fragment A on Query { ...A }", "BAD_REQUEST"},
 		"fragments in a circle":  {"{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }", "BAD_REQUEST"},

@@ -52,9 +52,6 @@ func (l libraryLog) Printf(ctx context.Context, format string, args ...any) {
 	l.DebugContext(ctx, "Redis client", "message", fmt.Sprintf(format, args...))
 }
 
-// Embedded reports whether the client runs its own in-process Redis.
-func (c *Client) Embedded() bool { return c.embedded != nil }
-
 // Close ends the client and, if it is in-process, its Redis.
 func (c *Client) Close() error {
 	err := c.UniversalClient.Close()

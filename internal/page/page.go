@@ -32,15 +32,15 @@ func Parse(p id.Prefix, first *int, after *string, last *int, before *string) (R
 	if first != nil && last != nil {
 		return Request{}, errs.New(errs.InvalidInput, "Give first or last, not both.").At("last")
 	}
-	r := Request{Size: Default}
+	r, size := Request{Size: Default}, "first"
 	if first != nil {
 		r.Size = *first
 	}
 	if last != nil {
-		r.Size, r.Backward = *last, true
+		r.Size, r.Backward, size = *last, true, "last"
 	}
 	if r.Size < 1 || r.Size > Max {
-		return Request{}, errs.New(errs.InvalidInput, "first and last go from 1 to %d.", Max).At("first")
+		return Request{}, errs.New(errs.InvalidInput, "%s goes from 1 to %d.", size, Max).At(size)
 	}
 	var err error
 	if r.After, err = decode(p, after, "after"); err != nil {

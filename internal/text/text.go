@@ -22,5 +22,10 @@ func Line(label, s string, least, most int) (string, error) {
 	return s, nil
 }
 
-// control counts Unicode's own line and paragraph separators in, which unicode.IsControl does not.
-func control(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) }
+// control counts in what unicode.IsControl does not: Unicode's own line and paragraph separators, and the
+// characters that turn the direction of what follows, by which one name passes for another.
+func control(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, turning) }
+
+// turning are the embeddings, overrides and isolates of the bidirectional algorithm (UAX #9, section 2). The marks
+// that right-to-left text is written with are not among them.
+var turning = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x202a, Hi: 0x202e, Stride: 1}, {Lo: 0x2066, Hi: 0x2069, Stride: 1}}}
