@@ -1,0 +1,142 @@
+package main
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+)
+
+const (
+	counterLinks   = 20_000 // in each of two rounds
+	counterBatch   = 500
+	counterWorkers = 2    // a node
+	counterBlock   = 1000 // what a node takes from the database at once
+)
+
+const createCounters = `mutation ($in: CreateLinksInput!) {
+	createLinks(input: $in) { results { created link { code } errors { code } } errors { code } }
+}`
+
+// TestCountersSurviveKills kills every node in the middle of creating COUNTER links, starts them again, and has
+// them create as many once more. No code comes twice, and no more counters are missing than the nodes held.
+func TestCountersSurviveKills(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
+		who := nodes[0].tenant(t, "counting")
+
+		killed := who.count(t, nodes, func(answered int64) bool { return answered >= counterLinks/2 }, func() {
+			for _, node := range nodes {
+				_ = node.process.Process.Kill() // it has not ended before
+				<-node.exited
+			}
+		})
+		for _, node := range nodes {
+			node.again()
+		}
+		whole := who.count(t, nodes, func(answered int64) bool { return answered >= counterLinks }, func() {})
+
+		codes := map[string]bool{}
+		for _, code := range append(killed.codes, whole.codes...) {
+			if codes[code] {
+				t.Fatalf("%s was given out twice", code)
+			}
+			codes[code] = true
+		}
+		if whole.unanswered > 0 {
+			t.Errorf("%d calls failed after the restart", whole.unanswered)
+		}
+		rows, handedOut := counted(t, b)
+		if most := len(codes) + killed.unanswered*counterBatch; rows < len(codes) || rows > most {
+			t.Errorf("%d links, want from the %d that were answered to %d", rows, len(codes), most)
+		}
+		held := 2 * len(nodes) * (counterBlock + counterWorkers*counterBatch)
+		if missing := handedOut - rows; missing < 0 || missing > held {
+			t.Errorf("%d counters were handed out for %d links: %d are missing, the nodes held at most %d", handedOut, rows, missing, held)
+		}
+	})
+}
+
+// counting is what the workers saw: the codes of the links that were answered, and how many calls were not.
+type counting struct {
+	mu         sync.Mutex
+	codes      []string
+	unanswered int
+}
+
+// count creates links on all nodes until enough were answered, and then does what ends it. Workers whose node is
+// gone end too.
+func (w tenant) count(t *testing.T, nodes []*server, enough func(answered int64) bool, end func()) *counting {
+	t.Helper()
+	seen := &counting{}
+	var number, answered atomic.Int64
+	reached := sync.OnceFunc(end)
+	var workers sync.WaitGroup
+	for _, node := range nodes {
+		for range counterWorkers {
+			workers.Go(func() {
+				for !enough(answered.Load()) {
+					codes, err := w.on(node).createCounters(&number)
+					seen.add(codes, err)
+					if err != nil {
+						return
+					}
+					if enough(answered.Add(int64(len(codes)))) {
+						reached()
+					}
+				}
+			})
+		}
+	}
+	workers.Wait()
+	return seen
+}
+
+func (c *counting) add(codes []string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.codes = append(c.codes, codes...)
+	if err != nil {
+		c.unanswered++
+	}
+}
+
+// createCounters creates one batch and returns its codes.
+func (w tenant) createCounters(number *atomic.Int64) ([]string, error) {
+	links := make([]any, counterBatch)
+	for i := range links {
+		links[i] = map[string]any{"url": fmt.Sprintf("https://example.com/%d", number.Add(1)), "strategy": "COUNTER"}
+	}
+	var data struct {
+		CreateLinks struct {
+			Results []struct {
+				Created bool
+				Link    struct{ Code string }
+			}
+		}
+	}
+	err := w.try(&data, createCounters, map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": links}})
+	var codes []string
+	for _, r := range data.CreateLinks.Results {
+		if !r.Created {
+			return nil, fmt.Errorf("a link was not created: %+v", r)
+		}
+		codes = append(codes, r.Link.Code)
+	}
+	return codes, err
+}
+
+// counted is how many links there are, and how many counters have been handed out.
+func counted(t *testing.T, b backend) (rows, handedOut int) {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &handedOut); err != nil {
+		t.Fatal(err)
+	}
+	return countLinks(t, b), handedOut
+}
