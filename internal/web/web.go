@@ -3,6 +3,7 @@
 package web
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"net/http"
@@ -57,18 +58,21 @@ func Log(log *slog.Logger, now func() time.Time) Middleware {
 				next.ServeHTTP(w, r)
 				return
 			}
-			start, recorded := now(), &statusWriter{ResponseWriter: w, status: http.StatusOK}
+			start, recorded := now(), &statusWriter{ResponseWriter: w}
 			next.ServeHTTP(recorded, r)
-			log.DebugContext(r.Context(), "request", "method", r.Method, "pattern", r.Pattern, "status", recorded.status,
+			status := cmp.Or(recorded.status, http.StatusOK)
+			log.DebugContext(r.Context(), "request", "method", r.Method, "pattern", r.Pattern, "status", status,
 				"duration", now().Sub(start), "request_id", r.Header.Get("X-Request-Id"))
 		})
 	}
 }
 
-// Recover turns a panic into a plain 500, and logs it with its stack. A handler that aborts on purpose may.
+// Recover turns a panic into a plain 500, and logs it with its stack. An answer that has begun is cut off, so that
+// nobody takes it for a whole one. A handler that aborts on purpose may.
 func Recover(log *slog.Logger) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			recorded := &statusWriter{ResponseWriter: w}
 			defer func() {
 				p := recover()
 				if p == nil {
@@ -78,14 +82,17 @@ func Recover(log *slog.Logger) Middleware {
 					panic(p)
 				}
 				log.ErrorContext(r.Context(), "panic", "panic", p, "request_id", r.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
+				if recorded.status != 0 {
+					panic(http.ErrAbortHandler)
+				}
 				Page(w, r, http.StatusInternalServerError, "Something went wrong", "This is our fault. Please try again in a moment.")
 			}()
-			next.ServeHTTP(w, r)
+			next.ServeHTTP(recorded, r)
 		})
 	}
 }
 
-// statusWriter remembers the status.
+// statusWriter remembers the status; zero means that the answer has not begun.
 type statusWriter struct {
 	http.ResponseWriter
 	status int
@@ -95,6 +102,12 @@ type statusWriter struct {
 func (w *statusWriter) WriteHeader(status int) {
 	w.status = status
 	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (w *statusWriter) Write(body []byte) (int, error) {
+	w.status = cmp.Or(w.status, http.StatusOK)
+	return w.ResponseWriter.Write(body)
 }
 
 // Unwrap lets http.ResponseController reach the writer below.

@@ -184,6 +184,21 @@ func TestRecoverLetsAnAbortThrough(t *testing.T) {
 	t.Error("the abort was swallowed")
 }
 
+func TestAnAnswerThatHasBegunIsCutOff(t *testing.T) {
+	t.Parallel()
+	buffer, log := newLog(slog.LevelInfo)
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler || !strings.Contains(buffer.String(), "half way") {
+			t.Errorf("panicked with %v, logged %s", p, buffer)
+		}
+	}()
+	serve(Recover(log)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte("half an answer"))
+		panic("half way")
+	})), "/", nil)
+	t.Error("half an answer passes for a whole one")
+}
+
 func TestNetworks(t *testing.T) {
 	t.Parallel()
 	for remote, want := range map[string]string{
