@@ -103,7 +103,7 @@ func customCodes(custom *string) ([]string, error) {
 // operator has disabled.
 func (s *Store) revive(ctx context.Context, draft, l *Link) (*Link, error) {
 	if l.DisabledAt != nil {
-		return nil, errDisabled()
+		return nil, errDisabled().At("url")
 	}
 	revived := &Link{In: l.In}
 	_, err := s.DB.NewUpdate().Model(draft).

@@ -274,7 +274,10 @@ func TestDisabledLinksStayDown(t *testing.T) {
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		b.refuse(t, New{URL: "https://example.com/a"}, errs.UnsafeURL)
+		_, _, err := b.Create(t.Context(), b.mine, b.me, New{URL: "https://example.com/a"})
+		if diff := cmp.Diff([]string{"url"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.UnsafeURL) {
+			t.Errorf("%v, at (-want +got):\n%s", err, diff)
+		}
 	})
 }
 

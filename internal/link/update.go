@@ -136,6 +136,6 @@ func (s *Store) write(ctx context.Context, l *Link, seen time.Time) (*Link, erro
 	return written, err
 }
 
-func errDisabled() error {
+func errDisabled() *errs.Error {
 	return errs.New(errs.UnsafeURL, "The operator has disabled the short link to this URL.")
 }
