@@ -100,7 +100,7 @@ func requestError(err error) (errs.Kind, bool) {
 	switch e.Extensions["code"] {
 	case errcode.ParseFailed, errcode.ValidationFailed, errs.BadRequest.Code():
 		return errs.BadRequest, true
-	case "COMPLEXITY_LIMIT_EXCEEDED":
+	case errs.TooComplex.Code():
 		return errs.TooComplex, true
 	}
 	return 0, false

@@ -73,9 +73,10 @@ func New(c Config) *Endpoint {
 	exec.SetErrorPresenter(r.present)
 	exec.SetRecoverFunc(r.recover)
 	exec.SetParserTokenLimit(maxTokens)
-	exec.SetQueryCache(newDocuments())
+	valid := newDocuments()
+	exec.SetQueryCache(valid)
 	exec.SetDisableSuggestion(!c.Introspection)
-	exec.Use(shapeLimit{introspection: c.Introspection})
+	exec.Use(shapeLimit{documents: valid, introspection: c.Introspection})
 	exec.Use(&variableCheck{})
 	exec.Use(extension.FixedComplexityLimit(maxCost))
 	if c.Introspection {

@@ -77,6 +77,8 @@ func pageCost(child int, first, last *int) int {
 // shapeLimit refuses documents that are too long, or whose fragments would blow up, before anything walks them:
 // validation and pricing follow every spread.
 type shapeLimit struct {
+	// documents are those that have been measured and found valid.
+	documents documents
 	// introspection lets questions about the schema through.
 	introspection bool
 }
@@ -88,17 +90,29 @@ func (shapeLimit) ExtensionName() string { return "ShapeLimit" }
 func (shapeLimit) Validate(graphql.ExecutableSchema) error { return nil }
 
 // MutateOperationParameters implements graphql.OperationParameterMutator.
-func (l shapeLimit) MutateOperationParameters(_ context.Context, p *graphql.RawParams) *gqlerror.Error {
+func (l shapeLimit) MutateOperationParameters(ctx context.Context, p *graphql.RawParams) *gqlerror.Error {
 	if len(p.Query) > maxQueryBytes {
 		return refused(errs.BadRequest, "The document is too long: it may have 65,536 bytes. Put long values into variables.")
 	}
-	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: p.Query}, maxTokens)
-	if err != nil {
-		return nil // the executor parses again, and says it
+	doc, measured := l.documents.Get(ctx, p.Query)
+	if !measured {
+		var err error
+		doc, err = parser.ParseQueryWithTokenLimit(&ast.Source{Input: p.Query}, maxTokens)
+		if err != nil {
+			return nil // the executor parses again, and says it
+		}
 	}
 	if p.OperationName != "" && doc.Operations.ForName(p.OperationName) == nil {
 		return refused(errs.BadRequest, "The document has no operation of the name that operationName gives.")
 	}
+	if measured {
+		return nil
+	}
+	return l.measure(doc)
+}
+
+// measure refuses a document by the shape of its operations.
+func (l shapeLimit) measure(doc *ast.QueryDocument) *gqlerror.Error {
 	s := shapes{doc: doc, known: map[string]shape{}}
 	for _, operation := range doc.Operations {
 		got := s.of(operation.SelectionSet)
