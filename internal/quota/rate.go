@@ -39,21 +39,15 @@ func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	if l.Off {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	key := r.key(subject)
-	pipe := l.KV.TxPipeline()
-	pipe.SetNX(ctx, key, 0, r.Window)
-	count := pipe.IncrBy(ctx, key, 1)
-	left := pipe.PTTL(ctx, key)
-	if _, err := pipe.Exec(ctx); err != nil {
+	count, left, err := l.add(ctx, r, subject, 1)
+	if err != nil {
 		l.Log.WarnContext(ctx, "rate limit not checked", "rate", r.Name, "error", err)
 		return nil
 	}
-	if count.Val() <= r.Attempts {
+	if count <= r.Attempts {
 		return nil
 	}
-	wait := max(left.Val(), time.Second).Round(time.Second)
+	wait := max(left, time.Second).Round(time.Second)
 	return errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", wait).After(wait)
 }
 
@@ -62,15 +56,22 @@ func (l Limiter) Pardon(ctx context.Context, r Rate, subject string) {
 	if l.Off {
 		return
 	}
+	if _, _, err := l.add(ctx, r, subject, -1); err != nil {
+		l.Log.WarnContext(ctx, "rate limit not given back", "rate", r.Name, "error", err)
+	}
+}
+
+// add counts attempts up or down, and returns how many there are and how long until they are forgotten. A counter
+// that is missing, because its window has ended, is made with its expiry in the same step.
+func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (count int64, left time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	key := r.key(subject)
 	pipe := l.KV.TxPipeline()
-	pipe.SetNX(ctx, key, 0, r.Window) // the window may have ended since: never a counter without an expiry
-	pipe.DecrBy(ctx, key, 1)
-	if _, err := pipe.Exec(ctx); err != nil {
-		l.Log.WarnContext(ctx, "rate limit not given back", "rate", r.Name, "error", err)
-	}
+	pipe.SetNX(ctx, key, 0, r.Window)
+	sum, ttl := pipe.IncrBy(ctx, key, delta), pipe.PTTL(ctx, key)
+	_, err = pipe.Exec(ctx)
+	return sum.Val(), ttl.Val(), err
 }
 
 // key does not show the subject, which may be somebody's address.
