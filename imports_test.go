@@ -16,8 +16,9 @@ const module = "github.com/linkforge/linkforge"
 // own only what within allows.
 var layers = [][]string{
 	{"", "internal/errs", "internal/id", "internal/text", "internal/urlnorm", "internal/shortcode", "migrations"},
-	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/dbtest", "graph/scalar"},
-	{"internal/account", "internal/workspace", "internal/quota", "internal/link", "internal/click"},
+	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/jobs", "internal/dbtest",
+		"internal/outbound", "internal/outbound/outboundtest", "graph/scalar"},
+	{"internal/account", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/probe"},
 	{"internal/redirect", "internal/playground", "graph", "graph/gen"},
 	{"server"},
 }
@@ -26,11 +27,13 @@ var layers = [][]string{
 var within = map[string][]string{
 	"internal/text":      {"internal/errs"},
 	"internal/page":      {},
+	"internal/jobs":      {"internal/db"},
 	"internal/dbtest":    {"internal/db", "internal/kv"},
 	"internal/account":   {"internal/quota"},
 	"internal/workspace": {"internal/account"},
 	"internal/link":      {"internal/account", "internal/quota", "internal/workspace"},
 	"internal/click":     {"internal/workspace"},
+	"internal/probe":     {"internal/link", "internal/quota", "internal/workspace"},
 	"graph":              {"graph/gen"},
 }
 
@@ -38,6 +41,7 @@ var within = map[string][]string{
 var forbidden = map[string][]string{
 	"internal/quota":    {"github.com/uptrace/bun", "database/sql"},
 	"internal/redirect": {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
+	"internal/probe":    {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"graph":             {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/urlnorm":  {"net/url", "os", "net/http"},
 }

@@ -82,7 +82,7 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 }
 
 func (w *bundle) create(b *testing.B, url string) *link.Link {
-	l, _, err := w.links.Create(b.Context(), w.member, w.accountID, link.New{URL: url})
+	l, _, err := w.links.Create(b.Context(), w.member, link.New{URL: url})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -154,7 +154,7 @@ func BenchmarkCreateLinks(b *testing.B) {
 					n++
 					in[i] = &link.New{URL: fmt.Sprintf("https://example.com/links/%d", n)}
 				}
-				if _, err := w.links.CreateMany(b.Context(), w.member, w.accountID, in, link.SkipFailed); err != nil {
+				if _, err := w.links.CreateMany(b.Context(), w.member, link.Batch{Links: in}); err != nil {
 					b.Fatal(err)
 				}
 			}

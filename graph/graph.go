@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -25,6 +26,8 @@ type Config struct {
 	Workspaces *workspace.Store
 	Links      *link.Store
 	Clicks     *click.Store
+	// Checker asks destinations how they are.
+	Checker *probe.Checker
 	// Hits knows what links have used of their quota, HitQuota is that of workspaces without one of their own.
 	Hits     quota.Hits
 	HitQuota int64

@@ -178,7 +178,7 @@ func (r reply) into(t *testing.T, target any) {
 // link makes a link and returns its id.
 func (b *bundle) link(t *testing.T, p person, url string) *link.Link {
 	t.Helper()
-	l, _, err := b.Links.Create(t.Context(), p.workspace, p.accountID, link.New{URL: url})
+	l, _, err := b.Links.Create(t.Context(), p.workspace, link.New{URL: url})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -51,6 +52,12 @@ func (d documents) Add(ctx context.Context, text string, doc *ast.QueryDocument)
 // statsCost is a statement of its own. seriesCost is roughly how many points a series has.
 const statsCost = 20
 
+const (
+	// claimCost is a transaction for each link, checkCost a request to somebody else's server.
+	claimCost = 10
+	checkCost = 100
+)
+
 var seriesCost = map[click.Interval]int{click.Hour: 200, click.Day: 30, click.Week: 10, click.Month: 5}
 
 // costs prices what is dear: a page costs its size times its items, and likewise a series.
@@ -59,9 +66,24 @@ func costs() gen.ComplexityRoot {
 	c.User.Workspaces = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
 	c.Link.Stats = func(child int, _ *click.Range, _ *string) int { return statsCost + child }
 	c.Stats.Series = func(child int, interval click.Interval) int { return 1 + child*seriesCost[interval] }
-	c.Workspace.Links = func(child int, first *int, _ *string, last *int, _ *string) int { return pageCost(child, first, last) }
+	c.Workspace.Links = func(child int, first *int, _ *string, last *int, _ *string, filter *link.Filter, _ *link.Order) int {
+		cost := pageCost(child, first, last)
+		if filter != nil && filter.Search != nil {
+			cost += statsCost
+		}
+		return cost
+	}
+	c.LinkConnection.TotalCount = func(int) int { return statsCost }
+	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int { return batchCost(child, len(in.Links)) }
+	c.Mutation.UpdateLinks = func(child int, in gen.UpdateLinksInput) int { return batchCost(child, len(in.Links)) }
+	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
+	c.Mutation.ClaimLinks = func(child int, in gen.ClaimLinksInput) int { return claimCost * batchCost(child, len(in.ClaimTokens)) }
+	c.Mutation.CheckLink = func(child int, _ gen.CheckLinkInput) int { return checkCost + child }
 	return c
 }
+
+// batchCost is lower than a page's: a batch's links are made, and what they ask for is loaded, together.
+func batchCost(child, size int) int { return 1 + size*(1+child/10) }
 
 func pageCost(child int, first, last *int) int {
 	size := page.Default

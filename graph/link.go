@@ -2,7 +2,8 @@ package graph
 
 import (
 	"context"
-	"time"
+
+	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
@@ -20,94 +21,149 @@ func (r mutation) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.
 }
 
 func (r mutation) createLink(ctx context.Context, in gen.CreateLinkInput) (l *link.Link, created bool, err error) {
-	actor, err := account.Current(ctx)
+	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, false, err
 	}
-	m, err := r.Workspaces.Require(ctx, actor, in.WorkspaceID)
-	if err != nil {
-		return nil, false, err
-	}
-	return r.Links.Create(ctx, m, actor.AccountID, link.New{
-		URL:            in.URL,
-		Strategy:       in.Strategy,
-		CustomCode:     in.CustomCode,
-		Title:          in.Title,
-		RedirectStatus: in.RedirectStatus,
-		StartsAt:       in.StartsAt,
-		ExpiresAt:      in.ExpiresAt,
+	results, err := r.Links.CreateMany(ctx, m, link.Batch{
+		Links: []*link.New{{
+			URL:            in.URL,
+			Strategy:       in.Strategy,
+			CustomCode:     in.CustomCode,
+			Title:          in.Title,
+			Note:           in.Note,
+			Tags:           in.Tags,
+			RedirectStatus: in.RedirectStatus,
+			StartsAt:       in.StartsAt,
+			ExpiresAt:      in.ExpiresAt,
+			MaxClicks:      in.MaxClicks,
+		}},
+		IdempotencyKey: in.IdempotencyKey,
 	})
+	if err != nil {
+		return nil, false, err
+	}
+	return results[0].Link, results[0].Created, results[0].Err
 }
 
 // CreateLinks implements gen.MutationResolver.
 func (r mutation) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
-	results, err := r.createLinks(ctx, in)
+	results, err := r.inWorkspace(ctx, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		return r.Links.CreateMany(ctx, m, link.Batch{Links: in.Links, OnError: policy(in.OnError), IdempotencyKey: in.IdempotencyKey})
+	})
 	mend, err := userErrors(err)
-	return &gen.CreateLinksPayload{Results: results, Errors: mend}, err
+	payload := &gen.CreateLinksPayload{Results: []*gen.CreateLinkResult{}, Errors: mend}
+	for _, one := range results {
+		mend, _ := userErrors(one.Err) // what cannot be mended is an error of the whole call
+		payload.Results = append(payload.Results, &gen.CreateLinkResult{Link: one.Link, Created: one.Created, Errors: mend})
+	}
+	return payload, err
 }
 
-func (r mutation) createLinks(ctx context.Context, in gen.CreateLinksInput) ([]*gen.CreateLinkResult, error) {
-	answers := []*gen.CreateLinkResult{}
-	actor, err := account.Current(ctx)
+// inWorkspace does something with many links of a workspace that the caller is a member of.
+func (r mutation) inWorkspace(
+	ctx context.Context, workspaceID string, do func(workspace.Membership) ([]link.Result, error),
+) ([]link.Result, error) {
+	m, err := r.membership(ctx, workspaceID)
 	if err != nil {
-		return answers, err
+		return nil, err
 	}
-	m, err := r.Workspaces.Require(ctx, actor, in.WorkspaceID)
-	if err != nil {
-		return answers, err
-	}
-	policy := link.SkipFailed
-	if in.OnError != nil {
-		policy = *in.OnError
-	}
-	results, err := r.Links.CreateMany(ctx, m, actor.AccountID, in.Links, policy)
+	results, err := do(m)
 	var links []*link.Link
-	for _, result := range results {
-		mend, _ := userErrors(result.Err) // what cannot be mended is an error of the whole call
-		answers = append(answers, &gen.CreateLinkResult{Link: result.Link, Created: result.Created, Errors: mend})
-		if result.Link != nil {
-			links = append(links, result.Link)
+	for _, one := range results {
+		if one.Link != nil {
+			links = append(links, one.Link)
 		}
 	}
 	loadersOf(ctx).expect(links)
-	return answers, err
+	return results, err
+}
+
+func policy(p *link.Policy) link.Policy {
+	if p == nil {
+		return link.SkipFailed
+	}
+	return *p
 }
 
 // DeleteLink implements gen.MutationResolver.
 func (r mutation) DeleteLink(ctx context.Context, in gen.DeleteLinkInput) (*gen.DeleteLinkPayload, error) {
-	l, err := r.deleteLink(ctx, in.ID)
-	mend, err := userErrors(err)
+	l, mend, err := r.one(ctx, in.ID, r.Links.Delete)
 	return &gen.DeleteLinkPayload{Link: l, Errors: mend}, err
 }
 
-func (r mutation) deleteLink(ctx context.Context, linkID string) (*link.Link, error) {
+// one does something with one link of a workspace that the caller is a member of.
+func (r mutation) one(
+	ctx context.Context, linkID string, do func(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error),
+) (*link.Link, []*gen.UserError, error) {
 	m, err := r.membershipOfLink(ctx, linkID)
-	if err != nil {
-		return nil, err
+	var l *link.Link
+	if err == nil {
+		l, err = do(ctx, m, linkID)
 	}
-	return r.Links.Delete(ctx, m, linkID)
+	mend, err := userErrors(err)
+	return l, mend, err
+}
+
+// DeleteLinks implements gen.MutationResolver.
+func (r mutation) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
+	results, err := r.inWorkspace(ctx, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		return r.Links.DeleteMany(ctx, m, in.Ids, policy(in.OnError))
+	})
+	mend, err := userErrors(err)
+	payload := &gen.DeleteLinksPayload{Results: []*gen.DeleteLinkResult{}, Errors: mend}
+	for _, one := range results {
+		mend, _ := userErrors(one.Err)
+		payload.Results = append(payload.Results, &gen.DeleteLinkResult{Link: one.Link, Errors: mend})
+	}
+	return payload, err
 }
 
 // UpdateLink implements gen.MutationResolver.
 func (r mutation) UpdateLink(ctx context.Context, in gen.UpdateLinkInput) (*gen.UpdateLinkPayload, error) {
-	l, err := r.updateLink(ctx, in)
-	mend, err := userErrors(err)
+	l, mend, err := r.one(ctx, in.ID, func(ctx context.Context, m workspace.Membership, _ string) (*link.Link, error) {
+		return r.Links.Update(ctx, m, changeOf(in))
+	})
 	return &gen.UpdateLinkPayload{Link: l, Errors: mend}, err
 }
 
-func (r mutation) updateLink(ctx context.Context, in gen.UpdateLinkInput) (*link.Link, error) {
-	m, err := r.membershipOfLink(ctx, in.ID)
-	if err != nil {
-		return nil, err
+// UpdateLinks implements gen.MutationResolver.
+func (r mutation) UpdateLinks(ctx context.Context, in gen.UpdateLinksInput) (*gen.UpdateLinksPayload, error) {
+	changes := make([]link.Change, 0, len(in.Links))
+	for _, one := range in.Links {
+		changes = append(changes, changeOf(*one))
 	}
-	return r.Links.Update(ctx, m, in.ID, link.Change{
-		URL:            edit(in.URL),
-		Title:          link.Edit[*string]{Set: in.Title.IsSet(), To: in.Title.Value()},
-		StartsAt:       link.Edit[*time.Time]{Set: in.StartsAt.IsSet(), To: in.StartsAt.Value()},
-		ExpiresAt:      link.Edit[*time.Time]{Set: in.ExpiresAt.IsSet(), To: in.ExpiresAt.Value()},
-		RedirectStatus: edit(in.RedirectStatus),
-		Seen:           in.UpdatedAt,
+	results, err := r.inWorkspace(ctx, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		return r.Links.UpdateMany(ctx, m, changes, policy(in.OnError))
 	})
+	mend, err := userErrors(err)
+	payload := &gen.UpdateLinksPayload{Results: []*gen.UpdateLinkResult{}, Errors: mend}
+	for _, one := range results {
+		mend, _ := userErrors(one.Err)
+		payload.Results = append(payload.Results, &gen.UpdateLinkResult{Link: one.Link, Errors: mend})
+	}
+	return payload, err
+}
+
+func changeOf(in gen.UpdateLinkInput) link.Change {
+	return link.Change{
+		ID:             in.ID,
+		URL:            edit(in.URL),
+		Title:          replace(in.Title),
+		Note:           replace(in.Note),
+		Tags:           replace(in.Tags),
+		StartsAt:       replace(in.StartsAt),
+		ExpiresAt:      replace(in.ExpiresAt),
+		MaxClicks:      replace(in.MaxClicks),
+		RedirectStatus: edit(in.RedirectStatus),
+		Archived:       edit(in.Archived),
+		Seen:           in.UpdatedAt,
+	}
+}
+
+// replace is the change of a field that null removes.
+func replace[T any](value graphql.Omittable[T]) link.Edit[T] {
+	return link.Edit[T]{Set: value.IsSet(), To: value.Value()}
 }
 
 // edit is the change of a field that cannot be removed: null leaves it as it is.
@@ -120,17 +176,14 @@ func edit[T any](value *T) (e link.Edit[T]) {
 
 // RestoreLink implements gen.MutationResolver.
 func (r mutation) RestoreLink(ctx context.Context, in gen.RestoreLinkInput) (*gen.RestoreLinkPayload, error) {
-	l, err := r.restoreLink(ctx, in.ID)
-	mend, err := userErrors(err)
+	l, mend, err := r.one(ctx, in.ID, r.Links.Restore)
 	return &gen.RestoreLinkPayload{Link: l, Errors: mend}, err
 }
 
-func (r mutation) restoreLink(ctx context.Context, linkID string) (*link.Link, error) {
-	m, err := r.membershipOfLink(ctx, linkID)
-	if err != nil {
-		return nil, err
-	}
-	return r.Links.Restore(ctx, m, linkID)
+// CheckLink implements gen.MutationResolver.
+func (r mutation) CheckLink(ctx context.Context, in gen.CheckLinkInput) (*gen.CheckLinkPayload, error) {
+	l, mend, err := r.one(ctx, in.ID, r.Checker.Check)
+	return &gen.CheckLinkPayload{Link: l, Errors: mend}, err
 }
 
 // Link implements gen.QueryResolver.
@@ -187,7 +240,19 @@ func (r query) PreviewCode(ctx context.Context, workspaceID, url string) (*link.
 
 // Workspace implements gen.LinkResolver.
 func (r linkResolver) Workspace(_ context.Context, l *link.Link) (*workspace.Membership, error) {
+	if l.In.IsPublic() {
+		return nil, nil
+	}
 	return &l.In, nil
+}
+
+// Tags implements gen.LinkResolver.
+func (r linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error) {
+	tags, err := loadersOf(ctx).tags.get(ctx, l.ID)
+	if tags == nil {
+		tags = []string{}
+	}
+	return tags, err
 }
 
 // ShortURL implements gen.LinkResolver.

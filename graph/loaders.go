@@ -15,6 +15,7 @@ import (
 type loaders struct {
 	accounts loader[*account.Account]
 	totals   loader[click.Tally]
+	tags     loader[[]string]
 	hits     loader[int64]
 }
 
@@ -24,6 +25,7 @@ func (r *resolver) withLoaders(ctx context.Context) context.Context {
 	return context.WithValue(ctx, loadersKey{}, &loaders{
 		accounts: loader[*account.Account]{load: r.Accounts.Get},
 		totals:   loader[click.Tally]{load: r.Clicks.Totals},
+		tags:     loader[[]string]{load: r.Links.TagsOf},
 		hits:     loader[int64]{load: r.hitsUsed},
 	})
 }
@@ -40,6 +42,7 @@ func (l *loaders) expect(links []*link.Link) {
 		}
 	}
 	l.totals.expect(ids)
+	l.tags.expect(ids)
 	l.hits.expect(ids)
 	l.accounts.expect(accounts)
 }

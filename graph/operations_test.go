@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const createLink = `mutation ($w: ID!, $url: String!, $code: String, $expires: Time) {
@@ -72,6 +73,20 @@ func TestAForeignIDLooksLikeAnUnknownOne(t *testing.T) {
 			{`mutation ($x: ID!) { createLinks(input: {workspaceId: $x, links: [{url: "https://example.com/new"}]}) { results { created } errors { message code field } } }`,
 				ada.workspace.ID(), unknownWorkspace},
 			{`mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
+			{`mutation ($x: ID!) { checkLink(input: {id: $x}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
+			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x, name: "mine"}) { workspace { id } errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { updateLinks(input: {workspaceId: $x, links: [{id: "x"}]}) { results { link { id } } errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { deleteLinks(input: {workspaceId: $x, ids: ["x"]}) { results { link { id } } errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { claimLinks(input: {workspaceId: $x, claimTokens: ["x"]}) { results { status } errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() + `") { updateLinks(input: {workspaceId: $w, links: [{id: $x, title: "mine"}]}) { results { link { id } errors { message code field } } } }`,
+				secret.ID, unknownLink},
+			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() + `") { deleteLinks(input: {workspaceId: $w, ids: [$x]}) { results { link { id } errors { message code field } } } }`,
+				secret.ID, unknownLink},
+			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x}) { workspace { id } errors { message code field } } }`, workspace.PublicID, unknownWorkspace},
 		} {
 			foreign, unknown := b.ask(t, eve.token, c.query, "x", c.foreign), b.ask(t, eve.token, c.query, "x", c.unknown)
 			if diff := cmp.Diff(unknown.text, foreign.text); diff != "" || foreign.status != unknown.status {

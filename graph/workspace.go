@@ -3,11 +3,13 @@ package graph
 import (
 	"cmp"
 	"context"
+	"slices"
+
+	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -23,6 +25,21 @@ func (r mutation) CreateWorkspace(ctx context.Context, in gen.CreateWorkspaceInp
 		return &gen.CreateWorkspacePayload{Errors: mend}, err
 	}
 	return &gen.CreateWorkspacePayload{Workspace: &m, Errors: []*gen.UserError{}}, nil
+}
+
+// UpdateWorkspace implements gen.MutationResolver.
+func (r mutation) UpdateWorkspace(ctx context.Context, in gen.UpdateWorkspaceInput) (*gen.UpdateWorkspacePayload, error) {
+	m, err := r.membership(ctx, in.ID)
+	if err == nil {
+		m, err = r.Workspaces.Update(ctx, m, workspace.Change{
+			Name: in.Name, DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
+		})
+	}
+	if err != nil {
+		mend, err := userErrors(err)
+		return &gen.UpdateWorkspacePayload{Errors: mend}, err
+	}
+	return &gen.UpdateWorkspacePayload{Workspace: &m, Errors: []*gen.UserError{}}, nil
 }
 
 // Workspace implements gen.QueryResolver.
@@ -55,6 +72,16 @@ func (r *resolver) membership(ctx context.Context, workspaceID string) (workspac
 	return r.Workspaces.Require(ctx, actor, workspaceID)
 }
 
+// DefaultStrategy implements gen.WorkspaceResolver.
+func (r workspaceResolver) DefaultStrategy(_ context.Context, m *workspace.Membership) (link.Strategy, error) {
+	return link.Strategy(m.Workspace().DefaultStrategy), nil
+}
+
+// DefaultRedirectStatus implements gen.WorkspaceResolver.
+func (r workspaceResolver) DefaultRedirectStatus(_ context.Context, m *workspace.Membership) (int, error) {
+	return m.Workspace().DefaultRedirectStatus, nil
+}
+
 // HitQuota implements gen.WorkspaceResolver.
 func (r workspaceResolver) HitQuota(_ context.Context, m *workspace.Membership) (int64, error) {
 	return r.hitLimit(*m), nil
@@ -72,21 +99,26 @@ func (r workspaceResolver) LinkQuota(_ context.Context, m *workspace.Membership)
 // Links implements gen.WorkspaceResolver.
 func (r workspaceResolver) Links(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, last *int, before *string,
+	filter *link.Filter, order *link.Order,
 ) (*gen.LinkConnection, error) {
-	request, err := page.Parse(id.Link, first, after, last, before)
+	request, err := order.Page(first, after, last, before)
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.Config.Links.List(ctx, *m, request)
+	p, err := r.Config.Links.List(ctx, *m, filter, request)
 	if err != nil {
 		return nil, err
 	}
 	loadersOf(ctx).expect(p.Items)
 	edges := make([]*gen.LinkEdge, 0, len(p.Items))
-	for _, l := range p.Items {
-		edges = append(edges, &gen.LinkEdge{Cursor: page.Cursor(l.ID), Node: l})
+	for i, l := range p.Items {
+		edges = append(edges, &gen.LinkEdge{Cursor: p.Cursors[i], Node: l})
 	}
-	return &gen.LinkConnection{Edges: edges, PageInfo: pageInfo(p, func(i int) string { return edges[i].Cursor })}, nil
+	connection := &gen.LinkConnection{Edges: edges, PageInfo: pageInfo(p, func(i int) string { return p.Cursors[i] })}
+	if slices.Contains(graphql.CollectAllFields(ctx), "totalCount") {
+		connection.TotalCount, err = r.Config.Links.Count(ctx, *m, filter)
+	}
+	return connection, err
 }
 
 // Usage implements gen.WorkspaceResolver.

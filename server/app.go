@@ -17,8 +17,11 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/outbound"
+	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -30,7 +33,15 @@ const (
 	migrateDeadline = 10 * time.Minute
 	// drainDeadline bounds how long requests in flight may take after the signal to stop.
 	drainDeadline = 20 * time.Second
+	// jobInterval is how often the jobs are done.
+	jobInterval = 15 * time.Minute
 )
+
+// clicks are both halves of their room.
+type clicks struct {
+	*click.Recorder
+	*click.Store
+}
 
 // app is a whole server, put together.
 type app struct {
@@ -41,6 +52,7 @@ type app struct {
 	db       *db.DB
 	kv       *kv.Client
 	clicks   *click.Recorder
+	jobs     *jobs.Runner
 	stopping atomic.Bool
 
 	endpoint  http.Handler
@@ -100,22 +112,39 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 
 // wire gives every room what it needs.
 func (a *app) wire() error {
+	counts := &click.Store{DB: a.db, Now: a.now}
+	a.clicks = click.NewRecorder(a.db, a.log)
+	limits := quota.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits}
 	links, err := link.NewStore(link.Config{
-		DB: a.db, PublicURL: a.config.PublicURL, LinkQuota: a.config.LinkQuota, CodeSecret: a.config.CodeSecret, Log: a.log, Now: a.now,
+		DB:           a.db,
+		PublicURL:    a.config.PublicURL,
+		LinkQuota:    a.config.LinkQuota,
+		CodeSecret:   a.config.CodeSecret,
+		AnonymousTTL: a.config.AnonymousTTL,
+		Tombstones:   a.config.Tombstones,
+		Clicks:       clicks{a.clicks, counts},
+		Limits:       limits,
+		Log:          a.log,
+		Now:          a.now,
 	})
 	if err != nil {
 		return err
+	}
+	checker := &probe.Checker{
+		Links: links, Client: outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(a.config.PublicURL)}), Limits: limits, Log: a.log, Now: a.now,
+	}
+	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Jobs: []jobs.Job{{Name: "clean-up", Every: jobInterval, Run: links.CleanUp}}}
+	if a.config.DestinationChecks {
+		a.jobs.Jobs = append(a.jobs.Jobs, jobs.Job{Name: "destination checks", Every: jobInterval, Run: checker.Run})
 	}
 	accounts := &account.Store{
 		DB:        a.db,
 		Tokens:    account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
 		Passwords: account.NewPasswords(),
-		Limits:    quota.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits},
+		Limits:    limits,
 		Now:       a.now,
 	}
 	hits := quota.Hits{KV: a.kv}
-	counts := &click.Store{DB: a.db, Now: a.now}
-	a.clicks = click.NewRecorder(a.db, a.log)
 	a.redirects = &redirect.Handler{
 		Links: links, Hits: hits, HitQuota: a.config.HitQuota, Clicks: a.clicks, Counts: counts, Log: a.log, Now: a.now,
 	}
@@ -123,6 +152,7 @@ func (a *app) wire() error {
 		Accounts:      accounts,
 		Workspaces:    &workspace.Store{DB: a.db, Now: a.now},
 		Links:         links,
+		Checker:       checker,
 		Clicks:        counts,
 		Hits:          hits,
 		HitQuota:      a.config.HitQuota,
@@ -156,6 +186,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		}
 		return nil
 	})
+	parts.Go(func() error { return a.jobs.Run(failed) })
 	parts.Go(func() error {
 		<-failed.Done() // the signal to stop, or a listener that failed
 		a.stopping.Store(true)

@@ -24,6 +24,8 @@ type cli struct {
 	Migrate     migrateCommand     `cmd:"" help:"Bring the database's schema up to date, or back."`
 	Code        codeCommand        `cmd:"" help:"Compute the codes that URLs get, without a database."`
 	Demo        demoCommand        `cmd:"" help:"Run the main job once on a throw-away instance, and tell it."`
+	Block       blockCommand       `cmd:"" help:"Refuse links to hosts, and disable those that are there."`
+	Reports     reportsCommand     `cmd:"" help:"List what people have reported of links."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Schema      schemaCommand      `cmd:"" help:"Print the GraphQL schema."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask the local server whether it is ready (for containers)."`

@@ -44,10 +44,32 @@ type DirectiveRoot struct {
 }
 
 type ComplexityRoot struct {
+	CheckLinkPayload struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
+	}
+
+	ClaimLinkResult struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
+		Status func(childComplexity int) int
+	}
+
+	ClaimLinksPayload struct {
+		Errors  func(childComplexity int) int
+		Results func(childComplexity int) int
+	}
+
 	CodePreview struct {
 		CanonicalURL func(childComplexity int) int
 		Codes        func(childComplexity int) int
 		Existing     func(childComplexity int) int
+	}
+
+	CreateAnonymousLinkPayload struct {
+		ClaimToken func(childComplexity int) int
+		Errors     func(childComplexity int) int
+		Link       func(childComplexity int) int
 	}
 
 	CreateLinkPayload struct {
@@ -77,6 +99,16 @@ type ComplexityRoot struct {
 		Link   func(childComplexity int) int
 	}
 
+	DeleteLinkResult struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
+	}
+
+	DeleteLinksPayload struct {
+		Errors  func(childComplexity int) int
+		Results func(childComplexity int) int
+	}
+
 	HitQuota struct {
 		Limit     func(childComplexity int) int
 		Remaining func(childComplexity int) int
@@ -85,6 +117,7 @@ type ComplexityRoot struct {
 	}
 
 	Link struct {
+		Archived          func(childComplexity int) int
 		AverageRedirectMs func(childComplexity int) int
 		CanonicalURL      func(childComplexity int) int
 		ClickCount        func(childComplexity int) int
@@ -92,9 +125,14 @@ type ComplexityRoot struct {
 		CreatedAt         func(childComplexity int) int
 		CreatedBy         func(childComplexity int) int
 		DeletedAt         func(childComplexity int) int
+		DestinationStatus func(childComplexity int) int
 		ExpiresAt         func(childComplexity int) int
 		HitQuota          func(childComplexity int) int
 		ID                func(childComplexity int) int
+		Kind              func(childComplexity int) int
+		LastCheckedAt     func(childComplexity int) int
+		MaxClicks         func(childComplexity int) int
+		Note              func(childComplexity int) int
 		OriginalURL       func(childComplexity int) int
 		RedirectStatus    func(childComplexity int) int
 		ShortURL          func(childComplexity int) int
@@ -102,14 +140,16 @@ type ComplexityRoot struct {
 		Stats             func(childComplexity int, rangeArg *click.Range, timezone *string) int
 		Status            func(childComplexity int) int
 		Strategy          func(childComplexity int) int
+		Tags              func(childComplexity int) int
 		Title             func(childComplexity int) int
 		UpdatedAt         func(childComplexity int) int
 		Workspace         func(childComplexity int) int
 	}
 
 	LinkConnection struct {
-		Edges    func(childComplexity int) int
-		PageInfo func(childComplexity int) int
+		Edges      func(childComplexity int) int
+		PageInfo   func(childComplexity int) int
+		TotalCount func(childComplexity int) int
 	}
 
 	LinkEdge struct {
@@ -125,14 +165,21 @@ type ComplexityRoot struct {
 	}
 
 	Mutation struct {
-		CreateLink      func(childComplexity int, input CreateLinkInput) int
-		CreateLinks     func(childComplexity int, input CreateLinksInput) int
-		CreateWorkspace func(childComplexity int, input CreateWorkspaceInput) int
-		DeleteLink      func(childComplexity int, input DeleteLinkInput) int
-		Login           func(childComplexity int, input LoginInput) int
-		Register        func(childComplexity int, input RegisterInput) int
-		RestoreLink     func(childComplexity int, input RestoreLinkInput) int
-		UpdateLink      func(childComplexity int, input UpdateLinkInput) int
+		CheckLink           func(childComplexity int, input CheckLinkInput) int
+		ClaimLinks          func(childComplexity int, input ClaimLinksInput) int
+		CreateAnonymousLink func(childComplexity int, input CreateAnonymousLinkInput) int
+		CreateLink          func(childComplexity int, input CreateLinkInput) int
+		CreateLinks         func(childComplexity int, input CreateLinksInput) int
+		CreateWorkspace     func(childComplexity int, input CreateWorkspaceInput) int
+		DeleteLink          func(childComplexity int, input DeleteLinkInput) int
+		DeleteLinks         func(childComplexity int, input DeleteLinksInput) int
+		Login               func(childComplexity int, input LoginInput) int
+		Register            func(childComplexity int, input RegisterInput) int
+		ReportLink          func(childComplexity int, input ReportLinkInput) int
+		RestoreLink         func(childComplexity int, input RestoreLinkInput) int
+		UpdateLink          func(childComplexity int, input UpdateLinkInput) int
+		UpdateLinks         func(childComplexity int, input UpdateLinksInput) int
+		UpdateWorkspace     func(childComplexity int, input UpdateWorkspaceInput) int
 	}
 
 	PageInfo struct {
@@ -164,6 +211,11 @@ type ComplexityRoot struct {
 		User      func(childComplexity int) int
 	}
 
+	ReportLinkPayload struct {
+		Errors   func(childComplexity int) int
+		Reported func(childComplexity int) int
+	}
+
 	RestoreLinkPayload struct {
 		Errors func(childComplexity int) int
 		Link   func(childComplexity int) int
@@ -183,6 +235,21 @@ type ComplexityRoot struct {
 	UpdateLinkPayload struct {
 		Errors func(childComplexity int) int
 		Link   func(childComplexity int) int
+	}
+
+	UpdateLinkResult struct {
+		Errors func(childComplexity int) int
+		Link   func(childComplexity int) int
+	}
+
+	UpdateLinksPayload struct {
+		Errors  func(childComplexity int) int
+		Results func(childComplexity int) int
+	}
+
+	UpdateWorkspacePayload struct {
+		Errors    func(childComplexity int) int
+		Workspace func(childComplexity int) int
 	}
 
 	Usage struct {
@@ -207,15 +274,17 @@ type ComplexityRoot struct {
 	}
 
 	Workspace struct {
-		CreatedAt func(childComplexity int) int
-		HitQuota  func(childComplexity int) int
-		ID        func(childComplexity int) int
-		LinkQuota func(childComplexity int) int
-		Links     func(childComplexity int, first *int, after *string, last *int, before *string) int
-		Name      func(childComplexity int) int
-		Role      func(childComplexity int) int
-		Slug      func(childComplexity int) int
-		Usage     func(childComplexity int) int
+		CreatedAt             func(childComplexity int) int
+		DefaultRedirectStatus func(childComplexity int) int
+		DefaultStrategy       func(childComplexity int) int
+		HitQuota              func(childComplexity int) int
+		ID                    func(childComplexity int) int
+		LinkQuota             func(childComplexity int) int
+		Links                 func(childComplexity int, first *int, after *string, last *int, before *string, filter *link.Filter, orderBy *link.Order) int
+		Name                  func(childComplexity int) int
+		Role                  func(childComplexity int) int
+		Slug                  func(childComplexity int) int
+		Usage                 func(childComplexity int) int
 	}
 
 	WorkspaceConnection struct {
@@ -238,6 +307,8 @@ type LinkResolver interface {
 
 	ShortURL(ctx context.Context, obj *link.Link) (string, error)
 
+	Tags(ctx context.Context, obj *link.Link) ([]string, error)
+
 	Status(ctx context.Context, obj *link.Link) (link.Status, error)
 
 	CreatedBy(ctx context.Context, obj *link.Link) (*account.Account, error)
@@ -245,17 +316,25 @@ type LinkResolver interface {
 	ClickCount(ctx context.Context, obj *link.Link) (int64, error)
 	AverageRedirectMs(ctx context.Context, obj *link.Link) (*float64, error)
 	HitQuota(ctx context.Context, obj *link.Link) (*HitQuota, error)
+
 	Stats(ctx context.Context, obj *link.Link, rangeArg *click.Range, timezone *string) (*click.Stats, error)
 }
 type MutationResolver interface {
 	Register(ctx context.Context, input RegisterInput) (*RegisterPayload, error)
 	Login(ctx context.Context, input LoginInput) (*LoginPayload, error)
 	CreateWorkspace(ctx context.Context, input CreateWorkspaceInput) (*CreateWorkspacePayload, error)
+	UpdateWorkspace(ctx context.Context, input UpdateWorkspaceInput) (*UpdateWorkspacePayload, error)
 	CreateLink(ctx context.Context, input CreateLinkInput) (*CreateLinkPayload, error)
 	CreateLinks(ctx context.Context, input CreateLinksInput) (*CreateLinksPayload, error)
+	CreateAnonymousLink(ctx context.Context, input CreateAnonymousLinkInput) (*CreateAnonymousLinkPayload, error)
+	ClaimLinks(ctx context.Context, input ClaimLinksInput) (*ClaimLinksPayload, error)
 	UpdateLink(ctx context.Context, input UpdateLinkInput) (*UpdateLinkPayload, error)
+	UpdateLinks(ctx context.Context, input UpdateLinksInput) (*UpdateLinksPayload, error)
 	DeleteLink(ctx context.Context, input DeleteLinkInput) (*DeleteLinkPayload, error)
+	DeleteLinks(ctx context.Context, input DeleteLinksInput) (*DeleteLinksPayload, error)
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
+	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
+	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
@@ -269,9 +348,11 @@ type UserResolver interface {
 	Workspaces(ctx context.Context, obj *account.Account, first *int, after *string) (*WorkspaceConnection, error)
 }
 type WorkspaceResolver interface {
+	DefaultStrategy(ctx context.Context, obj *workspace.Membership) (link.Strategy, error)
+	DefaultRedirectStatus(ctx context.Context, obj *workspace.Membership) (int, error)
 	HitQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
-	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string) (*LinkConnection, error)
+	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *link.Filter, orderBy *link.Order) (*LinkConnection, error)
 	Usage(ctx context.Context, obj *workspace.Membership) (*Usage, error)
 }
 
@@ -293,6 +374,51 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 	_ = ec
 	switch typeName + "." + field {
 
+	case "CheckLinkPayload.errors":
+		if e.ComplexityRoot.CheckLinkPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CheckLinkPayload.Errors(childComplexity), true
+	case "CheckLinkPayload.link":
+		if e.ComplexityRoot.CheckLinkPayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CheckLinkPayload.Link(childComplexity), true
+
+	case "ClaimLinkResult.errors":
+		if e.ComplexityRoot.ClaimLinkResult.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClaimLinkResult.Errors(childComplexity), true
+	case "ClaimLinkResult.link":
+		if e.ComplexityRoot.ClaimLinkResult.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClaimLinkResult.Link(childComplexity), true
+	case "ClaimLinkResult.status":
+		if e.ComplexityRoot.ClaimLinkResult.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClaimLinkResult.Status(childComplexity), true
+
+	case "ClaimLinksPayload.errors":
+		if e.ComplexityRoot.ClaimLinksPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClaimLinksPayload.Errors(childComplexity), true
+	case "ClaimLinksPayload.results":
+		if e.ComplexityRoot.ClaimLinksPayload.Results == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClaimLinksPayload.Results(childComplexity), true
+
 	case "CodePreview.canonicalUrl":
 		if e.ComplexityRoot.CodePreview.CanonicalURL == nil {
 			break
@@ -311,6 +437,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CodePreview.Existing(childComplexity), true
+
+	case "CreateAnonymousLinkPayload.claimToken":
+		if e.ComplexityRoot.CreateAnonymousLinkPayload.ClaimToken == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateAnonymousLinkPayload.ClaimToken(childComplexity), true
+	case "CreateAnonymousLinkPayload.errors":
+		if e.ComplexityRoot.CreateAnonymousLinkPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateAnonymousLinkPayload.Errors(childComplexity), true
+	case "CreateAnonymousLinkPayload.link":
+		if e.ComplexityRoot.CreateAnonymousLinkPayload.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateAnonymousLinkPayload.Link(childComplexity), true
 
 	case "CreateLinkPayload.created":
 		if e.ComplexityRoot.CreateLinkPayload.Created == nil {
@@ -389,6 +534,32 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DeleteLinkPayload.Link(childComplexity), true
 
+	case "DeleteLinkResult.errors":
+		if e.ComplexityRoot.DeleteLinkResult.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteLinkResult.Errors(childComplexity), true
+	case "DeleteLinkResult.link":
+		if e.ComplexityRoot.DeleteLinkResult.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteLinkResult.Link(childComplexity), true
+
+	case "DeleteLinksPayload.errors":
+		if e.ComplexityRoot.DeleteLinksPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteLinksPayload.Errors(childComplexity), true
+	case "DeleteLinksPayload.results":
+		if e.ComplexityRoot.DeleteLinksPayload.Results == nil {
+			break
+		}
+
+		return e.ComplexityRoot.DeleteLinksPayload.Results(childComplexity), true
+
 	case "HitQuota.limit":
 		if e.ComplexityRoot.HitQuota.Limit == nil {
 			break
@@ -414,6 +585,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.HitQuota.Used(childComplexity), true
 
+	case "Link.archived":
+		if e.ComplexityRoot.Link.Archived == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Archived(childComplexity), true
 	case "Link.averageRedirectMs":
 		if e.ComplexityRoot.Link.AverageRedirectMs == nil {
 			break
@@ -456,6 +633,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.DeletedAt(childComplexity), true
+	case "Link.destinationStatus":
+		if e.ComplexityRoot.Link.DestinationStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.DestinationStatus(childComplexity), true
 	case "Link.expiresAt":
 		if e.ComplexityRoot.Link.ExpiresAt == nil {
 			break
@@ -474,6 +657,30 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.ID(childComplexity), true
+	case "Link.kind":
+		if e.ComplexityRoot.Link.Kind == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Kind(childComplexity), true
+	case "Link.lastCheckedAt":
+		if e.ComplexityRoot.Link.LastCheckedAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.LastCheckedAt(childComplexity), true
+	case "Link.maxClicks":
+		if e.ComplexityRoot.Link.MaxClicks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.MaxClicks(childComplexity), true
+	case "Link.note":
+		if e.ComplexityRoot.Link.Note == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Note(childComplexity), true
 	case "Link.originalUrl":
 		if e.ComplexityRoot.Link.OriginalURL == nil {
 			break
@@ -521,6 +728,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.Strategy(childComplexity), true
+	case "Link.tags":
+		if e.ComplexityRoot.Link.Tags == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.Tags(childComplexity), true
 	case "Link.title":
 		if e.ComplexityRoot.Link.Title == nil {
 			break
@@ -552,6 +765,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.LinkConnection.PageInfo(childComplexity), true
+	case "LinkConnection.totalCount":
+		if e.ComplexityRoot.LinkConnection.TotalCount == nil {
+			break
+		}
+
+		return e.ComplexityRoot.LinkConnection.TotalCount(childComplexity), true
 
 	case "LinkEdge.cursor":
 		if e.ComplexityRoot.LinkEdge.Cursor == nil {
@@ -591,6 +810,39 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.LoginPayload.User(childComplexity), true
 
+	case "Mutation.checkLink":
+		if e.ComplexityRoot.Mutation.CheckLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_checkLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CheckLink(childComplexity, args["input"].(CheckLinkInput)), true
+	case "Mutation.claimLinks":
+		if e.ComplexityRoot.Mutation.ClaimLinks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_claimLinks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ClaimLinks(childComplexity, args["input"].(ClaimLinksInput)), true
+	case "Mutation.createAnonymousLink":
+		if e.ComplexityRoot.Mutation.CreateAnonymousLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_createAnonymousLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.CreateAnonymousLink(childComplexity, args["input"].(CreateAnonymousLinkInput)), true
 	case "Mutation.createLink":
 		if e.ComplexityRoot.Mutation.CreateLink == nil {
 			break
@@ -635,6 +887,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteLink(childComplexity, args["input"].(DeleteLinkInput)), true
+	case "Mutation.deleteLinks":
+		if e.ComplexityRoot.Mutation.DeleteLinks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_deleteLinks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.DeleteLinks(childComplexity, args["input"].(DeleteLinksInput)), true
 	case "Mutation.login":
 		if e.ComplexityRoot.Mutation.Login == nil {
 			break
@@ -657,6 +920,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.Register(childComplexity, args["input"].(RegisterInput)), true
+	case "Mutation.reportLink":
+		if e.ComplexityRoot.Mutation.ReportLink == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_reportLink_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ReportLink(childComplexity, args["input"].(ReportLinkInput)), true
 	case "Mutation.restoreLink":
 		if e.ComplexityRoot.Mutation.RestoreLink == nil {
 			break
@@ -679,6 +953,28 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.UpdateLink(childComplexity, args["input"].(UpdateLinkInput)), true
+	case "Mutation.updateLinks":
+		if e.ComplexityRoot.Mutation.UpdateLinks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateLinks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateLinks(childComplexity, args["input"].(UpdateLinksInput)), true
+	case "Mutation.updateWorkspace":
+		if e.ComplexityRoot.Mutation.UpdateWorkspace == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_updateWorkspace_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.UpdateWorkspace(childComplexity, args["input"].(UpdateWorkspaceInput)), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -806,6 +1102,19 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.RegisterPayload.User(childComplexity), true
 
+	case "ReportLinkPayload.errors":
+		if e.ComplexityRoot.ReportLinkPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportLinkPayload.Errors(childComplexity), true
+	case "ReportLinkPayload.reported":
+		if e.ComplexityRoot.ReportLinkPayload.Reported == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ReportLinkPayload.Reported(childComplexity), true
+
 	case "RestoreLinkPayload.errors":
 		if e.ComplexityRoot.RestoreLinkPayload.Errors == nil {
 			break
@@ -868,6 +1177,45 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.UpdateLinkPayload.Link(childComplexity), true
+
+	case "UpdateLinkResult.errors":
+		if e.ComplexityRoot.UpdateLinkResult.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateLinkResult.Errors(childComplexity), true
+	case "UpdateLinkResult.link":
+		if e.ComplexityRoot.UpdateLinkResult.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateLinkResult.Link(childComplexity), true
+
+	case "UpdateLinksPayload.errors":
+		if e.ComplexityRoot.UpdateLinksPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateLinksPayload.Errors(childComplexity), true
+	case "UpdateLinksPayload.results":
+		if e.ComplexityRoot.UpdateLinksPayload.Results == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateLinksPayload.Results(childComplexity), true
+
+	case "UpdateWorkspacePayload.errors":
+		if e.ComplexityRoot.UpdateWorkspacePayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateWorkspacePayload.Errors(childComplexity), true
+	case "UpdateWorkspacePayload.workspace":
+		if e.ComplexityRoot.UpdateWorkspacePayload.Workspace == nil {
+			break
+		}
+
+		return e.ComplexityRoot.UpdateWorkspacePayload.Workspace(childComplexity), true
 
 	case "Usage.limit":
 		if e.ComplexityRoot.Usage.Limit == nil {
@@ -955,6 +1303,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.CreatedAt(childComplexity), true
+	case "Workspace.defaultRedirectStatus":
+		if e.ComplexityRoot.Workspace.DefaultRedirectStatus == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.DefaultRedirectStatus(childComplexity), true
+	case "Workspace.defaultStrategy":
+		if e.ComplexityRoot.Workspace.DefaultStrategy == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Workspace.DefaultStrategy(childComplexity), true
 	case "Workspace.hitQuota":
 		if e.ComplexityRoot.Workspace.HitQuota == nil {
 			break
@@ -983,7 +1343,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Workspace.Links(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string)), true
+		return e.ComplexityRoot.Workspace.Links(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["filter"].(*link.Filter), args["orderBy"].(*link.Order)), true
 	case "Workspace.name":
 		if e.ComplexityRoot.Workspace.Name == nil {
 			break
@@ -1043,17 +1403,26 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	opCtx := graphql.GetOperationContext(ctx)
 	ec := newExecutionContext(opCtx, e, make(chan graphql.DeferredResult))
 	inputUnmarshalMap := graphql.BuildUnmarshalerMap(
+		ec.unmarshalInputCheckLinkInput,
+		ec.unmarshalInputClaimLinksInput,
+		ec.unmarshalInputCreateAnonymousLinkInput,
 		ec.unmarshalInputCreateLinkInput,
 		ec.unmarshalInputCreateLinksInput,
 		ec.unmarshalInputCreateWorkspaceInput,
 		ec.unmarshalInputDeleteLinkInput,
+		ec.unmarshalInputDeleteLinksInput,
 		ec.unmarshalInputLinkBy,
+		ec.unmarshalInputLinkFilter,
+		ec.unmarshalInputLinkOrder,
 		ec.unmarshalInputLoginInput,
 		ec.unmarshalInputNewLinkInput,
 		ec.unmarshalInputRegisterInput,
+		ec.unmarshalInputReportLinkInput,
 		ec.unmarshalInputRestoreLinkInput,
 		ec.unmarshalInputTimeRange,
 		ec.unmarshalInputUpdateLinkInput,
+		ec.unmarshalInputUpdateLinksInput,
+		ec.unmarshalInputUpdateWorkspaceInput,
 		ec.unmarshalInputWorkspaceBy,
 	)
 	first := true
@@ -1164,7 +1533,7 @@ enum ErrorCode {
   INVALID_INPUT
   "The URL is not one that can be shortened."
   INVALID_URL
-  "The destination is refused: it leads back to this service, or its link has been disabled by the operator."
+  "The destination is refused: it leads back to this service, its host is blocked, or its link has been disabled by the operator."
   UNSAFE_URL
   "There is no such thing, or none that the caller may see."
   NOT_FOUND
@@ -1186,6 +1555,10 @@ enum ErrorCode {
   IMMUTABLE
   "Something else changed, or failed, in the meantime."
   CONFLICT
+  "The idempotency key was used for something else within the last 24 hours."
+  IDEMPOTENCY_CONFLICT
+  "What is asked for has run out."
+  EXPIRED
 }
 
 "Where a page of a connection stands among the others."
@@ -1261,19 +1634,35 @@ type Mutation {
   "Makes a workspace that the caller owns. Errors: INVALID_INPUT, SLUG_TAKEN."
   createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload!
   """
+  Changes a workspace's settings. What is absent or null stays. Needs the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT.
+  """
+  updateWorkspace(input: UpdateWorkspaceInput!): UpdateWorkspacePayload!
+  """
   Makes a link, or answers with the one that is there: for DETERMINISTIC the one to the same URL, for CUSTOM the
   one with the same code and URL; COUNTER and RANDOM always make one. However many ask at once, exactly one hears
-  created: true. A deleted link is revived, with the title, times and redirect status given now; one that has expired
-  stays as it is: update it. Needs the role EDITOR. Errors: INVALID_INPUT,
-  INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED, QUOTA_EXCEEDED, NOT_FOUND.
+  created: true. A deleted link is revived, with what is given now; one that has expired stays as it is: update it.
+  Needs the role EDITOR. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
+  QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLink(input: CreateLinkInput!): CreateLinkPayload!
   """
   Makes up to 1,000 links in one call, each as createLink would, with a result each in the order of the input. Links
   that are the same within the call are made once: the first hears created: true. Needs the role EDITOR. Errors of
-  the call as a whole: INVALID_INPUT, NOT_FOUND.
+  the call as a whole: INVALID_INPUT, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLinks(input: CreateLinksInput!): CreateLinksPayload!
+  """
+  Makes a link without an account: TEMPORARY, of the strategy COUNTER, ended after some hours unless it is claimed.
+  Every call makes another one. Limited per address: RATE_LIMITED. FORBIDDEN where the operator has switched it off.
+  Errors: INVALID_URL, UNSAFE_URL.
+  """
+  createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload!
+  """
+  Makes anonymous links a workspace's own: they keep code and clicks, have no end, and count against its link quota.
+  Up to 100 tokens, with a result each in their order. Needs the role EDITOR. Errors of the call as a whole:
+  INVALID_INPUT, NOT_FOUND.
+  """
+  claimLinks(input: ClaimLinksInput!): ClaimLinksPayload!
   """
   Changes a link, also an expired or a deleted one. What is absent from the input stays; null removes what may be
   absent. Needs the role EDITOR. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a
@@ -1281,15 +1670,35 @@ type Mutation {
   """
   updateLink(input: UpdateLinkInput!): UpdateLinkPayload!
   """
+  Changes up to 1,000 links of one workspace in one call, each as updateLink would, with a result each in the order of
+  the input. Needs the role EDITOR. Errors of the call as a whole: INVALID_INPUT, NOT_FOUND.
+  """
+  updateLinks(input: UpdateLinksInput!): UpdateLinksPayload!
+  """
   Takes a link down: its short URL answers 404. The code stays with it, and creating it again revives it. Deleting
   it again changes nothing. Needs the role EDITOR. Error: NOT_FOUND.
   """
   deleteLink(input: DeleteLinkInput!): DeleteLinkPayload!
   """
+  Takes up to 1,000 links of one workspace down in one call, each as deleteLink would, with a result each in the order
+  of the input. Needs the role EDITOR. Errors of the call as a whole: INVALID_INPUT, NOT_FOUND.
+  """
+  deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload!
+  """
   Brings a deleted link back as it was. Restoring it again changes nothing. Needs the role EDITOR. Errors: NOT_FOUND,
-  UNSAFE_URL for a link that the operator has disabled.
+  UNSAFE_URL for a link that the operator has disabled or whose host is blocked.
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
+  """
+  Asks a link's destination now how it is, which the server else does about once a day: see destinationStatus. Needs
+  the role EDITOR. Limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
+  """
+  checkLink(input: CheckLinkInput!): CheckLinkPayload!
+  """
+  Tells the operator of a link that should not be. Needs no account. Limited per address: RATE_LIMITED. Errors:
+  NOT_FOUND, INVALID_INPUT.
+  """
+  reportLink(input: ReportLinkInput!): ReportLinkPayload!
 }
 
 "What register needs."
@@ -1350,24 +1759,55 @@ type CreateWorkspacePayload {
   errors: [UserError!]!
 }
 
+"What updateWorkspace needs. What is absent or null stays as it is."
+input UpdateWorkspaceInput {
+  "The workspace's id."
+  id: ID!
+  "What people call it: 1 to 100 characters."
+  name: String
+  "How codes of links are made that do not say it: DETERMINISTIC, COUNTER or RANDOM."
+  defaultStrategy: CodeStrategy
+  "The HTTP status of redirects whose link does not say it: 301, 302, 307 or 308."
+  defaultRedirectStatus: Int
+}
+
+"What updateWorkspace answers."
+type UpdateWorkspacePayload {
+  "The workspace as it is now; null when there are errors."
+  workspace: Workspace
+  "What to mend."
+  errors: [UserError!]!
+}
+
 "What createLink needs."
 input CreateLinkInput {
   "The workspace that gets the link."
   workspaceId: ID!
   "The destination: http or https, at most 8,192 bytes. Redirects lead to it as it is written here."
   url: String!
-  "How the code is made. Without it: CUSTOM when there is a customCode, else DETERMINISTIC."
+  "How the code is made. Without it: CUSTOM when there is a customCode, else the workspace's defaultStrategy."
   strategy: CodeStrategy
   "The code of a CUSTOM link: 3 to 64 of the characters A-Z, a-z, 0-9, _ and -, unique in the workspace."
   customCode: String
   "A title of up to 200 characters."
   title: String
+  "A note for the members, of up to 2,000 characters."
+  note: String
+  "Up to 20 tags of 1 to 50 characters each."
+  tags: [String!]
   "From when on the link redirects; before, it answers 404. Absent: at once."
   startsAt: Time
   "From when on the link answers 410; in the future. Absent: never."
   expiresAt: Time
-  "The HTTP status of the redirect: 301, 302, 307 or 308. Absent: 302."
+  "How many redirects the link answers, ever; then it answers 410. At least 1. Absent: any number."
+  maxClicks: Int64
+  "The HTTP status of the redirect: 301, 302, 307 or 308. Absent: the workspace's defaultRedirectStatus."
   redirectStatus: Int
+  """
+  Names this call, in up to 255 characters: for 24 hours the caller's calls with the same key and the same input are
+  answered as this one, and do nothing. A call that failed is not remembered.
+  """
+  idempotencyKey: String
 }
 
 "What createLink answers."
@@ -1388,6 +1828,8 @@ input CreateLinksInput {
   links: [NewLinkInput!]!
   "What becomes of the others when one cannot be made. Absent: SKIP_FAILED."
   onError: BatchPolicy
+  "Names this call, as that of createLink does. A call that made or found no link at all is not remembered."
+  idempotencyKey: String
 }
 
 "A link among many to be made; createLink describes the fields."
@@ -1400,19 +1842,25 @@ input NewLinkInput {
   customCode: String
   "A title."
   title: String
+  "A note for the members."
+  note: String
+  "Tags."
+  tags: [String!]
   "From when on the link redirects."
   startsAt: Time
   "From when on the link answers 410."
   expiresAt: Time
+  "How many redirects the link answers."
+  maxClicks: Int64
   "The HTTP status of the redirect."
   redirectStatus: Int
 }
 
-"What becomes of a batch one of whose links cannot be made."
+"What becomes of a batch one of whose links has an error."
 enum BatchPolicy {
-  "The others are made."
+  "The others are done."
   SKIP_FAILED
-  "None is made: the others fail with CONFLICT."
+  "Nothing is done: the others fail with CONFLICT."
   ALL_OR_NOTHING
 }
 
@@ -1434,6 +1882,65 @@ type CreateLinkResult {
   errors: [UserError!]!
 }
 
+"What createAnonymousLink needs."
+input CreateAnonymousLinkInput {
+  "The destination: http or https, at most 8,192 bytes."
+  url: String!
+}
+
+"What createAnonymousLink answers."
+type CreateAnonymousLinkPayload {
+  "The new link; null when there are errors."
+  link: Link
+  "The token by which the link can be claimed, told this once. Whoever has it can."
+  claimToken: String
+  "What to mend."
+  errors: [UserError!]!
+}
+
+"What claimLinks needs."
+input ClaimLinksInput {
+  "The workspace that gets the links."
+  workspaceId: ID!
+  "The claim tokens, 1 to 100."
+  claimTokens: [String!]!
+}
+
+"What claimLinks answers."
+type ClaimLinksPayload {
+  "A result for each token, in their order; empty when there are errors of the call as a whole."
+  results: [ClaimLinkResult!]!
+  "What to mend of the call as a whole."
+  errors: [UserError!]!
+}
+
+"What presenting a claim token came to."
+type ClaimLinkResult {
+  "What it came to."
+  status: ClaimStatus!
+  "The link, if it is the workspace's now."
+  link: Link
+  """
+  Why it is not: NOT_FOUND, EXPIRED, CONFLICT when another workspace has claimed it, CODE_TAKEN when the workspace has
+  another link of the same code, QUOTA_EXCEEDED, UNSAFE_URL.
+  """
+  errors: [UserError!]!
+}
+
+"What presenting a claim token came to."
+enum ClaimStatus {
+  "The link is the workspace's now."
+  CLAIMED
+  "It was claimed before: by this workspace, then it is in link, or by another."
+  ALREADY_CLAIMED
+  "It ended before it was claimed."
+  EXPIRED
+  "There is no link with this token."
+  UNKNOWN
+  "It cannot be had at this moment, and stays what it is: the errors say why."
+  REFUSED
+}
+
 "What updateLink needs. What is absent stays as it is."
 input UpdateLinkInput {
   "The link's id."
@@ -1442,12 +1949,20 @@ input UpdateLinkInput {
   url: String
   "The title; null removes it."
   title: String
+  "The note; null removes it."
+  note: String
+  "The tags, all of them; null removes them."
+  tags: [String!]
   "From when on the link redirects; null: at once."
   startsAt: Time
   "From when on the link answers 410, in the future; null: never."
   expiresAt: Time
+  "How many redirects the link answers, counted since it was made; null: any number."
+  maxClicks: Int64
   "The HTTP status of the redirect: 301, 302, 307 or 308."
   redirectStatus: Int
+  "Whether the link is put away. It redirects all the same."
+  archived: Boolean
   "The link's updatedAt as it was seen: should the link have been changed since, it stays as it is."
   updatedAt: Time
 }
@@ -1456,6 +1971,104 @@ input UpdateLinkInput {
 type UpdateLinkPayload {
   "The link as it is now; null when there are errors."
   link: Link
+  "What to mend."
+  errors: [UserError!]!
+}
+
+"What updateLinks needs."
+input UpdateLinksInput {
+  "The workspace that the links are in."
+  workspaceId: ID!
+  "The changes, 1 to 1,000."
+  links: [UpdateLinkInput!]!
+  "What becomes of the others when one cannot be changed. Absent: SKIP_FAILED."
+  onError: BatchPolicy
+}
+
+"What updateLinks answers."
+type UpdateLinksPayload {
+  "A result for each change, in the order of the input; empty when there are errors of the call as a whole."
+  results: [UpdateLinkResult!]!
+  "What to mend of the call as a whole."
+  errors: [UserError!]!
+}
+
+"What changing one of many links came to."
+type UpdateLinkResult {
+  "The link as it is now; null when there are errors."
+  link: Link
+  "What to mend; the fields are those of this link's input."
+  errors: [UserError!]!
+}
+
+"What deleteLinks needs."
+input DeleteLinksInput {
+  "The workspace that the links are in."
+  workspaceId: ID!
+  "The links' ids, 1 to 1,000."
+  ids: [ID!]!
+  "What becomes of the others when one cannot be deleted. Absent: SKIP_FAILED."
+  onError: BatchPolicy
+}
+
+"What deleteLinks answers."
+type DeleteLinksPayload {
+  "A result for each id, in the order of the input; empty when there are errors of the call as a whole."
+  results: [DeleteLinkResult!]!
+  "What to mend of the call as a whole."
+  errors: [UserError!]!
+}
+
+"What deleting one of many links came to."
+type DeleteLinkResult {
+  "The link, now DELETED; null when there are errors."
+  link: Link
+  "What to mend."
+  errors: [UserError!]!
+}
+
+"What checkLink needs."
+input CheckLinkInput {
+  "The link's id."
+  id: ID!
+}
+
+"What checkLink answers."
+type CheckLinkPayload {
+  "The link with what its destination answered; null when there are errors."
+  link: Link
+  "What to mend."
+  errors: [UserError!]!
+}
+
+"What reportLink needs."
+input ReportLinkInput {
+  "The link's short URL, in any of the forms that answer."
+  shortUrl: String!
+  "What is wrong with it."
+  reason: ReportReason!
+  "More about it, in up to 2,000 characters."
+  details: String
+}
+
+"What is wrong with a link."
+enum ReportReason {
+  "It is sent unasked."
+  SPAM
+  "It leads to a page that passes for another one, to get at secrets."
+  PHISHING
+  "It leads to software that does harm."
+  MALWARE
+  "It leads to what the law forbids."
+  ILLEGAL
+  "Something else: say what in the details."
+  OTHER
+}
+
+"What reportLink answers."
+type ReportLinkPayload {
+  "Whether the report is kept for the operator."
+  reported: Boolean!
   "What to mend."
   errors: [UserError!]!
 }
@@ -1547,11 +2160,18 @@ type Workspace implements Node {
   createdAt: Time!
   "The caller's role in it."
   viewerRole: Role!
+  "How codes of links are made that do not say it."
+  defaultStrategy: CodeStrategy!
+  "The HTTP status of redirects whose link does not say it."
+  defaultRedirectStatus: Int!
   "How many redirects each of its links may answer in a calendar month (UTC)."
   hitQuota: Int64!
   "How many links it may make in a calendar month (UTC)."
   linkQuota: Int64!
-  "Its links, newest first, without the deleted ones."
+  """
+  Its links: newest first and without the deleted ones, unless filter and orderBy say otherwise. Pages stay where they
+  are while links are added. Fails with INVALID_INPUT.
+  """
   links(
     "How many from the start, 1 to 100. Absent: 20."
     first: Int
@@ -1561,9 +2181,70 @@ type Workspace implements Node {
     last: Int
     "The cursor before which to end."
     before: String
+    "Which links. Absent: all but the deleted ones."
+    filter: LinkFilter
+    "Their order. Absent: the newest first. A cursor is good in the order in which it was given."
+    orderBy: LinkOrder
   ): LinkConnection!
   "What it has used of its link quota."
   usage: Usage!
+}
+
+"Which links: those for which everything that is given holds."
+input LinkFilter {
+  """
+  Words that all occur in the title, the note, the URL or the code, also as parts of words, in upper or lower case. Up
+  to 200 characters and 10 words.
+  """
+  search: String
+  "Tags that the links have, up to 20."
+  tags: [String!]
+  "Whether a link must have any of the tags or all of them. Absent: any."
+  tagMatch: TagMatch
+  "The states that the links are in now. Absent: all but DELETED."
+  status: [LinkStatus!]
+  "How the codes were made."
+  strategy: [CodeStrategy!]
+  "Whether the links are put away. Absent: both."
+  archived: Boolean
+  "The first instant at which the links were made."
+  createdFrom: Time
+  "The first instant after those at which the links were made."
+  createdTo: Time
+}
+
+"How many of the tags a link must have."
+enum TagMatch {
+  "At least one."
+  ANY
+  "All."
+  ALL
+}
+
+"An order of links."
+input LinkOrder {
+  "What is compared."
+  field: LinkOrderField!
+  "Which end comes first. Absent: the newest, the most clicks, the first title."
+  direction: OrderDirection
+}
+
+"What links are ordered by. Links that are equal in it are ordered by when they were made."
+enum LinkOrderField {
+  "When they were made."
+  CREATED_AT
+  "How many redirects they have answered, ever."
+  CLICKS
+  "Their titles, by the code points of their lower-case letters. Links without one come before the others."
+  TITLE
+}
+
+"Which end of an order comes first."
+enum OrderDirection {
+  "The smallest, the oldest."
+  ASC
+  "The largest, the newest."
+  DESC
 }
 
 "Links made in this calendar month (UTC), against the quota."
@@ -1584,6 +2265,8 @@ type LinkConnection {
   edges: [LinkEdge!]!
   "Where the page stands."
   pageInfo: PageInfo!
+  "How many links the filter lets through, on all pages. Counted only when it is asked for."
+  totalCount: Int64!
 }
 
 "A link in a page."
@@ -1606,6 +2289,14 @@ enum CodeStrategy {
   CUSTOM
 }
 
+"For how long a link is meant."
+enum LinkKind {
+  "For some hours: it was made without an account, and nobody has claimed it."
+  TEMPORARY
+  "For as long as its workspace wants."
+  PERMANENT
+}
+
 "The state that a link is in now."
 enum LinkStatus {
   "It redirects."
@@ -1614,6 +2305,8 @@ enum LinkStatus {
   SCHEDULED
   "expiresAt has come: it answers 410."
   EXPIRED
+  "It has answered as many redirects as maxClicks allows: it answers 410."
+  EXHAUSTED
   "A member has deleted it: it answers 404."
   DELETED
   "The operator has disabled it: it answers 410."
@@ -1624,7 +2317,7 @@ enum LinkStatus {
 type Link implements Node {
   "The id: lnk_ and 26 characters."
   id: ID!
-  "The workspace that it belongs to."
+  "The workspace that it belongs to; null while nobody owns it."
   workspace: Workspace
   "The last segment of its short URL."
   code: String!
@@ -1638,15 +2331,25 @@ type Link implements Node {
   canonicalUrl: URL!
   "Its title."
   title: String
+  "Its note, for the members."
+  note: String
+  "Its tags, in the order of their code points."
+  tags: [String!]!
+  "Whether it is put away. It redirects all the same."
+  archived: Boolean!
+  "For how long it is meant."
+  kind: LinkKind!
   "The state that it is in now."
   status: LinkStatus!
   "From when on it redirects; null: since it was made."
   startsAt: Time
   "From when on it answers 410; null: never."
   expiresAt: Time
+  "How many redirects it answers, ever; null: any number."
+  maxClicks: Int64
   "The HTTP status of its redirects: 301, 302, 307 or 308."
   redirectStatus: Int!
-  "Who made it."
+  "Who made it, or claimed it; null while nobody owns it."
   createdBy: User
   "When it was made."
   createdAt: Time!
@@ -1660,6 +2363,13 @@ type Link implements Node {
   averageRedirectMs: Float
   "What it has used of its monthly allowance of redirects."
   hitQuota: HitQuota!
+  """
+  The HTTP status that its destination answered when the server last asked it, about once a day; null: not asked yet, or
+  no answer.
+  """
+  destinationStatus: Int
+  "When the destination was last asked; null: not yet."
+  lastCheckedAt: Time
   "Its clicks in a range of time. Fails with INVALID_INPUT."
   stats(
     "The range; its ends are moved outwards to whole quarters of an hour. Absent: the last 30 days."
@@ -1752,6 +2462,38 @@ var parsedSchema = gqlparser.MustLoadSchema(sources...)
 // Each function is generated once per unique object type, deduplicating the
 // switch statements that were previously inlined in every fieldContext_* function.
 
+func (ec *executionContext) childFields_CheckLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_CheckLinkPayload_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_CheckLinkPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CheckLinkPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_ClaimLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "status":
+		return ec.fieldContext_ClaimLinkResult_status(ctx, field)
+	case "link":
+		return ec.fieldContext_ClaimLinkResult_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_ClaimLinkResult_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ClaimLinkResult", field.Name)
+}
+
+func (ec *executionContext) childFields_ClaimLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "results":
+		return ec.fieldContext_ClaimLinksPayload_results(ctx, field)
+	case "errors":
+		return ec.fieldContext_ClaimLinksPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ClaimLinksPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_CodePreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "canonicalUrl":
@@ -1762,6 +2504,18 @@ func (ec *executionContext) childFields_CodePreview(ctx context.Context, field g
 		return ec.fieldContext_CodePreview_existing(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type CodePreview", field.Name)
+}
+
+func (ec *executionContext) childFields_CreateAnonymousLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_CreateAnonymousLinkPayload_link(ctx, field)
+	case "claimToken":
+		return ec.fieldContext_CreateAnonymousLinkPayload_claimToken(ctx, field)
+	case "errors":
+		return ec.fieldContext_CreateAnonymousLinkPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type CreateAnonymousLinkPayload", field.Name)
 }
 
 func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -1818,6 +2572,26 @@ func (ec *executionContext) childFields_DeleteLinkPayload(ctx context.Context, f
 	return nil, fmt.Errorf("no field named %q was found under type DeleteLinkPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_DeleteLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_DeleteLinkResult_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_DeleteLinkResult_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteLinkResult", field.Name)
+}
+
+func (ec *executionContext) childFields_DeleteLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "results":
+		return ec.fieldContext_DeleteLinksPayload_results(ctx, field)
+	case "errors":
+		return ec.fieldContext_DeleteLinksPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type DeleteLinksPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_HitQuota(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "limit":
@@ -1850,12 +2624,22 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_canonicalUrl(ctx, field)
 	case "title":
 		return ec.fieldContext_Link_title(ctx, field)
+	case "note":
+		return ec.fieldContext_Link_note(ctx, field)
+	case "tags":
+		return ec.fieldContext_Link_tags(ctx, field)
+	case "archived":
+		return ec.fieldContext_Link_archived(ctx, field)
+	case "kind":
+		return ec.fieldContext_Link_kind(ctx, field)
 	case "status":
 		return ec.fieldContext_Link_status(ctx, field)
 	case "startsAt":
 		return ec.fieldContext_Link_startsAt(ctx, field)
 	case "expiresAt":
 		return ec.fieldContext_Link_expiresAt(ctx, field)
+	case "maxClicks":
+		return ec.fieldContext_Link_maxClicks(ctx, field)
 	case "redirectStatus":
 		return ec.fieldContext_Link_redirectStatus(ctx, field)
 	case "createdBy":
@@ -1872,6 +2656,10 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_averageRedirectMs(ctx, field)
 	case "hitQuota":
 		return ec.fieldContext_Link_hitQuota(ctx, field)
+	case "destinationStatus":
+		return ec.fieldContext_Link_destinationStatus(ctx, field)
+	case "lastCheckedAt":
+		return ec.fieldContext_Link_lastCheckedAt(ctx, field)
 	case "stats":
 		return ec.fieldContext_Link_stats(ctx, field)
 	}
@@ -1884,6 +2672,8 @@ func (ec *executionContext) childFields_LinkConnection(ctx context.Context, fiel
 		return ec.fieldContext_LinkConnection_edges(ctx, field)
 	case "pageInfo":
 		return ec.fieldContext_LinkConnection_pageInfo(ctx, field)
+	case "totalCount":
+		return ec.fieldContext_LinkConnection_totalCount(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type LinkConnection", field.Name)
 }
@@ -1952,6 +2742,16 @@ func (ec *executionContext) childFields_RegisterPayload(ctx context.Context, fie
 	return nil, fmt.Errorf("no field named %q was found under type RegisterPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_ReportLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "reported":
+		return ec.fieldContext_ReportLinkPayload_reported(ctx, field)
+	case "errors":
+		return ec.fieldContext_ReportLinkPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ReportLinkPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_RestoreLinkPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "link":
@@ -1992,6 +2792,36 @@ func (ec *executionContext) childFields_UpdateLinkPayload(ctx context.Context, f
 		return ec.fieldContext_UpdateLinkPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type UpdateLinkPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UpdateLinkResult(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "link":
+		return ec.fieldContext_UpdateLinkResult_link(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateLinkResult_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateLinkResult", field.Name)
+}
+
+func (ec *executionContext) childFields_UpdateLinksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "results":
+		return ec.fieldContext_UpdateLinksPayload_results(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateLinksPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateLinksPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_UpdateWorkspacePayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "workspace":
+		return ec.fieldContext_UpdateWorkspacePayload_workspace(ctx, field)
+	case "errors":
+		return ec.fieldContext_UpdateWorkspacePayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type UpdateWorkspacePayload", field.Name)
 }
 
 func (ec *executionContext) childFields_Usage(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -2048,6 +2878,10 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_createdAt(ctx, field)
 	case "viewerRole":
 		return ec.fieldContext_Workspace_viewerRole(ctx, field)
+	case "defaultStrategy":
+		return ec.fieldContext_Workspace_defaultStrategy(ctx, field)
+	case "defaultRedirectStatus":
+		return ec.fieldContext_Workspace_defaultRedirectStatus(ctx, field)
 	case "hitQuota":
 		return ec.fieldContext_Workspace_hitQuota(ctx, field)
 	case "linkQuota":
@@ -2218,6 +3052,48 @@ func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs m
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_checkLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CheckLinkInput, error) {
+			return ec.unmarshalNCheckLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_claimLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ClaimLinksInput, error) {
+			return ec.unmarshalNClaimLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_createAnonymousLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (CreateAnonymousLinkInput, error) {
+			return ec.unmarshalNCreateAnonymousLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_createLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2274,6 +3150,20 @@ func (ec *executionContext) field_Mutation_deleteLink_args(ctx context.Context, 
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_deleteLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (DeleteLinksInput, error) {
+			return ec.unmarshalNDeleteLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_login_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2302,6 +3192,20 @@ func (ec *executionContext) field_Mutation_register_args(ctx context.Context, ra
 	return args, nil
 }
 
+func (ec *executionContext) field_Mutation_reportLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ReportLinkInput, error) {
+			return ec.unmarshalNReportLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
 func (ec *executionContext) field_Mutation_restoreLink_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -2322,6 +3226,34 @@ func (ec *executionContext) field_Mutation_updateLink_args(ctx context.Context, 
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (UpdateLinkInput, error) {
 			return ec.unmarshalNUpdateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateLinks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateLinksInput, error) {
+			return ec.unmarshalNUpdateLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_updateWorkspace_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (UpdateWorkspaceInput, error) {
+			return ec.unmarshalNUpdateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -2479,6 +3411,22 @@ func (ec *executionContext) field_Workspace_links_args(ctx context.Context, rawA
 		return nil, err
 	}
 	args["before"] = arg3
+	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*link.Filter, error) {
+			return ec.unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg4
+	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "orderBy",
+		func(ctx context.Context, v any) (*link.Order, error) {
+			return ec.unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrder(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["orderBy"] = arg5
 	return args, nil
 }
 
@@ -2541,6 +3489,221 @@ func (ec *executionContext) field___Type_fields_args(ctx context.Context, rawArg
 // endregion ***************************** args.gotpl *****************************
 
 // region    **************************** field.gotpl *****************************
+
+func (ec *executionContext) _CheckLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *CheckLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CheckLinkPayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CheckLinkPayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CheckLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CheckLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CheckLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CheckLinkPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CheckLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CheckLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ClaimLinkResult_status(ctx context.Context, field graphql.CollectedField, obj *ClaimLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClaimLinkResult_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v link.ClaimStatus) graphql.Marshaler {
+			return ec.marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐClaimStatus(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClaimLinkResult_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ClaimLinkResult", field, false, false, errors.New("field of type ClaimStatus does not have child fields"))
+}
+
+func (ec *executionContext) _ClaimLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *ClaimLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClaimLinkResult_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ClaimLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ClaimLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ClaimLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *ClaimLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClaimLinkResult_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClaimLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ClaimLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ClaimLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *ClaimLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClaimLinksPayload_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ClaimLinkResult) graphql.Marshaler {
+			return ec.marshalNClaimLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinkResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClaimLinksPayload_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ClaimLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ClaimLinkResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ClaimLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ClaimLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClaimLinksPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClaimLinksPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ClaimLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
 
 func (ec *executionContext) _CodePreview_canonicalUrl(ctx context.Context, field graphql.CollectedField, obj *link.Preview) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
@@ -2615,6 +3778,93 @@ func (ec *executionContext) fieldContext_CodePreview_existing(_ context.Context,
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateAnonymousLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *CreateAnonymousLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateAnonymousLinkPayload_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateAnonymousLinkPayload_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateAnonymousLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _CreateAnonymousLinkPayload_claimToken(ctx context.Context, field graphql.CollectedField, obj *CreateAnonymousLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateAnonymousLinkPayload_claimToken(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ClaimToken, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_CreateAnonymousLinkPayload_claimToken(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateAnonymousLinkPayload", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _CreateAnonymousLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateAnonymousLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateAnonymousLinkPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateAnonymousLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "CreateAnonymousLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
 		},
 	}
 	return fc, nil
@@ -2986,6 +4236,134 @@ func (ec *executionContext) fieldContext_DeleteLinkPayload_errors(_ context.Cont
 	return fc, nil
 }
 
+func (ec *executionContext) _DeleteLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *DeleteLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteLinkResult_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeleteLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteLinkResult_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeleteLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *DeleteLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteLinksPayload_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*DeleteLinkResult) graphql.Marshaler {
+			return ec.marshalNDeleteLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteLinksPayload_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeleteLinkResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _DeleteLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *DeleteLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_DeleteLinksPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_DeleteLinksPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "DeleteLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _HitQuota_limit(ctx context.Context, field graphql.CollectedField, obj *HitQuota) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3271,6 +4649,98 @@ func (ec *executionContext) fieldContext_Link_title(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
+func (ec *executionContext) _Link_note(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_note(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Note, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_note(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Link_tags(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_tags(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Link().Tags(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []string) graphql.Marshaler {
+			return ec.marshalNString2ᚕstringᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_tags(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Link_archived(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_archived(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Archived(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_archived(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, true, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _Link_kind(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_kind(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Kind(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v link.Kind) graphql.Marshaler {
+			return ec.marshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐKind(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_kind(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, true, false, errors.New("field of type LinkKind does not have child fields"))
+}
+
 func (ec *executionContext) _Link_status(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3338,6 +4808,29 @@ func (ec *executionContext) _Link_expiresAt(ctx context.Context, field graphql.C
 }
 func (ec *executionContext) fieldContext_Link_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Link_maxClicks(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_maxClicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.MaxClicks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int64) graphql.Marshaler {
+			return ec.marshalOInt642ᚖint64(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_maxClicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
 func (ec *executionContext) _Link_redirectStatus(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
@@ -3542,6 +5035,52 @@ func (ec *executionContext) fieldContext_Link_hitQuota(_ context.Context, field 
 	return fc, nil
 }
 
+func (ec *executionContext) _Link_destinationStatus(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_destinationStatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.DestinationStatus, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *int) graphql.Marshaler {
+			return ec.marshalOInt2ᚖint(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_destinationStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Link_lastCheckedAt(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_lastCheckedAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastCheckedAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Link_lastCheckedAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -3648,6 +5187,29 @@ func (ec *executionContext) fieldContext_LinkConnection_pageInfo(_ context.Conte
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _LinkConnection_totalCount(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_LinkConnection_totalCount(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.TotalCount, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_LinkConnection_totalCount(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("LinkConnection", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
 func (ec *executionContext) _LinkEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *LinkEdge) (ret graphql.Marshaler) {
@@ -3947,6 +5509,50 @@ func (ec *executionContext) fieldContext_Mutation_createWorkspace(ctx context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_updateWorkspace(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateWorkspace(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateWorkspace(ctx, fc.Args["input"].(UpdateWorkspaceInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateWorkspacePayload) graphql.Marshaler {
+			return ec.marshalNUpdateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspacePayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateWorkspace(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateWorkspacePayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateWorkspace_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_createLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4035,6 +5641,94 @@ func (ec *executionContext) fieldContext_Mutation_createLinks(ctx context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_createAnonymousLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_createAnonymousLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CreateAnonymousLink(ctx, fc.Args["input"].(CreateAnonymousLinkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CreateAnonymousLinkPayload) graphql.Marshaler {
+			return ec.marshalNCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_createAnonymousLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CreateAnonymousLinkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_createAnonymousLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_claimLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_claimLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ClaimLinks(ctx, fc.Args["input"].(ClaimLinksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ClaimLinksPayload) graphql.Marshaler {
+			return ec.marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_claimLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ClaimLinksPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_claimLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_updateLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4073,6 +5767,50 @@ func (ec *executionContext) fieldContext_Mutation_updateLink(ctx context.Context
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_updateLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_updateLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_updateLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().UpdateLinks(ctx, fc.Args["input"].(UpdateLinksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *UpdateLinksPayload) graphql.Marshaler {
+			return ec.marshalNUpdateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_updateLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateLinksPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_updateLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -4123,6 +5861,50 @@ func (ec *executionContext) fieldContext_Mutation_deleteLink(ctx context.Context
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_deleteLinks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_deleteLinks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().DeleteLinks(ctx, fc.Args["input"].(DeleteLinksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *DeleteLinksPayload) graphql.Marshaler {
+			return ec.marshalNDeleteLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_deleteLinks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_DeleteLinksPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_deleteLinks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_restoreLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -4161,6 +5943,94 @@ func (ec *executionContext) fieldContext_Mutation_restoreLink(ctx context.Contex
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Mutation_restoreLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_checkLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_checkLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().CheckLink(ctx, fc.Args["input"].(CheckLinkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *CheckLinkPayload) graphql.Marshaler {
+			return ec.marshalNCheckLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_checkLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_CheckLinkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_checkLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Mutation_reportLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_reportLink(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ReportLink(ctx, fc.Args["input"].(ReportLinkInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ReportLinkPayload) graphql.Marshaler {
+			return ec.marshalNReportLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_reportLink(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ReportLinkPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_reportLink_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -4754,6 +6624,61 @@ func (ec *executionContext) fieldContext_RegisterPayload_errors(_ context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _ReportLinkPayload_reported(ctx context.Context, field graphql.CollectedField, obj *ReportLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportLinkPayload_reported(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Reported, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportLinkPayload_reported(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ReportLinkPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _ReportLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ReportLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ReportLinkPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ReportLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ReportLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _RestoreLinkPayload_link(ctx context.Context, field graphql.CollectedField, obj *RestoreLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5008,6 +6933,198 @@ func (ec *executionContext) _UpdateLinkPayload_errors(ctx context.Context, field
 func (ec *executionContext) fieldContext_UpdateLinkPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	fc = &graphql.FieldContext{
 		Object:     "UpdateLinkPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateLinkResult_link(ctx context.Context, field graphql.CollectedField, obj *UpdateLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateLinkResult_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Link, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateLinkResult_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateLinkResult_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateLinkResult_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateLinkResult_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateLinkResult",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateLinksPayload_results(ctx context.Context, field graphql.CollectedField, obj *UpdateLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateLinksPayload_results(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Results, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UpdateLinkResult) graphql.Marshaler {
+			return ec.marshalNUpdateLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResultᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateLinksPayload_results(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UpdateLinkResult(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateLinksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateLinksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateLinksPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateLinksPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateLinksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateWorkspacePayload_workspace(ctx context.Context, field graphql.CollectedField, obj *UpdateWorkspacePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateWorkspacePayload_workspace(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Workspace, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Membership) graphql.Marshaler {
+			return ec.marshalOWorkspace2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐMembership(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateWorkspacePayload_workspace(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateWorkspacePayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Workspace(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _UpdateWorkspacePayload_errors(ctx context.Context, field graphql.CollectedField, obj *UpdateWorkspacePayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_UpdateWorkspacePayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_UpdateWorkspacePayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "UpdateWorkspacePayload",
 		Field:      field,
 		IsMethod:   false,
 		IsResolver: false,
@@ -5430,6 +7547,52 @@ func (ec *executionContext) fieldContext_Workspace_viewerRole(_ context.Context,
 	return graphql.NewScalarFieldContext("Workspace", field, true, false, errors.New("field of type Role does not have child fields"))
 }
 
+func (ec *executionContext) _Workspace_defaultStrategy(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_defaultStrategy(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().DefaultStrategy(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v link.Strategy) graphql.Marshaler {
+			return ec.marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_defaultStrategy(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type CodeStrategy does not have child fields"))
+}
+
+func (ec *executionContext) _Workspace_defaultRedirectStatus(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_defaultRedirectStatus(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Workspace().DefaultRedirectStatus(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_defaultRedirectStatus(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Workspace", field, true, true, errors.New("field of type Int does not have child fields"))
+}
+
 func (ec *executionContext) _Workspace_hitQuota(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -5486,7 +7649,7 @@ func (ec *executionContext) _Workspace_links(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Workspace().Links(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string))
+			return ec.Resolvers.Workspace().Links(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["filter"].(*link.Filter), fc.Args["orderBy"].(*link.Order))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
@@ -6730,6 +8893,103 @@ func (ec *executionContext) fieldContext___Type_isOneOf(_ context.Context, field
 
 // region    **************************** input.gotpl *****************************
 
+func (ec *executionContext) unmarshalInputCheckLinkInput(ctx context.Context, obj any) (CheckLinkInput, error) {
+	var it CheckLinkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputClaimLinksInput(ctx context.Context, obj any) (ClaimLinksInput, error) {
+	var it ClaimLinksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "claimTokens"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "claimTokens":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("claimTokens"))
+			data, err := ec.unmarshalNString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ClaimTokens = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputCreateAnonymousLinkInput(ctx context.Context, obj any) (CreateAnonymousLinkInput, error) {
+	var it CreateAnonymousLinkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"url"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "url":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("url"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.URL = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, obj any) (CreateLinkInput, error) {
 	var it CreateLinkInput
 	if obj == nil {
@@ -6741,7 +9001,7 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "startsAt", "expiresAt", "redirectStatus"}
+	fieldsInOrder := [...]string{"workspaceId", "url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -6783,6 +9043,20 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Title = data
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = data
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = data
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -6797,6 +9071,13 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.ExpiresAt = data
+		case "maxClicks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
+			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxClicks = data
 		case "redirectStatus":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
 			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
@@ -6804,6 +9085,13 @@ func (ec *executionContext) unmarshalInputCreateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.RedirectStatus = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -6820,7 +9108,7 @@ func (ec *executionContext) unmarshalInputCreateLinksInput(ctx context.Context, 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"workspaceId", "links", "onError"}
+	fieldsInOrder := [...]string{"workspaceId", "links", "onError", "idempotencyKey"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -6848,6 +9136,13 @@ func (ec *executionContext) unmarshalInputCreateLinksInput(ctx context.Context, 
 				return it, err
 			}
 			it.OnError = data
+		case "idempotencyKey":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("idempotencyKey"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.IdempotencyKey = data
 		}
 	}
 	return it, nil
@@ -6920,6 +9215,50 @@ func (ec *executionContext) unmarshalInputDeleteLinkInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputDeleteLinksInput(ctx context.Context, obj any) (DeleteLinksInput, error) {
+	var it DeleteLinksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "ids", "onError"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "ids":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("ids"))
+			data, err := ec.unmarshalNID2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Ids = data
+		case "onError":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("onError"))
+			data, err := ec.unmarshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OnError = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (LinkBy, error) {
 	var it LinkBy
 	if obj == nil {
@@ -6952,6 +9291,122 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 				return it, err
 			}
 			it.ShortURL = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj any) (link.Filter, error) {
+	var it link.Filter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"search", "tags", "tagMatch", "status", "strategy", "archived", "createdFrom", "createdTo"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "search":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("search"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Search = data
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = data
+		case "tagMatch":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tagMatch"))
+			data, err := ec.unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTagMatch(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.TagMatch = data
+		case "status":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("status"))
+			data, err := ec.unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatusᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Status = data
+		case "strategy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("strategy"))
+			data, err := ec.unmarshalOCodeStrategy2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategyᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Strategy = data
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = data
+		case "createdFrom":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("createdFrom"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CreatedFrom = data
+		case "createdTo":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("createdTo"))
+			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.CreatedTo = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any) (link.Order, error) {
+	var it link.Order
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"field", "direction"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "field":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("field"))
+			data, err := ec.unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrderField(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Field = data
+		case "direction":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("direction"))
+			data, err := ec.unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDirection(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Direction = data
 		}
 	}
 	return it, nil
@@ -7005,7 +9460,7 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "startsAt", "expiresAt", "redirectStatus"}
+	fieldsInOrder := [...]string{"url", "strategy", "customCode", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -7040,6 +9495,20 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.Title = data
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = data
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = data
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -7054,6 +9523,13 @@ func (ec *executionContext) unmarshalInputNewLinkInput(ctx context.Context, obj 
 				return it, err
 			}
 			it.ExpiresAt = data
+		case "maxClicks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
+			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxClicks = data
 		case "redirectStatus":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
 			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
@@ -7105,6 +9581,50 @@ func (ec *executionContext) unmarshalInputRegisterInput(ctx context.Context, obj
 				return it, err
 			}
 			it.Name = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputReportLinkInput(ctx context.Context, obj any) (ReportLinkInput, error) {
+	var it ReportLinkInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"shortUrl", "reason", "details"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "shortUrl":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("shortUrl"))
+			data, err := ec.unmarshalNString2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ShortURL = data
+		case "reason":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
+			data, err := ec.unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐReason(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Reason = data
+		case "details":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("details"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Details = data
 		}
 	}
 	return it, nil
@@ -7188,7 +9708,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "url", "title", "startsAt", "expiresAt", "redirectStatus", "updatedAt"}
+	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "updatedAt"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -7216,6 +9736,20 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Title = graphql.OmittableOf(data)
+		case "note":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("note"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Note = graphql.OmittableOf(data)
+		case "tags":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tags"))
+			data, err := ec.unmarshalOString2ᚕstringᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Tags = graphql.OmittableOf(data)
 		case "startsAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("startsAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -7230,6 +9764,13 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.ExpiresAt = graphql.OmittableOf(data)
+		case "maxClicks":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("maxClicks"))
+			data, err := ec.unmarshalOInt642ᚖint64(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.MaxClicks = graphql.OmittableOf(data)
 		case "redirectStatus":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("redirectStatus"))
 			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
@@ -7237,6 +9778,13 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.RedirectStatus = data
+		case "archived":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("archived"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Archived = data
 		case "updatedAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -7244,6 +9792,101 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.UpdatedAt = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpdateLinksInput(ctx context.Context, obj any) (UpdateLinksInput, error) {
+	var it UpdateLinksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "links", "onError"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "links":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("links"))
+			data, err := ec.unmarshalNUpdateLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInputᚄ(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Links = data
+		case "onError":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("onError"))
+			data, err := ec.unmarshalOBatchPolicy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPolicy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.OnError = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputUpdateWorkspaceInput(ctx context.Context, obj any) (UpdateWorkspaceInput, error) {
+	var it UpdateWorkspaceInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"id", "name", "defaultStrategy", "defaultRedirectStatus"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "id":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("id"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.ID = data
+		case "name":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("name"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Name = data
+		case "defaultStrategy":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("defaultStrategy"))
+			data, err := ec.unmarshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DefaultStrategy = data
+		case "defaultRedirectStatus":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("defaultRedirectStatus"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.DefaultRedirectStatus = data
 		}
 	}
 	return it, nil
@@ -7328,6 +9971,140 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 
 // region    **************************** object.gotpl ****************************
 
+var checkLinkPayloadImplementors = []string{"CheckLinkPayload"}
+
+func (ec *executionContext) _CheckLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *CheckLinkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, checkLinkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CheckLinkPayload")
+		case "link":
+			out.Values[i] = ec._CheckLinkPayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CheckLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var claimLinkResultImplementors = []string{"ClaimLinkResult"}
+
+func (ec *executionContext) _ClaimLinkResult(ctx context.Context, sel ast.SelectionSet, obj *ClaimLinkResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, claimLinkResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ClaimLinkResult")
+		case "status":
+			out.Values[i] = ec._ClaimLinkResult_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "link":
+			out.Values[i] = ec._ClaimLinkResult_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ClaimLinkResult_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var claimLinksPayloadImplementors = []string{"ClaimLinksPayload"}
+
+func (ec *executionContext) _ClaimLinksPayload(ctx context.Context, sel ast.SelectionSet, obj *ClaimLinksPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, claimLinksPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ClaimLinksPayload")
+		case "results":
+			out.Values[i] = ec._ClaimLinksPayload_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ClaimLinksPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var codePreviewImplementors = []string{"CodePreview"}
 
 func (ec *executionContext) _CodePreview(ctx context.Context, sel ast.SelectionSet, obj *link.Preview) graphql.Marshaler {
@@ -7353,6 +10130,54 @@ func (ec *executionContext) _CodePreview(ctx context.Context, sel ast.SelectionS
 		case "existing":
 			out.Values[i] = ec._CodePreview_existing(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var createAnonymousLinkPayloadImplementors = []string{"CreateAnonymousLinkPayload"}
+
+func (ec *executionContext) _CreateAnonymousLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *CreateAnonymousLinkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, createAnonymousLinkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("CreateAnonymousLinkPayload")
+		case "link":
+			out.Values[i] = ec._CreateAnonymousLinkPayload_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "claimToken":
+			out.Values[i] = ec._CreateAnonymousLinkPayload_claimToken(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._CreateAnonymousLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
 		default:
@@ -7601,6 +10426,92 @@ func (ec *executionContext) _DeleteLinkPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
+var deleteLinkResultImplementors = []string{"DeleteLinkResult"}
+
+func (ec *executionContext) _DeleteLinkResult(ctx context.Context, sel ast.SelectionSet, obj *DeleteLinkResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deleteLinkResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeleteLinkResult")
+		case "link":
+			out.Values[i] = ec._DeleteLinkResult_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._DeleteLinkResult_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var deleteLinksPayloadImplementors = []string{"DeleteLinksPayload"}
+
+func (ec *executionContext) _DeleteLinksPayload(ctx context.Context, sel ast.SelectionSet, obj *DeleteLinksPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, deleteLinksPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("DeleteLinksPayload")
+		case "results":
+			out.Values[i] = ec._DeleteLinksPayload_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._DeleteLinksPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var hitQuotaImplementors = []string{"HitQuota"}
 
 func (ec *executionContext) _HitQuota(ctx context.Context, sel ast.SelectionSet, obj *HitQuota) graphql.Marshaler {
@@ -7772,6 +10683,59 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "note":
+			out.Values[i] = ec._Link_note(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "tags":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_tags(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "archived":
+			out.Values[i] = ec._Link_archived(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "kind":
+			out.Values[i] = ec._Link_kind(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "status":
 			field := field
 
@@ -7817,6 +10781,11 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 		case "expiresAt":
 			out.Values[i] = ec._Link_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "maxClicks":
+			out.Values[i] = ec._Link_maxClicks(ctx, field, obj)
 			if out.Values[i] == graphql.RequiredNull {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
@@ -7992,6 +10961,16 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "destinationStatus":
+			out.Values[i] = ec._Link_destinationStatus(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "lastCheckedAt":
+			out.Values[i] = ec._Link_lastCheckedAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "stats":
 			field := field
 
@@ -8070,6 +11049,11 @@ func (ec *executionContext) _LinkConnection(ctx context.Context, sel ast.Selecti
 			}
 		case "pageInfo":
 			out.Values[i] = ec._LinkConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "totalCount":
+			out.Values[i] = ec._LinkConnection_totalCount(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -8231,6 +11215,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "updateWorkspace":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateWorkspace(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "createLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_createLink(ctx, field)
@@ -8245,9 +11236,30 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "createAnonymousLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_createAnonymousLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "claimLinks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_claimLinks(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "updateLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_updateLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "updateLinks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_updateLinks(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -8259,9 +11271,30 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "deleteLinks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_deleteLinks(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "restoreLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_restoreLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "checkLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_checkLink(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "reportLink":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_reportLink(ctx, field)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
@@ -8628,6 +11661,49 @@ func (ec *executionContext) _RegisterPayload(ctx context.Context, sel ast.Select
 	return out
 }
 
+var reportLinkPayloadImplementors = []string{"ReportLinkPayload"}
+
+func (ec *executionContext) _ReportLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *ReportLinkPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, reportLinkPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ReportLinkPayload")
+		case "reported":
+			out.Values[i] = ec._ReportLinkPayload_reported(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ReportLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var restoreLinkPayloadImplementors = []string{"RestoreLinkPayload"}
 
 func (ec *executionContext) _RestoreLinkPayload(ctx context.Context, sel ast.SelectionSet, obj *RestoreLinkPayload) graphql.Marshaler {
@@ -8781,6 +11857,135 @@ func (ec *executionContext) _UpdateLinkPayload(ctx context.Context, sel ast.Sele
 			}
 		case "errors":
 			out.Values[i] = ec._UpdateLinkPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var updateLinkResultImplementors = []string{"UpdateLinkResult"}
+
+func (ec *executionContext) _UpdateLinkResult(ctx context.Context, sel ast.SelectionSet, obj *UpdateLinkResult) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateLinkResultImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateLinkResult")
+		case "link":
+			out.Values[i] = ec._UpdateLinkResult_link(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateLinkResult_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var updateLinksPayloadImplementors = []string{"UpdateLinksPayload"}
+
+func (ec *executionContext) _UpdateLinksPayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateLinksPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateLinksPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateLinksPayload")
+		case "results":
+			out.Values[i] = ec._UpdateLinksPayload_results(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateLinksPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var updateWorkspacePayloadImplementors = []string{"UpdateWorkspacePayload"}
+
+func (ec *executionContext) _UpdateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, obj *UpdateWorkspacePayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, updateWorkspacePayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("UpdateWorkspacePayload")
+		case "workspace":
+			out.Values[i] = ec._UpdateWorkspacePayload_workspace(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._UpdateWorkspacePayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -9034,6 +12239,82 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 			if out.Values[i] == graphql.Null {
 				atomic.AddUint32(&out.Invalids, 1)
 			}
+		case "defaultStrategy":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_defaultStrategy(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "defaultRedirectStatus":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_defaultRedirectStatus(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "hitQuota":
 			field := field
 
@@ -9701,6 +12982,79 @@ func (ec *executionContext) marshalNBoolean2bool(ctx context.Context, sel ast.Se
 	return res
 }
 
+func (ec *executionContext) unmarshalNCheckLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkInput(ctx context.Context, v any) (CheckLinkInput, error) {
+	res, err := ec.unmarshalInputCheckLinkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCheckLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCheckLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CheckLinkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CheckLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNClaimLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*ClaimLinkResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNClaimLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinkResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNClaimLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinkResult(ctx context.Context, sel ast.SelectionSet, v *ClaimLinkResult) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ClaimLinkResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNClaimLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksInput(ctx context.Context, v any) (ClaimLinksInput, error) {
+	res, err := ec.unmarshalInputClaimLinksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNClaimLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClaimLinksPayload(ctx context.Context, sel ast.SelectionSet, v *ClaimLinksPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ClaimLinksPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐClaimStatus(ctx context.Context, v any) (link.ClaimStatus, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.ClaimStatus(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐClaimStatus(ctx context.Context, sel ast.SelectionSet, v link.ClaimStatus) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPreview(ctx context.Context, sel ast.SelectionSet, v *link.Preview) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -9726,6 +13080,21 @@ func (ec *executionContext) marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlink
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNCreateAnonymousLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkInput(ctx context.Context, v any) (CreateAnonymousLinkInput, error) {
+	res, err := ec.unmarshalInputCreateAnonymousLinkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNCreateAnonymousLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateAnonymousLinkPayload(ctx context.Context, sel ast.SelectionSet, v *CreateAnonymousLinkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._CreateAnonymousLinkPayload(ctx, sel, v)
 }
 
 func (ec *executionContext) unmarshalNCreateLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐCreateLinkInput(ctx context.Context, v any) (CreateLinkInput, error) {
@@ -9814,6 +13183,47 @@ func (ec *executionContext) marshalNDeleteLinkPayload2ᚖgithubᚗcomᚋlinkforg
 	return ec._DeleteLinkPayload(ctx, sel, v)
 }
 
+func (ec *executionContext) marshalNDeleteLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*DeleteLinkResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNDeleteLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNDeleteLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinkResult(ctx context.Context, sel ast.SelectionSet, v *DeleteLinkResult) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeleteLinkResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNDeleteLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksInput(ctx context.Context, v any) (DeleteLinksInput, error) {
+	res, err := ec.unmarshalInputDeleteLinksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDeleteLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteLinksPayload(ctx context.Context, sel ast.SelectionSet, v *DeleteLinksPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._DeleteLinksPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNEmailAddress2string(ctx context.Context, v any) (string, error) {
 	res, err := scalar.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -9864,6 +13274,35 @@ func (ec *executionContext) marshalNID2string(ctx context.Context, sel ast.Selec
 		}
 	}
 	return res
+}
+
+func (ec *executionContext) unmarshalNID2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]string, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNID2string(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalNID2ᚕstringᚄ(ctx context.Context, sel ast.SelectionSet, v []string) graphql.Marshaler {
+	ret := make(graphql.Array, len(v))
+	for i := range v {
+		ret[i] = ec.marshalNID2string(ctx, sel, v[i])
+	}
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
 }
 
 func (ec *executionContext) unmarshalNInt2int(ctx context.Context, v any) (int, error) {
@@ -9966,6 +13405,40 @@ func (ec *executionContext) marshalNLinkEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkf
 	return ec._LinkEdge(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐKind(ctx context.Context, v any) (link.Kind, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.Kind(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐKind(ctx context.Context, sel ast.SelectionSet, v link.Kind) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
+func (ec *executionContext) unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrderField(ctx context.Context, v any) (link.OrderField, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.OrderField(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrderField(ctx context.Context, sel ast.SelectionSet, v link.OrderField) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx context.Context, v any) (link.Status, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := link.Status(tmp)
@@ -10050,6 +13523,38 @@ func (ec *executionContext) marshalNRegisterPayload2ᚖgithubᚗcomᚋlinkforge�
 		return graphql.Null
 	}
 	return ec._RegisterPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNReportLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkInput(ctx context.Context, v any) (ReportLinkInput, error) {
+	res, err := ec.unmarshalInputReportLinkInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReportLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐReportLinkPayload(ctx context.Context, sel ast.SelectionSet, v *ReportLinkPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ReportLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐReason(ctx context.Context, v any) (link.Reason, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.Reason(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐReason(ctx context.Context, sel ast.SelectionSet, v link.Reason) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
 }
 
 func (ec *executionContext) unmarshalNRestoreLinkInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐRestoreLinkInput(ctx context.Context, v any) (RestoreLinkInput, error) {
@@ -10196,6 +13701,25 @@ func (ec *executionContext) unmarshalNUpdateLinkInput2githubᚗcomᚋlinkforge�
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
+func (ec *executionContext) unmarshalNUpdateLinkInput2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInputᚄ(ctx context.Context, v any) ([]*UpdateLinkInput, error) {
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]*UpdateLinkInput, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNUpdateLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInput(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) unmarshalNUpdateLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkInput(ctx context.Context, v any) (*UpdateLinkInput, error) {
+	res, err := ec.unmarshalInputUpdateLinkInput(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkPayload) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -10204,6 +13728,62 @@ func (ec *executionContext) marshalNUpdateLinkPayload2ᚖgithubᚗcomᚋlinkforg
 		return graphql.Null
 	}
 	return ec._UpdateLinkPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNUpdateLinkResult2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResultᚄ(ctx context.Context, sel ast.SelectionSet, v []*UpdateLinkResult) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNUpdateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResult(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNUpdateLinkResult2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinkResult(ctx context.Context, sel ast.SelectionSet, v *UpdateLinkResult) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpdateLinkResult(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNUpdateLinksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksInput(ctx context.Context, v any) (UpdateLinksInput, error) {
+	res, err := ec.unmarshalInputUpdateLinksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateLinksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateLinksPayload(ctx context.Context, sel ast.SelectionSet, v *UpdateLinksPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpdateLinksPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNUpdateWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspaceInput(ctx context.Context, v any) (UpdateWorkspaceInput, error) {
+	res, err := ec.unmarshalInputUpdateWorkspaceInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNUpdateWorkspacePayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUpdateWorkspacePayload(ctx context.Context, sel ast.SelectionSet, v *UpdateWorkspacePayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._UpdateWorkspacePayload(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNUsage2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUsage(ctx context.Context, sel ast.SelectionSet, v *Usage) graphql.Marshaler {
@@ -10482,6 +14062,42 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) unmarshalOCodeStrategy2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategyᚄ(ctx context.Context, v any) ([]link.Strategy, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]link.Strategy, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOCodeStrategy2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategyᚄ(ctx context.Context, sel ast.SelectionSet, v []link.Strategy) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNCodeStrategy2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) unmarshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategy(ctx context.Context, v any) (*link.Strategy, error) {
 	if v == nil {
 		return nil, nil
@@ -10554,6 +14170,24 @@ func (ec *executionContext) marshalOInt2ᚖint(ctx context.Context, sel ast.Sele
 	return res
 }
 
+func (ec *executionContext) unmarshalOInt642ᚖint64(ctx context.Context, v any) (*int64, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := graphql.UnmarshalInt64(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOInt642ᚖint64(ctx context.Context, sel ast.SelectionSet, v *int64) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := graphql.MarshalInt64(*v)
+	return res
+}
+
 func (ec *executionContext) marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx context.Context, sel ast.SelectionSet, v *link.Link) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
@@ -10561,11 +14195,76 @@ func (ec *executionContext) marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ec._Link(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐFilter(ctx context.Context, v any) (*link.Filter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLinkFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrder(ctx context.Context, v any) (*link.Order, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputLinkOrder(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatusᚄ(ctx context.Context, v any) ([]link.Status, error) {
+	if v == nil {
+		return nil, nil
+	}
+	vSlice := graphql.CoerceList(v)
+	var err error
+	res := make([]link.Status, len(vSlice))
+	for i := range vSlice {
+		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
+		res[i], err = ec.unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx, vSlice[i])
+		if err != nil {
+			return nil, err
+		}
+	}
+	return res, nil
+}
+
+func (ec *executionContext) marshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []link.Status) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
 func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋscalarᚐNode(ctx context.Context, sel ast.SelectionSet, v scalar.Node) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	return ec._Node(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDirection(ctx context.Context, v any) (link.Direction, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.Direction(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDirection(ctx context.Context, sel ast.SelectionSet, v link.Direction) graphql.Marshaler {
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(v))
+	return res
 }
 
 func (ec *executionContext) unmarshalOString2ᚕstringᚄ(ctx context.Context, v any) ([]string, error) {
@@ -10618,6 +14317,19 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(*v)
+	return res
+}
+
+func (ec *executionContext) unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTagMatch(ctx context.Context, v any) (link.TagMatch, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := link.TagMatch(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTagMatch(ctx context.Context, sel ast.SelectionSet, v link.TagMatch) graphql.Marshaler {
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(v))
 	return res
 }
 

@@ -15,24 +15,90 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
+// What checkLink needs.
+type CheckLinkInput struct {
+	// The link's id.
+	ID string `json:"id"`
+}
+
+// What checkLink answers.
+type CheckLinkPayload struct {
+	// The link with what its destination answered; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What presenting a claim token came to.
+type ClaimLinkResult struct {
+	// What it came to.
+	Status link.ClaimStatus `json:"status"`
+	// The link, if it is the workspace's now.
+	Link *link.Link `json:"link,omitempty"`
+	// Why it is not: NOT_FOUND, EXPIRED, CONFLICT when another workspace has claimed it, CODE_TAKEN when the workspace has
+	// another link of the same code, QUOTA_EXCEEDED, UNSAFE_URL.
+	Errors []*UserError `json:"errors"`
+}
+
+// What claimLinks needs.
+type ClaimLinksInput struct {
+	// The workspace that gets the links.
+	WorkspaceID string `json:"workspaceId"`
+	// The claim tokens, 1 to 100.
+	ClaimTokens []string `json:"claimTokens"`
+}
+
+// What claimLinks answers.
+type ClaimLinksPayload struct {
+	// A result for each token, in their order; empty when there are errors of the call as a whole.
+	Results []*ClaimLinkResult `json:"results"`
+	// What to mend of the call as a whole.
+	Errors []*UserError `json:"errors"`
+}
+
+// What createAnonymousLink needs.
+type CreateAnonymousLinkInput struct {
+	// The destination: http or https, at most 8,192 bytes.
+	URL string `json:"url"`
+}
+
+// What createAnonymousLink answers.
+type CreateAnonymousLinkPayload struct {
+	// The new link; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// The token by which the link can be claimed, told this once. Whoever has it can.
+	ClaimToken *string `json:"claimToken,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // What createLink needs.
 type CreateLinkInput struct {
 	// The workspace that gets the link.
 	WorkspaceID string `json:"workspaceId"`
 	// The destination: http or https, at most 8,192 bytes. Redirects lead to it as it is written here.
 	URL string `json:"url"`
-	// How the code is made. Without it: CUSTOM when there is a customCode, else DETERMINISTIC.
+	// How the code is made. Without it: CUSTOM when there is a customCode, else the workspace's defaultStrategy.
 	Strategy *link.Strategy `json:"strategy,omitempty"`
 	// The code of a CUSTOM link: 3 to 64 of the characters A-Z, a-z, 0-9, _ and -, unique in the workspace.
 	CustomCode *string `json:"customCode,omitempty"`
 	// A title of up to 200 characters.
 	Title *string `json:"title,omitempty"`
+	// A note for the members, of up to 2,000 characters.
+	Note *string `json:"note,omitempty"`
+	// Up to 20 tags of 1 to 50 characters each.
+	Tags []string `json:"tags,omitempty"`
 	// From when on the link redirects; before, it answers 404. Absent: at once.
 	StartsAt *time.Time `json:"startsAt,omitempty"`
 	// From when on the link answers 410; in the future. Absent: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// The HTTP status of the redirect: 301, 302, 307 or 308. Absent: 302.
+	// How many redirects the link answers, ever; then it answers 410. At least 1. Absent: any number.
+	MaxClicks *int64 `json:"maxClicks,omitempty"`
+	// The HTTP status of the redirect: 301, 302, 307 or 308. Absent: the workspace's defaultRedirectStatus.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
+	// Names this call, in up to 255 characters: for 24 hours the caller's calls with the same key and the same input are
+	// answered as this one, and do nothing. A call that failed is not remembered.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // What createLink answers.
@@ -63,6 +129,8 @@ type CreateLinksInput struct {
 	Links []*link.New `json:"links"`
 	// What becomes of the others when one cannot be made. Absent: SKIP_FAILED.
 	OnError *link.Policy `json:"onError,omitempty"`
+	// Names this call, as that of createLink does. A call that made or found no link at all is not remembered.
+	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
 // What createLinks answers.
@@ -103,6 +171,32 @@ type DeleteLinkPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// What deleting one of many links came to.
+type DeleteLinkResult struct {
+	// The link, now DELETED; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What deleteLinks needs.
+type DeleteLinksInput struct {
+	// The workspace that the links are in.
+	WorkspaceID string `json:"workspaceId"`
+	// The links' ids, 1 to 1,000.
+	Ids []string `json:"ids"`
+	// What becomes of the others when one cannot be deleted. Absent: SKIP_FAILED.
+	OnError *link.Policy `json:"onError,omitempty"`
+}
+
+// What deleteLinks answers.
+type DeleteLinksPayload struct {
+	// A result for each id, in the order of the input; empty when there are errors of the call as a whole.
+	Results []*DeleteLinkResult `json:"results"`
+	// What to mend of the call as a whole.
+	Errors []*UserError `json:"errors"`
+}
+
 // Redirects answered in this calendar month (UTC), against the quota.
 type HitQuota struct {
 	// How many may be answered.
@@ -129,6 +223,8 @@ type LinkConnection struct {
 	Edges []*LinkEdge `json:"edges"`
 	// Where the page stands.
 	PageInfo *PageInfo `json:"pageInfo"`
+	// How many links the filter lets through, on all pages. Counted only when it is asked for.
+	TotalCount int64 `json:"totalCount"`
 }
 
 // A link in a page.
@@ -203,6 +299,24 @@ type RegisterPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// What reportLink needs.
+type ReportLinkInput struct {
+	// The link's short URL, in any of the forms that answer.
+	ShortURL string `json:"shortUrl"`
+	// What is wrong with it.
+	Reason link.Reason `json:"reason"`
+	// More about it, in up to 2,000 characters.
+	Details *string `json:"details,omitempty"`
+}
+
+// What reportLink answers.
+type ReportLinkPayload struct {
+	// Whether the report is kept for the operator.
+	Reported bool `json:"reported"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // What restoreLink needs.
 type RestoreLinkInput struct {
 	// The link's id.
@@ -225,12 +339,20 @@ type UpdateLinkInput struct {
 	URL *string `json:"url,omitempty"`
 	// The title; null removes it.
 	Title graphql.Omittable[*string] `json:"title,omitempty"`
+	// The note; null removes it.
+	Note graphql.Omittable[*string] `json:"note,omitempty"`
+	// The tags, all of them; null removes them.
+	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
 	// From when on the link redirects; null: at once.
 	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
 	// From when on the link answers 410, in the future; null: never.
 	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
+	// How many redirects the link answers, counted since it was made; null: any number.
+	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
 	// The HTTP status of the redirect: 301, 302, 307 or 308.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
+	// Whether the link is put away. It redirects all the same.
+	Archived *bool `json:"archived,omitempty"`
 	// The link's updatedAt as it was seen: should the link have been changed since, it stays as it is.
 	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
 }
@@ -239,6 +361,52 @@ type UpdateLinkInput struct {
 type UpdateLinkPayload struct {
 	// The link as it is now; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What changing one of many links came to.
+type UpdateLinkResult struct {
+	// The link as it is now; null when there are errors.
+	Link *link.Link `json:"link,omitempty"`
+	// What to mend; the fields are those of this link's input.
+	Errors []*UserError `json:"errors"`
+}
+
+// What updateLinks needs.
+type UpdateLinksInput struct {
+	// The workspace that the links are in.
+	WorkspaceID string `json:"workspaceId"`
+	// The changes, 1 to 1,000.
+	Links []*UpdateLinkInput `json:"links"`
+	// What becomes of the others when one cannot be changed. Absent: SKIP_FAILED.
+	OnError *link.Policy `json:"onError,omitempty"`
+}
+
+// What updateLinks answers.
+type UpdateLinksPayload struct {
+	// A result for each change, in the order of the input; empty when there are errors of the call as a whole.
+	Results []*UpdateLinkResult `json:"results"`
+	// What to mend of the call as a whole.
+	Errors []*UserError `json:"errors"`
+}
+
+// What updateWorkspace needs. What is absent or null stays as it is.
+type UpdateWorkspaceInput struct {
+	// The workspace's id.
+	ID string `json:"id"`
+	// What people call it: 1 to 100 characters.
+	Name *string `json:"name,omitempty"`
+	// How codes of links are made that do not say it: DETERMINISTIC, COUNTER or RANDOM.
+	DefaultStrategy *link.Strategy `json:"defaultStrategy,omitempty"`
+	// The HTTP status of redirects whose link does not say it: 301, 302, 307 or 308.
+	DefaultRedirectStatus *int `json:"defaultRedirectStatus,omitempty"`
+}
+
+// What updateWorkspace answers.
+type UpdateWorkspacePayload struct {
+	// The workspace as it is now; null when there are errors.
+	Workspace *workspace.Membership `json:"workspace,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -297,7 +465,7 @@ const (
 	ErrorCodeInvalidInput ErrorCode = "INVALID_INPUT"
 	// The URL is not one that can be shortened.
 	ErrorCodeInvalidURL ErrorCode = "INVALID_URL"
-	// The destination is refused: it leads back to this service, or its link has been disabled by the operator.
+	// The destination is refused: it leads back to this service, its host is blocked, or its link has been disabled by the operator.
 	ErrorCodeUnsafeURL ErrorCode = "UNSAFE_URL"
 	// There is no such thing, or none that the caller may see.
 	ErrorCodeNotFound ErrorCode = "NOT_FOUND"
@@ -319,6 +487,10 @@ const (
 	ErrorCodeImmutable ErrorCode = "IMMUTABLE"
 	// Something else changed, or failed, in the meantime.
 	ErrorCodeConflict ErrorCode = "CONFLICT"
+	// The idempotency key was used for something else within the last 24 hours.
+	ErrorCodeIdempotencyConflict ErrorCode = "IDEMPOTENCY_CONFLICT"
+	// What is asked for has run out.
+	ErrorCodeExpired ErrorCode = "EXPIRED"
 )
 
 var AllErrorCode = []ErrorCode{
@@ -335,11 +507,13 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeQuotaExceeded,
 	ErrorCodeImmutable,
 	ErrorCodeConflict,
+	ErrorCodeIdempotencyConflict,
+	ErrorCodeExpired,
 }
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired:
 		return true
 	}
 	return false

@@ -18,18 +18,20 @@ import (
 // transaction. A batch whose position has been reached changes nothing, so a commit whose answer got lost can
 // be tried again.
 func ingest(ctx context.Context, d *db.DB, logID string, position int64, batch []Click) error {
-	buckets, totals := sum(batch)
 	err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if first, err := advance(ctx, tx, logID, position); err != nil || !first {
 			return err
 		}
-		if _, err := tx.NewInsert().Model(&batch).Returning("NULL").Exec(ctx); err != nil {
+		buckets, totals := sum(batch)
+		if err := merge(ctx, tx, &totals, "CONFLICT (link_id) DO UPDATE"); err != nil {
 			return err
 		}
-		if err := merge(ctx, tx, &buckets, "CONFLICT (link_id, starts_at) DO UPDATE"); err != nil {
+		clicks := slices.Clone(batch)
+		follow(totals, clicks, buckets)
+		if _, err := tx.NewInsert().Model(&clicks).Returning("NULL").Exec(ctx); err != nil {
 			return err
 		}
-		return merge(ctx, tx, &totals, "CONFLICT (link_id) DO UPDATE")
+		return merge(ctx, tx, &buckets, "CONFLICT (link_id, starts_at) DO UPDATE")
 	})
 	if err != nil {
 		return fmt.Errorf("writing %d clicks: %w", len(batch), err)
@@ -48,7 +50,22 @@ func advance(ctx context.Context, tx bun.Tx, logID string, position int64) (bool
 	return err == nil, err
 }
 
-// merge adds tallies to those that are there, in one statement, by Chan's formula.
+// follow puts clicks and buckets into the workspaces of their links' totals, which the database has told: a link may
+// have moved since its clicks were recorded. The totals' rows are locked, so none moves before the commit.
+func follow(totals []total, clicks []Click, buckets []bucket) {
+	workspaces := make(map[string]string, len(totals))
+	for _, t := range totals {
+		workspaces[t.LinkID] = t.WorkspaceID
+	}
+	for i := range clicks {
+		clicks[i].WorkspaceID = workspaces[clicks[i].LinkID]
+	}
+	for i := range buckets {
+		buckets[i].WorkspaceID = workspaces[buckets[i].LinkID]
+	}
+}
+
+// merge adds tallies to those that are there, in one statement, by Chan's formula, and reads their workspaces back.
 func merge(ctx context.Context, tx bun.Tx, tallies any, onConflict string) error {
 	_, err := tx.NewInsert().Model(tallies).On(onConflict).
 		Set("clicks = ?TableAlias.clicks + excluded.clicks").
@@ -57,7 +74,7 @@ func merge(ctx context.Context, tx bun.Tx, tallies any, onConflict string) error
 		Set(`latency_m2 = ?TableAlias.latency_m2 + excluded.latency_m2
 			+ (excluded.latency_mean - ?TableAlias.latency_mean) * (excluded.latency_mean - ?TableAlias.latency_mean)
 			* ?TableAlias.clicks * excluded.clicks / (?TableAlias.clicks + excluded.clicks)`).
-		Returning("NULL").
+		Returning("link_id, workspace_id").
 		Exec(ctx)
 	return err
 }

@@ -102,6 +102,37 @@ func (s *Store) Totals(ctx context.Context, linkIDs ...string) (map[string]Tally
 	return totals, nil
 }
 
+// Counts are the clicks that links have had, ever, as the connection sees them. Links without a click are missing
+// from the answer.
+func (s *Store) Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error) {
+	var rows []total
+	err := conn.NewSelect().Model(&rows).Column("link_id", "clicks").Where("link_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("counting clicks of links: %w", err)
+	}
+	counts := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		counts[row.LinkID] = row.Clicks
+	}
+	return counts, nil
+}
+
+// Move gives a link's clicks to another workspace. The total is moved first, and made if there is none: it is where
+// clicks that are still to be written find their workspace.
+func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
+	_, err := tx.NewInsert().Model(&total{LinkID: linkID, WorkspaceID: workspaceID}).
+		On("CONFLICT (link_id) DO UPDATE").Set("workspace_id = excluded.workspace_id").Returning("NULL").Exec(ctx)
+	for _, rows := range []any{(*Click)(nil), (*bucket)(nil)} {
+		if err == nil {
+			_, err = tx.NewUpdate().Model(rows).Set("workspace_id = ?", workspaceID).Where("link_id = ?", linkID).Exec(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("moving a link's clicks: %w", err)
+	}
+	return nil
+}
+
 // CountSince counts a link's clicks from an instant on, which must be the start of a bucket: that of a month is.
 func (s *Store) CountSince(ctx context.Context, linkID string, from time.Time) (int64, error) {
 	counts, err := s.CountsSince(ctx, []string{linkID}, from)

@@ -22,25 +22,29 @@ const MinSecretBytes = 32
 // Flags is the configuration as it was written: text, so that one bad value does not hide the next. The tags
 // make the command line's flags, their environment variables and their help.
 type Flags struct {
-	Listen        string `env:"LINKFORGE_LISTEN" default:":8080" help:"Address to listen on, host:port."`
-	PublicURL     string `name:"public-url" env:"LINKFORGE_PUBLIC_URL" help:"Where people reach this instance; short URLs start with it. Empty: http://localhost and the port of LINKFORGE_LISTEN."`
-	DataDir       string `env:"LINKFORGE_DATA_DIR" default:"./data" help:"Folder of the embedded database and the generated secrets."`
-	DatabaseURL   string `name:"database-url" env:"LINKFORGE_DATABASE_URL" help:"postgres:// URL. Empty: SQLite in the data folder."`
-	DatabasePool  string `env:"LINKFORGE_DATABASE_POOL" default:"20" help:"Most connections to the database."`
-	RedisURL      string `name:"redis-url" env:"LINKFORGE_REDIS_URL" help:"redis:// or rediss:// URL. Empty: an in-process Redis."`
-	RedisPool     string `env:"LINKFORGE_REDIS_POOL" default:"50" help:"Most connections to Redis."`
-	Migrate       string `env:"LINKFORGE_MIGRATE" default:"on" help:"Whether serve migrates the database: on or off."`
-	JWTSecret     string `name:"jwt-secret" hidden:"" env:"LINKFORGE_JWT_SECRET" help:"Key of the log-in tokens, at least 32 bytes."`
-	CodeSecret    string `hidden:"" env:"LINKFORGE_CODE_SECRET" help:"Key of the generated codes, at least 32 bytes; never changes."`
-	TokenTTL      string `name:"token-ttl" env:"LINKFORGE_TOKEN_TTL" default:"24h" help:"How long a log-in token is good, 1m to 720h."`
-	HitQuota      string `env:"LINKFORGE_HIT_QUOTA" default:"10000" help:"Redirects a link may answer in a calendar month (UTC)."`
-	LinkQuota     string `env:"LINKFORGE_LINK_QUOTA" default:"10000" help:"Links a workspace may create in a calendar month (UTC)."`
-	RateLimits    string `env:"LINKFORGE_RATE_LIMITS" default:"on" help:"Short-term limits on log-in and registration: on or off."`
-	Env           string `env:"LINKFORGE_ENV" default:"development" help:"development or production."`
-	Playground    string `env:"LINKFORGE_PLAYGROUND" help:"Serve the playground: on or off. Empty: on in development."`
-	Introspection string `env:"LINKFORGE_INTROSPECTION" help:"Answer introspection and suggest names: on or off. Empty: on in development."`
-	LogFormat     string `env:"LINKFORGE_LOG_FORMAT" help:"text or json. Empty: text in development, json in production."`
-	LogLevel      string `env:"LINKFORGE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
+	Listen            string `env:"LINKFORGE_LISTEN" default:":8080" help:"Address to listen on, host:port."`
+	PublicURL         string `name:"public-url" env:"LINKFORGE_PUBLIC_URL" help:"Where people reach this instance; short URLs start with it. Empty: http://localhost and the port of LINKFORGE_LISTEN."`
+	DataDir           string `env:"LINKFORGE_DATA_DIR" default:"./data" help:"Folder of the embedded database and the generated secrets."`
+	DatabaseURL       string `name:"database-url" env:"LINKFORGE_DATABASE_URL" help:"postgres:// URL. Empty: SQLite in the data folder."`
+	DatabasePool      string `env:"LINKFORGE_DATABASE_POOL" default:"20" help:"Most connections to the database."`
+	RedisURL          string `name:"redis-url" env:"LINKFORGE_REDIS_URL" help:"redis:// or rediss:// URL. Empty: an in-process Redis."`
+	RedisPool         string `env:"LINKFORGE_REDIS_POOL" default:"50" help:"Most connections to Redis."`
+	Migrate           string `env:"LINKFORGE_MIGRATE" default:"on" help:"Whether serve migrates the database: on or off."`
+	JWTSecret         string `name:"jwt-secret" hidden:"" env:"LINKFORGE_JWT_SECRET" help:"Key of the log-in tokens, at least 32 bytes."`
+	CodeSecret        string `hidden:"" env:"LINKFORGE_CODE_SECRET" help:"Key of the generated codes, at least 32 bytes; never changes."`
+	TokenTTL          string `name:"token-ttl" env:"LINKFORGE_TOKEN_TTL" default:"24h" help:"How long a log-in token is good, 1m to 720h."`
+	HitQuota          string `env:"LINKFORGE_HIT_QUOTA" default:"10000" help:"Redirects a link may answer in a calendar month (UTC)."`
+	LinkQuota         string `env:"LINKFORGE_LINK_QUOTA" default:"10000" help:"Links a workspace may create in a calendar month (UTC)."`
+	Anonymous         string `env:"LINKFORGE_ANONYMOUS" default:"on" help:"Links without an account: on or off."`
+	AnonymousTTL      string `name:"anonymous-ttl" env:"LINKFORGE_ANONYMOUS_TTL" default:"8h" help:"How long such a link lives, 1m to 720h."`
+	Tombstones        string `env:"LINKFORGE_TOMBSTONES" default:"2160h" help:"How long a link that has ended says so before it is purged, 1h to 87600h."`
+	DestinationChecks string `env:"LINKFORGE_DESTINATION_CHECKS" default:"on" help:"Ask each link's destination about once a day how it is: on or off."`
+	RateLimits        string `env:"LINKFORGE_RATE_LIMITS" default:"on" help:"Short-term limits on log-in, registration, anonymous links, reports and checks: on or off."`
+	Env               string `env:"LINKFORGE_ENV" default:"development" help:"development or production."`
+	Playground        string `env:"LINKFORGE_PLAYGROUND" help:"Serve the playground: on or off. Empty: on in development."`
+	Introspection     string `env:"LINKFORGE_INTROSPECTION" help:"Answer introspection and suggest names: on or off. Empty: on in development."`
+	LogFormat         string `env:"LINKFORGE_LOG_FORMAT" help:"text or json. Empty: text in development, json in production."`
+	LogLevel          string `env:"LINKFORGE_LOG_LEVEL" default:"info" help:"debug, info, warn or error."`
 }
 
 // Config is the configuration, checked.
@@ -67,7 +71,13 @@ type Config struct {
 	TokenTTL time.Duration
 	// HitQuota is how many redirects a link may answer in a month, LinkQuota how many links a workspace may create.
 	HitQuota, LinkQuota int64
-	// RateLimits says whether log-in and registration are limited.
+	// AnonymousTTL is how long a link without an account lives; zero means that there are none.
+	AnonymousTTL time.Duration
+	// Tombstones is how long a link that has ended says so.
+	Tombstones time.Duration
+	// DestinationChecks says whether destinations are asked how they are.
+	DestinationChecks bool
+	// RateLimits says whether what costs much is limited in the short term.
 	RateLimits bool
 	// Development says that the instance is a developer's own.
 	Development bool
@@ -93,23 +103,29 @@ func (f Flags) check(secrets bool) (Config, error) {
 	var p problems
 	development := p.choice("LINKFORGE_ENV", f.Env, "development", "production")
 	c := Config{
-		Listen:        p.address("LINKFORGE_LISTEN", cmp.Or(f.Listen, ":8080")),
-		PublicURL:     p.publicURL("LINKFORGE_PUBLIC_URL", cmp.Or(f.PublicURL, localURL(f.Listen))),
-		DataDir:       cmp.Or(f.DataDir, "./data"),
-		DatabaseURL:   p.serverURL("LINKFORGE_DATABASE_URL", f.DatabaseURL, "postgres", "postgresql"),
-		DatabasePool:  int(p.number("LINKFORGE_DATABASE_POOL", cmp.Or(f.DatabasePool, "20"), 2, 10_000)),
-		RedisURL:      p.serverURL("LINKFORGE_REDIS_URL", f.RedisURL, "redis", "rediss"),
-		RedisPool:     int(p.number("LINKFORGE_REDIS_POOL", cmp.Or(f.RedisPool, "50"), 1, 10_000)),
-		Migrate:       p.toggle("LINKFORGE_MIGRATE", f.Migrate, true),
-		TokenTTL:      p.duration("LINKFORGE_TOKEN_TTL", cmp.Or(f.TokenTTL, "24h"), time.Minute, 720*time.Hour),
-		HitQuota:      p.number("LINKFORGE_HIT_QUOTA", cmp.Or(f.HitQuota, "10000"), 0, 1<<50),
-		LinkQuota:     p.number("LINKFORGE_LINK_QUOTA", cmp.Or(f.LinkQuota, "10000"), 0, 1<<50),
-		RateLimits:    p.toggle("LINKFORGE_RATE_LIMITS", f.RateLimits, true),
-		Development:   development,
-		Playground:    p.toggle("LINKFORGE_PLAYGROUND", f.Playground, development),
-		Introspection: p.toggle("LINKFORGE_INTROSPECTION", f.Introspection, development),
-		LogJSON:       !p.choice("LINKFORGE_LOG_FORMAT", cmp.Or(f.LogFormat, formatFor(development)), "text", "json"),
-		LogLevel:      p.level("LINKFORGE_LOG_LEVEL", cmp.Or(f.LogLevel, "info")),
+		Listen:            p.address("LINKFORGE_LISTEN", cmp.Or(f.Listen, ":8080")),
+		PublicURL:         p.publicURL("LINKFORGE_PUBLIC_URL", cmp.Or(f.PublicURL, localURL(f.Listen))),
+		DataDir:           cmp.Or(f.DataDir, "./data"),
+		DatabaseURL:       p.serverURL("LINKFORGE_DATABASE_URL", f.DatabaseURL, "postgres", "postgresql"),
+		DatabasePool:      int(p.number("LINKFORGE_DATABASE_POOL", cmp.Or(f.DatabasePool, "20"), 2, 10_000)),
+		RedisURL:          p.serverURL("LINKFORGE_REDIS_URL", f.RedisURL, "redis", "rediss"),
+		RedisPool:         int(p.number("LINKFORGE_REDIS_POOL", cmp.Or(f.RedisPool, "50"), 1, 10_000)),
+		Migrate:           p.toggle("LINKFORGE_MIGRATE", f.Migrate, true),
+		TokenTTL:          p.duration("LINKFORGE_TOKEN_TTL", cmp.Or(f.TokenTTL, "24h"), time.Minute, 720*time.Hour),
+		HitQuota:          p.number("LINKFORGE_HIT_QUOTA", cmp.Or(f.HitQuota, "10000"), 0, 1<<50),
+		LinkQuota:         p.number("LINKFORGE_LINK_QUOTA", cmp.Or(f.LinkQuota, "10000"), 0, 1<<50),
+		Tombstones:        p.duration("LINKFORGE_TOMBSTONES", cmp.Or(f.Tombstones, "2160h"), time.Hour, 87600*time.Hour),
+		DestinationChecks: p.toggle("LINKFORGE_DESTINATION_CHECKS", f.DestinationChecks, true),
+		RateLimits:        p.toggle("LINKFORGE_RATE_LIMITS", f.RateLimits, true),
+		Development:       development,
+		Playground:        p.toggle("LINKFORGE_PLAYGROUND", f.Playground, development),
+		Introspection:     p.toggle("LINKFORGE_INTROSPECTION", f.Introspection, development),
+		LogJSON:           !p.choice("LINKFORGE_LOG_FORMAT", cmp.Or(f.LogFormat, formatFor(development)), "text", "json"),
+		LogLevel:          p.level("LINKFORGE_LOG_LEVEL", cmp.Or(f.LogLevel, "info")),
+	}
+	ttl := p.duration("LINKFORGE_ANONYMOUS_TTL", cmp.Or(f.AnonymousTTL, "8h"), time.Minute, 720*time.Hour)
+	if p.toggle("LINKFORGE_ANONYMOUS", f.Anonymous, true) {
+		c.AnonymousTTL = ttl
 	}
 	if secrets {
 		c.JWTSecret = p.secret("LINKFORGE_JWT_SECRET", f.JWTSecret, c.Embedded())

@@ -55,6 +55,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Listen: ":8080", PublicURL: "http://localhost:8080", DataDir: "./data", DatabasePool: 20, RedisPool: 50,
 		Migrate: true, TokenTTL: 24 * time.Hour, HitQuota: 10_000, LinkQuota: 10_000, RateLimits: true,
+		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, DestinationChecks: true,
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelInfo,
 	}
 	got, err := Flags{}.Check()
@@ -126,6 +127,8 @@ func TestLimitsOfValues(t *testing.T) {
 		"RedisPool":    {[]string{"1", "10000"}, []string{"0", "10001"}},
 		"Migrate":      {[]string{"", "on", "OFF", "true", "0"}, []string{"maybe", "2", " on"}},
 		"TokenTTL":     {[]string{"1m", "720h", "90m"}, []string{"59s", "720h1s", "-1h", "24", "1d"}},
+		"AnonymousTTL": {[]string{"1m", "720h"}, []string{"59s", "721h", "8"}},
+		"Tombstones":   {[]string{"1h", "87600h"}, []string{"59m", "87601h", "90d"}},
 		"HitQuota":     {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625", "1e4", "1_000"}},
 		"LinkQuota":    {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625"}},
 		"Env":          {[]string{"", "development", "Production"}, []string{"staging", "prod"}},
@@ -153,16 +156,28 @@ func TestValuesArrive(t *testing.T) {
 	f := setup()
 	f.Listen, f.DataDir, f.RedisURL, f.DatabasePool, f.RedisPool = "127.0.0.1:9000", "/var/lib/linkforge", "rediss://:p@h:1/0", "7", "8"
 	f.TokenTTL, f.HitQuota, f.LinkQuota, f.LogLevel = "90m", "11", "12", "debug"
+	f.AnonymousTTL, f.Tombstones, f.DestinationChecks = "20m", "48h", "off"
 	want := Config{
 		Listen: "127.0.0.1:9000", PublicURL: "http://localhost:9000", DataDir: "/var/lib/linkforge",
 		DatabaseURL: f.DatabaseURL, DatabasePool: 7, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecret: []byte(f.CodeSecret), TokenTTL: 90 * time.Minute,
-		HitQuota: 11, LinkQuota: 12, RateLimits: true,
+		HitQuota: 11, LinkQuota: 12, RateLimits: true, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelDebug,
 	}
 	got, err := f.Check()
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+}
+
+// TestAnonymousLinksSwitchedOff: their life is checked all the same, and then counts for nothing.
+func TestAnonymousLinksSwitchedOff(t *testing.T) {
+	t.Parallel()
+	if got, err := (Flags{Anonymous: "off", AnonymousTTL: "20m"}).Check(); err != nil || got.AnonymousTTL != 0 {
+		t.Errorf("%s: %v", got.AnonymousTTL, err)
+	}
+	if _, err := (Flags{Anonymous: "off", AnonymousTTL: "for ever"}).Check(); len(blamed(err)) != 1 {
+		t.Errorf("a life that is none: %v", err)
 	}
 }
 

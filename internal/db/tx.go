@@ -45,3 +45,14 @@ func isConflict(err error) bool {
 	}
 	return false
 }
+
+// IsUniqueViolation reports whether the error says that a row would be there twice.
+func IsUniqueViolation(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return e.Code == "23505"
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		return e.Code() == 2067 || e.Code() == 1555 // SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY
+	}
+	return false
+}

@@ -15,27 +15,29 @@ type Kind int
 // The kinds of error. Those that a caller can mend by sending other input are answered inside a mutation's
 // payload; the others are errors of the request itself.
 const (
-	Internal        Kind = iota // something broke on our side
-	InvalidInput                // an argument has the wrong form or range
-	InvalidURL                  // a URL is not one that can be shortened
-	UnsafeURL                   // a destination is refused
-	NotFound                    // no such thing, or none that the caller may see
-	CodeTaken                   // the code belongs to another URL
-	CodeReserved                // the code is a word the server keeps for itself
-	CodeExhausted               // every candidate code is taken
-	SlugTaken                   // another workspace has, or had, the slug
-	EmailTaken                  // another account has the address
-	BadCredentials              // wrong e-mail address or password
-	QuotaExceeded               // a monthly allowance is used up
-	Immutable                   // what is to be changed cannot change
-	Conflict                    // something else changed, or failed, in the meantime
-	Unauthenticated             // nobody is logged in, or the token is no longer good
-	Forbidden                   // the caller's role does not allow it
-	BadRequest                  // the request is not one that can be executed
-	TooLarge                    // the request is larger than allowed
-	TooComplex                  // the operation would cost more than allowed
-	RateLimited                 // too many attempts in a short time
-	Unavailable                 // a dependency is away; trying again later helps
+	Internal            Kind = iota // something broke on our side
+	InvalidInput                    // an argument has the wrong form or range
+	InvalidURL                      // a URL is not one that can be shortened
+	UnsafeURL                       // a destination is refused
+	NotFound                        // no such thing, or none that the caller may see
+	CodeTaken                       // the code belongs to another URL
+	CodeReserved                    // the code is a word the server keeps for itself
+	CodeExhausted                   // every candidate code is taken
+	SlugTaken                       // another workspace has, or had, the slug
+	EmailTaken                      // another account has the address
+	BadCredentials                  // wrong e-mail address or password
+	QuotaExceeded                   // a monthly allowance is used up
+	Immutable                       // what is to be changed cannot change
+	Conflict                        // something else changed, or failed, in the meantime
+	IdempotencyConflict             // the idempotency key was used for something else
+	Expired                         // what is asked for has run out
+	Unauthenticated                 // nobody is logged in, or the token is no longer good
+	Forbidden                       // the caller's role does not allow it
+	BadRequest                      // the request is not one that can be executed
+	TooLarge                        // the request is larger than allowed
+	TooComplex                      // the operation would cost more than allowed
+	RateLimited                     // too many attempts in a short time
+	Unavailable                     // a dependency is away; trying again later helps
 )
 
 // answer is how a kind of error looks from outside.
@@ -47,32 +49,44 @@ type answer struct {
 }
 
 var answers = map[Kind]answer{
-	Internal:        {code: "INTERNAL", status: http.StatusInternalServerError, generic: "Something went wrong on our side."},
-	InvalidInput:    {code: "INVALID_INPUT", status: http.StatusBadRequest, mend: true},
-	InvalidURL:      {code: "INVALID_URL", status: http.StatusBadRequest, mend: true},
-	UnsafeURL:       {code: "UNSAFE_URL", status: http.StatusBadRequest, mend: true},
-	NotFound:        {code: "NOT_FOUND", status: http.StatusNotFound, mend: true},
-	CodeTaken:       {code: "CODE_TAKEN", status: http.StatusConflict, mend: true},
-	CodeReserved:    {code: "CODE_RESERVED", status: http.StatusConflict, mend: true},
-	CodeExhausted:   {code: "CODE_EXHAUSTED", status: http.StatusConflict, mend: true},
-	SlugTaken:       {code: "SLUG_TAKEN", status: http.StatusConflict, mend: true},
-	EmailTaken:      {code: "EMAIL_TAKEN", status: http.StatusConflict, mend: true},
-	BadCredentials:  {code: "BAD_CREDENTIALS", status: http.StatusUnauthorized, mend: true},
-	QuotaExceeded:   {code: "QUOTA_EXCEEDED", status: http.StatusTooManyRequests, mend: true},
-	Immutable:       {code: "IMMUTABLE", status: http.StatusConflict, mend: true},
-	Conflict:        {code: "CONFLICT", status: http.StatusConflict, mend: true},
-	Unauthenticated: {code: "UNAUTHENTICATED", status: http.StatusUnauthorized},
-	Forbidden:       {code: "FORBIDDEN", status: http.StatusForbidden},
-	BadRequest:      {code: "BAD_REQUEST", status: http.StatusBadRequest},
-	TooLarge:        {code: "REQUEST_TOO_LARGE", status: http.StatusRequestEntityTooLarge},
-	TooComplex:      {code: "COMPLEXITY_LIMIT_EXCEEDED", status: http.StatusBadRequest},
-	RateLimited:     {code: "RATE_LIMITED", status: http.StatusTooManyRequests},
+	Internal:            {code: "INTERNAL", status: http.StatusInternalServerError, generic: "Something went wrong on our side."},
+	InvalidInput:        {code: "INVALID_INPUT", status: http.StatusBadRequest, mend: true},
+	InvalidURL:          {code: "INVALID_URL", status: http.StatusBadRequest, mend: true},
+	UnsafeURL:           {code: "UNSAFE_URL", status: http.StatusBadRequest, mend: true},
+	NotFound:            {code: "NOT_FOUND", status: http.StatusNotFound, mend: true},
+	CodeTaken:           {code: "CODE_TAKEN", status: http.StatusConflict, mend: true},
+	CodeReserved:        {code: "CODE_RESERVED", status: http.StatusConflict, mend: true},
+	CodeExhausted:       {code: "CODE_EXHAUSTED", status: http.StatusConflict, mend: true},
+	SlugTaken:           {code: "SLUG_TAKEN", status: http.StatusConflict, mend: true},
+	EmailTaken:          {code: "EMAIL_TAKEN", status: http.StatusConflict, mend: true},
+	BadCredentials:      {code: "BAD_CREDENTIALS", status: http.StatusUnauthorized, mend: true},
+	QuotaExceeded:       {code: "QUOTA_EXCEEDED", status: http.StatusTooManyRequests, mend: true},
+	Immutable:           {code: "IMMUTABLE", status: http.StatusConflict, mend: true},
+	Conflict:            {code: "CONFLICT", status: http.StatusConflict, mend: true},
+	IdempotencyConflict: {code: "IDEMPOTENCY_CONFLICT", status: http.StatusConflict, mend: true},
+	Expired:             {code: "EXPIRED", status: http.StatusGone, mend: true},
+	Unauthenticated:     {code: "UNAUTHENTICATED", status: http.StatusUnauthorized},
+	Forbidden:           {code: "FORBIDDEN", status: http.StatusForbidden},
+	BadRequest:          {code: "BAD_REQUEST", status: http.StatusBadRequest},
+	TooLarge:            {code: "REQUEST_TOO_LARGE", status: http.StatusRequestEntityTooLarge},
+	TooComplex:          {code: "COMPLEXITY_LIMIT_EXCEEDED", status: http.StatusBadRequest},
+	RateLimited:         {code: "RATE_LIMITED", status: http.StatusTooManyRequests},
 	Unavailable: {code: "UNAVAILABLE", status: http.StatusServiceUnavailable,
 		generic: "The service is busy or a part of it is away. Please try again in a moment."},
 }
 
 // Code is the kind's name in GraphQL: extensions.code of an error, or code of a UserError.
 func (k Kind) Code() string { return answers[k].code }
+
+// Coded is the kind of that name; Internal when there is none.
+func Coded(code string) Kind {
+	for kind, a := range answers {
+		if a.code == code {
+			return kind
+		}
+	}
+	return Internal
+}
 
 // Status is the HTTP status that fits the kind.
 func (k Kind) Status() int { return answers[k].status }

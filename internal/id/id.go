@@ -19,6 +19,7 @@ const (
 	Link      Prefix = "lnk_"
 	Click     Prefix = "clk_"
 	Log       Prefix = "log_"
+	Report    Prefix = "rep_"
 )
 
 // Crockford's base32 in lower case: no i, l, o or u.

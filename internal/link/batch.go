@@ -28,9 +28,9 @@ const (
 type batch struct {
 	*Store
 	member workspace.Membership
-	by     string
 	now    time.Time
 	policy Policy
+	key    *key // nil without an idempotency key
 	rows   []*row
 }
 
@@ -67,8 +67,9 @@ type identity struct{ hash, code string }
 var (
 	// errAbandoned ends the transaction of a batch that is all or nothing.
 	errAbandoned = errors.New("a link of the batch cannot be made")
-	// errCodesTaken ends the transaction of a batch whose generated codes do not suffice.
-	errCodesTaken = errors.New("generated codes are taken")
+	// errAgain ends the transaction of a batch that must run anew: its generated codes do not suffice, or a link
+	// that it found was purged meanwhile.
+	errAgain = errors.New("the batch must run again")
 )
 
 // prepare checks what the caller says, finds wishes that are the same, and gives every row its codes.
@@ -77,10 +78,7 @@ func (b *batch) prepare(ctx context.Context, in []*New) error {
 	for _, one := range in {
 		r := &row{}
 		b.rows = append(b.rows, r)
-		r.draft, r.Err = b.draft(*one, b.now)
-		if r.Err == nil {
-			r.draft.In, r.draft.WorkspaceID, r.draft.CreatedBy = b.member, b.member.ID(), &b.by
-			r.draft.CreatedAt, r.draft.UpdatedAt = b.now, b.now
+		if r.draft, r.Err = b.draft(b.member, *one, b.now); r.Err == nil {
 			r.codes, r.Err = b.codes(r.draft, one.CustomCode)
 		}
 		if r.Err != nil || !r.draft.Strategy.idempotent() {
@@ -91,7 +89,27 @@ func (b *batch) prepare(ctx context.Context, in []*New) error {
 			first[r.wish] = r
 		}
 	}
+	if err := b.refuseBlocked(ctx); err != nil {
+		return err
+	}
 	return b.generate(ctx)
+}
+
+// refuseBlocked fails the rows whose destination is blocked.
+func (b *batch) refuseBlocked(ctx context.Context) error {
+	drafts := make([]*Link, 0, len(b.rows))
+	for _, r := range b.rows {
+		if r.open() {
+			drafts = append(drafts, r.draft)
+		}
+	}
+	blocked, err := b.blocked(ctx, b.DB, drafts)
+	for _, r := range b.rows {
+		if r.open() && blocked[r.draft] {
+			r.Err = errBlocked()
+		}
+	}
+	return err
 }
 
 // generate gives a code to every row that needs a generated one and has none.
@@ -121,30 +139,35 @@ func (b *batch) settle(ctx context.Context) error {
 	if b.policy == AllOrNothing && b.failed() {
 		return nil
 	}
-	err := b.find(ctx, b.DB, b.waiting())
-	b.keep()
-	if err != nil || len(b.waiting()) == 0 {
-		return err
+	if b.key == nil { // an answer that is to be remembered is found and kept in one transaction
+		if err := b.find(ctx, b.DB, b.waiting()); err != nil {
+			return err
+		}
+		b.keep()
 	}
-	err = b.DB.Tx(ctx, b.insert)
-	for errors.Is(err, errCodesTaken) {
+	if len(b.waiting()) == 0 {
+		return nil
+	}
+	err := b.DB.Tx(ctx, b.insert)
+	for errors.Is(err, errAgain) {
 		if err = b.generate(ctx); err == nil {
 			err = b.DB.Tx(ctx, b.insert)
 		}
 	}
-	b.keep()
-	if errors.Is(err, errAbandoned) {
-		return nil
+	if err != nil && !errors.Is(err, errAbandoned) {
+		return err
 	}
-	return err
+	b.keep()
+	return nil
 }
 
-// keep makes what the attempt has come to final.
+// keep makes what the attempt has come to final. Deleted links are still to be revived.
 func (b *batch) keep() {
 	for _, r := range b.rows {
-		if r.open() {
+		if r.open() && (r.attempt.Link == nil || r.attempt.Link.DeletedAt == nil) {
 			r.Result = r.attempt
 		}
+		r.attempt = Result{}
 	}
 }
 
@@ -175,10 +198,19 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 			return err
 		}
 	}
+	if err := b.revive(ctx, tx); err != nil {
+		return err
+	}
 	if b.policy == AllOrNothing && b.failed() {
 		return errAbandoned
 	}
-	return b.addUsage(ctx, tx, made)
+	if err := b.insertTags(ctx, tx); err != nil {
+		return err
+	}
+	if err := b.addUsage(ctx, tx, made); err != nil {
+		return err
+	}
+	return b.remember(ctx, tx)
 }
 
 // waiting are the rows that have neither a link nor an error.
@@ -206,7 +238,7 @@ func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
 		}
 		if r.draft.Strategy == Counter {
 			r.codes = nil
-			return errCodesTaken
+			return errAgain
 		}
 		r.attempt.Err = errNoCode(r.draft.Strategy)
 	}
@@ -221,14 +253,14 @@ func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
 
 // insertRows inserts as many of the rows as no unique index refuses, and returns how many.
 func (b *batch) insertRows(ctx context.Context, tx bun.Tx, rows []*row) (made int, err error) {
-	for chunk := range statements(rows) {
-		drafts, byID := make([]*Link, 0, len(chunk)), map[string]*row{}
-		for _, r := range chunk {
-			r.code()
-			drafts, byID[r.draft.ID] = append(drafts, r.draft), r
-		}
+	drafts, byID := make([]*record, 0, len(rows)), make(map[string]*row, len(rows))
+	for _, r := range rows {
+		r.code()
+		drafts, byID[r.draft.ID] = append(drafts, recordOf(r.draft)), r
+	}
+	for chunk := range statements(drafts) {
 		var ids []string
-		if err := tx.NewInsert().Model(&drafts).On("CONFLICT DO NOTHING").Returning("id").Scan(ctx, &ids); err != nil {
+		if err := tx.NewInsert().Model(&chunk).On("CONFLICT DO NOTHING").Returning("id").Scan(ctx, &ids); err != nil {
 			return made, err
 		}
 		for _, linkID := range ids {
@@ -239,13 +271,78 @@ func (b *batch) insertRows(ctx context.Context, tx bun.Tx, rows []*row) (made in
 	return made, nil
 }
 
-// statements divides rows so that the URLs of each part fit into a statement.
-func statements(rows []*row) iter.Seq[[]*row] {
-	return func(yield func([]*row) bool) {
+// insertTags writes the tags of links that have been made.
+func (b *batch) insertTags(ctx context.Context, tx bun.Tx) error {
+	var tags []tag
+	for _, r := range b.rows {
+		if !r.attempt.Created {
+			continue
+		}
+		for _, name := range r.draft.tags {
+			tags = append(tags, tag{WorkspaceID: r.draft.WorkspaceID, Tag: name, LinkID: r.draft.ID})
+		}
+	}
+	return insertTags(ctx, tx, tags)
+}
+
+// revive brings the deleted links among those that were found back, as their drafts describe them. One that the
+// operator has disabled stays down.
+func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
+	var ids []string
+	for _, r := range b.rows {
+		if l := r.attempt.Link; l != nil && l.DeletedAt != nil {
+			ids = append(ids, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	links, err := b.lock(ctx, tx, b.member, ids)
+	if err != nil {
+		return err
+	}
+	revived := map[string]*Link{}
+	for _, r := range b.rows {
+		if r.attempt.Link == nil || r.attempt.Link.DeletedAt == nil {
+			continue
+		}
+		l := links[r.attempt.Link.ID]
+		switch {
+		case l == nil:
+			return errAgain
+		case l.DisabledAt != nil:
+			r.attempt = Result{Err: errDisabled().At("url")}
+			continue
+		case l.DeletedAt != nil: // else somebody else was faster
+			if err := b.reviveAs(ctx, tx, l, r.draft); err != nil {
+				return err
+			}
+			revived[l.ID] = l
+		}
+		r.attempt.Link = l
+	}
+	return b.write(ctx, tx, revived)
+}
+
+// reviveAs makes a deleted link what the draft describes.
+func (b *batch) reviveAs(ctx context.Context, tx bun.Tx, l, draft *Link) error {
+	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
+	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
+	l.RedirectStatus, l.StartsAt, l.ExpiresAt = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt
+	l.DeletedAt, l.EndedAt, l.PurgedAt = nil, nil, nil
+	l.CheckAt = draft.CheckAt
+	l.touch(b.now)
+	return b.limit(ctx, tx, l, draft.MaxClicks)
+}
+
+// statements divides rows so that the text of each part fits into a statement.
+func statements(rows []*record) iter.Seq[[]*record] {
+	return func(yield func([]*record) bool) {
 		for len(rows) > 0 {
 			n, size := 0, 0
 			for n < len(rows) && (n == 0 || size < statementBytes) {
-				size += len(rows[n].draft.OriginalURL) + len(rows[n].draft.CanonicalURL) + 512
+				r := rows[n]
+				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(deref(r.Title)) + len(deref(r.Note)) + len(r.Search) + 512
 				n++
 			}
 			if !yield(rows[:n]) {
@@ -302,6 +399,9 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 
 // lockQuota waits for its turn in the workspace, and returns how many more links it may make this month.
 func (b *batch) lockQuota(ctx context.Context, tx bun.Tx) (left int, err error) {
+	if b.member.IsPublic() {
+		return len(b.rows), nil // nobody's quota
+	}
 	var used int64
 	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, 0)
 		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links RETURNING links`,
@@ -313,6 +413,9 @@ func (b *batch) lockQuota(ctx context.Context, tx bun.Tx) (left int, err error) 
 }
 
 func (b *batch) addUsage(ctx context.Context, tx bun.Tx, made int) error {
+	if b.member.IsPublic() {
+		return nil
+	}
 	_, err := tx.NewRaw("UPDATE link_usage SET links = links + ? WHERE workspace_id = ? AND month = ?",
 		made, b.member.ID(), quota.MonthOf(b.now).String()).Exec(ctx)
 	return err
@@ -323,25 +426,19 @@ func (b *batch) failed() bool {
 	return slices.ContainsFunc(b.rows, func(r *row) bool { return r.Err != nil || r.attempt.Err != nil })
 }
 
-// results are the rows' results. Deleted links that were wished for are revived.
-func (b *batch) results(ctx context.Context) ([]Result, error) {
-	abandoned := b.policy == AllOrNothing && b.failed()
+// results are the rows' results.
+func (b *batch) results() ([]Result, error) {
 	results := make([]Result, 0, len(b.rows))
 	for _, r := range b.rows {
-		switch {
-		case r.same != nil:
+		if r.same != nil {
 			r.Result = Result{Link: r.same.Link, Err: r.same.Err}
-		case abandoned && r.Err == nil:
-			r.Result = Result{Err: errs.New(errs.Conflict, "Another link of the batch cannot be made, so none was.")}
-		case r.Err == nil && r.Link.DeletedAt != nil:
-			r.Link, r.Err = b.revive(ctx, r.draft, r.Link)
-		}
-		if r.Err != nil && !errs.From(r.Err).Kind.Mendable() {
-			return nil, r.Err
 		}
 		results = append(results, r.Result)
 	}
-	return results, nil
+	if b.policy == AllOrNothing {
+		abandon(results)
+	}
+	return results, internal(results)
 }
 
 func (b *batch) errQuota() error {
@@ -355,11 +452,4 @@ func errNoCode(strategy Strategy) error {
 		return errs.New(errs.CodeTaken, "The code leads to another URL already. Choose another code.").At("customCode")
 	}
 	return errs.New(errs.CodeExhausted, "Every code that this URL can get is taken. Use the strategy CUSTOM.").At("url")
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
 }

@@ -16,7 +16,7 @@ import (
 
 func (b *bundle) createMany(t *testing.T, policy Policy, in ...*New) []Result {
 	t.Helper()
-	results, err := b.CreateMany(t.Context(), b.mine, b.me, in, policy)
+	results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: in, OnError: policy})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -131,7 +131,7 @@ func TestABatchTakesWhatTheQuotaHasLeft(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 6 {
 			all.Go(func() {
-				results, err := b.CreateMany(t.Context(), b.mine, b.me, urls(i*10, i*10+30), SkipFailed) // 80 in all, most of them twice
+				results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: urls(i*10, i*10+30)}) // 80 in all, most of them twice
 				if err != nil {
 					t.Error(err)
 				}
@@ -175,7 +175,7 @@ func TestCountersOfTwoNodes(t *testing.T) {
 						for _, one := range in {
 							one.Strategy = new(Counter)
 						}
-						results, err := node.CreateMany(t.Context(), b.mine, b.me, in, SkipFailed)
+						results, err := node.CreateMany(t.Context(), b.mine, Batch{Links: in})
 						if err != nil {
 							t.Error(err)
 						}
@@ -227,7 +227,7 @@ func TestBatchSizes(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for _, n := range []int{0, MaxBatch + 1} {
-		if _, err := b.CreateMany(t.Context(), b.mine, b.me, urls(0, n), SkipFailed); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.CreateMany(t.Context(), b.mine, Batch{Links: urls(0, n)}); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%d links: %v", n, err)
 		}
 	}

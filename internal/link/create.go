@@ -9,7 +9,6 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -32,43 +31,65 @@ type Result struct {
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted, QuotaExceeded or
 // Forbidden.
-func (s *Store) Create(ctx context.Context, m workspace.Membership, by string, in New) (*Link, bool, error) {
-	results, err := s.CreateMany(ctx, m, by, []*New{&in}, SkipFailed)
+func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Link, bool, error) {
+	results, err := s.CreateMany(ctx, m, Batch{Links: []*New{&in}})
 	if err != nil {
 		return nil, false, err
 	}
 	return results[0].Link, results[0].Created, results[0].Err
 }
 
-// Policy says what becomes of a batch some of whose links cannot be made.
+// Policy says what becomes of a batch some of whose links have errors.
 type Policy string
 
 // The policies.
 const (
-	// SkipFailed makes those that can be made.
+	// SkipFailed does what can be done.
 	SkipFailed Policy = "SKIP_FAILED"
-	// AllOrNothing makes none.
+	// AllOrNothing does nothing.
 	AllOrNothing Policy = "ALL_OR_NOTHING"
 )
 
+// Batch is a number of links to be made.
+type Batch struct {
+	Links []*New
+	// OnError is the policy; empty means SkipFailed.
+	OnError Policy
+	// IdempotencyKey names the call: the same batch with the same key is made once, and answered the same again.
+	IdempotencyKey *string
+}
+
 // CreateMany is Create of up to MaxBatch links, with a result each, in the order of the calls. Links that are the
 // same within the batch are made once: the first hears true. It takes a handful of statements, however many links.
-// An error means that nothing was done.
-func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, by string, in []*New, policy Policy) ([]Result, error) {
+// An error means that nothing was done: InvalidInput, IdempotencyConflict or Forbidden.
+func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
 	if err := m.Need(workspace.Editor); err != nil {
 		return nil, err
 	}
-	if len(in) == 0 || len(in) > MaxBatch {
-		return nil, errs.New(errs.InvalidInput, "From 1 to %d links can be created at once; these are %d.", MaxBatch, len(in))
-	}
-	b := &batch{Store: s, member: m, by: by, now: db.Instant(s.Now()), policy: policy}
-	if err := b.prepare(ctx, in); err != nil {
+	if err := checkBatch(len(in.Links)); err != nil {
 		return nil, err
 	}
-	if err := b.settle(ctx); err != nil {
-		return nil, fmt.Errorf("making links: %w", err)
+	key, err := newKey(in)
+	if err != nil {
+		return nil, err
 	}
-	return b.results(ctx)
+	for {
+		answer, err := s.recall(ctx, m, key)
+		if answer != nil || err != nil {
+			return answer, err
+		}
+		b := &batch{Store: s, member: m, now: s.now(), policy: in.OnError, key: key}
+		if err := b.prepare(ctx, in.Links); err != nil {
+			return nil, err
+		}
+		err = b.settle(ctx)
+		if err == nil {
+			return b.results()
+		}
+		if !errors.Is(err, errKeyTaken) { // else the same call was faster, and has an answer now
+			return nil, fmt.Errorf("making links: %w", err)
+		}
+	}
 }
 
 // codes are the codes that a caller or the URL gives the link, in the order in which they are tried; none for
@@ -99,27 +120,6 @@ func customCodes(custom *string) ([]string, error) {
 	return []string{*custom}, nil
 }
 
-// revive brings a deleted link back, as the draft describes it. It returns UnsafeURL for a link that the
-// operator has disabled.
-func (s *Store) revive(ctx context.Context, draft, l *Link) (*Link, error) {
-	if l.DisabledAt != nil {
-		return nil, errDisabled().At("url")
-	}
-	revived := &Link{In: l.In}
-	_, err := s.DB.NewUpdate().Model(draft).
-		Column("original_url", "title", "redirect_status", "starts_at", "expires_at", "updated_at").
-		Set("deleted_at = NULL").
-		Where("id = ?", l.ID).Where("deleted_at IS NOT NULL").Where("disabled_at IS NULL").
-		Returning("*").Exec(ctx, revived)
-	if errors.Is(err, sql.ErrNoRows) {
-		return s.Get(ctx, l.In, l.ID) // somebody else was faster
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reviving a link: %w", err)
-	}
-	return revived, nil
-}
-
 // deterministic finds the workspace's deterministic link for a URL. It returns NotFound.
 func deterministic(ctx context.Context, conn bun.IDB, m workspace.Membership, hash []byte) (*Link, error) {
 	return find(ctx, conn, m, "canonical_hash = ? AND strategy = 'DETERMINISTIC'", hash)
@@ -128,7 +128,7 @@ func deterministic(ctx context.Context, conn bun.IDB, m workspace.Membership, ha
 // find loads the one link of the workspace that meets the condition. It returns NotFound.
 func find(ctx context.Context, conn bun.IDB, m workspace.Membership, where string, args ...any) (*Link, error) {
 	l := &Link{In: m}
-	err := conn.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where(where, args...).Scan(ctx)
+	err := conn.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").Where(where, args...).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNotFound()
 	}

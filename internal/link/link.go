@@ -3,15 +3,11 @@
 package link
 
 import (
-	"crypto/sha256"
 	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/text"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -41,13 +37,22 @@ type Status string
 const (
 	Scheduled Status = "SCHEDULED" // StartsAt is still to come
 	Active    Status = "ACTIVE"
-	Expired   Status = "EXPIRED"  // ExpiresAt has come
-	Deleted   Status = "DELETED"  // by a member
-	Disabled  Status = "DISABLED" // by the operator
+	Expired   Status = "EXPIRED"   // ExpiresAt has come
+	Exhausted Status = "EXHAUSTED" // MaxClicks have been answered
+	Deleted   Status = "DELETED"   // by a member
+	Disabled  Status = "DISABLED"  // by the operator
 )
 
-// DefaultRedirectStatus is the HTTP status of a redirect whose link does not choose one.
-const DefaultRedirectStatus = 302
+// Kind says for how long a link is meant.
+type Kind string
+
+// The kinds.
+const (
+	// Temporary links belong to nobody and end after some hours, unless somebody claims them.
+	Temporary Kind = "TEMPORARY"
+	// Permanent links belong to a workspace.
+	Permanent Kind = "PERMANENT"
+)
 
 // Link is a short link.
 type Link struct {
@@ -65,22 +70,77 @@ type Link struct {
 	CanonicalURL  string
 	CanonicalHash []byte
 	Title         *string
+	// Note is for the members.
+	Note *string
 	// RedirectStatus is 301, 302, 307 or 308.
 	RedirectStatus int
 	// StartsAt and ExpiresAt bound the time in which the link redirects; nil means open.
 	StartsAt  *time.Time
 	ExpiresAt *time.Time
-	// CreatedBy is the account that made the link.
+	// MaxClicks is how many redirects the link answers, ever; nil means any number. Granted is how many it has: it is
+	// kept only while there is a MaxClicks.
+	MaxClicks *int64
+	Granted   int64
+	// ArchivedAt is when a member put the link away. It goes on redirecting.
+	ArchivedAt *time.Time
+	// CreatedBy is the account that made the link, or claimed it.
 	CreatedBy *string
 	CreatedAt time.Time
 	UpdatedAt time.Time
 	// DeletedAt and DisabledAt are when a member or the operator took the link down.
 	DeletedAt  *time.Time
 	DisabledAt *time.Time
+	// EndedAt is when the link was deleted or, once the clean-up has seen it, when it expired. PurgedAt is when all
+	// of it was removed but what keeps the URL's code.
+	EndedAt  *time.Time
+	PurgedAt *time.Time
+	// ClaimHash is the SHA-256 of the token by which an anonymous link can be claimed.
+	ClaimHash []byte
+	// DestinationStatus is what the destination answered when it was last asked; nil means nothing.
+	DestinationStatus *int
+	LastCheckedAt     *time.Time
+	// CheckAt is when the destination is to be asked next, CheckFailures how often in a row it has not been well.
+	CheckAt       *time.Time
+	CheckFailures int
 
 	// In is the membership by which the link was reached.
 	In workspace.Membership `bun:"-"`
+	// tags are to be written with the link; nil means that they stay as they are.
+	tags []string
 }
+
+// record is a link as its table has it: with what is computed for finding it.
+type record struct {
+	Link `bun:",extend"`
+
+	// TitleKey is the title as it is put into order, Search what text is looked for in.
+	TitleKey string
+	Search   string
+}
+
+func recordOf(l *Link) *record {
+	r := &record{Link: *l}
+	if l.PurgedAt == nil {
+		r.TitleKey = fold(deref(l.Title))
+		r.Search = strings.Join([]string{r.TitleKey, fold(deref(l.Note)), fold(l.OriginalURL), fold(l.Code)}, "\n")
+	}
+	return r
+}
+
+// fold is text as it is compared: without the difference of upper and lower case. The database does not do it,
+// because each does it differently.
+func fold(s string) string { return strings.ToLower(s) }
+
+// Kind says for how long the link is meant.
+func (l *Link) Kind() Kind {
+	if l.WorkspaceID == workspace.PublicID {
+		return Temporary
+	}
+	return Permanent
+}
+
+// Archived says that a member has put the link away.
+func (l *Link) Archived() bool { return l.ArchivedAt != nil }
 
 // Status is the state that the link is in at the instant.
 func (l *Link) Status(now time.Time) Status {
@@ -91,126 +151,10 @@ func (l *Link) Status(now time.Time) Status {
 		return Deleted
 	case l.ExpiresAt != nil && !now.Before(*l.ExpiresAt):
 		return Expired
+	case l.MaxClicks != nil && l.Granted >= *l.MaxClicks:
+		return Exhausted
 	case l.StartsAt != nil && now.Before(*l.StartsAt):
 		return Scheduled
 	}
 	return Active
-}
-
-// New is what a caller says of a link to be made.
-type New struct {
-	// URL is the destination as the caller wrote it.
-	URL string
-	// Strategy says how the code is made; nil means Custom when a code is given, else Deterministic.
-	Strategy *Strategy
-	// CustomCode is the code of a Custom link.
-	CustomCode *string
-	Title      *string
-	// RedirectStatus is 301, 302, 307 or 308; nil means DefaultRedirectStatus.
-	RedirectStatus *int
-	StartsAt       *time.Time
-	ExpiresAt      *time.Time
-}
-
-// maxTitle is the longest title, in characters.
-const maxTitle = 200
-
-// draft checks what the caller says and makes a link of it that has no code yet. It returns InvalidInput,
-// InvalidURL or UnsafeURL.
-func (s *Store) draft(in New, now time.Time) (*Link, error) {
-	l := &Link{
-		Strategy:       in.strategy(),
-		RedirectStatus: DefaultRedirectStatus,
-		StartsAt:       in.StartsAt,
-		ExpiresAt:      in.ExpiresAt,
-	}
-	if err := s.lead(l, in.URL); err != nil {
-		return nil, err
-	}
-	if in.RedirectStatus != nil {
-		l.RedirectStatus = *in.RedirectStatus
-	}
-	var err error
-	if l.Title, err = checkTitle(in.Title); err != nil {
-		return nil, err
-	}
-	if err := l.checkExpiry(now); err != nil {
-		return nil, err
-	}
-	return l, l.check()
-}
-
-// lead makes the link lead to a URL.
-func (s *Store) lead(l *Link, raw string) error {
-	canonical, err := s.destination(raw)
-	if err != nil {
-		return err
-	}
-	hash := sha256.Sum256([]byte(canonical.String()))
-	l.OriginalURL = strings.ReplaceAll(raw, "\x00", "") // only at its ends, and no database keeps it
-	l.CanonicalURL, l.CanonicalHash = canonical.String(), hash[:]
-	return nil
-}
-
-func (in New) strategy() Strategy {
-	switch {
-	case in.Strategy != nil:
-		return *in.Strategy
-	case in.CustomCode != nil:
-		return Custom
-	}
-	return Deterministic
-}
-
-// destination checks a URL that a link is to lead to.
-func (s *Store) destination(raw string) (urlnorm.URL, error) {
-	u, err := canonical(raw)
-	if err != nil {
-		return urlnorm.URL{}, err
-	}
-	if s.isOwn(u) {
-		return urlnorm.URL{}, errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.").At("url")
-	}
-	return u, nil
-}
-
-// isOwn reports whether a URL leads to this instance. Behind the default ports, http leads to https.
-func (s *Store) isOwn(u urlnorm.URL) bool {
-	isDefault := func(port uint16) bool { return port == 80 || port == 443 }
-	samePort := u.Port() == s.publicURL.Port() || isDefault(u.Port()) && isDefault(s.publicURL.Port())
-	return u.Host() == s.publicURL.Host() && samePort
-}
-
-func checkTitle(title *string) (*string, error) {
-	if title == nil {
-		return nil, nil
-	}
-	line, err := text.Line("The title", *title, 0, maxTitle)
-	if err != nil {
-		return nil, errs.From(err).At("title")
-	}
-	if line == "" {
-		return nil, nil
-	}
-	return &line, nil
-}
-
-func (l *Link) checkExpiry(now time.Time) error {
-	if l.ExpiresAt != nil && !l.ExpiresAt.After(now) {
-		return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
-	}
-	return nil
-}
-
-// check checks what must hold of every link.
-func (l *Link) check() error {
-	switch l.RedirectStatus {
-	case 301, 302, 307, 308:
-	default:
-		return errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
-	}
-	if l.StartsAt != nil && l.ExpiresAt != nil && !l.StartsAt.Before(*l.ExpiresAt) {
-		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")
-	}
-	return nil
 }

@@ -22,7 +22,7 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 	if err := m.Need(workspace.Viewer); err != nil {
 		return nil, err
 	}
-	draft, err := s.draft(New{URL: raw}, s.Now())
+	draft, err := s.draft(m, New{URL: raw}, s.now())
 	if err != nil {
 		return nil, err
 	}

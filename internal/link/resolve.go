@@ -23,7 +23,7 @@ type Target struct {
 	Link `bun:",extend"`
 
 	// HitQuota is the workspace's own; nil means the instance's.
-	HitQuota *int64
+	HitQuota *int64 `bun:",scanonly"`
 }
 
 // Resolve finds the link that answers at the address, in whatever state it is. It returns NotFound.
@@ -34,7 +34,7 @@ func (s *Store) Resolve(ctx context.Context, a Address) (*Target, error) {
 	}
 	var t Target
 	q := s.DB.NewSelect().Model(&t).
-		ColumnExpr("link.*").ColumnExpr("w.hit_quota").
+		ColumnExpr("?TableColumns").ColumnExpr("w.hit_quota").
 		Join("JOIN workspaces AS w ON w.id = link.workspace_id")
 	if a.Slug == "" {
 		q = q.Where("link.root_code = ?", a.Code)
@@ -49,6 +49,32 @@ func (s *Store) Resolve(ctx context.Context, a Address) (*Target, error) {
 		return nil, fmt.Errorf("resolving a code: %w", err)
 	}
 	return &t, nil
+}
+
+// Grant lets one redirect through, and reports whether the link's MaxClicks had one left: one statement decides, so
+// no more are ever granted, however many nodes ask at once.
+func (s *Store) Grant(ctx context.Context, t *Target) (bool, error) {
+	if t.MaxClicks == nil {
+		return true, nil
+	}
+	n, err := affected(s.DB.NewUpdate().Model((*Link)(nil)).Set("granted = granted + 1").
+		Where("id = ?", t.ID).Where("granted < max_clicks OR max_clicks IS NULL").Exec(ctx))
+	if err != nil {
+		return false, fmt.Errorf("granting a redirect: %w", err)
+	}
+	return n > 0, nil
+}
+
+// Revoke takes back a grant that was not used; of a link without MaxClicks there was none.
+func (s *Store) Revoke(ctx context.Context, t *Target) error {
+	if t.MaxClicks == nil {
+		return nil
+	}
+	_, err := s.DB.NewUpdate().Model((*Link)(nil)).Set("granted = granted - 1").Where("id = ?", t.ID).Where("granted > 0").Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("revoking a grant: %w", err)
+	}
+	return nil
 }
 
 // ParseShortURL reads the address out of one of this instance's short URLs. It returns NotFound for any other.

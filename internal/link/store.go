@@ -8,10 +8,11 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/uptrace/bun"
+
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -28,10 +29,28 @@ type Config struct {
 	LinkQuota int64
 	// CodeSecret keys the codes of the strategy Counter: the same on every node, for ever.
 	CodeSecret []byte
+	// AnonymousTTL is how long a link that nobody owns lives; zero means that there are none.
+	AnonymousTTL time.Duration
+	// Tombstones is how long an ended link goes on answering that it has ended.
+	Tombstones time.Duration
+	// Clicks knows what links have answered.
+	Clicks Clicks
+	// Limits slows down whoever has no account.
+	Limits quota.Limiter
 	// Log is told about colliding codes.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
+}
+
+// Clicks is what this room needs of that of the clicks.
+type Clicks interface {
+	// Flush waits until the database has every click that this node has recorded.
+	Flush(ctx context.Context) error
+	// Counts are the clicks that links have had, ever. Links without one are missing from the answer.
+	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
+	// Move gives a link's clicks to another workspace, those too that are still to be written.
+	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
 }
 
 // Store keeps the links.
@@ -62,11 +81,13 @@ func allCandidates(canonical, workspaceID string) []string {
 }
 
 // ShortURL is the shortest address at which the link answers.
-func (s *Store) ShortURL(l *Link) string {
-	if l.RootCode != nil {
-		return s.PublicURL + "/" + l.Code
+func (s *Store) ShortURL(l *Link) string { return s.shortURL(l.In.Slug(), l.Code, l.RootCode) }
+
+func (s *Store) shortURL(slug, code string, rootCode *string) string {
+	if rootCode != nil {
+		return s.PublicURL + "/" + code
 	}
-	return s.PublicURL + "/" + l.In.Slug() + "/" + l.Code
+	return s.PublicURL + "/" + slug + "/" + code
 }
 
 // WorkspaceOf finds the workspace that a link is in. It says nothing of who may see it: ask
@@ -76,7 +97,7 @@ func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) 
 		return "", errNotFound()
 	}
 	var workspaceID string
-	err := s.DB.NewSelect().Model((*Link)(nil)).Column("workspace_id").Where("id = ?", linkID).Scan(ctx, &workspaceID)
+	err := s.DB.NewSelect().Model((*Link)(nil)).Column("workspace_id").Where("id = ?", linkID).Where("purged_at IS NULL").Scan(ctx, &workspaceID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", errNotFound()
 	}
@@ -97,42 +118,6 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 	return find(ctx, s.DB, m, "id = ?", linkID)
 }
 
-// List is one page of the workspace's links, newest first, without the deleted ones.
-func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Link], error) {
-	if err := m.Need(workspace.Viewer); err != nil {
-		return page.Page[*Link]{}, err
-	}
-	var rows []*Link
-	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("deleted_at IS NULL")
-	if err := page.Limit(q, r, "id").Scan(ctx); err != nil {
-		return page.Page[*Link]{}, fmt.Errorf("listing links: %w", err)
-	}
-	for _, l := range rows {
-		l.In = m
-	}
-	return page.Cut(r, rows), nil
-}
-
-// Delete takes a link down; its code stays reserved for it. Deleting it again changes nothing. It returns
-// NotFound or Forbidden.
-func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
-	if err := m.Need(workspace.Editor); err != nil {
-		return nil, err
-	}
-	if !id.Valid(id.Link, linkID) {
-		return nil, errNotFound()
-	}
-	now := db.Instant(s.Now())
-	_, err := s.DB.NewUpdate().Model((*Link)(nil)).
-		Set("deleted_at = ?", now).Set("updated_at = ?", now).
-		Where("id = ?", linkID).Where("workspace_id = ?", m.ID()).Where("deleted_at IS NULL").
-		Exec(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("deleting a link: %w", err)
-	}
-	return s.Get(ctx, m, linkID)
-}
-
 // Usage is how many links the workspace has made in the current month, and the month.
 func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, month quota.Month, err error) {
 	if err := m.Need(workspace.Viewer); err != nil {
@@ -149,11 +134,12 @@ func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64,
 
 // CountActive counts the links of the whole instance that redirect now.
 func (s *Store) CountActive(ctx context.Context) (int64, error) {
-	now := db.Instant(s.Now())
+	now := s.now()
 	n, err := s.DB.NewSelect().Model((*Link)(nil)).
 		Where("deleted_at IS NULL AND disabled_at IS NULL").
 		Where("starts_at IS NULL OR starts_at <= ?", now).
 		Where("expires_at IS NULL OR expires_at > ?", now).
+		Where("max_clicks IS NULL OR granted < max_clicks").
 		Count(ctx)
 	if err != nil {
 		return 0, fmt.Errorf("counting links: %w", err)
@@ -167,6 +153,18 @@ func (s *Store) QuotaOf(m workspace.Membership) int64 {
 		return *own
 	}
 	return s.LinkQuota
+}
+
+// now is the instant, as the database keeps it.
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
+
+// affected is how many rows a statement has changed.
+func affected(result sql.Result, err error) (int, error) {
+	if err != nil {
+		return 0, err
+	}
+	n, err := result.RowsAffected()
+	return int(n), err
 }
 
 // canonical is the canonical form of a URL that a caller gave.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"slices"
 	"strings"
@@ -15,11 +14,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -40,8 +41,13 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{now: noon}
 	clock := func() time.Time { return b.now }
+	log := slog.New(slog.DiscardHandler)
+	recorder := click.NewRecorder(d, log)
+	keepRecording(t, recorder)
 	store, err := NewStore(Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecret: []byte("a secret"), Log: slog.New(slog.NewTextHandler(io.Discard, nil)), Now: clock,
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecret: []byte("a secret"),
+		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
+		Clicks: clicks{recorder, &click.Store{DB: d, Now: clock}}, Limits: quota.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log, Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -50,6 +56,41 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b.mine, b.me = member(t, d, "mine")
 	b.foreign, _ = member(t, d, "foreign")
 	return b
+}
+
+// clicks are both halves of their room, as the server wires them.
+type clicks struct {
+	*click.Recorder
+	*click.Store
+}
+
+// keepRecording runs the recorder until the test's end.
+func keepRecording(t *testing.T, r *click.Recorder) {
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// follow records clicks of the link, and waits until the database has them.
+func (b *bundle) follow(t *testing.T, l *Link, times int) {
+	t.Helper()
+	recorder := b.Clicks.(clicks).Recorder
+	for range times {
+		if err := recorder.Record(click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := recorder.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func member(t *testing.T, d *db.DB, slug string) (m workspace.Membership, accountID string) {
@@ -68,7 +109,7 @@ func member(t *testing.T, d *db.DB, slug string) (m workspace.Membership, accoun
 
 func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 	t.Helper()
-	l, created, err := b.Create(t.Context(), b.mine, b.me, in)
+	l, created, err := b.Create(t.Context(), b.mine, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +118,7 @@ func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 
 func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {
 	t.Helper()
-	if _, _, err := b.Create(t.Context(), b.mine, b.me, in); !errs.Is(err, want) {
+	if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, want) {
 		t.Errorf("creating %+v: %v, want %s", in, err, want)
 	}
 }
@@ -124,7 +165,7 @@ func TestCreateAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range askers {
 			all.Go(func() {
-				l, created, err := b.Create(t.Context(), b.mine, b.me, New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
+				l, created, err := b.Create(t.Context(), b.mine, New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -149,7 +190,7 @@ func TestWorkspacesHaveCodesOfTheirOwn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		mine, _ := b.create(t, custom("https://example.com/mine", "promo"))
-		theirs, created, err := b.Create(t.Context(), b.foreign, b.me, custom("https://example.com/theirs", "promo"))
+		theirs, created, err := b.Create(t.Context(), b.foreign, custom("https://example.com/theirs", "promo"))
 		if err != nil || !created {
 			t.Fatalf("created %t: %v", created, err)
 		}
@@ -230,7 +271,7 @@ func TestGeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 		b := setup(t, d)
 		b.candidates = func(canonical, _ string) []string { return allCandidates(canonical, "ws_everyone") }
 		mine, _ := b.create(t, New{URL: "https://example.com"})
-		theirs, created, err := b.Create(t.Context(), b.foreign, b.me, New{URL: "https://example.com"})
+		theirs, created, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com"})
 		if err != nil || !created || theirs.Code == mine.Code {
 			t.Errorf("created %t, codes %s and %s: %v", created, mine.Code, theirs.Code, err)
 		}
@@ -274,7 +315,7 @@ func TestDisabledLinksStayDown(t *testing.T) {
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		_, _, err := b.Create(t.Context(), b.mine, b.me, New{URL: "https://example.com/a"})
+		_, _, err := b.Create(t.Context(), b.mine, New{URL: "https://example.com/a"})
 		if diff := cmp.Diff([]string{"url"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("%v, at (-want +got):\n%s", err, diff)
 		}
@@ -291,7 +332,7 @@ func TestLinkQuotaIsExact(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 40 {
 			all.Go(func() {
-				_, created, err := b.Create(t.Context(), b.mine, b.me, New{URL: fmt.Sprintf("https://example.com/%d", i)})
+				_, created, err := b.Create(t.Context(), b.mine, New{URL: fmt.Sprintf("https://example.com/%d", i)})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {
@@ -422,7 +463,7 @@ func TestListPages(t *testing.T) {
 
 func (b *bundle) list(t *testing.T, r page.Request) page.Page[*Link] {
 	t.Helper()
-	p, err := b.List(t.Context(), b.mine, r)
+	p, err := b.List(t.Context(), b.mine, nil, r)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,8 @@ func to[T any](value T) Edit[T] { return Edit[T]{Set: true, To: value} }
 
 func (b *bundle) update(t *testing.T, l *Link, c Change) *Link {
 	t.Helper()
-	updated, err := b.Update(t.Context(), b.mine, l.ID, c)
+	c.ID = l.ID
+	updated, err := b.Update(t.Context(), b.mine, c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 		b := setup(t, d)
 		fixed, _ := b.create(t, New{URL: "https://example.com/fixed"})
 		free, _ := b.create(t, New{URL: "https://example.com/free", Strategy: new(Random)})
-		foreign, _, err := b.Create(t.Context(), b.foreign, b.me, New{URL: "https://example.com/"})
+		foreign, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,8 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 			"no link":         {id.New(id.Link), Change{}, errs.NotFound},
 			"no id":           {"x\x00", Change{}, errs.NotFound},
 		} {
-			if _, err := b.Update(t.Context(), b.mine, c.linkID, c.change); !errs.Is(err, c.want) {
+			c.change.ID = c.linkID
+			if _, err := b.Update(t.Context(), b.mine, c.change); !errs.Is(err, c.want) {
 				t.Errorf("%s: %v, want %s", name, err, c.want)
 			}
 		}
@@ -105,7 +107,7 @@ func TestUpdatesAtOnce(t *testing.T) {
 		for i := range 20 {
 			all.Go(func() {
 				title := fmt.Sprint(i)
-				_, err := b.Update(t.Context(), b.mine, l.ID, Change{Title: to(&title), Seen: &l.UpdatedAt})
+				_, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, Title: to(&title), Seen: &l.UpdatedAt})
 				mu.Lock()
 				defer mu.Unlock()
 				switch {

@@ -2,10 +2,11 @@
 package page
 
 import (
-	"encoding/base64"
+	"cmp"
 	"slices"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
@@ -17,22 +18,45 @@ const (
 	Default = 20
 )
 
-// Request asks for one page of things that are ordered by id, newest first.
+// Order is what a connection is ordered by: a value, with ids deciding among equals, or ids alone. The zero Order
+// is that of ids, newest first.
+type Order struct {
+	// Name tells the order's values from those of other orders; empty means that ids alone are compared.
+	Name string
+	// Numbers says that the values are whole numbers (int64); else they are text.
+	Numbers bool
+	// Ascending begins with the least, not with the greatest.
+	Ascending bool
+}
+
+// Request asks for one page. The zero Order and a Size are enough.
 type Request struct {
+	// Order is the order that the pages are cut from.
+	Order Order
 	// Size is how many items the page holds at most, 1 to Max.
 	Size int
 	// Backward asks for the last items before Before, not for the first ones after After.
 	Backward bool
 	// After and Before are the ids between which the page lies, both exclusive; empty means open.
 	After, Before string
+	// AfterValue and BeforeValue are the values that the order compares before those ids, int64 or string; nil in an
+	// order of ids.
+	AfterValue, BeforeValue any
 }
 
-// Parse checks a connection's arguments, where cursors stand for ids of the prefix. It returns InvalidInput.
+// Parse checks the arguments of a connection in the order of ids, newest first, where cursors stand for ids of the
+// prefix. It returns InvalidInput.
 func Parse(p id.Prefix, first *int, after *string, last *int, before *string) (Request, error) {
+	return Order{}.Parse(p, first, after, last, before)
+}
+
+// Parse checks the arguments of a connection in this order, whose items have ids of the prefix. A cursor of another
+// order is refused. It returns InvalidInput.
+func (o Order) Parse(p id.Prefix, first *int, after *string, last *int, before *string) (Request, error) {
 	if first != nil && last != nil {
 		return Request{}, errs.New(errs.InvalidInput, "Give first or last, not both.").At("last")
 	}
-	r, size := Request{Size: Default}, "first"
+	r, size := Request{Order: o, Size: Default}, "first"
 	if first != nil {
 		r.Size = *first
 	}
@@ -43,47 +67,88 @@ func Parse(p id.Prefix, first *int, after *string, last *int, before *string) (R
 		return Request{}, errs.New(errs.InvalidInput, "%s goes from 1 to %d.", size, Max).At(size)
 	}
 	var err error
-	if r.After, err = decode(p, after, "after"); err != nil {
+	if r.AfterValue, r.After, err = o.decode(p, after, "after"); err != nil {
 		return Request{}, err
 	}
-	r.Before, err = decode(p, before, "before")
+	r.BeforeValue, r.Before, err = o.decode(p, before, "before")
 	return r, err
-}
-
-// Cursor is the opaque cursor of the item with that id.
-func Cursor(itemID string) string { return base64.RawURLEncoding.EncodeToString([]byte(itemID)) }
-
-func decode(p id.Prefix, cursor *string, field string) (string, error) {
-	if cursor == nil {
-		return "", nil
-	}
-	itemID, err := base64.RawURLEncoding.DecodeString(*cursor)
-	if err != nil || !id.Valid(p, string(itemID)) {
-		return "", errs.New(errs.InvalidInput, "%s is not a cursor of this connection: use one from its edges or pageInfo.", field).At(field)
-	}
-	return string(itemID), nil
 }
 
 // Page is one page, in the connection's order.
 type Page[T any] struct {
 	Items []T
+	// Cursors are the items' cursors. They are nil where Cursor makes them of the items' ids.
+	Cursors []string
 	// HasNext and HasPrevious say whether there are items beyond the page, at its end and its start.
 	HasNext, HasPrevious bool
 }
 
-// Limit adds the request's bounds, order and limit to a query over rows whose ids are in the column. It asks
-// for one row more than the page holds, for Cut.
+// Limit adds the bounds, order and limit of a request by ids to a query over rows whose ids are in the column. It
+// asks for one row more than the page holds, for Cut.
 func Limit(q *bun.SelectQuery, r Request, column string) *bun.SelectQuery {
+	q = between(q, r, bun.Ident(column), r.After, r.Before)
+	return q.OrderExpr("? ?", bun.Ident(column), r.direction()).Limit(int64(r.Size) + 1)
+}
+
+// LimitBy is Limit of a request by a value, which is any expression of SQL. Where an index has the value and the id,
+// the database begins at the bound and sorts nothing: both take a comparison of rows from it.
+func LimitBy(q *bun.SelectQuery, r Request, value, column string) *bun.SelectQuery {
+	place := func(value, itemID any) schema.QueryWithArgs { return bun.SafeQuery("(?, ?)", value, itemID) }
+	q = between(q, r, place(bun.Safe(value), bun.Ident(column)), place(r.AfterValue, r.After), place(r.BeforeValue, r.Before))
+	return q.OrderExpr("? ?, ? ?", bun.Safe(value), r.direction(), bun.Ident(column), r.direction()).Limit(int64(r.Size) + 1)
+}
+
+// between keeps the places that lie after the one and before the other, where the request has them.
+func between(q *bun.SelectQuery, r Request, place, after, before any) *bun.SelectQuery {
+	beyond, within := bun.Safe("<"), bun.Safe(">")
+	if r.Order.Ascending {
+		beyond, within = within, beyond
+	}
 	if r.After != "" {
-		q = q.Where("? < ?", bun.Ident(column), r.After)
+		q = q.Where("? ? ?", place, beyond, after)
 	}
 	if r.Before != "" {
-		q = q.Where("? > ?", bun.Ident(column), r.Before)
+		q = q.Where("? ? ?", place, within, before)
 	}
-	if r.Backward {
-		return q.OrderExpr("? ASC", bun.Ident(column)).Limit(int64(r.Size) + 1)
+	return q
+}
+
+// Upward says that the rows are walked from the least to the greatest: they are in the order, but reversed when
+// Backward.
+func (r Request) Upward() bool { return r.Order.Ascending != r.Backward }
+
+func (r Request) direction() bun.Safe {
+	if r.Upward() {
+		return "ASC"
 	}
-	return q.OrderExpr("? DESC", bun.Ident(column)).Limit(int64(r.Size) + 1)
+	return "DESC"
+}
+
+// Among is the part of a request by numbers that lies among the items of one value, as a request by ids. It reports
+// whether there is such a part.
+func (r Request) Among(value int64) (Request, bool) {
+	among := Request{Order: Order{Ascending: r.Order.Ascending}, Size: r.Size, Backward: r.Backward}
+	sign := -1
+	if r.Order.Ascending {
+		sign = 1
+	}
+	if after, ok := r.AfterValue.(int64); ok {
+		switch sign * cmp.Compare(value, after) {
+		case -1:
+			return Request{}, false
+		case 0:
+			among.After = r.After
+		}
+	}
+	if before, ok := r.BeforeValue.(int64); ok {
+		switch sign * cmp.Compare(value, before) {
+		case 1:
+			return Request{}, false
+		case 0:
+			among.Before = r.Before
+		}
+	}
+	return among, true
 }
 
 // Cut makes the page from what the database gave: up to Size+1 rows, in the order of walking (reversed when

@@ -52,21 +52,48 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	answer := decide(target, arrived)
-	if answer.isRedirect() && r.Method == http.MethodGet {
-		month := quota.MonthOf(arrived)
-		ok, err := h.takeHit(ctx, target, month)
-		if err != nil {
+	switch {
+	case !answer.isRedirect():
+	case r.Method == http.MethodGet:
+		if answer, err = h.follow(ctx, target, answer, arrived); err != nil {
 			h.fail(w, r, err)
 			return
 		}
-		if !ok {
-			answer = exhausted(month.End.Sub(arrived))
-		} else if err := h.record(ctx, target, month, arrived); err != nil {
-			h.fail(w, r, err)
-			return
-		}
+	case target.MaxClicks != nil:
+		answer.location = "" // else whoever asks by HEAD learns what only so many may
 	}
 	answer.write(w, r)
+}
+
+// follow takes what a redirect costs, the monthly hit and one of the link's own clicks, and counts it. What was
+// taken for a redirect that is not answered in the end is given back.
+func (h *Handler) follow(ctx context.Context, t *link.Target, redirect answer, arrived time.Time) (answer, error) {
+	month := quota.MonthOf(arrived)
+	ok, err := h.takeHit(ctx, t, month)
+	if err != nil {
+		return answer{}, err
+	}
+	if !ok {
+		return overQuota(month.End.Sub(arrived)), nil
+	}
+	granted, err := h.Links.Grant(ctx, t)
+	if err == nil && granted {
+		if err = h.record(t, arrived); err == nil {
+			return redirect, nil
+		}
+		h.giveBack(ctx, "grant", func(ctx context.Context) error { return h.Links.Revoke(ctx, t) })
+	}
+	h.giveBack(ctx, "hit", func(ctx context.Context) error { return h.Hits.Return(ctx, t.ID, month) })
+	return exhausted, err
+}
+
+// giveBack returns what was taken for nothing, also when the visitor has gone.
+func (h *Handler) giveBack(ctx context.Context, what string, do func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
+	defer cancel()
+	if err := do(ctx); err != nil {
+		h.Log.WarnContext(ctx, what+" not given back", "error", err)
+	}
 }
 
 // takeHit takes one hit of the link's monthly quota. When Redis has no counter, the database says how many there
@@ -84,22 +111,14 @@ func (h *Handler) takeHit(ctx context.Context, t *link.Target, month quota.Month
 	})
 }
 
-// record counts the click before it is answered. A click that cannot be counted is not answered, and gives its
-// hit back.
-func (h *Handler) record(ctx context.Context, t *link.Target, month quota.Month, arrived time.Time) error {
-	err := h.Clicks.Record(click.Click{
+// record counts the click before it is answered. A click that cannot be counted is not answered.
+func (h *Handler) record(t *link.Target, arrived time.Time) error {
+	return h.Clicks.Record(click.Click{
 		WorkspaceID: t.WorkspaceID,
 		LinkID:      t.ID,
 		ClickedAt:   arrived,
 		LatencyMs:   float64(h.Now().Sub(arrived)) / float64(time.Millisecond),
 	})
-	if err == nil {
-		return nil
-	}
-	if returned := h.Hits.Return(ctx, t.ID, month); returned != nil {
-		h.Log.WarnContext(ctx, "hit not given back", "error", returned)
-	}
-	return err
 }
 
 // fail answers when there is no link, or when something broke: then trying again helps.
@@ -116,8 +135,9 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 
 // answer is what a visitor gets: a redirect, or a page that says why not.
 type answer struct {
-	status      int
-	destination string
+	status int
+	// location is where a redirect leads.
+	location    string
 	title, text string
 	retryAfter  time.Duration
 }
@@ -127,13 +147,15 @@ var (
 		text: "The address may have been mistyped, or the link has been taken down by its owner."}
 	expired = answer{status: http.StatusGone, title: "This link has expired",
 		text: "Its owner gave it a last day, and that day has passed."}
+	exhausted = answer{status: http.StatusGone, title: "This link has been used up",
+		text: "Its owner lets it be followed only so many times, and it has been."}
 	disabled = answer{status: http.StatusGone, title: "This link has been disabled",
 		text: "The operator of this service has taken it down."}
 	unavailable = answer{status: http.StatusServiceUnavailable, title: "Please try again in a moment",
 		text: "The link is fine; a part of this service is not.", retryAfter: unavailableRetry}
 )
 
-func exhausted(wait time.Duration) answer {
+func overQuota(wait time.Duration) answer {
 	return answer{status: http.StatusTooManyRequests, title: "This link has been followed too often this month",
 		text: "It works again when the next month begins.", retryAfter: wait}
 }
@@ -142,16 +164,18 @@ func exhausted(wait time.Duration) answer {
 func decide(t *link.Target, now time.Time) answer {
 	switch t.Status(now) {
 	case link.Active:
-		return answer{status: t.RedirectStatus, destination: urlnorm.Location(t.OriginalURL)}
+		return answer{status: t.RedirectStatus, location: urlnorm.Location(t.OriginalURL)}
 	case link.Expired:
 		return expired
+	case link.Exhausted:
+		return exhausted
 	case link.Disabled:
 		return disabled
 	}
 	return unknown // deleted, and not yet started: nothing to see
 }
 
-func (a answer) isRedirect() bool { return a.destination != "" }
+func (a answer) isRedirect() bool { return a.status/100 == 3 }
 
 // write sends the answer. A redirect is never cached, whatever its status: the next visit is a click too.
 func (a answer) write(w http.ResponseWriter, r *http.Request) {
@@ -163,7 +187,9 @@ func (a answer) write(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	head := w.Header()
-	head.Set("Location", a.destination)
+	if a.location != "" {
+		head.Set("Location", a.location)
+	}
 	head.Set("Cache-Control", "private, no-store")
 	head.Set("Referrer-Policy", "strict-origin-when-cross-origin")
 	head.Set("X-Robots-Tag", "noindex")

@@ -38,12 +38,16 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{now: db.Instant(time.Now()), mux: http.NewServeMux()}
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, Log: log, Now: clock})
+	redis := dbtest.Redis(t, "")
+	links, err := link.NewStore(link.Config{
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
+		Limits: quota.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Handler = &Handler{
-		Links: links, Hits: quota.Hits{KV: dbtest.Redis(t, "")}, HitQuota: 5,
+		Links: links, Hits: quota.Hits{KV: redis}, HitQuota: 5,
 		Clicks: click.NewRecorder(d, log), Counts: &click.Store{DB: d, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.Handle("GET /{code}", b.Handler)
@@ -80,7 +84,7 @@ func record(t *testing.T, r *click.Recorder) func() {
 
 func (b *bundle) link(t *testing.T, in link.New) *link.Link {
 	t.Helper()
-	l, _, err := b.Links.Create(t.Context(), b.mine, b.me, in)
+	l, _, err := b.Links.Create(t.Context(), b.mine, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -106,13 +110,17 @@ func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 	return totals[l.ID].Clicks
 }
 
-// TestWhatEachStateAnswers goes through DESIGN's table of a link's life, at the instants where it changes.
+// TestWhatEachStateAnswers goes through DESIGN's table of a link's life, at the instants where it changes, by each
+// verb.
 func TestWhatEachStateAnswers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		start, end := b.now.Add(time.Hour), b.now.Add(2*time.Hour)
+		start, end, two, five := b.now.Add(time.Hour), b.now.Add(2*time.Hour), int64(2), int64(5)
 		timed := b.link(t, link.New{URL: "https://example.com/timed", StartsAt: &start, ExpiresAt: &end})
+		limited := b.link(t, link.New{URL: "https://example.com/limited", MaxClicks: &two})
+		popular := b.link(t, link.New{URL: "https://example.com/popular"})
+		ample := b.link(t, link.New{URL: "https://example.com/ample", MaxClicks: &five, RedirectStatus: new(307)})
 		deleted := b.link(t, link.New{URL: "https://example.com/deleted"})
 		if _, err := b.Links.Delete(t.Context(), b.mine, deleted.ID); err != nil {
 			t.Fatal(err)
@@ -121,32 +129,88 @@ func TestWhatEachStateAnswers(t *testing.T) {
 		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", b.now).WherePK().Exec(t.Context()); err != nil {
 			t.Fatal(err)
 		}
+		anonymous, _, err := b.Links.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.now = start
+		for range 5 {
+			b.visit(t, http.MethodGet, "/"+popular.Code)
+		}
 		for _, c := range []struct {
 			name   string
 			at     time.Time
 			code   string
-			status int
+			get    int
+			head   int
+			silent bool // HEAD is not told where it leads
 		}{
-			{"scheduled", start.Add(-time.Microsecond), timed.Code, 404},
-			{"at its start", start, timed.Code, 302},
-			{"at its last instant", end.Add(-time.Microsecond), timed.Code, 302},
-			{"expired", end, timed.Code, 410},
-			{"deleted", start, deleted.Code, 404},
-			{"disabled", start, disabled.Code, 410},
-			{"unknown", start, "unknown", 404},
-			{"no code", start, "a", 404},
+			{"scheduled", start.Add(-time.Microsecond), timed.Code, 404, 404, false},
+			{"at its start", start, timed.Code, 302, 302, false},
+			{"at its last instant", end.Add(-time.Microsecond), timed.Code, 302, 302, false},
+			{"expired", end, timed.Code, 410, 410, false},
+			{"anonymous, at its last instant", anonymous.ExpiresAt.Add(-time.Microsecond), anonymous.Code, 302, 302, false},
+			{"anonymous, expired", *anonymous.ExpiresAt, anonymous.Code, 410, 410, false},
+			{"limited, the first time", start, limited.Code, 302, 302, true},
+			{"limited, the last time", start, limited.Code, 302, 410, false},
+			{"exhausted", start, limited.Code, 410, 410, false},
+			{"limited, with a status of its own", start, ample.Code, 307, 307, true},
+			{"over its monthly quota", start, popular.Code, 429, 302, false},
+			{"deleted", start, deleted.Code, 404, 404, false},
+			{"disabled", start, disabled.Code, 410, 410, false},
+			{"unknown", start, "unknown", 404, 404, false},
+			{"no code", start, "a", 404, 404, false},
 		} {
 			b.now = c.at
-			for _, method := range []string{http.MethodGet, http.MethodHead} {
-				w := b.visit(t, method, "/"+c.code)
-				location := w.Header().Get("Location")
-				if w.Code != c.status || (location != "") != (c.status == 302) {
-					t.Errorf("%s, %s: %d to %q, want %d", c.name, method, w.Code, location, c.status)
-				}
+			b.expect(t, c.name, http.MethodGet, c.code, c.get, c.get/100 == 3)
+			b.expect(t, c.name, http.MethodHead, c.code, c.head, c.head/100 == 3 && !c.silent)
+		}
+		for l, want := range map[*link.Link]int64{timed: 2, limited: 2, popular: 5, ample: 1, deleted: 0, disabled: 0, anonymous: 1} {
+			if got := b.clicks(t, l); got != want {
+				t.Errorf("%d clicks of %s, want the %d GETs that were redirected", got, l.OriginalURL, want)
 			}
 		}
-		if got := b.clicks(t, timed); got != 2 {
-			t.Errorf("%d clicks, want the 2 GETs that were redirected", got)
+	})
+}
+
+// expect visits a code, and checks its answer's status and whether it says where the link leads.
+func (b *bundle) expect(t *testing.T, name, method, code string, status int, leads bool) {
+	t.Helper()
+	w := b.visit(t, method, "/"+code)
+	if location := w.Header().Get("Location"); w.Code != status || (location != "") != leads {
+		t.Errorf("%s, %s: %d to %q, want %d", name, method, w.Code, location, status)
+	}
+	if retry := w.Header().Get("Retry-After"); (retry != "") != (status == http.StatusTooManyRequests) {
+		t.Errorf("%s, %s: %d with Retry-After %q", name, method, w.Code, retry)
+	}
+}
+
+// TestMaxClicksAtOnce: a hit that was taken for a redirect which the link no longer has is given back.
+func TestMaxClicksAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.HitQuota = 1000
+		ten := int64(10)
+		l := b.link(t, link.New{URL: "https://example.com/", MaxClicks: &ten})
+		var mu sync.Mutex
+		got := map[int]int{}
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				w := b.visit(t, http.MethodGet, "/"+l.Code)
+				mu.Lock()
+				defer mu.Unlock()
+				got[w.Code]++
+			})
+		}
+		all.Wait()
+		if diff := cmp.Diff(map[int]int{302: 10, 410: 40}, got); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		used, err := b.Hits.Used(t.Context(), []string{l.ID}, quota.MonthOf(b.now))
+		if err != nil || used[l.ID] != 10 || b.clicks(t, l) != 10 {
+			t.Errorf("%d hits used, %d clicks; want 10: %v", used[l.ID], b.clicks(t, l), err)
 		}
 	})
 }
@@ -237,8 +301,8 @@ func TestAWorkspaceMayHaveAQuotaOfItsOwn(t *testing.T) {
 
 func TestAClickThatCannotBeCountedIsNotAnswered(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	l := b.link(t, link.New{URL: "https://example.com/"})
+	b, ten := setup(t, dbtest.Migrated(t, dbtest.SQLite(t))), int64(10)
+	l := b.link(t, link.New{URL: "https://example.com/", MaxClicks: &ten})
 	b.visit(t, http.MethodGet, "/"+l.Code)
 	b.closed()
 	w := b.visit(t, http.MethodGet, "/"+l.Code)
@@ -248,6 +312,9 @@ func TestAClickThatCannotBeCountedIsNotAnswered(t *testing.T) {
 	used, err := b.Hits.Used(t.Context(), []string{l.ID}, quota.MonthOf(b.now))
 	if err != nil || used[l.ID] != 1 {
 		t.Errorf("%d hits used, want the one that was answered: %v", used[l.ID], err)
+	}
+	if l, err := b.Links.Get(t.Context(), b.mine, l.ID); err != nil || l.Granted != 1 {
+		t.Errorf("%d clicks granted, want the one that was answered: %v", l.Granted, err)
 	}
 }
 

@@ -2,6 +2,7 @@
 package text
 
 import (
+	"strconv"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -12,9 +13,17 @@ import (
 // Line trims one line of text and checks that it has from least to most characters, none of them a control
 // character. The label begins the sentence that says what is wrong. It returns InvalidInput.
 func Line(label, s string, least, most int) (string, error) {
-	s = strings.TrimSpace(s)
-	if !utf8.ValidString(s) || strings.ContainsFunc(s, control) {
+	if strings.ContainsAny(strings.TrimSpace(s), "\n\t") {
 		return "", errs.New(errs.InvalidInput, "%s must be one line of plain text, without control characters.", label)
+	}
+	return Lines(label, s, least, most)
+}
+
+// Lines is Line of text that may have line breaks and tabs. It returns InvalidInput.
+func Lines(label, s string, least, most int) (string, error) {
+	s = strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n"))
+	if !utf8.ValidString(s) || strings.ContainsFunc(s, control) {
+		return "", errs.New(errs.InvalidInput, "%s must be plain text, without control characters.", label)
 	}
 	if n := utf8.RuneCountInString(s); n < least || n > most {
 		return "", errs.New(errs.InvalidInput, "%s must have from %d to %d characters; it has %d.", label, least, most, n)
@@ -24,8 +33,19 @@ func Line(label, s string, least, most int) (string, error) {
 
 // control counts in what unicode.IsControl does not: Unicode's own line and paragraph separators, and the
 // characters that turn the direction of what follows, by which one name passes for another.
-func control(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, turning) }
+func control(r rune) bool {
+	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, turning)
+}
 
 // turning are the embeddings, overrides and isolates of the bidirectional algorithm (UAX #9, section 2). The marks
 // that right-to-left text is written with are not among them.
 var turning = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x202a, Hi: 0x202e, Stride: 1}, {Lo: 0x2066, Hi: 0x2069, Stride: 1}}}
+
+// Quote is text that somebody typed, fit for one line: in quotes, without what a terminal would obey, and not too
+// long. Of nothing it makes nothing.
+func Quote(s string) string {
+	if s == "" {
+		return ""
+	}
+	return strconv.QuoteToGraphic(string([]rune(s)[:min(utf8.RuneCountInString(s), 100)]))
+}

@@ -34,8 +34,25 @@ func (r Role) Allows(needed Role) bool { return rank[r] >= rank[needed] }
 // takes a Membership cannot be reached without the check. The zero value is of no workspace.
 type Membership struct {
 	workspace *Workspace
+	accountID string
 	role      Role
 }
+
+// PublicID is the id of the workspace of links that nobody owns.
+const PublicID = "ws_00000000000000000000000000"
+
+// Public is the scope in which links are made that nobody owns. No account is a member of it.
+func Public() Membership {
+	return Membership{role: Editor, workspace: &Workspace{
+		ID: PublicID, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
+	}}
+}
+
+// IsPublic says that the membership is nobody's.
+func (m Membership) IsPublic() bool { return m.workspace.ID == PublicID }
+
+// AccountID is the member's account; empty for nobody.
+func (m Membership) AccountID() string { return m.accountID }
 
 // Workspace is the workspace that the membership is of; its fields are not to be changed.
 func (m Membership) Workspace() *Workspace { return m.workspace }
@@ -77,7 +94,7 @@ func (s *Store) Require(ctx context.Context, a account.Actor, workspaceID string
 	if err != nil {
 		return Membership{}, fmt.Errorf("looking for a membership: %w", err)
 	}
-	return row.membership(), nil
+	return row.membership(a), nil
 }
 
 // membershipRow is a workspace and the role that one account has in it.
@@ -87,8 +104,8 @@ type membershipRow struct {
 	Role Role
 }
 
-func (r membershipRow) membership() Membership {
-	return Membership{workspace: &r.Workspace, role: r.Role}
+func (r membershipRow) membership(a account.Actor) Membership {
+	return Membership{workspace: &r.Workspace, accountID: a.AccountID, role: r.Role}
 }
 
 func (s *Store) memberships(a account.Actor) *bun.SelectQuery {

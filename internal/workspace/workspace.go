@@ -33,6 +33,11 @@ type Workspace struct {
 	// HitQuota and LinkQuota are this workspace's own; nil means the instance's.
 	HitQuota  *int64
 	LinkQuota *int64
+	// DefaultStrategy is how codes of links are made that do not say it, DefaultRedirectStatus the HTTP status of
+	// their redirects.
+	DefaultStrategy       string
+	DefaultRedirectStatus int
+
 	CreatedAt time.Time
 	UpdatedAt time.Time
 }
@@ -75,7 +80,7 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 	if err != nil {
 		return Membership{}, fmt.Errorf("keeping a new workspace: %w", err)
 	}
-	return Membership{workspace: w, role: Owner}, nil
+	return Membership{workspace: w, accountID: a.AccountID, role: Owner}, nil
 }
 
 // addOwner makes the account a member. A token may outlive its account: whoever has none is not logged in.
@@ -116,7 +121,7 @@ func (s *Store) List(ctx context.Context, a account.Actor, r page.Request) (page
 	}
 	memberships := make([]Membership, 0, len(rows))
 	for _, row := range rows {
-		memberships = append(memberships, row.membership())
+		memberships = append(memberships, row.membership(a))
 	}
 	return page.Cut(r, memberships), nil
 }
@@ -130,7 +135,10 @@ func (s *Store) newWorkspace(name, slug string) (*Workspace, error) {
 		return nil, err
 	}
 	now := db.Instant(s.Now())
-	return &Workspace{ID: id.New(id.Workspace), Slug: slug, Name: name, CreatedAt: now, UpdatedAt: now}, nil
+	return &Workspace{
+		ID: id.New(id.Workspace), Slug: slug, Name: name, CreatedAt: now, UpdatedAt: now,
+		DefaultStrategy: "DETERMINISTIC", DefaultRedirectStatus: 302,
+	}, nil
 }
 
 // slugPattern is a label as host names have it: it may become one, and case never tells two apart.

@@ -1,0 +1,133 @@
+// Package jobs does again and again what has to be done, each job on one node at a time. A row of the database,
+// the job's lease, says which: nodes need not know of each other, and others step in for one that has died.
+package jobs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"runtime/debug"
+	"sync"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// Job is something to be done again and again.
+type Job struct {
+	// Name is the lease's: no two jobs have the same one.
+	Name string
+	// Every is the time from one run to the next. Every other time of a job is a part of it.
+	Every time.Duration
+	// Run does it once. Its context ends when the lease does, and when the node shuts down. It must bear to be
+	// killed anywhere: what it has not finished, the next run does.
+	Run func(ctx context.Context) error
+}
+
+// look is the time from one look at the lease to the next: one minute of fifteen.
+func (j Job) look() time.Duration { return j.Every / 15 }
+
+// atLeast is how long a lease keeps others away, however soon the job ends: 10 minutes of 15. So nodes that are
+// restarted one after the other do not all begin the same job.
+func (j Job) atLeast() time.Duration { return j.Every * 2 / 3 }
+
+// atMost is how long a lease keeps others away, and how long the job may run: 14 minutes of 15. Should the holder
+// die, one look is left for another node to step in before the next run would have been due.
+func (j Job) atMost() time.Duration { return j.Every * 14 / 15 }
+
+// slack is how much earlier than Every a job is due: one second of fifteen minutes. Looks are never quite on time,
+// and one that came a moment too early would put the job off until the next.
+func (j Job) slack() time.Duration { return j.Every / 900 }
+
+// Runner runs jobs on one node. Any number of nodes, and of runners on a node, may have the same jobs.
+type Runner struct {
+	// DB has the leases.
+	DB *db.DB
+	// Log is told of runs that failed.
+	Log *slog.Logger
+	// Now is the clock. No job runs on two nodes at once as long as their clocks agree.
+	Now func() time.Time
+	// Jobs are what Run looks after.
+	Jobs []Job
+}
+
+// Run looks at each job's lease again and again, for the first time after one look's time: a node that has just
+// started has better things to do. It ends when the context does, after the jobs that are running, and returns
+// nil: a job that fails is logged, and tried again when it is due.
+func (r *Runner) Run(ctx context.Context) error {
+	var all sync.WaitGroup
+	for _, job := range r.Jobs {
+		all.Go(func() { r.keep(ctx, job) })
+	}
+	all.Wait()
+	return nil
+}
+
+// Look looks at the job's lease once. When it may be taken, Look takes it, runs the job and gives the lease back.
+// It reports whether the job ran, and returns the job's error, a panic as one, as well as the database's.
+func (r *Runner) Look(ctx context.Context, job Job) (ran bool, err error) {
+	lasting, cancel := context.WithTimeout(ctx, job.atMost()) // begun before the lease, so as not to outlast it
+	defer cancel()
+	l := newLease(job, r.Now())
+	took, err := l.take(ctx, r.DB)
+	if err != nil || !took {
+		return false, err
+	}
+	err = run(lasting, job)
+	interrupted := err != nil && ctx.Err() != nil
+	return true, errors.Join(err, l.giveBack(ctx, r.DB, r.Now(), interrupted))
+}
+
+// keep looks at one job's lease until the context ends.
+func (r *Runner) keep(ctx context.Context, job Job) {
+	looks := time.NewTicker(job.look())
+	defer looks.Stop()
+	for await(ctx, looks.C) {
+		_, err := r.Look(ctx, job)
+		r.report(ctx, job, err)
+	}
+}
+
+// report is the one place where a run's error is logged. An interrupted run is no failure: another follows.
+func (r *Runner) report(ctx context.Context, job Job, err error) {
+	if err == nil {
+		return
+	}
+	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		r.Log.InfoContext(ctx, "job interrupted", "name", job.Name, "error", err)
+		return
+	}
+	attributes := []any{"name", job.Name, "error", err}
+	if p, ok := errors.AsType[*panicError](err); ok {
+		attributes = append(attributes, "stack", string(p.stack))
+	}
+	r.Log.ErrorContext(ctx, "job failed", attributes...)
+}
+
+// panicError is what a job panicked with.
+type panicError struct {
+	value any
+	stack []byte
+}
+
+func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// run turns a panic into an error: the job's lease is to be given back, and the node has other things to do.
+func run(ctx context.Context, job Job) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = &panicError{value: value, stack: debug.Stack()}
+		}
+	}()
+	return job.Run(ctx)
+}
+
+// await waits for the next tick, and reports false when the context has ended.
+func await(ctx context.Context, ticks <-chan time.Time) bool {
+	select {
+	case <-ticks:
+	case <-ctx.Done():
+	}
+	return ctx.Err() == nil // both may have come
+}

@@ -1,0 +1,171 @@
+package jobs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// patience is how long a test waits for what must happen, on a busy machine.
+const patience = 60 * time.Second
+
+// started is a runner at work, by the real clock.
+type started struct {
+	log      bytes.Buffer // to be read once it has stopped
+	shutDown context.CancelFunc
+	running  sync.WaitGroup
+	err      error
+}
+
+func start(t *testing.T, d *db.DB, jobs ...Job) *started {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	s := &started{shutDown: cancel}
+	r := &Runner{DB: d, Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: time.Now, Jobs: jobs}
+	s.running.Go(func() { s.err = r.Run(ctx) })
+	t.Cleanup(func() { s.stop(t) })
+	return s
+}
+
+// stop ends the runner's context and waits for Run.
+func (s *started) stop(t *testing.T) {
+	t.Helper()
+	s.shutDown()
+	s.running.Wait()
+	if s.err != nil {
+		t.Errorf("Run ended with %v", s.err)
+	}
+}
+
+func wait(t *testing.T, what string, signal <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-signal:
+	case <-time.After(patience):
+		t.Fatalf("waited %s in vain for %s", patience, what)
+	}
+}
+
+// TestRunLivesOn has a job that fails, then panics, then ends well, beside another that always does.
+func TestRunLivesOn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		third, others, runs := make(chan struct{}), make(chan struct{}, 1000), 0
+		s := start(t, d,
+			Job{Name: "shaky", Every: 300 * time.Millisecond, Run: func(context.Context) error {
+				switch runs++; runs {
+				case 1:
+					return errors.New("no luck")
+				case 2:
+					panic("no luck at all")
+				case 3:
+					close(third)
+				}
+				return nil
+			}},
+			Job{Name: "sound", Every: 300 * time.Millisecond, Run: func(context.Context) error {
+				others <- struct{}{}
+				return nil
+			}})
+		wait(t, "the third run", third)
+		for range 3 {
+			wait(t, "the other job", others)
+		}
+		s.stop(t)
+		for text, want := range map[string]int{
+			`msg="job failed"`: 2, `name=shaky error="no luck"`: 1, `error="panic: no luck at all" stack=`: 1, "jobs_test.go": 1, `failed" name=sound`: 0,
+		} {
+			if got := strings.Count(s.log.String(), text); got != want {
+				t.Errorf("the log has %q %d times, want %d:\n%s", text, got, want, s.log.String())
+			}
+		}
+	})
+}
+
+func TestTheFirstLookIsNotAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		first, runs := make(chan struct{}), 0
+		job := Job{Name: "tidy", Every: 3 * time.Second, Run: func(context.Context) error {
+			if runs++; runs == 1 {
+				close(first)
+			}
+			return nil
+		}}
+		began := time.Now()
+		start(t, d, job)
+		wait(t, "the first run", first)
+		if took := time.Since(began); took < 200*time.Millisecond {
+			t.Errorf("the first look came after %s", took)
+		}
+	})
+}
+
+// TestShutDown ends a runner while its job runs: Run waits for the job, and the lease is given back.
+func TestShutDown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		begun, ended := make(chan struct{}), false
+		s := start(t, d, Job{Name: "tidy", Every: 5 * time.Second, Run: func(ctx context.Context) error {
+			close(begun)
+			<-ctx.Done()
+			ended = true
+			return ctx.Err()
+		}})
+		wait(t, "the job to begin", begun)
+		s.stop(t)
+		if !ended {
+			t.Error("Run did not wait for the job")
+		}
+		if l := leaseOf(t, d, "tidy"); l.Holder != "" || l.DueAt.After(time.Now()) {
+			t.Errorf("after the shutdown the lease is %+v", l)
+		}
+		if log := s.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `msg="job interrupted" name=tidy`) {
+			t.Errorf("the log says %s", log)
+		}
+	})
+}
+
+func TestRunThatIsStoppedFirst(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	r := &Runner{DB: dbtest.SQLite(t), Log: quiet(), Now: time.Now, Jobs: []Job{quarterly(func(context.Context) error {
+		t.Error("the job ran")
+		return nil
+	})}}
+	for range 2 {
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestAwaitPrefersTheEnd: a node that shuts down begins nothing, also when a tick has come as well.
+func TestAwaitPrefersTheEnd(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	ticks := make(chan time.Time, 1)
+	ticks <- noon
+	if !await(ctx, ticks) {
+		t.Error("a tick is not seen")
+	}
+	cancel()
+	for range 100 {
+		select {
+		case ticks <- noon:
+		default:
+		}
+		if await(ctx, ticks) {
+			t.Fatal("a tick is seen after the end")
+		}
+	}
+}

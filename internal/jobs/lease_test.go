@@ -1,0 +1,299 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// row is a lease as the database has it.
+type row struct {
+	bun.BaseModel `bun:"table:leases"`
+
+	Name          string `bun:",pk"`
+	Holder        string
+	FreeAt, DueAt time.Time
+}
+
+func leaseOf(t *testing.T, d *db.DB, name string) row {
+	t.Helper()
+	r := row{Name: name}
+	if err := d.NewSelect().Model(&r).WherePK().Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+// check compares what of the lease others go by: it is given back, free and due so long after noon.
+func (r row) check(t *testing.T, free, due time.Duration) {
+	t.Helper()
+	got := []any{r.Holder, r.FreeAt.Sub(noon), r.DueAt.Sub(noon)}
+	if diff := cmp.Diff([]any{"", free, due}, got); diff != "" {
+		t.Errorf("holder, free, due (-want +got):\n%s", diff)
+	}
+}
+
+// clock is a Runner's that stands until it is set.
+type clock struct{ now time.Time }
+
+func (c *clock) set(afterNoon time.Duration) { c.now = noon.Add(afterNoon) }
+
+func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+
+// setup is a runner whose clock stands at noon.
+func setup(d *db.DB) (*Runner, *clock) {
+	c := &clock{now: noon}
+	return &Runner{DB: d, Log: quiet(), Now: func() time.Time { return c.now }}, c
+}
+
+// quarterly is a job for every quarter of an hour.
+func quarterly(run func(ctx context.Context) error) Job {
+	return Job{Name: "tidy", Every: 15 * time.Minute, Run: run}
+}
+
+func nothing(context.Context) error { return nil }
+
+// look is what a node sees that looks so long after noon.
+func look(t *testing.T, d *db.DB, afterNoon time.Duration, job Job, want bool) {
+	t.Helper()
+	r, c := setup(d)
+	c.set(afterNoon)
+	if ran, err := r.Look(t.Context(), job); ran != want || err != nil {
+		t.Errorf("after %s: ran %t, want %t: %v", afterNoon, ran, want, err)
+	}
+}
+
+func TestAJobIsDueEveryFifteenMinutes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		runs := 0
+		job := quarterly(func(context.Context) error { runs++; return nil })
+		for _, at := range []struct {
+			minute time.Duration
+			due    bool
+		}{{0, true}, {1, false}, {10, false}, {14, false}, {15, true}, {16, false}, {29, false}, {30, true}, {100, true}, {114, false}} {
+			look(t, d, at.minute*time.Minute, job, at.due)
+		}
+		look(t, d, 115*time.Minute-2*time.Second, job, false)
+		look(t, d, 115*time.Minute-time.Millisecond, job, true) // a ticker's error does not cost a minute
+		if runs != 5 {
+			t.Errorf("%d runs, want 5", runs)
+		}
+	})
+}
+
+func TestJobsHaveLeasesOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		look(t, d, 0, quarterly(nothing), true)
+		look(t, d, 0, Job{Name: "other", Every: time.Hour, Run: nothing}, true)
+		leaseOf(t, d, "tidy").check(t, 10*time.Minute, 15*time.Minute-time.Second)
+		leaseOf(t, d, "other").check(t, 40*time.Minute, time.Hour-4*time.Second)
+	})
+}
+
+// TestOneOfManyTakesTheLease has many goroutines of two runners look at once: at a lease that is new, at one that is
+// due, and at one whose holder has died.
+func TestOneOfManyTakesTheLease(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const lookers = 25
+		var runs, ran atomic.Int64
+		job := quarterly(func(context.Context) error { runs.Add(1); return nil })
+		for round, afterNoon := range []time.Duration{0, 15 * time.Minute, 45 * time.Minute} {
+			if round == 2 {
+				abandon(t, d, job, 30*time.Minute)
+			}
+			var ready, all sync.WaitGroup
+			ready.Add(2 * lookers)
+			for range 2 {
+				r, c := setup(d)
+				c.set(afterNoon)
+				for range lookers {
+					all.Go(func() {
+						ready.Done()
+						ready.Wait()
+						took, err := r.Look(t.Context(), job)
+						if err != nil {
+							t.Error(err)
+						}
+						if took {
+							ran.Add(1)
+						}
+					})
+				}
+			}
+			all.Wait()
+			if want := int64(round + 1); runs.Load() != want || ran.Load() != want {
+				t.Errorf("round %d: %d runs, %d say they ran it, want %d", round, runs.Load(), ran.Load(), want)
+			}
+		}
+	})
+}
+
+// abandon takes the lease and does not give it back, as a node that dies.
+func abandon(t *testing.T, d *db.DB, job Job, afterNoon time.Duration) lease {
+	t.Helper()
+	l := newLease(job, noon.Add(afterNoon))
+	if took, err := l.take(t.Context(), d); !took || err != nil {
+		t.Fatalf("took the lease %t: %v", took, err)
+	}
+	return l
+}
+
+func TestAnAbandonedLeaseEndsAfterFourteenMinutes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		job := quarterly(nothing)
+		abandon(t, d, job, 0)
+		look(t, d, 10*time.Minute, job, false)
+		look(t, d, 14*time.Minute-time.Millisecond, job, false)
+		look(t, d, 14*time.Minute, job, true) // a minute before it would have been due
+	})
+}
+
+// TestAHolderThatIsLateGivesNothingBack lets a job outlive its lease, which another runner has by then.
+func TestAHolderThatIsLateGivesNothingBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		ran, err := r.Look(t.Context(), quarterly(func(context.Context) error {
+			c.set(14 * time.Minute)
+			abandon(t, d, quarterly(nothing), 14*time.Minute)
+			return nil
+		}))
+		if !ran || err != nil {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+		if l := leaseOf(t, d, "tidy"); l.Holder == "" || !l.FreeAt.Equal(noon.Add(28*time.Minute)) {
+			t.Errorf("the lease of the second holder became %+v", l)
+		}
+	})
+}
+
+func TestALongRunGivesTheLeaseBackWhenItEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		if _, err := r.Look(t.Context(), quarterly(func(context.Context) error {
+			if l := leaseOf(t, d, "tidy"); l.Holder == "" || !l.FreeAt.Equal(noon.Add(14*time.Minute)) {
+				t.Errorf("while the job runs its lease is %+v", l)
+			}
+			c.set(12 * time.Minute)
+			return nil
+		})); err != nil {
+			t.Error(err)
+		}
+		leaseOf(t, d, "tidy").check(t, 12*time.Minute, 15*time.Minute-time.Second)
+	})
+}
+
+func TestAFailedJobGivesTheLeaseBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		broken := errors.New("broken")
+		for name, run := range map[string]func(context.Context) error{
+			"fails":            func(context.Context) error { return broken },
+			"panics":           func(context.Context) error { panic(broken) },
+			"panics with text": func(context.Context) error { panic("broken") },
+		} {
+			r, _ := setup(d)
+			job := Job{Name: name, Every: 15 * time.Minute, Run: run}
+			ran, err := r.Look(t.Context(), job)
+			if p, ok := errors.AsType[*panicError](err); !ran || err == nil || ok != (name != "fails") || ok && len(p.stack) == 0 {
+				t.Errorf("%s: ran %t: %v", name, ran, err)
+			}
+			leaseOf(t, d, name).check(t, 10*time.Minute, 15*time.Minute-time.Second)
+			job.Run = nothing
+			look(t, d, 14*time.Minute, job, false)
+			look(t, d, 15*time.Minute, job, true)
+		}
+	})
+}
+
+// TestAnInterruptedJobGoesOnElsewhere ends the context of the node, not that of the lease.
+func TestAnInterruptedJobGoesOnElsewhere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		ctx, shutDown := context.WithCancel(t.Context())
+		ran, err := r.Look(ctx, quarterly(func(ctx context.Context) error {
+			c.set(2 * time.Minute)
+			shutDown()
+			<-ctx.Done()
+			return ctx.Err()
+		}))
+		if !ran || !errors.Is(err, context.Canceled) {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+		leaseOf(t, d, "tidy").check(t, 10*time.Minute, 2*time.Minute)
+		look(t, d, 10*time.Minute-time.Millisecond, quarterly(nothing), false)
+		look(t, d, 10*time.Minute, quarterly(nothing), true)
+	})
+}
+
+func TestAJobThatIsDoneWhenTheNodeShutsDownIsNotDueAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, _ := setup(d)
+		ctx, shutDown := context.WithCancel(t.Context())
+		if _, err := r.Look(ctx, quarterly(func(context.Context) error { shutDown(); return nil })); err != nil {
+			t.Error(err)
+		}
+		leaseOf(t, d, "tidy").check(t, 10*time.Minute, 15*time.Minute-time.Second)
+	})
+}
+
+func TestAJobsContextEndsWithTheLease(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, _ := setup(d)
+		began := time.Now()
+		ran, err := r.Look(t.Context(), quarterly(func(ctx context.Context) error {
+			ends, ok := ctx.Deadline()
+			if lasts := ends.Sub(began); !ok || lasts < 14*time.Minute || ends.After(time.Now().Add(14*time.Minute)) {
+				t.Errorf("the job's context lasts %s", lasts)
+			}
+			return nil
+		}))
+		if !ran || err != nil {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+		brief := Job{Name: "brief", Every: 450 * time.Millisecond, Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		ran, err = r.Look(t.Context(), brief)
+		if !ran || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("a job longer than its lease ran %t: %v", ran, err)
+		}
+		leaseOf(t, d, "brief").check(t, 300*time.Millisecond, 449500*time.Microsecond)
+	})
+}
+
+func TestALeaseThatCannotBeTakenIsAnError(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if _, err := d.ExecContext(t.Context(), "DROP TABLE leases"); err != nil {
+			t.Fatal(err)
+		}
+		r, _ := setup(d)
+		ran, err := r.Look(t.Context(), quarterly(func(context.Context) error {
+			t.Error("the job ran")
+			return nil
+		}))
+		if ran || err == nil {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+	})
+}

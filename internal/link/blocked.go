@@ -1,0 +1,184 @@
+package link
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// BlockedHost is a host that no link may lead to, nor to anything below it.
+type BlockedHost struct {
+	bun.BaseModel `bun:"table:blocked_hosts"`
+
+	// Host is in canonical form.
+	Host      string `bun:",pk"`
+	Reason    string
+	CreatedAt time.Time
+}
+
+// Block puts a host on the list of those that no new link may lead to. Blocking it again changes the reason. Links
+// that are there go on redirecting: see DisableHost. It returns InvalidInput.
+func (s *Store) Block(ctx context.Context, host, reason string) (*BlockedHost, error) {
+	host, err := canonicalHost(host)
+	if err != nil {
+		return nil, err
+	}
+	if reason, err = text.Line("The reason", reason, 0, 200); err != nil {
+		return nil, err
+	}
+	b := &BlockedHost{Host: host, Reason: reason, CreatedAt: s.now()}
+	_, err = s.DB.NewInsert().Model(b).On("CONFLICT (host) DO UPDATE").Set("reason = excluded.reason").Exec(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("blocking a host: %w", err)
+	}
+	return b, nil
+}
+
+// Unblock takes a host off the list, and reports whether it was on it. It returns InvalidInput.
+func (s *Store) Unblock(ctx context.Context, host string) (bool, error) {
+	host, err := canonicalHost(host)
+	if err != nil {
+		return false, err
+	}
+	result, err := s.DB.NewDelete().Model((*BlockedHost)(nil)).Where("host = ?", host).Exec(ctx)
+	if err != nil {
+		return false, fmt.Errorf("unblocking a host: %w", err)
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}
+
+// BlockedHosts lists the blocked hosts in their order.
+func (s *Store) BlockedHosts(ctx context.Context) ([]BlockedHost, error) {
+	var hosts []BlockedHost
+	if err := s.DB.NewSelect().Model(&hosts).Order("host").Scan(ctx); err != nil {
+		return nil, fmt.Errorf("listing blocked hosts: %w", err)
+	}
+	return hosts, nil
+}
+
+// DisableHost disables every link to a host and to all below it, and returns how many it has disabled. EnableHost
+// takes that back. Both look at every link of the instance, in batches. They return InvalidInput.
+func (s *Store) DisableHost(ctx context.Context, host string) (int64, error) {
+	now := s.now()
+	return s.setDisabled(ctx, host, "disabled_at IS NULL", &now)
+}
+
+// EnableHost is the opposite of DisableHost.
+func (s *Store) EnableHost(ctx context.Context, host string) (int64, error) {
+	return s.setDisabled(ctx, host, "disabled_at IS NOT NULL", nil)
+}
+
+func (s *Store) setDisabled(ctx context.Context, host, candidates string, disabledAt *time.Time) (changed int64, err error) {
+	if host, err = canonicalHost(host); err != nil {
+		return 0, err
+	}
+	for after := ""; ; {
+		var links []*Link
+		err := s.DB.NewSelect().Model(&links).Column("id", "canonical_url").
+			Where("id > ?", after).Where("purged_at IS NULL").Where(candidates).
+			Order("id").Limit(sweepBatch).Scan(ctx)
+		if err != nil || len(links) == 0 {
+			return changed, err
+		}
+		after = links[len(links)-1].ID
+		var ids []string
+		for _, l := range links {
+			if slices.Contains(hostAndParents(l.host()), host) {
+				ids = append(ids, l.ID)
+			}
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		result, err := s.DB.NewUpdate().Model((*Link)(nil)).Set("disabled_at = ?", disabledAt).Set("updated_at = ?", s.now()).
+			Where("id IN (?)", bun.In(ids)).Where(candidates).Exec(ctx)
+		if err != nil {
+			return changed, fmt.Errorf("disabling links: %w", err)
+		}
+		n, err := result.RowsAffected()
+		if err != nil {
+			return changed, err
+		}
+		changed += n
+	}
+}
+
+// blocked finds out which of the links lead to a blocked host, in one statement.
+func (s *Store) blocked(ctx context.Context, conn bun.IDB, links []*Link) (map[*Link]bool, error) {
+	leading := map[string][]*Link{} // to the host or something below it
+	for _, l := range links {
+		for _, host := range hostAndParents(l.host()) {
+			leading[host] = append(leading[host], l)
+		}
+	}
+	if len(leading) == 0 {
+		return nil, nil
+	}
+	hosts := make([]string, 0, len(leading))
+	for host := range leading {
+		hosts = append(hosts, host)
+	}
+	var listed []string
+	err := conn.NewSelect().Model((*BlockedHost)(nil)).Column("host").Where("host IN (?)", bun.In(hosts)).Scan(ctx, &listed)
+	if err != nil {
+		return nil, fmt.Errorf("looking for blocked hosts: %w", err)
+	}
+	found := map[*Link]bool{}
+	for _, host := range listed {
+		for _, l := range leading[host] {
+			found[l] = true
+		}
+	}
+	return found, nil
+}
+
+// refuseBlocked returns UnsafeURL when the link leads to a blocked host.
+func (s *Store) refuseBlocked(ctx context.Context, conn bun.IDB, l *Link) error {
+	blocked, err := s.blocked(ctx, conn, []*Link{l})
+	if err == nil && blocked[l] {
+		return errBlocked()
+	}
+	return err
+}
+
+// host is where the link leads. A purged link leads nowhere.
+func (l *Link) host() string {
+	u, err := urlnorm.Canonical(l.CanonicalURL)
+	if err != nil {
+		return ""
+	}
+	return u.Host()
+}
+
+// hostAndParents are the host and the domains above it.
+func hostAndParents(host string) (hosts []string) {
+	for host != "" {
+		hosts = append(hosts, host)
+		_, host, _ = strings.Cut(host, ".")
+	}
+	return hosts
+}
+
+// canonicalHost is a host as canonical URLs have it. It returns InvalidInput.
+func canonicalHost(host string) (string, error) {
+	u, err := urlnorm.Canonical("https://" + host)
+	if err != nil || u.String() != "https://"+u.Host()+"/" {
+		return "", errs.New(errs.InvalidInput, "%s is not a host: give a name or an address, without scheme, port and path.",
+			cmp.Or(text.Quote(host), "An empty text"))
+	}
+	return u.Host(), nil
+}
+
+func errBlocked() *errs.Error {
+	return errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.").At("url")
+}

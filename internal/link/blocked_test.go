@@ -1,0 +1,132 @@
+package link
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+func (b *bundle) block(t *testing.T, host string) {
+	t.Helper()
+	if _, err := b.Block(t.Context(), host, "a reason"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestBlockedHostsAreRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		before, _ := b.create(t, New{URL: "https://www.evil.example/before"})
+		free, _ := b.create(t, New{URL: "https://example.com/free", Strategy: new(Random)})
+		b.block(t, "EVIL.example.")
+		b.block(t, "192.0.2.7")
+		b.block(t, "münchen.example")
+		for _, url := range []string{
+			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/", "https://xn--mnchen-3ya.example/",
+		} {
+			b.refuse(t, New{URL: url}, errs.UnsafeURL)
+			if _, err := b.Update(t.Context(), b.mine, Change{ID: free.ID, URL: to(url)}); !errs.Is(err, errs.UnsafeURL) {
+				t.Errorf("leading a link to %s: %v", url, err)
+			}
+		}
+		for _, url := range []string{"https://notevil.example/", "https://evil.example.com/", "https://example/", "https://1.192.0.2.example/"} {
+			b.create(t, New{URL: url})
+		}
+		if got := outcomes(b.createMany(t, SkipFailed, &New{URL: "https://evil.example/"}, &New{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
+			t.Errorf("a batch came to %v", got)
+		}
+		// What is there goes on, but does not come back once it is gone.
+		if l, err := b.Get(t.Context(), b.mine, before.ID); err != nil || l.Status(b.now) != Active {
+			t.Errorf("%v, %v", l, err)
+		}
+		if _, err := b.Delete(t.Context(), b.mine, before.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Restore(t.Context(), b.mine, before.ID); !errs.Is(err, errs.UnsafeURL) {
+			t.Errorf("restored: %v", err)
+		}
+		b.refuse(t, New{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
+		if was, err := b.Unblock(t.Context(), "evil.example"); err != nil || !was {
+			t.Errorf("unblocked %t: %v", was, err)
+		}
+		b.create(t, New{URL: "https://www.evil.example/before"})
+	})
+}
+
+func TestDisableHost(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		bad, _ := b.create(t, New{URL: "https://a.evil.example/"})
+		good, _ := b.create(t, New{URL: "https://notevil.example/"})
+		anonymous, token := b.anonymous(t, "https://evil.example/")
+		for _, want := range []int64{2, 0} {
+			if n, err := b.DisableHost(t.Context(), "evil.example"); err != nil || n != want {
+				t.Errorf("disabled %d, want %d: %v", n, want, err)
+			}
+		}
+		for _, l := range []*Link{bad, anonymous} {
+			if target, err := b.Resolve(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Disabled {
+				t.Errorf("%v, %v", target, err)
+			}
+		}
+		if l, err := b.Get(t.Context(), b.mine, good.ID); err != nil || l.Status(b.now) != Active {
+			t.Errorf("%v, %v", l, err)
+		}
+		// It survives deletion and creation, and claiming.
+		if _, err := b.Delete(t.Context(), b.mine, bad.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.refuse(t, New{URL: "https://a.evil.example/"}, errs.UnsafeURL)
+		if c := b.claimOne(t, b.mine, token); c.Status != ClaimRefused {
+			t.Errorf("claimed: %+v", c)
+		}
+		if n, err := b.EnableHost(t.Context(), "evil.example"); err != nil || n != 2 {
+			t.Errorf("enabled %d: %v", n, err)
+		}
+		b.create(t, New{URL: "https://a.evil.example/"})
+	})
+}
+
+func TestHostsThatCannotBeBlocked(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	for _, host := range []string{"", "https://example.com", "example.com/path", "example.com:8443", "exa mple.com", "\x1b[2J", "user@example.com", "?"} {
+		if _, err := b.Block(t.Context(), host, ""); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("%q: %v", host, err)
+		}
+	}
+}
+
+// TestAllOrNothingRevivesNothing: a link that may not come back keeps the others of its batch from being made.
+func TestAllOrNothingRevivesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		bad, _ := b.create(t, New{URL: "https://evil.example/"})
+		gone, _ := b.create(t, New{URL: "https://example.com/gone"})
+		for _, l := range []*Link{bad, gone} {
+			if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.DisableHost(t.Context(), "evil.example"); err != nil {
+			t.Fatal(err)
+		}
+		results := b.createMany(t, AllOrNothing, &New{URL: "https://example.com/new"}, &New{URL: "https://example.com/gone"}, &New{URL: "https://evil.example/"})
+		if diff := cmp.Diff([]string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results)); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+		if l, err := b.Get(t.Context(), b.mine, gone.ID); err != nil || l.DeletedAt == nil {
+			t.Errorf("revived all the same: %v, %v", l, err)
+		}
+		if got := b.usage(t); got != 2 {
+			t.Errorf("%d links used, want 2", got)
+		}
+	})
+}

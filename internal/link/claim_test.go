@@ -1,0 +1,213 @@
+package link
+
+import (
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (b *bundle) anonymous(t *testing.T, url string) (*Link, string) {
+	t.Helper()
+	l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, token
+}
+
+// claimOne claims with one token.
+func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) Claim {
+	t.Helper()
+	claims, err := b.Claim(t.Context(), m, []string{token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims[0]
+}
+
+func TestAnonymousLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, token := b.anonymous(t, "https://example.com/a")
+		if l.Kind() != Temporary || l.Strategy != Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) || l.CreatedBy != nil || b.ShortURL(l) != "http://sho.rt/"+l.Code {
+			t.Errorf("%+v", l)
+		}
+		other, otherToken := b.anonymous(t, "https://example.com/a")
+		if other.ID == l.ID || otherToken == token {
+			t.Error("two visitors got one link")
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "http://sho.rt/a"); !errs.Is(err, errs.UnsafeURL) {
+			t.Errorf("a loop: %v", err)
+		}
+		b.AnonymousTTL = 0
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("switched off: %v", err)
+		}
+	})
+}
+
+func TestAnonymousLinksAreLimitedPerAddress(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for range anonymousPerAddress.Attempts {
+			b.anonymous(t, "https://example.com/a")
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err, errs.RateLimited) {
+			t.Errorf("one more: %v", err)
+		}
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.2", "https://example.com/a"); err != nil {
+			t.Errorf("from elsewhere: %v", err)
+		}
+	})
+}
+
+func TestClaimKeepsCodeAndClicks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, token := b.anonymous(t, "https://example.com/a")
+		b.follow(t, l, 3)
+		c := b.claimOne(t, b.mine, token)
+		if c.Status != Claimed || c.Link.ID != l.ID || c.Link.Code != l.Code || c.Link.Kind() != Permanent || c.Link.ExpiresAt != nil || *c.Link.CreatedBy != b.me {
+			t.Fatalf("%+v", c)
+		}
+		b.follow(t, l, 2) // recorded by a node that has not heard of it
+		counts := b.Clicks.(clicks).Store
+		stats, err := counts.Link(t.Context(), b.mine, l.ID, &click.Range{From: noon.Add(-time.Hour), To: noon.Add(time.Hour)}, "")
+		if err != nil || stats.Clicks != 5 {
+			t.Errorf("%d clicks in the workspace's stats, want 5: %v", stats.Clicks, err)
+		}
+		for _, table := range []string{"clicks", "click_buckets", "click_totals"} {
+			n, err := d.NewSelect().Table(table).Where("workspace_id <> ?", b.mine.ID()).Count(t.Context())
+			if err != nil || n != 0 {
+				t.Errorf("%d rows of %s stayed behind: %v", n, table, err)
+			}
+		}
+		if got := b.usage(t); got != 1 {
+			t.Errorf("%d links used, want 1", got)
+		}
+		// Once more, as after an answer that got lost, and from elsewhere.
+		if c := b.claimOne(t, b.mine, token); c.Status != AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
+			t.Errorf("again: %+v", c)
+		}
+		if c := b.claimOne(t, b.foreign, token); c.Status != AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) || c.Link != nil {
+			t.Errorf("from elsewhere: %+v", c)
+		}
+		b.now = noon.Add(9 * time.Hour)
+		if target, err := b.Resolve(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Active {
+			t.Errorf("after the first end: %v, %v", target, err)
+		}
+	})
+}
+
+func TestClaimsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		disabled, disabledToken := b.anonymous(t, "https://disabled.example.com/")
+		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, blockedToken := b.anonymous(t, "https://bad.example.net/")
+		if _, err := b.Block(t.Context(), "example.net", ""); err != nil {
+			t.Fatal(err)
+		}
+		taken, takenToken := b.anonymous(t, "https://example.com/taken")
+		b.create(t, custom("https://example.com/other", taken.Code))
+		_, last := b.anonymous(t, "https://example.com/last")
+		_, beyond := b.anonymous(t, "https://example.com/beyond")
+		b.LinkQuota = 2
+		for _, c := range []struct {
+			name, token string
+			status      ClaimStatus
+			want        errs.Kind
+		}{
+			{"unknown", "claim_UNKNOWN", ClaimUnknown, errs.NotFound},
+			{"empty", "", ClaimUnknown, errs.NotFound},
+			{"disabled", disabledToken, ClaimRefused, errs.UnsafeURL},
+			{"blocked", blockedToken, ClaimRefused, errs.UnsafeURL},
+			{"code taken", takenToken, ClaimRefused, errs.CodeTaken},
+			{"the last of the quota", last, Claimed, 0},
+			{"beyond the quota", beyond, ClaimRefused, errs.QuotaExceeded},
+		} {
+			got := b.claimOne(t, b.mine, c.token)
+			if got.Status != c.status || (c.want != 0) != (got.Err != nil) || c.want != 0 && !errs.Is(got.Err, c.want) || (got.Link != nil) != (c.status == Claimed) {
+				t.Errorf("%s: %+v", c.name, got)
+			}
+		}
+		if got := b.usage(t); got != 2 {
+			t.Errorf("%d links used, want 2", got)
+		}
+		b.LinkQuota, b.now = 100, noon.Add(8*time.Hour)
+		if got := b.claimOne(t, b.mine, beyond); got.Status != ClaimExpired || !errs.Is(got.Err, errs.Expired) {
+			t.Errorf("at its end: %+v", got)
+		}
+		for _, n := range []int{0, MaxClaims + 1} {
+			if _, err := b.Claim(t.Context(), b.mine, make([]string, n)); !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%d tokens: %v", n, err)
+			}
+		}
+	})
+}
+
+// TestClaimsAtOnce: of many workspaces that present a token at once one gets the link, while it is followed; no
+// click is lost on the way.
+func TestClaimsAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, token := b.anonymous(t, "https://example.com/a")
+		tenants := []workspace.Membership{b.mine, b.foreign}
+		for i := range 6 {
+			m, _ := member(t, d, fmt.Sprintf("tenant-%d", i))
+			tenants = append(tenants, m)
+		}
+		recorder := b.Clicks.(clicks).Recorder
+		var mu sync.Mutex
+		var winners []workspace.Membership
+		var all sync.WaitGroup
+		for _, m := range tenants {
+			all.Go(func() {
+				claims, err := b.Claim(t.Context(), m, []string{token})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if claims[0].Status == Claimed {
+					winners = append(winners, m)
+				}
+			})
+			all.Go(func() {
+				for range 50 {
+					if err := recorder.Record(click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: noon}); err != nil {
+						t.Error(err)
+					}
+					if err := recorder.Flush(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if len(winners) != 1 {
+			t.Fatalf("%d workspaces got the link", len(winners))
+		}
+		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_buckets": 1, "click_totals": 1} {
+			n, err := d.NewSelect().Table(table).Where("workspace_id = ?", winners[0].ID()).Count(t.Context())
+			if err != nil || n != want {
+				t.Errorf("%d rows of %s are the winner's, want %d: %v", n, table, want, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,102 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+)
+
+// sweepBatch is how many links a job takes on at once: few enough that a redirect never waits long for one.
+const sweepBatch = 500
+
+// CleanUp marks the links that have expired, and then purges those whose tombstones have stood for long enough, each
+// batch in a transaction of its own. It forgets idempotency keys that are too old. Nothing waits for it: a link
+// has expired at its instant, whatever has been marked.
+func (s *Store) CleanUp(ctx context.Context) error {
+	for _, step := range []struct {
+		name string
+		do   func(ctx context.Context) (n int, err error)
+	}{
+		{"marking ended links", s.markEnded},
+		{"purging links", s.purge},
+		{"forgetting idempotency keys", s.forgetKeys},
+	} {
+		total := 0
+		for {
+			n, err := step.do(ctx)
+			if err != nil {
+				return fmt.Errorf("%s: %w", step.name, err)
+			}
+			if total += n; n < sweepBatch {
+				break
+			}
+		}
+		if total > 0 {
+			s.Log.InfoContext(ctx, step.name, "count", total)
+		}
+	}
+	return nil
+}
+
+// markEnded marks a batch of links that have expired, and returns how many.
+func (s *Store) markEnded(ctx context.Context) (int, error) {
+	batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").
+		Where("expires_at <= ?", s.now()).Where("expires_at IS NOT NULL").Where("ended_at IS NULL").
+		Order("expires_at").Limit(sweepBatch)
+	result, err := s.DB.NewUpdate().Model((*Link)(nil)).Set("ended_at = expires_at").
+		Where("id IN (?)", s.skipLocked(batch)).Where("expires_at <= ?", s.now()).Exec(ctx)
+	return affected(result, err)
+}
+
+// purge removes a batch of links that ended longer ago than Tombstones, and returns how many. Of a deterministic
+// link the workspace, the URL's hash and the code stay, so that the same URL gets the same code for ever. Disabled
+// links stay: they say what must not come back.
+func (s *Store) purge(ctx context.Context) (purged int, err error) {
+	now := s.now()
+	before := now.Add(-s.Tombstones)
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var ids []string
+		batch := tx.NewSelect().Model((*Link)(nil)).Column("id").
+			Where("ended_at <= ?", before).Where("ended_at IS NOT NULL").Where("purged_at IS NULL").Where("disabled_at IS NULL").
+			// The mark may be older than what the link is now.
+			Where("COALESCE(deleted_at, expires_at) <= ?", before).
+			Order("ended_at").Limit(sweepBatch)
+		if err := s.skipLocked(batch).Scan(ctx, &ids); err != nil || len(ids) == 0 {
+			return err
+		}
+		purged = len(ids)
+		if _, err := tx.NewDelete().Model((*tag)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
+			return err
+		}
+		if err := hollow(ctx, tx, ids, now); err != nil {
+			return err
+		}
+		_, err := tx.NewDelete().Model((*Link)(nil)).Where("id IN (?)", bun.In(ids)).Where("strategy <> 'DETERMINISTIC'").Exec(ctx)
+		return err
+	})
+	return purged, err
+}
+
+// hollow leaves of deterministic links what keeps their codes.
+func hollow(ctx context.Context, tx bun.Tx, ids []string, now time.Time) error {
+	_, err := tx.NewUpdate().Model((*Link)(nil)).
+		Set("purged_at = ?", now).Set("deleted_at = COALESCE(deleted_at, ?)", now).Set("updated_at = ?", now).
+		Set("original_url = ''").Set("canonical_url = ''").Set("title = NULL").Set("note = NULL").
+		Set("title_key = ''").Set("search = ''").Set("created_by = NULL").Set("archived_at = NULL").
+		Set("starts_at = NULL").Set("expires_at = NULL").Set("max_clicks = NULL").Set("granted = 0").
+		Set("destination_status = NULL").Set("last_checked_at = NULL").Set("check_at = NULL").Set("check_failures = 0").
+		Where("id IN (?)", bun.In(ids)).Where("strategy = 'DETERMINISTIC'").Exec(ctx)
+	return err
+}
+
+// forgetKeys removes a batch of idempotency keys that are too old, and returns how many.
+func (s *Store) forgetKeys(ctx context.Context) (int, error) {
+	before := s.now().Add(-keyLife)
+	batch := s.DB.NewSelect().Model((*keyRow)(nil)).Column("workspace_id", "actor_id", "name").
+		Where("created_at <= ?", before).Order("created_at").Limit(sweepBatch)
+	result, err := s.DB.NewDelete().Model((*keyRow)(nil)).
+		Where("(workspace_id, actor_id, name) IN (?)", batch).Where("created_at <= ?", before).Exec(ctx)
+	return affected(result, err)
+}

@@ -1,0 +1,166 @@
+package link
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+func (b *bundle) cleanUp(t *testing.T) {
+	t.Helper()
+	if err := b.CleanUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// there says which of the links the store still has.
+func (b *bundle) there(t *testing.T, links map[string]*Link) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	for name, l := range links {
+		_, err := b.Get(t.Context(), b.mine, l.ID)
+		if err != nil && !errs.Is(err, errs.NotFound) {
+			t.Fatal(err)
+		}
+		found[name] = err == nil
+	}
+	return found
+}
+
+func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon, late := noon.Add(time.Hour), noon.Add(200*24*time.Hour)
+		tagged := New{URL: "https://example.com/tagged", ExpiresAt: &soon, Tags: []string{"old"}}
+		links := map[string]*Link{}
+		for name, in := range map[string]New{
+			"expired":          tagged,
+			"expired, counted": {URL: "https://example.com/counted", ExpiresAt: &soon, Strategy: new(Counter)},
+			"deleted":          {URL: "https://example.com/deleted"},
+			"deleted, custom":  custom("https://example.com/custom", "promo"),
+			"disabled":         {URL: "https://example.com/disabled", ExpiresAt: &soon},
+			"active":           {URL: "https://example.com/active"},
+			"expires later":    {URL: "https://example.com/later", ExpiresAt: &late},
+			"prolonged":        {URL: "https://example.com/prolonged", ExpiresAt: &soon},
+			"restored":         {URL: "https://example.com/restored"},
+		} {
+			links[name], _ = b.create(t, in)
+		}
+		for _, name := range []string{"deleted", "deleted, custom", "restored"} {
+			if _, err := b.Delete(t.Context(), b.mine, links[name].ID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		all := map[string]bool{}
+		for name := range links {
+			all[name] = true
+		}
+		b.now = soon
+		b.cleanUp(t) // marks
+		b.update(t, links["prolonged"], Change{ExpiresAt: to(&late)})
+		if _, err := b.Restore(t.Context(), b.mine, links["restored"].ID); err != nil {
+			t.Fatal(err)
+		}
+		b.now = noon.Add(b.Tombstones - time.Microsecond)
+		b.cleanUp(t)
+		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
+			t.Errorf("before the tombstones' end (-want +got):\n%s", diff)
+		}
+		b.now = soon.Add(b.Tombstones)
+		b.cleanUp(t)
+		for _, gone := range []string{"expired", "expired, counted", "deleted", "deleted, custom"} {
+			all[gone] = false
+		}
+		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
+			t.Errorf("after it (-want +got):\n%s", diff)
+		}
+		if n, err := d.NewSelect().Model((*tag)(nil)).Count(t.Context()); err != nil || n != 0 {
+			t.Errorf("%d tags of purged links: %v", n, err)
+		}
+	})
+}
+
+// TestAPurgedURLKeepsItsCode: nothing else of the link is left.
+func TestAPurgedURLKeepsItsCode(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon, title := noon.Add(time.Hour), "title"
+		l, _ := b.create(t, New{URL: "https://example.com/a", ExpiresAt: &soon, Title: &title, Note: &title})
+		b.now = soon
+		b.cleanUp(t)
+		b.now = soon.Add(b.Tombstones)
+		b.cleanUp(t)
+		var kept record
+		if err := d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil || kept.CreatedBy != nil {
+			t.Errorf("more is kept than the code: %+v", kept)
+		}
+		for name, err := range map[string]error{
+			"update":  second(b.Update(t.Context(), b.mine, Change{ID: l.ID, Title: to(&title)})),
+			"delete":  second(b.Delete(t.Context(), b.mine, l.ID)),
+			"restore": second(b.Restore(t.Context(), b.mine, l.ID)),
+			"find":    second(b.WorkspaceOf(t.Context(), l.ID)),
+		} {
+			if !errs.Is(err, errs.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if target, err := b.Resolve(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Deleted {
+			t.Errorf("resolved: %v, %v", target, err)
+		}
+		if p, err := b.Preview(t.Context(), b.mine, "https://example.com/a"); err != nil || p.Existing != nil {
+			t.Errorf("previewed: %v, %v", p, err)
+		}
+		again, _ := b.create(t, New{URL: "https://example.com/a"})
+		if again.Code != l.Code || again.Status(b.now) != Active || again.Title != nil || again.ExpiresAt != nil || again.CanonicalURL != l.CanonicalURL {
+			t.Errorf("made again: %+v", again)
+		}
+	})
+}
+
+func second[T any](_ T, err error) error { return err }
+
+// TestCleanUpGoesInBatches: more links than one batch, from two nodes at once.
+func TestCleanUpGoesInBatches(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 10_000
+		soon := noon.Add(time.Hour)
+		var in []*New
+		for i := range 2*sweepBatch + 10 {
+			in = append(in, &New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(Counter), ExpiresAt: &soon})
+		}
+		b.createMany(t, SkipFailed, in[:MaxBatch]...)
+		b.createMany(t, SkipFailed, in[MaxBatch:]...)
+		stays, _ := b.create(t, New{URL: "https://example.com/stays"})
+		b.now = soon.Add(b.Tombstones)
+		done := make(chan error)
+		for range 2 {
+			go func() { done <- b.CleanUp(t.Context()) }()
+		}
+		for range 2 {
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		}
+		b.cleanUp(t) // what one of them passed over because the other had it
+		var left []string
+		if err := d.NewSelect().Model((*Link)(nil)).Column("id").Scan(t.Context(), &left); err != nil || !cmp.Equal(left, []string{stays.ID}) {
+			t.Errorf("left: %v, %v", left, err)
+		}
+	})
+}

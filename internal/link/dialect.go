@@ -1,0 +1,97 @@
+package link
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// What PostgreSQL and SQLite do not say in the same words is said in this file, and nowhere else in the package.
+
+// forUpdate keeps everybody else from changing the rows that the query finds. SQLite has one writer, which is the
+// transaction that asks.
+func (s *Store) forUpdate(q *bun.SelectQuery) *bun.SelectQuery {
+	if s.DB.Kind == db.Postgres {
+		return q.For("UPDATE")
+	}
+	return q
+}
+
+// skipLocked leaves rows that somebody is changing for the next time, where several can write at once.
+func (s *Store) skipLocked(q *bun.SelectQuery) *bun.SelectQuery {
+	if s.DB.Kind == db.Postgres {
+		return q.For("UPDATE SKIP LOCKED")
+	}
+	return q
+}
+
+// contains keeps the links whose text has the word in it. No index does that: see indexed.
+func (s *Store) contains(q *bun.SelectQuery, word string) *bun.SelectQuery {
+	if s.DB.Kind == db.Postgres {
+		return q.Where("strpos(link.search, ?) > 0", word)
+	}
+	return q.Where("instr(link.search, ?) > 0", word)
+}
+
+// indexed asks the index of text for the ids of links that have all the words in them, as far as it can find them;
+// there may be links of other workspaces among them. It is nil when it can find none of the words.
+func (s *Store) indexed(workspaceID string, words []string) *bun.SelectQuery {
+	if s.DB.Kind == db.Postgres {
+		return s.indexedByTrigrams(workspaceID, words)
+	}
+	return s.indexedByFTS(words)
+}
+
+// indexedByTrigrams asks for words that have three letters or digits in a row: pg_trgm sees nothing else, and would
+// go through the whole index (https://www.postgresql.org/docs/current/pgtrgm.html#id-1.11.7.44.8).
+func (s *Store) indexedByTrigrams(workspaceID string, words []string) *bun.SelectQuery {
+	words = slices.DeleteFunc(slices.Clone(words), func(word string) bool { return !hasTrigram(word) })
+	if len(words) == 0 {
+		return nil
+	}
+	q := s.DB.NewSelect().Table("links").Column("id").Where("workspace_id = ?", workspaceID).Where("purged_at IS NULL")
+	for _, word := range words {
+		q = q.Where("search LIKE ?", "%"+wildcards.Replace(word)+"%")
+	}
+	// Of a common word the first links do. In order, they come from an index, not from everybody's links.
+	return q.Order("id")
+}
+
+// wildcards takes the meaning from what means something in LIKE.
+var wildcards = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
+
+func hasTrigram(word string) bool {
+	run := 0
+	for _, r := range word {
+		run++
+		if !unicode.IsLetter(r) && !unicode.IsDigit(r) {
+			run = 0
+		}
+		if run == 3 {
+			return true
+		}
+	}
+	return false
+}
+
+// indexedByFTS asks for words of three characters and more, each as a string in which nothing means anything but
+// itself (https://www.sqlite.org/fts5.html#the_trigram_tokenizer).
+func (s *Store) indexedByFTS(words []string) *bun.SelectQuery {
+	var quoted []string
+	for _, word := range words {
+		if utf8.RuneCountInString(word) >= 3 {
+			quoted = append(quoted, `"`+strings.ReplaceAll(word, `"`, `""`)+`"`)
+		}
+	}
+	if len(quoted) == 0 {
+		return nil
+	}
+	return s.DB.NewSelect().TableExpr("link_search").ColumnExpr("n.link_id").
+		Join("JOIN link_numbers AS n ON n.number = link_search.rowid").
+		Where("link_search MATCH ?", strings.Join(quoted, " "))
+}

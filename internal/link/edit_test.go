@@ -1,0 +1,202 @@
+package link
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+func (b *bundle) tagsOf(t *testing.T, l *Link) []string {
+	t.Helper()
+	tags, err := b.TagsOf(t.Context(), l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tags[l.ID]
+}
+
+func TestNotesAndTags(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		note := "first line\nsecond"
+		l, _ := b.create(t, New{URL: "https://example.com/", Note: &note, Tags: []string{"spring", " Autumn ", "spring"}})
+		if got := b.tagsOf(t, l); *l.Note != note || !cmp.Equal(got, []string{"Autumn", "spring"}) {
+			t.Errorf("note %q, tags %q", *l.Note, got)
+		}
+		l = b.update(t, l, Change{Tags: to([]string{"winter"}), Archived: to(true)})
+		if got := b.tagsOf(t, l); !l.Archived() || *l.Note != note || !cmp.Equal(got, []string{"winter"}) {
+			t.Errorf("%+v, tags %q", l, got)
+		}
+		l = b.update(t, l, Change{Note: to[*string](nil)})
+		if got := b.tagsOf(t, l); l.Note != nil || !cmp.Equal(got, []string{"winter"}) {
+			t.Errorf("%+v, tags %q", l, got)
+		}
+		l = b.update(t, l, Change{Tags: to[[]string](nil), Archived: to(false)})
+		if got := b.tagsOf(t, l); l.Archived() || len(got) != 0 {
+			t.Errorf("%+v, tags %q", l, got)
+		}
+		// Deleted and created anew it is what it is created as.
+		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		again, _ := b.create(t, New{URL: "https://example.com/", Tags: []string{"new"}})
+		if got := b.tagsOf(t, again); again.ID != l.ID || !cmp.Equal(got, []string{"new"}) {
+			t.Errorf("%+v, tags %q", again, got)
+		}
+		long, many := strings.Repeat("n", maxNote+1), make([]string, maxTags+1)
+		for i := range many {
+			many[i] = fmt.Sprint(i)
+		}
+		for name, in := range map[string]New{
+			"a long note": {URL: "https://example.com/", Note: &long}, "many tags": {URL: "https://example.com/", Tags: many},
+			"an empty tag": {URL: "https://example.com/", Tags: []string{""}}, "a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
+			"no clicks": {URL: "https://example.com/", MaxClicks: new(int64)},
+		} {
+			if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestManyEdits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var changes []Change
+		var ids []string
+		for _, r := range b.createMany(t, SkipFailed, urls(0, 50)...) {
+			title := "title of " + r.Link.OriginalURL
+			changes = append(changes, Change{ID: r.Link.ID, Title: to(&title), Tags: to([]string{r.Link.Code})})
+			ids = append(ids, r.Link.ID)
+		}
+		theirs, _, err := b.Create(t.Context(), b.foreign, New{URL: "https://example.com/theirs"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := []Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
+		results, err := b.UpdateMany(t.Context(), b.mine, slices.Concat(changes, bad), AllOrNothing)
+		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT", "NOT_FOUND"}) {
+			t.Errorf("%v: %v", outcomes(results), err)
+		}
+		if l, err := b.Get(t.Context(), b.mine, ids[7]); err != nil || l.Title != nil || len(b.tagsOf(t, l)) != 0 {
+			t.Errorf("nothing was to be done: %+v, %v", l, err)
+		}
+		// A link that is named twice is changed twice.
+		changes = append(changes, Change{ID: ids[7], RedirectStatus: to(307)}, bad[1])
+		results, err = b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
+		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "there", "INVALID_INPUT"}) {
+			t.Errorf("%v: %v", outcomes(results), err)
+		}
+		for i, linkID := range ids {
+			l, err := b.Get(t.Context(), b.mine, linkID)
+			if err != nil || *l.Title != "title of "+l.OriginalURL || !cmp.Equal(b.tagsOf(t, l), []string{l.Code}) || (l.RedirectStatus == 307) != (i == 7) {
+				t.Errorf("%+v, %v", l, err)
+			}
+		}
+		results, err = b.DeleteMany(t.Context(), b.mine, append(ids, theirs.ID, ids[0]), SkipFailed)
+		if err != nil || !cmp.Equal(outcomes(results)[49:], []string{"there", "NOT_FOUND", "there"}) {
+			t.Errorf("%v: %v", outcomes(results), err)
+		}
+		for _, linkID := range ids {
+			if l, err := b.Get(t.Context(), b.mine, linkID); err != nil || l.Status(b.now) != Deleted {
+				t.Errorf("%+v, %v", l, err)
+			}
+		}
+		for _, n := range []int{0, MaxBatch + 1} {
+			if _, err := b.DeleteMany(t.Context(), b.mine, make([]string, n), SkipFailed); !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%d links: %v", n, err)
+			}
+		}
+	})
+}
+
+// TestEditsInOppositeOrderAtOnce would end in a deadlock if links were locked in the order of the call.
+func TestEditsInOppositeOrderAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var there, back []Change
+		for _, r := range b.createMany(t, SkipFailed, urls(0, 30)...) {
+			there = append(there, Change{ID: r.Link.ID, RedirectStatus: to(301), Tags: to([]string{"there"})})
+			back = append(back, Change{ID: r.Link.ID, RedirectStatus: to(308), Tags: to([]string{"back"})})
+		}
+		slices.Reverse(back)
+		var all sync.WaitGroup
+		for range 10 {
+			for _, changes := range [][]Change{there, back} {
+				all.Go(func() {
+					if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+		}
+		all.Wait()
+	})
+}
+
+func TestMaxClicksCountFromTheFirstClickOn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/"})
+		b.follow(t, l, 3)
+		four, three := int64(4), int64(3)
+		if l = b.update(t, l, Change{MaxClicks: to(&four)}); l.Status(b.now) != Active || l.Granted != 3 {
+			t.Errorf("%d granted, %s", l.Granted, l.Status(b.now))
+		}
+		target := &Target{Link: *l}
+		for _, want := range []bool{true, false} {
+			if ok, err := b.Grant(t.Context(), target); err != nil || ok != want {
+				t.Errorf("granted %t, want %t: %v", ok, want, err)
+			}
+		}
+		if err := b.Revoke(t.Context(), target); err != nil {
+			t.Fatal(err)
+		}
+		if ok, err := b.Grant(t.Context(), target); err != nil || !ok {
+			t.Errorf("after a revocation: granted %t: %v", ok, err)
+		}
+		if l = b.update(t, l, Change{MaxClicks: to(&three)}); l.Status(b.now) != Exhausted {
+			t.Errorf("with fewer allowed: %s", l.Status(b.now))
+		}
+		if l = b.update(t, l, Change{MaxClicks: to[*int64](nil)}); l.Status(b.now) != Active {
+			t.Errorf("with any number allowed: %s", l.Status(b.now))
+		}
+	})
+}
+
+// TestStatus goes through the states in the order in which one hides another.
+func TestStatus(t *testing.T) {
+	t.Parallel()
+	before, after, one := noon.Add(-time.Microsecond), noon.Add(time.Microsecond), int64(1)
+	l := Link{}
+	for _, step := range []struct {
+		change func()
+		want   Status
+	}{
+		{func() {}, Active},
+		{func() { l.StartsAt, l.MaxClicks, l.ExpiresAt = new(noon), &one, &after }, Active},
+		{func() { l.StartsAt = &after }, Scheduled},
+		{func() { l.Granted = 1 }, Exhausted},
+		{func() { l.ExpiresAt = new(noon) }, Expired},
+		{func() { l.DeletedAt = &before }, Deleted},
+		{func() { l.DisabledAt = &before }, Disabled},
+	} {
+		step.change()
+		if got := l.Status(noon); got != step.want {
+			t.Errorf("%+v is %s, want %s", l, got, step.want)
+		}
+	}
+}

@@ -1,0 +1,163 @@
+package link
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+func (b *bundle) keyed(t *testing.T, key string, in ...*New) ([]Result, error) {
+	t.Helper()
+	return b.CreateMany(t.Context(), b.mine, Batch{Links: in, IdempotencyKey: &key})
+}
+
+func counted(url string) *New { return &New{URL: url, Strategy: new(Counter)} }
+
+func TestTheSameKeyIsAnsweredTheSame(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		in := []*New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"}, {URL: "https://example.com/b"}}
+		first, err := b.keyed(t, "key", in...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		title := "later"
+		b.update(t, first[0].Link, Change{Title: to(&title)})
+		again, err := b.keyed(t, "key", in...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(outcomes(first), outcomes(again)); diff != "" {
+			t.Errorf("(-first +again):\n%s", diff)
+		}
+		for i := range first {
+			if first[i].Link != nil && first[i].Link.ID != again[i].Link.ID {
+				t.Errorf("row %d is another link", i)
+			}
+		}
+		if got := errs.From(again[1].Err); got.Message != errs.From(first[1].Err).Message || !cmp.Equal(got.Field, []string{"url"}) {
+			t.Errorf("the failed row says %q at %v", got.Message, got.Field)
+		}
+		if *again[0].Link.Title != "later" {
+			t.Error("the link is not shown as it is now")
+		}
+		if got := b.usage(t); got != 2 {
+			t.Errorf("%d links used, want 2", got)
+		}
+	})
+}
+
+func TestKeysThatAreOthers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		key, in := "key", counted("https://example.com/a")
+		if _, err := b.keyed(t, key, in); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
+			t.Errorf("another input: %v", err)
+		}
+		results, err := b.CreateMany(t.Context(), b.foreign, Batch{Links: []*New{counted("https://example.com/other")}, IdempotencyKey: &key})
+		if err != nil || !results[0].Created {
+			t.Errorf("another workspace: %v", err)
+		}
+		for name, key := range map[string]string{"empty": " ", "too long": strings.Repeat("k", 256), "hostile": "a\x00b"} {
+			if _, err := b.keyed(t, key, in); !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("a key that is %s: %v", name, err)
+			}
+		}
+		if got := b.usage(t); got != 1 {
+			t.Errorf("%d links used, want 1", got)
+		}
+	})
+}
+
+func TestOnlySuccessIsRemembered(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 0
+		results, err := b.keyed(t, "key", counted("https://example.com/a"))
+		if err != nil || !errs.Is(results[0].Err, errs.QuotaExceeded) {
+			t.Fatalf("%v, %v", results, err)
+		}
+		b.LinkQuota = 1
+		if results, err = b.keyed(t, "key", counted("https://example.com/b")); err != nil || !results[0].Created {
+			t.Errorf("after a failure: %v, %v", results, err)
+		}
+		// A call that finds the link which is there is a success too.
+		b.LinkQuota = 2
+		b.create(t, New{URL: "https://example.com/there"})
+		for range 2 {
+			if results, err = b.keyed(t, "there", &New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil || results[0].Created {
+				t.Errorf("of a link that is there: %v, %v", results, err)
+			}
+		}
+		if _, err := b.keyed(t, "there", &New{URL: "https://example.com/elsewhere"}); !errs.Is(err, errs.IdempotencyConflict) {
+			t.Errorf("another input: %v", err)
+		}
+	})
+}
+
+func TestKeysAreForgottenAfterADay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		if _, err := b.keyed(t, "key", counted("https://example.com/a")); err != nil {
+			t.Fatal(err)
+		}
+		b.now = noon.Add(24*time.Hour - time.Microsecond)
+		if _, err := b.keyed(t, "key", counted("https://example.com/b")); !errs.Is(err, errs.IdempotencyConflict) {
+			t.Errorf("before a day has passed: %v", err)
+		}
+		b.now = noon.Add(24 * time.Hour)
+		results, err := b.keyed(t, "key", counted("https://example.com/b"))
+		if err != nil || !results[0].Created {
+			t.Fatalf("after a day: %v, %v", results, err)
+		}
+		b.now = noon.Add(48 * time.Hour)
+		if err := b.CleanUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.NewSelect().Model((*keyRow)(nil)).Count(t.Context()); err != nil || n != 0 {
+			t.Errorf("%d keys are kept after the clean-up: %v", n, err)
+		}
+	})
+}
+
+// TestTheSameKeyAtOnce: of many calls with one key one makes the links, and all hear of the same ones.
+func TestTheSameKeyAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var mu sync.Mutex
+		ids := map[string]int{}
+		var all sync.WaitGroup
+		for range 30 {
+			all.Go(func() {
+				results, err := b.keyed(t, "key", counted("https://example.com/a"), counted("https://example.com/a"))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				ids[fmt.Sprint(results[0].Link.ID, results[0].Created, results[1].Link.ID, results[1].Created)]++
+			})
+		}
+		all.Wait()
+		if len(ids) != 1 || b.usage(t) != 2 {
+			t.Errorf("answers %v, %d links used; want one answer and two links", ids, b.usage(t))
+		}
+	})
+}

@@ -1,0 +1,202 @@
+package link
+
+import (
+	"crypto/sha256"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// New is what a caller says of a link to be made.
+type New struct {
+	// URL is the destination as the caller wrote it.
+	URL string
+	// Strategy says how the code is made; nil means Custom when a code is given, else the workspace's default.
+	Strategy *Strategy
+	// CustomCode is the code of a Custom link.
+	CustomCode *string
+	Title      *string
+	Note       *string
+	Tags       []string
+	// RedirectStatus is 301, 302, 307 or 308; nil means the workspace's default.
+	RedirectStatus *int
+	StartsAt       *time.Time
+	ExpiresAt      *time.Time
+	// MaxClicks is how many redirects the link answers; nil means any number.
+	MaxClicks *int64
+
+	claimHash []byte
+}
+
+const (
+	// maxTitle and maxNote are the longest title and note, in characters.
+	maxTitle = 200
+	maxNote  = 2000
+	// maxTags is how many tags a link may have, maxTag how many characters one.
+	maxTags = 20
+	maxTag  = 50
+)
+
+// draft checks what the caller says and makes a link of it that has no code yet. It returns InvalidInput,
+// InvalidURL or UnsafeURL.
+func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, error) {
+	l := &Link{
+		In:             m,
+		WorkspaceID:    m.ID(),
+		Strategy:       in.strategy(m),
+		RedirectStatus: m.Workspace().DefaultRedirectStatus,
+		StartsAt:       in.StartsAt,
+		ExpiresAt:      in.ExpiresAt,
+		MaxClicks:      in.MaxClicks,
+		ClaimHash:      in.claimHash,
+		CreatedAt:      now,
+		UpdatedAt:      now,
+		CheckAt:        &now,
+	}
+	if by := m.AccountID(); by != "" {
+		l.CreatedBy = &by
+	}
+	if err := s.lead(l, in.URL); err != nil {
+		return nil, err
+	}
+	if in.RedirectStatus != nil {
+		l.RedirectStatus = *in.RedirectStatus
+	}
+	if err := l.describe(in.Title, in.Note, in.Tags); err != nil {
+		return nil, err
+	}
+	if err := l.checkExpiry(now); err != nil {
+		return nil, err
+	}
+	return l, l.check()
+}
+
+// describe gives the link its title, its note and its tags.
+func (l *Link) describe(title, note *string, tags []string) (err error) {
+	if l.Title, err = checkTitle(title); err != nil {
+		return err
+	}
+	if l.Note, err = checkNote(note); err != nil {
+		return err
+	}
+	l.tags, err = checkTags(tags)
+	return err
+}
+
+// lead makes the link lead to a URL.
+func (s *Store) lead(l *Link, raw string) error {
+	canonical, err := s.destination(raw)
+	if err != nil {
+		return err
+	}
+	hash := sha256.Sum256([]byte(canonical.String()))
+	l.OriginalURL = strings.ReplaceAll(raw, "\x00", "") // only at its ends, and no database keeps it
+	l.CanonicalURL, l.CanonicalHash = canonical.String(), hash[:]
+	return nil
+}
+
+func (in New) strategy(m workspace.Membership) Strategy {
+	switch {
+	case in.Strategy != nil:
+		return *in.Strategy
+	case in.CustomCode != nil:
+		return Custom
+	}
+	return Strategy(m.Workspace().DefaultStrategy)
+}
+
+// destination checks a URL that a link is to lead to.
+func (s *Store) destination(raw string) (urlnorm.URL, error) {
+	u, err := canonical(raw)
+	if err != nil {
+		return urlnorm.URL{}, err
+	}
+	if s.isOwn(u) {
+		return urlnorm.URL{}, errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.").At("url")
+	}
+	return u, nil
+}
+
+// isOwn reports whether a URL leads to this instance. Behind the default ports, http leads to https.
+func (s *Store) isOwn(u urlnorm.URL) bool {
+	isDefault := func(port uint16) bool { return port == 80 || port == 443 }
+	samePort := u.Port() == s.publicURL.Port() || isDefault(u.Port()) && isDefault(s.publicURL.Port())
+	return u.Host() == s.publicURL.Host() && samePort
+}
+
+// checkTitle and checkNote take text of nothing for no text.
+func checkTitle(title *string) (*string, error) {
+	line, err := text.Line("The title", deref(title), 0, maxTitle)
+	if err != nil {
+		return nil, errs.From(err).At("title")
+	}
+	return orNil(line), nil
+}
+
+func checkNote(note *string) (*string, error) {
+	lines, err := text.Lines("The note", deref(note), 0, maxNote)
+	if err != nil {
+		return nil, errs.From(err).At("note")
+	}
+	return orNil(lines), nil
+}
+
+// checkTags checks tags, puts them into order and drops those that are there twice. It never returns nil.
+func checkTags(tags []string) ([]string, error) {
+	checked := make([]string, 0, len(tags))
+	for _, tag := range tags {
+		tag, err := text.Line("A tag", tag, 1, maxTag)
+		if err != nil {
+			return nil, errs.From(err).At("tags")
+		}
+		checked = append(checked, tag)
+	}
+	slices.Sort(checked)
+	checked = slices.Compact(checked)
+	if len(checked) > maxTags {
+		return nil, errs.New(errs.InvalidInput, "A link can have %d tags; these are %d.", maxTags, len(checked)).At("tags")
+	}
+	return checked, nil
+}
+
+func deref(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}
+
+func orNil(s string) *string {
+	if s == "" {
+		return nil
+	}
+	return &s
+}
+
+func (l *Link) checkExpiry(now time.Time) error {
+	if l.ExpiresAt != nil && !l.ExpiresAt.After(now) {
+		return errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
+	}
+	return nil
+}
+
+// check checks what must hold of every link.
+func (l *Link) check() error {
+	switch l.RedirectStatus {
+	case 301, 302, 307, 308:
+	default:
+		return errs.New(errs.InvalidInput, "redirectStatus must be 301, 302, 307 or 308.").At("redirectStatus")
+	}
+	if l.MaxClicks != nil && *l.MaxClicks < 1 {
+		return errs.New(errs.InvalidInput, "maxClicks must be at least 1.").At("maxClicks")
+	}
+	if l.StartsAt != nil && l.ExpiresAt != nil && !l.StartsAt.Before(*l.ExpiresAt) {
+		return errs.New(errs.InvalidInput, "startsAt must be before expiresAt.").At("startsAt")
+	}
+	return nil
+}

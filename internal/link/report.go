@@ -1,0 +1,104 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/text"
+)
+
+// reportsPerAddress is how many links an address may report.
+var reportsPerAddress = quota.Rate{Name: "report-address", Attempts: 30, Window: time.Hour}
+
+// Reason is what is wrong with a reported link.
+type Reason string
+
+// The reasons.
+const (
+	Spam     Reason = "SPAM"
+	Phishing Reason = "PHISHING"
+	Malware  Reason = "MALWARE"
+	Illegal  Reason = "ILLEGAL"
+	Other    Reason = "OTHER"
+)
+
+// Report is what somebody says of a link. Who says it is not kept.
+type Report struct {
+	bun.BaseModel `bun:"table:reports"`
+
+	ID        string `bun:",pk"`
+	LinkID    string
+	Reason    Reason
+	Details   *string
+	CreatedAt time.Time
+}
+
+// Report keeps for the operator what somebody says of the link at a short URL. The address is where the request came
+// from, for the rate limit. It returns NotFound, InvalidInput or RateLimited.
+func (s *Store) Report(ctx context.Context, address, shortURL string, reason Reason, details *string) error {
+	lines, err := text.Lines("The details", deref(details), 0, maxNote)
+	if err != nil {
+		return errs.From(err).At("details")
+	}
+	if err := s.Limits.Charge(ctx, reportsPerAddress, address); err != nil {
+		return err
+	}
+	at, err := s.ParseShortURL(shortURL)
+	if err != nil {
+		return errNoShortURL()
+	}
+	target, err := s.Resolve(ctx, at)
+	if errs.Is(err, errs.NotFound) || err == nil && target.DeletedAt != nil {
+		return errNoShortURL()
+	}
+	if err != nil {
+		return err
+	}
+	report := Report{ID: id.New(id.Report), LinkID: target.ID, Reason: reason, Details: orNil(lines), CreatedAt: s.now()}
+	if _, err := s.DB.NewInsert().Model(&report).Exec(ctx); err != nil {
+		return fmt.Errorf("keeping a report: %w", err)
+	}
+	return nil
+}
+
+// Reported is a report with the link that it is about.
+type Reported struct {
+	Report `bun:",extend"`
+
+	Slug        string     `bun:",scanonly"`
+	Code        string     `bun:",scanonly"`
+	RootCode    *string    `bun:",scanonly"`
+	OriginalURL string     `bun:",scanonly"`
+	DisabledAt  *time.Time `bun:",scanonly"`
+	// ShortURL is where the link answers.
+	ShortURL string `bun:"-"`
+}
+
+// Said are the details; empty when there are none.
+func (r Report) Said() string { return deref(r.Details) }
+
+// Reports lists the latest reports of links that still are, newest first.
+func (s *Store) Reports(ctx context.Context, limit int) ([]Reported, error) {
+	var reports []Reported
+	err := s.DB.NewSelect().Model(&reports).
+		ColumnExpr("?TableColumns").ColumnExpr("l.code, l.root_code, l.original_url, l.disabled_at, w.slug").
+		Join("JOIN links AS l ON l.id = ?TableAlias.link_id").Join("JOIN workspaces AS w ON w.id = l.workspace_id").
+		OrderExpr("?TableAlias.id DESC").Limit(int64(limit)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("listing reports: %w", err)
+	}
+	for i, r := range reports {
+		reports[i].ShortURL = s.shortURL(r.Slug, r.Code, r.RootCode)
+	}
+	return reports, nil
+}
+
+func errNoShortURL() error {
+	return errs.New(errs.NotFound, "There is no such short URL here.").At("shortUrl")
+}

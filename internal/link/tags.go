@@ -1,0 +1,62 @@
+package link
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+)
+
+// tag is a tag of a link.
+type tag struct {
+	bun.BaseModel `bun:"table:link_tags"`
+
+	WorkspaceID string `bun:",pk"`
+	Tag         string `bun:",pk"`
+	LinkID      string `bun:",pk"`
+}
+
+// writeTags makes the links' tags those that they are to have.
+func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error {
+	var tags []tag
+	var stale []string
+	for _, r := range rows {
+		if r.tags != nil {
+			stale = append(stale, r.ID)
+		}
+		for _, name := range r.tags {
+			tags = append(tags, tag{WorkspaceID: r.WorkspaceID, Tag: name, LinkID: r.ID})
+		}
+	}
+	if len(stale) > 0 {
+		if _, err := tx.NewDelete().Model((*tag)(nil)).Where("link_id IN (?)", bun.In(stale)).Exec(ctx); err != nil {
+			return fmt.Errorf("removing tags: %w", err)
+		}
+	}
+	return insertTags(ctx, tx, tags)
+}
+
+func insertTags(ctx context.Context, tx bun.Tx, tags []tag) error {
+	for len(tags) > 0 {
+		chunk := tags[:min(len(tags), 1000)]
+		if _, err := tx.NewInsert().Model(&chunk).Returning("NULL").Exec(ctx); err != nil {
+			return fmt.Errorf("adding tags: %w", err)
+		}
+		tags = tags[len(chunk):]
+	}
+	return nil
+}
+
+// TagsOf reads the tags of links, in their order. Links without one are missing from the answer.
+func (s *Store) TagsOf(ctx context.Context, linkIDs ...string) (map[string][]string, error) {
+	var rows []tag
+	err := s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Order("link_id", "tag").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading tags: %w", err)
+	}
+	tags := map[string][]string{}
+	for _, row := range rows {
+		tags[row.LinkID] = append(tags[row.LinkID], row.Tag)
+	}
+	return tags, nil
+}

@@ -1,0 +1,122 @@
+package probe
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+const (
+	// pace is how long a host is left in peace between two requests.
+	pace = time.Second
+	// maxBody is how much of an answer is read, to let the host finish a short one.
+	maxBody = 64 << 10
+	// usualRest is how long a host is left alone that is busy and does not say for how long, or cannot be reached.
+	// What it says counts from shortestRest, so that a run does not meet it again, to longestRest.
+	usualRest    = time.Hour
+	shortestRest = link.CheckClaim
+	longestRest  = 24 * time.Hour
+)
+
+// answer is what came of asking a destination.
+type answer struct {
+	// status is that of the last answer, after all redirects; nil means that there was none.
+	status *int
+	// late says that there was none in time.
+	late bool
+	// rest is how long the host is to be left alone, because it wishes so or is not there; zero means not at all.
+	rest time.Duration
+}
+
+func (a answer) isWell() bool { return a.status != nil && *a.status < http.StatusBadRequest }
+
+// ask asks with HEAD, which costs a host the least. Many do not know it, or answer it as they would not answer a
+// person: then the question is put again with GET.
+func (c *Checker) ask(ctx context.Context, d link.Due) answer {
+	target := destination(d.URL)
+	a := c.request(ctx, d, http.MethodHead, target)
+	if a.isWell() || a.late || a.rest > 0 || c.sleep(ctx, pace) != nil {
+		return a
+	}
+	return c.request(ctx, d, http.MethodGet, target)
+}
+
+// destination is where a redirect would lead. Of the few of these that net/http does not take (a percent sign on its
+// own), the canonical form has the same meaning and is.
+func destination(original string) string {
+	location := urlnorm.Location(original)
+	if _, err := url.Parse(location); err == nil {
+		return location
+	}
+	canonical, err := urlnorm.Canonical(original)
+	if err != nil {
+		return location
+	}
+	return canonical.String()
+}
+
+// request sends one request.
+func (c *Checker) request(ctx context.Context, d link.Due, method, target string) answer {
+	var met meeting
+	r, err := http.NewRequestWithContext(met.watch(ctx), method, target, nil)
+	if err != nil {
+		return c.none(ctx, d, err, &met)
+	}
+	r.Header.Set("Accept", "*/*")
+	response, err := c.Client.Do(r)
+	if err != nil {
+		return c.none(ctx, d, err, &met)
+	}
+	defer response.Body.Close()
+	_, _ = io.CopyN(io.Discard, response.Body, maxBody) // the status is known, whatever becomes of the body
+	return answer{status: &response.StatusCode, rest: c.restWished(response)}
+}
+
+// meeting is how far a request came with the first host: what is atomic may be set when it has been given up.
+type meeting struct{ connected, heard atomic.Bool }
+
+func (m *meeting) watch(ctx context.Context) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn:              func(httptrace.GotConnInfo) { m.connected.Store(true) },
+		GotFirstResponseByte: func() { m.heard.Store(true) },
+	})
+}
+
+// none is no answer. Why is for the log only: it may tell of the network inside. A host that takes a connection and
+// says nothing until the time is up is no better to meet again than one that is not there.
+func (c *Checker) none(ctx context.Context, d link.Due, err error, met *meeting) answer {
+	a := answer{}
+	if e, ok := errors.AsType[*url.Error](err); ok {
+		a.late = e.Timeout()
+		err = e.Err // without the URL, which may hold secrets
+	}
+	c.Log.DebugContext(ctx, "destination does not answer", "link", d.LinkID, "error", err)
+	if !met.connected.Load() || a.late && !met.heard.Load() {
+		a.rest = usualRest
+	}
+	return a
+}
+
+// restWished is how long a host wishes to be left alone.
+func (c *Checker) restWished(r *http.Response) time.Duration {
+	wish := r.Header.Get("Retry-After")
+	if r.StatusCode != http.StatusTooManyRequests && (r.StatusCode != http.StatusServiceUnavailable || wish == "") {
+		return 0
+	}
+	rest := usualRest
+	if seconds, err := strconv.ParseUint(wish, 10, 31); err == nil {
+		rest = time.Duration(seconds) * time.Second
+	} else if at, err := http.ParseTime(wish); err == nil {
+		rest = at.Sub(c.Now())
+	}
+	return min(max(rest, shortestRest), longestRest)
+}

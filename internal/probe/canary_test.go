@@ -1,0 +1,139 @@
+package probe
+
+import (
+	"net/http"
+	"net/netip"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/outbound"
+	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
+)
+
+// lies is what the name server says in the canary's test.
+var lies = map[string][][]string{
+	"private.test":  {{outboundtest.Private}},
+	"both.test":     {{outboundtest.Silent, outboundtest.Private}},
+	"six.test":      {{outboundtest.Private6}},
+	"mapped.test":   {{"::ffff:127.0.0.1"}},
+	"wildcard.test": {{"0.0.0.0"}},
+	"rebind.test":   {{outboundtest.Public}, {outboundtest.Private}},
+	"return.test":   {{outboundtest.Public}, {outboundtest.Private}},
+}
+
+// ways are the URLs by which a link may lead to the canary.
+func ways(n *outboundtest.Network) map[string]string {
+	const public = "a" + outboundtest.PublicName
+	ways := map[string]string{
+		"an address":               n.URL("127.0.0.1", "/"),
+		"unspecified":              n.URL("0.0.0.0", "/"),
+		"IPv4-mapped":              n.URL("::ffff:127.0.0.1", "/"),
+		"hexadecimal":              n.URL("0x7f.1", "/"),
+		"localhost":                n.URL("localhost", "/"),
+		"a name":                   n.URL("private.test", "/"),
+		"a name of both kinds":     n.URL("both.test", "/"),
+		"a mapped name":            n.URL("mapped.test", "/"),
+		"a name of every host":     n.URL("wildcard.test", "/"),
+		"a redirect":               n.URL(public, "/to?"+n.URL("127.0.0.1", "/")),
+		"a redirect to mapped":     n.URL(public, "/to?"+n.URL("::ffff:127.0.0.1", "/")),
+		"a redirect to a name":     n.URL(public, "/to?"+n.URL("private.test", "/")),
+		"two redirects":            n.URL(public, "/to?"+n.URL("b"+outboundtest.PublicName, "/to?"+n.URL("localhost", "/"))),
+		"rebound, for GET":         n.URL("rebind.test", "/"),
+		"rebound, by its redirect": n.URL("return.test", "/to?"+n.URL("return.test", "/")),
+	}
+	if n.IPv6 {
+		ways["IPv6"] = n.URL("::1", "/")
+		ways["unspecified IPv6"] = n.URL("::", "/")
+		ways["an IPv6 name"] = n.URL("six.test", "/")
+		ways["a redirect to IPv6"] = n.URL(public, "/to?"+n.URL("::1", "/"))
+	}
+	return ways
+}
+
+// misleading redirects to what stands behind the question mark, and answers HEAD so that GET is tried.
+func misleading(w http.ResponseWriter, r *http.Request) {
+	if r.URL.Path != "/to" {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	w.Header().Set("Location", r.URL.RawQuery)
+	w.WriteHeader(http.StatusFound)
+}
+
+// TestNoCheckReachesThePrivateCanary has a server inside the network, and links that lead to it in every way. Neither
+// checks that members ask for nor the job's ever reach it; and none of this is for want of trying, since a checker
+// whose client has no scruples reaches it by each.
+func TestNoCheckReachesThePrivateCanary(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]func(t *testing.T, d *db.DB){
+		"asked by a member":      askedByAMember,
+		"asked by the job":       askedByTheJob,
+		"the system's resolver":  askedAsInProduction,
+		"a client that asks all": askedWithoutScruples,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, test)
+		})
+	}
+}
+
+func askedByAMember(t *testing.T, d *db.DB) {
+	b := setup(t, d, misleading, lies)
+	b.checkAll(t, ways(b.net))
+	if got := b.net.Lookups("rebind.test"); got != 2 {
+		t.Errorf("%d look-ups of the name that is rebound, want 2", got)
+	}
+}
+
+func askedByTheJob(t *testing.T, d *db.DB) {
+	b := setup(t, d, misleading, lies)
+	links := map[string]*link.Link{}
+	for name, url := range ways(b.net) {
+		links[name] = b.link(t, url)
+	}
+	b.run(t)
+	if reached := b.net.Reached(t); reached != 0 {
+		t.Errorf("the canary was reached %d times", reached)
+	}
+	for name, l := range links {
+		if got := said(b.get(t, l)); got != "nothing" {
+			t.Errorf("%s: the destination said %s", name, got)
+		}
+	}
+}
+
+// askedAsInProduction has the client that the server has, and hosts that some resolvers take for addresses.
+func askedAsInProduction(t *testing.T, d *db.DB) {
+	b := setup(t, d, misleading, nil)
+	b.Client = outbound.NewClient(outbound.Config{UserAgent: UserAgent("http://sho.rt")})
+	urls := map[string]string{}
+	for _, host := range []string{"localhost", "127.0.0.1", "127.1", "::1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1"} {
+		urls[host] = b.net.URL(host, "/")
+	}
+	b.checkAll(t, urls)
+}
+
+func askedWithoutScruples(t *testing.T, d *db.DB) {
+	b := setup(t, d, misleading, lies)
+	b.allow(func(netip.Addr) bool { return true }, 0)
+	for name, url := range ways(b.net) {
+		got := b.check(t, b.link(t, url))
+		if reached := b.net.Reached(t); reached == 0 || said(got) != "200" {
+			t.Errorf("%s does not lead to the canary: the destination said %s", name, said(got))
+		}
+	}
+}
+
+// checkAll checks links to all of the URLs, none of which may lead anywhere.
+func (b *bundle) checkAll(t *testing.T, urls map[string]string) {
+	t.Helper()
+	for name, url := range urls {
+		got := b.check(t, b.link(t, url))
+		if reached := b.net.Reached(t); reached != 0 || said(got) != "nothing" {
+			t.Errorf("%s: the canary was reached %d times, the destination said %s", name, reached, said(got))
+		}
+	}
+}

@@ -1,0 +1,406 @@
+package probe
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/outbound"
+	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// noon is when the tests begin.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// bundle is a checker with an internet of its own, and a member of a workspace.
+type bundle struct {
+	*Checker
+	net        *outboundtest.Network
+	db         *db.DB
+	workspaces *workspace.Store
+	member     workspace.Membership
+	me         account.Actor
+	logged     bytes.Buffer
+	now        time.Time
+
+	mu     sync.Mutex
+	events []string
+}
+
+// setup has a checker ask an internet whose public server is the handler.
+func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][]string) *bundle {
+	t.Helper()
+	b := &bundle{db: d, now: noon}
+	b.net = outboundtest.Open(t, b.noting(public), names)
+	clock := func() time.Time { return b.now }
+	log := slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
+	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1000, CodeSecret: []byte("a secret"), Log: log, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Checker = &Checker{Links: links, Limits: quota.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
+	b.allow(b.net.Allow, 0)
+	b.workspaces = &workspace.Store{DB: d, Now: clock}
+	b.me = person(t, d)
+	if b.member, err = b.workspaces.Create(t.Context(), b.me, "Mine", "mine"); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func person(t *testing.T, d *db.DB) account.Actor {
+	t.Helper()
+	a := account.Account{ID: id.New(id.Account), Name: "Ada", CreatedAt: noon, UpdatedAt: noon}
+	a.Email = a.ID + "@example.com"
+	if _, err := d.NewInsert().Model(&a).Exec(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return account.Actor{AccountID: a.ID}
+}
+
+// allow gives the checker another client.
+func (b *bundle) allow(allow func(netip.Addr) bool, timeout time.Duration) {
+	b.Client = outbound.NewClient(outbound.Config{UserAgent: UserAgent("http://sho.rt"), Resolver: b.net.Resolver, Allow: allow, Timeout: timeout})
+}
+
+// noting notes the requests before they are answered.
+func (b *bundle) noting(h http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b.note(r.Method + " " + r.URL.Path)
+		h(w, r)
+	})
+}
+
+// sleeping notes that the checker sleeps, and does not.
+func (b *bundle) sleeping(ctx context.Context, d time.Duration) error {
+	b.note("sleep " + d.String())
+	return ctx.Err()
+}
+
+func (b *bundle) note(event string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.events = append(b.events, event)
+}
+
+// happened are the events since it was last asked.
+func (b *bundle) happened() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	events := b.events
+	b.events = nil
+	return events
+}
+
+// link makes a link that leads to the URL, whatever the rules say of it, and whose destination is due.
+func (b *bundle) link(t *testing.T, url string) *link.Link {
+	t.Helper()
+	l, _, err := b.Links.Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().Exec(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// at makes a link that leads to the path on the host, a public one.
+func (b *bundle) at(t *testing.T, host, path string) *link.Link {
+	t.Helper()
+	return b.link(t, b.net.URL(host+outboundtest.PublicName, path))
+}
+
+func (b *bundle) get(t *testing.T, l *link.Link) *link.Link {
+	t.Helper()
+	got, err := b.Links.Get(t.Context(), b.member, l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func (b *bundle) check(t *testing.T, l *link.Link) *link.Link {
+	t.Helper()
+	got, err := b.Check(t.Context(), b.member, l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+func (b *bundle) run(t *testing.T) {
+	t.Helper()
+	if err := b.Run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// said is what is known of the link's destination.
+func said(l *link.Link) string {
+	if l.LastCheckedAt == nil {
+		return "not asked"
+	}
+	if l.DestinationStatus == nil {
+		return "nothing"
+	}
+	return fmt.Sprint(*l.DestinationStatus)
+}
+
+// site answers by the path: with a status, with one that HEAD gets and another that GET gets, or in a way of its own.
+func site(w http.ResponseWriter, r *http.Request) {
+	switch r.URL.Path {
+	case "/loop":
+		http.Redirect(w, r, "/loop", http.StatusFound)
+	case "/moved":
+		http.Redirect(w, r, "/201", http.StatusMovedPermanently)
+	case "/lost":
+		http.Redirect(w, r, "/404", http.StatusFound)
+	case "/hangs-up":
+		if r.Method == http.MethodHead {
+			panic(http.ErrAbortHandler)
+		}
+	case "/endless":
+		for r.Method == http.MethodGet {
+			if _, err := w.Write(make([]byte, 1<<10)); err != nil {
+				return
+			}
+		}
+		w.WriteHeader(http.StatusMethodNotAllowed)
+	case "/never":
+		<-r.Context().Done()
+	default:
+		statuses := strings.Split(r.URL.Path[1:], "-")
+		if r.Method == http.MethodGet {
+			slices.Reverse(statuses)
+		}
+		status := http.StatusOK
+		_, _ = fmt.Sscan(statuses[0], &status)
+		w.WriteHeader(status)
+	}
+}
+
+func TestHeadThenGet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, site, nil)
+		const head, get, sleep = "HEAD ", "GET ", "sleep 1s"
+		for path, c := range map[string]struct {
+			status   string
+			happened []string
+		}{
+			"/200":      {"200", []string{head + "/200"}},
+			"/204":      {"204", []string{head + "/204"}},
+			"/304":      {"304", []string{head + "/304"}},
+			"/404":      {"404", []string{head + "/404", sleep, get + "/404"}},
+			"/405-200":  {"200", []string{head + "/405-200", sleep, get + "/405-200"}},
+			"/500-404":  {"404", []string{head + "/500-404", sleep, get + "/500-404"}},
+			"/503-200":  {"200", []string{head + "/503-200", sleep, get + "/503-200"}},
+			"/429-200":  {"429", []string{head + "/429-200"}},
+			"/hangs-up": {"200", []string{head + "/hangs-up", sleep, get + "/hangs-up"}},
+			"/endless":  {"200", []string{head + "/endless", sleep, get + "/endless"}},
+			"/moved":    {"201", []string{head + "/moved", head + "/201"}},
+			"/lost":     {"404", []string{head + "/lost", head + "/404", sleep, get + "/lost", get + "/404"}},
+		} {
+			got := b.check(t, b.at(t, "a", path))
+			if said(got) != c.status || !got.LastCheckedAt.Equal(noon) {
+				t.Errorf("%s: said %s, want %s", path, said(got), c.status)
+			}
+			if diff := cmp.Diff(c.happened, b.happened()); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", path, diff)
+			}
+		}
+		if got := said(b.check(t, b.at(t, "a", "/loop"))); got != "nothing" {
+			t.Errorf("a loop said %s", got)
+		}
+	})
+}
+
+// TestADestinationThatNeverAnswers costs one deadline, however many links lead to its host.
+func TestADestinationThatNeverAnswers(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, site, nil)
+		b.allow(b.net.Allow, 500*time.Millisecond)
+		l := b.at(t, "a", "/never?secret")
+		if got := b.check(t, l); said(got) != "nothing" || !got.CheckAt.Equal(noon.Add(time.Hour)) {
+			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
+		}
+		if got := b.logged.String(); !strings.Contains(got, l.ID) || strings.Contains(got, "secret") {
+			t.Errorf("logged %q", got)
+		}
+		b.happened()
+		for range 3 {
+			b.at(t, "a", "/never")
+		}
+		b.run(t)
+		if diff := cmp.Diff([]string{"HEAD /never"}, b.happened()); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestTheDestinationIsAskedAsARedirectSendsIt has nothing of the URL be lost on the way.
+func TestTheDestinationIsAskedAsARedirectSendsIt(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	var asked []string
+	b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) {
+		asked = append(asked, r.RequestURI)
+		if got, want := r.UserAgent(), "LinkforgeBot/1.0 (+http://sho.rt)"; got != want {
+			t.Errorf("asked by %s, want %s", got, want)
+		}
+	}, nil)
+	for path, want := range map[string]string{
+		"/a//b/../c/?b=2&a=1&&c#top": "/a//b/../c/?b=2&a=1&&c",
+		"/%7euser/%2F":               "/%7euser/%2F",
+		"/ä b?ü":                     "/%C3%A4%20b?%C3%BC",
+		"/100%":                      "/100%25", // net/http does not send it as it is
+		"":                           "/",
+	} {
+		asked = nil
+		if b.check(t, b.at(t, "a", path)); !slices.Equal(asked, []string{want}) {
+			t.Errorf("%s: asked %s, want %s", path, asked, want)
+		}
+	}
+	if got := said(b.check(t, b.link(t, "no URL"))); got != "nothing" {
+		t.Errorf("no URL said %s", got)
+	}
+}
+
+func TestBackoff(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		status := "404"
+		b := setup(t, d, func(w http.ResponseWriter, r *http.Request) {
+			r.URL.Path = "/" + status
+			site(w, r)
+		}, nil)
+		l := b.at(t, "a", "/")
+		step := func(wait time.Duration, failures int) {
+			t.Helper()
+			b.run(t)
+			got := b.get(t, l)
+			if said(got) != status || got.CheckFailures != failures || !got.CheckAt.Equal(b.now.Add(wait)) {
+				t.Errorf("said %s, %d failures, due in %s; want %s, %d, %s",
+					said(got), got.CheckFailures, got.CheckAt.Sub(b.now), status, failures, wait)
+			}
+			b.happened()
+			b.now = b.now.Add(wait - time.Second)
+			b.run(t)
+			if early := b.happened(); len(early) > 0 {
+				t.Errorf("asked too early: %s", early)
+			}
+			b.now = b.now.Add(time.Second)
+		}
+		for i, hours := range []time.Duration{1, 2, 4, 8, 16, 32, 64, 128, 168, 168, 168} {
+			step(hours*time.Hour, i+1)
+		}
+		status = "200"
+		step(24*time.Hour, 0)
+		step(24*time.Hour, 0)
+		status = "500"
+		step(time.Hour, 1)
+	})
+	if got := backoff(1 << 30); got != longestBackoff {
+		t.Errorf("after very many failures: %s", got)
+	}
+}
+
+func TestCheckIsForEditors(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, site, nil)
+		l := b.at(t, "a", "/200")
+		viewer, stranger := person(t, d), person(t, d)
+		if _, err := d.NewRaw("INSERT INTO members (workspace_id, account_id, role, created_at) VALUES (?, ?, 'VIEWER', ?)",
+			b.member.ID(), viewer.AccountID, noon).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		m, err := b.workspaces.Require(t.Context(), viewer, b.member.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Check(t.Context(), m, l.ID); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("a viewer: %v", err)
+		}
+		foreign, err := b.workspaces.Create(t.Context(), stranger, "Other", "other")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Check(t.Context(), foreign, l.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("a stranger: %v", err)
+		}
+		if _, err := b.Check(t.Context(), b.member, "no id"); !errs.Is(err, errs.NotFound) {
+			t.Errorf("no link: %v", err)
+		}
+		if got := b.happened(); len(got) > 0 || said(b.get(t, l)) != "not asked" {
+			t.Errorf("asked all the same: %s", got)
+		}
+	})
+}
+
+func TestChecksAreLimited(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
+	b.Limits = quota.Limiter{KV: dbtest.Redis(t, ""), Log: b.Log}
+	l := b.at(t, "a", "/200")
+	for range perWorkspace.Attempts {
+		b.check(t, l)
+	}
+	b.happened()
+	if _, err := b.Check(t.Context(), b.member, l.ID); !errs.Is(err, errs.RateLimited) || errs.From(err).RetryAfter <= 0 {
+		t.Errorf("one check more: %v", err)
+	}
+	if got := b.happened(); len(got) > 0 {
+		t.Errorf("asked all the same: %s", got)
+	}
+}
+
+// TestWhoeverLeavesRecordsNothing ends the request, and the run, while the destination is being asked: that it has not
+// answered says nothing of it.
+func TestWhoeverLeavesRecordsNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		leave := make(chan context.CancelFunc, 1)
+		b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) {
+			(<-leave)()
+			<-r.Context().Done()
+		}, nil)
+		l := b.at(t, "a", "/")
+		leaving := func() context.Context {
+			ctx, cancel := context.WithCancel(t.Context())
+			t.Cleanup(cancel)
+			leave <- cancel
+			return ctx
+		}
+		if _, err := b.Check(leaving(), b.member, l.ID); err == nil {
+			t.Error("a check that was left came to something")
+		}
+		if err := b.Run(leaving()); err != nil {
+			t.Errorf("a run that was ended: %v", err)
+		}
+		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 || !got.CheckAt.Equal(noon.Add(link.CheckClaim)) {
+			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
+		}
+	})
+}

@@ -1,0 +1,232 @@
+package probe
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
+)
+
+func TestAHostIsAskedAtAPace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, site, nil)
+		for _, path := range []string{"/200", "/404", "/405-200", "/201"} {
+			b.at(t, "a", path)
+		}
+		b.link(t, "http://A"+strings.ToUpper(outboundtest.PublicName)+":"+b.net.Port+"/202")
+		b.run(t)
+		events, asked := b.happened(), 0
+		for i, event := range events {
+			if (i%2 == 1) != (event == "sleep 1s") {
+				t.Errorf("no sleep between two requests: %s", events)
+				break
+			}
+			asked += (i + 1) % 2
+		}
+		if asked != 7 {
+			t.Errorf("asked %d times, want 7: %s", asked, events)
+		}
+	})
+}
+
+func TestHostsAreAskedAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		const hosts = 3 * atOnce
+		var mu sync.Mutex
+		now, most := 0, 0
+		full := make(chan struct{})
+		b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			if now++; now > most {
+				most = now
+			}
+			if now == atOnce && most == atOnce {
+				select {
+				case <-full:
+				default:
+					close(full)
+				}
+			}
+			mu.Unlock()
+			select {
+			case <-full:
+			case <-r.Context().Done():
+			}
+			mu.Lock()
+			now--
+			mu.Unlock()
+		}, nil)
+		for i := range hosts {
+			b.at(t, fmt.Sprint(i), "/")
+		}
+		b.run(t)
+		if most != atOnce || len(b.happened()) != hosts {
+			t.Errorf("%d at once, want %d", most, atOnce)
+		}
+	})
+}
+
+// TestOneHostKeepsNobodyWaiting has more links to one host than a batch asks.
+func TestOneHostKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	asked := map[string]int{}
+	b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) { asked[r.URL.Path]++ }, nil)
+	for i := range perHost + 5 {
+		b.at(t, "a", fmt.Sprintf("/%d", i))
+	}
+	for _, want := range []int{perHost, perHost, perHost + 5} {
+		b.run(t)
+		if len(asked) != want {
+			t.Errorf("%d asked, want %d", len(asked), want)
+		}
+		b.now = b.now.Add(link.CheckClaim / 2)
+	}
+	for path, times := range asked {
+		if times != 1 {
+			t.Errorf("%s was asked %d times", path, times)
+		}
+	}
+}
+
+func TestABusyHostIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, func(w http.ResponseWriter, r *http.Request) {
+			if strings.HasPrefix(r.Host, "busy") {
+				w.Header().Set("Retry-After", "7200")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}, nil)
+		var busy []*link.Link
+		for range 3 {
+			busy = append(busy, b.at(t, "busy", "/busy"))
+		}
+		idle := b.at(t, "idle", "/idle")
+		b.run(t)
+		var told []string
+		for _, l := range busy {
+			got := b.get(t, l)
+			told = append(told, said(got))
+			if !got.CheckAt.Equal(noon.Add(2 * time.Hour)) {
+				t.Errorf("said %s, due again %s", said(got), got.CheckAt)
+			}
+		}
+		asked, others := 0, 0
+		for _, s := range told {
+			switch s {
+			case "503":
+				asked++
+			case "not asked":
+				others++
+			}
+		}
+		if asked != 1 || others != 2 || said(b.get(t, idle)) != "200" {
+			t.Errorf("the busy host's links: %s; the idle one's: %s", told, said(b.get(t, idle)))
+		}
+		if got := len(b.happened()); got != 2 {
+			t.Errorf("%d requests and sleeps, want one request to either host", got)
+		}
+	})
+}
+
+// TestAHostThatIsNotThere has the run meet it once.
+func TestAHostThatIsNotThere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, site, map[string][][]string{"gone.test": {{outboundtest.Silent}}})
+		var links []*link.Link
+		for range 3 {
+			links = append(links, b.link(t, b.net.URL("gone.test", "/")))
+		}
+		b.run(t)
+		told := map[string]int{}
+		for _, l := range links {
+			got := b.get(t, l)
+			told[said(got)]++
+			if !got.CheckAt.Equal(noon.Add(time.Hour)) {
+				t.Errorf("said %s, due again %s", said(got), got.CheckAt)
+			}
+		}
+		if diff := cmp.Diff(map[string]int{"nothing": 1, "not asked": 2}, told); diff != "" || b.net.Lookups("gone.test") != 1 {
+			t.Errorf("after %d look-ups (-want +got):\n%s", b.net.Lookups("gone.test"), diff)
+		}
+	})
+}
+
+func TestRetryAfter(t *testing.T) {
+	t.Parallel()
+	c := &Checker{Now: func() time.Time { return noon }}
+	for _, test := range []struct {
+		status int
+		wish   string
+		want   time.Duration
+	}{
+		{429, "3600", time.Hour},
+		{503, "3600", time.Hour},
+		{503, "Fri, 20 Nov 2026 14:00:00 GMT", 2 * time.Hour},
+		{503, "Thu, 19 Nov 2026 14:00:00 GMT", shortestRest},
+		{429, "0", shortestRest},
+		{429, "1", shortestRest},
+		{429, "999999999", longestRest},
+		{429, "", usualRest},
+		{429, "-1", usualRest},
+		{429, "99999999999999999999999999", usualRest},
+		{429, "soon", usualRest},
+		{503, "soon", usualRest},
+		{503, "", 0},
+		{500, "3600", 0},
+		{301, "3600", 0},
+		{200, "3600", 0},
+	} {
+		r := &http.Response{StatusCode: test.status, Header: http.Header{"Retry-After": {test.wish}}}
+		if got := c.restWished(r); got != test.want {
+			t.Errorf("%d, Retry-After: %q: %s, want %s", test.status, test.wish, got, test.want)
+		}
+	}
+}
+
+func TestTwoRunsAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var mu sync.Mutex
+		asked := map[string]int{}
+		b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[r.URL.Path]++
+		}, nil)
+		const links = 100
+		for i := range links {
+			b.at(t, fmt.Sprint(i%10), fmt.Sprintf("/%d", i))
+		}
+		var all sync.WaitGroup
+		for range 4 {
+			all.Go(func() {
+				if err := b.Run(t.Context()); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		for path, times := range asked {
+			if times != 1 {
+				t.Errorf("%s was asked %d times", path, times)
+			}
+		}
+		if len(asked) != links {
+			t.Errorf("%d asked, want %d", len(asked), links)
+		}
+	})
+}

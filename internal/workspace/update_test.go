@@ -1,0 +1,65 @@
+package workspace
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+func TestUpdateChangesWhatIsGiven(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m := b.create(t, b.ada, "ada")
+		want := *m.Workspace()
+		for _, step := range []struct {
+			change Change
+			apply  func(*Workspace)
+		}{
+			{Change{}, func(*Workspace) {}},
+			{Change{Name: new(" Engines ")}, func(w *Workspace) { w.Name = "Engines" }},
+			{Change{DefaultStrategy: new("COUNTER")}, func(w *Workspace) { w.DefaultStrategy = "COUNTER" }},
+			{Change{DefaultRedirectStatus: new(308)}, func(w *Workspace) { w.DefaultRedirectStatus = 308 }},
+		} {
+			step.apply(&want)
+			changed, err := b.Update(t.Context(), m, step.change)
+			if err != nil {
+				t.Fatal(err)
+			}
+			read, err := b.Require(t.Context(), b.ada, m.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, got := range map[string]Membership{"answered": changed, "read": read} {
+				if diff := cmp.Diff(want, *got.Workspace(), cmpopts.EquateApproxTime(0)); diff != "" || got.Role() != Owner || got.AccountID() != b.ada.AccountID {
+					t.Errorf("%s (-want +got):\n%s", name, diff)
+				}
+			}
+		}
+	})
+}
+
+func TestUpdatesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m := b.create(t, b.ada, "ada")
+		for _, c := range []Change{{Name: new("")}, {DefaultStrategy: new("CUSTOM")}, {DefaultStrategy: new("")}, {DefaultRedirectStatus: new(200)}} {
+			if _, err := b.Update(t.Context(), m, c); !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%+v: %v", c, err)
+			}
+		}
+		m.role = Editor
+		if _, err := b.Update(t.Context(), m, Change{Name: new("mine")}); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("by an editor: %v", err)
+		}
+		if _, err := b.Require(t.Context(), b.ada, PublicID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("a member of nobody's workspace: %v", err)
+		}
+	})
+}

@@ -1,0 +1,37 @@
+DROP TRIGGER links_inserted;
+DROP TRIGGER links_updated;
+DROP TRIGGER links_deleted;
+DROP TABLE link_search;
+DROP TABLE link_numbers;
+DROP TABLE reports;
+DROP TABLE blocked_hosts;
+DROP TABLE leases;
+DROP TABLE idempotency_keys;
+DROP INDEX click_totals_by_clicks;
+DROP TABLE link_tags;
+
+DELETE FROM links WHERE workspace_id = 'ws_00000000000000000000000000' OR purged_at IS NOT NULL;
+DROP INDEX links_to_check;
+DROP INDEX links_to_purge;
+DROP INDEX links_to_end;
+DROP INDEX links_by_claim;
+DROP INDEX links_by_title;
+DROP INDEX links_in_workspace;
+CREATE INDEX links_in_workspace ON links (workspace_id, id) WHERE deleted_at IS NULL;
+ALTER TABLE links DROP note;
+ALTER TABLE links DROP archived_at;
+ALTER TABLE links DROP max_clicks;
+ALTER TABLE links DROP granted;
+ALTER TABLE links DROP ended_at;
+ALTER TABLE links DROP purged_at;
+ALTER TABLE links DROP claim_hash;
+ALTER TABLE links DROP title_key;
+ALTER TABLE links DROP search;
+ALTER TABLE links DROP destination_status;
+ALTER TABLE links DROP last_checked_at;
+ALTER TABLE links DROP check_at;
+ALTER TABLE links DROP check_failures;
+
+DELETE FROM workspaces WHERE id = 'ws_00000000000000000000000000';
+ALTER TABLE workspaces DROP default_strategy;
+ALTER TABLE workspaces DROP default_redirect_status;

@@ -1,0 +1,102 @@
+ALTER TABLE workspaces ADD default_strategy TEXT NOT NULL DEFAULT 'DETERMINISTIC' CHECK (default_strategy IN ('DETERMINISTIC', 'COUNTER', 'RANDOM'));
+ALTER TABLE workspaces ADD default_redirect_status INTEGER NOT NULL DEFAULT 302 CHECK (default_redirect_status IN (301, 302, 307, 308));
+
+-- The workspace of links that nobody owns. It has no members.
+INSERT INTO workspaces (id, slug, name, created_at, updated_at)
+VALUES ('ws_00000000000000000000000000', 'public', 'Public', '2026-01-01 00:00:00+00:00', '2026-01-01 00:00:00+00:00');
+
+ALTER TABLE links ADD note TEXT;
+ALTER TABLE links ADD archived_at TEXT;
+ALTER TABLE links ADD max_clicks INTEGER CHECK (max_clicks > 0);
+ALTER TABLE links ADD granted INTEGER NOT NULL DEFAULT 0;  -- redirects let through, of max_clicks
+ALTER TABLE links ADD ended_at TEXT;  -- when it was deleted or, once the clean-up has seen it, when it expired
+ALTER TABLE links ADD purged_at TEXT;  -- when all was removed but what keeps the URL's code
+ALTER TABLE links ADD claim_hash BLOB;  -- SHA-256 of an anonymous link's claim token
+ALTER TABLE links ADD title_key TEXT NOT NULL DEFAULT '';  -- the title as it is put into order
+ALTER TABLE links ADD search TEXT NOT NULL DEFAULT '';  -- title, note, URL and code as they are searched
+ALTER TABLE links ADD destination_status INTEGER;  -- what the destination last answered
+ALTER TABLE links ADD last_checked_at TEXT;
+ALTER TABLE links ADD check_at TEXT;  -- when it is to be asked next
+ALTER TABLE links ADD check_failures INTEGER NOT NULL DEFAULT 0;  -- in a row
+
+UPDATE links SET title_key = lower(coalesce(title, '')), ended_at = deleted_at, check_at = CASE WHEN deleted_at IS NULL THEN created_at END,
+    search = lower(coalesce(title, '') || char(10) || char(10) || original_url || char(10) || code);
+
+DROP INDEX links_in_workspace;
+-- With what most lists leave out, so that neither skipping nor counting takes a look at the links themselves. SQLite
+-- does so only when purged_at is there too.
+CREATE INDEX links_in_workspace ON links (workspace_id, id, created_at, archived_at, deleted_at, disabled_at, purged_at) WHERE purged_at IS NULL;
+CREATE INDEX links_by_title ON links (workspace_id, title_key, id) WHERE purged_at IS NULL;
+CREATE UNIQUE INDEX links_by_claim ON links (claim_hash) WHERE claim_hash IS NOT NULL;
+CREATE INDEX links_to_end ON links (expires_at) WHERE expires_at IS NOT NULL AND ended_at IS NULL;
+CREATE INDEX links_to_purge ON links (ended_at) WHERE ended_at IS NOT NULL AND purged_at IS NULL;
+CREATE INDEX links_to_check ON links (check_at) WHERE check_at IS NOT NULL;
+
+CREATE TABLE link_tags (
+    workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+    tag          TEXT NOT NULL,
+    link_id      TEXT NOT NULL REFERENCES links (id) ON DELETE CASCADE,
+    PRIMARY KEY (workspace_id, tag, link_id)
+) STRICT;
+CREATE INDEX link_tags_by_link ON link_tags (link_id, tag);
+
+-- The links of a workspace in the order of their clicks.
+CREATE INDEX click_totals_by_clicks ON click_totals (workspace_id, clicks, link_id);
+
+-- What calls with an idempotency key were answered.
+CREATE TABLE idempotency_keys (
+    workspace_id TEXT NOT NULL REFERENCES workspaces (id),
+    actor_id     TEXT NOT NULL,
+    name         TEXT NOT NULL,  -- the key, as the caller wrote it
+    input_hash   BLOB NOT NULL,  -- SHA-256 of what was asked
+    answer       TEXT NOT NULL,  -- JSON
+    created_at   TEXT NOT NULL,
+    PRIMARY KEY (workspace_id, actor_id, name)
+) STRICT;
+CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
+
+-- Which node may run a job, and when it is to be run next.
+CREATE TABLE leases (
+    name    TEXT NOT NULL PRIMARY KEY,
+    holder  TEXT NOT NULL,  -- empty once the node has finished
+    free_at TEXT NOT NULL,
+    due_at  TEXT NOT NULL
+) STRICT;
+
+-- Hosts, with everything below them, that no link may lead to.
+CREATE TABLE blocked_hosts (
+    host       TEXT NOT NULL PRIMARY KEY,
+    reason     TEXT NOT NULL,
+    created_at TEXT NOT NULL
+) STRICT;
+
+-- What people say of links, for the operator.
+CREATE TABLE reports (
+    id         TEXT NOT NULL PRIMARY KEY,
+    link_id    TEXT NOT NULL,
+    reason     TEXT NOT NULL CHECK (reason IN ('SPAM', 'PHISHING', 'MALWARE', 'ILLEGAL', 'OTHER')),
+    details    TEXT,
+    created_at TEXT NOT NULL
+) STRICT;
+CREATE INDEX reports_by_link ON reports (link_id, id);
+
+-- Search within a workspace, by any part of a word. The index knows links by a number that stays through VACUUM, as
+-- a rowid that is no column does not.
+CREATE TABLE link_numbers (
+    number  INTEGER PRIMARY KEY,
+    link_id TEXT NOT NULL UNIQUE REFERENCES links (id) ON DELETE CASCADE
+) STRICT;
+CREATE VIRTUAL TABLE link_search USING fts5 (search, content = '', contentless_delete = 1, tokenize = 'trigram case_sensitive 1');
+INSERT INTO link_numbers (link_id) SELECT id FROM links;
+INSERT INTO link_search (rowid, search) SELECT n.number, l.search FROM link_numbers AS n JOIN links AS l ON l.id = n.link_id;
+
+CREATE TRIGGER links_inserted AFTER INSERT ON links BEGIN
+    INSERT INTO link_numbers (link_id) VALUES (new.id);
+    INSERT INTO link_search (rowid, search) SELECT number, new.search FROM link_numbers WHERE link_id = new.id;
+END;
+CREATE TRIGGER links_updated AFTER UPDATE OF search ON links WHEN new.search <> old.search BEGIN
+    UPDATE link_search SET search = new.search WHERE rowid = (SELECT number FROM link_numbers WHERE link_id = new.id);
+END;
+CREATE TRIGGER links_deleted BEFORE DELETE ON links BEGIN
+    DELETE FROM link_search WHERE rowid = (SELECT number FROM link_numbers WHERE link_id = old.id);
+END;

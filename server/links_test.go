@@ -1,0 +1,230 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestMaxClicksAreExact has a thousand visitors at once, on all nodes, of a link that may be followed a hundred times.
+func TestMaxClicksAreExact(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		ends := nextMonth(t)
+		nodes := startAll(t, b, b.nodes)
+		who := nodes[0].tenant(t, "limited")
+		l := who.shorten(t, "https://example.com/limited", "maxClicks", 100).Link
+
+		got := visitAtOnce(t, nodes, l.path(nodes[0]), 1000, ends)
+		if diff := cmp.Diff(map[int]int{http.StatusFound: 100, http.StatusGone: 900}, got); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		eventually(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 100 })
+		after := who.look(t, l.ID)
+		if after.Status != "EXHAUSTED" || after.HitQuota.Used != 100 {
+			t.Errorf("%s, %d hits used; want EXHAUSTED and 100", after.Status, after.HitQuota.Used)
+		}
+	})
+}
+
+const createAnonymousLink = `mutation ($url: String!) {
+	createAnonymousLink(input: {url: $url}) { claimToken link { id shortUrl kind status expiresAt workspace { id } createdBy { id } } errors { code message field } }
+}`
+
+// anonymous is a CreateAnonymousLinkPayload.
+type anonymous struct {
+	ClaimToken string
+	Link       struct {
+		linkView
+		Kind      string
+		ExpiresAt time.Time
+		Workspace *struct{ ID string }
+		CreatedBy *struct{ ID string }
+	}
+	Errors []mend
+}
+
+func (s *server) anonymous(t *testing.T, url string) anonymous {
+	t.Helper()
+	var got struct{ CreateAnonymousLink anonymous }
+	client{server: s}.must(t, &got, createAnonymousLink, map[string]any{"url": url})
+	return got.CreateAnonymousLink
+}
+
+// claimed is a ClaimLinksPayload.
+type claimed struct {
+	Results []struct {
+		Status string
+		Link   *struct {
+			linkView
+			Kind      string
+			Workspace struct{ ID string }
+		}
+		Errors []mend
+	}
+	Errors []mend
+}
+
+func (w tenant) claim(t *testing.T, tokens ...string) claimed {
+	t.Helper()
+	var got struct{ ClaimLinks claimed }
+	w.must(t, &got, `mutation ($w: ID!, $tokens: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens: $tokens}) {
+		results { status link { id shortUrl kind status clickCount workspace { id } } errors { code message field } } errors { code message field } } }`,
+		map[string]any{"w": w.workspaceID, "tokens": tokens})
+	return got.ClaimLinks
+}
+
+// TestALinkOfNobodyIsClaimed follows a link from a visitor without an account into a workspace.
+func TestALinkOfNobodyIsClaimed(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b, b.nodes)
+		node, other := nodes[0], nodes[len(nodes)-1]
+		made := node.anonymous(t, "https://example.com/found")
+		if l := made.Link; l.Kind != "TEMPORARY" || l.Status != "ACTIVE" || l.Workspace != nil || l.CreatedBy != nil || len(made.Errors) > 0 ||
+			time.Until(l.ExpiresAt).Round(time.Minute) != 8*time.Hour {
+			t.Errorf("%+v", made)
+		}
+		path := made.Link.path(node)
+		for range 3 {
+			node.expect(t, http.StatusFound, http.MethodGet, path)
+		}
+		who, eve := node.tenant(t, "finder"), other.tenant(t, "eve")
+		var seen struct{ Link *linkView }
+		eve.must(t, &seen, `query ($x: String!) { link(by: {shortUrl: $x}) { id } }`, map[string]any{"x": made.Link.ShortURL})
+		if seen.Link != nil {
+			t.Error("a stranger sees a link that nobody owns")
+		}
+		eventually(t, "the clicks come along", func() bool {
+			got := who.claim(t, made.ClaimToken, "claim_UNKNOWN")
+			first := got.Results[0]
+			return first.Link != nil && first.Link.ClickCount == 3 && first.Link.Kind == "PERMANENT" &&
+				first.Link.Workspace.ID == who.workspaceID && got.Results[1].Status == "UNKNOWN" && got.Results[1].Errors[0].Code == "NOT_FOUND"
+		})
+		if got := eve.claim(t, made.ClaimToken).Results[0]; got.Status != "ALREADY_CLAIMED" || got.Link != nil || got.Errors[0].Code != "CONFLICT" {
+			t.Errorf("claimed by a second: %+v", got)
+		}
+		other.expect(t, http.StatusFound, http.MethodGet, path)
+		if got := who.linksUsed(t); got != 1 {
+			t.Errorf("%d links used, want 1", got)
+		}
+	})
+}
+
+func TestAnonymousLinksCanBeSwitchedOff(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t), "LINKFORGE_ANONYMOUS=off")
+	a, err := client{server: s}.run(createAnonymousLink, map[string]any{"url": "https://example.com/"})
+	if err != nil || a.code() != "FORBIDDEN" {
+		t.Errorf("%+v, %v", a, err)
+	}
+}
+
+// TestTheOperatorBlocks goes from a report to a blocked host, with the commands beside the running server.
+func TestTheOperatorBlocks(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := startAll(t, b, 1)[0]
+		who := s.tenant(t, "tenant")
+		l := who.shorten(t, "https://login.evil.example/your-bank").Link
+		operate := func(status int, args ...string) string {
+			t.Helper()
+			out, stderr, got := command(t, s.env, "", args...)
+			if got != status {
+				t.Fatalf("%v: exit status %d, %s%s", args, got, out, stderr)
+			}
+			return out + stderr
+		}
+
+		var got struct {
+			ReportLink struct {
+				Reported bool
+				Errors   []mend
+			}
+		}
+		report := func(url string) {
+			t.Helper()
+			client{server: s}.must(t, &got, `mutation ($x: String!) {
+				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported errors { code message field } } }`,
+				map[string]any{"x": url})
+		}
+		report(l.ShortURL)
+		if got.ReportLink.Reported || got.ReportLink.Errors[0].Code != "INVALID_INPUT" {
+			t.Errorf("hostile details: %+v", got)
+		}
+		client{server: s}.must(t, &got, `mutation ($x: String!) {
+			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors { code message field } } }`,
+			map[string]any{"x": l.ShortURL})
+		if !got.ReportLink.Reported || len(got.ReportLink.Errors) > 0 {
+			t.Errorf("%+v", got)
+		}
+		report(s.public + "/unknown")
+		if out := operate(0, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +`+regexp.QuoteMeta(l.ShortURL)+` .*"It looks like my bank\."\n$`).MatchString(out) {
+			t.Errorf("reports: %s", out)
+		}
+
+		operate(0, "block", "add", "EVIL.example", "--reason", "phishing")
+		if out := operate(0, "block", "list"); !strings.HasPrefix(out, "evil.example ") || !strings.HasSuffix(out, "phishing\n") {
+			t.Errorf("listed: %q", out)
+		}
+		if made, err := who.create("https://evil.example/other"); err != nil || len(made.Errors) != 1 || made.Errors[0].Code != "UNSAFE_URL" {
+			t.Errorf("%+v, %v", made, err)
+		}
+		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+		if out := operate(0, "block", "disable", "evil.example"); out != "disabled 1 links\n" {
+			t.Errorf("disabled: %q", out)
+		}
+		s.expect(t, http.StatusGone, http.MethodGet, l.path(s))
+		operate(0, "block", "enable", "evil.example")
+		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+		operate(0, "block", "remove", "evil.example")
+		operate(1, "block", "remove", "evil.example")
+		operate(1, "block", "add", "https://evil.example/path")
+		who.shorten(t, "https://evil.example/other")
+	})
+}
+
+// TestFindingLinks asks for pages as a front end does.
+func TestFindingLinks(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := startAll(t, b, 1)[0]
+		who := s.tenant(t, "finder")
+		for i := range 25 {
+			who.shorten(t, fmt.Sprintf("https://example.com/%d", i), "title", fmt.Sprintf("Number %02d", i), "tags", []string{fmt.Sprintf("tag%d", i%5), "all"})
+		}
+		pageOf := func(arguments string) (codes []string, total int64, next string) {
+			t.Helper()
+			var got struct {
+				Workspace struct {
+					Links struct {
+						TotalCount int64
+						Edges      []struct{ Node struct{ Title string } }
+						PageInfo   struct{ EndCursor string }
+					}
+				}
+			}
+			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { links(`+arguments+`) {
+				totalCount edges { node { title tags } } pageInfo { endCursor } } } }`, map[string]any{"w": who.workspaceID})
+			for _, e := range got.Workspace.Links.Edges {
+				codes = append(codes, strings.TrimPrefix(e.Node.Title, "Number "))
+			}
+			return codes, got.Workspace.Links.TotalCount, got.Workspace.Links.PageInfo.EndCursor
+		}
+		titles, total, next := pageOf(`first: 2, filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`)
+		if !cmp.Equal(titles, []string{"01", "06"}) || total != 5 {
+			t.Errorf("%v of %d", titles, total)
+		}
+		if titles, _, _ = pageOf(`first: 2, after: "` + next + `", filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`); !cmp.Equal(titles, []string{"11", "16"}) {
+			t.Errorf("the next page: %v", titles)
+		}
+		if titles, total, _ = pageOf(`last: 2, filter: {search: "NUMBER ample.COM/1", status: [ACTIVE]}`); !cmp.Equal(titles, []string{"10", "01"}) || total != 11 {
+			t.Errorf("searched backward: %v of %d", titles, total)
+		}
+	})
+}

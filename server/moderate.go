@@ -1,0 +1,146 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/link"
+)
+
+// blockCommand is `linkforge block add|remove|list|disable|enable`. It works beside a running server, which obeys at
+// once.
+type blockCommand struct {
+	Add     blockAdd     `cmd:"" help:"Refuse new links to a host and everything below it."`
+	Remove  blockRemove  `cmd:"" help:"Allow new links to a host again."`
+	List    blockList    `cmd:"" help:"List the blocked hosts."`
+	Disable blockDisable `cmd:"" help:"Disable every link to a host and everything below it: they answer 410."`
+	Enable  blockEnable  `cmd:"" help:"Take back a disable."`
+}
+
+type (
+	blockAdd struct {
+		Host   string `arg:"" help:"The host, as in example.com or 192.0.2.1."`
+		Reason string `help:"Why, for other operators: up to 200 characters."`
+	}
+	blockRemove struct {
+		Host string `arg:"" help:"The host."`
+	}
+	blockList    struct{}
+	blockDisable struct {
+		Host string `arg:"" help:"The host."`
+	}
+	blockEnable struct {
+		Host string `arg:"" help:"The host."`
+	}
+)
+
+// Run blocks a host.
+func (b blockAdd) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withLinks(f, func(links *link.Store) error {
+		blocked, err := links.Block(ctx, b.Host, b.Reason)
+		if err == nil {
+			fmt.Fprintf(io.out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n", blocked.Host, blocked.Host)
+		}
+		return err
+	})
+}
+
+// Run unblocks a host.
+func (b blockRemove) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withLinks(f, func(links *link.Store) error {
+		was, err := links.Unblock(ctx, b.Host)
+		if err != nil {
+			return err
+		}
+		if !was {
+			return errors.New("this host is not blocked")
+		}
+		fmt.Fprintln(io.out, "unblocked; links that were disabled stay so, unless: linkforge block enable", b.Host)
+		return nil
+	})
+}
+
+// Run lists the blocked hosts.
+func (blockList) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withLinks(f, func(links *link.Store) error {
+		hosts, err := links.BlockedHosts(ctx)
+		table := newTable(io.out)
+		for _, h := range hosts {
+			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Host, h.CreatedAt.UTC().Format(time.RFC3339), h.Reason)
+		}
+		return errors.Join(err, table.Flush())
+	})
+}
+
+// Run disables links.
+func (b blockDisable) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withLinks(f, func(links *link.Store) error {
+		n, err := links.DisableHost(ctx, b.Host)
+		fmt.Fprintf(io.out, "disabled %d links\n", n)
+		return err
+	})
+}
+
+// Run enables links.
+func (b blockEnable) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withLinks(f, func(links *link.Store) error {
+		n, err := links.EnableHost(ctx, b.Host)
+		fmt.Fprintf(io.out, "enabled %d links\n", n)
+		return err
+	})
+}
+
+// reportsCommand is `linkforge reports`.
+type reportsCommand struct {
+	Limit int `default:"50" help:"How many, the latest first."`
+}
+
+// Run lists what people have said of links.
+func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withLinks(f, func(links *link.Store) error {
+		reports, err := links.Reports(ctx, max(1, r.Limit))
+		table := newTable(io.out)
+		for _, one := range reports {
+			state := ""
+			if one.DisabledAt != nil {
+				state = "disabled"
+			}
+			// Quoted: what strangers write must not move the operator's cursor.
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%q\t%q\n", one.CreatedAt.UTC().Format(time.RFC3339), one.Reason, one.ShortURL, state,
+				one.OriginalURL, one.Said())
+		}
+		return errors.Join(err, table.Flush())
+	})
+}
+
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// withLinks opens the links for an operator's piece of work, also beside a running server: the database bears it,
+// and nothing here is counted in memory.
+func withLinks(f *config.Flags, work func(*link.Store) error) error {
+	c, err := f.CheckDatabase()
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	if c.Embedded() {
+		if _, err := os.Stat(databaseFile(c)); err != nil {
+			return fmt.Errorf("there is no database yet: %w", err)
+		}
+	}
+	d, err := openDatabase(c)
+	if err != nil {
+		return err
+	}
+	links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		return errors.Join(err, d.Close())
+	}
+	return errors.Join(work(links), d.Close())
+}
