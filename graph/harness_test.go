@@ -41,18 +41,26 @@ func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
 	log := slog.New(slog.NewTextHandler(b.log, nil))
 	b.tokens = account.Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: time.Hour}
 	counted := &db.DB{DB: d.WithQueryHook(counter{&b.statements}), Kind: d.Kind}
-	links, err := link.NewStore(link.Config{DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, Log: log, Now: time.Now})
+	k := dbtest.Redis(t, "")
+	limits, clicks := quota.Limiter{KV: k, Log: log}, &click.Store{DB: counted, Now: time.Now}
+	links, err := link.NewStore(link.Config{
+		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
+		Clicks: struct {
+			*click.Recorder
+			*click.Store
+		}{click.NewRecorder(counted, log), clicks},
+		Limits: limits, Log: log, Now: time.Now,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := dbtest.Redis(t, "")
 	c := Config{
 		Accounts: &account.Store{
-			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: quota.Limiter{KV: k, Log: log},
+			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits,
 		},
 		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
 		Links:      links,
-		Clicks:     &click.Store{DB: counted, Now: time.Now},
+		Clicks:     clicks,
 		Hits:       quota.Hits{KV: k},
 		HitQuota:   100,
 		Log:        log,

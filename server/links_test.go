@@ -164,7 +164,7 @@ func TestTheOperatorBlocks(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		report(s.public + "/unknown")
-		if out := operate(0, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +`+regexp.QuoteMeta(l.ShortURL)+` .*"It looks like my bank\."\n$`).MatchString(out) {
+		if out := operate(0, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) + ` .*"It looks like my bank\."\n$`).MatchString(out) {
 			t.Errorf("reports: %s", out)
 		}
 

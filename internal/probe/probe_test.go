@@ -3,6 +3,7 @@ package probe
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -179,13 +180,8 @@ func site(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodHead {
 			panic(http.ErrAbortHandler)
 		}
-	case "/endless":
-		for r.Method == http.MethodGet {
-			if _, err := w.Write(make([]byte, 1<<10)); err != nil {
-				return
-			}
-		}
-		w.WriteHeader(http.StatusMethodNotAllowed)
+	case "/stalls":
+		http.Redirect(w, r, "/never", http.StatusFound)
 	case "/never":
 		<-r.Context().Done()
 	default:
@@ -217,7 +213,6 @@ func TestHeadThenGet(t *testing.T) {
 			"/503-200":  {"200", []string{head + "/503-200", sleep, get + "/503-200"}},
 			"/429-200":  {"429", []string{head + "/429-200"}},
 			"/hangs-up": {"200", []string{head + "/hangs-up", sleep, get + "/hangs-up"}},
-			"/endless":  {"200", []string{head + "/endless", sleep, get + "/endless"}},
 			"/moved":    {"201", []string{head + "/moved", head + "/201"}},
 			"/lost":     {"404", []string{head + "/lost", head + "/404", sleep, get + "/lost", get + "/404"}},
 		} {
@@ -233,6 +228,32 @@ func TestHeadThenGet(t *testing.T) {
 			t.Errorf("a loop said %s", got)
 		}
 	})
+}
+
+// TestABodyWithoutEnd has a server write until nobody reads.
+func TestABodyWithoutEnd(t *testing.T) {
+	t.Parallel()
+	written := make(chan int, 1)
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodHead {
+			w.WriteHeader(http.StatusMethodNotAllowed)
+			return
+		}
+		sum := 0
+		for {
+			n, err := w.Write(make([]byte, maxBody))
+			if sum += n; err != nil {
+				written <- sum
+				return
+			}
+		}
+	}, nil)
+	if got := said(b.check(t, b.at(t, "a", "/"))); got != "200" {
+		t.Errorf("said %s", got)
+	}
+	if got, most := <-written, 64<<20; got > most { // what the connection's buffers may take, and more
+		t.Errorf("%d bytes were written, want no more than %d", got, most)
+	}
 }
 
 // TestADestinationThatNeverAnswers costs one deadline, however many links lead to its host.
@@ -257,6 +278,28 @@ func TestADestinationThatNeverAnswers(t *testing.T) {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
+}
+
+// TestADestinationThatStalls answers with a redirect that leads to no answer. That is not its host's fault, and GET
+// would wait just as long.
+func TestADestinationThatStalls(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	b := setup(t, d, site, nil)
+	b.allow(b.net.Allow, 500*time.Millisecond)
+	if got := said(b.check(t, b.at(t, "a", "/stalls"))); got != "nothing" {
+		t.Errorf("said %s", got)
+	}
+	if diff := cmp.Diff([]string{"HEAD /stalls", "HEAD /never"}, b.happened()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	stalling := []*link.Link{b.at(t, "a", "/stalls"), b.at(t, "a", "/stalls")}
+	b.run(t)
+	for _, l := range stalling {
+		if got := said(b.get(t, l)); got != "nothing" {
+			t.Errorf("in the job: said %s", got)
+		}
+	}
 }
 
 // TestTheDestinationIsAskedAsARedirectSendsIt has nothing of the URL be lost on the way.
@@ -396,11 +439,23 @@ func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 		if _, err := b.Check(leaving(), b.member, l.ID); err == nil {
 			t.Error("a check that was left came to something")
 		}
-		if err := b.Run(leaving()); err != nil {
-			t.Errorf("a run that was ended: %v", err)
+		if err := b.Run(leaving()); !errors.Is(err, context.Canceled) {
+			t.Errorf("a run that was interrupted: %v", err)
 		}
 		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 || !got.CheckAt.Equal(noon.Add(link.CheckClaim)) {
 			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
 		}
 	})
+}
+
+// TestATimeThatIsUp ends a run in the middle of a question, which is what the next one starts with.
+func TestATimeThatIsUp(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
+	l := b.at(t, "a", "/never")
+	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer cancel()
+	if err := b.Run(ctx); err != nil || said(b.get(t, l)) != "not asked" {
+		t.Errorf("said %s: %v", said(b.get(t, l)), err)
+	}
 }

@@ -2,6 +2,7 @@ package probe
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -21,20 +22,20 @@ const (
 	batchDeadline = link.CheckClaim - time.Minute
 )
 
-// Run asks all destinations that are due, and returns when none is left or the context ends. It returns an error when
-// the database does not answer.
+// Run asks all destinations that are due, and returns when none is left or its time is up: then the next run goes on.
+// It returns an error when it is interrupted, or when the database does not answer.
 func (c *Checker) Run(ctx context.Context) error {
 	r := &run{Checker: c, hosts: map[string]*host{}}
 	for ctx.Err() == nil {
 		more, err := r.batch(ctx)
-		if ctx.Err() == nil && err != nil {
+		if ctx.Err() == nil && (err != nil || !more) {
 			return err
 		}
-		if !more {
-			return nil
-		}
 	}
-	return nil
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil
+	}
+	return ctx.Err()
 }
 
 // run is one run of the job.
