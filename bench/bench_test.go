@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -122,36 +123,46 @@ func BenchmarkCreateLink(b *testing.B) {
 }
 
 // BenchmarkCreateLinks creates a thousand new links a call, and asks for them again, beside one statement that inserts
-// as many rows of the same content. An operation is one link.
+// as many rows of the same content. They take turns, so that a noisy machine and growing indexes are the same for
+// all. An operation is a turn; the figures are medians for one link, and the baseline's divided by each of them.
 func BenchmarkCreateLinks(b *testing.B) {
 	each(b, func(b *testing.B, w *bundle) {
-		n := 0
-		b.Run("baseline=insert", func(b *testing.B) {
-			model := *w.create(b, "https://example.com/baseline")
-			for done := 0; done < b.N; done += link.MaxBatch {
-				rows := make([]row, link.MaxBatch)
-				for i := range rows {
-					n++
-					rows[i] = rowOf(model, fmt.Sprintf("https://example.com/rows/%d", n))
-				}
+		model, n := *w.create(b, "https://example.com/baseline"), 0
+		var took struct{ insert, created, existing, single []float64 }
+		for b.Loop() {
+			rows := make([]row, link.MaxBatch)
+			for i := range rows {
+				rows[i] = rowOf(model, fmt.Sprintf("https://example.com/rows/%d", n+i))
+			}
+			measure(&took.insert, link.MaxBatch, func() {
 				if err := w.insert(b.Context(), rows); err != nil {
 					b.Fatal(err)
 				}
-			}
-		})
-		made := 0
-		b.Run("new", func(b *testing.B) {
-			for done := 0; done < b.N; done += link.MaxBatch {
-				w.createMany(b, "https://example.com/links/%d", made)
-				made += link.MaxBatch
-			}
-		})
-		b.Run("existing", func(b *testing.B) {
-			for done := 0; done < b.N; done += link.MaxBatch {
-				w.createMany(b, "https://example.com/links/%d", done%made)
-			}
-		})
+			})
+			measure(&took.created, link.MaxBatch, func() { w.createMany(b, "https://example.com/links/%d", n) })
+			measure(&took.existing, link.MaxBatch, func() { w.createMany(b, "https://example.com/links/%d", n) })
+			measure(&took.single, 1, func() { w.create(b, fmt.Sprintf("https://example.com/single/%d", n)) })
+			n += link.MaxBatch
+		}
+		base := median(took.insert)
+		for name, figures := range map[string][]float64{"new": took.created, "existing": took.existing, "single": took.single} {
+			b.ReportMetric(median(figures), name+"-µs/link")
+			b.ReportMetric(base/median(figures), name+"-ratio")
+		}
+		b.ReportMetric(base, "insert-µs/link")
 	})
+}
+
+// measure adds what one of n links took, in microseconds.
+func measure(figures *[]float64, n int, do func()) {
+	began := time.Now()
+	do()
+	*figures = append(*figures, float64(time.Since(began).Microseconds())/float64(n))
+}
+
+func median(figures []float64) float64 {
+	slices.Sort(figures)
+	return figures[len(figures)/2]
 }
 
 // createMany creates MaxBatch links to numbered URLs.

@@ -231,7 +231,8 @@ func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
 			continue
 		}
 		if r.draft.Strategy != Custom {
-			b.Log.WarnContext(ctx, "code collision", "workspace", b.member.ID(), "code", r.draft.Code, "strategy", r.draft.Strategy)
+			b.Log.WarnContext(ctx, "code collision", "workspace", b.member.ID(), "code", r.draft.Code, "strategy", r.draft.Strategy,
+				"count", b.collisions.Add(1))
 		}
 		if r.tried++; r.tried < len(r.codes) {
 			continue

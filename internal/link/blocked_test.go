@@ -30,6 +30,9 @@ func TestBlockedHostsAreRefused(t *testing.T) {
 			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/", "https://xn--mnchen-3ya.example/",
 		} {
 			b.refuse(t, New{URL: url}, errs.UnsafeURL)
+			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
+				t.Errorf("previewing %s: %v", url, err)
+			}
 			if _, err := b.Update(t.Context(), b.mine, Change{ID: free.ID, URL: to(url)}); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("leading a link to %s: %v", url, err)
 			}

@@ -26,6 +26,9 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 	if err != nil {
 		return nil, err
 	}
+	if err := s.refuseBlocked(ctx, s.DB, draft); err != nil {
+		return nil, err
+	}
 	l, err := deterministic(ctx, s.DB, m, draft.CanonicalHash)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return nil, err

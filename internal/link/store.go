@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -60,6 +61,8 @@ type Store struct {
 	// candidates are the codes of a URL in a workspace, in the order in which they are tried.
 	candidates func(canonical, workspaceID string) []string
 	counters   *counters
+	// collisions counts the generated codes that were taken, since this node started.
+	collisions atomic.Int64
 }
 
 // NewStore prepares a Store. It returns an error when the public URL is not one.

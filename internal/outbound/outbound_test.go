@@ -140,6 +140,32 @@ func TestTheSystemsResolver(t *testing.T) {
 	}
 }
 
+// TestTheAddressThatIsJudged is the one that the socket is about to connect to, in the form that prefixes know.
+func TestTheAddressThatIsJudged(t *testing.T) {
+	t.Parallel()
+	for address, want := range map[string]string{
+		"192.0.2.1:80":           "192.0.2.1",
+		"[2001:db8::1]:80":       "2001:db8::1",
+		"[::ffff:192.0.2.1]:80":  "192.0.2.1",
+		"[fe80::1%eth0]:80":      "fe80::1",
+		"[::ffff:a00:1%eth0]:80": "10.0.0.1",
+	} {
+		got := ""
+		judge := func(a netip.Addr) bool {
+			got = a.String()
+			return true
+		}
+		if err := guard(judge)(t.Context(), "tcp", address, nil); err != nil || got != want {
+			t.Errorf("%s is judged as %q, want %s: %v", address, got, want, err)
+		}
+	}
+	for _, address := range []string{"", "192.0.2.1", "example.com:80", "/run/socket"} {
+		if err := guard(anywhere)(t.Context(), "tcp", address, nil); !errors.Is(err, ErrRefused) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
 func TestNoProxy(t *testing.T) {
 	n := outboundtest.Open(t, http.NotFoundHandler(), nil)
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY"} {
@@ -228,7 +254,7 @@ func TestADeadlineForAll(t *testing.T) {
 		}
 		<-r.Context().Done()
 	}), nil)
-	client := NewClient(Config{Resolver: n.Resolver, Allow: n.Allow, Timeout: 50 * time.Millisecond})
+	client, began := NewClient(Config{Resolver: n.Resolver, Allow: n.Allow, Timeout: 500 * time.Millisecond}), time.Now()
 	if _, err := get(t, client, n.URL("a.public.test", "/")); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no answer: %v", err)
 	}
@@ -238,6 +264,9 @@ func TestADeadlineForAll(t *testing.T) {
 	}
 	if _, err := io.Copy(io.Discard, answer.Body); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("no end: %v", err)
+	}
+	if took := time.Since(began); took >= timeout {
+		t.Errorf("it took %s, longer than the usual deadline", took)
 	}
 }
 

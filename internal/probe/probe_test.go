@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
@@ -458,4 +459,22 @@ func TestATimeThatIsUp(t *testing.T) {
 	if err := b.Run(ctx); err != nil || said(b.get(t, l)) != "not asked" {
 		t.Errorf("said %s: %v", said(b.get(t, l)), err)
 	}
+	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	b.Links.DB = &db.DB{DB: b.db.WithQueryHook(stuck{}), Kind: b.db.Kind}
+	if err := b.Run(ctx); err != nil {
+		t.Errorf("while the database is asked: %v", err)
+	}
 }
+
+// stuck has queries begin when their time is up.
+type stuck struct{}
+
+// BeforeQuery implements bun.QueryHook.
+func (stuck) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
+	<-ctx.Done()
+	return ctx
+}
+
+// AfterQuery implements bun.QueryHook.
+func (stuck) AfterQuery(context.Context, *bun.QueryEvent) {}

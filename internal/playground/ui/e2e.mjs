@@ -106,12 +106,12 @@ async function story() {
   await follow(bar.locator('.link a'), target, 'landed-from-bar');
   tell('So does a click on the short URL in the helper bar.');
 
-  await page.getByRole('button', { name: 'Links of a workspace' }).click();
+  await page.getByRole('button', { name: 'Find links of a workspace' }).click();
   await page.getByText('query WorkspaceLinks').first().waitFor();
   await run.click();
   await result.getByText('clickCount').first().waitFor();
   await shot('links');
-  tell('The example "Links of a workspace" lists the link.');
+  tell('The example "Find links of a workspace" lists the link.');
 
   // GraphiQL stores its tabs half a second after a change.
   await page.waitForFunction(() => sessionStorage.getItem('graphiql:tabState')?.includes('query WorkspaceLinks'));

@@ -133,23 +133,24 @@ query PreviewCode($workspaceId: ID!, $url: String!) {
   },
   {
     group: 'Links',
-    title: 'Links of a workspace',
+    title: 'Find links of a workspace',
     name: 'WorkspaceLinks',
-    query: `query WorkspaceLinks($slug: String!, $after: String) {
+    query: `query WorkspaceLinks($slug: String!, $after: String, $filter: LinkFilter, $orderBy: LinkOrder) {
   workspace(by: { slug: $slug }) {
     id
     name
     usage { links limit resetsAt }
-    links(first: 10, after: $after) {
+    links(first: 10, after: $after, filter: $filter, orderBy: $orderBy) {
+      totalCount
       edges {
         cursor
-        node { id code shortUrl clickCount }
+        node { id code shortUrl title tags status clickCount }
       }
       pageInfo { hasNextPage endCursor }
     }
   }
 }`,
-    variables: { slug: SLUG },
+    variables: { slug: SLUG, filter: { status: ['ACTIVE'] }, orderBy: { field: 'CLICKS' } },
   },
   {
     group: 'Links',
@@ -172,6 +173,19 @@ query PreviewCode($workspaceId: ID!, $url: String!) {
   },
   {
     group: 'Links',
+    title: 'Change a link',
+    name: 'UpdateLink',
+    query: `# What is absent stays as it is; null removes.
+mutation UpdateLink($input: UpdateLinkInput!) {
+  updateLink(input: $input) {
+    link { id title note tags maxClicks status updatedAt }
+    errors { message code field }
+  }
+}`,
+    variables: { input: { id: LINK_ID, title: 'Another title', note: null, tags: ['examples'], maxClicks: 1000 } },
+  },
+  {
+    group: 'Links',
     title: 'Delete a link',
     name: 'DeleteLink',
     query: `mutation DeleteLink($input: DeleteLinkInput!) {
@@ -181,6 +195,20 @@ query PreviewCode($workspaceId: ID!, $url: String!) {
   }
 }`,
     variables: { input: { id: LINK_ID } },
+  },
+  {
+    group: 'Without an account',
+    title: 'Create a link',
+    name: 'CreateAnonymousLink',
+    query: `# Ends after some hours, unless claimLinks gets its token.
+mutation CreateAnonymousLink($input: CreateAnonymousLinkInput!) {
+  createAnonymousLink(input: $input) {
+    claimToken
+    link { id shortUrl kind expiresAt }
+    errors { message code field }
+  }
+}`,
+    variables: { input: { url: PAGE } },
   },
   {
     group: 'Platform',
