@@ -50,8 +50,8 @@ func (c *Checker) ask(ctx context.Context, d link.Due) answer {
 	return c.request(ctx, d, http.MethodGet, target)
 }
 
-// destination is where a redirect would lead. Of the few of these that net/http does not take (a percent sign on its
-// own), the canonical form has the same meaning and is.
+// destination is where a redirect would lead. The few URLs that net/http does not take, such as those with a percent
+// sign on its own, are asked in their canonical form, which means the same.
 func destination(original string) string {
 	location := urlnorm.Location(original)
 	if _, err := url.Parse(location); err == nil {
