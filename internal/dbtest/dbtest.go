@@ -81,7 +81,7 @@ func PostgresURL(t testing.TB) string {
 		t.Fatal(err)
 	}
 	name := "test_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-	exec(t, server, "CREATE DATABASE "+name)
+	execute(t, server, "CREATE DATABASE "+name)
 	t.Cleanup(func() {
 		drop(t, server, name)
 		server.Close()
@@ -127,11 +127,11 @@ func closeAfter(t testing.TB, d *db.DB) {
 func drop(t testing.TB, d *db.DB, name string) {
 	t.Helper()
 	if try(d, "DROP DATABASE "+name+" WITH (FORCE)") != nil {
-		exec(t, d, "DROP DATABASE "+name)
+		execute(t, d, "DROP DATABASE "+name)
 	}
 }
 
-func exec(t testing.TB, d *db.DB, statement string) {
+func execute(t testing.TB, d *db.DB, statement string) {
 	t.Helper()
 	if err := try(d, statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)

@@ -1,15 +1,11 @@
 package redirect
 
 import (
-	"bufio"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
 	"os"
-	"os/exec"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -30,17 +26,6 @@ const (
 	cleaning    = "cleaning"
 )
 
-func open(t *testing.T, kind db.Kind, where string) *db.DB {
-	t.Helper()
-	opener := map[db.Kind]func(string, int) (*db.DB, error){db.SQLite: db.OpenSQLite, db.Postgres: db.OpenPostgres}[kind]
-	d, err := opener(where, 10)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { d.Close() })
-	return d
-}
-
 // cleaner is a node's clean-up, as the server wires it.
 func cleaner(d *db.DB, now func() time.Time, run func(context.Context) error) (*jobs.Runner, jobs.Job) {
 	return &jobs.Runner{DB: d, Log: slog.New(slog.DiscardHandler), Now: now}, jobs.Job{Name: "clean-up", Every: 15 * time.Minute, Run: run}
@@ -57,7 +42,7 @@ func TestCleaner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, job := cleaner(open(t, kind, os.Getenv(cleanerURL)), func() time.Time { return now }, func(ctx context.Context) error {
+	runner, job := cleaner(dbtest.Open(t, kind, os.Getenv(cleanerURL)), func() time.Time { return now }, func(ctx context.Context) error {
 		fmt.Println(cleaning)
 		<-ctx.Done()
 		return nil
@@ -70,48 +55,42 @@ func TestCleaner(t *testing.T) {
 // the test's: ended links answer 410 until they are purged, 404 after, and nothing else is touched.
 func TestCleanUpOnTwoNodes(t *testing.T) {
 	t.Parallel()
-	for kind, database := range map[db.Kind]func(t *testing.T) string{
-		db.SQLite:   func(t *testing.T) string { return filepath.Join(t.TempDir(), "test.db") },
-		db.Postgres: func(t *testing.T) string { return dbtest.PostgresURL(t) },
-	} {
-		t.Run(string(kind), func(t *testing.T) {
-			t.Parallel()
-			where := database(t)
-			d := dbtest.Migrated(t, open(t, kind, where))
-			b := setup(t, d)
-			ends := b.now.Add(time.Hour)
-			expired := b.link(t, link.New{URL: "https://example.com/expired", ExpiresAt: &ends})
-			counted := b.link(t, link.New{URL: "https://example.com/counted", ExpiresAt: &ends, Strategy: new(link.Counter)})
-			years := b.now.AddDate(2, 0, 0)
-			later := b.link(t, link.New{URL: "https://example.com/later", ExpiresAt: &years})
-			forever := b.link(t, link.New{URL: "https://example.com/forever"})
-			answers := func(of int, links ...*link.Link) {
-				t.Helper()
-				for _, l := range links {
-					b.expect(t, l.OriginalURL, http.MethodGet, l.Code, of, of == 302)
-				}
+	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
+		d := dbtest.Open(t, kind, where)
+		b := setup(t, d)
+		ends := b.now.Add(time.Hour)
+		expired := b.link(t, link.New{URL: "https://example.com/expired", ExpiresAt: &ends})
+		counted := b.link(t, link.New{URL: "https://example.com/counted", ExpiresAt: &ends, Strategy: new(link.Counter)})
+		years := b.now.AddDate(2, 0, 0)
+		later := b.link(t, link.New{URL: "https://example.com/later", ExpiresAt: &years})
+		forever := b.link(t, link.New{URL: "https://example.com/forever"})
+		answers := func(of int, links ...*link.Link) {
+			t.Helper()
+			for _, l := range links {
+				b.expect(t, l.OriginalURL, http.MethodGet, l.Code, of, of == 302)
 			}
+		}
 
-			b.now = ends.Add(b.Links.Tombstones) // the first clean-up may purge as well as mark
-			dies := b.now
-			killCleaner(t, kind, where, dies)
-			answers(410, expired, counted)
-			for minute := time.Minute; minute < 14*time.Minute; minute += time.Minute {
-				b.now = dies.Add(minute)
-				if n := b.lookTwice(t, d); n != 0 {
-					t.Fatalf("%d nodes cleaned up %s after the holder's death", n, minute)
-				}
+		b.now = ends.Add(b.Links.Tombstones) // the first clean-up may purge as well as mark
+		dies := b.now
+		dbtest.Kill(t, "TestCleaner", cleaning,
+			cleanerKind+"="+string(kind), cleanerURL+"="+where, cleanerNow+"="+dies.Format(time.RFC3339Nano))
+		answers(410, expired, counted)
+		for minute := time.Minute; minute < 14*time.Minute; minute += time.Minute {
+			b.now = dies.Add(minute)
+			if n := b.lookTwice(t, d); n != 0 {
+				t.Fatalf("%d nodes cleaned up %s after the holder's death", n, minute)
 			}
-			answers(410, expired, counted)
-			answers(302, later, forever)
-			b.now = dies.Add(15 * time.Minute)
-			if n := b.lookTwice(t, d); n != 1 {
-				t.Fatalf("%d nodes cleaned up, want one to take over", n)
-			}
-			answers(404, expired, counted)
-			answers(302, later, forever)
-		})
-	}
+		}
+		answers(410, expired, counted)
+		answers(302, later, forever)
+		b.now = dies.Add(15 * time.Minute)
+		if n := b.lookTwice(t, d); n != 1 {
+			t.Fatalf("%d nodes cleaned up, want one to take over", n)
+		}
+		answers(404, expired, counted)
+		answers(302, later, forever)
+	})
 }
 
 // lookTwice has two nodes look at the clean-up's lease at once, and returns how many of them cleaned up.
@@ -132,33 +111,4 @@ func (b *bundle) lookTwice(t *testing.T, d *db.DB) int64 {
 	}
 	both.Wait()
 	return cleaned.Load()
-}
-
-// killCleaner runs TestCleaner in a process of its own, and kills it while it cleans up.
-func killCleaner(t *testing.T, kind db.Kind, where string, now time.Time) {
-	t.Helper()
-	node := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestCleaner$", "-test.timeout=1m")
-	node.Env = append(os.Environ(), cleanerKind+"="+string(kind), cleanerURL+"="+where, cleanerNow+"="+now.Format(time.RFC3339Nano))
-	node.Stderr = os.Stderr
-	out, err := node.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := node.Start(); err != nil {
-		t.Fatal(err)
-	}
-	lines := bufio.NewScanner(out)
-	for lines.Scan() && lines.Text() != cleaning {
-		t.Log(lines.Text())
-	}
-	if lines.Text() != cleaning {
-		t.Errorf("the node ended too early: %v", lines.Err())
-	}
-	if err := node.Process.Kill(); err != nil { // SIGKILL
-		t.Error(err)
-	}
-	err = node.Wait()
-	if ended, ok := errors.AsType[*exec.ExitError](err); !ok || ended.Exited() {
-		t.Fatalf("the node was not killed: %v", err)
-	}
 }

@@ -1,0 +1,71 @@
+package dbtest
+
+import (
+	"bufio"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// EachShared is Each for tests with a process beside them: where is the database's path or URL, for Open.
+func EachShared(t *testing.T, test func(t *testing.T, kind db.Kind, where string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		where := filepath.Join(t.TempDir(), "test.db")
+		Migrated(t, Open(t, db.SQLite, where))
+		test(t, db.SQLite, where)
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		where := PostgresURL(t)
+		Migrated(t, Open(t, db.Postgres, where))
+		test(t, db.Postgres, where)
+	})
+}
+
+// Open opens the database of the kind: SQLite's path, or PostgreSQL's URL.
+func Open(t *testing.T, kind db.Kind, where string) *db.DB {
+	t.Helper()
+	open := map[db.Kind]func(string, int) (*db.DB, error){db.SQLite: db.OpenSQLite, db.Postgres: db.OpenPostgres}[kind]
+	d, err := open(where, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, d)
+	return d
+}
+
+// Kill runs a test of this binary in a process of its own, with more in its environment, and kills the process once it
+// has printed the line.
+func Kill(t *testing.T, test, line string, env ...string) {
+	t.Helper()
+	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")
+	process.Env = append(os.Environ(), env...)
+	process.Stderr = os.Stderr
+	out, err := process.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for lines.Scan() && lines.Text() != line {
+		t.Log(lines.Text())
+	}
+	if lines.Text() != line {
+		t.Errorf("the process ended too early: %v", lines.Err())
+	}
+	if err := process.Process.Kill(); err != nil { // SIGKILL
+		t.Error(err)
+	}
+	err = process.Wait()
+	if ended, ok := errors.AsType[*exec.ExitError](err); !ok || ended.Exited() {
+		t.Fatalf("the process was not killed: %v", err)
+	}
+}

@@ -1,0 +1,57 @@
+package link
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+)
+
+// revive brings the deleted links among those that were found back, as their drafts describe them. One that the
+// operator has disabled stays down.
+func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
+	var ids []string
+	for _, r := range b.rows {
+		if l := r.attempt.Link; l != nil && l.DeletedAt != nil {
+			ids = append(ids, l.ID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	links, err := b.lock(ctx, tx, b.member, ids)
+	if err != nil {
+		return err
+	}
+	revived := map[string]*Link{}
+	for _, r := range b.rows {
+		if r.attempt.Link == nil || r.attempt.Link.DeletedAt == nil {
+			continue
+		}
+		l := links[r.attempt.Link.ID]
+		switch {
+		case l == nil:
+			return errAgain
+		case l.DisabledAt != nil:
+			r.attempt = Result{Err: errDisabled().At("url")}
+			continue
+		case l.DeletedAt != nil: // else somebody else was faster
+			if err := b.reviveAs(ctx, tx, l, r.draft); err != nil {
+				return err
+			}
+			revived[l.ID] = l
+		}
+		r.attempt.Link = l
+	}
+	return b.write(ctx, tx, revived)
+}
+
+// reviveAs makes a deleted link what the draft describes.
+func (b *batch) reviveAs(ctx context.Context, tx bun.Tx, l, draft *Link) error {
+	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
+	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
+	l.RedirectStatus, l.StartsAt, l.ExpiresAt = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt
+	l.DeletedAt, l.EndedAt, l.PurgedAt = nil, nil, nil
+	l.CheckAt = draft.CheckAt
+	l.touch(b.now)
+	return b.limit(ctx, tx, l, draft.MaxClicks)
+}
