@@ -15,7 +15,7 @@ const module = "github.com/linkforge/linkforge"
 // layers are the rooms from the bottom to the top. A room imports from the layers below its own, and from its
 // own only what within allows.
 var layers = [][]string{
-	{"", "internal/errs", "internal/id", "internal/text", "internal/urlnorm", "internal/shortcode", "migrations"},
+	{"", "internal/errs", "internal/id", "internal/pause", "internal/text", "internal/urlnorm", "internal/shortcode", "migrations"},
 	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/jobs", "internal/dbtest",
 		"internal/outbound", "internal/outbound/outboundtest", "graph/scalar"},
 	{"internal/account", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/probe"},

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/pause"
 )
 
 const (
@@ -121,10 +122,10 @@ func (r *Recorder) gather(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	pause := time.NewTimer(gather)
-	defer pause.Stop()
+	gathered := time.NewTimer(gather)
+	defer gathered.Stop()
 	select {
-	case <-pause.C:
+	case <-gathered.C:
 	case <-r.rush:
 	case <-ctx.Done():
 	}
@@ -152,18 +153,18 @@ func (r *Recorder) ingestNext(ctx context.Context) bool {
 // persist tries until the database has the batch, and reports false when the context ended first. An outage is
 // logged once.
 func (r *Recorder) persist(ctx context.Context) bool {
-	for pause := firstPause; ; pause = min(2*pause, longestPause) {
+	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		err := r.ingest(ctx)
-		if err == nil && pause > firstPause {
+		if err == nil && wait > firstPause {
 			r.log.InfoContext(ctx, "clicks are written again", "clicks", len(r.batch))
 		}
 		if err == nil {
 			return true
 		}
-		if pause == firstPause && ctx.Err() == nil {
+		if wait == firstPause && ctx.Err() == nil {
 			r.log.ErrorContext(ctx, "clicks wait for the database", "clicks", len(r.batch), "error", err)
 		}
-		if !sleep(ctx, pause) {
+		if pause.For(ctx, wait) != nil {
 			return false
 		}
 	}
@@ -199,16 +200,5 @@ func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
-	}
-}
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

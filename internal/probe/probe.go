@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -110,12 +111,5 @@ func (c *Checker) sleep(ctx context.Context, d time.Duration) error {
 	if c.Sleep != nil {
 		return c.Sleep(ctx, d)
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return pause.For(ctx, d)
 }

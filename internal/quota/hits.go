@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/linkforge/linkforge/internal/pause"
 )
 
 const (
@@ -58,7 +60,7 @@ func (h Hits) Take(ctx context.Context, linkID string, m Month, limit int64, see
 		if !lost {
 			return used <= limit, h.undoAbove(ctx, key, used, limit)
 		}
-		if err := pause(ctx, guardWait); err != nil {
+		if err := pause.For(ctx, guardWait); err != nil {
 			return false, fmt.Errorf("waiting for a hit counter: %w", err)
 		}
 	}
@@ -159,15 +161,4 @@ func (h Hits) get(ctx context.Context, key string) (int64, error) {
 // hitsKey hashes by the link alone (the braces), so that a cluster keeps a link's counters together.
 func hitsKey(linkID string, m Month) string {
 	return "links:{" + linkID + "}:hits:" + m.String()
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	timer := time.NewTimer(d)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }
