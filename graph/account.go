@@ -12,22 +12,100 @@ import (
 
 // Register implements gen.MutationResolver.
 func (r mutation) Register(ctx context.Context, in gen.RegisterInput) (*gen.RegisterPayload, error) {
-	s, err := r.Accounts.Register(ctx, in.Email, in.Password, in.Name, web.AddressOf(ctx))
+	s, err := r.Accounts.Register(ctx, in.Email, in.Password, in.Name, origin(ctx))
 	login, err := loginPayload(s, err)
 	return (*gen.RegisterPayload)(login), err
 }
 
 // Login implements gen.MutationResolver.
 func (r mutation) Login(ctx context.Context, in gen.LoginInput) (*gen.LoginPayload, error) {
-	return loginPayload(r.Accounts.Login(ctx, in.Email, in.Password, web.AddressOf(ctx)))
+	return loginPayload(r.Accounts.Login(ctx, in.Email, in.Password, origin(ctx)))
 }
 
-func loginPayload(s account.Session, err error) (*gen.LoginPayload, error) {
+// RefreshSession implements gen.MutationResolver.
+func (r mutation) RefreshSession(ctx context.Context, in gen.RefreshSessionInput) (*gen.RefreshSessionPayload, error) {
+	login, err := loginPayload(r.Accounts.Refresh(ctx, in.RefreshToken))
+	return (*gen.RefreshSessionPayload)(login), err
+}
+
+func loginPayload(l account.Login, err error) (*gen.LoginPayload, error) {
 	if err != nil {
 		mend, err := userErrors(err)
 		return &gen.LoginPayload{Errors: mend}, err
 	}
-	return &gen.LoginPayload{Token: &s.Token, ExpiresAt: &s.ExpiresAt, User: s.Account, Errors: []*gen.UserError{}}, nil
+	return &gen.LoginPayload{
+		Token: &l.Token, ExpiresAt: &l.ExpiresAt, RefreshToken: &l.RefreshToken, User: l.Account, Errors: []*gen.UserError{},
+	}, nil
+}
+
+// origin is where the request comes from.
+func origin(ctx context.Context) account.Origin {
+	return account.Origin{Address: web.AddressOf(ctx), Agent: web.AgentOf(ctx)}
+}
+
+// Logout implements gen.MutationResolver.
+func (r mutation) Logout(ctx context.Context, in gen.LogoutInput) (*gen.LogoutPayload, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	sessionID := actor.SessionID
+	if in.SessionID != nil {
+		sessionID = *in.SessionID
+	}
+	err = r.Accounts.Logout(ctx, actor, sessionID)
+	ended := err == nil
+	mend, err := userErrors(err)
+	return &gen.LogoutPayload{LoggedOut: ended, Errors: mend}, err
+}
+
+// LogoutEverywhere implements gen.MutationResolver.
+func (r mutation) LogoutEverywhere(ctx context.Context, in gen.LogoutEverywhereInput) (*gen.LogoutEverywherePayload, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	keepThis := in.KeepThis != nil && *in.KeepThis
+	err = r.Accounts.LogoutEverywhere(ctx, actor, keepThis)
+	return &gen.LogoutEverywherePayload{LoggedOut: err == nil, Errors: []*gen.UserError{}}, err
+}
+
+// ChangePassword implements gen.MutationResolver.
+func (r mutation) ChangePassword(ctx context.Context, in gen.ChangePasswordInput) (*gen.ChangePasswordPayload, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	a, err := r.Accounts.ChangePassword(ctx, actor, in.CurrentPassword, in.NewPassword, web.AddressOf(ctx))
+	mend, err := userErrors(err)
+	return &gen.ChangePasswordPayload{User: a, Errors: mend}, err
+}
+
+// Sessions implements gen.UserResolver.
+func (r userResolver) Sessions(ctx context.Context, a *account.Account, first *int, after *string) (*gen.SessionConnection, error) {
+	request, err := page.Parse(id.Session, first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	actor, err := account.Current(ctx)
+	if err != nil || actor.AccountID != a.ID {
+		return &gen.SessionConnection{Edges: []*gen.SessionEdge{}, PageInfo: &gen.PageInfo{}}, nil
+	}
+	p, err := r.Accounts.Sessions(ctx, actor, request)
+	if err != nil {
+		return nil, err
+	}
+	edges := make([]*gen.SessionEdge, 0, len(p.Items))
+	for _, s := range p.Items {
+		edges = append(edges, &gen.SessionEdge{Cursor: page.Cursor(s.ID), Node: s})
+	}
+	return &gen.SessionConnection{Edges: edges, PageInfo: pageInfo(p, func(i int) string { return edges[i].Cursor })}, nil
+}
+
+// IsCurrent implements gen.SessionResolver.
+func (r sessionResolver) IsCurrent(ctx context.Context, s *account.Session) (bool, error) {
+	actor, err := account.Current(ctx)
+	return err == nil && actor.SessionID == s.ID, nil
 }
 
 // Me implements gen.QueryResolver.

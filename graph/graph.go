@@ -49,6 +49,7 @@ type (
 	query             struct{ *resolver }
 	mutation          struct{ *resolver }
 	userResolver      struct{ *resolver }
+	sessionResolver   struct{ *resolver }
 	workspaceResolver struct{ *resolver }
 	linkResolver      struct{ *resolver }
 )
@@ -61,6 +62,9 @@ func (r *resolver) Mutation() gen.MutationResolver { return mutation{r} }
 
 // User implements gen.ResolverRoot.
 func (r *resolver) User() gen.UserResolver { return userResolver{r} }
+
+// Session implements gen.ResolverRoot.
+func (r *resolver) Session() gen.SessionResolver { return sessionResolver{r} }
 
 // Workspace implements gen.ResolverRoot.
 func (r *resolver) Workspace() gen.WorkspaceResolver { return workspaceResolver{r} }

@@ -106,7 +106,7 @@ func (b *bundle) person(t *testing.T, name string) person {
 
 func (b *bundle) token(t *testing.T, accountID string) string {
 	t.Helper()
-	token, _, err := b.tokens.Issue(accountID, time.Now())
+	token, _, err := b.tokens.Issue(account.Actor{AccountID: accountID, SessionID: id.New(id.Session)}, time.Now())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -63,6 +63,7 @@ var seriesCost = map[click.Interval]int{click.Hour: 200, click.Day: 30, click.We
 // costs prices what is dear: a page costs its size times its items, and likewise a series.
 func costs() gen.ComplexityRoot {
 	var c gen.ComplexityRoot
+	c.User.Sessions = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
 	c.User.Workspaces = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
 	c.Link.Stats = func(child int, _ *click.Range, _ *string) int { return statsCost + child }
 	c.Stats.Series = func(child int, interval click.Interval) int { return 1 + child*seriesCost[interval] }
@@ -178,7 +179,8 @@ func (s shapes) of(selections ast.SelectionSet) shape {
 			one = s.of(selection.SelectionSet)
 			one.fields++
 			one.depth++
-			if selection.Name == "login" || selection.Name == "register" {
+			switch selection.Name {
+			case "login", "register", "changePassword":
 				one.passwords++
 			}
 			one.introspects = one.introspects || selection.Name == "__schema" || selection.Name == "__type"

@@ -51,6 +51,7 @@ type app struct {
 	data     *dataFolder // nil with a database URL
 	db       *db.DB
 	kv       *kv.Client
+	accounts *account.Store
 	clicks   *click.Recorder
 	jobs     *jobs.Runner
 	stopping atomic.Bool
@@ -91,7 +92,10 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger) (_ *app, err
 	if err := a.kv.Ready(pinging); err != nil {
 		log.WarnContext(ctx, "Redis does not answer: nothing is redirected until it does", "error", err)
 	}
-	return a, a.wire()
+	if err := a.wire(); err != nil {
+		return nil, err
+	}
+	return a, a.accounts.LoadRevoked(ctx)
 }
 
 // prepareDatabase brings the schema up to date, and refuses a database of another code secret.
@@ -137,19 +141,21 @@ func (a *app) wire() error {
 	if a.config.DestinationChecks {
 		a.jobs.Jobs = append(a.jobs.Jobs, jobs.Job{Name: "destination checks", Every: jobInterval, Run: checker.Run})
 	}
-	accounts := &account.Store{
-		DB:        a.db,
-		Tokens:    account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
-		Passwords: account.NewPasswords(),
-		Limits:    limits,
-		Now:       a.now,
+	a.accounts = &account.Store{
+		DB:         a.db,
+		Tokens:     account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
+		Passwords:  account.NewPasswords(),
+		SessionTTL: a.config.SessionTTL,
+		Log:        a.log,
+		Limits:     limits,
+		Now:        a.now,
 	}
 	hits := quota.Hits{KV: a.kv}
 	a.redirects = &redirect.Handler{
 		Links: links, Hits: hits, HitQuota: a.config.HitQuota, Clicks: a.clicks, Counts: counts, Log: a.log, Now: a.now,
 	}
 	a.endpoint = graph.New(graph.Config{
-		Accounts:      accounts,
+		Accounts:      a.accounts,
 		Workspaces:    &workspace.Store{DB: a.db, Now: a.now},
 		Links:         links,
 		Checker:       checker,
@@ -187,6 +193,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		return nil
 	})
 	parts.Go(func() error { return a.jobs.Run(failed) })
+	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
 	parts.Go(func() error {
 		<-failed.Done() // the signal to stop, or a listener that failed
 		a.stopping.Store(true)

@@ -26,7 +26,7 @@ func (a *app) routes() http.Handler {
 	mux.Handle("GET /{slug}/{code}", a.redirects)
 	mux.HandleFunc("GET /", a.nothing)
 
-	return web.Chain(mux, web.RequestID, web.Address, web.Log(a.log, a.now), web.Recover(a.log))
+	return web.Chain(mux, web.RequestID, web.Client, web.Log(a.log, a.now), web.Recover(a.log))
 }
 
 // home leads a developer to the playground.

@@ -15,6 +15,22 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
+// What changePassword needs.
+type ChangePasswordInput struct {
+	// The password as it is.
+	CurrentPassword string `json:"currentPassword"`
+	// The password as it is to be: as for register.
+	NewPassword string `json:"newPassword"`
+}
+
+// What changePassword answers.
+type ChangePasswordPayload struct {
+	// The account; null when there are errors.
+	User *account.Account `json:"user,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // What checkLink needs.
 type CheckLinkInput struct {
 	// The link's id.
@@ -249,8 +265,38 @@ type LoginPayload struct {
 	Token *string `json:"token,omitempty"`
 	// When the token ends.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The token for refreshSession, good once.
+	RefreshToken *string `json:"refreshToken,omitempty"`
 	// The account.
 	User *account.Account `json:"user,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What logoutEverywhere needs.
+type LogoutEverywhereInput struct {
+	// Whether the session that this request is part of goes on. Absent: it ends too.
+	KeepThis *bool `json:"keepThis,omitempty"`
+}
+
+// What logoutEverywhere answers.
+type LogoutEverywherePayload struct {
+	// Whether the sessions have ended.
+	LoggedOut bool `json:"loggedOut"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What logout needs.
+type LogoutInput struct {
+	// The session to end, one of the caller's. Absent: the one that this request is part of.
+	SessionID *string `json:"sessionId,omitempty"`
+}
+
+// What logout answers.
+type LogoutPayload struct {
+	// Whether the session has ended.
+	LoggedOut bool `json:"loggedOut"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -277,6 +323,26 @@ type PlatformStats struct {
 	AverageRedirectMs *float64 `json:"averageRedirectMs,omitempty"`
 }
 
+// What refreshSession needs.
+type RefreshSessionInput struct {
+	// The refresh token that was answered last.
+	RefreshToken string `json:"refreshToken"`
+}
+
+// What refreshSession answers.
+type RefreshSessionPayload struct {
+	// The token to send as Authorization: Bearer; null when there are errors.
+	Token *string `json:"token,omitempty"`
+	// When the token ends.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The token for the next refreshSession, good once.
+	RefreshToken *string `json:"refreshToken,omitempty"`
+	// The account.
+	User *account.Account `json:"user,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // What register needs.
 type RegisterInput struct {
 	// The address to log in with, at most 254 bytes.
@@ -293,6 +359,8 @@ type RegisterPayload struct {
 	Token *string `json:"token,omitempty"`
 	// When the token ends.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// The token for refreshSession, good once.
+	RefreshToken *string `json:"refreshToken,omitempty"`
 	// The new account.
 	User *account.Account `json:"user,omitempty"`
 	// What to mend.
@@ -329,6 +397,22 @@ type RestoreLinkPayload struct {
 	Link *link.Link `json:"link,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
+}
+
+// A page of sessions.
+type SessionConnection struct {
+	// The sessions, each with its cursor.
+	Edges []*SessionEdge `json:"edges"`
+	// Where the page stands.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A session in a page.
+type SessionEdge struct {
+	// The session's cursor.
+	Cursor string `json:"cursor"`
+	// The session.
+	Node *account.Session `json:"node"`
 }
 
 // What updateLink needs. What is absent stays as it is.

@@ -7,6 +7,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -37,11 +38,12 @@ type Account struct {
 	UpdatedAt    time.Time
 }
 
-// Session is a log-in: the account and the token that stands for it.
-type Session struct {
-	Account   *Account
-	Token     string
-	ExpiresAt time.Time
+// Origin is where a request comes from.
+type Origin struct {
+	// Address is for the rate limits, and kept nowhere.
+	Address string
+	// Agent is the program that asks, as it calls itself.
+	Agent string
 }
 
 // Store keeps the accounts.
@@ -52,51 +54,64 @@ type Store struct {
 	Tokens Tokens
 	// Passwords hashes and compares.
 	Passwords *Passwords
+	// SessionTTL is how long a session lives that is not used.
+	SessionTTL time.Duration
 	// Limits slows down guessing.
 	Limits quota.Limiter
+	// Log is told when revoked sessions are not learnt of.
+	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
+
+	revoked revoked
 }
 
-// Register makes an account and logs it in. The address is where the request came from, for the rate limit. It
-// returns InvalidInput, EmailTaken or RateLimited.
-func (s *Store) Register(ctx context.Context, email, password, name, address string) (Session, error) {
+// Register makes an account and logs it in. It returns InvalidInput, EmailTaken or RateLimited.
+func (s *Store) Register(ctx context.Context, email, password, name string, from Origin) (Login, error) {
 	a, err := s.newAccount(email, name)
 	if err != nil {
-		return Session{}, err
+		return Login{}, err
 	}
 	if err := checkPassword(password, a.Email); err != nil {
-		return Session{}, err
+		return Login{}, err
 	}
-	if err := s.Limits.Charge(ctx, registersPerAddress, address); err != nil {
-		return Session{}, err
+	if err := s.Limits.Charge(ctx, registersPerAddress, from.Address); err != nil {
+		return Login{}, err
 	}
 	if a.PasswordHash, err = s.Passwords.hash(ctx, password); err != nil {
-		return Session{}, err
+		return Login{}, err
 	}
 	_, err = s.DB.NewInsert().Model(a).On("CONFLICT (email) DO NOTHING").Returning("id").Exec(ctx, &a.ID)
 	if errors.Is(err, sql.ErrNoRows) {
-		return Session{}, errs.New(errs.EmailTaken, "There is an account with this e-mail address already. Log in instead.").At("email")
+		return Login{}, errs.New(errs.EmailTaken, "There is an account with this e-mail address already. Log in instead.").At("email")
 	}
 	if err != nil {
-		return Session{}, fmt.Errorf("keeping a new account: %w", err)
+		return Login{}, fmt.Errorf("keeping a new account: %w", err)
 	}
-	return s.session(a)
+	return s.begin(ctx, a, from.Agent)
 }
 
 // Login proves who somebody is. Unknown accounts and wrong passwords get the same answer in the same time. It
 // returns BadCredentials or RateLimited.
-func (s *Store) Login(ctx context.Context, email, password, address string) (Session, error) {
+func (s *Store) Login(ctx context.Context, email, password string, from Origin) (Login, error) {
 	email = fold(email)
-	if err := s.Limits.Charge(ctx, loginsPerAccount, email); err != nil {
-		return Session{}, err
-	}
-	if err := s.Limits.Charge(ctx, loginsPerAddress, address); err != nil {
-		return Session{}, err
-	}
 	a, err := s.byEmail(ctx, email)
 	if err != nil {
-		return Session{}, err
+		return Login{}, err
+	}
+	if err := s.prove(ctx, a, email, password, from.Address); err != nil {
+		return Login{}, err
+	}
+	return s.begin(ctx, a, from.Agent)
+}
+
+// prove compares the password with the account's, which is empty when there is none of the address.
+func (s *Store) prove(ctx context.Context, a *Account, email, password, address string) error {
+	if err := s.Limits.Charge(ctx, loginsPerAccount, email); err != nil {
+		return err
+	}
+	if err := s.Limits.Charge(ctx, loginsPerAddress, address); err != nil {
+		return err
 	}
 	good, err := s.Passwords.matches(ctx, a.PasswordHash, password)
 	if good || err != nil { // an attempt that was not looked at tells a guesser nothing
@@ -104,12 +119,12 @@ func (s *Store) Login(ctx context.Context, email, password, address string) (Ses
 		s.Limits.Pardon(context.WithoutCancel(ctx), loginsPerAccount, email)
 	}
 	if err != nil {
-		return Session{}, err
+		return err
 	}
 	if !good {
-		return Session{}, errs.New(errs.BadCredentials, "The e-mail address or the password is wrong.")
+		return errs.New(errs.BadCredentials, "The e-mail address or the password is wrong.")
 	}
-	return s.session(a)
+	return nil
 }
 
 // Get loads accounts by their ids; unknown ones are missing from the answer.
@@ -134,7 +149,7 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 	if err != nil {
 		return nil, errs.From(err).At("name")
 	}
-	now := db.Instant(s.Now())
+	now := s.now()
 	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
 }
 
@@ -151,12 +166,4 @@ func (s *Store) byEmail(ctx context.Context, email string) (*Account, error) {
 		return &Account{}, nil
 	}
 	return rows[0], nil
-}
-
-func (s *Store) session(a *Account) (Session, error) {
-	token, expires, err := s.Tokens.Issue(a.ID, s.Now())
-	if err != nil {
-		return Session{}, err
-	}
-	return Session{Account: a, Token: token, ExpiresAt: expires}, nil
 }

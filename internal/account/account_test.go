@@ -36,19 +36,23 @@ func setup(t *testing.T, d *db.DB, k *kv.Client) *bundle {
 	t.Helper()
 	b := &bundle{now: noon, email: strings.TrimPrefix(id.New(id.Account), "usr_") + "@example.com", address: id.New(id.Log)}
 	b.Store = &Store{
-		DB:        d,
-		Tokens:    Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: 24 * time.Hour},
-		Passwords: newPasswords(bcrypt.MinCost),
-		Limits:    quota.Limiter{KV: k, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
-		Now:       func() time.Time { return b.now },
+		DB:         d,
+		Tokens:     Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: 24 * time.Hour},
+		Passwords:  newPasswords(bcrypt.MinCost),
+		SessionTTL: 720 * time.Hour,
+		Log:        slog.New(slog.DiscardHandler),
+		Limits:     quota.Limiter{KV: k, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Now:        func() time.Time { return b.now },
 	}
 	b.Passwords.queue = make(chan struct{}, 1000) // nobody is turned away, however slow the machine is
 	return b
 }
 
-func (b *bundle) register(t *testing.T, email string) Session {
+func (b *bundle) from() Origin { return Origin{Address: b.address, Agent: "a test"} }
+
+func (b *bundle) register(t *testing.T, email string) Login {
 	t.Helper()
-	s, err := b.Register(t.Context(), email, password, "Ada", b.address)
+	s, err := b.Register(t.Context(), email, password, "Ada", b.from())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +90,7 @@ func TestRegisterThenLogin(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
-		registered, err := b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.address)
+		registered, err := b.Register(t.Context(), " Ada@Example.COM ", password, " Ada Lovelace ", b.from())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -95,16 +99,16 @@ func TestRegisterThenLogin(t *testing.T) {
 			t.Errorf("registered %+v", a)
 		}
 		b.now = noon.Add(time.Hour)
-		session, err := b.Login(t.Context(), "ADA@example.com", password, b.address)
+		session, err := b.Login(t.Context(), "ADA@example.com", password, b.from())
 		if err != nil {
 			t.Fatal(err)
 		}
 		if session.Account.ID != a.ID || session.Account.Name != a.Name || !session.ExpiresAt.Equal(noon.Add(25*time.Hour)) {
 			t.Errorf("logged in as %+v until %s", session.Account, session.ExpiresAt)
 		}
-		for _, s := range []Session{registered, session} {
-			if accountID, err := b.Tokens.check(s.Token, b.now); err != nil || accountID != a.ID {
-				t.Errorf("the token stands for %q: %v", accountID, err)
+		for _, s := range []Login{registered, session} {
+			if actor, err := b.Tokens.check(s.Token, b.now); err != nil || actor.AccountID != a.ID {
+				t.Errorf("the token stands for %v: %v", actor, err)
 			}
 		}
 	})
@@ -131,12 +135,12 @@ func TestOneAccountPerAddress(t *testing.T) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		b.register(t, "ada@example.com")
 		for _, email := range []string{"ada@example.com", "ADA@EXAMPLE.COM", " Ada@example.com\t"} {
-			_, err := b.Register(t.Context(), email, "another good password", "Eve", b.address)
+			_, err := b.Register(t.Context(), email, "another good password", "Eve", b.from())
 			if diff := cmp.Diff([]string{"email"}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.EmailTaken) {
 				t.Errorf("%q: %v, at (-want +got):\n%s", email, err, diff)
 			}
 		}
-		if s, err := b.Login(t.Context(), "ada@example.com", password, b.address); err != nil || s.Account.Name != "Ada" {
+		if s, err := b.Login(t.Context(), "ada@example.com", password, b.from()); err != nil || s.Account.Name != "Ada" {
 			t.Errorf("the first account after the others: %+v, %v", s.Account, err)
 		}
 	})
@@ -151,7 +155,7 @@ func TestRegisterAtOnce(t *testing.T) {
 			if i%2 == 1 {
 				email = "Ada@Example.com"
 			}
-			_, err := b.Register(t.Context(), email, password, fmt.Sprintf("Ada %d", i), b.address)
+			_, err := b.Register(t.Context(), email, password, fmt.Sprintf("Ada %d", i), b.from())
 			return err
 		})
 		if diff := cmp.Diff(map[string]int{"OK": 1, "EMAIL_TAKEN": 49}, answers); diff != "" {
@@ -174,7 +178,7 @@ func TestBadCredentialsDoNotTellWhy(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		b.register(t, b.email)
-		_, wrong := b.Login(t.Context(), b.email, "a wrong password", b.address)
+		_, wrong := b.Login(t.Context(), b.email, "a wrong password", b.from())
 		if !errs.Is(wrong, errs.BadCredentials) {
 			t.Fatalf("a wrong password: %v", wrong)
 		}
@@ -183,7 +187,7 @@ func TestBadCredentialsDoNotTellWhy(t *testing.T) {
 			strings.Repeat("a", 10_000) + "@example.com",
 		} {
 			for _, p := range []string{password, "", "nobody has this password"} {
-				_, err := b.Login(t.Context(), email, p, id.New(id.Log))
+				_, err := b.Login(t.Context(), email, p, Origin{Address: id.New(id.Log)})
 				if diff := cmp.Diff(said(wrong), said(err)); diff != "" {
 					t.Errorf("%.20q, password %q, is told another story (-wrong password +this):\n%s", email, p, diff)
 				}
@@ -198,7 +202,7 @@ func TestUnknownAccountsCostAsMuch(t *testing.T) {
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
 	b.Passwords.nobody = []byte("not a hash")
 	for _, email := range []string{"nobody@example.com", "no address"} {
-		if _, err := b.Login(t.Context(), email, password, b.address); !errs.Is(err, errs.Internal) {
+		if _, err := b.Login(t.Context(), email, password, b.from()); !errs.Is(err, errs.Internal) {
 			t.Errorf("%s was refused without a comparison: %v", email, err)
 		}
 	}
@@ -227,7 +231,7 @@ func TestRefusedRegistrations(t *testing.T) {
 		"name of two lines":     {"ada@example.com", password, "Ada\nEve", "name"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := b.Register(t.Context(), c.email, c.password, c.name, b.address)
+			_, err := b.Register(t.Context(), c.email, c.password, c.name, b.from())
 			if diff := cmp.Diff([]string{c.field}, errs.From(err).Field); diff != "" || !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%v, at (-want +got):\n%s", err, diff)
 			}

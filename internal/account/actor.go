@@ -9,8 +9,8 @@ import (
 
 // Actor is who a request acts for.
 type Actor struct {
-	// AccountID is the person's id.
-	AccountID string
+	// AccountID is the person's id, SessionID that of their log-in.
+	AccountID, SessionID string
 }
 
 type actorKey struct{}
@@ -39,9 +39,12 @@ func (s *Store) Authenticate(ctx context.Context, authorization string) (context
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ctx, errs.New(errs.Unauthenticated, "Only Authorization: Bearer with a token is understood.")
 	}
-	accountID, err := s.Tokens.check(strings.TrimSpace(token), s.Now())
+	actor, err := s.Tokens.check(strings.TrimSpace(token), s.Now())
 	if err != nil {
 		return ctx, err
 	}
-	return WithActor(ctx, Actor{AccountID: accountID}), nil
+	if s.revoked.has(actor.SessionID) {
+		return ctx, errs.New(errs.Unauthenticated, "You have been logged out. Log in again.")
+	}
+	return WithActor(ctx, actor), nil
 }

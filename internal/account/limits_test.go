@@ -26,7 +26,7 @@ func setupLimits(t *testing.T, k *kv.Client) *bundle {
 func (b *bundle) guess(t *testing.T, times int) {
 	t.Helper()
 	for i := range times {
-		if _, err := b.Login(t.Context(), b.email, "a wrong password", b.address); !errs.Is(err, errs.BadCredentials) {
+		if _, err := b.Login(t.Context(), b.email, "a wrong password", b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("wrong guess %d: %v", i+1, err)
 		}
 	}
@@ -58,13 +58,13 @@ func TestTenWrongGuesses(t *testing.T) {
 		for _, p := range []string{"a wrong password", password} {
 			for _, email := range []string{b.email, " " + strings.ToUpper(b.email)} {
 				for _, address := range []string{b.address, id.New(id.Log)} {
-					_, err := b.Login(t.Context(), email, p, address)
+					_, err := b.Login(t.Context(), email, p, Origin{Address: address})
 					b.refused(t, err, 15*time.Minute)
 				}
 			}
 		}
 		b.register(t, "other-"+b.email)
-		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.address); err != nil {
+		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.from()); err != nil {
 			t.Errorf("another account from the same address: %v", err)
 		}
 	})
@@ -76,7 +76,7 @@ func TestGoodLoginsAreNotCharged(t *testing.T) {
 		b := setupLimits(t, k)
 		good := func() {
 			t.Helper()
-			if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+			if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -87,7 +87,7 @@ func TestGoodLoginsAreNotCharged(t *testing.T) {
 		b.guess(t, 9)
 		good() // nor is a good one a pardon for the bad ones before it
 		b.guess(t, 1)
-		_, err := b.Login(t.Context(), b.email, password, b.address)
+		_, err := b.Login(t.Context(), b.email, password, b.from())
 		b.refused(t, err, 15*time.Minute)
 	})
 }
@@ -98,13 +98,13 @@ func TestOneAddressGuessesAtManyAccounts(t *testing.T) {
 		b := setupLimits(t, k)
 		b.charge(t, loginsPerAddress, 80)
 		for i := range 20 {
-			if _, err := b.Login(t.Context(), fmt.Sprintf("%d-%s", i, b.email), password, b.address); !errs.Is(err, errs.BadCredentials) {
+			if _, err := b.Login(t.Context(), fmt.Sprintf("%d-%s", i, b.email), password, b.from()); !errs.Is(err, errs.BadCredentials) {
 				t.Fatalf("account %d: %v", i, err)
 			}
 		}
-		_, err := b.Login(t.Context(), b.email, password, b.address)
+		_, err := b.Login(t.Context(), b.email, password, b.from())
 		b.refused(t, err, 15*time.Minute)
-		if _, err := b.Login(t.Context(), b.email, password, id.New(id.Log)); err != nil {
+		if _, err := b.Login(t.Context(), b.email, password, Origin{Address: id.New(id.Log)}); err != nil {
 			t.Errorf("from another address: %v", err)
 		}
 	})
@@ -116,15 +116,15 @@ func TestOneAddressRegistersManyAccounts(t *testing.T) {
 		b := setupLimits(t, k) // the first
 		b.charge(t, registersPerAddress, 179)
 		answers := atOnce(30, func(int) error {
-			_, err := b.Register(t.Context(), b.email, password, "Ada", b.address)
+			_, err := b.Register(t.Context(), b.email, password, "Ada", b.from())
 			return err
 		})
 		if diff := cmp.Diff(map[string]int{"EMAIL_TAKEN": 20, "RATE_LIMITED": 10}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		_, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", b.address)
+		_, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", b.from())
 		b.refused(t, err, time.Hour)
-		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", id.New(id.Log)); err != nil {
+		if _, err := b.Register(t.Context(), "other-"+b.email, password, "Ada", Origin{Address: id.New(id.Log)}); err != nil {
 			t.Errorf("from another address: %v", err)
 		}
 	})
@@ -135,7 +135,7 @@ func TestGuessesAtOnce(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
 		b := setupLimits(t, k)
 		answers := atOnce(30, func(int) error {
-			_, err := b.Login(t.Context(), b.email, "a wrong password", b.address)
+			_, err := b.Login(t.Context(), b.email, "a wrong password", b.from())
 			return err
 		})
 		if diff := cmp.Diff(map[string]int{"BAD_CREDENTIALS": 10, "RATE_LIMITED": 20}, answers); diff != "" {
@@ -151,7 +151,7 @@ func TestLimitsAreOff(t *testing.T) {
 	b.Limits.Off = true
 	b.register(t, b.email)
 	b.guess(t, 12)
-	if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+	if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
 		t.Error(err)
 	}
 	if keys, err := k.Keys(t.Context(), "*").Result(); err != nil || len(keys) > 0 {
@@ -167,7 +167,7 @@ func TestLimitsFailOpen(t *testing.T) {
 		}
 		b := setupLimits(t, k)
 		b.guess(t, 12)
-		if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
 			t.Error(err)
 		}
 	})
@@ -180,7 +180,7 @@ func TestCountersExpireAndNameNobody(t *testing.T) {
 	b.email, b.address = "ada@example.com", "192.0.2.77"
 	b.register(t, b.email)
 	b.guess(t, 1)
-	if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+	if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
 		t.Fatal(err)
 	}
 	keys, err := k.Keys(t.Context(), "*").Result()

@@ -88,7 +88,7 @@ func TestPasswordsAreToldApart(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			email, address := strings.TrimPrefix(id.New(id.Account), "usr_")+"@example.com", id.New(id.Log)
+			email, address := strings.TrimPrefix(id.New(id.Account), "usr_")+"@example.com", Origin{Address: id.New(id.Log)}
 			if _, err := b.Register(t.Context(), email, c.password, "Ada", address); err != nil {
 				t.Fatal(err)
 			}
@@ -175,7 +175,7 @@ func TestAnAttemptThatIsTurnedAwayIsNotCharged(t *testing.T) {
 			b.Passwords.queue <- struct{}{}
 		}
 		for range 110 { // more than either limit
-			if _, err := b.Login(t.Context(), b.email, password, b.address); !errs.Is(err, errs.Unavailable) {
+			if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.Unavailable) {
 				t.Fatalf("logging in when as many wait as may: %v", err)
 			}
 		}
@@ -183,7 +183,7 @@ func TestAnAttemptThatIsTurnedAwayIsNotCharged(t *testing.T) {
 			<-b.Passwords.queue
 		}
 		b.guess(t, 9)
-		if _, err := b.Login(t.Context(), b.email, password, b.address); err != nil {
+		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
 			t.Errorf("logging in when the others are gone: %v", err)
 		}
 	})

@@ -28,16 +28,23 @@ type Tokens struct {
 	TTL time.Duration
 }
 
-// Issue signs a token that stands for the account until it expires.
-func (t Tokens) Issue(accountID string, now time.Time) (token string, expires time.Time, err error) {
+// claims are what a log-in token says.
+type claims struct {
+	jwt.RegisteredClaims
+	// SessionID is the claim sid (OpenID Connect Front-Channel Logout, section 3).
+	SessionID string `json:"sid"`
+}
+
+// Issue signs a token that stands for the actor until it expires.
+func (t Tokens) Issue(a Actor, now time.Time) (token string, expires time.Time, err error) {
 	expires = now.Add(t.TTL).UTC().Truncate(time.Second)
-	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, jwt.RegisteredClaims{
+	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{SessionID: a.SessionID, RegisteredClaims: jwt.RegisteredClaims{
 		Issuer:    t.Issuer,
-		Subject:   accountID,
+		Subject:   a.AccountID,
 		Audience:  jwt.ClaimStrings{audience},
 		IssuedAt:  jwt.NewNumericDate(now),
 		ExpiresAt: jwt.NewNumericDate(expires),
-	})
+	}})
 	unsigned.Header["typ"] = tokenType
 	token, err = unsigned.SignedString(t.Secret)
 	if err != nil {
@@ -46,20 +53,20 @@ func (t Tokens) Issue(accountID string, now time.Time) (token string, expires ti
 	return token, expires, nil
 }
 
-// check returns the account that a good token stands for, or Unauthenticated.
-func (t Tokens) check(token string, now time.Time) (accountID string, err error) {
-	var claims jwt.RegisteredClaims
-	_, err = jwt.ParseWithClaims(token, &claims, t.key,
+// check returns whom a good token stands for, or Unauthenticated.
+func (t Tokens) check(token string, now time.Time) (Actor, error) {
+	var c claims
+	_, err := jwt.ParseWithClaims(token, &c, t.key,
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 		jwt.WithIssuer(t.Issuer),
 		jwt.WithAudience(audience),
 		jwt.WithExpirationRequired(),
 		jwt.WithTimeFunc(func() time.Time { return now }),
 	)
-	if err != nil || !id.Valid(id.Account, claims.Subject) {
-		return "", errs.New(errs.Unauthenticated, "The token is not valid, or no longer. Log in again.").Because(err)
+	if err != nil || !id.Valid(id.Account, c.Subject) || !id.Valid(id.Session, c.SessionID) {
+		return Actor{}, errs.New(errs.Unauthenticated, "The token is not valid, or no longer. Log in again.").Because(err)
 	}
-	return claims.Subject, nil
+	return Actor{AccountID: c.Subject, SessionID: c.SessionID}, nil
 }
 
 // key also refuses what the library lets pass: another type of token, and critical extensions, none of which

@@ -21,8 +21,11 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// accountID is whom the tests' tokens stand for.
-const accountID = "usr_01h455vb4pex5vsknk084sn02q"
+// Whom the tests' tokens stand for.
+const (
+	accountID = "usr_01h455vb4pex5vsknk084sn02q"
+	sessionID = "ses_01h455vb4pex5vsknk084sn02q"
+)
 
 var tokens = Tokens{Secret: []byte("one secret of thirty-two bytes.."), Issuer: "http://sho.rt", TTL: 24 * time.Hour}
 
@@ -33,7 +36,7 @@ type object = map[string]any
 func forge(t *testing.T, header, claims object, sign func(signed string) []byte) string {
 	t.Helper()
 	signed := segment(t, object{"alg": "HS256", "typ": "at+jwt"}, header) + "." + segment(t, object{
-		"iss": tokens.Issuer, "sub": accountID, "aud": "linkforge", "iat": noon.Unix(), "exp": noon.Add(time.Hour).Unix(),
+		"iss": tokens.Issuer, "sub": accountID, "sid": sessionID, "aud": "linkforge", "iat": noon.Unix(), "exp": noon.Add(time.Hour).Unix(),
 	}, claims)
 	return signed + "." + base64.RawURLEncoding.EncodeToString(sign(signed))
 }
@@ -68,8 +71,8 @@ func refuse(t *testing.T, token string) {
 	t.Helper()
 	got, err := tokens.check(token, noon)
 	want := errs.Error{Kind: errs.Unauthenticated, Message: "The token is not valid, or no longer. Log in again."}
-	if diff := cmp.Diff(want, said(err)); diff != "" || got != "" {
-		t.Errorf("%.100q stands for %q; the bearer is told (-want +got):\n%s", token, got, diff)
+	if diff := cmp.Diff(want, said(err)); diff != "" || got != (Actor{}) {
+		t.Errorf("%.100q stands for %v; the bearer is told (-want +got):\n%s", token, got, diff)
 	}
 }
 
@@ -85,7 +88,7 @@ func TestGoodTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil || got != accountID {
+			if got, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil || got != (Actor{AccountID: accountID, SessionID: sessionID}) {
 				t.Errorf("stands for %q: %v", got, err)
 			}
 		})
@@ -172,6 +175,9 @@ func TestTokensForOthers(t *testing.T) {
 		"an id of the wrong length": {claims: object{"sub": accountID + "q"}},
 		"subject is SQL":            {claims: object{"sub": "usr_' OR 1=1 --aaaaaaaaaaaaaa"}},
 		"subject is a number":       {claims: object{"sub": 1}},
+		"of no session":             {claims: object{"sid": nil}},
+		"session is another's id":   {claims: object{"sid": accountID}},
+		"session is a number":       {claims: object{"sid": 1}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -235,7 +241,7 @@ func TestNoPartOfATokenCanBeChanged(t *testing.T) {
 func TestTokensEndOnTime(t *testing.T) {
 	t.Parallel()
 	made := noon.Add(123 * time.Millisecond)
-	token, expires, err := tokens.Issue(accountID, made)
+	token, expires, err := tokens.Issue(Actor{AccountID: accountID, SessionID: sessionID}, made)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +263,7 @@ func TestAnotherInstancesToken(t *testing.T) {
 		"secret": {Secret: []byte("another secret of thirty-two byt"), Issuer: tokens.Issuer, TTL: tokens.TTL},
 		"issuer": {Secret: tokens.Secret, Issuer: "http://other.example", TTL: tokens.TTL},
 	} {
-		token, _, err := other.Issue(id.New(id.Account), noon)
+		token, _, err := other.Issue(Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}, noon)
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}

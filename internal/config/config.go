@@ -33,6 +33,7 @@ type Flags struct {
 	JWTSecret         string `name:"jwt-secret" hidden:"" env:"LINKFORGE_JWT_SECRET" help:"Key of the log-in tokens, at least 32 bytes."`
 	CodeSecret        string `hidden:"" env:"LINKFORGE_CODE_SECRET" help:"Key of the generated codes, at least 32 bytes; never changes."`
 	TokenTTL          string `name:"token-ttl" env:"LINKFORGE_TOKEN_TTL" default:"24h" help:"How long a log-in token is good, 1m to 720h."`
+	SessionTTL        string `name:"session-ttl" env:"LINKFORGE_SESSION_TTL" default:"720h" help:"How long a log-in that is not refreshed goes on, 1h to 8760h."`
 	HitQuota          string `env:"LINKFORGE_HIT_QUOTA" default:"10000" help:"Redirects a link may answer in a calendar month (UTC)."`
 	LinkQuota         string `env:"LINKFORGE_LINK_QUOTA" default:"10000" help:"Links a workspace may create in a calendar month (UTC)."`
 	Anonymous         string `env:"LINKFORGE_ANONYMOUS" default:"on" help:"Links without an account: on or off."`
@@ -69,6 +70,8 @@ type Config struct {
 	JWTSecret, CodeSecret []byte
 	// TokenTTL is how long a log-in token is good.
 	TokenTTL time.Duration
+	// SessionTTL is how long a log-in that is not refreshed goes on.
+	SessionTTL time.Duration
 	// HitQuota is how many redirects a link may answer in a month, LinkQuota how many links a workspace may create.
 	HitQuota, LinkQuota int64
 	// AnonymousTTL is how long a link without an account lives; zero means that there are none.
@@ -112,6 +115,7 @@ func (f Flags) check(secrets bool) (Config, error) {
 		RedisPool:         int(p.number("LINKFORGE_REDIS_POOL", cmp.Or(f.RedisPool, "50"), 1, 10_000)),
 		Migrate:           p.toggle("LINKFORGE_MIGRATE", f.Migrate, true),
 		TokenTTL:          p.duration("LINKFORGE_TOKEN_TTL", cmp.Or(f.TokenTTL, "24h"), time.Minute, 720*time.Hour),
+		SessionTTL:        p.duration("LINKFORGE_SESSION_TTL", cmp.Or(f.SessionTTL, "720h"), time.Hour, 8760*time.Hour),
 		HitQuota:          p.number("LINKFORGE_HIT_QUOTA", cmp.Or(f.HitQuota, "10000"), 0, 1<<50),
 		LinkQuota:         p.number("LINKFORGE_LINK_QUOTA", cmp.Or(f.LinkQuota, "10000"), 0, 1<<50),
 		Tombstones:        p.duration("LINKFORGE_TOMBSTONES", cmp.Or(f.Tombstones, "2160h"), time.Hour, 87600*time.Hour),

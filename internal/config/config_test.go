@@ -55,7 +55,7 @@ func TestDefaults(t *testing.T) {
 	want := Config{
 		Listen: ":8080", PublicURL: "http://localhost:8080", DataDir: "./data", DatabasePool: 20, RedisPool: 50,
 		Migrate: true, TokenTTL: 24 * time.Hour, HitQuota: 10_000, LinkQuota: 10_000, RateLimits: true,
-		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, DestinationChecks: true,
+		SessionTTL: 720 * time.Hour, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, DestinationChecks: true,
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelInfo,
 	}
 	got, err := Flags{}.Check()
@@ -127,6 +127,7 @@ func TestLimitsOfValues(t *testing.T) {
 		"RedisPool":    {[]string{"1", "10000"}, []string{"0", "10001"}},
 		"Migrate":      {[]string{"", "on", "OFF", "true", "0"}, []string{"maybe", "2", " on"}},
 		"TokenTTL":     {[]string{"1m", "720h", "90m"}, []string{"59s", "720h1s", "-1h", "24", "1d"}},
+		"SessionTTL":   {[]string{"1h", "8760h"}, []string{"59m", "8761h", "30d"}},
 		"AnonymousTTL": {[]string{"1m", "720h"}, []string{"59s", "721h", "8"}},
 		"Tombstones":   {[]string{"1h", "87600h"}, []string{"59m", "87601h", "90d"}},
 		"HitQuota":     {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625", "1e4", "1_000"}},
@@ -156,12 +157,12 @@ func TestValuesArrive(t *testing.T) {
 	f := setup()
 	f.Listen, f.DataDir, f.RedisURL, f.DatabasePool, f.RedisPool = "127.0.0.1:9000", "/var/lib/linkforge", "rediss://:p@h:1/0", "7", "8"
 	f.TokenTTL, f.HitQuota, f.LinkQuota, f.LogLevel = "90m", "11", "12", "debug"
-	f.AnonymousTTL, f.Tombstones, f.DestinationChecks = "20m", "48h", "off"
+	f.AnonymousTTL, f.Tombstones, f.DestinationChecks, f.SessionTTL = "20m", "48h", "off", "24h"
 	want := Config{
 		Listen: "127.0.0.1:9000", PublicURL: "http://localhost:9000", DataDir: "/var/lib/linkforge",
 		DatabaseURL: f.DatabaseURL, DatabasePool: 7, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecret: []byte(f.CodeSecret), TokenTTL: 90 * time.Minute,
-		HitQuota: 11, LinkQuota: 12, RateLimits: true, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
+		HitQuota: 11, LinkQuota: 12, RateLimits: true, SessionTTL: 24 * time.Hour, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelDebug,
 	}
 	got, err := f.Check()

@@ -15,6 +15,7 @@ type Prefix string
 // The prefixes, one per type.
 const (
 	Account   Prefix = "usr_"
+	Session   Prefix = "ses_"
 	Workspace Prefix = "ws_"
 	Link      Prefix = "lnk_"
 	Click     Prefix = "clk_"

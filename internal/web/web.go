@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/netip"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -113,20 +114,29 @@ func (w *statusWriter) Write(body []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-type addressKey struct{}
+// client is where a request came from.
+type client struct{ address, agent string }
 
-// Address remembers where a request came from, as rate limits count it: an IPv4 address, or an IPv6 network of
-// 64 bits, which is what one subscriber has.
-func Address(next http.Handler) http.Handler {
+type clientKey struct{}
+
+// Client remembers where a request came from: the address as rate limits count it, an IPv4 address or an IPv6 network
+// of 64 bits, which is what one subscriber has, and the program's name for itself.
+func Client(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), addressKey{}, network(r.RemoteAddr))))
+		from := client{address: network(r.RemoteAddr), agent: strings.ToValidUTF8(r.UserAgent(), "")}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), clientKey{}, from)))
 	})
 }
 
-// AddressOf is what Address remembered.
-func AddressOf(ctx context.Context) string {
-	address, _ := ctx.Value(addressKey{}).(string)
-	return address
+// AddressOf is the address that Client remembered.
+func AddressOf(ctx context.Context) string { return clientOf(ctx).address }
+
+// AgentOf is the program that Client remembered.
+func AgentOf(ctx context.Context) string { return clientOf(ctx).agent }
+
+func clientOf(ctx context.Context) client {
+	from, _ := ctx.Value(clientKey{}).(client)
+	return from
 }
 
 func network(remote string) string {

@@ -103,7 +103,7 @@ func TestTheLogNamesNobody(t *testing.T) {
 	now := func() time.Time { tick = tick.Add(time.Second); return tick }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{code}", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusGone) })
-	h := Chain(mux, RequestID, Address, Log(log, now), Recover(log))
+	h := Chain(mux, RequestID, Client, Log(log, now), Recover(log))
 	serve(h, "/s3cr3tcode?token=hunter2", func(r *http.Request) {
 		r.RemoteAddr = "203.0.113.77:4321"
 		r.Header.Set("X-Request-Id", "request-1")
@@ -229,7 +229,7 @@ func TestNetworks(t *testing.T) {
 func TestAddress(t *testing.T) {
 	t.Parallel()
 	var seen string
-	h := Address(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = AddressOf(r.Context()) }))
+	h := Client(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = AddressOf(r.Context()) }))
 	serve(h, "/", func(r *http.Request) {
 		r.RemoteAddr = "203.0.113.77:4321"
 		r.Header.Set("X-Forwarded-For", "198.51.100.1") // anyone can write that

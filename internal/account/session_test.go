@@ -1,0 +1,241 @@
+package account
+
+import (
+	"context"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/pause"
+)
+
+// as is whom a token stands for, or why it stands for nobody.
+func (b *bundle) as(t *testing.T, token string) (Actor, error) {
+	t.Helper()
+	ctx, err := b.Authenticate(t.Context(), "Bearer "+token)
+	if err != nil {
+		return Actor{}, err
+	}
+	return Current(ctx)
+}
+
+func (b *bundle) refresh(t *testing.T, token string) Login {
+	t.Helper()
+	l, err := b.Refresh(t.Context(), token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// works insists that a log-in's token is good, or is not.
+func (b *bundle) works(t *testing.T, name string, l Login, want bool) {
+	t.Helper()
+	if _, err := b.as(t, l.Token); (err == nil) != want || err != nil && !errs.Is(err, errs.Unauthenticated) {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+func TestRefreshTokensRotate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		first := b.register(t, b.email)
+		b.now = b.now.Add(time.Hour)
+		second := b.refresh(t, first.RefreshToken)
+		if second.RefreshToken == first.RefreshToken || !strings.HasPrefix(second.RefreshToken, "refresh_") || second.Account.Email != b.email {
+			t.Errorf("%+v after %+v", second, first)
+		}
+		was, _ := b.as(t, first.Token)
+		is, err := b.as(t, second.Token)
+		if err != nil || was != is {
+			t.Errorf("%v goes on as %v: %v", was, is, err)
+		}
+		b.now = b.now.Add(grace)
+		if again := b.refresh(t, first.RefreshToken); again.RefreshToken != second.RefreshToken {
+			t.Error("within ten seconds a spent token has another successor")
+		}
+		third := b.refresh(t, second.RefreshToken)
+		b.works(t, "the third", third, true)
+		b.now = b.now.Add(time.Microsecond)
+		if _, err := b.Refresh(t.Context(), first.RefreshToken); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("a token that was spent more than ten seconds ago: %v", err)
+		}
+		b.works(t, "after a theft", third, false)
+		if _, err := b.Refresh(t.Context(), third.RefreshToken); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("the thief's successor: %v", err)
+		}
+	})
+}
+
+func TestRefreshTokensThatAreRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		l := b.register(t, b.email)
+		for _, token := range []string{"", "refresh_", "refresh_UNKNOWN", l.Token, "\x00\xff", strings.Repeat("x", 1<<16)} {
+			if _, err := b.Refresh(t.Context(), token); !errs.Is(err, errs.BadCredentials) {
+				t.Errorf("%.50q: %v", token, err)
+			}
+		}
+		b.now = noon.Add(b.SessionTTL - time.Microsecond)
+		l = b.refresh(t, l.RefreshToken)
+		b.now = b.now.Add(b.SessionTTL)
+		if _, err := b.Refresh(t.Context(), l.RefreshToken); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("after a long absence: %v", err)
+		}
+	})
+}
+
+// TestRefreshAtOnce has twenty tabs refresh with one token.
+func TestRefreshAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		l := b.register(t, b.email)
+		var mu sync.Mutex
+		successors := map[string]int{}
+		var all sync.WaitGroup
+		for range 20 {
+			all.Go(func() {
+				next, err := b.Refresh(t.Context(), l.RefreshToken)
+				if err != nil {
+					t.Error(err)
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				successors[next.RefreshToken]++
+			})
+		}
+		all.Wait()
+		if len(successors) != 1 {
+			t.Errorf("%d successors, want one", len(successors))
+		}
+	})
+}
+
+func TestLogout(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		logins := []Login{b.register(t, b.email)}
+		for range 3 {
+			l, err := b.Login(t.Context(), b.email, password, b.from())
+			if err != nil {
+				t.Fatal(err)
+			}
+			logins = append(logins, l)
+		}
+		stranger := b.register(t, "other-"+b.email)
+		me, _ := b.as(t, logins[0].Token)
+		second, _ := b.as(t, logins[1].Token)
+		them, _ := b.as(t, stranger.Token)
+		for range 2 { // logging out twice is logging out once
+			if err := b.Logout(t.Context(), me, second.SessionID); err != nil {
+				t.Error(err)
+			}
+		}
+		for _, sessionID := range []string{them.SessionID, id.New(id.Session), "", "x\x00"} {
+			if err := b.Logout(t.Context(), me, sessionID); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%q: %v", sessionID, err)
+			}
+		}
+		p, err := b.Sessions(t.Context(), me, page.Request{Size: 10})
+		if err != nil || len(p.Items) != 3 || p.Items[0].Agent != "a test" {
+			t.Errorf("sessions %+v: %v", p.Items, err)
+		}
+		if err := b.LogoutEverywhere(t.Context(), me, true); err != nil {
+			t.Error(err)
+		}
+		for i, want := range []bool{true, false, false, false} {
+			b.works(t, "mine", logins[i], want)
+		}
+		if _, err := b.Refresh(t.Context(), logins[2].RefreshToken); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("a refresh token of an ended session: %v", err)
+		}
+		if err := b.LogoutEverywhere(t.Context(), me, false); err != nil {
+			t.Error(err)
+		}
+		b.works(t, "this one", logins[0], false)
+		b.works(t, "a stranger's", stranger, true)
+	})
+}
+
+func TestChangePassword(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		other := b.register(t, b.email)
+		this, err := b.Login(t.Context(), b.email, password, b.from())
+		if err != nil {
+			t.Fatal(err)
+		}
+		me, _ := b.as(t, this.Token)
+		for _, c := range []struct {
+			current, password string
+			want              errs.Kind
+			field             string
+		}{
+			{"a wrong password", "another good password", errs.BadCredentials, "currentPassword"},
+			{password, "short", errs.InvalidInput, "newPassword"},
+			{password, b.email, errs.InvalidInput, "newPassword"},
+		} {
+			_, err := b.ChangePassword(t.Context(), me, c.current, c.password, b.address)
+			if !errs.Is(err, c.want) || !cmp.Equal(errs.From(err).Field, []string{c.field}) {
+				t.Errorf("%+v: %v at %v", c, err, errs.From(err).Field)
+			}
+		}
+		b.works(t, "while nothing has changed", other, true)
+		if _, err := b.ChangePassword(t.Context(), me, password, "another good password", b.address); err != nil {
+			t.Fatal(err)
+		}
+		b.works(t, "the session that changed it", this, true)
+		b.works(t, "the other", other, false)
+		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("the old password: %v", err)
+		}
+		if _, err := b.Login(t.Context(), b.email, "another good password", b.from()); err != nil {
+			t.Errorf("the new password: %v", err)
+		}
+	})
+}
+
+// TestANodeLearnsOfRevocations: what one node ends another refuses, without asking for each request.
+func TestANodeLearnsOfRevocations(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := dbtest.Redis(t, "")
+		b, other := setup(t, d, k), setup(t, d, k)
+		ctx, cancel := context.WithCancel(t.Context())
+		var watching sync.WaitGroup
+		watching.Go(func() { _ = other.WatchRevoked(ctx) })
+		defer watching.Wait()
+		defer cancel()
+		l := b.register(t, b.email)
+		other.works(t, "before", l, true)
+		me, _ := b.as(t, l.Token)
+		if err := b.Logout(t.Context(), me, me.SessionID); err != nil {
+			t.Fatal(err)
+		}
+		b.works(t, "here", l, false)
+		for !other.revoked.has(me.SessionID) {
+			if err := pause.For(t.Context(), time.Millisecond); err != nil {
+				t.Fatal(err)
+			}
+		}
+		other.works(t, "there", l, false)
+		started := setup(t, d, k)
+		if err := started.LoadRevoked(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		started.works(t, "at a node that starts later", l, false)
+	})
+}
