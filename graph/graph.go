@@ -83,6 +83,7 @@ func New(c Config) *Endpoint {
 	valid := newDocuments()
 	exec.SetQueryCache(valid)
 	exec.SetDisableSuggestion(!c.Introspection)
+	exec.AroundRootFields(r.freshLoaders)
 	exec.Use(shapeLimit{documents: valid, introspection: c.Introspection})
 	exec.Use(&variableCheck{})
 	exec.Use(extension.FixedComplexityLimit(maxCost))

@@ -56,6 +56,9 @@ const (
 	// claimCost is a transaction for each link, checkCost a request to somebody else's server.
 	claimCost = 10
 	checkCost = 100
+	// batchFree is what a link of a batch may be asked for without more being paid, longText the price of up to 8 KiB.
+	batchFree = 15
+	longText  = 5
 )
 
 var seriesCost = map[click.Interval]int{click.Hour: 200, click.Day: 30, click.Week: 10, click.Month: 5}
@@ -74,6 +77,7 @@ func costs() gen.ComplexityRoot {
 		}
 		return cost
 	}
+	c.Link.OriginalURL, c.Link.CanonicalURL, c.Link.Note = textPrice, textPrice, textPrice
 	c.LinkConnection.TotalCount = func(int) int { return statsCost }
 	c.Mutation.CreateLinks = func(child int, in gen.CreateLinksInput) int { return batchCost(child, len(in.Links)) }
 	c.Mutation.UpdateLinks = func(child int, in gen.UpdateLinksInput) int { return batchCost(child, len(in.Links)) }
@@ -83,8 +87,12 @@ func costs() gen.ComplexityRoot {
 	return c
 }
 
-// batchCost is lower than a page's: a batch's links are made, and what they ask for is loaded, together.
-func batchCost(child, size int) int { return 1 + size*(1+child/10) }
+// batchCost is lower than a page's as long as a link is asked for no more than describes it: a batch is made, and
+// that is loaded, in a handful of statements.
+func batchCost(child, size int) int { return 1 + size*max(1, child-batchFree) }
+
+// textPrice is that of a field which may have thousands of bytes.
+func textPrice(int) int { return longText }
 
 func pageCost(child int, first, last *int) int {
 	size := page.Default

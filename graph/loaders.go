@@ -5,6 +5,9 @@ import (
 	"errors"
 	"sync"
 
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
@@ -28,6 +31,15 @@ func (r *resolver) withLoaders(ctx context.Context) context.Context {
 		tags:     loader[[]string]{load: r.Links.TagsOf},
 		hits:     loader[int64]{load: r.hitsUsed},
 	})
+}
+
+// freshLoaders gives each mutation of an operation loaders of its own: what one has changed, the next must not be
+// told as it was before.
+func (r *resolver) freshLoaders(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
+	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
+		ctx = r.withLoaders(ctx)
+	}
+	return next(ctx)
 }
 
 func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -124,6 +125,64 @@ func TestAbsentIsNotNull(t *testing.T) {
 		c.edit["id"] = l.ID
 		if got, want := b.ask(t, ada.token, query, "in", c.edit).text, `{"data":{"updateLink":{"link":`+c.want+`,"errors":[]}}}`; got != want {
 			t.Errorf("%v: %s", c.edit, got)
+		}
+	}
+}
+
+// TestEachMutationTellsWhatIsThen: what one has loaded is not told by the next, which has changed it.
+func TestEachMutationTellsWhatIsThen(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	ada := b.person(t, "ada")
+	l := b.link(t, ada, "https://example.com/")
+	r := b.ask(t, ada.token, `mutation ($id: ID!) {
+		a: updateLink(input: {id: $id, tags: ["one"]}) { link { tags } }
+		b: updateLink(input: {id: $id, tags: ["two"]}) { link { tags } }
+	}`, "id", l.ID)
+	if want := `{"a":{"link":{"tags":["one"]}},"b":{"link":{"tags":["two"]}}}`; string(r.Data) != want {
+		t.Error(r.text)
+	}
+}
+
+// TestThePriceOfABatch: a thousand links may be asked for what describes them, and not for a thousand stats.
+func TestThePriceOfABatch(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	ada := b.person(t, "ada")
+	ids := make([]string, link.MaxBatch)
+	const (
+		describing = `link { id code shortUrl originalUrl canonicalUrl title tags status } errors { code message field }`
+		dear       = `link { id stats { clicks } } errors { code }`
+	)
+	var texts strings.Builder
+	for i := range 86 {
+		fmt.Fprintf(&texts, " t%d: canonicalUrl", i)
+	}
+	for _, c := range []struct{ selection, want string }{
+		{describing, ""},
+		{dear, "COMPLEXITY_LIMIT_EXCEEDED"},
+		{"link {" + texts.String() + " }", "COMPLEXITY_LIMIT_EXCEEDED"},
+	} {
+		r := b.ask(t, ada.token, `mutation ($w: ID!, $ids: [ID!]!) { deleteLinks(input: {workspaceId: $w, ids: $ids}) { results { `+c.selection+` } } }`,
+			"w", ada.workspace.ID(), "ids", ids)
+		if r.codes() != c.want {
+			t.Errorf("%.80s: %.200s", c.selection, r.text)
+		}
+	}
+	for query, variables := range map[string][]any{
+		`mutation ($w: ID!, $x: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens: $x}) { results { status } } %s }`: {"w", ada.workspace.ID(), "x", ids[:100]},
+		`mutation ($w: ID!) { checkLink(input: {id: $w}) { link { id } } %s }`:                                                   {"w", ada.workspace.ID()},
+	} {
+		var more strings.Builder
+		body := query[strings.Index(query, "{")+1 : strings.Index(query, "%s")]
+		for i := range 100 {
+			fmt.Fprintf(&more, " a%d: %s", i, body)
+		}
+		if r := b.ask(t, ada.token, fmt.Sprintf(query, more.String()), variables...); r.codes() != "COMPLEXITY_LIMIT_EXCEEDED" && r.codes() != "BAD_REQUEST" {
+			t.Errorf("%s a hundred times: %.200s", query, r.text)
+		}
+		if r := b.ask(t, ada.token, fmt.Sprintf(query, ""), variables...); r.codes() != "" {
+			t.Errorf("%s: %.200s", query, r.text)
 		}
 	}
 }

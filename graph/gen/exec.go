@@ -1951,8 +1951,8 @@ type Mutation {
   """
   updateLinks(input: UpdateLinksInput!): UpdateLinksPayload!
   """
-  Takes a link down: its short URL answers 404. The code stays with it, and creating it again revives it. Deleting
-  it again changes nothing. Needs the role EDITOR. Error: NOT_FOUND.
+  Takes a link down: its short URL answers 404. The code stays with it; creating a DETERMINISTIC or CUSTOM link again
+  revives it. Deleting it again changes nothing. Needs the role EDITOR. Error: NOT_FOUND.
   """
   deleteLink(input: DeleteLinkInput!): DeleteLinkPayload!
   """
@@ -2301,7 +2301,10 @@ input UpdateLinkInput {
   startsAt: Time
   "From when on the link answers 410, in the future; null: never."
   expiresAt: Time
-  "How many redirects the link answers, counted since it was made; null: any number."
+  """
+  How many redirects the link answers, counted since it was made; null: any number. When it is set on a link that is being
+  followed, redirects that other nodes answer in the same second may come on top.
+  """
   maxClicks: Int64
   "The HTTP status of the redirect: 301, 302, 307 or 308."
   redirectStatus: Int

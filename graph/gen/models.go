@@ -431,7 +431,8 @@ type UpdateLinkInput struct {
 	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
 	// From when on the link answers 410, in the future; null: never.
 	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
-	// How many redirects the link answers, counted since it was made; null: any number.
+	// How many redirects the link answers, counted since it was made; null: any number. When it is set on a link that is being
+	// followed, redirects that other nodes answer in the same second may come on top.
 	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
 	// The HTTP status of the redirect: 301, 302, 307 or 308.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`

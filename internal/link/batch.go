@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// statementBytes bounds the URLs in one statement; SQLite takes a million bytes in all.
+	// statementBytes bounds the text in one statement, and with it the memory that a batch takes.
 	statementBytes = 256 << 10
 	// randomAttempts is how many random codes are tried.
 	randomAttempts = 5
@@ -106,7 +106,7 @@ func (b *batch) refuseBlocked(ctx context.Context) error {
 	blocked, err := b.blocked(ctx, b.DB, drafts)
 	for _, r := range b.rows {
 		if r.open() && blocked[r.draft] {
-			r.Err = errBlocked()
+			r.Err = errBlocked().At("url")
 		}
 	}
 	return err
@@ -147,6 +147,12 @@ func (b *batch) settle(ctx context.Context) error {
 	}
 	if len(b.waiting()) == 0 {
 		return nil
+	}
+	if slices.ContainsFunc(b.rows, func(r *row) bool { return r.open() && r.draft.MaxClicks != nil }) {
+		// A deleted link may come back: what this node has answered counts towards its limit.
+		if err := b.Clicks.Flush(ctx); err != nil {
+			return err
+		}
 	}
 	err := b.DB.Tx(ctx, b.insert)
 	for errors.Is(err, errAgain) {
@@ -305,7 +311,8 @@ func statements(rows []*record) iter.Seq[[]*record] {
 }
 
 // find gives rows the links that are theirs already: the deterministic one for the URL, or the one that has both
-// the custom code and the URL.
+// the custom code and the URL. It fails those whose custom code is another URL's, and those whose link the operator
+// has disabled.
 func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	var hashes [][]byte
 	var codes []string
@@ -334,16 +341,24 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	if err != nil {
 		return fmt.Errorf("looking for links: %w", err)
 	}
-	there := map[identity]*Link{}
+	there, taken := map[identity]*Link{}, map[string]bool{}
 	for _, l := range links {
-		l.In = b.member
+		l.In, taken[l.Code] = b.member, true
 		there[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
 		if l.Strategy == Deterministic {
 			there[identity{hash: string(l.CanonicalHash)}] = l
 		}
 	}
 	for _, r := range rows {
-		r.attempt.Link = there[r.wish]
+		l := there[r.wish]
+		switch {
+		case l != nil && l.DisabledAt != nil:
+			r.attempt.Err = errDisabled().At("url")
+		case l != nil:
+			r.attempt.Link = l
+		case r.draft.Strategy == Custom && taken[r.codes[0]]:
+			r.attempt.Err = errNoCode(Custom)
+		}
 	}
 	return nil
 }

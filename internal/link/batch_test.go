@@ -1,16 +1,20 @@
 package link
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -232,3 +236,59 @@ func TestBatchSizes(t *testing.T) {
 		}
 	}
 }
+
+// TestABatchThatRunsAgain: what the first attempt made was rolled back, and is made again.
+func TestABatchThatRunsAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		other, _ := b.create(t, New{URL: "https://example.com/taken"})
+		code := b.counters.permutation.Code(0)
+		taken := recordOf(other)
+		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, Random
+		if _, err := d.NewInsert().Model(taken).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range b.createMany(t, SkipFailed, &New{URL: "https://example.com/a"}, counted("https://example.com/b")) {
+			if _, err := b.Get(t.Context(), b.mine, r.Link.ID); err != nil || !r.Created {
+				t.Errorf("%+v: %v", r, err)
+			}
+		}
+		if got := b.usage(t); got != 3 {
+			t.Errorf("%d links used, want 3", got)
+		}
+	})
+}
+
+// TestTakenCodesAreFoundTogether: however many codes are taken, and however little quota is left, they are found in
+// one round.
+func TestTakenCodesAreFoundTogether(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var statements counter
+		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
+		var in, others []*New
+		for i := range 50 {
+			code := fmt.Sprintf("code-%d", i)
+			in = append(in, &New{URL: fmt.Sprintf("https://example.com/%d", i), CustomCode: &code})
+			others = append(others, &New{URL: fmt.Sprintf("https://example.com/other/%d", i), CustomCode: &code})
+		}
+		b.createMany(t, SkipFailed, in...)
+		b.LinkQuota = 51
+		before := statements.Load()
+		for i, said := range outcomes(b.createMany(t, SkipFailed, others...)) {
+			if said != "CODE_TAKEN" {
+				t.Errorf("row %d: %s", i, said)
+			}
+		}
+		if n := statements.Load() - before; n > 10 {
+			t.Errorf("%d statements", n)
+		}
+	})
+}
+
+// counter counts statements.
+type counter struct{ atomic.Int64 }
+
+func (c *counter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+func (c *counter) AfterQuery(context.Context, *bun.QueryEvent)                        { c.Add(1) }

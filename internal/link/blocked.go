@@ -68,49 +68,59 @@ func (s *Store) BlockedHosts(ctx context.Context) ([]BlockedHost, error) {
 
 // DisableHost disables every link to a host and to all below it, and returns how many it has disabled. EnableHost
 // takes that back. Both look at every link of the instance, in batches. They return InvalidInput.
-func (s *Store) DisableHost(ctx context.Context, host string) (int64, error) {
+func (s *Store) DisableHost(ctx context.Context, host string) (int, error) {
 	now := s.now()
 	return s.setDisabled(ctx, host, "disabled_at IS NULL", &now)
 }
 
 // EnableHost is the opposite of DisableHost.
-func (s *Store) EnableHost(ctx context.Context, host string) (int64, error) {
+func (s *Store) EnableHost(ctx context.Context, host string) (int, error) {
 	return s.setDisabled(ctx, host, "disabled_at IS NOT NULL", nil)
 }
 
-func (s *Store) setDisabled(ctx context.Context, host, candidates string, disabledAt *time.Time) (changed int64, err error) {
+func (s *Store) setDisabled(ctx context.Context, host, candidates string, disabledAt *time.Time) (changed int, err error) {
 	if host, err = canonicalHost(host); err != nil {
 		return 0, err
 	}
 	for after := ""; ; {
-		var links []*Link
-		err := s.DB.NewSelect().Model(&links).Column("id", "canonical_url").
-			Where("id > ?", after).Where("purged_at IS NULL").Where(candidates).
-			Order("id").Limit(sweepBatch).Scan(ctx)
-		if err != nil || len(links) == 0 {
-			return changed, err
-		}
-		after = links[len(links)-1].ID
-		var ids []string
-		for _, l := range links {
-			if slices.Contains(hostAndParents(l.host()), host) {
-				ids = append(ids, l.ID)
+		var n int
+		var last string
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			var links []*Link
+			q := tx.NewSelect().Model(&links).Where("id > ?", after).Where(candidates).Order("id").Limit(sweepBatch)
+			if err := s.forUpdate(q).Scan(ctx); err != nil {
+				return err
 			}
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		result, err := s.DB.NewUpdate().Model((*Link)(nil)).Set("disabled_at = ?", disabledAt).Set("updated_at = ?", s.now()).
-			Where("id IN (?)", bun.In(ids)).Where(candidates).Exec(ctx)
+			if last = ""; len(links) > 0 {
+				last = links[len(links)-1].ID
+			}
+			n, err = disable(ctx, tx, leadingTo(links, host), disabledAt, s.now())
+			return err
+		})
 		if err != nil {
 			return changed, fmt.Errorf("disabling links: %w", err)
 		}
-		n, err := result.RowsAffected()
-		if err != nil {
-			return changed, err
+		if changed += n; last == "" {
+			return changed, nil
 		}
-		changed += n
+		after = last
 	}
+}
+
+// leadingTo are the links to the host and everything below it.
+func leadingTo(links []*Link, host string) []*Link {
+	return slices.DeleteFunc(links, func(l *Link) bool { return !slices.Contains(hostAndParents(l.host()), host) })
+}
+
+func disable(ctx context.Context, tx bun.Tx, links []*Link, disabledAt *time.Time, now time.Time) (int, error) {
+	if len(links) == 0 {
+		return 0, nil
+	}
+	ids := make([]string, 0, len(links))
+	for _, l := range links {
+		ids = append(ids, l.ID)
+	}
+	return affected(tx.NewUpdate().Model((*Link)(nil)).Set("disabled_at = ?", disabledAt).Set("updated_at = ?", now).Where("id IN (?)", bun.In(ids)).Exec(ctx))
 }
 
 // blocked finds out which of the links lead to a blocked host, in one statement.
@@ -180,5 +190,5 @@ func canonicalHost(host string) (string, error) {
 }
 
 func errBlocked() *errs.Error {
-	return errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.").At("url")
+	return errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
 }

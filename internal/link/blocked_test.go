@@ -1,7 +1,11 @@
 package link
 
 import (
+	"context"
+	"math/rand/v2"
+	"sync"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -68,7 +72,7 @@ func TestDisableHost(t *testing.T) {
 		bad, _ := b.create(t, New{URL: "https://a.evil.example/"})
 		good, _ := b.create(t, New{URL: "https://notevil.example/"})
 		anonymous, token := b.anonymous(t, "https://evil.example/")
-		for _, want := range []int64{2, 0} {
+		for _, want := range []int{2, 0} {
 			if n, err := b.DisableHost(t.Context(), "evil.example"); err != nil || n != want {
 				t.Errorf("disabled %d, want %d: %v", n, want, err)
 			}
@@ -131,5 +135,91 @@ func TestAllOrNothingRevivesNothing(t *testing.T) {
 		if got := b.usage(t); got != 2 {
 			t.Errorf("%d links used, want 2", got)
 		}
+	})
+}
+
+// TestNoEditBringsABlockedLinkBack: neither a new end, nor more clicks, nor another destination of a disabled link.
+func TestNoEditBringsABlockedLinkBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon, one := noon.Add(time.Hour), int64(1)
+		expired, _ := b.create(t, New{URL: "https://evil.example/expired", ExpiresAt: &soon})
+		used, _ := b.create(t, New{URL: "https://evil.example/used", MaxClicks: &one})
+		if ok, err := b.Grant(t.Context(), &Target{Link: *used}); err != nil || !ok {
+			t.Fatalf("granted %t: %v", ok, err)
+		}
+		disabled, _ := b.create(t, New{URL: "https://disabled.example/", Strategy: new(Random)})
+		fine, _ := b.create(t, New{URL: "https://example.com/"})
+		b.now = soon
+		b.block(t, "evil.example")
+		if _, err := b.DisableHost(t.Context(), "disabled.example"); err != nil {
+			t.Fatal(err)
+		}
+		title := "fine"
+		changes := []Change{
+			{ID: expired.ID, ExpiresAt: to[*time.Time](nil)}, {ID: used.ID, MaxClicks: to[*int64](nil)},
+			{ID: disabled.ID, URL: to("https://example.com/good")}, {ID: fine.ID, Title: to(&title)}, {ID: used.ID, Title: to(&title)},
+		}
+		results, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
+		if err != nil || !cmp.Equal(outcomes(results), []string{"UNSAFE_URL", "UNSAFE_URL", "UNSAFE_URL", "there", "there"}) {
+			t.Errorf("%v: %v", outcomes(results), err)
+		}
+		for l, want := range map[*Link]Status{expired: Expired, used: Exhausted, disabled: Disabled, fine: Active} {
+			if got, err := b.Get(t.Context(), b.mine, l.ID); err != nil || got.Status(b.now) != want {
+				t.Errorf("%s is %s: %v", l.OriginalURL, got.Status(b.now), err)
+			}
+		}
+	})
+}
+
+// TestADisabledLinkIsRefused, deleted or not.
+func TestADisabledLinkIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		for _, in := range []New{{URL: "https://evil.example/"}, custom("https://evil.example/", "promo")} {
+			b.create(t, in)
+			if _, err := b.DisableHost(t.Context(), "evil.example"); err != nil {
+				t.Fatal(err)
+			}
+			b.refuse(t, in, errs.UnsafeURL)
+		}
+	})
+}
+
+// TestDisablingWhileOthersEdit would end in a deadlock if either locked links in another order than that of their ids.
+func TestDisablingWhileOthersEdit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		made := b.createMany(t, SkipFailed, urls(0, 100)...)
+		for _, i := range rand.Perm(len(made)) { // the order in which the rows lie is another one
+			b.update(t, made[i].Link, Change{RedirectStatus: to(301)})
+		}
+		var all sync.WaitGroup
+		all.Go(func() {
+			for range 10 {
+				for _, do := range []func(context.Context, string) (int, error){b.DisableHost, b.EnableHost} {
+					if _, err := do(t.Context(), "example.com"); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		for i := range 2 {
+			all.Go(func() {
+				for range 10 {
+					var changes []Change
+					for _, r := range made {
+						changes = append(changes, Change{ID: r.Link.ID, RedirectStatus: to(307 + i)})
+					}
+					if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		all.Wait()
 	})
 }

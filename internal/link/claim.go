@@ -60,6 +60,13 @@ func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []stri
 }
 
 func (s *Store) claim(ctx context.Context, m workspace.Membership, token string) (c Claim, err error) {
+	known, err := s.DB.NewSelect().Model((*Link)(nil)).Where("claim_hash = ?", claimHash(token)).Exists(ctx)
+	if err != nil {
+		return Claim{}, err
+	}
+	if !known { // whoever guesses takes no transaction
+		return Claim{Status: ClaimUnknown, Err: errNoClaim()}, nil
+	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		c, err = s.move(ctx, tx, m, claimHash(token))
 		if err != nil {
@@ -128,10 +135,12 @@ func (s *Store) byClaim(ctx context.Context, tx bun.Tx, hash []byte) (*Link, err
 	l := &Link{}
 	err := s.forUpdate(tx.NewSelect().Model(l).Where("claim_hash = ?", hash)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errs.New(errs.NotFound, "There is no link with this claim token.")
+		return nil, errNoClaim()
 	}
 	return l, err
 }
+
+func errNoClaim() error { return errs.New(errs.NotFound, "There is no link with this claim token.") }
 
 // claimable finds out whether the link is still to be had; done says that it is not.
 func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership, l *Link) (c Claim, done bool) {

@@ -211,3 +211,20 @@ func TestClaimsAtOnce(t *testing.T) {
 		}
 	})
 }
+
+// TestAClaimBeforeTheFirstClick: the clicks that a node records afterwards, which has not heard of it, come after the
+// link.
+func TestAClaimBeforeTheFirstClick(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, token := b.anonymous(t, "https://example.com/a")
+		b.claimOne(t, b.mine, token)
+		b.follow(t, l, 1)
+		for _, table := range []string{"clicks", "click_buckets", "click_totals"} {
+			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.mine.ID()).Count(t.Context()); err != nil || n != 1 {
+				t.Errorf("%d rows of %s: %v", n, table, err)
+			}
+		}
+	})
+}

@@ -60,8 +60,7 @@ func (s *Store) purge(ctx context.Context) (purged int, err error) {
 		var ids []string
 		batch := tx.NewSelect().Model((*Link)(nil)).Column("id").
 			Where("ended_at <= ?", before).Where("ended_at IS NOT NULL").Where("purged_at IS NULL").Where("disabled_at IS NULL").
-			// The mark may be older than what the link is now.
-			Where("COALESCE(deleted_at, expires_at) <= ?", before).
+			Where("deleted_at IS NOT NULL OR expires_at <= ?", now). // whatever the mark says
 			Order("ended_at").Limit(sweepBatch)
 		if err := s.skipLocked(batch).Scan(ctx, &ids); err != nil || len(ids) == 0 {
 			return err

@@ -164,3 +164,53 @@ func TestCleanUpGoesInBatches(t *testing.T) {
 		}
 	})
 }
+
+// TestARestoredLinkHasATombstoneOfItsOwn, although it expired long ago.
+func TestARestoredLinkHasATombstoneOfItsOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		soon := noon.Add(time.Hour)
+		l, _ := b.create(t, New{URL: "https://example.com/a", ExpiresAt: &soon})
+		b.now = noon.Add(b.Tombstones - 24*time.Hour)
+		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		restored := noon.Add(b.Tombstones + 24*time.Hour)
+		b.now = restored
+		if _, err := b.Restore(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.cleanUp(t)
+		if !b.there(t, map[string]*Link{"it": l})["it"] {
+			t.Error("restored, and gone with the next clean-up")
+		}
+		b.now = restored.Add(b.Tombstones)
+		b.cleanUp(t)
+		if b.there(t, map[string]*Link{"it": l})["it"] {
+			t.Error("it stands for ever")
+		}
+	})
+}
+
+// TestAPurgedLinkStartsAnew: nothing of the clicks before counts towards its limit.
+func TestAPurgedLinkStartsAnew(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/a"})
+		b.follow(t, l, 10)
+		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		b.now = noon.Add(b.Tombstones)
+		b.cleanUp(t)
+		five := int64(5)
+		if l, _ = b.create(t, New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != Active || *l.CreatedBy != b.me {
+			t.Errorf("%+v", l)
+		}
+		if l, err := b.Get(t.Context(), b.mine, l.ID); err != nil || l.CreatedBy == nil || l.Granted != 0 {
+			t.Errorf("read: %+v, %v", l, err)
+		}
+	})
+}

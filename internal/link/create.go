@@ -61,12 +61,13 @@ type Batch struct {
 
 // CreateMany is Create of up to MaxBatch links, with a result each, in the order of the calls. Links that are the
 // same within the batch are made once: the first hears true. It takes a handful of statements, however many links.
-// An error means that nothing was done: InvalidInput, IdempotencyConflict or Forbidden.
+// An error means that nothing was done: InvalidInput, IdempotencyConflict, CodeExhausted when all counters have been
+// given out, or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
 	if err := m.Need(workspace.Editor); err != nil {
 		return nil, err
 	}
-	if err := checkBatch(len(in.Links)); err != nil {
+	if err := checkBatch(len(in.Links), "links"); err != nil {
 		return nil, err
 	}
 	key, err := newKey(in)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -13,41 +14,39 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// edit locks links of the workspace, lets change make each what it is to become, and writes those that have
-// become something else, in one transaction and a handful of statements. A link that is named twice is changed
-// twice. change may run again, with the links as they are then.
-func (s *Store) edit(
-	ctx context.Context, m workspace.Membership, ids []string, policy Policy,
-	change func(ctx context.Context, tx bun.Tx, i int, l *Link) error,
-) (results []Result, err error) {
-	if err := m.Need(workspace.Editor); err != nil {
-		return nil, err
-	}
-	if err := checkBatch(len(ids)); err != nil {
+// edits are changes to links of a workspace, in one transaction.
+type edits struct {
+	ids    []string
+	policy Policy
+	// field is the argument that the ids come from.
+	field string
+	// change makes a link what it is to become. It may run again, with the link as it is then.
+	change func(i int, l *Link) error
+	// limits says that change may limit how often a link is followed: what it has answered so far is to be known.
+	limits bool
+}
+
+// edit locks the links, lets change make each what it is to become, and writes those that have become something else,
+// in a handful of statements. A link that is named twice is changed twice.
+func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (results []Result, err error) {
+	if err := checkBatch(len(e.ids), e.field); err != nil {
 		return nil, err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		links, err := s.lock(ctx, tx, m, ids)
+		links, err := s.lock(ctx, tx, m, e.ids)
 		if err != nil {
 			return err
 		}
-		results = make([]Result, len(ids))
-		changed := map[string]*Link{}
-		for i, linkID := range ids {
-			results[i] = s.editOne(links[linkID], func(l *Link) error { return change(ctx, tx, i, l) })
-			after := results[i].Link
-			if after == nil {
-				continue
+		if e.limits {
+			if err := s.countClicks(ctx, tx, links); err != nil {
+				return err
 			}
-			if !after.UpdatedAt.Equal(links[linkID].UpdatedAt) {
-				changed[linkID] = after
-			}
-			links[linkID] = after
 		}
-		if err := internal(results); err != nil {
+		var changed map[string]*Link
+		if results, changed, err = s.apply(ctx, tx, e, links); err != nil {
 			return err
 		}
-		if policy == AllOrNothing && abandon(results) {
+		if e.policy == AllOrNothing && abandon(results) {
 			return errAbandoned
 		}
 		return s.write(ctx, tx, changed)
@@ -58,8 +57,45 @@ func (s *Store) edit(
 	return results, nil
 }
 
+// apply changes the links in memory. Changes after which a link would lead to a blocked host, and has not before, are
+// refused: everything is then done again without them.
+func (s *Store) apply(ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link) ([]Result, map[string]*Link, error) {
+	refused, now := map[int]error{}, s.now()
+	for {
+		results, changed, links := make([]Result, len(e.ids)), map[string]*Link{}, maps.Clone(locked)
+		suspects := map[*Link]int{}
+		for i, linkID := range e.ids {
+			before := links[linkID]
+			results[i] = editOne(before, func(l *Link) error {
+				if refused[i] != nil {
+					return refused[i]
+				}
+				return e.change(i, l)
+			})
+			after := results[i].Link
+			if after == nil {
+				continue
+			}
+			if !after.UpdatedAt.Equal(before.UpdatedAt) {
+				changed[linkID] = after
+			}
+			if after.OriginalURL != before.OriginalURL || after.Status(now) == Active && before.Status(now) != Active {
+				suspects[after] = i
+			}
+			links[linkID] = after
+		}
+		blocked, err := s.blocked(ctx, tx, slices.Collect(maps.Keys(suspects)))
+		if err != nil || len(blocked) == 0 {
+			return results, changed, err
+		}
+		for l := range blocked {
+			refused[suspects[l]] = errBlocked()
+		}
+	}
+}
+
 // editOne changes a copy of the link, so that what is refused in the middle leaves nothing behind.
-func (s *Store) editOne(l *Link, change func(*Link) error) Result {
+func editOne(l *Link, change func(*Link) error) Result {
 	if l == nil || l.PurgedAt != nil {
 		return Result{Err: errNotFound()}
 	}
@@ -70,6 +106,24 @@ func (s *Store) editOne(l *Link, change func(*Link) error) Result {
 	return Result{Link: &after}
 }
 
+// countClicks finds out how many redirects links have answered that may answer any number.
+func (s *Store) countClicks(ctx context.Context, tx bun.Tx, links map[string]*Link) error {
+	var ids []string
+	for linkID, l := range links {
+		if l.MaxClicks == nil {
+			ids = append(ids, linkID)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	counts, err := s.Clicks.Counts(ctx, tx, ids...)
+	for _, linkID := range ids {
+		links[linkID].Granted = counts[linkID]
+	}
+	return err
+}
+
 // only is the result of a batch of one.
 func only(results []Result, err error) (*Link, error) {
 	if err != nil {
@@ -78,9 +132,9 @@ func only(results []Result, err error) (*Link, error) {
 	return results[0].Link, results[0].Err
 }
 
-func checkBatch(n int) error {
+func checkBatch(n int, field string) error {
 	if n < 1 || n > MaxBatch {
-		return errs.New(errs.InvalidInput, "A batch has from 1 to %d links; this one has %d.", MaxBatch, n)
+		return errs.New(errs.InvalidInput, "A batch has from 1 to %d links; this one has %d.", MaxBatch, n).At(field)
 	}
 	return nil
 }
@@ -137,7 +191,7 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, changed map[string]*Link) 
 		q := tx.NewUpdate().With("after", tx.NewValues(&chunk)).Model((*Link)(nil)).TableExpr("after").Where("link.id = after.id")
 		for _, column := range []string{
 			"original_url", "canonical_url", "canonical_hash", "title", "note", "title_key", "search", "redirect_status",
-			"starts_at", "expires_at", "max_clicks", "granted", "archived_at", "updated_at", "deleted_at", "ended_at",
+			"starts_at", "expires_at", "max_clicks", "granted", "archived_at", "updated_at", "deleted_at", "ended_at", "created_by",
 			"purged_at", "destination_status", "last_checked_at", "check_at", "check_failures",
 		} {
 			q = q.Set("? = after.?", bun.Ident(column), bun.Ident(column))

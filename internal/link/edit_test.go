@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -199,4 +200,59 @@ func TestStatus(t *testing.T) {
 			t.Errorf("%+v is %s, want %s", l, got, step.want)
 		}
 	}
+}
+
+// TestLimitsCountWhatIsStillToBeWritten: clicks that this node has recorded, and the database does not have yet.
+func TestLimitsCountWhatIsStillToBeWritten(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		click := func(l *Link) {
+			t.Helper()
+			if err := b.Clicks.(clicks).Record(click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		five := int64(5)
+		edited, _ := b.create(t, New{URL: "https://example.com/edited"})
+		click(edited)
+		if got := b.update(t, edited, Change{MaxClicks: to(&five)}); got.Granted != 1 {
+			t.Errorf("%d granted, want the one that was answered", got.Granted)
+		}
+		revived, _ := b.create(t, New{URL: "https://example.com/revived"})
+		click(revived)
+		if _, err := b.Delete(t.Context(), b.mine, revived.ID); err != nil {
+			t.Fatal(err)
+		}
+		if got, _ := b.create(t, New{URL: "https://example.com/revived", MaxClicks: &five}); got.Granted != 1 {
+			t.Errorf("%d granted after a revival, want the one that was answered", got.Granted)
+		}
+	})
+}
+
+// TestManyEditsAreAHandfulOfStatements, whatever they change.
+func TestManyEditsAreAHandfulOfStatements(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var statements counter
+		b := setup(t, &db.DB{DB: d.WithQueryHook(&statements), Kind: d.Kind})
+		var in []*New
+		for i := range 60 {
+			in = append(in, &New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(Random)})
+		}
+		var changes []Change
+		hundred := int64(100)
+		for i, r := range b.createMany(t, SkipFailed, in...) {
+			changes = append(changes, Change{
+				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred), Tags: to([]string{"a", "b"}),
+			})
+		}
+		before := statements.Load()
+		if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
+			t.Fatal(err)
+		}
+		if n := statements.Load() - before; n > 10 {
+			t.Errorf("%d statements", n)
+		}
+	})
 }

@@ -77,19 +77,18 @@ func (s *Store) Revoke(ctx context.Context, t *Target) error {
 	return nil
 }
 
-// ParseShortURL reads the address out of one of this instance's short URLs. It returns NotFound for any other.
+// ParseShortURL reads the address out of one of this instance's short URLs, in whatever way it is written and
+// whatever was added as a query. It returns NotFound for any other.
 func (s *Store) ParseShortURL(shortURL string) (Address, error) {
-	path, ok := strings.CutPrefix(shortURL, s.PublicURL+"/")
-	if !ok {
-		// The address may be written in another way; codes have nothing that the canonical form would change.
-		u, err := urlnorm.Canonical(shortURL)
-		if err != nil {
-			return Address{}, errNotFound()
-		}
-		if path, ok = strings.CutPrefix(u.String(), s.publicURL.String()); !ok {
-			return Address{}, errNotFound()
-		}
+	u, err := urlnorm.Canonical(shortURL) // codes have nothing that the canonical form would change
+	if err != nil {
+		return Address{}, errNotFound()
 	}
+	path, ok := strings.CutPrefix(u.String(), s.publicURL.String())
+	if !ok {
+		return Address{}, errNotFound()
+	}
+	path, _, _ = strings.Cut(path, "?")
 	if slug, code, ok := strings.Cut(path, "/"); ok {
 		return Address{Slug: slug, Code: code}, nil
 	}

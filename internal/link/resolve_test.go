@@ -17,6 +17,8 @@ func TestParseShortURL(t *testing.T) {
 		"HTTP://SHO.RT:80/abc":      {Code: "abc"},
 		"http://sho.rt/promo/abc":   {Slug: "promo", Code: "abc"},
 		"http://sho.rt/promo/a/b/c": {Slug: "promo", Code: "a/b/c"},
+		"http://sho.rt/abc?utm=1#x": {Code: "abc"},
+		"http://sho.rt/%61bc/":      {Code: "abc"},
 	} {
 		if got, err := b.ParseShortURL(in); err != nil || got != want {
 			t.Errorf("%s: %+v, %v; want %+v", in, got, err, want)

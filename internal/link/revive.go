@@ -22,6 +22,9 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if err != nil {
 		return err
 	}
+	if err := b.countClicks(ctx, tx, links); err != nil {
+		return err
+	}
 	revived := map[string]*Link{}
 	for _, r := range b.rows {
 		if r.attempt.Link == nil || r.attempt.Link.DeletedAt == nil {
@@ -35,9 +38,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			r.attempt = Result{Err: errDisabled().At("url")}
 			continue
 		case l.DeletedAt != nil: // else somebody else was faster
-			if err := b.reviveAs(ctx, tx, l, r.draft); err != nil {
-				return err
-			}
+			b.reviveAs(l, r.draft)
 			revived[l.ID] = l
 		}
 		r.attempt.Link = l
@@ -45,13 +46,14 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	return b.write(ctx, tx, revived)
 }
 
-// reviveAs makes a deleted link what the draft describes.
-func (b *batch) reviveAs(ctx context.Context, tx bun.Tx, l, draft *Link) error {
+// reviveAs makes a deleted link what the draft describes. Of a purged one nothing is left that could count.
+func (b *batch) reviveAs(l, draft *Link) {
+	if l.PurgedAt != nil {
+		l.Granted, l.CreatedBy = 0, draft.CreatedBy
+	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
 	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
-	l.RedirectStatus, l.StartsAt, l.ExpiresAt = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt
-	l.DeletedAt, l.EndedAt, l.PurgedAt = nil, nil, nil
-	l.CheckAt = draft.CheckAt
+	l.RedirectStatus, l.StartsAt, l.ExpiresAt, l.MaxClicks = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt, draft.MaxClicks
+	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
 	l.touch(b.now)
-	return b.limit(ctx, tx, l, draft.MaxClicks)
 }

@@ -2,10 +2,7 @@ package link
 
 import (
 	"context"
-	"slices"
 	"time"
-
-	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -53,28 +50,30 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*
 // InvalidInput, InvalidURL, UnsafeURL, Immutable and Conflict. An error means that nothing was done: InvalidInput or
 // Forbidden.
 func (s *Store) UpdateMany(ctx context.Context, m workspace.Membership, changes []Change, policy Policy) ([]Result, error) {
-	ids := make([]string, 0, len(changes))
-	for _, c := range changes {
-		ids = append(ids, c.ID)
+	if err := m.Need(workspace.Editor); err != nil {
+		return nil, err
 	}
-	if slices.ContainsFunc(changes, func(c Change) bool { return c.MaxClicks.Set }) {
-		// What this node has answered counts towards the new limit.
+	e := edits{policy: policy, field: "links", change: func(i int, l *Link) error { return s.change(l, changes[i]) }}
+	for _, c := range changes {
+		e.ids = append(e.ids, c.ID)
+		e.limits = e.limits || c.MaxClicks.Set
+	}
+	if e.limits { // what this node has answered counts towards the new limit
 		if err := s.Clicks.Flush(ctx); err != nil {
 			return nil, err
 		}
 	}
-	return s.edit(ctx, m, ids, policy, func(ctx context.Context, tx bun.Tx, i int, l *Link) error {
-		return s.change(ctx, tx, l, changes[i])
-	})
+	return s.edit(ctx, m, e)
 }
 
 // change applies what the caller wants, and checks what it comes to.
-func (s *Store) change(ctx context.Context, tx bun.Tx, l *Link, c Change) (err error) {
+func (s *Store) change(l *Link, c Change) (err error) {
 	if c.Seen != nil && !c.Seen.Equal(l.UpdatedAt) {
 		return errs.New(errs.Conflict, "The link has been changed since. Look at it again.").At("updatedAt")
 	}
+	now := s.now()
 	if c.URL.Set && c.URL.To != l.OriginalURL {
-		if err := s.redirectTo(ctx, tx, l, c.URL.To); err != nil {
+		if err := s.redirectTo(l, c.URL.To, now); err != nil {
 			return err
 		}
 	}
@@ -93,9 +92,9 @@ func (s *Store) change(ctx context.Context, tx bun.Tx, l *Link, c Change) (err e
 			return err
 		}
 	}
-	now := s.now()
 	c.StartsAt.apply(&l.StartsAt)
 	c.ExpiresAt.apply(&l.ExpiresAt)
+	c.MaxClicks.apply(&l.MaxClicks)
 	c.RedirectStatus.apply(&l.RedirectStatus)
 	if c.Archived.Set && c.Archived.To != l.Archived() {
 		l.ArchivedAt = nil
@@ -109,39 +108,21 @@ func (s *Store) change(ctx context.Context, tx bun.Tx, l *Link, c Change) (err e
 		}
 		l.EndedAt = l.DeletedAt // the clean-up looks again
 	}
-	if c.MaxClicks.Set {
-		if err := s.limit(ctx, tx, l, c.MaxClicks.To); err != nil {
-			return err
-		}
-	}
 	l.touch(now)
 	return l.check()
 }
 
-// redirectTo gives the link another destination, unless its code is computed from the one it has.
-func (s *Store) redirectTo(ctx context.Context, tx bun.Tx, l *Link, url string) error {
+// redirectTo gives the link another destination, unless its code is computed from the one it has, or the operator
+// has disabled it for that one.
+func (s *Store) redirectTo(l *Link, url string, now time.Time) error {
 	if l.Strategy == Deterministic {
 		return errs.New(errs.Immutable, "The code of this link is computed from its URL, which cannot change. Create another link.").At("url")
 	}
-	if err := s.lead(l, url); err != nil {
-		return err
+	if l.DisabledAt != nil {
+		return errDisabled().At("url")
 	}
-	now := s.now()
 	l.DestinationStatus, l.LastCheckedAt, l.CheckAt, l.CheckFailures = nil, nil, &now, 0
-	return s.refuseBlocked(ctx, tx, l)
-}
-
-// limit sets how many redirects the link answers. What it has answered while there was no limit counts too.
-func (s *Store) limit(ctx context.Context, tx bun.Tx, l *Link, maxClicks *int64) error {
-	if l.MaxClicks == nil && maxClicks != nil {
-		counts, err := s.Clicks.Counts(ctx, tx, l.ID)
-		if err != nil {
-			return err
-		}
-		l.Granted = counts[l.ID]
-	}
-	l.MaxClicks = maxClicks
-	return nil
+	return s.lead(l, url)
 }
 
 // Delete is DeleteMany of one link.
@@ -153,30 +134,40 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID strin
 // nothing. The results' errors are NotFound and Conflict. An error means that nothing was done: InvalidInput or
 // Forbidden.
 func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []string, policy Policy) ([]Result, error) {
-	return s.edit(ctx, m, ids, policy, func(_ context.Context, _ bun.Tx, _ int, l *Link) error {
+	if err := m.Need(workspace.Editor); err != nil {
+		return nil, err
+	}
+	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", change: func(_ int, l *Link) error {
 		if l.DeletedAt == nil {
 			now := s.now()
 			l.DeletedAt, l.EndedAt = &now, &now
 			l.touch(now)
 		}
 		return nil
-	})
+	}})
 }
 
 // Restore brings a deleted link back as it was. Restoring it again changes nothing. It returns NotFound, UnsafeURL
 // for a link that the operator has disabled or whose destination is blocked, or Forbidden.
 func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
-	return only(s.edit(ctx, m, []string{linkID}, SkipFailed, func(ctx context.Context, tx bun.Tx, _ int, l *Link) error {
+	if err := m.Need(workspace.Editor); err != nil {
+		return nil, err
+	}
+	return only(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", change: func(_ int, l *Link) error {
 		if l.DisabledAt != nil {
 			return errDisabled()
 		}
 		if l.DeletedAt == nil {
 			return nil
 		}
+		now := s.now()
 		l.DeletedAt, l.EndedAt = nil, nil
-		l.touch(s.now())
-		return s.refuseBlocked(ctx, tx, l)
-	}))
+		if l.Status(now) == Expired { // its tombstone stands anew
+			l.EndedAt = &now
+		}
+		l.touch(now)
+		return nil
+	}}))
 }
 
 // touch makes the link's state another one: later than before, whatever the clock says, since the instant tells

@@ -38,9 +38,13 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{now: db.Instant(time.Now()), mux: http.NewServeMux()}
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	redis := dbtest.Redis(t, "")
+	redis, recorder, counts := dbtest.Redis(t, ""), click.NewRecorder(d, log), &click.Store{DB: d, Now: clock}
 	links, err := link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
+		Clicks: struct {
+			*click.Recorder
+			*click.Store
+		}{recorder, counts},
 		Limits: quota.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
 	})
 	if err != nil {
@@ -48,7 +52,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	}
 	b.Handler = &Handler{
 		Links: links, Hits: quota.Hits{KV: redis}, HitQuota: 5,
-		Clicks: click.NewRecorder(d, log), Counts: &click.Store{DB: d, Now: clock}, Log: log, Now: clock,
+		Clicks: recorder, Counts: counts, Log: log, Now: clock,
 	}
 	b.mux.Handle("GET /{code}", b.Handler)
 	b.mux.Handle("GET /{slug}/{code}", b.Handler)
