@@ -7,7 +7,7 @@ IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench playground test-playground docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench playground test-playground test-pages docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -49,6 +49,9 @@ playground: ## rebuild the playground page (needs Node.js)
 
 test-playground: ## try the playground in a headless Chromium (needs Node.js and Chromium)
 	scripts/test-playground
+
+test-pages: ## follow links in every state with a headless Chromium (needs Node.js and Chromium)
+	scripts/test-pages
 
 docker: ## build the container image
 	docker build --build-arg VERSION='$(VERSION)' --tag $(IMAGE) .

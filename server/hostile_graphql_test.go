@@ -168,6 +168,9 @@ func wrongTypes(t *testing.T, who tenant) {
 var stringArguments = map[string]string{
 	"register email":    `mutation ($x: EmailAddress!) { register(input: {email: $x, password: "short", name: "n"}) { errors { code } } }`,
 	"register name":     `mutation ($x: String!) { register(input: {email: "n@example.com", password: "short", name: $x}) { errors { code } } }`,
+	"refresh token":     `mutation ($x: String!) { refreshSession(input: {refreshToken: $x}) { errors { code } } }`,
+	"logout id":         `mutation ($x: ID!) { logout(input: {sessionId: $x}) { errors { code } } }`,
+	"sessions after":    `query ($x: String!) { me { sessions(after: $x) { edges { cursor } } } }`,
 	"workspace name":    `mutation ($x: String!) { createWorkspace(input: {name: $x, slug: "-"}) { errors { code } } }`,
 	"workspace slug":    `mutation ($x: String!) { createWorkspace(input: {name: "n", slug: $x}) { errors { code } } }`,
 	"createLink id":     `mutation ($x: ID!) { createLink(input: {workspaceId: $x, url: "https://example.com"}) { errors { code } } }`,

@@ -144,13 +144,13 @@ type answer struct {
 
 var (
 	unknown = answer{status: http.StatusNotFound, title: "There is no such link",
-		text: "The address may have been mistyped, or the link has been taken down by its owner."}
+		text: "Check the address for a typing mistake. If it is right, the link has been taken down or does not work yet: ask whoever gave it to you."}
 	expired = answer{status: http.StatusGone, title: "This link has expired",
-		text: "Its owner gave it a last day, and that day has passed."}
+		text: "It worked only until a certain time. Ask whoever gave it to you for a new one."}
 	exhausted = answer{status: http.StatusGone, title: "This link has been used up",
-		text: "Its owner lets it be followed only so many times, and it has been."}
+		text: "It could be followed only a certain number of times. Ask whoever gave it to you for a new one."}
 	disabled = answer{status: http.StatusGone, title: "This link has been disabled",
-		text: "The operator of this service has taken it down."}
+		text: "The operator of this service has taken it down. There is nothing you need to do."}
 	unavailable = answer{status: http.StatusServiceUnavailable, title: "Please try again in a moment",
 		text: "The link is fine; a part of this service is not.", retryAfter: unavailableRetry}
 )
