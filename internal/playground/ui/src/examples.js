@@ -198,7 +198,7 @@ mutation UpdateLink($input: UpdateLinkInput!) {
   },
   {
     group: 'Without an account',
-    title: 'Create a link',
+    title: 'Create an anonymous link',
     name: 'CreateAnonymousLink',
     query: `# Ends after some hours, unless claimLinks gets its token.
 mutation CreateAnonymousLink($input: CreateAnonymousLinkInput!) {
