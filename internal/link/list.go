@@ -189,10 +189,16 @@ func words(search string) ([]string, error) {
 // lookUp asks the indexes, one after the other, until one knows of few links. What is asked here is only where to
 // look: the filter itself is applied to what is there then. Neither database is left to guess how common a word is.
 func (n *search) lookUp(ctx context.Context, few int) error {
-	for _, q := range n.indexes() {
+	for _, queries := range n.indexes() {
 		var ids []string
-		if err := q.Limit(int64(few)+1).Scan(ctx, &ids); err != nil {
-			return err
+		for _, q := range queries {
+			var more []string
+			if err := q.Limit(int64(few)+1).Scan(ctx, &more); err != nil {
+				return err
+			}
+			if ids = append(ids, more...); len(ids) > few {
+				break
+			}
 		}
 		if len(ids) <= few {
 			n.narrow, n.few = true, ids
@@ -202,16 +208,21 @@ func (n *search) lookUp(ctx context.Context, few int) error {
 	return nil
 }
 
-// indexes are queries for the ids of links, each of which finds all that the filter lets through.
-func (n *search) indexes() (queries []*bun.SelectQuery) {
+// indexes are sets of queries for the ids of links, each of which finds all that the filter lets through.
+func (n *search) indexes() (sets [][]*bun.SelectQuery) {
 	for _, tags := range n.tagged() {
-		queries = append(queries, n.DB.NewSelect().Model((*tag)(nil)).Column("link_id").
-			Where("workspace_id = ?", n.member.ID()).Where("tag IN (?)", bun.In(tags)))
+		var queries []*bun.SelectQuery
+		for _, name := range tags {
+			// In order, the first links come from the index, and not from everybody's tags.
+			queries = append(queries, n.DB.NewSelect().Model((*tag)(nil)).Column("link_id").
+				Where("workspace_id = ?", n.member.ID()).Where("tag = ?", name).Order("link_id"))
+		}
+		sets = append(sets, queries)
 	}
 	if q := n.indexed(n.member.ID(), n.words); q != nil {
-		queries = append(queries, q)
+		sets = append(sets, []*bun.SelectQuery{q})
 	}
-	return queries
+	return sets
 }
 
 // tagged are sets of tags, of each of which a link has one.
@@ -272,10 +283,9 @@ func (n *search) rows(ctx context.Context, r page.Request) (rows []*found, err e
 	return rows, q.Scan(ctx)
 }
 
-// byClicks walks along the clicks. They are another room's to keep, and this is the one place where this room reads
-// them: no index has an order that two rooms would have to put together. Links that were never clicked are missing
-// there, and are walked by themselves, with zero, before or after the others. Only when it is their turn: both are
-// asked for only where a page has some of either.
+// byClicks walks along the clicks. They are another room's to keep, and read here only, because an order that two
+// rooms put together comes from no index. Links that were never clicked are missing there: they are walked by
+// themselves, before or after the others, and only where the page reaches them.
 func (n *search) byClicks(ctx context.Context, r page.Request) (rows []*found, err error) {
 	walks := []func(*bun.SelectQuery, page.Request) (*bun.SelectQuery, bool){n.clicked, n.neverClicked}
 	if r.Upward() {

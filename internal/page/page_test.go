@@ -1,13 +1,16 @@
 package page
 
 import (
+	"cmp"
 	"encoding/base64"
 	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
-	"github.com/google/go-cmp/cmp"
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -43,7 +46,7 @@ func TestParse(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			got, err := Parse(id.Link, c.first, c.after, c.last, c.before)
-			if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+			if diff := gocmp.Diff(c.want, got); diff != "" || err != nil {
 				t.Errorf("%v (-want +got):\n%s", err, diff)
 			}
 		})
@@ -93,7 +96,7 @@ func TestHostileCursors(t *testing.T) {
 			t.Parallel()
 			for field, arguments := range map[string][2]*string{"after": {&cursor, nil}, "before": {nil, &cursor}} {
 				_, err := Parse(id.Link, nil, arguments[0], nil, arguments[1])
-				if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{field}) {
+				if !errs.Is(err, errs.InvalidInput) || !gocmp.Equal(errs.From(err).Field, []string{field}) {
 					t.Errorf("%s: at %v: %v", field, errs.From(err).Field, err)
 				}
 				if cursor != "" && strings.Contains(err.Error(), cursor) {
@@ -102,6 +105,99 @@ func TestHostileCursors(t *testing.T) {
 			}
 		})
 	}
+}
+
+// TestHostileCursorsOfValues tries what Cursor never writes.
+func TestHostileCursorsOfValues(t *testing.T) {
+	t.Parallel()
+	numbers, text := Order{Name: "NUMBER", Numbers: true}, Order{Name: "TEXT", Ascending: true}
+	for name, c := range map[string]struct {
+		order Order
+		place string
+	}{
+		"nothing":                   {numbers, ""},
+		"an id alone":               {numbers, one},
+		"no number":                 {numbers, one + " NUMBER "},
+		"no number at all":          {numbers, one + " NUMBER"},
+		"words for a number":        {numbers, one + " NUMBER many"},
+		"past the largest":          {numbers, one + " NUMBER 9223372036854775808"},
+		"huge":                      {numbers, one + " NUMBER " + strings.Repeat("9", 5000)},
+		"a fraction":                {numbers, one + " NUMBER 1.5"},
+		"an exponent":               {numbers, one + " NUMBER 1e3"},
+		"written otherwise":         {numbers, one + " NUMBER 007"},
+		"with a sign":               {numbers, one + " NUMBER +7"},
+		"a number and more":         {numbers, one + " NUMBER 7 "},
+		"NUL after a number":        {numbers, one + " NUMBER 7\x00"},
+		"the other way round":       {numbers, one + " NUMBER+ 7"},
+		"of an order without name":  {numbers, one + "  7"},
+		"of no such order":          {numbers, one + " TEXT 7"},
+		"of another type":           {numbers, "ws_01h455vb4pex5vsknk084sn02q NUMBER 7"},
+		"NUL in text":               {text, one + " TEXT+ a\x00b"},
+		"not UTF-8":                 {text, one + " TEXT+ \xff"},
+		"half a character":          {text, one + " TEXT+ \xc3"},
+		"a surrogate":               {text, one + " TEXT+ \xed\xa0\x80"},
+		"huge text":                 {text, one + " TEXT+ " + strings.Repeat("a", 1<<20)},
+		"text the other way":        {text, one + " TEXT a"},
+		"a value for ids":           {Order{}, one + " a"},
+		"a value for ascending ids": {Order{Ascending: true}, one + " + a"},
+		"ascending ids, descending": {Order{}, one + " +"},
+		"descending ids, ascending": {Order{Ascending: true}, one},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cursor := base64.RawURLEncoding.EncodeToString([]byte(c.place))
+			for field, arguments := range map[string][2]*string{"after": {&cursor, nil}, "before": {nil, &cursor}} {
+				r, err := c.order.Parse(id.Link, nil, arguments[0], nil, arguments[1])
+				if !errs.Is(err, errs.InvalidInput) || !gocmp.Equal(errs.From(err).Field, []string{field}) {
+					t.Errorf("%s: at %v: %v: %+v", field, errs.From(err).Field, err, r)
+				}
+			}
+		})
+	}
+}
+
+// TestSpareBitsOfCursors: base64 has bits that say nothing, in which a cursor could be another and the same.
+func TestSpareBitsOfCursors(t *testing.T) {
+	t.Parallel()
+	cursor := Order{Name: "NUMBER", Numbers: true}.Cursor(int64(12), one)
+	other := cursor[:len(cursor)-1] + string(cursor[len(cursor)-1]+1)
+	if _, err := (Order{Name: "NUMBER", Numbers: true}).Parse(id.Link, nil, &other, nil, nil); !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("%s for %s: %v", other, cursor, err)
+	}
+}
+
+func TestCursorsOfValuesComeBack(t *testing.T) {
+	t.Parallel()
+	for _, value := range []any{int64(0), int64(-1), int64(1<<63 - 1), int64(-1 << 63), "", " ", "a title", "7", " + ", "'\"\\%_?", "\n", "日本 🚀", strings.Repeat("🚀", 400)} {
+		_, numbers := value.(int64)
+		for _, ascending := range []bool{true, false} {
+			o := Order{Name: "VALUE", Numbers: numbers, Ascending: ascending}
+			cursor := o.Cursor(value, one)
+			r, err := o.Parse(id.Link, nil, &cursor, nil, &cursor)
+			want := Request{Order: o, Size: 20, After: one, Before: one, AfterValue: value, BeforeValue: value}
+			if diff := gocmp.Diff(want, r); diff != "" || err != nil {
+				t.Errorf("%q: %v (-want +got):\n%s", value, err, diff)
+			}
+		}
+	}
+}
+
+func FuzzCursors(f *testing.F) {
+	f.Add([]byte(one + " VALUE 7"))
+	f.Add([]byte(one + " VALUE+ a title"))
+	f.Add([]byte(one))
+	f.Fuzz(func(t *testing.T, place []byte) {
+		cursor := base64.RawURLEncoding.EncodeToString(place)
+		for _, o := range []Order{{}, {Ascending: true}, {Name: "VALUE"}, {Name: "VALUE", Numbers: true, Ascending: true}} {
+			r, err := o.Parse(id.Link, nil, &cursor, nil, nil)
+			if err == nil && o.Cursor(r.AfterValue, r.After) != cursor {
+				t.Errorf("%q came back as %+v", place, r)
+			}
+			if s, ok := r.AfterValue.(string); ok && (!utf8.ValidString(s) || strings.Contains(s, "\x00")) {
+				t.Errorf("%q would be an error of the database", s)
+			}
+		}
+	})
 }
 
 func TestCursorsComeBack(t *testing.T) {
@@ -138,7 +234,7 @@ func TestCut(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(c.want, Cut(c.request, c.rows)); diff != "" {
+			if diff := gocmp.Diff(c.want, Cut(c.request, c.rows)); diff != "" {
 				t.Errorf("page (-want +got):\n%s", diff)
 			}
 		})
@@ -149,66 +245,130 @@ func TestCut(t *testing.T) {
 type item struct {
 	bun.BaseModel `bun:"table:items"`
 
-	ID string `bun:",pk"`
+	ID     string `bun:",pk"`
+	Number int64
+	Text   string
 }
 
-// items fills a table and returns its ids, newest first. Some differ in case only: bytes decide the order.
-func items(t *testing.T, d *db.DB) []string {
+// items fills a table and returns its rows, by their ids, newest first. Some differ in case only: bytes decide the
+// order.
+func items(t *testing.T, d *db.DB) []item {
 	t.Helper()
 	collation := map[db.Kind]string{db.Postgres: ` COLLATE "C"`}[d.Kind]
-	if _, err := d.ExecContext(t.Context(), "CREATE TABLE items (id TEXT"+collation+" PRIMARY KEY)"); err != nil {
+	create := fmt.Sprintf("CREATE TABLE items (id TEXT%s PRIMARY KEY, number BIGINT NOT NULL, text TEXT%s NOT NULL)", collation, collation)
+	if _, err := d.ExecContext(t.Context(), create); err != nil {
 		t.Fatal(err)
 	}
-	rows := []item{{ID: "a_z"}, {ID: "aB"}, {ID: "ab"}, {ID: "A_"}}
+	rows := []item{{ID: "a_z"}, {ID: "aB", Number: -1, Text: "ü"}, {ID: "ab", Number: 1<<63 - 1, Text: "u"}, {ID: "A_", Number: -1 << 63, Text: `'"\\?0`}}
 	for i := range 6 {
-		rows = append(rows, item{ID: fmt.Sprintf("it_%02d", i)})
+		rows = append(rows, item{ID: fmt.Sprintf("it_%02d", i), Number: int64(i * 3 % 4), Text: strings.Repeat("b", i*3%4)})
 	}
 	if _, err := d.NewInsert().Model(&rows).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	var ids []string
-	for _, row := range rows {
-		ids = append(ids, row.ID)
-	}
-	slices.Sort(ids)
-	slices.Reverse(ids)
-	return ids
+	slices.SortFunc(rows, func(a, b item) int { return strings.Compare(b.ID, a.ID) })
+	return rows
 }
 
-func list(t *testing.T, d *db.DB, r Request) Page[string] {
+// list is a page of the table, in the request's order.
+func list(t *testing.T, d *db.DB, r Request) Page[item] {
 	t.Helper()
-	var ids []string
-	if err := Limit(d.NewSelect().Model((*item)(nil)).Column("id"), r, "item.id").Scan(t.Context(), &ids); err != nil {
+	var rows []item
+	q := d.NewSelect().Model(&rows)
+	switch r.Order.Name {
+	case "NUMBER":
+		q = LimitBy(q, r, "item.number", "item.id")
+	case "TEXT":
+		q = LimitBy(q, r, "item.text", "item.id")
+	default:
+		q = Limit(q, r, "item.id")
+	}
+	if err := q.Scan(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	return Cut(r, ids)
+	return Cut(r, rows)
+}
+
+// orders are orders of items, and how they compare.
+var orders = map[Order]func(a, b item) int{
+	{}:                              byID,
+	{Name: "NUMBER", Numbers: true}: func(a, b item) int { return cmp.Or(cmp.Compare(a.Number, b.Number), byID(a, b)) },
+	{Name: "TEXT"}:                  func(a, b item) int { return cmp.Or(strings.Compare(a.Text, b.Text), byID(a, b)) },
+}
+
+func byID(a, b item) int { return strings.Compare(a.ID, b.ID) }
+
+func (i item) value(o Order) any {
+	return map[string]any{"NUMBER": i.Number, "TEXT": i.Text}[o.Name]
 }
 
 func TestPagesOfATable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		all := items(t, d)
-		for size := 1; size <= len(all)+1; size++ {
-			for start := 0; start < len(all); start += size {
-				end := min(start+size, len(all))
-				want := Page[string]{Items: all[start:end], HasNext: end < len(all), HasPrevious: start > 0}
-				forward, backward := Request{Size: size}, Request{Size: end - start, Backward: true}
-				if start > 0 {
-					forward.After = all[start-1]
+		for order, compare := range orders {
+			for _, order.Ascending = range []bool{true, false} {
+				slices.SortFunc(all, compare)
+				if !order.Ascending {
+					slices.Reverse(all)
 				}
-				if end < len(all) {
-					backward.Before = all[end]
+				everyPage(t, d, order, all)
+			}
+		}
+	})
+}
+
+// everyPage compares every page that there can be with a part of all items.
+func everyPage(t *testing.T, d *db.DB, o Order, all []item) {
+	t.Helper()
+	for start := 0; start < len(all); start++ {
+		for end := start + 1; end <= len(all); end++ {
+			want := Page[item]{Items: all[start:end], HasNext: end < len(all), HasPrevious: start > 0}
+			forward, backward := Request{Order: o, Size: end - start}, Request{Order: o, Size: end - start, Backward: true}
+			if start > 0 {
+				forward.After, forward.AfterValue = all[start-1].ID, all[start-1].value(o)
+			}
+			if end < len(all) {
+				backward.Before, backward.BeforeValue = all[end].ID, all[end].value(o)
+			}
+			for _, r := range []Request{forward, backward} {
+				if diff := gocmp.Diff(want, list(t, d, r)); diff != "" {
+					t.Errorf("%+v (-want +got):\n%s", r, diff)
 				}
-				for _, r := range []Request{forward, backward} {
-					if diff := cmp.Diff(want, list(t, d, r)); diff != "" {
-						t.Errorf("%+v (-want +got):\n%s", r, diff)
+			}
+			between := forward
+			between.Size, between.Before, between.BeforeValue = 100, backward.Before, backward.BeforeValue
+			if diff := gocmp.Diff(all[start:end], list(t, d, between).Items); diff != "" {
+				t.Errorf("%+v (-want +got):\n%s", between, diff)
+			}
+		}
+	}
+}
+
+// TestAmong compares the part of a request that lies among equals with what the whole request lets through there.
+func TestAmong(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		all := items(t, d)
+		order := Order{Name: "NUMBER", Numbers: true}
+		for _, order.Ascending = range []bool{true, false} {
+			for _, after := range all {
+				for _, before := range all {
+					for _, backward := range []bool{true, false} {
+						r := Request{
+							Order: order, Size: 100, Backward: backward, After: after.ID, AfterValue: after.Number, Before: before.ID, BeforeValue: before.Number,
+						}
+						want := slices.DeleteFunc(list(t, d, r).Items, func(i item) bool { return i.Number != 0 })
+						var got []item
+						if among, ok := r.Among(0); ok {
+							got = slices.DeleteFunc(list(t, d, among).Items, func(i item) bool { return i.Number != 0 })
+						}
+						if diff := gocmp.Diff(want, got, cmpopts.EquateEmpty()); diff != "" {
+							t.Errorf("%+v (-want +got):\n%s", r, diff)
+						}
 					}
 				}
 			}
-		}
-		between := list(t, d, Request{Size: 100, After: all[1], Before: all[5]})
-		if diff := cmp.Diff(all[2:5], between.Items); diff != "" {
-			t.Errorf("between two ids (-want +got):\n%s", diff)
 		}
 	})
 }
