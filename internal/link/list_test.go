@@ -329,7 +329,7 @@ func TestListAgainstNaive(t *testing.T) {
 		put(t, d, mine)
 		put(t, d, foreign)
 		some, none := 0, 0
-		for range 200 {
+		for range 80 {
 			l, samples := lister{bundle: b, member: b.mine, few: []int{0, 20, few}[r.IntN(3)]}, mine
 			if r.IntN(4) == 0 {
 				l.member, samples = b.foreign, foreign
@@ -340,7 +340,7 @@ func TestListAgainstNaive(t *testing.T) {
 				none++
 			}
 		}
-		if some < 100 || none < 10 {
+		if some < 40 || none < 4 {
 			t.Errorf("%d of the lists have links and %d have none: that compares too little", some, none)
 		}
 	})
@@ -732,7 +732,9 @@ func TestPlans(t *testing.T) {
 		// Nothing analyzes SQLite in production. PostgreSQL does it by itself, when it likes.
 		for _, analyzed := range map[db.Kind][]bool{db.SQLite: {false, true}, db.Postgres: {true}}[d.Kind] {
 			if analyzed {
-				if _, err := d.ExecContext(t.Context(), "ANALYZE"); err != nil {
+				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask.
+				statement := map[db.Kind]string{db.SQLite: "ANALYZE", db.Postgres: "VACUUM ANALYZE links, link_tags, click_totals"}[d.Kind]
+				if _, err := d.ExecContext(t.Context(), statement); err != nil {
 					t.Fatal(err)
 				}
 			}
