@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -93,16 +92,12 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	}
 }
 
-// codes are the codes that a caller or the URL gives the link, in the order in which they are tried; none for
-// strategies that generate them.
-func (s *Store) codes(draft *Link, custom *string) ([]string, error) {
+// codes are the codes that a caller gives the link; none for other strategies.
+func codes(draft *Link, custom *string) ([]string, error) {
 	if draft.Strategy != Custom && custom != nil {
 		return nil, errs.New(errs.InvalidInput, "customCode goes with the strategy CUSTOM only.").At("customCode")
 	}
-	switch draft.Strategy {
-	case Deterministic:
-		return slices.DeleteFunc(s.candidates(draft.CanonicalURL, draft.WorkspaceID), shortcode.Reserved), nil
-	case Custom:
+	if draft.Strategy == Custom {
 		return customCodes(custom)
 	}
 	return nil, nil

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -33,5 +34,9 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 	if err != nil && !errs.Is(err, errs.NotFound) {
 		return nil, err
 	}
-	return &Preview{CanonicalURL: draft.CanonicalURL, Codes: s.candidates(draft.CanonicalURL, m.ID()), Existing: l}, nil
+	p := &Preview{CanonicalURL: draft.CanonicalURL, Existing: l}
+	for salt := range shortcode.Salts {
+		p.Codes = append(p.Codes, s.candidate(draft.CanonicalURL, m.ID(), salt))
+	}
+	return p, nil
 }

@@ -58,9 +58,9 @@ type Clicks interface {
 type Store struct {
 	Config
 	publicURL urlnorm.URL
-	// candidates are the codes of a URL in a workspace, in the order in which they are tried.
-	candidates func(canonical, workspaceID string) []string
-	counters   *counters
+	// candidate is the code of a URL in a workspace for one salt.
+	candidate func(canonical, workspaceID string, salt int) string
+	counters  *counters
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
 }
@@ -72,15 +72,7 @@ func NewStore(c Config) (*Store, error) {
 		return nil, fmt.Errorf("the public URL: %w", err)
 	}
 	numbers := &counters{db: c.DB, permutation: shortcode.NewPermutation(c.CodeSecret)}
-	return &Store{Config: c, publicURL: public, candidates: allCandidates, counters: numbers}, nil
-}
-
-func allCandidates(canonical, workspaceID string) []string {
-	codes := make([]string, 0, shortcode.Salts)
-	for _, code := range shortcode.Candidates(canonical, workspaceID) {
-		codes = append(codes, code)
-	}
-	return codes
+	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers}, nil
 }
 
 // ShortURL is the shortest address at which the link answers.
