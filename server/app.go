@@ -137,10 +137,6 @@ func (a *app) wire() error {
 	checker := &probe.Checker{
 		Links: links, Client: outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(a.config.PublicURL)}), Limits: limits, Log: a.log, Now: a.now,
 	}
-	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Jobs: []jobs.Job{{Name: "clean-up", Every: jobInterval, Run: links.CleanUp}}}
-	if a.config.DestinationChecks {
-		a.jobs.Jobs = append(a.jobs.Jobs, jobs.Job{Name: "destination checks", Every: jobInterval, Run: checker.Run})
-	}
 	a.accounts = &account.Store{
 		DB:         a.db,
 		Tokens:     account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
@@ -149,6 +145,13 @@ func (a *app) wire() error {
 		Log:        a.log,
 		Limits:     limits,
 		Now:        a.now,
+	}
+	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Jobs: []jobs.Job{
+		{Name: "clean-up", Every: jobInterval, Run: links.CleanUp},
+		{Name: "sessions", Every: jobInterval, Run: a.accounts.CleanUp},
+	}}
+	if a.config.DestinationChecks {
+		a.jobs.Jobs = append(a.jobs.Jobs, jobs.Job{Name: "destination checks", Every: jobInterval, Run: checker.Run})
 	}
 	hits := quota.Hits{KV: a.kv}
 	a.redirects = &redirect.Handler{

@@ -232,6 +232,25 @@ func revoke(ctx context.Context, conn bun.IDB, now time.Time, where string, args
 	return err
 }
 
+// sweepBatch is how many sessions the clean-up removes at once.
+const sweepBatch = 500
+
+// CleanUp removes sessions that have ended for longer than their tokens can be about, with their refresh tokens.
+func (s *Store) CleanUp(ctx context.Context) error {
+	before := s.now().Add(-s.Tokens.TTL - skew)
+	for {
+		batch := s.DB.NewSelect().Model((*Session)(nil)).Column("id").
+			Where("expires_at <= ? OR revoked_at <= ?", before, before).Limit(sweepBatch)
+		result, err := s.DB.NewDelete().Model((*Session)(nil)).Where("id IN (?)", batch).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("removing sessions: %w", err)
+		}
+		if n, err := result.RowsAffected(); err != nil || n < sweepBatch {
+			return err
+		}
+	}
+}
+
 // hashOf is what is kept of a secret that is random enough to need no salt.
 func hashOf(secret string) []byte {
 	hash := sha256.Sum256([]byte(secret))

@@ -239,3 +239,36 @@ func TestANodeLearnsOfRevocations(t *testing.T) {
 		started.works(t, "at a node that starts later", l, false)
 	})
 }
+
+func TestEndedSessionsAreRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		revoked := b.register(t, b.email)
+		me, _ := b.as(t, revoked.Token)
+		if err := b.Logout(t.Context(), me, me.SessionID); err != nil {
+			t.Fatal(err)
+		}
+		left := func(want int64) {
+			t.Helper()
+			if err := b.CleanUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, table := range []string{"sessions", "refresh_tokens"} {
+				if n, err := d.NewSelect().Table(table).Count(t.Context()); err != nil || n != want {
+					t.Errorf("%d rows of %s, want %d: %v", n, table, want, err)
+				}
+			}
+		}
+		left(1) // its token is still about, and has to be refused
+		b.now = noon.Add(b.Tokens.TTL + skew)
+		going, err := b.Login(t.Context(), b.email, password, b.from())
+		if err != nil {
+			t.Fatal(err)
+		}
+		left(1)
+		b.works(t, "the one that goes on", going, true)
+		b.now = b.now.Add(b.SessionTTL + b.Tokens.TTL + skew)
+		left(0)
+	})
+}

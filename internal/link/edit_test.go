@@ -256,3 +256,47 @@ func TestManyEditsAreAHandfulOfStatements(t *testing.T) {
 		}
 	})
 }
+
+// TestALimitThatChangesMeanwhile: a redirect that was resolved before goes by what the link is now.
+func TestALimitThatChangesMeanwhile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		one, three := int64(1), int64(3)
+		l, _ := b.create(t, New{URL: "https://example.com/", MaxClicks: &one})
+		resolved := &Target{Link: *l}
+		grant := func(want bool) {
+			t.Helper()
+			if ok, err := b.Grant(t.Context(), resolved); err != nil || ok != want {
+				t.Errorf("granted %t, want %t: %v", ok, want, err)
+			}
+		}
+		grant(true)
+		grant(false)
+		b.update(t, l, Change{MaxClicks: to(&three)}) // what was granted stays so, although no click was recorded
+		grant(true)
+		grant(true)
+		grant(false)
+		b.update(t, l, Change{MaxClicks: to[*int64](nil)})
+		grant(true)
+		free, _ := b.create(t, New{URL: "https://example.com/free"})
+		if err := b.Revoke(t.Context(), &Target{Link: *free}); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnotherDestinationIsAskedAnew(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/old", Strategy: new(Random)})
+		if err := b.Checked(t.Context(), l.ID, l.OriginalURL, new(500), 3, noon, noon.Add(24*time.Hour)); err != nil {
+			t.Fatal(err)
+		}
+		got := b.update(t, l, Change{URL: to("https://example.com/new")})
+		if got.DestinationStatus != nil || got.LastCheckedAt != nil || got.CheckFailures != 0 || !got.CheckAt.Equal(noon) {
+			t.Errorf("%+v", got)
+		}
+	})
+}

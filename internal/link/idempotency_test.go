@@ -9,9 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 func (b *bundle) keyed(t *testing.T, key string, in ...*New) ([]Result, error) {
@@ -158,6 +160,31 @@ func TestTheSameKeyAtOnce(t *testing.T) {
 		all.Wait()
 		if len(ids) != 1 || b.usage(t) != 2 {
 			t.Errorf("answers %v, %d links used; want one answer and two links", ids, b.usage(t))
+		}
+	})
+}
+
+// TestAKeyIsItsCallersOwn: another member of the workspace may use the same one.
+func TestAKeyIsItsCallersOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		key := "key"
+		if _, err := b.keyed(t, key, counted("https://example.com/a")); err != nil {
+			t.Fatal(err)
+		}
+		_, other := member(t, d, "other")
+		if _, err := d.ExecContext(t.Context(), "INSERT INTO members (workspace_id, account_id, role, created_at) VALUES (?, ?, 'EDITOR', ?)",
+			b.mine.ID(), other, noon); err != nil {
+			t.Fatal(err)
+		}
+		theirs, err := (&workspace.Store{DB: d}).Require(t.Context(), account.Actor{AccountID: other}, b.mine.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*New{counted("https://example.com/b")}, IdempotencyKey: &key})
+		if err != nil || !results[0].Created {
+			t.Errorf("%+v, %v", results, err)
 		}
 	})
 }

@@ -35,8 +35,8 @@ func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string)
 		return nil, err
 	}
 	p := &Preview{CanonicalURL: draft.CanonicalURL, Existing: l}
-	for salt := range shortcode.Salts {
-		p.Codes = append(p.Codes, s.candidate(draft.CanonicalURL, m.ID(), salt))
+	for _, code := range shortcode.Candidates(draft.CanonicalURL, m.ID()) {
+		p.Codes = append(p.Codes, code)
 	}
 	return p, nil
 }
