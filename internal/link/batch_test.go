@@ -163,7 +163,7 @@ func TestCountersOfTwoNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 10_000
+		b.LinkQuota = 3 * MaxBatch
 		var mu sync.Mutex
 		codes := map[string]bool{}
 		for range 2 {
@@ -235,6 +235,27 @@ func TestBatchSizes(t *testing.T) {
 			t.Errorf("%d links: %v", n, err)
 		}
 	}
+}
+
+// TestTheSameRowsAgain: three calls of a thousand links, and the same again, which make nothing and take no quota.
+func TestTheSameRowsAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.LinkQuota = 3 * MaxBatch
+		for _, want := range []string{"created", "there"} {
+			for call := range 3 {
+				for i, said := range outcomes(b.createMany(t, SkipFailed, urls(call*MaxBatch, (call+1)*MaxBatch)...)) {
+					if said != want {
+						t.Fatalf("row %d of call %d: %s, want %s", i, call, said, want)
+					}
+				}
+			}
+			if got := b.usage(t); got != b.LinkQuota {
+				t.Errorf("%d links used, want %d", got, b.LinkQuota)
+			}
+		}
+	})
 }
 
 // TestABatchThatRunsAgain: what the first attempt made was rolled back, and is made again.
