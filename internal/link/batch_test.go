@@ -163,7 +163,7 @@ func TestCountersOfTwoNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.LinkQuota = 3 * MaxBatch
+		b.LinkQuota = 10_000
 		var mu sync.Mutex
 		codes := map[string]bool{}
 		for range 2 {
