@@ -304,11 +304,8 @@ func (b *batch) insertRows(ctx context.Context, tx bun.Tx, rows []*row) (made in
 func (b *batch) insertTags(ctx context.Context, tx bun.Tx) error {
 	var tags []tag
 	for _, r := range b.rows {
-		if !r.attempt.Created {
-			continue
-		}
-		for _, name := range r.draft.tags {
-			tags = append(tags, tag{WorkspaceID: r.draft.WorkspaceID, Tag: name, LinkID: r.draft.ID})
+		if r.attempt.Created {
+			tags = append(tags, r.draft.tagRows()...)
 		}
 	}
 	return insertTags(ctx, tx, tags)

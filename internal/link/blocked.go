@@ -49,12 +49,11 @@ func (s *Store) Unblock(ctx context.Context, host string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	result, err := s.DB.NewDelete().Model((*BlockedHost)(nil)).Where("host = ?", host).Exec(ctx)
+	n, err := affected(s.DB.NewDelete().Model((*BlockedHost)(nil)).Where("host = ?", host).Exec(ctx))
 	if err != nil {
 		return false, fmt.Errorf("unblocking a host: %w", err)
 	}
-	n, err := result.RowsAffected()
-	return n > 0, err
+	return n > 0, nil
 }
 
 // BlockedHosts lists the blocked hosts in their order.

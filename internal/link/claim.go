@@ -60,7 +60,8 @@ func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []stri
 }
 
 func (s *Store) claim(ctx context.Context, m workspace.Membership, token string) (c Claim, err error) {
-	known, err := s.DB.NewSelect().Model((*Link)(nil)).Where("claim_hash = ?", claimHash(token)).Exists(ctx)
+	hash := claimHash(token)
+	known, err := s.DB.NewSelect().Model((*Link)(nil)).Where("claim_hash = ?", hash).Exists(ctx)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -68,7 +69,7 @@ func (s *Store) claim(ctx context.Context, m workspace.Membership, token string)
 		return Claim{Status: ClaimUnknown, Err: errNoClaim()}, nil
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		c, err = s.move(ctx, tx, m, claimHash(token))
+		c, err = s.move(ctx, tx, m, hash)
 		if err != nil {
 			return err
 		}

@@ -173,12 +173,17 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids
 	if err := s.forUpdate(q).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("locking links: %w", err)
 	}
-	byID := make(map[string]*Link, len(links))
+	return byID(m, links), nil
+}
+
+// byID are the links of a membership's workspace by their ids.
+func byID(m workspace.Membership, links []*Link) map[string]*Link {
+	found := make(map[string]*Link, len(links))
 	for _, l := range links {
 		l.In = m
-		byID[l.ID] = l
+		found[l.ID] = l
 	}
-	return byID, nil
+	return found
 }
 
 // write keeps links that have been changed.

@@ -111,14 +111,10 @@ func (s *Store) again(ctx context.Context, m workspace.Membership, answer []reme
 	if err != nil {
 		return nil, fmt.Errorf("loading remembered links: %w", err)
 	}
-	byID := map[string]*Link{}
-	for _, l := range links {
-		l.In = m
-		byID[l.ID] = l
-	}
+	found := byID(m, links)
 	results := make([]Result, 0, len(answer))
 	for _, a := range answer {
-		r := Result{Link: byID[a.LinkID], Created: a.Created}
+		r := Result{Link: found[a.LinkID], Created: a.Created}
 		if a.Code != "" {
 			r.Err = errs.New(errs.Coded(a.Code), "%s", a.Message).At(a.Field...)
 		} else if r.Link == nil {

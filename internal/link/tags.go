@@ -24,9 +24,7 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 		if r.tags != nil {
 			stale = append(stale, r.ID)
 		}
-		for _, name := range r.tags {
-			tags = append(tags, tag{WorkspaceID: r.WorkspaceID, Tag: name, LinkID: r.ID})
-		}
+		tags = append(tags, r.tagRows()...)
 	}
 	if len(stale) > 0 {
 		if _, err := tx.NewDelete().Model((*tag)(nil)).Where("link_id IN (?)", bun.In(stale)).Exec(ctx); err != nil {
@@ -34,6 +32,14 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 		}
 	}
 	return insertTags(ctx, tx, tags)
+}
+
+// tagRows are the rows of the tags that the link is to have.
+func (l *Link) tagRows() (rows []tag) {
+	for _, name := range l.tags {
+		rows = append(rows, tag{WorkspaceID: l.WorkspaceID, Tag: name, LinkID: l.ID})
+	}
+	return rows
 }
 
 func insertTags(ctx context.Context, tx bun.Tx, tags []tag) error {
