@@ -17,8 +17,8 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{"", "internal/errs", "internal/id", "internal/pause", "internal/text", "internal/urlnorm", "internal/shortcode", "migrations"},
 	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/jobs", "internal/dbtest",
-		"internal/outbound", "internal/outbound/outboundtest", "graph/scalar"},
-	{"internal/account", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/probe"},
+		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "graph/scalar"},
+	{"internal/account", "internal/audit", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/probe"},
 	{"internal/redirect", "internal/playground", "graph", "graph/gen"},
 	{"server"},
 }
@@ -30,8 +30,8 @@ var within = map[string][]string{
 	"internal/jobs":      {"internal/db"},
 	"internal/dbtest":    {"internal/db", "internal/kv"},
 	"internal/account":   {"internal/quota"},
-	"internal/workspace": {"internal/account"},
-	"internal/link":      {"internal/account", "internal/quota", "internal/workspace"},
+	"internal/workspace": {"internal/account", "internal/audit", "internal/quota"},
+	"internal/link":      {"internal/account", "internal/audit", "internal/quota", "internal/workspace"},
 	"internal/click":     {"internal/workspace"},
 	"internal/probe":     {"internal/link", "internal/quota", "internal/workspace"},
 	"graph":              {"graph/gen"},

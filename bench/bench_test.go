@@ -47,7 +47,7 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 	b.Helper()
 	dbtest.Migrated(b, d)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1 << 40, Log: log, Now: time.Now})
+	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1 << 40, Domains: &workspace.Store{DB: d}, Log: log, Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // Register implements gen.MutationResolver.
@@ -45,7 +46,7 @@ func origin(ctx context.Context) account.Origin {
 
 // Logout implements gen.MutationResolver.
 func (r mutation) Logout(ctx context.Context, in gen.LogoutInput) (*gen.LogoutPayload, error) {
-	actor, err := account.Current(ctx)
+	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +62,7 @@ func (r mutation) Logout(ctx context.Context, in gen.LogoutInput) (*gen.LogoutPa
 
 // LogoutEverywhere implements gen.MutationResolver.
 func (r mutation) LogoutEverywhere(ctx context.Context, in gen.LogoutEverywhereInput) (*gen.LogoutEverywherePayload, error) {
-	actor, err := account.Current(ctx)
+	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -72,13 +73,49 @@ func (r mutation) LogoutEverywhere(ctx context.Context, in gen.LogoutEverywhereI
 
 // ChangePassword implements gen.MutationResolver.
 func (r mutation) ChangePassword(ctx context.Context, in gen.ChangePasswordInput) (*gen.ChangePasswordPayload, error) {
-	actor, err := account.Current(ctx)
+	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
 	}
 	a, err := r.Accounts.ChangePassword(ctx, actor, in.CurrentPassword, in.NewPassword, web.AddressOf(ctx))
 	mend, err := userErrors(err)
 	return &gen.ChangePasswordPayload{User: a, Errors: mend}, err
+}
+
+// VerifyEmail implements gen.MutationResolver.
+func (r mutation) VerifyEmail(ctx context.Context, in gen.VerifyEmailInput) (*gen.VerifyEmailPayload, error) {
+	a, err := r.Accounts.VerifyEmail(ctx, in.Token)
+	mend, err := userErrors(err)
+	return &gen.VerifyEmailPayload{User: a, Errors: mend}, err
+}
+
+// RequestEmailVerification implements gen.MutationResolver.
+func (r mutation) RequestEmailVerification(
+	ctx context.Context, in gen.RequestEmailVerificationInput,
+) (*gen.RequestEmailVerificationPayload, error) {
+	actor, err := account.Person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	err = r.Accounts.RequestVerification(ctx, actor)
+	requested := err == nil
+	mend, err := userErrors(err)
+	return &gen.RequestEmailVerificationPayload{Requested: requested, Errors: mend}, err
+}
+
+// RequestPasswordReset implements gen.MutationResolver.
+func (r mutation) RequestPasswordReset(ctx context.Context, in gen.RequestPasswordResetInput) (*gen.RequestPasswordResetPayload, error) {
+	err := r.Accounts.RequestPasswordReset(ctx, in.Email, origin(ctx))
+	requested := err == nil
+	mend, err := userErrors(err)
+	return &gen.RequestPasswordResetPayload{Requested: requested, Errors: mend}, err
+}
+
+// ResetPassword implements gen.MutationResolver.
+func (r mutation) ResetPassword(ctx context.Context, in gen.ResetPasswordInput) (*gen.ResetPasswordPayload, error) {
+	a, err := r.Accounts.ResetPassword(ctx, in.Token, in.NewPassword, origin(ctx))
+	mend, err := userErrors(err)
+	return &gen.ResetPasswordPayload{User: a, Errors: mend}, err
 }
 
 // Sessions implements gen.UserResolver.
@@ -95,11 +132,10 @@ func (r userResolver) Sessions(ctx context.Context, a *account.Account, first *i
 	if err != nil {
 		return nil, err
 	}
-	edges := make([]*gen.SessionEdge, 0, len(p.Items))
-	for _, s := range p.Items {
-		edges = append(edges, &gen.SessionEdge{Cursor: page.Cursor(s.ID), Node: s})
-	}
-	return &gen.SessionConnection{Edges: edges, PageInfo: pageInfo(p, func(i int) string { return edges[i].Cursor })}, nil
+	edges, info := connect(p, func(s *account.Session) (string, *gen.SessionEdge) {
+		return s.ID, &gen.SessionEdge{Cursor: page.Cursor(s.ID), Node: s}
+	})
+	return &gen.SessionConnection{Edges: edges, PageInfo: info}, nil
 }
 
 // IsCurrent implements gen.SessionResolver.
@@ -110,7 +146,7 @@ func (r sessionResolver) IsCurrent(ctx context.Context, s *account.Session) (boo
 
 // Me implements gen.QueryResolver.
 func (r query) Me(ctx context.Context) (*account.Account, error) {
-	actor, err := account.Current(ctx)
+	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, nil
 	}
@@ -124,7 +160,7 @@ func (r *resolver) accountOf(ctx context.Context, accountID string) (*account.Ac
 }
 
 // Workspaces implements gen.UserResolver.
-func (r userResolver) Workspaces(ctx context.Context, a *account.Account, first *int, after *string) (*gen.WorkspaceConnection, error) {
+func (r userResolver) Workspaces(ctx context.Context, a *account.Account, deleted *bool, first *int, after *string) (*gen.WorkspaceConnection, error) {
 	request, err := page.Parse(id.Workspace, first, after, nil, nil)
 	if err != nil {
 		return nil, err
@@ -133,15 +169,24 @@ func (r userResolver) Workspaces(ctx context.Context, a *account.Account, first 
 	if err != nil || actor.AccountID != a.ID {
 		return &gen.WorkspaceConnection{Edges: []*gen.WorkspaceEdge{}, PageInfo: &gen.PageInfo{}}, nil
 	}
-	p, err := r.Config.Workspaces.List(ctx, actor, request)
+	p, err := r.Config.Workspaces.List(ctx, actor, deleted != nil && *deleted, request)
 	if err != nil {
 		return nil, err
 	}
-	edges := make([]*gen.WorkspaceEdge, 0, len(p.Items))
-	for _, m := range p.Items {
-		edges = append(edges, &gen.WorkspaceEdge{Cursor: page.Cursor(m.ID()), Node: &m})
+	edges, info := connect(p, func(m workspace.Membership) (string, *gen.WorkspaceEdge) {
+		return m.ID(), &gen.WorkspaceEdge{Cursor: page.Cursor(m.ID()), Node: &m}
+	})
+	return &gen.WorkspaceConnection{Edges: edges, PageInfo: info}, nil
+}
+
+// connect makes the edges of a page in the order of ids; edge makes one, and says its id.
+func connect[T, E any](p page.Page[T], edge func(T) (id string, e E)) ([]E, *gen.PageInfo) {
+	edges, ids := make([]E, 0, len(p.Items)), make([]string, 0, len(p.Items))
+	for _, item := range p.Items {
+		itemID, e := edge(item)
+		edges, ids = append(edges, e), append(ids, itemID)
 	}
-	return &gen.WorkspaceConnection{Edges: edges, PageInfo: pageInfo(p, func(i int) string { return edges[i].Cursor })}, nil
+	return edges, pageInfo(p, func(i int) string { return page.Cursor(ids[i]) })
 }
 
 // pageInfo says where the page stands; cursor is that of its i-th edge.

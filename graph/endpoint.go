@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -16,6 +17,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/web"
 )
 
 const (
@@ -65,6 +68,10 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, operationDeadline)
 	defer cancel()
+	if err := e.charge(ctx, w.Header()); err != nil {
+		e.refuse(w, media, http.StatusTooManyRequests, err)
+		return
+	}
 	p, status, err := read(w, r.WithContext(ctx))
 	if err != nil {
 		e.refuse(w, media, status, err)
@@ -83,6 +90,30 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		status = http.StatusOK
 	}
 	write(w, media, status, answer)
+}
+
+// charge counts the request of a person, an API key or, for nobody, an address, and says in the headers what is left
+// (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/). It returns RateLimited.
+func (e *Endpoint) charge(ctx context.Context, head http.Header) error {
+	rate := quota.Rate{Name: "requests", Attempts: e.RequestRate, Window: time.Minute}
+	allowance, err := e.Limits.Spend(ctx, rate, subject(ctx), 1)
+	if allowance.Known {
+		head.Set("RateLimit-Policy", fmt.Sprintf(`"requests";q=%d;w=%d`, rate.Attempts, int(rate.Window.Seconds())))
+		head.Set("RateLimit", fmt.Sprintf(`"requests";r=%d;t=%d`, allowance.Left, int(allowance.Reset.Seconds())))
+	}
+	return err
+}
+
+// subject is whom requests are counted for.
+func subject(ctx context.Context) string {
+	actor, err := account.Current(ctx)
+	switch {
+	case err != nil:
+		return web.AddressOf(ctx)
+	case actor.Key != nil:
+		return actor.Key.ID
+	}
+	return actor.AccountID
 }
 
 // execute runs an operation. The status is the one for application/graphql-response+json.

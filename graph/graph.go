@@ -12,10 +12,12 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -26,11 +28,16 @@ type Config struct {
 	Workspaces *workspace.Store
 	Links      *link.Store
 	Clicks     *click.Store
+	// Audit knows who has changed what.
+	Audit *audit.Store
 	// Checker asks destinations how they are.
 	Checker *probe.Checker
 	// Hits knows what links have used of their quota, HitQuota is that of workspaces without one of their own.
 	Hits     quota.Hits
 	HitQuota int64
+	// Limits slows down whoever asks too often, RequestRate is how many requests a minute anybody may make.
+	Limits      quota.Limiter
+	RequestRate int64
 	// Introspection answers questions about the schema, and suggests names for misspelt ones.
 	Introspection bool
 	// Log is told what broke.
@@ -51,6 +58,10 @@ type (
 	userResolver      struct{ *resolver }
 	sessionResolver   struct{ *resolver }
 	workspaceResolver struct{ *resolver }
+	memberResolver    struct{ *resolver }
+	invitedResolver   struct{ *resolver }
+	keyResolver       struct{ *resolver }
+	eventResolver     struct{ *resolver }
 	linkResolver      struct{ *resolver }
 )
 
@@ -69,6 +80,18 @@ func (r *resolver) Session() gen.SessionResolver { return sessionResolver{r} }
 // Workspace implements gen.ResolverRoot.
 func (r *resolver) Workspace() gen.WorkspaceResolver { return workspaceResolver{r} }
 
+// Member implements gen.ResolverRoot.
+func (r *resolver) Member() gen.MemberResolver { return memberResolver{r} }
+
+// Invitation implements gen.ResolverRoot.
+func (r *resolver) Invitation() gen.InvitationResolver { return invitedResolver{r} }
+
+// ApiKey implements gen.ResolverRoot.
+func (r *resolver) ApiKey() gen.ApiKeyResolver { return keyResolver{r} }
+
+// AuditEvent implements gen.ResolverRoot.
+func (r *resolver) AuditEvent() gen.AuditEventResolver { return eventResolver{r} }
+
 // Link implements gen.ResolverRoot.
 func (r *resolver) Link() gen.LinkResolver { return linkResolver{r} }
 
@@ -84,13 +107,18 @@ func New(c Config) *Endpoint {
 	exec.SetQueryCache(valid)
 	exec.SetDisableSuggestion(!c.Introspection)
 	exec.AroundRootFields(r.freshLoaders)
-	exec.Use(shapeLimit{documents: valid, introspection: c.Introspection})
+	exec.Use(shapeLimit{documents: valid, introspection: c.Introspection, charge: r.chargeLogins})
 	exec.Use(&variableCheck{})
 	exec.Use(extension.FixedComplexityLimit(maxCost))
 	if c.Introspection {
 		exec.Use(extension.Introspection{})
 	}
 	return &Endpoint{resolver: r, exec: exec}
+}
+
+// chargeLogins counts log-ins against the caller's address.
+func (r *resolver) chargeLogins(ctx context.Context, logins int) {
+	r.Accounts.ChargeLogins(ctx, web.AddressOf(ctx), logins)
 }
 
 // recover turns a resolver's panic into an internal error, which present logs.

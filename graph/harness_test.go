@@ -17,6 +17,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -49,7 +50,7 @@ func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
 			*click.Recorder
 			*click.Store
 		}{click.NewRecorder(counted, log), clicks},
-		Limits: limits, Log: log, Now: time.Now,
+		Domains: &workspace.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -63,8 +64,10 @@ func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
 		Clicks:     clicks,
 		Hits:       quota.Hits{KV: k},
 		HitQuota:   100,
-		Log:        log,
-		Now:        time.Now,
+		Audit:      &audit.Store{DB: counted, Now: time.Now},
+		Limits:     limits, RequestRate: 1 << 40,
+		Log: log,
+		Now: time.Now,
 	}
 	for _, option := range options {
 		option(&c)

@@ -10,6 +10,7 @@ import (
 	"github.com/vektah/gqlparser/v2/parser"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
@@ -66,8 +67,10 @@ var seriesCost = map[click.Interval]int{click.Hour: 200, click.Day: 30, click.We
 // costs prices what is dear: a page costs its size times its items, and likewise a series.
 func costs() gen.ComplexityRoot {
 	var c gen.ComplexityRoot
-	c.User.Sessions = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
-	c.User.Workspaces = func(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
+	c.User.Sessions = listCost
+	c.User.Workspaces = func(child int, _ *bool, first *int, _ *string) int { return pageCost(child, first, nil) }
+	c.Workspace.Members, c.Workspace.Invitations, c.Workspace.APIKeys, c.Workspace.Domains = listCost, listCost, listCost, listCost
+	c.Workspace.AuditLog = func(child int, first *int, _ *string, _ *audit.Filter) int { return pageCost(child, first, nil) }
 	c.Link.Stats = func(child int, _ *click.Range, _ *string) int { return statsCost + child }
 	c.Stats.Series = func(child int, interval click.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(child int, first *int, _ *string, last *int, _ *string, filter *link.Filter, _ *link.Order) int {
@@ -83,6 +86,7 @@ func costs() gen.ComplexityRoot {
 	c.Mutation.UpdateLinks = func(child int, in gen.UpdateLinksInput) int { return batchCost(child, len(in.Links)) }
 	c.Mutation.DeleteLinks = func(child int, in gen.DeleteLinksInput) int { return batchCost(child, len(in.Ids)) }
 	c.Mutation.ClaimLinks = func(child int, in gen.ClaimLinksInput) int { return claimCost * batchCost(child, len(in.ClaimTokens)) }
+	c.Mutation.VerifyDomain = func(child int, _ gen.VerifyDomainInput) int { return checkCost + child }
 	c.Mutation.CheckLink = func(child int, _ gen.CheckLinkInput) int { return checkCost + child }
 	return c
 }
@@ -93,6 +97,8 @@ func batchCost(child, size int) int { return 1 + size*max(1, child-batchFree) }
 
 // textPrice is that of a field which may have thousands of bytes.
 func textPrice(int) int { return longText }
+
+func listCost(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
 
 func pageCost(child int, first, last *int) int {
 	size := page.Default
@@ -112,6 +118,8 @@ type shapeLimit struct {
 	documents documents
 	// introspection lets questions about the schema through.
 	introspection bool
+	// charge counts log-ins that were tried at once, and not looked at.
+	charge func(ctx context.Context, logins int)
 }
 
 // ExtensionName implements graphql.HandlerExtension.
@@ -139,19 +147,20 @@ func (l shapeLimit) MutateOperationParameters(ctx context.Context, p *graphql.Ra
 	if measured {
 		return nil
 	}
-	return l.measure(doc)
+	return l.measure(ctx, doc)
 }
 
 // measure refuses a document by the shape of its operations.
-func (l shapeLimit) measure(doc *ast.QueryDocument) *gqlerror.Error {
+func (l shapeLimit) measure(ctx context.Context, doc *ast.QueryDocument) *gqlerror.Error {
 	s := shapes{doc: doc, known: map[string]shape{}}
 	for _, operation := range doc.Operations {
 		got := s.of(operation.SelectionSet)
+		if got.passwords > 1 {
+			l.charge(ctx, got.passwords)
+			return refused(errs.BadRequest, "An operation may log in, register or prove a password once.")
+		}
 		if got.fields > maxFields || got.depth > maxDepth {
 			return refused(errs.TooComplex, "The operation is too large: it may have 1,000 fields, with its fragments spread, nested 20 deep.")
-		}
-		if got.passwords > 1 {
-			return refused(errs.BadRequest, "An operation may log in or register once.")
 		}
 		if got.introspects && !l.introspection {
 			return refused(errs.BadRequest, "This server does not answer questions about its schema.")
@@ -188,7 +197,7 @@ func (s shapes) of(selections ast.SelectionSet) shape {
 			one.fields++
 			one.depth++
 			switch selection.Name {
-			case "login", "register", "changePassword":
+			case "login", "register", "changePassword", "resetPassword", "exportMyData", "deleteMyAccount":
 				one.passwords++
 			}
 			one.introspects = one.introspects || selection.Name == "__schema" || selection.Name == "__type"
@@ -198,7 +207,7 @@ func (s shapes) of(selections ast.SelectionSet) shape {
 			one = s.ofFragment(selection.Name)
 		}
 		all.fields = min(all.fields+one.fields, maxFields+1) // beyond the limit only that it is beyond matters
-		all.passwords = min(all.passwords+one.passwords, 2)
+		all.passwords = min(all.passwords+one.passwords, maxFields+1)
 		all.depth = max(all.depth, one.depth)
 		all.introspects = all.introspects || one.introspects
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -199,6 +200,9 @@ func (r query) Link(ctx context.Context, by gen.LinkBy) (*link.Link, error) {
 		return orNull[link.Link](nil, err)
 	}
 	target, err := r.Links.Resolve(ctx, address)
+	if errs.Is(err, errs.Expired) { // nobody sees a deleted workspace
+		return nil, nil
+	}
 	if err != nil {
 		return orNull[link.Link](nil, err)
 	}
@@ -221,12 +225,7 @@ func (r *resolver) membershipOfLink(ctx context.Context, linkID string) (workspa
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	workspaceID, err := r.Links.WorkspaceOf(ctx, linkID)
-	if err != nil {
-		return workspace.Membership{}, err
-	}
-	m, err := r.Workspaces.Require(ctx, actor, workspaceID)
-	return m, link.HideForeign(err)
+	return r.Workspaces.RequireFor(ctx, actor, linkID, r.Links.WorkspaceOf)
 }
 
 // PreviewCode implements gen.QueryResolver.
@@ -248,7 +247,7 @@ func (r linkResolver) Workspace(_ context.Context, l *link.Link) (*workspace.Mem
 
 // Tags implements gen.LinkResolver.
 func (r linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error) {
-	tags, err := loadersOf(ctx).tags.get(ctx, l.ID)
+	tags, err := loadersOf(ctx).of(l.In).tags.get(ctx, l.ID)
 	if tags == nil {
 		tags = []string{}
 	}
@@ -275,19 +274,19 @@ func (r linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Acc
 
 // ClickCount implements gen.LinkResolver.
 func (r linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {
-	t, err := loadersOf(ctx).totals.get(ctx, l.ID)
+	t, err := loadersOf(ctx).of(l.In).totals.get(ctx, l.ID)
 	return t.Clicks, err
 }
 
 // AverageRedirectMs implements gen.LinkResolver.
 func (r linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*float64, error) {
-	t, err := loadersOf(ctx).totals.get(ctx, l.ID)
+	t, err := loadersOf(ctx).of(l.In).totals.get(ctx, l.ID)
 	return t.Mean(), err
 }
 
 // HitQuota implements gen.LinkResolver.
 func (r linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota, error) {
-	used, err := loadersOf(ctx).hits.get(ctx, l.ID)
+	used, err := loadersOf(ctx).of(l.In).hits.get(ctx, l.ID)
 	if err != nil {
 		return nil, err
 	}

@@ -12,25 +12,52 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // loaders load at once what the items of a page ask for one by one. They live as long as an operation.
 type loaders struct {
+	*resolver
 	accounts loader[*account.Account]
-	totals   loader[click.Tally]
-	tags     loader[[]string]
-	hits     loader[int64]
+
+	mu    sync.Mutex
+	links map[string]*linkLoaders // by workspace
+}
+
+// linkLoaders load what belongs to links of one workspace.
+type linkLoaders struct {
+	totals loader[click.Tally]
+	tags   loader[[]string]
+	hits   loader[int64]
 }
 
 type loadersKey struct{}
 
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
 	return context.WithValue(ctx, loadersKey{}, &loaders{
-		accounts: loader[*account.Account]{load: r.Accounts.Get},
-		totals:   loader[click.Tally]{load: r.Clicks.Totals},
-		tags:     loader[[]string]{load: r.Links.TagsOf},
-		hits:     loader[int64]{load: r.hitsUsed},
+		resolver: r, accounts: loader[*account.Account]{load: r.Accounts.Get}, links: map[string]*linkLoaders{},
 	})
+}
+
+// of are the loaders for links of a membership's workspace.
+func (l *loaders) of(m workspace.Membership) *linkLoaders {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.links[m.ID()] == nil {
+		l.links[m.ID()] = &linkLoaders{
+			totals: loader[click.Tally]{load: within(m, l.Clicks.Totals)},
+			tags:   loader[[]string]{load: within(m, l.Links.TagsOf)},
+			hits:   loader[int64]{load: within(m, l.hitsUsed)},
+		}
+	}
+	return l.links[m.ID()]
+}
+
+// within binds what loads to the membership by which it may.
+func within[T any](
+	m workspace.Membership, load func(ctx context.Context, m workspace.Membership, keys ...string) (map[string]T, error),
+) func(ctx context.Context, keys ...string) (map[string]T, error) {
+	return func(ctx context.Context, keys ...string) (map[string]T, error) { return load(ctx, m, keys...) }
 }
 
 // freshLoaders gives each mutation of an operation loaders of its own: what one has changed, the next must not be
@@ -46,16 +73,18 @@ func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*
 
 // expect says that what follows is about these links.
 func (l *loaders) expect(links []*link.Link) {
-	ids, accounts := make([]string, 0, len(links)), []string{}
+	ids, accounts := map[*linkLoaders][]string{}, []string{}
 	for _, one := range links {
-		ids = append(ids, one.ID)
+		ids[l.of(one.In)] = append(ids[l.of(one.In)], one.ID)
 		if one.CreatedBy != nil {
 			accounts = append(accounts, *one.CreatedBy)
 		}
 	}
-	l.totals.expect(ids)
-	l.tags.expect(ids)
-	l.hits.expect(ids)
+	for loaders, ids := range ids {
+		loaders.totals.expect(ids)
+		loaders.tags.expect(ids)
+		loaders.hits.expect(ids)
+	}
 	l.accounts.expect(accounts)
 }
 
@@ -112,7 +141,7 @@ func (l *loader[T]) join(keys []string) {
 }
 
 // hitsUsed asks Redis, and the database about links that have no counter there.
-func (r *resolver) hitsUsed(ctx context.Context, linkIDs ...string) (map[string]int64, error) {
+func (r *resolver) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
 	month := quota.MonthOf(r.Now())
 	used, err := r.Hits.Used(ctx, linkIDs, month)
 	if err != nil {
@@ -128,7 +157,7 @@ func (r *resolver) hitsUsed(ctx context.Context, linkIDs ...string) (map[string]
 	if len(missing) == 0 {
 		return used, nil
 	}
-	counts, err := r.Clicks.CountsSince(ctx, missing, month.Start)
+	counts, err := r.Clicks.CountsSince(ctx, m, missing, month.Start)
 	for linkID, n := range counts {
 		used[linkID] = n
 	}

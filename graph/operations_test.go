@@ -300,7 +300,7 @@ func TestWhatBrokeIsLoggedAndNotShown(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada := b.person(t, "ada")
-		if _, err := d.ExecContext(t.Context(), "ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
 			t.Fatal(err)
 		}
 		r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`, "w", ada.workspace.ID())

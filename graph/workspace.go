@@ -4,27 +4,37 @@ import (
 	"cmp"
 	"context"
 	"slices"
+	"time"
 
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // CreateWorkspace implements gen.MutationResolver.
 func (r mutation) CreateWorkspace(ctx context.Context, in gen.CreateWorkspaceInput) (*gen.CreateWorkspacePayload, error) {
-	actor, err := account.Current(ctx)
+	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m, err := r.Workspaces.Create(ctx, actor, in.Name, in.Slug)
+	w, mend, err := membershipOrErrors(m, err)
+	return &gen.CreateWorkspacePayload{Workspace: w, Errors: mend}, err
+}
+
+// membershipOrErrors is what a payload says of a workspace: the membership, or what to mend.
+func membershipOrErrors(m workspace.Membership, err error) (*workspace.Membership, []*gen.UserError, error) {
 	if err != nil {
 		mend, err := userErrors(err)
-		return &gen.CreateWorkspacePayload{Errors: mend}, err
+		return nil, mend, err
 	}
-	return &gen.CreateWorkspacePayload{Workspace: &m, Errors: []*gen.UserError{}}, nil
+	return &m, []*gen.UserError{}, nil
 }
 
 // UpdateWorkspace implements gen.MutationResolver.
@@ -32,14 +42,32 @@ func (r mutation) UpdateWorkspace(ctx context.Context, in gen.UpdateWorkspaceInp
 	m, err := r.membership(ctx, in.ID)
 	if err == nil {
 		m, err = r.Workspaces.Update(ctx, m, workspace.Change{
-			Name: in.Name, DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
+			Name: in.Name, Slug: in.Slug, DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
 		})
 	}
-	if err != nil {
-		mend, err := userErrors(err)
-		return &gen.UpdateWorkspacePayload{Errors: mend}, err
+	w, mend, err := membershipOrErrors(m, err)
+	return &gen.UpdateWorkspacePayload{Workspace: w, Errors: mend}, err
+}
+
+// DeleteWorkspace implements gen.MutationResolver.
+func (r mutation) DeleteWorkspace(ctx context.Context, in gen.DeleteWorkspaceInput) (*gen.DeleteWorkspacePayload, error) {
+	m, err := r.membership(ctx, in.ID)
+	if err == nil {
+		m, err = r.Workspaces.Delete(ctx, m)
 	}
-	return &gen.UpdateWorkspacePayload{Workspace: &m, Errors: []*gen.UserError{}}, nil
+	w, mend, err := membershipOrErrors(m, err)
+	return &gen.DeleteWorkspacePayload{Workspace: w, Errors: mend}, err
+}
+
+// RestoreWorkspace implements gen.MutationResolver.
+func (r mutation) RestoreWorkspace(ctx context.Context, in gen.RestoreWorkspaceInput) (*gen.RestoreWorkspacePayload, error) {
+	actor, err := account.Person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.Workspaces.Restore(ctx, actor, in.ID)
+	w, mend, err := membershipOrErrors(m, err)
+	return &gen.RestoreWorkspacePayload{Workspace: w, Errors: mend}, err
 }
 
 // Workspace implements gen.QueryResolver.
@@ -94,6 +122,50 @@ func (r *resolver) hitLimit(m workspace.Membership) int64 {
 // LinkQuota implements gen.WorkspaceResolver.
 func (r workspaceResolver) LinkQuota(_ context.Context, m *workspace.Membership) (int64, error) {
 	return r.Config.Links.QuotaOf(*m), nil
+}
+
+// PrimaryHost implements gen.WorkspaceResolver.
+func (r workspaceResolver) PrimaryHost(_ context.Context, m *workspace.Membership) (*string, error) {
+	return m.Workspace().PrimaryHost, nil
+}
+
+// DeletedAt implements gen.WorkspaceResolver.
+func (r workspaceResolver) DeletedAt(_ context.Context, m *workspace.Membership) (*time.Time, error) {
+	return m.Workspace().DeletedAt, nil
+}
+
+// AuditLog implements gen.WorkspaceResolver.
+func (r workspaceResolver) AuditLog(
+	ctx context.Context, m *workspace.Membership, first *int, after *string, filter *audit.Filter,
+) (*gen.AuditEventConnection, error) {
+	request, err := page.Parse(id.Event, first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Workspaces.AuditLog(ctx, *m, filter, request)
+	if err != nil {
+		return nil, err
+	}
+	var people []string
+	edges, info := connect(p, func(e *audit.Event) (string, *gen.AuditEventEdge) {
+		people = append(people, e.ActorID)
+		return e.ID, &gen.AuditEventEdge{Cursor: page.Cursor(e.ID), Node: e}
+	})
+	loadersOf(ctx).accounts.expect(people)
+	return &gen.AuditEventConnection{Edges: edges, PageInfo: info}, nil
+}
+
+// ActorID implements gen.AuditEventResolver.
+func (r eventResolver) ActorID(_ context.Context, e *audit.Event) (*string, error) {
+	if e.ActorID == "" {
+		return nil, nil
+	}
+	return &e.ActorID, nil
+}
+
+// Actor implements gen.AuditEventResolver.
+func (r eventResolver) Actor(ctx context.Context, e *audit.Event) (*account.Account, error) {
+	return loadersOf(ctx).accounts.get(ctx, e.ActorID)
 }
 
 // Links implements gen.WorkspaceResolver.

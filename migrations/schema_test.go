@@ -59,7 +59,7 @@ var facts = map[db.Kind][]string{
 // ask returns what the query's only column holds.
 func ask(t *testing.T, d *db.DB, query string) (answers []string) {
 	t.Helper()
-	if err := d.NewRaw(query).Scan(t.Context(), &answers); err != nil {
+	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &answers); err != nil {
 		t.Fatalf("%s: %v", query, err)
 	}
 	return answers

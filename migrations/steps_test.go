@@ -19,14 +19,14 @@ const public = "ws_00000000000000000000000000"
 
 func write(t *testing.T, d *db.DB, statement string, args ...any) {
 	t.Helper()
-	if _, err := d.ExecContext(t.Context(), statement, args...); err != nil {
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), statement, args...); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
 func up(t *testing.T, d *db.DB) {
 	t.Helper()
-	if _, err := d.Migrate(t.Context(), migrations.Files, time.Now()); err != nil {
+	if _, err := d.Migrate(db.AsOwner(t.Context()), migrations.Files, time.Now()); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -35,7 +35,7 @@ func up(t *testing.T, d *db.DB) {
 func back(t *testing.T, d *db.DB, last string) {
 	t.Helper()
 	for {
-		undone, err := d.Rollback(t.Context(), migrations.Files)
+		undone, err := d.Rollback(db.AsOwner(t.Context()), migrations.Files)
 		if err != nil {
 			t.Fatal(err)
 		}

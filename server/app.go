@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -14,12 +15,14 @@ import (
 
 	"github.com/linkforge/linkforge/graph"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
@@ -51,18 +54,26 @@ type app struct {
 	data     *dataFolder // nil with a database URL
 	db       *db.DB
 	kv       *kv.Client
+	mailer   *mail.Mailer
 	accounts *account.Store
+	spaces   *workspace.Store
+	limits   quota.Limiter
 	clicks   *click.Recorder
 	jobs     *jobs.Runner
 	stopping atomic.Bool
+	// print gets the mail that is not sent, on a developer's own instance.
+	print io.Writer
 
 	endpoint  http.Handler
 	redirects http.Handler
 }
 
 // newApp opens everything that a server needs, and migrates the database if it is to. The caller closes the app.
-func newApp(ctx context.Context, c config.Config, log *slog.Logger) (_ *app, err error) {
+func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (_ *app, err error) {
 	a := &app{config: c, log: log, now: time.Now}
+	if c.Development {
+		a.print = out
+	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close())
@@ -111,6 +122,9 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 			a.log.InfoContext(ctx, "database migrated", "steps", applied)
 		}
 	}
+	if err := a.db.CheckScopes(ctx); err != nil {
+		return err
+	}
 	return link.PinCodeSecret(ctx, a.db, a.config.CodeSecret)
 }
 
@@ -119,6 +133,26 @@ func (a *app) wire() error {
 	counts := &click.Store{DB: a.db, Now: a.now}
 	a.clicks = click.NewRecorder(a.db, a.log)
 	limits := quota.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits}
+	a.limits = limits
+	var err error
+	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log, Print: a.print}); err != nil {
+		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
+	}
+	a.accounts = &account.Store{
+		DB:         a.db,
+		Tokens:     account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
+		Passwords:  account.NewPasswords(),
+		SessionTTL: a.config.SessionTTL,
+		Mail:       a.mailer,
+		PublicURL:  a.config.PublicURL,
+		Log:        a.log,
+		Limits:     limits,
+		Now:        a.now,
+	}
+	a.spaces = &workspace.Store{
+		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Names: net.DefaultResolver, Log: a.log, Now: a.now,
+	}
+	a.accounts.Keys = a.spaces
 	links, err := link.NewStore(link.Config{
 		DB:           a.db,
 		PublicURL:    a.config.PublicURL,
@@ -127,6 +161,7 @@ func (a *app) wire() error {
 		AnonymousTTL: a.config.AnonymousTTL,
 		Tombstones:   a.config.Tombstones,
 		Clicks:       clicks{a.clicks, counts},
+		Domains:      a.spaces,
 		Limits:       limits,
 		Log:          a.log,
 		Now:          a.now,
@@ -137,18 +172,16 @@ func (a *app) wire() error {
 	checker := &probe.Checker{
 		Links: links, Client: outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(a.config.PublicURL)}), Limits: limits, Log: a.log, Now: a.now,
 	}
-	a.accounts = &account.Store{
-		DB:         a.db,
-		Tokens:     account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
-		Passwords:  account.NewPasswords(),
-		SessionTTL: a.config.SessionTTL,
-		Log:        a.log,
-		Limits:     limits,
-		Now:        a.now,
-	}
+	events := &audit.Store{DB: a.db, Now: a.now}
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Jobs: []jobs.Job{
 		{Name: "clean-up", Every: jobInterval, Run: links.CleanUp},
 		{Name: "sessions", Every: jobInterval, Run: a.accounts.CleanUp},
+		{Name: "invitations", Every: jobInterval, Run: a.spaces.CleanUp},
+		{Name: "audit log", Every: jobInterval, Run: events.CleanUp},
+		{Name: "domains", Every: jobInterval, Run: a.spaces.CheckDomains},
+		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
+			return a.spaces.Purge(ctx, links.PurgeWorkspace, counts.PurgeWorkspace)
+		}},
 	}}
 	if a.config.DestinationChecks {
 		a.jobs.Jobs = append(a.jobs.Jobs, jobs.Job{Name: "destination checks", Every: jobInterval, Run: checker.Run})
@@ -159,13 +192,16 @@ func (a *app) wire() error {
 	}
 	a.endpoint = graph.New(graph.Config{
 		Accounts:      a.accounts,
-		Workspaces:    &workspace.Store{DB: a.db, Now: a.now},
+		Workspaces:    a.spaces,
+		Audit:         events,
 		Links:         links,
 		Checker:       checker,
 		Clicks:        counts,
 		Hits:          hits,
 		HitQuota:      a.config.HitQuota,
 		Introspection: a.config.Introspection,
+		Limits:        limits,
+		RequestRate:   a.config.RequestRate,
 		Log:           a.log,
 		Now:           a.now,
 	})
@@ -186,8 +222,9 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	}
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
-	var recorder errgroup.Group
-	recorder.Go(func() error { return a.clicks.Run(recording) })
+	var last errgroup.Group // until every request has been answered
+	last.Go(func() error { return a.clicks.Run(recording) })
+	last.Go(func() error { return a.mailer.Run(recording) })
 	parts, failed := errgroup.WithContext(ctx)
 	parts.Go(func() error {
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -204,7 +241,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	})
 	err := parts.Wait()
 	stopRecording()
-	return errors.Join(err, recorder.Wait())
+	return errors.Join(err, last.Wait())
 }
 
 // drain stops listening and waits for the requests in flight.

@@ -69,7 +69,7 @@ func TestNotReady(t *testing.T) {
 	defer outside.Close()
 	run := func(statement string) {
 		t.Helper()
-		if _, err := outside.ExecContext(t.Context(), statement); err != nil {
+		if _, err := outside.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 			t.Fatal(err)
 		}
 	}

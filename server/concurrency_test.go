@@ -5,6 +5,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
 )
 
 // spellings are ways to write one URL.
@@ -102,7 +104,7 @@ func countLinks(t *testing.T, b backend) int {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	n, err := d.NewSelect().Table("links").Count(t.Context())
+	n, err := d.NewSelect().Table("links").Count(db.AsSystem(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}

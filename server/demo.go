@@ -49,7 +49,7 @@ func (c demoCommand) Run(ctx context.Context, std stdio) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, settings, obs.NewLogger(std.err, false, slog.LevelWarn))
+	a, err := newApp(ctx, settings, obs.NewLogger(std.err, false, slog.LevelWarn), nil)
 	if err != nil {
 		return err
 	}

@@ -75,15 +75,17 @@ func TestRoutesAreServed(t *testing.T) {
 		path, body string
 		status     int
 	}{
-		"GET /livez":         {"/livez", "alive\n", http.StatusOK},
-		"GET /readyz":        {"/readyz", "ready\n", http.StatusOK},
-		"GET /graphql":       {"/graphql" + query, `{"data":{"__typename":"Query"}}`, http.StatusOK},
-		"POST /graphql":      {"/graphql", "application/json", http.StatusUnsupportedMediaType},
-		"GET /playground":    {"/playground", "<html", http.StatusOK},
-		"GET /{$}":           {"/", "/playground", http.StatusTemporaryRedirect},
-		"GET /{code}":        {root, "", http.StatusFound},
-		"GET /{slug}/{code}": {"/routed" + root, "", http.StatusFound},
-		"GET /":              {"/a/b/c", "There is nothing here.", http.StatusNotFound},
+		"GET /livez":                    {"/livez", "alive\n", http.StatusOK},
+		"GET /readyz":                   {"/readyz", "ready\n", http.StatusOK},
+		"GET /graphql":                  {"/graphql" + query, `{"data":{"__typename":"Query"}}`, http.StatusOK},
+		"POST /graphql":                 {"/graphql", "application/json", http.StatusUnsupportedMediaType},
+		"GET /playground":               {"/playground", "<html", http.StatusOK},
+		"GET /{$}":                      {"/", "/playground", http.StatusTemporaryRedirect},
+		"GET /{code}":                   {root, "", http.StatusFound},
+		"GET /{slug}/{code}":            {"/routed" + root, "", http.StatusFound},
+		"GET /export/audit/{workspace}": {"/export/audit/" + who.workspaceID, "UNAUTHENTICATED", http.StatusUnauthorized},
+		"GET /domains/known":            {"/domains/known?domain=sho.rt", "Unknown", http.StatusNotFound},
+		"GET /":                         {"/a/b/c", "There is nothing here.", http.StatusNotFound},
 	}
 	for _, pattern := range patterns(t) {
 		probe, ok := probes[pattern]

@@ -11,9 +11,72 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
+
+// What acceptInvitation needs.
+type AcceptInvitationInput struct {
+	// The invitation's token.
+	Token string `json:"token"`
+}
+
+// What acceptInvitation answers.
+type AcceptInvitationPayload struct {
+	// The workspace that the caller is a member of now; null when there are errors.
+	Workspace *workspace.Membership `json:"workspace,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What addDomain needs.
+type AddDomainInput struct {
+	// The workspace's id.
+	WorkspaceID string `json:"workspaceId"`
+	// The host, as in links.example.com: a name of at least two labels, without scheme, port and path.
+	Host string `json:"host"`
+}
+
+// What addDomain answers.
+type AddDomainPayload struct {
+	// The domain; null when there are errors.
+	Domain *workspace.Domain `json:"domain,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// A page of API keys.
+type APIKeyConnection struct {
+	// The API keys, each with its cursor.
+	Edges []*APIKeyEdge `json:"edges"`
+	// Where the page stands.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// An API key in a page.
+type APIKeyEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// An API key.
+	Node *workspace.Key `json:"node"`
+}
+
+// A page of changes.
+type AuditEventConnection struct {
+	// The changes, each with its cursor.
+	Edges []*AuditEventEdge `json:"edges"`
+	// Where the page stands.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A change in a page.
+type AuditEventEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// A change.
+	Node *audit.Event `json:"node"`
+}
 
 // What changePassword needs.
 type ChangePasswordInput struct {
@@ -84,6 +147,28 @@ type CreateAnonymousLinkPayload struct {
 	Link *link.Link `json:"link,omitempty"`
 	// The token by which the link can be claimed, told this once. Whoever has it can.
 	ClaimToken *string `json:"claimToken,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What createApiKey needs.
+type CreateAPIKeyInput struct {
+	// The workspace's id.
+	WorkspaceID string `json:"workspaceId"`
+	// What people call the key: 1 to 100 characters.
+	Name string `json:"name"`
+	// What it may do, at least one thing.
+	Scopes []workspace.Permission `json:"scopes"`
+	// When it ends; in the future. Absent: never.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+}
+
+// What createApiKey answers.
+type CreateAPIKeyPayload struct {
+	// The key; null when there are errors.
+	APIKey *workspace.Key `json:"apiKey,omitempty"`
+	// The secret to send as Authorization: Bearer. It is told this once.
+	Secret *string `json:"secret,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -213,6 +298,68 @@ type DeleteLinksPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// What deleteMyAccount needs.
+type DeleteMyAccountInput struct {
+	// The caller's password.
+	Password string `json:"password"`
+}
+
+// What deleteMyAccount answers.
+type DeleteMyAccountPayload struct {
+	// Whether the account is gone.
+	Deleted bool `json:"deleted"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What deleteWorkspace needs.
+type DeleteWorkspaceInput struct {
+	// The workspace's id.
+	ID string `json:"id"`
+}
+
+// What deleteWorkspace answers.
+type DeleteWorkspacePayload struct {
+	// The workspace, now deleted; null when there are errors.
+	Workspace *workspace.Membership `json:"workspace,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// A page of domains.
+type DomainConnection struct {
+	// The domains, each with its cursor.
+	Edges []*DomainEdge `json:"edges"`
+	// Where the page stands.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A domain in a page.
+type DomainEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// A domain.
+	Node *workspace.Domain `json:"node"`
+}
+
+// What exportMyData needs.
+type ExportMyDataInput struct {
+	// The caller's password.
+	Password string `json:"password"`
+	// Where to go on: next of the part before. Absent: the first part.
+	After *string `json:"after,omitempty"`
+}
+
+// What exportMyData answers.
+type ExportMyDataPayload struct {
+	// A part of what there is, a JSON object; null when there are errors.
+	Data *string `json:"data,omitempty"`
+	// Where the next part begins; null: this was the last.
+	Next *string `json:"next,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // Redirects answered in this calendar month (UTC), against the quota.
 type HitQuota struct {
 	// How many may be answered.
@@ -223,6 +370,42 @@ type HitQuota struct {
 	Remaining int64 `json:"remaining"`
 	// When the next month begins.
 	ResetsAt time.Time `json:"resetsAt"`
+}
+
+// A page of invitations.
+type InvitationConnection struct {
+	// The invitations, each with its cursor.
+	Edges []*InvitationEdge `json:"edges"`
+	// Where the page stands.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// An invitation in a page.
+type InvitationEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// An invitation.
+	Node *workspace.Invitation `json:"node"`
+}
+
+// What inviteMember needs.
+type InviteMemberInput struct {
+	// The workspace's id.
+	WorkspaceID string `json:"workspaceId"`
+	// Who is to become a member.
+	Email string `json:"email"`
+	// As what.
+	Role workspace.Role `json:"role"`
+}
+
+// What inviteMember answers.
+type InviteMemberPayload struct {
+	// The invitation; null when there are errors.
+	Invitation *workspace.Invitation `json:"invitation,omitempty"`
+	// The token for acceptInvitation, which is mailed too where the server sends mail. It is told this once.
+	Token *string `json:"token,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
 }
 
 // Names one link in one of two ways.
@@ -301,6 +484,22 @@ type LogoutPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// A page of members.
+type MemberConnection struct {
+	// The members, each with its cursor.
+	Edges []*MemberEdge `json:"edges"`
+	// Where the page stands.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A member in a page.
+type MemberEdge struct {
+	// Its cursor.
+	Cursor string `json:"cursor"`
+	// A member.
+	Node *workspace.Member `json:"node"`
+}
+
 // Where a page of a connection stands among the others.
 type PageInfo struct {
 	// Whether there are items after this page.
@@ -367,6 +566,36 @@ type RegisterPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// What removeDomain needs.
+type RemoveDomainInput struct {
+	// The domain's id.
+	ID string `json:"id"`
+}
+
+// What removeDomain answers.
+type RemoveDomainPayload struct {
+	// What was the domain; null when there are errors.
+	Domain *workspace.Domain `json:"domain,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What removeMember needs.
+type RemoveMemberInput struct {
+	// The workspace's id.
+	WorkspaceID string `json:"workspaceId"`
+	// The member, who may be the caller.
+	UserID string `json:"userId"`
+}
+
+// What removeMember answers.
+type RemoveMemberPayload struct {
+	// Whether they are no member any more.
+	Removed bool `json:"removed"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // What reportLink needs.
 type ReportLinkInput struct {
 	// The link's short URL, in any of the forms that answer.
@@ -385,6 +614,50 @@ type ReportLinkPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// What requestEmailVerification needs.
+type RequestEmailVerificationInput struct {
+	// The caller's own address.
+	Email string `json:"email"`
+}
+
+// What requestEmailVerification answers.
+type RequestEmailVerificationPayload struct {
+	// Whether a mail is on its way, if one is needed.
+	Requested bool `json:"requested"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What requestPasswordReset needs.
+type RequestPasswordResetInput struct {
+	// The account's address.
+	Email string `json:"email"`
+}
+
+// What requestPasswordReset answers.
+type RequestPasswordResetPayload struct {
+	// Whether a mail is on its way, if there is such an account.
+	Requested bool `json:"requested"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What resetPassword needs.
+type ResetPasswordInput struct {
+	// The token that was mailed.
+	Token string `json:"token"`
+	// The password as it is to be: as for register.
+	NewPassword string `json:"newPassword"`
+}
+
+// What resetPassword answers.
+type ResetPasswordPayload struct {
+	// The account; null when there are errors.
+	User *account.Account `json:"user,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // What restoreLink needs.
 type RestoreLinkInput struct {
 	// The link's id.
@@ -395,6 +668,48 @@ type RestoreLinkInput struct {
 type RestoreLinkPayload struct {
 	// The link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What restoreWorkspace needs.
+type RestoreWorkspaceInput struct {
+	// The workspace's id.
+	ID string `json:"id"`
+}
+
+// What restoreWorkspace answers.
+type RestoreWorkspacePayload struct {
+	// The workspace; null when there are errors.
+	Workspace *workspace.Membership `json:"workspace,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What revokeApiKey needs.
+type RevokeAPIKeyInput struct {
+	// The key's id.
+	ID string `json:"id"`
+}
+
+// What revokeApiKey answers.
+type RevokeAPIKeyPayload struct {
+	// The key, now revoked; null when there are errors.
+	APIKey *workspace.Key `json:"apiKey,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What revokeInvitation needs.
+type RevokeInvitationInput struct {
+	// The invitation's id.
+	ID string `json:"id"`
+}
+
+// What revokeInvitation answers.
+type RevokeInvitationPayload struct {
+	// What was the invitation; null when there are errors.
+	Invitation *workspace.Invitation `json:"invitation,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -413,6 +728,38 @@ type SessionEdge struct {
 	Cursor string `json:"cursor"`
 	// The session.
 	Node *account.Session `json:"node"`
+}
+
+// What setPrimaryDomain needs.
+type SetPrimaryDomainInput struct {
+	// The workspace's id.
+	WorkspaceID string `json:"workspaceId"`
+	// One of its verified domains. Absent or null: the instance's own host.
+	DomainID *string `json:"domainId,omitempty"`
+}
+
+// What setPrimaryDomain answers.
+type SetPrimaryDomainPayload struct {
+	// The workspace; null when there are errors.
+	Workspace *workspace.Membership `json:"workspace,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What transferOwnership needs.
+type TransferOwnershipInput struct {
+	// The workspace's id.
+	WorkspaceID string `json:"workspaceId"`
+	// The member who is to be an owner.
+	UserID string `json:"userId"`
+}
+
+// What transferOwnership answers.
+type TransferOwnershipPayload struct {
+	// The new owner; null when there are errors.
+	Member *workspace.Member `json:"member,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
 }
 
 // What updateLink needs. What is absent stays as it is.
@@ -476,12 +823,32 @@ type UpdateLinksPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// What updateMemberRole needs.
+type UpdateMemberRoleInput struct {
+	// The workspace's id.
+	WorkspaceID string `json:"workspaceId"`
+	// The member.
+	UserID string `json:"userId"`
+	// The role that they are to have.
+	Role workspace.Role `json:"role"`
+}
+
+// What updateMemberRole answers.
+type UpdateMemberRolePayload struct {
+	// The member; null when there are errors.
+	Member *workspace.Member `json:"member,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
 // What updateWorkspace needs. What is absent or null stays as it is.
 type UpdateWorkspaceInput struct {
 	// The workspace's id.
 	ID string `json:"id"`
 	// What people call it: 1 to 100 characters.
 	Name *string `json:"name,omitempty"`
+	// Its part of short URLs, as for createWorkspace. The old one goes on working, and nobody else ever gets it.
+	Slug *string `json:"slug,omitempty"`
 	// How codes of links are made that do not say it: DETERMINISTIC, COUNTER or RANDOM.
 	DefaultStrategy *link.Strategy `json:"defaultStrategy,omitempty"`
 	// The HTTP status of redirects whose link does not say it: 301, 302, 307 or 308.
@@ -516,6 +883,34 @@ type UserError struct {
 	Code ErrorCode `json:"code"`
 	// The path of the argument at fault below the mutation's input, outermost first; null when it is no single one.
 	Field []string `json:"field,omitempty"`
+}
+
+// What verifyDomain needs.
+type VerifyDomainInput struct {
+	// The domain's id.
+	ID string `json:"id"`
+}
+
+// What verifyDomain answers.
+type VerifyDomainPayload struct {
+	// The domain, now VERIFIED; null when there are errors.
+	Domain *workspace.Domain `json:"domain,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
+}
+
+// What verifyEmail needs.
+type VerifyEmailInput struct {
+	// The token that was mailed.
+	Token string `json:"token"`
+}
+
+// What verifyEmail answers.
+type VerifyEmailPayload struct {
+	// The account; null when there are errors.
+	User *account.Account `json:"user,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
 }
 
 // Names one workspace in one of two ways.
@@ -576,6 +971,12 @@ const (
 	ErrorCodeIdempotencyConflict ErrorCode = "IDEMPOTENCY_CONFLICT"
 	// What is asked for has run out.
 	ErrorCodeExpired ErrorCode = "EXPIRED"
+	// The workspace would have no owner.
+	ErrorCodeLastOwner ErrorCode = "LAST_OWNER"
+	// The person is a member already.
+	ErrorCodeAlreadyMember ErrorCode = "ALREADY_MEMBER"
+	// Another workspace has proved that the domain is its own.
+	ErrorCodeDomainTaken ErrorCode = "DOMAIN_TAKEN"
 )
 
 var AllErrorCode = []ErrorCode{
@@ -594,11 +995,14 @@ var AllErrorCode = []ErrorCode{
 	ErrorCodeConflict,
 	ErrorCodeIdempotencyConflict,
 	ErrorCodeExpired,
+	ErrorCodeLastOwner,
+	ErrorCodeAlreadyMember,
+	ErrorCodeDomainTaken,
 }
 
 func (e ErrorCode) IsValid() bool {
 	switch e {
-	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired:
+	case ErrorCodeInvalidInput, ErrorCodeInvalidURL, ErrorCodeUnsafeURL, ErrorCodeNotFound, ErrorCodeCodeTaken, ErrorCodeCodeReserved, ErrorCodeCodeExhausted, ErrorCodeSlugTaken, ErrorCodeEmailTaken, ErrorCodeBadCredentials, ErrorCodeQuotaExceeded, ErrorCodeImmutable, ErrorCodeConflict, ErrorCodeIdempotencyConflict, ErrorCodeExpired, ErrorCodeLastOwner, ErrorCodeAlreadyMember, ErrorCodeDomainTaken:
 		return true
 	}
 	return false

@@ -36,7 +36,14 @@ type Account struct {
 	PasswordHash string
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
+	// EmailVerifiedAt is when it was proved that the address is the person's; nil until then.
+	EmailVerifiedAt *time.Time
+	// DeletedAt is when the person left. Nothing of them is kept since but the id.
+	DeletedAt *time.Time
 }
+
+// EmailVerified says whether it was proved that the address is the person's.
+func (a *Account) EmailVerified() bool { return a.EmailVerifiedAt != nil }
 
 // Origin is where a request comes from.
 type Origin struct {
@@ -44,6 +51,14 @@ type Origin struct {
 	Address string
 	// Agent is the program that asks, as it calls itself.
 	Agent string
+}
+
+// Mailer sends mail. Whoever gives it a letter does not wait until it is sent.
+type Mailer interface {
+	// Send takes a letter in plain text.
+	Send(ctx context.Context, to, subject, text string)
+	// Configured says whether there is a mail server.
+	Configured() bool
 }
 
 // Store keeps the accounts.
@@ -54,10 +69,16 @@ type Store struct {
 	Tokens Tokens
 	// Passwords hashes and compares.
 	Passwords *Passwords
+	// Keys knows the API keys.
+	Keys Keys
 	// SessionTTL is how long a session lives that is not used.
 	SessionTTL time.Duration
 	// Limits slows down guessing.
 	Limits quota.Limiter
+	// Mail sends tokens; nil sends nothing.
+	Mail Mailer
+	// PublicURL is where people reach this instance, as letters call it.
+	PublicURL string
 	// Log is told when revoked sessions are not learnt of.
 	Log *slog.Logger
 	// Now is the clock.
@@ -66,7 +87,7 @@ type Store struct {
 	revoked revoked
 }
 
-// Register makes an account and logs it in. It returns InvalidInput, EmailTaken or RateLimited.
+// Register makes an account, logs it in, and mails what proves the address where mail is sent. It returns InvalidInput, EmailTaken or RateLimited.
 func (s *Store) Register(ctx context.Context, email, password, name string, from Origin) (Login, error) {
 	a, err := s.newAccount(email, name)
 	if err != nil {
@@ -81,14 +102,29 @@ func (s *Store) Register(ctx context.Context, email, password, name string, from
 	if a.PasswordHash, err = s.Passwords.hash(ctx, password); err != nil {
 		return Login{}, err
 	}
-	_, err = s.DB.NewInsert().Model(a).On("CONFLICT (email) DO NOTHING").Returning("id").Exec(ctx, &a.ID)
+	verification, err := s.keep(ctx, a)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Login{}, errs.New(errs.EmailTaken, "There is an account with this e-mail address already. Log in instead.").At("email")
 	}
 	if err != nil {
 		return Login{}, fmt.Errorf("keeping a new account: %w", err)
 	}
+	if s.sendsMail() {
+		s.mail(ctx, a, verification)
+	}
 	return s.begin(ctx, a, from.Agent)
+}
+
+// keep keeps a new account, with what proves its address where mail is sent.
+func (s *Store) keep(ctx context.Context, a *Account) (verification mailed, err error) {
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		_, err = tx.NewInsert().Model(a).On("CONFLICT (email) DO NOTHING").Returning("id").Exec(ctx, &a.ID)
+		if err == nil && s.sendsMail() {
+			verification, err = s.newMailed(ctx, tx, a.ID, verifyEmail)
+		}
+		return err
+	})
+	return verification, err
 }
 
 // Login proves who somebody is. Unknown accounts and wrong passwords get the same answer in the same time. It
@@ -122,15 +158,20 @@ func (s *Store) prove(ctx context.Context, a *Account, email, password, address 
 		return err
 	}
 	if !good {
-		return errs.New(errs.BadCredentials, "The e-mail address or the password is wrong.")
+		return errBadLogin()
 	}
 	return nil
 }
 
-// Get loads accounts by their ids; unknown ones are missing from the answer.
+func errBadLogin() error {
+	return errs.New(errs.BadCredentials, "The e-mail address or the password is wrong.")
+}
+
+// Get loads accounts by their ids; unknown and deleted ones are missing from the answer.
 func (s *Store) Get(ctx context.Context, ids ...string) (map[string]*Account, error) {
 	var rows []*Account
-	if err := s.DB.NewSelect().Model(&rows).Where("id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
+	err := s.DB.NewSelect().Model(&rows).Where("id IN (?)", bun.In(ids)).Where("deleted_at IS NULL").Scan(ctx)
+	if err != nil {
 		return nil, fmt.Errorf("loading accounts: %w", err)
 	}
 	found := make(map[string]*Account, len(rows))
@@ -140,8 +181,34 @@ func (s *Store) Get(ctx context.Context, ids ...string) (map[string]*Account, er
 	return found, nil
 }
 
+// Emails is the actor's address, and whether it was proved to be theirs. It returns Unauthenticated.
+func (s *Store) Emails(ctx context.Context, a Actor) (email string, verified bool, err error) {
+	account, err := s.of(ctx, a)
+	if err != nil {
+		return "", false, err
+	}
+	return account.Email, account.EmailVerified(), nil
+}
+
+// of is the actor's account. It returns Unauthenticated when it has been deleted.
+func (s *Store) of(ctx context.Context, a Actor) (*Account, error) {
+	found, err := s.Get(ctx, a.AccountID)
+	if err != nil {
+		return nil, err
+	}
+	account := found[a.AccountID]
+	if account == nil {
+		return nil, errNoAccount()
+	}
+	return account, nil
+}
+
+func errNoAccount() error {
+	return errs.New(errs.Unauthenticated, "There is no such account any more.")
+}
+
 func (s *Store) newAccount(email, name string) (*Account, error) {
-	email, err := checkEmail(email)
+	email, err := CheckEmail(email)
 	if err != nil {
 		return nil, err
 	}
@@ -155,11 +222,11 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 
 // byEmail answers with an empty account when there is none, so that log-in goes on as if there were one.
 func (s *Store) byEmail(ctx context.Context, email string) (*Account, error) {
-	if _, err := checkEmail(email); err != nil {
+	if _, err := CheckEmail(email); err != nil {
 		return &Account{}, nil
 	}
 	var rows []*Account
-	if err := s.DB.NewSelect().Model(&rows).Where("email = ?", email).Scan(ctx); err != nil {
+	if err := s.DB.NewSelect().Model(&rows).Where("email = ?", email).Where("deleted_at IS NULL").Scan(ctx); err != nil {
 		return nil, fmt.Errorf("looking for an account: %w", err)
 	}
 	if len(rows) == 0 {

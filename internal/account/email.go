@@ -11,8 +11,8 @@ import (
 // maxEmailBytes is the longest address that mail can be sent to (RFC 5321, section 4.5.3.1.3, less the brackets).
 const maxEmailBytes = 254
 
-// checkEmail returns the address in the form in which it is kept and compared. It returns InvalidInput.
-func checkEmail(email string) (string, error) {
+// CheckEmail returns the address in the form in which it is kept and compared. It returns InvalidInput.
+func CheckEmail(email string) (string, error) {
 	email = fold(email)
 	if len(email) > maxEmailBytes || strings.ContainsFunc(email, odd) {
 		return "", errEmail()

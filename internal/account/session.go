@@ -62,7 +62,8 @@ type Login struct {
 	RefreshToken string
 }
 
-// begin makes a session.
+// begin makes a session. It returns BadCredentials when the account's password was changed, or the account deleted,
+// since it was loaded: that ended the sessions that there were.
 func (s *Store) begin(ctx context.Context, a *Account, agent string) (Login, error) {
 	now := s.now()
 	session := &Session{
@@ -74,13 +75,25 @@ func (s *Store) begin(ctx context.Context, a *Account, agent string) (Login, err
 		if _, err := tx.NewInsert().Model(session).Exec(ctx); err != nil {
 			return err
 		}
-		_, err := tx.NewInsert().Model(&refreshToken{Hash: hashOf(refresh), SessionID: session.ID}).Exec(ctx)
-		return err
+		if _, err := tx.NewInsert().Model(&refreshToken{Hash: hashOf(refresh), SessionID: session.ID}).Exec(ctx); err != nil {
+			return err
+		}
+		return s.unchanged(ctx, tx, a)
 	})
 	if err != nil {
 		return Login{}, fmt.Errorf("beginning a session: %w", err)
 	}
 	return s.login(a, session.ID, refresh)
+}
+
+// unchanged comes after the session was kept, which waits for whoever holds the account's lock.
+func (s *Store) unchanged(ctx context.Context, tx bun.Tx, a *Account) error {
+	unchanged, err := tx.NewSelect().Model((*Account)(nil)).
+		Where("id = ?", a.ID).Where("password_hash = ?", a.PasswordHash).Where("deleted_at IS NULL").Exists(ctx)
+	if err == nil && !unchanged {
+		return errBadLogin()
+	}
+	return err
 }
 
 func (s *Store) login(a *Account, sessionID, refresh string) (Login, error) {
@@ -121,7 +134,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 		s.revoked.add(session.ID)
 	}
 	if stolen || errors.Is(err, sql.ErrNoRows) {
-		return Login{}, errs.New(errs.BadCredentials, "This refresh token is not good, or no longer. Log in again.").At("refreshToken")
+		return Login{}, errRefresh()
 	}
 	if err != nil {
 		return Login{}, fmt.Errorf("refreshing a session: %w", err)
@@ -130,7 +143,15 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 	if err != nil {
 		return Login{}, err
 	}
-	return s.login(found[session.AccountID], session.ID, next)
+	account := found[session.AccountID]
+	if account == nil { // deleted in this moment
+		return Login{}, errRefresh()
+	}
+	return s.login(account, session.ID, next)
+}
+
+func errRefresh() error {
+	return errs.New(errs.BadCredentials, "This refresh token is not good, or no longer. Log in again.").At("refreshToken")
 }
 
 // successor is the refresh token after another one: computed, so that all who spend that one at once get the same,
@@ -179,13 +200,9 @@ func (s *Store) LogoutEverywhere(ctx context.Context, a Actor, keepThis bool) er
 // ChangePassword replaces the actor's password, and ends their other sessions. It returns BadCredentials,
 // InvalidInput or RateLimited.
 func (s *Store) ChangePassword(ctx context.Context, a Actor, current, password, address string) (*Account, error) {
-	found, err := s.Get(ctx, a.AccountID)
+	account, err := s.of(ctx, a)
 	if err != nil {
 		return nil, err
-	}
-	account := found[a.AccountID]
-	if account == nil {
-		return nil, errs.New(errs.Unauthenticated, "There is no such account any more.")
 	}
 	if err := s.prove(ctx, account, account.Email, current, address); err != nil {
 		if errs.Is(err, errs.BadCredentials) {
@@ -232,18 +249,29 @@ func revoke(ctx context.Context, conn bun.IDB, now time.Time, where string, args
 	return err
 }
 
-// sweepBatch is how many sessions the clean-up removes at once.
+// sweepBatch is how many rows the clean-up removes at once.
 const sweepBatch = 500
 
-// CleanUp removes sessions that have ended for longer than their tokens can be about, with their refresh tokens.
+// CleanUp removes sessions that have ended for longer than their tokens can be about, with their refresh tokens, and
+// mailed tokens that are no longer good.
 func (s *Store) CleanUp(ctx context.Context) error {
-	before := s.now().Add(-s.Tokens.TTL - skew)
+	now := s.now()
+	ended := now.Add(-s.Tokens.TTL - skew)
+	if err := s.sweep(ctx, (*Session)(nil), "id", "expires_at <= ? OR revoked_at <= ?", ended, ended); err != nil {
+		return fmt.Errorf("removing sessions: %w", err)
+	}
+	if err := s.sweep(ctx, (*mailedToken)(nil), "hash", "expires_at <= ?", now); err != nil {
+		return fmt.Errorf("removing mailed tokens: %w", err)
+	}
+	return nil
+}
+
+func (s *Store) sweep(ctx context.Context, model any, key, where string, args ...any) error {
 	for {
-		batch := s.DB.NewSelect().Model((*Session)(nil)).Column("id").
-			Where("expires_at <= ? OR revoked_at <= ?", before, before).Limit(sweepBatch)
-		result, err := s.DB.NewDelete().Model((*Session)(nil)).Where("id IN (?)", batch).Exec(ctx)
+		batch := s.DB.NewSelect().Model(model).Column(key).Where(where, args...).Limit(sweepBatch)
+		result, err := s.DB.NewDelete().Model(model).Where("? IN (?)", bun.Ident(key), batch).Exec(ctx)
 		if err != nil {
-			return fmt.Errorf("removing sessions: %w", err)
+			return err
 		}
 		if n, err := result.RowsAffected(); err != nil || n < sweepBatch {
 			return err

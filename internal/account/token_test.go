@@ -89,7 +89,7 @@ func TestGoodTokens(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil || got != (Actor{AccountID: accountID, SessionID: sessionID}) {
-				t.Errorf("stands for %q: %v", got, err)
+				t.Errorf("stands for %v: %v", got, err)
 			}
 		})
 	}

@@ -38,7 +38,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{Store: &Store{DB: d, Now: func() time.Time { return noon }}, Recorder: NewRecorder(d, quiet())}
 	b.stop = start(t, b.Recorder)
 	a := account.Account{ID: id.New(id.Account), Email: "ada@example.com", Name: "Ada", CreatedAt: noon, UpdatedAt: noon}
-	if _, err := d.NewInsert().Model(&a).Exec(t.Context()); err != nil {
+	if _, err := d.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	workspaces := workspace.Store{DB: d, Now: func() time.Time { return noon }}
@@ -92,11 +92,11 @@ func TestWhatIsFlushedIsInTheDatabase(t *testing.T) {
 		b, linkID := setup(t, d), id.New(id.Link)
 		b.record(t, linkID, noon, 1, 2, 3)
 		b.flush(t)
-		totals, err := b.Totals(t.Context(), linkID, id.New(id.Link))
+		totals, err := b.Totals(t.Context(), b.member, linkID, id.New(id.Link))
 		if diff := cmp.Diff(map[string]Tally{linkID: {Clicks: 3, LatencyMean: 2, LatencyM2: 2}}, totals, about); diff != "" || err != nil {
 			t.Errorf("totals (-want +got):\n%s%v", diff, err)
 		}
-		rows, err := d.NewSelect().Model((*Click)(nil)).Count(t.Context())
+		rows, err := d.NewSelect().Model((*Click)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || rows != 3 {
 			t.Errorf("%d clicks, want 3: %v", rows, err)
 		}
@@ -127,7 +127,7 @@ func TestEveryClickIsCountedOnceWhenTheServerStops(t *testing.T) {
 			t.Fatal(err)
 		}
 		all.Wait()
-		totals, err := b.Totals(t.Context(), links...)
+		totals, err := b.Totals(t.Context(), b.member, links...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestABatchThatComesTwiceChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		totals, err := b.Totals(t.Context(), linkID)
+		totals, err := b.Totals(t.Context(), b.member, linkID)
 		if err != nil || totals[linkID].Clicks != 2 {
 			t.Errorf("%d clicks, want 2: %v", totals[linkID].Clicks, err)
 		}
@@ -173,7 +173,7 @@ func TestABatchThatFailsLeavesNothing(t *testing.T) {
 		if err := ingest(t.Context(), d, log, 1, []Click{twice}); err != nil {
 			t.Errorf("the log's position moved with the failed batch: %v", err)
 		}
-		totals, err := b.Totals(t.Context(), linkID)
+		totals, err := b.Totals(t.Context(), b.member, linkID)
 		if err != nil || totals[linkID].Clicks != 1 {
 			t.Errorf("%d clicks, want 1: %v", totals[linkID].Clicks, err)
 		}
@@ -193,7 +193,7 @@ func TestClicksWaitForTheDatabase(t *testing.T) {
 		}
 		rename(t, d, "elsewhere", "click_totals")
 		b.flush(t)
-		totals, err := b.Totals(t.Context(), linkID)
+		totals, err := b.Totals(t.Context(), b.member, linkID)
 		if err != nil || totals[linkID].Clicks != 2 {
 			t.Errorf("%d clicks, want 2: %v", totals[linkID].Clicks, err)
 		}
@@ -202,7 +202,7 @@ func TestClicksWaitForTheDatabase(t *testing.T) {
 
 func rename(t *testing.T, d *db.DB, from, to string) {
 	t.Helper()
-	if _, err := d.ExecContext(t.Context(), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -253,7 +253,7 @@ func TestTwoNodesMergeIntoTheSameRows(t *testing.T) {
 			})
 		}
 		all.Wait()
-		totals, err := b.Totals(t.Context(), links...)
+		totals, err := b.Totals(t.Context(), b.member, links...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -316,7 +316,7 @@ func TestCountsSinceTheMonthBegan(t *testing.T) {
 		b.record(t, linkID, month, 1, 1)
 		b.record(t, other, noon, 1)
 		b.flush(t)
-		counts, err := b.CountsSince(t.Context(), []string{linkID, other, id.New(id.Link)}, month)
+		counts, err := b.CountsSince(t.Context(), b.member, []string{linkID, other, id.New(id.Link)}, month)
 		if diff := cmp.Diff(map[string]int64{linkID: 2, other: 1}, counts); diff != "" || err != nil {
 			t.Errorf("counts (-want +got):\n%s%v", diff, err)
 		}

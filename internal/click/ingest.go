@@ -18,7 +18,7 @@ import (
 // transaction. A batch whose position has been reached changes nothing, so a commit whose answer got lost can
 // be tried again.
 func ingest(ctx context.Context, d *db.DB, logID string, position int64, batch []Click) error {
-	err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err := d.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		if first, err := advance(ctx, tx, logID, position); err != nil || !first {
 			return err
 		}

@@ -46,7 +46,8 @@ type Stats struct {
 // Link reads the stats of a link. A nil range means the last 30 days, an empty zone UTC. The ends are moved
 // outwards to whole quarters of an hour, the grain of the sums. It returns InvalidInput or Forbidden.
 func (s *Store) Link(ctx context.Context, m workspace.Membership, linkID string, r *Range, zone string) (*Stats, error) {
-	if err := m.Need(workspace.Viewer); err != nil {
+	ctx, err := m.Enter(ctx, workspace.ReadStats)
+	if err != nil {
 		return nil, err
 	}
 	stats, err := s.empty(r, zone)
@@ -89,9 +90,13 @@ func (s *Store) empty(r *Range, zone string) (*Stats, error) {
 }
 
 // Totals reads the tallies of links since they were made. Links without a click are missing from the answer.
-func (s *Store) Totals(ctx context.Context, linkIDs ...string) (map[string]Tally, error) {
+func (s *Store) Totals(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]Tally, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
 	var rows []total
-	err := s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading click totals: %w", err)
 	}
@@ -133,14 +138,50 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 	return nil
 }
 
+// purgeBatch is how many clicks are removed at once.
+const purgeBatch = 5000
+
+// PurgeWorkspace removes all clicks of a workspace, with their sums, in batches.
+func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
+	ctx = db.AsSystem(ctx)
+	for {
+		links := s.DB.NewSelect().Model((*total)(nil)).Column("link_id").Where("workspace_id = ?", workspaceID)
+		batch := s.DB.NewSelect().Model((*Click)(nil)).Column("id").Where("link_id IN (?)", links).Limit(purgeBatch)
+		result, err := s.DB.NewDelete().Model((*Click)(nil)).Where("id IN (?)", batch).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("removing the clicks of a workspace: %w", err)
+		}
+		if n, err := result.RowsAffected(); err != nil || n < purgeBatch {
+			break
+		}
+	}
+	links := s.DB.NewSelect().Model((*total)(nil)).Column("link_id").Where("workspace_id = ?", workspaceID)
+	_, err := s.DB.NewDelete().Model((*bucket)(nil)).Where("link_id IN (?)", links).Exec(ctx)
+	if err == nil {
+		_, err = s.DB.NewDelete().Model((*total)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx)
+	}
+	if err != nil {
+		return fmt.Errorf("removing the sums of a workspace: %w", err)
+	}
+	return nil
+}
+
 // CountSince counts a link's clicks from an instant on, which must be the start of a bucket: that of a month is.
 func (s *Store) CountSince(ctx context.Context, linkID string, from time.Time) (int64, error) {
-	counts, err := s.CountsSince(ctx, []string{linkID}, from)
+	counts, err := s.countsSince(db.AsResolver(ctx), []string{linkID}, from)
 	return counts[linkID], err
 }
 
-// CountsSince is CountSince of many links. Links without a click are missing from the answer.
-func (s *Store) CountsSince(ctx context.Context, linkIDs []string, from time.Time) (map[string]int64, error) {
+// CountsSince is CountSince of many links of a workspace. Links without a click are missing from the answer.
+func (s *Store) CountsSince(ctx context.Context, m workspace.Membership, linkIDs []string, from time.Time) (map[string]int64, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	return s.countsSince(ctx, linkIDs, from)
+}
+
+func (s *Store) countsSince(ctx context.Context, linkIDs []string, from time.Time) (map[string]int64, error) {
 	var rows []struct {
 		LinkID string
 		Clicks int64
@@ -165,7 +206,7 @@ func (s *Store) Platform(ctx context.Context) (Tally, error) {
 	err := s.DB.NewSelect().Model((*total)(nil)).
 		ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT) AS clicks").
 		ColumnExpr("CAST(COALESCE(SUM(latency_mean * clicks) / NULLIF(SUM(clicks), 0), 0) AS DOUBLE PRECISION) AS latency_mean").
-		Scan(ctx, &t.Clicks, &t.LatencyMean)
+		Scan(db.AsSystem(ctx), &t.Clicks, &t.LatencyMean)
 	if err != nil {
 		return Tally{}, fmt.Errorf("summing up clicks: %w", err)
 	}

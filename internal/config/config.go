@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"net/mail"
+	"net/netip"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -40,7 +43,11 @@ type Flags struct {
 	AnonymousTTL      string `name:"anonymous-ttl" env:"LINKFORGE_ANONYMOUS_TTL" default:"8h" help:"How long such a link lives, 1m to 720h."`
 	Tombstones        string `env:"LINKFORGE_TOMBSTONES" default:"2160h" help:"How long a link that has ended says so before it is purged, 1h to 87600h."`
 	DestinationChecks string `env:"LINKFORGE_DESTINATION_CHECKS" default:"on" help:"Ask each link's destination about once a day how it is: on or off."`
-	RateLimits        string `env:"LINKFORGE_RATE_LIMITS" default:"on" help:"Short-term limits on log-in, registration, anonymous links, reports and checks: on or off."`
+	RateLimits        string `env:"LINKFORGE_RATE_LIMITS" default:"on" help:"Short-term limits on requests, log-in, registration, mail, anonymous links, reports and checks: on or off."`
+	RequestRate       string `env:"LINKFORGE_REQUEST_RATE" help:"GraphQL requests a minute of a person, an API key, or an address that is not logged in. Empty: 60000 in development, 6000 in production."`
+	Hosts             string `env:"LINKFORGE_HOSTS" help:"Further hosts that reach this instance, with commas between them. Its public URL's, localhost and addresses always do; any other must be a workspace's domain."`
+	SMTPURL           string `name:"smtp-url" hidden:"" env:"LINKFORGE_SMTP_URL" help:"Mail server, smtp://user:password@host:587 or smtps://host:465. Empty: no mail is sent."`
+	MailFrom          string `env:"LINKFORGE_MAIL_FROM" help:"Whom mail is from, as in Linkforge <no-reply@example.com>. Needed with a mail server."`
 	Env               string `env:"LINKFORGE_ENV" default:"development" help:"development or production."`
 	Playground        string `env:"LINKFORGE_PLAYGROUND" help:"Serve the playground: on or off. Empty: on in development."`
 	Introspection     string `env:"LINKFORGE_INTROSPECTION" help:"Answer introspection and suggest names: on or off. Empty: on in development."`
@@ -82,6 +89,12 @@ type Config struct {
 	DestinationChecks bool
 	// RateLimits says whether what costs much is limited in the short term.
 	RateLimits bool
+	// RequestRate is how many GraphQL requests a minute a person, a key or an address may make.
+	RequestRate int64
+	// Hosts are the names that reach the instance itself: its public URL's, localhost, and what else was configured.
+	Hosts []string
+	// SMTPURL is the mail server, empty for none; MailFrom is whom mail is from.
+	SMTPURL, MailFrom string
 	// Development says that the instance is a developer's own.
 	Development bool
 	// Playground and Introspection say whether the endpoint shows itself.
@@ -121,12 +134,16 @@ func (f Flags) check(secrets bool) (Config, error) {
 		Tombstones:        p.duration("LINKFORGE_TOMBSTONES", cmp.Or(f.Tombstones, "2160h"), time.Hour, 87600*time.Hour),
 		DestinationChecks: p.toggle("LINKFORGE_DESTINATION_CHECKS", f.DestinationChecks, true),
 		RateLimits:        p.toggle("LINKFORGE_RATE_LIMITS", f.RateLimits, true),
+		RequestRate:       p.number("LINKFORGE_REQUEST_RATE", cmp.Or(f.RequestRate, requestRateFor(development)), 1, 1<<40),
+		SMTPURL:           p.serverURL("LINKFORGE_SMTP_URL", f.SMTPURL, "smtp", "smtps"),
+		MailFrom:          p.mailFrom("LINKFORGE_MAIL_FROM", f.MailFrom, f.SMTPURL != ""),
 		Development:       development,
 		Playground:        p.toggle("LINKFORGE_PLAYGROUND", f.Playground, development),
 		Introspection:     p.toggle("LINKFORGE_INTROSPECTION", f.Introspection, development),
 		LogJSON:           !p.choice("LINKFORGE_LOG_FORMAT", cmp.Or(f.LogFormat, formatFor(development)), "text", "json"),
 		LogLevel:          p.level("LINKFORGE_LOG_LEVEL", cmp.Or(f.LogLevel, "info")),
 	}
+	c.Hosts = p.hosts("LINKFORGE_HOSTS", f.Hosts, c.PublicURL)
 	ttl := p.duration("LINKFORGE_ANONYMOUS_TTL", cmp.Or(f.AnonymousTTL, "8h"), time.Minute, 720*time.Hour)
 	if p.toggle("LINKFORGE_ANONYMOUS", f.Anonymous, true) {
 		c.AnonymousTTL = ttl
@@ -136,6 +153,23 @@ func (f Flags) check(secrets bool) (Config, error) {
 		c.CodeSecret = p.secret("LINKFORGE_CODE_SECRET", f.CodeSecret, c.Embedded())
 	}
 	return c, errors.Join(p...)
+}
+
+// IsOwnHost says that a host is the instance's own, and not to be looked for among the workspaces' domains: addresses are,
+// which are nobody's domain, and by which probes come.
+func (c Config) IsOwnHost(host string) bool {
+	if slices.Contains(c.Hosts, host) {
+		return true
+	}
+	_, err := netip.ParseAddr(host)
+	return err == nil
+}
+
+func requestRateFor(development bool) string {
+	if development {
+		return "60000"
+	}
+	return "6000"
 }
 
 func formatFor(development bool) string {
@@ -244,6 +278,36 @@ func (p *problems) serverURL(name, value string, schemes ...string) string {
 		}
 	}
 	p.add(name, "must start with %s://", strings.Join(schemes, ":// or "))
+	return value
+}
+
+func (p *problems) hosts(name, value, publicURL string) []string {
+	hosts := []string{"localhost"}
+	if u, err := urlnorm.Canonical(publicURL); err == nil { // else it has been said
+		hosts = append(hosts, u.Host())
+	}
+	for host := range strings.SplitSeq(value, ",") {
+		if host = strings.TrimSpace(host); host == "" {
+			continue
+		}
+		u, err := urlnorm.Canonical("http://" + host)
+		if err != nil || u.String() != "http://"+u.Host()+"/" || strings.Contains(host, ":") {
+			p.add(name, "must be host names with commas between them, without schemes, ports and paths")
+			break
+		}
+		hosts = append(hosts, u.Host())
+	}
+	slices.Sort(hosts)
+	return slices.Compact(hosts)
+}
+
+func (p *problems) mailFrom(name, value string, needed bool) string {
+	if value == "" && needed {
+		p.add(name, "is required with a mail server, as in Linkforge <no-reply@example.com>")
+	}
+	if _, err := mail.ParseAddress(value); value != "" && err != nil {
+		p.add(name, "must be an address, as in Linkforge <no-reply@example.com>")
+	}
 	return value
 }
 

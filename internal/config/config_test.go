@@ -56,6 +56,7 @@ func TestDefaults(t *testing.T) {
 		Listen: ":8080", PublicURL: "http://localhost:8080", DataDir: "./data", DatabasePool: 20, RedisPool: 50,
 		Migrate: true, TokenTTL: 24 * time.Hour, HitQuota: 10_000, LinkQuota: 10_000, RateLimits: true,
 		SessionTTL: 720 * time.Hour, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, DestinationChecks: true,
+		RequestRate: 60_000, Hosts: []string{"localhost"},
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelInfo,
 	}
 	got, err := Flags{}.Check()
@@ -132,6 +133,9 @@ func TestLimitsOfValues(t *testing.T) {
 		"Tombstones":   {[]string{"1h", "87600h"}, []string{"59m", "87601h", "90d"}},
 		"HitQuota":     {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625", "1e4", "1_000"}},
 		"LinkQuota":    {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625"}},
+		"RequestRate":  {[]string{"", "1", "1000000"}, []string{"0", "-1", "many"}},
+		"Hosts":        {[]string{"", "a", "a.example, b.example,"}, []string{"http://a", "a:80", "a/b", "a b", "%"}},
+		"MailFrom":     {[]string{"", "a@b.c", "A <a@b.c>"}, []string{"a", "A <a>", "a@b.c\r\nBcc: x@y.z"}},
 		"Env":          {[]string{"", "development", "Production"}, []string{"staging", "prod"}},
 		"LogFormat":    {[]string{"", "text", "JSON"}, []string{"xml"}},
 		"LogLevel":     {[]string{"debug", "INFO", "warn", "error"}, []string{"trace", "warning"}},
@@ -158,11 +162,13 @@ func TestValuesArrive(t *testing.T) {
 	f.Listen, f.DataDir, f.RedisURL, f.DatabasePool, f.RedisPool = "127.0.0.1:9000", "/var/lib/linkforge", "rediss://:p@h:1/0", "7", "8"
 	f.TokenTTL, f.HitQuota, f.LinkQuota, f.LogLevel = "90m", "11", "12", "debug"
 	f.AnonymousTTL, f.Tombstones, f.DestinationChecks, f.SessionTTL = "20m", "48h", "off", "24h"
+	f.PublicURL, f.Hosts, f.RequestRate, f.SMTPURL, f.MailFrom = "https://sho.rt", "Internal, bücher.example", "77", "smtp://h", "x@y.z"
 	want := Config{
-		Listen: "127.0.0.1:9000", PublicURL: "http://localhost:9000", DataDir: "/var/lib/linkforge",
+		Listen: "127.0.0.1:9000", PublicURL: "https://sho.rt", DataDir: "/var/lib/linkforge",
 		DatabaseURL: f.DatabaseURL, DatabasePool: 7, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecret: []byte(f.CodeSecret), TokenTTL: 90 * time.Minute,
 		HitQuota: 11, LinkQuota: 12, RateLimits: true, SessionTTL: 24 * time.Hour, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
+		RequestRate: 77, Hosts: []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"}, SMTPURL: "smtp://h", MailFrom: "x@y.z",
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelDebug,
 	}
 	got, err := f.Check()
@@ -247,5 +253,23 @@ func TestADatabaseAloneNeedsNoSecrets(t *testing.T) {
 	f.DatabasePool = "none"
 	if _, err := f.CheckDatabase(); fmt.Sprint(blamed(err)) != "[LINKFORGE_DATABASE_POOL]" {
 		t.Errorf("everything else is checked: %v", err)
+	}
+}
+
+func TestOwnHosts(t *testing.T) {
+	t.Parallel()
+	f := setup()
+	f.PublicURL, f.Hosts = "https://sho.rt", "internal"
+	c, err := f.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for host, want := range map[string]bool{
+		"sho.rt": true, "internal": true, "localhost": true, "127.0.0.1": true, "192.0.2.1": true, "::1": true,
+		"www.sho.rt": false, "sho.rt.evil.example": false, "links.example.com": false, "": false, "SHO.RT": false, "1.2.3": false,
+	} {
+		if got := c.IsOwnHost(host); got != want {
+			t.Errorf("%q is the instance's own: %t, want %t", host, got, want)
+		}
 	}
 }

@@ -45,7 +45,7 @@ func OpenPostgres(databaseURL string, pool int) (*DB, error) {
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.RuntimeParams["application_name"] = "linkforge"
 	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
-	conns := stdlib.OpenDB(*config)
+	conns := sql.OpenDB(scopedConnector{stdlib.GetConnector(*config)})
 	limit(conns, pool)
 	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
 }

@@ -37,7 +37,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 			t.Fatalf("%d goroutines before, %d after", before, runtime.NumGoroutine())
 		}
 	}
-	if err := d.NewSelect().Model((*thing)(nil)).Scan(t.Context()); err == nil {
+	if err := d.NewSelect().Model((*thing)(nil)).Scan(db.AsOwner(t.Context())); err == nil {
 		t.Error("the readers are open after Close")
 	}
 }
@@ -124,14 +124,14 @@ func TestSQLiteSettings(t *testing.T) {
 	reader := func(pragma string) (value string) {
 		t.Helper()
 		// A SELECT of bun's goes to the readers.
-		if err := d.NewSelect().TableExpr("pragma_"+pragma).ColumnExpr("*").Scan(t.Context(), &value); err != nil {
+		if err := d.NewSelect().TableExpr("pragma_"+pragma).ColumnExpr("*").Scan(db.AsOwner(t.Context()), &value); err != nil {
 			t.Fatal(err)
 		}
 		return value
 	}
 	writer := func(pragma string) (value string) {
 		t.Helper()
-		if err := d.QueryRowContext(t.Context(), "PRAGMA "+pragma).Scan(&value); err != nil {
+		if err := d.QueryRowContext(db.AsOwner(t.Context()), "PRAGMA "+pragma).Scan(&value); err != nil {
 			t.Fatal(err)
 		}
 		return value
@@ -160,7 +160,7 @@ func TestSQLiteReadersCannotWrite(t *testing.T) {
 	d := dbtest.SQLite(t)
 	setup(t, d)
 	// A SELECT of bun's goes to the readers, whatever follows it.
-	_, err := d.NewSelect().TableExpr("things; INSERT INTO things (id) VALUES ('by a reader')").ColumnExpr("*").Exec(t.Context())
+	_, err := d.NewSelect().TableExpr("things; INSERT INTO things (id) VALUES ('by a reader')").ColumnExpr("*").Exec(db.AsOwner(t.Context()))
 	if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" || err == nil {
 		t.Errorf("%v; things (-want +got):\n%s", err, diff)
 	}
@@ -170,7 +170,7 @@ func TestReadersDoNotWaitForTheWriter(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
-		err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if err := insert(ctx, tx, "second"); err != nil {
 				return err
 			}
@@ -201,7 +201,7 @@ func TestInstantsComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		column := map[db.Kind]string{db.Postgres: "TIMESTAMPTZ", db.SQLite: "TEXT"}[d.Kind]
-		if _, err := d.ExecContext(t.Context(), "CREATE TABLE events (id TEXT PRIMARY KEY, at "+column+" NOT NULL)"); err != nil {
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE events (id TEXT PRIMARY KEY, at "+column+" NOT NULL)"); err != nil {
 			t.Fatal(err)
 		}
 		east := time.FixedZone("east", 5*3600+1800)
@@ -215,16 +215,16 @@ func TestInstantsComeBackAsTheyWere(t *testing.T) {
 			if got := kept.At.Format(time.RFC3339Nano); got != text {
 				t.Errorf("%s becomes %s", given, got)
 			}
-			if _, err := d.NewInsert().Model(&kept).Exec(t.Context()); err != nil {
+			if _, err := d.NewInsert().Model(&kept).Exec(db.AsOwner(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			back := event{ID: text}
-			if err := d.NewSelect().Model(&back).WherePK().Scan(t.Context()); err != nil || !back.At.Equal(kept.At) {
+			if err := d.NewSelect().Model(&back).WherePK().Scan(db.AsOwner(t.Context())); err != nil || !back.At.Equal(kept.At) {
 				t.Errorf("%s came back as %s: %v", kept.At, back.At, err)
 			}
 			// Comparing in SQL is comparing instants.
 			n, err := d.NewSelect().Model((*event)(nil)).Where("id = ?", text).Where("at >= ?", kept.At).
-				Where("at < ?", kept.At.Add(time.Microsecond)).Count(t.Context())
+				Where("at < ?", kept.At.Add(time.Microsecond)).Count(db.AsOwner(t.Context()))
 			if err != nil || n != 1 {
 				t.Errorf("%s is not where it is looked for: %v", text, err)
 			}
@@ -256,11 +256,11 @@ func roundTrip(t *testing.T, d *db.DB) {
 	setup(t, d)
 	want := map[string]int64{"first": 0}
 	for i, text := range hostile {
-		if _, err := d.NewInsert().Model(&thing{ID: text, Count: int64(i)}).Exec(t.Context()); err != nil {
+		if _, err := d.NewInsert().Model(&thing{ID: text, Count: int64(i)}).Exec(db.AsOwner(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		var kept string
-		err := d.NewSelect().Model((*thing)(nil)).Column("id").Where("id = ?", text).Scan(t.Context(), &kept)
+		err := d.NewSelect().Model((*thing)(nil)).Column("id").Where("id = ?", text).Scan(db.AsOwner(t.Context()), &kept)
 		if err != nil || kept != text {
 			t.Errorf("%q came back as %q: %v", text, kept, err)
 		}

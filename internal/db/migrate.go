@@ -40,7 +40,7 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 	}
 	for _, name := range names {
 		var took bool
-		err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		err := d.Tx(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) (err error) {
 			took, err = d.up(ctx, tx, files, Migration{Name: name, AppliedAt: now})
 			return err
 		})
@@ -56,7 +56,7 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 
 // Rollback undoes the last step taken and returns its name, or nothing when there was none.
 func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err error) {
-	err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = d.Tx(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockMigrations(ctx, tx); err != nil {
 			return err
 		}
@@ -84,7 +84,7 @@ func (d *DB) Migrations(ctx context.Context, files fs.FS) ([]Migration, error) {
 		return nil, err
 	}
 	applied := map[string]time.Time{}
-	err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	err = d.Tx(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockMigrations(ctx, tx); err != nil {
 			return err
 		}

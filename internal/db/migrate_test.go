@@ -42,7 +42,7 @@ func bare(t *testing.T, test func(t *testing.T, d *db.DB)) {
 
 func migrate(t *testing.T, d *db.DB, files fstest.MapFS, want ...string) {
 	t.Helper()
-	applied, err := d.Migrate(t.Context(), files, noon)
+	applied, err := d.Migrate(db.AsOwner(t.Context()), files, noon)
 	if diff := cmp.Diff(want, applied); diff != "" || err != nil {
 		t.Fatalf("%v; applied (-want +got):\n%s", err, diff)
 	}
@@ -56,7 +56,7 @@ func tables(t *testing.T, d *db.DB) []string {
 		query = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public' ORDER BY table_name"
 	}
 	var names []string
-	if err := d.NewRaw(query).Scan(t.Context(), &names); err != nil {
+	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &names); err != nil {
 		t.Fatal(err)
 	}
 	return names
@@ -65,7 +65,7 @@ func tables(t *testing.T, d *db.DB) []string {
 // taken says which steps are recorded, in order, and which are pending.
 func taken(t *testing.T, d *db.DB, files fstest.MapFS) (list []string) {
 	t.Helper()
-	steps, err := d.Migrations(t.Context(), files)
+	steps, err := d.Migrations(db.AsOwner(t.Context()), files)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,11 +99,11 @@ func TestMigrateUpAndDown(t *testing.T) {
 				t.Errorf("after the last (-want +got):\n%s", diff)
 			}
 			var ids []string
-			if err := d.NewSelect().Table("one").Column("id").Order("id").Scan(t.Context(), &ids); err != nil || !cmp.Equal(ids, []string{"?", "?0"}) {
+			if err := d.NewSelect().Table("one").Column("id").Order("id").Scan(db.AsOwner(t.Context()), &ids); err != nil || !cmp.Equal(ids, []string{"?", "?0"}) {
 				t.Errorf("the script's question marks are %v: %v", ids, err)
 			}
 			for _, want := range []string{"0010_ten", "0002_two", "0001_one", ""} {
-				if undone, err := d.Rollback(t.Context(), files); err != nil || undone != want {
+				if undone, err := d.Rollback(db.AsOwner(t.Context()), files); err != nil || undone != want {
 					t.Errorf("undone %q, want %q: %v", undone, want, err)
 				}
 			}
@@ -136,7 +136,7 @@ func TestAFailedStepLeavesNothingBehind(t *testing.T) {
 			"0003_later.up": "CREATE TABLE later (id TEXT)",
 		}
 		files := scripts(steps)
-		applied, err := d.Migrate(t.Context(), files, noon)
+		applied, err := d.Migrate(db.AsOwner(t.Context()), files, noon)
 		if diff := cmp.Diff([]string{"0001_good"}, applied); diff != "" || err == nil || !strings.Contains(err.Error(), "0002_bad") {
 			t.Errorf("%v; applied (-want +got):\n%s", err, diff)
 		}
@@ -161,7 +161,7 @@ func TestAFailedRollbackLeavesTheStep(t *testing.T) {
 			if down != "" { // at first there is no such file
 				steps["0001_one.down"] = down
 			}
-			if undone, err := d.Rollback(t.Context(), scripts(steps)); err == nil || undone != "" {
+			if undone, err := d.Rollback(db.AsOwner(t.Context()), scripts(steps)); err == nil || undone != "" {
 				t.Errorf("%q undid %q: %v", down, undone, err)
 			}
 		}
@@ -206,7 +206,7 @@ func TestStartersTakeTurns(t *testing.T) {
 			}
 			defer d.Close()
 			var counted []int
-			if err := d.NewSelect().Table("counted").Column("step").Order("step").Scan(t.Context(), &counted); err != nil {
+			if err := d.NewSelect().Table("counted").Column("step").Order("step").Scan(db.AsOwner(t.Context()), &counted); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]int{2, 3, 4, 5, 6}, counted); diff != "" {
@@ -233,7 +233,7 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 			}
 			defer d.Close()
 			ready.Wait()
-			applied, err := d.Migrate(t.Context(), files, noon)
+			applied, err := d.Migrate(db.AsOwner(t.Context()), files, noon)
 			if err != nil {
 				t.Error(err)
 			}
@@ -253,16 +253,16 @@ func TestTheRealMigrations(t *testing.T) {
 	bare(t, func(t *testing.T, d *db.DB) {
 		var all []string
 		for range 2 {
-			applied, err := d.Migrate(t.Context(), migrations.Files, noon)
+			applied, err := d.Migrate(db.AsOwner(t.Context()), migrations.Files, noon)
 			if err != nil || len(applied) == 0 || len(tables(t, d)) < 5 {
 				t.Fatalf("applied %v, tables %v: %v", applied, tables(t, d), err)
 			}
-			if again, err := d.Migrate(t.Context(), migrations.Files, noon); err != nil || len(again) > 0 {
+			if again, err := d.Migrate(db.AsOwner(t.Context()), migrations.Files, noon); err != nil || len(again) > 0 {
 				t.Errorf("again: %v, %v", again, err)
 			}
 			all = applied
 			for range applied {
-				if _, err := d.Rollback(t.Context(), migrations.Files); err != nil {
+				if _, err := d.Rollback(db.AsOwner(t.Context()), migrations.Files); err != nil {
 					t.Fatal(err)
 				}
 			}

@@ -56,3 +56,20 @@ func IsUniqueViolation(err error) bool {
 	}
 	return false
 }
+
+// ForUpdate keeps everybody else from changing the rows that the query finds, until the transaction ends. SQLite has one
+// writer, which is the transaction that asks.
+func (d *DB) ForUpdate(q *bun.SelectQuery) *bun.SelectQuery {
+	if d.Kind == Postgres {
+		return q.For("UPDATE")
+	}
+	return q
+}
+
+// SkipLocked leaves rows that somebody is changing for the next time, where several can write at once.
+func (d *DB) SkipLocked(q *bun.SelectQuery) *bun.SelectQuery {
+	if d.Kind == Postgres {
+		return q.For("UPDATE SKIP LOCKED")
+	}
+	return q
+}

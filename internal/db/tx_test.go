@@ -31,7 +31,7 @@ func setup(t *testing.T, d *db.DB) {
 	for _, statement := range []string{
 		"CREATE TABLE things (id TEXT PRIMARY KEY, count BIGINT NOT NULL DEFAULT 0)", "INSERT INTO things (id) VALUES ('first')",
 	} {
-		if _, err := d.ExecContext(t.Context(), statement); err != nil {
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -41,7 +41,7 @@ func setup(t *testing.T, d *db.DB) {
 func things(t *testing.T, d *db.DB) map[string]int64 {
 	t.Helper()
 	var rows []thing
-	if err := d.NewSelect().Model(&rows).Scan(t.Context()); err != nil {
+	if err := d.NewSelect().Model(&rows).Scan(db.AsOwner(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	counts := map[string]int64{}
@@ -78,7 +78,7 @@ func TestTxIsAllOrNothing(t *testing.T) {
 		broken := errors.New("broken")
 		for id, result := range map[string]error{"kept": nil, "lost": broken} {
 			calls := 0
-			err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+			err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				calls++
 				return errors.Join(insert(ctx, tx, id), result)
 			})
@@ -96,7 +96,7 @@ func TestNestedTxIsAnError(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
-		err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			if err := insert(ctx, tx, "outer"); err != nil {
 				return err
 			}
@@ -121,14 +121,14 @@ func TestAPanicGivesTheConnectionBack(t *testing.T) {
 					t.Error("the panic was swallowed")
 				}
 			}()
-			_ = d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+			_ = d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				if err := insert(ctx, tx, "lost"); err != nil {
 					t.Error(err)
 				}
 				panic("a programmer's mistake")
 			})
 		}()
-		err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error { return insert(ctx, tx, "next") })
+		err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error { return insert(ctx, tx, "next") })
 		if diff := cmp.Diff(map[string]int64{"first": 0, "next": 0}, things(t, d)); diff != "" || err != nil {
 			t.Errorf("%v; things (-want +got):\n%s", err, diff)
 		}
@@ -145,7 +145,7 @@ func TestConflictsAreTriedAgain(t *testing.T) {
 			kept  bool
 		}{0: {1, true}, 1: {2, true}, 3: {4, true}, 4: {4, false}, 100: {4, false}} {
 			id, calls := fmt.Sprint("after-", conflicts), 0
-			err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+			err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 				calls++
 				if err := insert(ctx, tx, id); err != nil {
 					return err
@@ -170,7 +170,7 @@ func TestADeadlockEndsWellForBoth(t *testing.T) {
 		t.Parallel()
 		d := dbtest.Postgres(t)
 		setup(t, d)
-		if err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error { return insert(ctx, tx, "second") }); err != nil {
+		if err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error { return insert(ctx, tx, "second") }); err != nil {
 			t.Fatal(err)
 		}
 		var holding, all sync.WaitGroup
@@ -179,7 +179,7 @@ func TestADeadlockEndsWellForBoth(t *testing.T) {
 		for _, order := range [][2]string{{"first", "second"}, {"second", "first"}} {
 			first := true
 			all.Go(func() {
-				err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+				err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 					calls.Add(1)
 					if err := count(ctx, tx, order[0]); err != nil {
 						return err
@@ -210,7 +210,7 @@ func TestWritersTakeTurns(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 200 {
 			all.Go(func() {
-				err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+				err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 					return errors.Join(count(ctx, tx, "first"), insert(ctx, tx, fmt.Sprint("writer-", i)))
 				})
 				if err != nil {
@@ -230,7 +230,7 @@ func TestACallerWhoHasGoneWritesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
-		ctx, cancel := context.WithCancel(t.Context())
+		ctx, cancel := context.WithCancel(db.AsOwner(t.Context()))
 		err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			if err := insert(ctx, tx, "lost"); err != nil {
 				t.Error(err)

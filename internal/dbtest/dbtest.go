@@ -141,7 +141,7 @@ func execute(t testing.TB, d *db.DB, statement string) {
 func try(d *db.DB, statement string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // t.Context is over in a Cleanup
 	defer cancel()
-	_, err := d.ExecContext(ctx, statement)
+	_, err := d.ExecContext(db.AsOwner(ctx), statement)
 	return err
 }
 

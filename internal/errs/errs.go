@@ -31,6 +31,9 @@ const (
 	Conflict                        // something else changed, or failed, in the meantime
 	IdempotencyConflict             // the idempotency key was used for something else
 	Expired                         // what is asked for has run out
+	LastOwner                       // a workspace would be left without an owner
+	AlreadyMember                   // the person is a member already
+	DomainTaken                     // another workspace has proved the domain
 	Unauthenticated                 // nobody is logged in, or the token is no longer good
 	Forbidden                       // the caller's role does not allow it
 	BadRequest                      // the request is not one that can be executed
@@ -65,6 +68,9 @@ var answers = map[Kind]answer{
 	Conflict:            {code: "CONFLICT", status: http.StatusConflict, mend: true},
 	IdempotencyConflict: {code: "IDEMPOTENCY_CONFLICT", status: http.StatusConflict, mend: true},
 	Expired:             {code: "EXPIRED", status: http.StatusGone, mend: true},
+	LastOwner:           {code: "LAST_OWNER", status: http.StatusConflict, mend: true},
+	AlreadyMember:       {code: "ALREADY_MEMBER", status: http.StatusConflict, mend: true},
+	DomainTaken:         {code: "DOMAIN_TAKEN", status: http.StatusConflict, mend: true},
 	Unauthenticated:     {code: "UNAUTHENTICATED", status: http.StatusUnauthorized},
 	Forbidden:           {code: "FORBIDDEN", status: http.StatusForbidden},
 	BadRequest:          {code: "BAD_REQUEST", status: http.StatusBadRequest},

@@ -14,13 +14,17 @@ type Prefix string
 
 // The prefixes, one per type.
 const (
-	Account   Prefix = "usr_"
-	Session   Prefix = "ses_"
-	Workspace Prefix = "ws_"
-	Link      Prefix = "lnk_"
-	Click     Prefix = "clk_"
-	Log       Prefix = "log_"
-	Report    Prefix = "rep_"
+	Account    Prefix = "usr_"
+	Session    Prefix = "ses_"
+	Workspace  Prefix = "ws_"
+	Invitation Prefix = "inv_"
+	Key        Prefix = "key_"
+	Domain     Prefix = "dom_"
+	Event      Prefix = "evt_"
+	Link       Prefix = "lnk_"
+	Click      Prefix = "clk_"
+	Log        Prefix = "log_"
+	Report     Prefix = "rep_"
 )
 
 // Crockford's base32 in lower case: no i, l, o or u.

@@ -64,9 +64,11 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// Look looks at the job's lease once. When it may be taken, Look takes it, runs the job and gives the lease back.
+// Look looks at the job's lease once. When it may be taken, Look takes it, runs the job and gives the lease back. A job
+// sees all workspaces.
 // It reports whether the job ran, and returns the job's error, a panic as one, as well as the database's.
 func (r *Runner) Look(ctx context.Context, job Job) (ran bool, err error) {
+	ctx = db.AsSystem(ctx)
 	lasting, cancel := context.WithTimeout(ctx, job.atMost()) // begun before the lease, so as not to outlast it
 	defer cancel()
 	l := newLease(job, r.Now())

@@ -31,7 +31,7 @@ type row struct {
 func leaseOf(t *testing.T, d *db.DB, name string) row {
 	t.Helper()
 	r := row{Name: name}
-	if err := d.NewSelect().Model(&r).WherePK().Scan(t.Context()); err != nil {
+	if err := d.NewSelect().Model(&r).WherePK().Scan(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	return r
@@ -148,7 +148,7 @@ func TestOneOfManyTakesTheLease(t *testing.T) {
 func abandon(t *testing.T, d *db.DB, job Job, afterNoon time.Duration) lease {
 	t.Helper()
 	l := newLease(job, noon.Add(afterNoon))
-	if took, err := l.take(t.Context(), d); !took || err != nil {
+	if took, err := l.take(db.AsSystem(t.Context()), d); !took || err != nil {
 		t.Fatalf("took the lease %t: %v", took, err)
 	}
 	return l
@@ -284,7 +284,7 @@ func TestAJobsContextEndsWithTheLease(t *testing.T) {
 func TestALeaseThatCannotBeTakenIsAnError(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if _, err := d.ExecContext(t.Context(), "DROP TABLE leases"); err != nil {
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), "DROP TABLE leases"); err != nil {
 			t.Fatal(err)
 		}
 		r, _ := setup(d)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/quota"
@@ -48,6 +49,7 @@ type row struct {
 	// attempt and tried are what the transaction has come to so far; it may run again.
 	attempt Result
 	tried   int
+	revived bool
 }
 
 // open says that the row still needs a link.
@@ -104,10 +106,30 @@ func (b *batch) prepare(ctx context.Context, in []*New) error {
 			first[r.wish] = r
 		}
 	}
+	if err := b.refuseLoops(ctx); err != nil {
+		return err
+	}
 	if err := b.refuseBlocked(ctx); err != nil {
 		return err
 	}
 	return b.generate(ctx)
+}
+
+// refuseLoops fails the rows that lead to a workspace's host.
+func (b *batch) refuseLoops(ctx context.Context) error {
+	var urls []string
+	for _, r := range b.rows {
+		if r.open() {
+			urls = append(urls, r.draft.CanonicalURL)
+		}
+	}
+	loops, err := b.loops(ctx, urls...)
+	for _, r := range b.rows {
+		if r.open() && loops[r.draft.CanonicalURL] {
+			r.Err = errLoop()
+		}
+	}
+	return err
 }
 
 // refuseBlocked fails the rows whose destination is blocked.
@@ -198,7 +220,7 @@ func (b *batch) keep() {
 // The quota's row is locked first: whoever creates in the workspace takes its turn, so no two wait for each other.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	for _, r := range b.rows {
-		if r.attempt, r.tried = (Result{}), 0; r.open() {
+		if r.attempt, r.tried, r.revived = (Result{}), 0, false; r.open() {
 			b.next(r)
 		}
 	}
@@ -231,6 +253,9 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	if err := b.addUsage(ctx, tx, made); err != nil {
+		return err
+	}
+	if err := b.audit(ctx, tx); err != nil {
 		return err
 	}
 	return b.remember(ctx, tx)
@@ -404,6 +429,23 @@ func (b *batch) addUsage(ctx context.Context, tx bun.Tx, made int) error {
 	_, err := tx.NewRaw("UPDATE link_usage SET links = links + ? WHERE workspace_id = ? AND month = ?",
 		made, b.member.ID(), quota.MonthOf(b.now).String()).Exec(ctx)
 	return err
+}
+
+// audit keeps who has made or revived which links; nobody's are nobody's to look after.
+func (b *batch) audit(ctx context.Context, tx bun.Tx) error {
+	if b.member.IsPublic() {
+		return nil
+	}
+	var events []*audit.Event
+	for _, r := range b.rows {
+		switch {
+		case r.attempt.Created:
+			events = append(events, b.member.Event(b.now, audit.LinkCreated, r.draft.ID, nil))
+		case r.revived:
+			events = append(events, b.member.Event(b.now, audit.LinkRestored, r.attempt.Link.ID, nil))
+		}
+	}
+	return audit.Write(ctx, tx, events...)
 }
 
 // failed says whether a link of the batch cannot be made.

@@ -114,7 +114,7 @@ func TestAllOrNothing(t *testing.T) {
 		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 5)...)); !slices.Contains(got, "QUOTA_EXCEEDED") || slices.Contains(got, "created") {
 			t.Errorf("beyond the quota: %v", got)
 		}
-		n, err := d.NewSelect().Model((*Link)(nil)).Count(t.Context())
+		n, err := d.NewSelect().Model((*Link)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || n != 1 || b.usage(t) != 1 {
 			t.Errorf("%d links, %d used, want the one that was there: %v", n, b.usage(t), err)
 		}
@@ -147,7 +147,7 @@ func TestABatchTakesWhatTheQuotaHasLeft(t *testing.T) {
 			})
 		}
 		all.Wait()
-		n, err := d.NewSelect().Model((*Link)(nil)).Count(t.Context())
+		n, err := d.NewSelect().Model((*Link)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || n != 60 || said["created"] != 60 || b.usage(t) != 60 {
 			t.Errorf("%d links, %v, %d used, want 60 created: %v", n, said, b.usage(t), err)
 		}
@@ -213,7 +213,7 @@ func TestATakenCounterIsPassedOver(t *testing.T) {
 			code := b.counters.permutation.Code(counter)
 			other := *taken
 			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, Random
-			if _, err := d.NewInsert().Model(&other).Exec(t.Context()); err != nil {
+			if _, err := d.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -267,7 +267,7 @@ func TestABatchThatRunsAgain(t *testing.T) {
 		code := b.counters.permutation.Code(0)
 		taken := recordOf(other)
 		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, Random
-		if _, err := d.NewInsert().Model(taken).Exec(t.Context()); err != nil {
+		if _, err := d.NewInsert().Model(taken).Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		for _, r := range b.createMany(t, SkipFailed, &New{URL: "https://example.com/a"}, counted("https://example.com/b")) {

@@ -10,9 +10,12 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/text"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // BlockedHost is a host that no link may lead to, nor to anything below it.
@@ -36,7 +39,7 @@ func (s *Store) Block(ctx context.Context, host, reason string) (*BlockedHost, e
 		return nil, err
 	}
 	b := &BlockedHost{Host: host, Reason: reason, CreatedAt: s.now()}
-	_, err = s.DB.NewInsert().Model(b).On("CONFLICT (host) DO UPDATE").Set("reason = excluded.reason").Exec(ctx)
+	_, err = s.DB.NewInsert().Model(b).On("CONFLICT (host) DO UPDATE").Set("reason = excluded.reason").Exec(db.AsSystem(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("blocking a host: %w", err)
 	}
@@ -49,7 +52,7 @@ func (s *Store) Unblock(ctx context.Context, host string) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	n, err := affected(s.DB.NewDelete().Model((*BlockedHost)(nil)).Where("host = ?", host).Exec(ctx))
+	n, err := affected(s.DB.NewDelete().Model((*BlockedHost)(nil)).Where("host = ?", host).Exec(db.AsSystem(ctx)))
 	if err != nil {
 		return false, fmt.Errorf("unblocking a host: %w", err)
 	}
@@ -84,10 +87,10 @@ func (s *Store) setDisabled(ctx context.Context, host, candidates string, disabl
 	for after := ""; ; {
 		var n int
 		var last string
-		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 			var links []*Link
 			q := tx.NewSelect().Model(&links).Where("id > ?", after).Where(candidates).Order("id").Limit(sweepBatch)
-			if err := s.forUpdate(q).Scan(ctx); err != nil {
+			if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
 				return err
 			}
 			if last = ""; len(links) > 0 {
@@ -115,9 +118,19 @@ func disable(ctx context.Context, tx bun.Tx, links []*Link, disabledAt *time.Tim
 	if len(links) == 0 {
 		return 0, nil
 	}
-	ids := make([]string, 0, len(links))
+	action := audit.LinkDisabled
+	if disabledAt == nil {
+		action = audit.LinkEnabled
+	}
+	ids, events := make([]string, 0, len(links)), []*audit.Event{}
 	for _, l := range links {
 		ids = append(ids, l.ID)
+		if l.WorkspaceID != workspace.PublicID {
+			events = append(events, audit.New(l.WorkspaceID, "", action, l.ID, nil, now))
+		}
+	}
+	if err := audit.Write(ctx, tx, events...); err != nil {
+		return 0, err
 	}
 	return affected(tx.NewUpdate().Model((*Link)(nil)).Set("disabled_at = ?", disabledAt).Set("updated_at = ?", now).Where("id IN (?)", bun.In(ids)).Exec(ctx))
 }

@@ -27,6 +27,7 @@ type Due struct {
 // ahead by CheckClaim in the same step: two callers never get the same. Links that have ended are left out. The
 // system asks, not a member, so it looks into every workspace.
 func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
+	ctx = db.AsSystem(ctx)
 	now := s.now()
 	batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").
 		Where("check_at <= ?", now).
@@ -35,7 +36,7 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 		Order("check_at").Limit(int64(limit))
 	var due []Due
 	err := s.DB.NewUpdate().Model((*Link)(nil)).Set("check_at = ?", now.Add(CheckClaim)).
-		Where("id IN (?)", s.skipLocked(batch)). // a locked row is somebody else's already
+		Where("id IN (?)", s.DB.SkipLocked(batch)). // a locked row is somebody else's already
 		Returning("id AS link_id, original_url AS url, check_failures AS failures").Scan(ctx, &due)
 	if err != nil {
 		return nil, fmt.Errorf("taking destinations to ask: %w", err)
@@ -50,7 +51,7 @@ func (s *Store) Checked(ctx context.Context, linkID, url string, status *int, fa
 		Set("destination_status = ?", status).Set("last_checked_at = ?", db.Instant(at)).
 		Set("check_at = ?", db.Instant(next)).Set("check_failures = ?", failures).
 		Where("id = ?", linkID).Where("original_url = ?", url).
-		Exec(ctx)
+		Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("recording what a destination answered: %w", err)
 	}
@@ -66,7 +67,7 @@ func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) 
 	}
 	_, err := s.DB.NewUpdate().Model((*Link)(nil)).Set("check_at = ?", db.Instant(until)).
 		Where("id IN (?)", bun.In(ids)).Where("check_at > ?", s.now()).
-		Exec(ctx)
+		Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("postponing destinations: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -42,7 +43,8 @@ type Claim struct {
 // Each token has a transaction of its own, so that one that fails keeps no other. It returns InvalidInput or
 // Forbidden.
 func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []string) ([]Claim, error) {
-	if err := m.Need(workspace.Editor); err != nil {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
 		return nil, err
 	}
 	if len(tokens) < 1 || len(tokens) > MaxClaims {
@@ -61,14 +63,15 @@ func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []stri
 
 func (s *Store) claim(ctx context.Context, m workspace.Membership, token string) (c Claim, err error) {
 	hash := claimHash(token)
-	known, err := s.DB.NewSelect().Model((*Link)(nil)).Where("claim_hash = ?", hash).Exists(ctx)
+	known, err := s.DB.NewSelect().Model((*Link)(nil)).Where("claim_hash = ?", hash).Exists(db.AsResolver(ctx))
 	if err != nil {
 		return Claim{}, err
 	}
 	if !known { // whoever guesses takes no transaction
 		return Claim{Status: ClaimUnknown, Err: errNoClaim()}, nil
 	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	// The link goes from nobody's workspace to this one: both are to be seen.
+	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		c, err = s.move(ctx, tx, m, hash)
 		if err != nil {
 			return err
@@ -118,8 +121,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if left < 1 {
 		return Claim{Err: b.errQuota()}, nil
 	}
-	by := m.AccountID()
-	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), &by, nil, nil
+	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), orNil(m.AccountID()), nil, nil
 	l.touch(b.now)
 	_, err = tx.NewUpdate().Model(l).Column("workspace_id", "created_by", "expires_at", "ended_at", "updated_at").WherePK().Exec(ctx)
 	if err != nil {
@@ -128,13 +130,16 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
 		return Claim{}, err
 	}
-	return Claim{Link: l}, b.addUsage(ctx, tx, 1)
+	if err := b.addUsage(ctx, tx, 1); err != nil {
+		return Claim{}, err
+	}
+	return Claim{Link: l}, m.Audit(ctx, tx, b.now, audit.LinkClaimed, l.ID, nil)
 }
 
 // byClaim locks the link with the token. It returns NotFound.
 func (s *Store) byClaim(ctx context.Context, tx bun.Tx, hash []byte) (*Link, error) {
 	l := &Link{}
-	err := s.forUpdate(tx.NewSelect().Model(l).Where("claim_hash = ?", hash)).Scan(ctx)
+	err := s.DB.ForUpdate(tx.NewSelect().Model(l).Where("claim_hash = ?", hash)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoClaim()
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
 )
 
 // sweepBatch is how many links a job takes on at once: few enough that a redirect never waits long for one.
@@ -15,6 +17,7 @@ const sweepBatch = 500
 // batch in a transaction of its own. It forgets idempotency keys that are too old. Nothing waits for it: a link
 // has expired at its instant, whatever has been marked.
 func (s *Store) CleanUp(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
 	for _, step := range []struct {
 		name string
 		do   func(ctx context.Context) (n int, err error)
@@ -46,7 +49,7 @@ func (s *Store) markEnded(ctx context.Context) (int, error) {
 		Where("expires_at <= ?", s.now()).Where("expires_at IS NOT NULL").Where("ended_at IS NULL").
 		Order("expires_at").Limit(sweepBatch)
 	result, err := s.DB.NewUpdate().Model((*Link)(nil)).Set("ended_at = expires_at").
-		Where("id IN (?)", s.skipLocked(batch)).Where("expires_at <= ?", s.now()).Exec(ctx)
+		Where("id IN (?)", s.DB.SkipLocked(batch)).Where("expires_at <= ?", s.now()).Exec(ctx)
 	return affected(result, err)
 }
 
@@ -62,7 +65,7 @@ func (s *Store) purge(ctx context.Context) (purged int, err error) {
 			Where("ended_at <= ?", before).Where("ended_at IS NOT NULL").Where("purged_at IS NULL").Where("disabled_at IS NULL").
 			Where("deleted_at IS NOT NULL OR expires_at <= ?", now). // whatever the mark says
 			Order("ended_at").Limit(sweepBatch)
-		if err := s.skipLocked(batch).Scan(ctx, &ids); err != nil || len(ids) == 0 {
+		if err := s.DB.SkipLocked(batch).Scan(ctx, &ids); err != nil || len(ids) == 0 {
 			return err
 		}
 		purged = len(ids)

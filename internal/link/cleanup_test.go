@@ -58,7 +58,7 @@ func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().Exec(t.Context()); err != nil {
+		if _, err := d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		all := map[string]bool{}
@@ -84,7 +84,7 @@ func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
 		if diff := cmp.Diff(all, b.there(t, links)); diff != "" {
 			t.Errorf("after it (-want +got):\n%s", diff)
 		}
-		if n, err := d.NewSelect().Model((*tag)(nil)).Count(t.Context()); err != nil || n != 0 {
+		if n, err := d.NewSelect().Model((*tag)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
 			t.Errorf("%d tags of purged links: %v", n, err)
 		}
 	})
@@ -102,7 +102,7 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 		b.now = soon.Add(b.Tombstones)
 		b.cleanUp(t)
 		var kept record
-		if err := d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(t.Context()); err != nil {
+		if err := d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil || kept.CreatedBy != nil {
@@ -159,7 +159,7 @@ func TestCleanUpGoesInBatches(t *testing.T) {
 		}
 		b.cleanUp(t) // what one of them passed over because the other had it
 		var left []string
-		if err := d.NewSelect().Model((*Link)(nil)).Column("id").Scan(t.Context(), &left); err != nil || !cmp.Equal(left, []string{stays.ID}) {
+		if err := d.NewSelect().Model((*Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil || !cmp.Equal(left, []string{stays.ID}) {
 			t.Errorf("left: %v, %v", left, err)
 		}
 	})

@@ -63,7 +63,8 @@ type Batch struct {
 // An error means that nothing was done: InvalidInput, IdempotencyConflict, CodeExhausted when all counters have been
 // given out, or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
-	if err := m.Need(workspace.Editor); err != nil {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
 		return nil, err
 	}
 	if err := checkBatch(len(in.Links), "links"); err != nil {

@@ -13,23 +13,6 @@ import (
 
 // What PostgreSQL and SQLite do not say in the same words is said in this file, and nowhere else in the package.
 
-// forUpdate keeps everybody else from changing the rows that the query finds. SQLite has one writer, which is the
-// transaction that asks.
-func (s *Store) forUpdate(q *bun.SelectQuery) *bun.SelectQuery {
-	if s.DB.Kind == db.Postgres {
-		return q.For("UPDATE")
-	}
-	return q
-}
-
-// skipLocked leaves rows that somebody is changing for the next time, where several can write at once.
-func (s *Store) skipLocked(q *bun.SelectQuery) *bun.SelectQuery {
-	if s.DB.Kind == db.Postgres {
-		return q.For("UPDATE SKIP LOCKED")
-	}
-	return q
-}
-
 // contains keeps the links whose text has the word in it. No index does that: see indexed.
 func (s *Store) contains(q *bun.SelectQuery, word string) *bun.SelectQuery {
 	if s.DB.Kind == db.Postgres {
@@ -58,8 +41,9 @@ func (s *Store) indexedByTrigrams(workspaceID string, words []string) *bun.Selec
 	for _, word := range words {
 		q = q.Where("search LIKE ?", "%"+wildcards.Replace(word)+"%")
 	}
-	// Of a common word the first links do. In order, they come from an index, not from everybody's links.
-	return q.Order("id")
+	// Any links will do. PostgreSQL guesses badly how many there are, because it looks at no statistics of rows that a
+	// policy guards: in order, it would sort them all.
+	return q
 }
 
 // wildcards takes the meaning from what means something in LIKE.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -22,6 +23,8 @@ type edits struct {
 	field string
 	// change makes a link what it is to become. It may run again, with the link as it is then.
 	change func(i int, l *Link) error
+	// action is what a change is called in the audit log.
+	action audit.Action
 	// limits says that change may limit how often a link is followed: what it has answered so far is to be known.
 	limits bool
 }
@@ -49,12 +52,28 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 		if e.policy == AllOrNothing && abandon(results) {
 			return errAbandoned
 		}
-		return s.write(ctx, tx, changed)
+		if err := s.write(ctx, tx, changed); err != nil {
+			return err
+		}
+		return s.auditEdits(ctx, tx, m, e.action, links, changed)
 	})
 	if err != nil && !errors.Is(err, errAbandoned) {
 		return nil, fmt.Errorf("changing links: %w", err)
 	}
 	return results, nil
+}
+
+// auditEdits keeps who has changed which fields of the links.
+func (s *Store) auditEdits(ctx context.Context, tx bun.Tx, m workspace.Membership, action audit.Action, before, after map[string]*Link) error {
+	events := make([]*audit.Event, 0, len(after))
+	for _, linkID := range slices.Sorted(maps.Keys(after)) {
+		var details audit.Details
+		if action == audit.LinkUpdated {
+			details = audit.Details{"fields": changedFields(before[linkID], after[linkID])}
+		}
+		events = append(events, m.Event(s.Now(), action, linkID, details))
+	}
+	return audit.Write(ctx, tx, events...)
 }
 
 // apply changes the links in memory. Changes after which a link would lead to a blocked host, and has not before, are
@@ -170,7 +189,7 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids
 	var links []*Link
 	// In the order of ids, as everybody locks them: no two then wait for each other.
 	q := tx.NewSelect().Model(&links).Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(ids)).Order("id")
-	if err := s.forUpdate(q).Scan(ctx); err != nil {
+	if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("locking links: %w", err)
 	}
 	return byID(m, links), nil

@@ -18,7 +18,7 @@ import (
 
 func (b *bundle) tagsOf(t *testing.T, l *Link) []string {
 	t.Helper()
-	tags, err := b.TagsOf(t.Context(), l.ID)
+	tags, err := b.TagsOf(t.Context(), l.In, l.ID)
 	if err != nil {
 		t.Fatal(err)
 	}

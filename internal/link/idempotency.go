@@ -80,7 +80,7 @@ func (s *Store) recall(ctx context.Context, m workspace.Membership, k *key) ([]R
 	}
 	var row keyRow
 	err := s.DB.NewSelect().Model(&row).
-		Where("workspace_id = ?", m.ID()).Where("actor_id = ?", m.AccountID()).Where("name = ?", k.name).
+		Where("workspace_id = ?", m.ID()).Where("actor_id = ?", m.ActorID()).Where("name = ?", k.name).
 		Where("created_at > ?", s.now().Add(-keyLife)).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil
@@ -140,7 +140,7 @@ func (b *batch) remember(ctx context.Context, tx bun.Tx) error {
 		return fmt.Errorf("writing down an answer: %w", err)
 	}
 	row := keyRow{
-		WorkspaceID: b.member.ID(), ActorID: b.member.AccountID(), Name: b.key.name,
+		WorkspaceID: b.member.ID(), ActorID: b.member.ActorID(), Name: b.key.name,
 		InputHash: b.key.hash, Answer: string(text), CreatedAt: b.now,
 	}
 	result, err := tx.NewInsert().Model(&row).On("CONFLICT (workspace_id, actor_id, name) DO UPDATE").

@@ -104,6 +104,10 @@ func (o *Order) pages() (p page.Order) {
 // List is one page, with cursors, of the workspace's links that the filter lets through, in the order of the
 // request. A nil filter is the zero one. It returns InvalidInput or Forbidden.
 func (s *Store) List(ctx context.Context, m workspace.Membership, f *Filter, r page.Request) (page.Page[*Link], error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return page.Page[*Link]{}, err
+	}
 	n, err := s.search(ctx, m, f, few)
 	if err != nil {
 		return page.Page[*Link]{}, err
@@ -114,6 +118,10 @@ func (s *Store) List(ctx context.Context, m workspace.Membership, f *Filter, r p
 // Count is how many links of the workspace the filter lets through. A nil filter is the zero one. It returns
 // InvalidInput or Forbidden.
 func (s *Store) Count(ctx context.Context, m workspace.Membership, f *Filter) (int64, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return 0, err
+	}
 	n, err := s.search(ctx, m, f, few)
 	if err != nil {
 		return 0, err
@@ -152,15 +160,11 @@ type search struct {
 }
 
 // search checks the filter, and finds out whether an index makes it a matter of few links.
-func (s *Store) search(ctx context.Context, m workspace.Membership, f *Filter, few int) (*search, error) {
-	if err := m.Need(workspace.Viewer); err != nil {
-		return nil, err
-	}
-	n := &search{Store: s, member: m, now: s.now()}
+func (s *Store) search(ctx context.Context, m workspace.Membership, f *Filter, few int) (n *search, err error) {
+	n = &search{Store: s, member: m, now: s.now()}
 	if f != nil {
 		n.Filter = *f
 	}
-	var err error
 	if n.words, err = words(deref(n.Search)); err != nil {
 		return nil, err
 	}
@@ -188,7 +192,11 @@ func words(search string) ([]string, error) {
 
 // lookUp asks the indexes, one after the other, until one knows of few links. What is asked here is only where to
 // look: the filter itself is applied to what is there then. Neither database is left to guess how common a word is.
+//
+// It does so as the resolver, who sees all workspaces' links, since PostgreSQL searches no text with an index before it
+// has looked at whose a row is. Everything that is found is looked at again, as the workspace sees it.
 func (n *search) lookUp(ctx context.Context, few int) error {
+	ctx = db.AsResolver(ctx)
 	for _, queries := range n.indexes() {
 		var ids []string
 		for _, q := range queries {

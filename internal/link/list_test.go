@@ -66,7 +66,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 				totals = append(totals, total{LinkID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks})
 			}
 		}
-		err := d.Tx(t.Context(), func(ctx context.Context, tx bun.Tx) error {
+		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
 			// What comes back would be written through pointers that samples share.
 			if _, err := tx.NewInsert().Model(&links).Returning("NULL").Exec(ctx); err != nil {
 				return err
@@ -214,11 +214,11 @@ func (l lister) page(t *testing.T, f *Filter, o *Order, first *int, after *strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := l.search(t.Context(), l.member, f, l.few)
+	n, err := l.search(db.InWorkspace(t.Context(), l.member.ID()), l.member, f, l.few)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.list(t.Context(), r)
+	p, err := n.list(db.InWorkspace(t.Context(), n.member.ID()), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,11 +296,11 @@ func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size 
 	if diff := gocmp.Diff(want, backward); diff != "" {
 		t.Errorf("%s in pages of %d backward (-want +got):\n%s", describe(f, o, l.few), size, diff)
 	}
-	search, err := l.search(t.Context(), l.member, f, l.few)
+	search, err := l.search(db.InWorkspace(t.Context(), l.member.ID()), l.member, f, l.few)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := search.count(t.Context()); err != nil || n != int64(len(want)) {
+	if n, err := search.count(db.InWorkspace(t.Context(), l.member.ID())); err != nil || n != int64(len(want)) {
 		t.Errorf("%s: counted %d, want %d: %v", describe(f, o, l.few), n, len(want), err)
 	}
 	return len(want)
@@ -645,12 +645,18 @@ func TestForeignLinksAreNotFound(t *testing.T) {
 type watch struct {
 	*bundle
 	few   int
-	asked []string
+	asked []statement
+}
+
+// statement is what the database was asked, in the scope that the context has.
+type statement struct {
+	ctx   context.Context
+	query string
 }
 
 // BeforeQuery implements bun.QueryHook.
 func (w *watch) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.Context {
-	w.asked = append(w.asked, event.Query)
+	w.asked = append(w.asked, statement{ctx, event.Query})
 	return ctx
 }
 
@@ -661,29 +667,29 @@ func (w *watch) AfterQuery(context.Context, *bun.QueryEvent) {}
 func (w *watch) plans(t *testing.T, f *Filter, r page.Request) (plans []string) {
 	t.Helper()
 	w.asked = nil
-	n, err := w.search(t.Context(), w.mine, f, w.few)
+	n, err := w.search(db.InWorkspace(t.Context(), w.mine.ID()), w.mine, f, w.few)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.list(t.Context(), r); err != nil {
+	if _, err := n.list(db.InWorkspace(t.Context(), n.member.ID()), r); err != nil {
 		t.Fatal(err)
 	}
-	for _, query := range slices.Clone(w.asked) {
-		plans = append(plans, w.plan(t, query))
+	for _, asked := range slices.Clone(w.asked) {
+		plans = append(plans, w.plan(t, asked))
 	}
 	return plans
 }
 
-func (w *watch) plan(t *testing.T, query string) string {
+func (w *watch) plan(t *testing.T, asked statement) string {
 	t.Helper()
 	var lines []string
 	if w.DB.Kind == db.Postgres {
-		if err := w.DB.NewRaw("EXPLAIN "+query).Scan(t.Context(), &lines); err != nil {
+		if err := w.DB.NewRaw("EXPLAIN "+asked.query).Scan(asked.ctx, &lines); err != nil {
 			t.Fatal(err)
 		}
 		return strings.Join(lines, "\n")
 	}
-	rows, err := w.DB.DB.DB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+query)
+	rows, err := w.DB.DB.DB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+asked.query)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -734,7 +740,7 @@ func TestPlans(t *testing.T) {
 			if analyzed {
 				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask.
 				statement := map[db.Kind]string{db.SQLite: "ANALYZE", db.Postgres: "VACUUM ANALYZE links, link_tags, click_totals"}[d.Kind]
-				if _, err := d.ExecContext(t.Context(), statement); err != nil {
+				if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -769,7 +775,7 @@ func TestPlans(t *testing.T) {
 				"a common tag by clicks":    {filter: &Filter{Tags: []string{"common"}}, order: byClicks},
 				"a common tag by title":     {filter: &Filter{Tags: []string{"common"}}, order: byTitle},
 				"two tags":                  {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags}, sorts: true},
-				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []Status{Active}}, order: byTitle},
+				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []Status{Active}}},
 			} {
 				r := page.Request{Order: c.order, Size: 20}
 				if c.value != nil {

@@ -1,7 +1,9 @@
 package link
 
 import (
+	"context"
 	"crypto/sha256"
+	"maps"
 	"slices"
 	"strings"
 	"time"
@@ -57,9 +59,7 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		CreatedAt:      now,
 		UpdatedAt:      now,
 		CheckAt:        &now,
-	}
-	if by := m.AccountID(); by != "" {
-		l.CreatedBy = &by
+		CreatedBy:      orNil(m.AccountID()),
 	}
 	if err := s.lead(l, in.URL); err != nil {
 		return nil, err
@@ -117,14 +117,41 @@ func (s *Store) destination(raw string) (urlnorm.URL, error) {
 		return urlnorm.URL{}, err
 	}
 	if s.isOwn(u) {
-		return urlnorm.URL{}, errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.").At("url")
+		return urlnorm.URL{}, errLoop()
 	}
 	return u, nil
 }
 
+func errLoop() error {
+	return errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.").At("url")
+}
+
+// loops finds out which of the canonical URLs lead to a workspace's host, where this service answers too.
+func (s *Store) loops(ctx context.Context, urls ...string) (map[string]bool, error) {
+	hosts := map[string]string{}
+	for _, one := range urls {
+		if u, err := urlnorm.Canonical(one); err == nil && isDefault(u.Port()) {
+			hosts[one] = u.Host()
+		}
+	}
+	if len(hosts) == 0 {
+		return nil, nil
+	}
+	verified, err := s.Domains.VerifiedHosts(ctx, slices.Collect(maps.Values(hosts))...)
+	if err != nil {
+		return nil, err
+	}
+	found := map[string]bool{}
+	for one, host := range hosts {
+		found[one] = verified[host]
+	}
+	return found, nil
+}
+
+func isDefault(port uint16) bool { return port == 80 || port == 443 }
+
 // isOwn reports whether a URL leads to this instance. Behind the default ports, http leads to https.
 func (s *Store) isOwn(u urlnorm.URL) bool {
-	isDefault := func(port uint16) bool { return port == 80 || port == 443 }
 	samePort := u.Port() == s.publicURL.Port() || isDefault(u.Port()) && isDefault(s.publicURL.Port())
 	return u.Host() == s.publicURL.Host() && samePort
 }

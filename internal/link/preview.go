@@ -20,7 +20,8 @@ type Preview struct {
 // Preview computes the canonical form and the codes of a URL, creating nothing. It returns InvalidURL or
 // UnsafeURL.
 func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string) (*Preview, error) {
-	if err := m.Need(workspace.Viewer); err != nil {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
 		return nil, err
 	}
 	draft, err := s.draft(m, New{URL: raw}, s.now())

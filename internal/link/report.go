@@ -7,6 +7,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/quota"
@@ -54,7 +55,7 @@ func (s *Store) Report(ctx context.Context, address, shortURL string, reason Rea
 		return errNoShortURL()
 	}
 	target, err := s.Resolve(ctx, at)
-	if errs.Is(err, errs.NotFound) || err == nil && target.DeletedAt != nil {
+	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Expired) || err == nil && target.DeletedAt != nil {
 		return errNoShortURL()
 	}
 	if err != nil {
@@ -89,7 +90,7 @@ func (s *Store) Reports(ctx context.Context, limit int) ([]Reported, error) {
 	err := s.DB.NewSelect().Model(&reports).
 		ColumnExpr("?TableColumns").ColumnExpr("l.code, l.root_code, l.original_url, l.disabled_at, w.slug").
 		Join("JOIN links AS l ON l.id = ?TableAlias.link_id").Join("JOIN workspaces AS w ON w.id = l.workspace_id").
-		OrderExpr("?TableAlias.id DESC").Limit(int64(limit)).Scan(ctx)
+		OrderExpr("?TableAlias.id DESC").Limit(int64(limit)).Scan(db.AsSystem(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("listing reports: %w", err)
 	}

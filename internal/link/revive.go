@@ -39,6 +39,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			continue
 		case l.DeletedAt != nil: // else somebody else was faster
 			b.reviveAs(l, r.draft)
+			r.revived = true
 			revived[l.ID] = l
 		}
 		r.attempt.Link = l

@@ -36,6 +36,8 @@ type Config struct {
 	Tombstones time.Duration
 	// Clicks knows what links have answered.
 	Clicks Clicks
+	// Domains knows the hosts of workspaces.
+	Domains Domains
 	// Limits slows down whoever has no account.
 	Limits quota.Limiter
 	// Log is told about colliding codes.
@@ -52,6 +54,12 @@ type Clicks interface {
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 	// Move gives a link's clicks to another workspace, those too that are still to be written.
 	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
+}
+
+// Domains is what this room needs to know of the workspaces' hosts.
+type Domains interface {
+	// VerifiedHosts are those among the hosts at which a workspace's links answer.
+	VerifiedHosts(ctx context.Context, hosts ...string) (map[string]bool, error)
 }
 
 // Store keeps the links.
@@ -75,8 +83,13 @@ func NewStore(c Config) (*Store, error) {
 	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers}, nil
 }
 
-// ShortURL is the shortest address at which the link answers.
-func (s *Store) ShortURL(l *Link) string { return s.shortURL(l.In.Slug(), l.Code, l.RootCode) }
+// ShortURL is the shortest address at which the link answers: at the host that its workspace has chosen, if it has.
+func (s *Store) ShortURL(l *Link) string {
+	if host := l.In.Workspace().PrimaryHost; host != nil {
+		return "https://" + *host + "/" + l.Code
+	}
+	return s.shortURL(l.In.Slug(), l.Code, l.RootCode)
+}
 
 func (s *Store) shortURL(slug, code string, rootCode *string) string {
 	if rootCode != nil {
@@ -92,7 +105,8 @@ func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) 
 		return "", errNotFound()
 	}
 	var workspaceID string
-	err := s.DB.NewSelect().Model((*Link)(nil)).Column("workspace_id").Where("id = ?", linkID).Where("purged_at IS NULL").Scan(ctx, &workspaceID)
+	err := s.DB.NewSelect().Model((*Link)(nil)).Column("workspace_id").Where("id = ?", linkID).Where("purged_at IS NULL").
+		Scan(db.AsResolver(ctx), &workspaceID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", errNotFound()
 	}
@@ -104,7 +118,8 @@ func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) 
 
 // Get loads a link, in whatever state it is. It returns NotFound.
 func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
-	if err := m.Need(workspace.Viewer); err != nil {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
 		return nil, err
 	}
 	if !id.Valid(id.Link, linkID) {
@@ -115,7 +130,8 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 
 // Usage is how many links the workspace has made in the current month, and the month.
 func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, month quota.Month, err error) {
-	if err := m.Need(workspace.Viewer); err != nil {
+	ctx, err = m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
 		return 0, quota.Month{}, err
 	}
 	month = quota.MonthOf(s.Now())
@@ -135,7 +151,7 @@ func (s *Store) CountActive(ctx context.Context) (int64, error) {
 		Where("starts_at IS NULL OR starts_at <= ?", now).
 		Where("expires_at IS NULL OR expires_at > ?", now).
 		Where("max_clicks IS NULL OR granted < max_clicks").
-		Count(ctx)
+		Count(db.AsSystem(ctx))
 	if err != nil {
 		return 0, fmt.Errorf("counting links: %w", err)
 	}
@@ -173,12 +189,4 @@ func canonical(raw string) (urlnorm.URL, error) {
 
 func errNotFound() error {
 	return errs.New(errs.NotFound, "There is no such link, or you cannot see it.").At("id")
-}
-
-// HideForeign makes the refusal of a link's workspace look like that of a link which does not exist.
-func HideForeign(err error) error {
-	if errs.Is(err, errs.NotFound) {
-		return errNotFound()
-	}
-	return err
 }

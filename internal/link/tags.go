@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // tag is a tag of a link.
@@ -54,9 +56,13 @@ func insertTags(ctx context.Context, tx bun.Tx, tags []tag) error {
 }
 
 // TagsOf reads the tags of links, in their order. Links without one are missing from the answer.
-func (s *Store) TagsOf(ctx context.Context, linkIDs ...string) (map[string][]string, error) {
+func (s *Store) TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string][]string, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
 	var rows []tag
-	err := s.DB.NewSelect().Model(&rows).Where("link_id IN (?)", bun.In(linkIDs)).Order("link_id", "tag").Scan(ctx)
+	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs)).Order("link_id", "tag").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading tags: %w", err)
 	}

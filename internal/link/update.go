@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -50,13 +51,26 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*
 // InvalidInput, InvalidURL, UnsafeURL, Immutable and Conflict. An error means that nothing was done: InvalidInput or
 // Forbidden.
 func (s *Store) UpdateMany(ctx context.Context, m workspace.Membership, changes []Change, policy Policy) ([]Result, error) {
-	if err := m.Need(workspace.Editor); err != nil {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
 		return nil, err
 	}
-	e := edits{policy: policy, field: "links", change: func(i int, l *Link) error { return s.change(l, changes[i]) }}
+	var urls []string
+	e := edits{policy: policy, field: "links", action: audit.LinkUpdated}
 	for _, c := range changes {
 		e.ids = append(e.ids, c.ID)
 		e.limits = e.limits || c.MaxClicks.Set
+		urls = append(urls, c.URL.To)
+	}
+	loops, err := s.loops(ctx, urls...)
+	if err != nil {
+		return nil, err
+	}
+	e.change = func(i int, l *Link) error {
+		if c := changes[i].URL; c.To != l.OriginalURL && loops[c.To] {
+			return errLoop()
+		}
+		return s.change(l, changes[i])
 	}
 	if e.limits { // what this node has answered counts towards the new limit
 		if err := s.Clicks.Flush(ctx); err != nil {
@@ -112,6 +126,33 @@ func (s *Store) change(l *Link, c Change) (err error) {
 	return l.check()
 }
 
+// changedFields are the fields, as callers know them, in which two states of a link differ.
+func changedFields(before, after *Link) (fields []string) {
+	for _, field := range []struct {
+		name    string
+		changed bool
+	}{
+		{"url", before.OriginalURL != after.OriginalURL},
+		{"title", deref(before.Title) != deref(after.Title)},
+		{"note", deref(before.Note) != deref(after.Note)},
+		{"tags", after.tags != nil},
+		{"startsAt", !sameInstant(before.StartsAt, after.StartsAt)},
+		{"expiresAt", !sameInstant(before.ExpiresAt, after.ExpiresAt)},
+		{"maxClicks", (before.MaxClicks == nil) != (after.MaxClicks == nil) || before.MaxClicks != nil && *before.MaxClicks != *after.MaxClicks},
+		{"redirectStatus", before.RedirectStatus != after.RedirectStatus},
+		{"archived", before.Archived() != after.Archived()},
+	} {
+		if field.changed {
+			fields = append(fields, field.name)
+		}
+	}
+	return fields
+}
+
+func sameInstant(a, b *time.Time) bool {
+	return a == b || a != nil && b != nil && a.Equal(*b)
+}
+
 // redirectTo gives the link another destination, unless its code is computed from the one it has, or the operator
 // has disabled it for that one.
 func (s *Store) redirectTo(l *Link, url string, now time.Time) error {
@@ -134,10 +175,11 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID strin
 // nothing. The results' errors are NotFound and Conflict. An error means that nothing was done: InvalidInput or
 // Forbidden.
 func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []string, policy Policy) ([]Result, error) {
-	if err := m.Need(workspace.Editor); err != nil {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
 		return nil, err
 	}
-	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", change: func(_ int, l *Link) error {
+	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", action: audit.LinkDeleted, change: func(_ int, l *Link) error {
 		if l.DeletedAt == nil {
 			now := s.now()
 			l.DeletedAt, l.EndedAt = &now, &now
@@ -150,10 +192,11 @@ func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []st
 // Restore brings a deleted link back as it was. Restoring it again changes nothing. It returns NotFound, UnsafeURL
 // for a link that the operator has disabled or whose destination is blocked, or Forbidden.
 func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
-	if err := m.Need(workspace.Editor); err != nil {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
 		return nil, err
 	}
-	return only(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", change: func(_ int, l *Link) error {
+	return only(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", action: audit.LinkRestored, change: func(_ int, l *Link) error {
 		if l.DisabledAt != nil {
 			return errDisabled()
 		}

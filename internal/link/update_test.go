@@ -148,7 +148,7 @@ func TestRestore(t *testing.T) {
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().Exec(t.Context()); err != nil {
+		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Restore(t.Context(), b.mine, l.ID); !errs.Is(err, errs.UnsafeURL) {

@@ -256,14 +256,14 @@ func items(t *testing.T, d *db.DB) []item {
 	t.Helper()
 	collation := map[db.Kind]string{db.Postgres: ` COLLATE "C"`}[d.Kind]
 	create := fmt.Sprintf("CREATE TABLE items (id TEXT%s PRIMARY KEY, number BIGINT NOT NULL, text TEXT%s NOT NULL)", collation, collation)
-	if _, err := d.ExecContext(t.Context(), create); err != nil {
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), create); err != nil {
 		t.Fatal(err)
 	}
 	rows := []item{{ID: "a_z"}, {ID: "aB", Number: -1, Text: "ü"}, {ID: "ab", Number: 1<<63 - 1, Text: "u"}, {ID: "A_", Number: -1 << 63, Text: `'"\\?0`}}
 	for i := range 6 {
 		rows = append(rows, item{ID: fmt.Sprintf("it_%02d", i), Number: int64(i * 3 % 4), Text: strings.Repeat("b", i*3%4)})
 	}
-	if _, err := d.NewInsert().Model(&rows).Exec(t.Context()); err != nil {
+	if _, err := d.NewInsert().Model(&rows).Exec(db.AsOwner(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	slices.SortFunc(rows, func(a, b item) int { return strings.Compare(b.ID, a.ID) })
@@ -283,7 +283,7 @@ func list(t *testing.T, d *db.DB, r Request) Page[item] {
 	default:
 		q = Limit(q, r, "item.id")
 	}
-	if err := q.Scan(t.Context()); err != nil {
+	if err := q.Scan(db.AsOwner(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	return Cut(r, rows)

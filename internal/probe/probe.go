@@ -50,7 +50,8 @@ func UserAgent(publicURL string) string { return "LinkforgeBot/1.0 (+" + publicU
 // Check asks a link's destination now, and returns the link as it is then. A destination that does not answer is no
 // error. It returns NotFound, Forbidden or RateLimited.
 func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error) {
-	if err := m.Need(workspace.Editor); err != nil {
+	ctx, err := m.Enter(ctx, workspace.WriteLinks)
+	if err != nil {
 		return nil, err
 	}
 	l, err := c.Links.Get(ctx, m, linkID)

@@ -32,23 +32,39 @@ type Limiter struct {
 	Off bool
 }
 
+// Allowance is what is left of a rate.
+type Allowance struct {
+	// Known is false where nothing is limited, or nothing is known because Redis is away.
+	Known bool
+	Rate  Rate
+	// Left is how many more attempts there are, Reset how long until there are all of them again.
+	Left  int64
+	Reset time.Duration
+}
+
 // Charge counts one attempt of the subject (an account, an address) before it is made, so that attempts at the
 // same time cannot slip past. It returns RateLimited. It fails open: when Redis is away people can still log
 // in, and the cost of the password's hash still slows down whoever guesses.
 func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
+	_, err := l.Spend(ctx, r, subject, 1)
+	return err
+}
+
+// Spend is Charge of several attempts at once, and says what is left.
+func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int64) (Allowance, error) {
 	if l.Off {
-		return nil
+		return Allowance{}, nil
 	}
-	count, left, err := l.add(ctx, r, subject, 1)
+	count, left, err := l.add(ctx, r, subject, attempts)
 	if err != nil {
 		l.Log.WarnContext(ctx, "rate limit not checked", "rate", r.Name, "error", err)
-		return nil
+		return Allowance{}, nil
 	}
+	a := Allowance{Known: true, Rate: r, Left: max(0, r.Attempts-count), Reset: max(left, time.Second).Round(time.Second)}
 	if count <= r.Attempts {
-		return nil
+		return a, nil
 	}
-	wait := max(left, time.Second).Round(time.Second)
-	return errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", wait).After(wait)
+	return a, errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", a.Reset).After(a.Reset)
 }
 
 // Pardon takes back a charge: the attempt was a good one.

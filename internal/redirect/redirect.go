@@ -23,7 +23,8 @@ const deadline = 10 * time.Second
 // unavailableRetry is what Retry-After says when a dependency is away.
 const unavailableRetry = 5 * time.Second
 
-// Handler answers GET /{code} and GET /{slug}/{code}.
+// Handler answers GET /{code} and GET /{slug}/{code}, and GET /{code} at the host of a workspace, which is the path value
+// host then.
 type Handler struct {
 	// Links resolves addresses.
 	Links *link.Store
@@ -46,7 +47,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), deadline)
 	defer cancel()
 
-	target, err := h.Links.Resolve(ctx, link.Address{Slug: r.PathValue("slug"), Code: r.PathValue("code")})
+	target, err := h.Links.Resolve(ctx, link.Address{Host: r.PathValue("host"), Slug: r.PathValue("slug"), Code: r.PathValue("code")})
 	if err != nil {
 		h.fail(w, r, err)
 		return
@@ -127,6 +128,10 @@ func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 		unknown.write(w, r)
 		return
 	}
+	if errs.Is(err, errs.Expired) {
+		gone.write(w, r)
+		return
+	}
 	if r.Context().Err() == nil { // a visitor who has gone is nobody's failure
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
@@ -151,6 +156,8 @@ var (
 		text: "It could be followed only a certain number of times. Ask whoever gave it to you for a new one."}
 	disabled = answer{status: http.StatusGone, title: "This link has been disabled",
 		text: "The operator of this service has taken it down. There is nothing you need to do."}
+	gone = answer{status: http.StatusGone, title: "This link is gone",
+		text: "Those who made it have given it up, with all their others."}
 	unavailable = answer{status: http.StatusServiceUnavailable, title: "Please try again in a moment",
 		text: "The link is fine; a part of this service is not.", retryAfter: unavailableRetry}
 )
@@ -162,6 +169,9 @@ func overQuota(wait time.Duration) answer {
 
 // decide is pure: what a link answers at an instant.
 func decide(t *link.Target, now time.Time) answer {
+	if t.Gone() {
+		return gone
+	}
 	switch t.Status(now) {
 	case link.Active:
 		return answer{status: t.RedirectStatus, location: urlnorm.Location(t.OriginalURL)}

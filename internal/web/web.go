@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
@@ -113,6 +114,15 @@ func (w *statusWriter) Write(body []byte) (int, error) {
 
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
+
+// Host is the name that a request was sent to, as domains are kept: in lower case, without the port.
+func Host(r *http.Request) string {
+	host := r.Host
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
+}
 
 // client is where a request came from.
 type client struct{ address, agent string }

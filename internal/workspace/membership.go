@@ -10,25 +10,11 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 )
-
-// Role is what a member may do. Each role may do what the ones below it may.
-type Role string
-
-// The roles, from the most to the least powerful.
-const (
-	Owner  Role = "OWNER"  // everything
-	Admin  Role = "ADMIN"  // members, keys, settings
-	Editor Role = "EDITOR" // links
-	Viewer Role = "VIEWER" // reading
-)
-
-var rank = map[Role]int{Viewer: 1, Editor: 2, Admin: 3, Owner: 4}
-
-// Allows reports whether a member of role r may do what needs the role.
-func (r Role) Allows(needed Role) bool { return rank[r] >= rank[needed] }
 
 // Membership proves that somebody belongs to a workspace. Only this package can make one, so a method that
 // takes a Membership cannot be reached without the check. The zero value is of no workspace.
@@ -36,6 +22,7 @@ type Membership struct {
 	workspace *Workspace
 	accountID string
 	role      Role
+	key       *account.Key // nil for a person
 }
 
 // PublicID is the id of the workspace of links that nobody owns.
@@ -51,8 +38,16 @@ func Public() Membership {
 // IsPublic says that the membership is nobody's.
 func (m Membership) IsPublic() bool { return m.workspace.ID == PublicID }
 
-// AccountID is the member's account; empty for nobody.
+// AccountID is the member's account; empty for an API key and for nobody.
 func (m Membership) AccountID() string { return m.accountID }
+
+// ActorID is the account's or the API key's; empty for nobody.
+func (m Membership) ActorID() string {
+	if m.key != nil {
+		return m.key.ID
+	}
+	return m.accountID
+}
 
 // Workspace is the workspace that the membership is of; its fields are not to be changed.
 func (m Membership) Workspace() *Workspace { return m.workspace }
@@ -69,25 +64,49 @@ func (m Membership) Name() string { return m.workspace.Name }
 // CreatedAt is when the workspace was made.
 func (m Membership) CreatedAt() time.Time { return m.workspace.CreatedAt }
 
-// Role is the member's role.
+// Role is the member's role; for an API key the least that allows all its scopes.
 func (m Membership) Role() Role { return m.role }
 
-// Need returns Forbidden when the member's role does not allow what needs the role.
-func (m Membership) Need(needed Role) error {
-	if !m.role.Allows(needed) {
-		return errs.New(errs.Forbidden, "This needs the role %s; yours is %s.", needed, m.role)
-	}
-	return nil
+// Audit keeps what the member has done, in the transaction in which it is done.
+func (m Membership) Audit(ctx context.Context, tx bun.Tx, at time.Time, action audit.Action, targetID string, d audit.Details) error {
+	return audit.Write(ctx, tx, m.Event(at, action, targetID, d))
 }
 
-// Require proves that the actor is a member. Whoever is not gets NotFound, the same as for a workspace that
-// does not exist.
+// Event describes what the member has done.
+func (m Membership) Event(at time.Time, action audit.Action, targetID string, d audit.Details) *audit.Event {
+	return audit.New(m.ID(), m.ActorID(), action, targetID, d, at)
+}
+
+// Require proves that the actor is a member, or a key of the workspace. Whoever is not gets NotFound, the same as for a
+// workspace that does not exist.
 func (s *Store) Require(ctx context.Context, a account.Actor, workspaceID string) (Membership, error) {
-	if !id.Valid(id.Workspace, workspaceID) {
+	return s.require(ctx, a, workspaceID, "workspace.deleted_at IS NULL")
+}
+
+// RequireFor proves that the actor belongs to the workspace of something that is known by its id. Whoever does not hears
+// what workspaceOf says of an id that does not exist.
+func (s *Store) RequireFor(
+	ctx context.Context, a account.Actor, itemID string, workspaceOf func(ctx context.Context, itemID string) (string, error),
+) (Membership, error) {
+	workspaceID, err := workspaceOf(ctx, itemID)
+	if err != nil {
+		return Membership{}, err
+	}
+	m, err := s.Require(ctx, a, workspaceID)
+	if errs.Is(err, errs.NotFound) {
+		_, unknown := workspaceOf(ctx, "")
+		return Membership{}, unknown
+	}
+	return m, err
+}
+
+func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condition string) (Membership, error) {
+	if !id.Valid(id.Workspace, workspaceID) || a.Key != nil && a.Key.WorkspaceID != workspaceID {
 		return Membership{}, errNotFound()
 	}
+	ctx, q := s.memberships(ctx, a)
 	var row membershipRow
-	err := s.memberships(a).Model(&row).Where("workspace.id = ?", workspaceID).Scan(ctx)
+	err := q.Model(&row).Where("workspace.id = ?", workspaceID).Where(condition).Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return Membership{}, errNotFound()
 	}
@@ -105,11 +124,20 @@ type membershipRow struct {
 }
 
 func (r membershipRow) membership(a account.Actor) Membership {
-	return Membership{workspace: &r.Workspace, accountID: a.AccountID, role: r.Role}
+	m := Membership{workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key}
+	if m.key != nil {
+		m.role = nearest(m.key)
+	}
+	return m
 }
 
-func (s *Store) memberships(a account.Actor) *bun.SelectQuery {
-	return s.DB.NewSelect().
+// memberships asks for the workspaces that the actor has to do with, in a context that sees them.
+func (s *Store) memberships(ctx context.Context, a account.Actor) (context.Context, *bun.SelectQuery) {
+	if a.Key != nil {
+		return db.InWorkspace(ctx, a.Key.WorkspaceID), s.DB.NewSelect().
+			ColumnExpr("workspace.*, '' AS role").Where("workspace.id = ?", a.Key.WorkspaceID)
+	}
+	return db.AsAccount(ctx, a.AccountID), s.DB.NewSelect().
 		ColumnExpr("workspace.*, member.role").
 		Join("JOIN members AS member ON member.workspace_id = workspace.id").
 		Where("member.account_id = ?", a.AccountID)

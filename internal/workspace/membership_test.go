@@ -15,8 +15,8 @@ import (
 
 func join(t *testing.T, d *db.DB, workspaceID string, a account.Actor, r Role) {
 	t.Helper()
-	m := member{WorkspaceID: workspaceID, AccountID: a.AccountID, Role: r, CreatedAt: noon}
-	if _, err := d.NewInsert().Model(&m).Exec(t.Context()); err != nil {
+	m := Member{WorkspaceID: workspaceID, AccountID: a.AccountID, Role: r, CreatedAt: noon}
+	if _, err := d.NewInsert().Model(&m).Exec(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -86,32 +86,60 @@ func said(err error) errs.Error {
 	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
 }
 
-func TestNeed(t *testing.T) {
+func TestWhoMayDoWhat(t *testing.T) {
 	t.Parallel()
-	roles := []Role{Owner, Admin, Editor, Viewer}
-	allowed := map[Role]string{ // in the order of the roles
-		Owner:   "yes yes yes yes",
-		Admin:   "no yes yes yes",
-		Editor:  "no no yes yes",
-		Viewer:  "no no no yes",
-		"":      "no no no no",
-		"OWNED": "no no no no",
-		"owner": "no no no no",
+	roles := []Role{Owner, Admin, Editor, Viewer, "", "OWNED", "owner"}
+	allowed := map[Permission]string{ // in the order of the roles, and then to API keys that have the scope
+		ReadLinks:       "yes yes yes yes no no no yes",
+		WriteLinks:      "yes yes yes no no no no yes",
+		ReadStats:       "yes yes yes yes no no no yes",
+		ReadMembers:     "yes yes yes yes no no no yes",
+		WriteMembers:    "yes yes no no no no no no",
+		WriteOwners:     "yes no no no no no no no",
+		WriteKeys:       "yes yes no no no no no no",
+		ReadDomains:     "yes yes yes yes no no no yes",
+		WriteDomains:    "yes yes no no no no no yes",
+		ReadAudit:       "yes yes no no no no no yes",
+		WriteSettings:   "yes yes no no no no no no",
+		DeleteWorkspace: "yes no no no no no no no",
 	}
-	for r, want := range allowed {
-		var got []string
-		for _, needed := range roles {
-			answer, err := "yes", Membership{role: r}.Need(needed)
-			if err != nil {
-				answer = "no"
-			}
-			if err != nil && !errs.Is(err, errs.Forbidden) || r.Allows(needed) != (err == nil) {
-				t.Errorf("%q needs %s: %v, allows %t", r, needed, err, r.Allows(needed))
-			}
-			got = append(got, answer)
+	if len(Rules) != len(allowed) {
+		t.Errorf("%d rules, and %d are looked at", len(Rules), len(allowed))
+	}
+	answer := func(m Membership, p Permission) string {
+		_, err := m.Enter(t.Context(), p)
+		if err != nil && !errs.Is(err, errs.Forbidden) || m.May(p) != (err == nil) {
+			t.Errorf("%s: %v, may: %t", p, err, m.May(p))
 		}
+		return map[bool]string{true: "yes", false: "no"}[err == nil]
+	}
+	for p, want := range allowed {
+		var got []string
+		for _, r := range roles {
+			got = append(got, answer(Membership{workspace: &Workspace{}, role: r}, p))
+		}
+		// A key has its scopes, whatever role it is given.
+		got = append(got, answer(Membership{workspace: &Workspace{}, role: Owner, key: &account.Key{Scopes: []string{string(p)}}}, p))
 		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
-			t.Errorf("%q may do what needs %v (-want +got):\n%s", r, roles, diff)
+			t.Errorf("%s is allowed to %v, and to keys (-want +got):\n%s", p, roles, diff)
+		}
+		for _, scopes := range [][]string{nil, {"OWNER"}, {strings.ToLower(string(p))}, {string(p) + " "}} {
+			if answer(Membership{workspace: &Workspace{}, role: Owner, key: &account.Key{Scopes: scopes}}, p) == "yes" {
+				t.Errorf("a key with the scopes %q may do %s", scopes, p)
+			}
+		}
+		if answer(Membership{role: Owner}, p) == "yes" {
+			t.Errorf("a membership of nothing may do %s", p)
+		}
+	}
+}
+
+func TestWritingMeansReading(t *testing.T) {
+	t.Parallel()
+	for read, write := range map[Permission]Permission{ReadLinks: WriteLinks, ReadDomains: WriteDomains} {
+		m := Membership{workspace: &Workspace{}, key: &account.Key{Scopes: []string{string(write)}}}
+		if !m.May(read) || m.May(ReadStats) {
+			t.Errorf("with %s: %s %t, stats %t", write, read, m.May(read), m.May(ReadStats))
 		}
 	}
 }

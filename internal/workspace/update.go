@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/text"
 )
@@ -14,35 +16,66 @@ import (
 type Change struct {
 	// Name is what people call it.
 	Name *string
+	// Slug is its part of short URLs. Those with the old one go on working, and nobody else ever gets it.
+	Slug *string
 	// DefaultStrategy is how the codes of links are made that do not say it: not CUSTOM, which needs a code each.
 	DefaultStrategy *string
 	// DefaultRedirectStatus is the HTTP status of redirects whose link does not choose one.
 	DefaultRedirectStatus *int
 }
 
-// Update changes the workspace's settings. It returns InvalidInput or Forbidden.
+// Update changes the workspace's settings. It returns InvalidInput, SlugTaken or Forbidden.
 func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership, error) {
-	if err := m.Need(Admin); err != nil {
+	ctx, err := m.Enter(ctx, WriteSettings)
+	if err != nil {
 		return Membership{}, err
 	}
 	if err := c.check(); err != nil {
 		return Membership{}, err
 	}
-	changed := Membership{workspace: &Workspace{}, accountID: m.accountID, role: m.role}
-	q := s.DB.NewUpdate().Model(changed.workspace).Set("updated_at = ?", db.Instant(s.Now()))
-	if c.Name != nil {
-		q = q.Set("name = ?", *c.Name)
-	}
-	if c.DefaultStrategy != nil {
-		q = q.Set("default_strategy = ?", *c.DefaultStrategy)
-	}
-	if c.DefaultRedirectStatus != nil {
-		q = q.Set("default_redirect_status = ?", *c.DefaultRedirectStatus)
-	}
-	if _, err := q.Where("id = ?", m.ID()).Returning("*").Exec(ctx); err != nil {
+	changed := m
+	changed.workspace = &Workspace{}
+	q, details := c.apply(s.DB.NewUpdate().Model(changed.workspace).Set("updated_at = ?", s.now()))
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if c.Slug != nil {
+			if err := s.takeSlug(ctx, tx, m.ID(), *c.Slug); err != nil {
+				return err
+			}
+		}
+		if _, err := q.Conn(tx).Where("id = ?", m.ID()).Returning("*").Exec(ctx); err != nil {
+			return err
+		}
+		if len(details) == 0 {
+			return nil
+		}
+		return m.Audit(ctx, tx, s.Now(), audit.WorkspaceUpdated, m.ID(), details)
+	})
+	if err != nil {
 		return Membership{}, fmt.Errorf("changing a workspace: %w", err)
 	}
 	return changed, nil
+}
+
+// apply puts what is to change into the statement, and into what is told of it.
+func (c Change) apply(q *bun.UpdateQuery) (*bun.UpdateQuery, audit.Details) {
+	details := audit.Details{}
+	set := func(column, field string, value any) {
+		q = q.Set("? = ?", bun.Ident(column), value)
+		details[field] = value
+	}
+	if c.Name != nil {
+		set("name", "name", *c.Name)
+	}
+	if c.Slug != nil {
+		set("slug", "slug", *c.Slug)
+	}
+	if c.DefaultStrategy != nil {
+		set("default_strategy", "defaultStrategy", *c.DefaultStrategy)
+	}
+	if c.DefaultRedirectStatus != nil {
+		set("default_redirect_status", "defaultRedirectStatus", *c.DefaultRedirectStatus)
+	}
+	return q, details
 }
 
 func (c *Change) check() error {
@@ -52,6 +85,11 @@ func (c *Change) check() error {
 			return errs.From(err).At("name")
 		}
 		c.Name = &name
+	}
+	if c.Slug != nil {
+		if err := checkSlug(*c.Slug); err != nil {
+			return err
+		}
 	}
 	if s := c.DefaultStrategy; s != nil && !slices.Contains([]string{"DETERMINISTIC", "COUNTER", "RANDOM"}, *s) {
 		return errs.New(errs.InvalidInput, "The default strategy must be DETERMINISTIC, COUNTER or RANDOM: a CUSTOM link needs a code of its own.").

@@ -7,16 +7,19 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"log/slog"
 	"regexp"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/text"
 )
@@ -37,28 +40,60 @@ type Workspace struct {
 	// their redirects.
 	DefaultStrategy       string
 	DefaultRedirectStatus int
+	// PrimaryHost is the verified domain that short URLs are shown with; nil means the instance's own host.
+	PrimaryHost *string
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
-}
-
-// member is an account's place in a workspace.
-type member struct {
-	bun.BaseModel `bun:"table:members"`
-
-	WorkspaceID string `bun:",pk"`
-	AccountID   string `bun:",pk"`
-	Role        Role
-	CreatedAt   time.Time
+	// DeletedAt is when an owner deleted it, PurgedAt when all of it was removed but its slugs.
+	DeletedAt *time.Time
+	PurgedAt  *time.Time
 }
 
 // Store keeps the workspaces.
 type Store struct {
 	// DB is the database.
 	DB *db.DB
+	// People knows who is behind an account, and Mail sends what they are to get.
+	People People
+	Mail   Mailer
+	// Limits slows down whoever has others write mail.
+	Limits quota.Limiter
+	// PublicURL is where people reach the instance.
+	PublicURL string
+	// Names answers questions of DNS.
+	Names Names
+	// Log is told what the jobs have done.
+	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 }
+
+// People knows who is behind an account.
+type People interface {
+	// Emails is the account's address, and whether it is proved to be theirs.
+	Emails(ctx context.Context, a account.Actor) (email string, verified bool, err error)
+}
+
+// Mailer sends e-mail.
+type Mailer interface {
+	// Configured says that there is a mail server: what is sent arrives.
+	Configured() bool
+	// Send queues a message.
+	Send(ctx context.Context, to, subject, text string)
+}
+
+// AuditLog is one page of what was changed in the workspace, newest first. It returns InvalidInput or Forbidden.
+func (s *Store) AuditLog(ctx context.Context, m Membership, f *audit.Filter, r page.Request) (page.Page[*audit.Event], error) {
+	ctx, err := m.Enter(ctx, ReadAudit)
+	if err != nil {
+		return page.Page[*audit.Event]{}, err
+	}
+	return audit.List(ctx, s.DB, m.ID(), f, r)
+}
+
+// now is the instant, as the database keeps it.
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
 // Create makes a workspace that the actor owns. It returns InvalidInput or SlugTaken.
 func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) (Membership, error) {
@@ -66,26 +101,58 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 	if err != nil {
 		return Membership{}, err
 	}
-	owner := member{WorkspaceID: w.ID, AccountID: a.AccountID, Role: Owner, CreatedAt: w.CreatedAt}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	m := Membership{workspace: w, accountID: a.AccountID, role: Owner}
+	err = s.DB.Tx(db.InWorkspace(ctx, w.ID), func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewInsert().Model(w).On("CONFLICT (slug) DO NOTHING").Returning("id").Exec(ctx, &w.ID)
 		if errors.Is(err, sql.ErrNoRows) {
-			return errs.New(errs.SlugTaken, "The slug is taken. Choose another one.").At("slug")
+			return errSlugTaken()
 		}
 		if err != nil {
 			return err
 		}
-		return addOwner(ctx, tx, &owner)
+		if err := s.takeSlug(ctx, tx, w.ID, slug); err != nil {
+			return err
+		}
+		if err := addOwner(ctx, tx, &Member{WorkspaceID: w.ID, AccountID: a.AccountID, Role: Owner, CreatedAt: w.CreatedAt}); err != nil {
+			return err
+		}
+		return m.Audit(ctx, tx, w.CreatedAt, audit.WorkspaceCreated, w.ID, audit.Details{"slug": slug})
 	})
 	if err != nil {
 		return Membership{}, fmt.Errorf("keeping a new workspace: %w", err)
 	}
-	return Membership{workspace: w, accountID: a.AccountID, role: Owner}, nil
+	return m, nil
+}
+
+// slugRow is a slug that a workspace has or had.
+type slugRow struct {
+	bun.BaseModel `bun:"table:slugs,alias:slug"`
+
+	Slug        string `bun:",pk"`
+	WorkspaceID string
+	CreatedAt   time.Time
+}
+
+// takeSlug makes a slug the workspace's for ever. One that it had before is still its own. It returns SlugTaken.
+func (s *Store) takeSlug(ctx context.Context, tx bun.Tx, workspaceID, slug string) error {
+	row := &slugRow{Slug: slug, WorkspaceID: workspaceID, CreatedAt: s.now()}
+	if _, err := tx.NewInsert().Model(row).On("CONFLICT (slug) DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
+		return err
+	}
+	own, err := tx.NewSelect().Model((*slugRow)(nil)).Where("slug = ?", slug).Where("workspace_id = ?", workspaceID).Exists(ctx)
+	if err == nil && !own {
+		return errSlugTaken()
+	}
+	return err
+}
+
+func errSlugTaken() error {
+	return errs.New(errs.SlugTaken, "The slug is taken. Choose another one.").At("slug")
 }
 
 // addOwner makes the account a member. A token may outlive its account: whoever has none is not logged in.
-func addOwner(ctx context.Context, tx bun.Tx, owner *member) error {
-	known, err := tx.NewSelect().Table("accounts").Where("id = ?", owner.AccountID).Exists(ctx)
+func addOwner(ctx context.Context, tx bun.Tx, owner *Member) error {
+	known, err := tx.NewSelect().Table("accounts").Where("id = ?", owner.AccountID).Where("deleted_at IS NULL").Exists(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,13 +163,13 @@ func addOwner(ctx context.Context, tx bun.Tx, owner *member) error {
 	return err
 }
 
-// IDBySlug finds a workspace by its slug. It says nothing of who may see it: ask Require. It returns NotFound.
+// IDBySlug finds a workspace by a slug that it has or had. It says nothing of who may see it: ask Require. It returns NotFound.
 func (s *Store) IDBySlug(ctx context.Context, slug string) (string, error) {
 	if !slugPattern.MatchString(slug) {
 		return "", errNotFound()
 	}
 	var workspaceID string
-	err := s.DB.NewSelect().Model((*Workspace)(nil)).Column("id").Where("slug = ?", slug).Scan(ctx, &workspaceID)
+	err := s.DB.NewSelect().Model((*slugRow)(nil)).Column("workspace_id").Where("slug = ?", slug).Scan(db.AsResolver(ctx), &workspaceID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return "", errNotFound()
 	}
@@ -112,11 +179,17 @@ func (s *Store) IDBySlug(ctx context.Context, slug string) (string, error) {
 	return workspaceID, nil
 }
 
-// List is one page of the actor's memberships, newest workspace first.
-func (s *Store) List(ctx context.Context, a account.Actor, r page.Request) (page.Page[Membership], error) {
+// List is one page of the actor's memberships, newest workspace first: of workspaces that are there, or of those that
+// have been deleted and can be restored by the actor.
+func (s *Store) List(ctx context.Context, a account.Actor, deleted bool, r page.Request) (page.Page[Membership], error) {
+	ctx, q := s.memberships(ctx, a)
+	if deleted {
+		q = q.Where("workspace.deleted_at IS NOT NULL").Where("member.role = ?", Owner)
+	} else {
+		q = q.Where("workspace.deleted_at IS NULL")
+	}
 	var rows []membershipRow
-	q := s.memberships(a).Model(&rows)
-	if err := page.Limit(q, r, "workspace.id").Scan(ctx); err != nil {
+	if err := page.Limit(q.Model(&rows), r, "workspace.id").Scan(ctx); err != nil {
 		return page.Page[Membership]{}, fmt.Errorf("listing workspaces: %w", err)
 	}
 	memberships := make([]Membership, 0, len(rows))
@@ -134,7 +207,7 @@ func (s *Store) newWorkspace(name, slug string) (*Workspace, error) {
 	if err := checkSlug(slug); err != nil {
 		return nil, err
 	}
-	now := db.Instant(s.Now())
+	now := s.now()
 	return &Workspace{
 		ID: id.New(id.Workspace), Slug: slug, Name: name, CreatedAt: now, UpdatedAt: now,
 		DefaultStrategy: "DETERMINISTIC", DefaultRedirectStatus: 302,

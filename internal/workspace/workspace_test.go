@@ -57,11 +57,11 @@ func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {
 // count counts the workspaces and the members in the database.
 func (b *bundle) count(t *testing.T) (workspaces, members int64) {
 	t.Helper()
-	workspaces, err := b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", PublicID).Count(t.Context())
+	workspaces, err := b.DB.NewSelect().Model((*Workspace)(nil)).Where("id <> ?", PublicID).Count(db.AsSystem(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}
-	members, err = b.DB.NewSelect().Model((*member)(nil)).Count(t.Context())
+	members, err = b.DB.NewSelect().Model((*Member)(nil)).Count(db.AsSystem(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +264,7 @@ func TestList(t *testing.T) {
 		var sizes []int
 		r := page.Request{Size: 2}
 		for more := true; more; {
-			p, err := b.List(t.Context(), b.ada, r)
+			p, err := b.List(t.Context(), b.ada, false, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -279,7 +279,7 @@ func TestList(t *testing.T) {
 		if diff := cmp.Diff([]int{2, 2, 1}, sizes); diff != "" {
 			t.Errorf("sizes of the pages (-want +got):\n%s", diff)
 		}
-		nobody, err := b.List(t.Context(), account.Actor{}, page.Request{Size: 2})
+		nobody, err := b.List(t.Context(), account.Actor{}, false, page.Request{Size: 2})
 		if err != nil || len(nobody.Items) > 0 || nobody.HasNext {
 			t.Errorf("nobody's workspaces: %+v, %v", nobody, err)
 		}
@@ -293,7 +293,7 @@ func TestListSaysTheRole(t *testing.T) {
 		want := []shape{shapeOf(b.create(t, b.ada, "promo"))}
 		want[0].Role = Viewer
 		join(t, d, want[0].ID, b.eve, Viewer)
-		p, err := b.List(t.Context(), b.eve, page.Request{Size: 2})
+		p, err := b.List(t.Context(), b.eve, false, page.Request{Size: 2})
 		if err != nil {
 			t.Fatal(err)
 		}

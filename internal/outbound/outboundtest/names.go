@@ -20,8 +20,40 @@ type nameServer struct {
 	address string
 	names   map[string][][]string
 
-	mu    sync.Mutex
-	asked map[dnsmessage.Question]int
+	mu     sync.Mutex
+	asked  map[dnsmessage.Question]int
+	texts  map[string][]string
+	broken bool
+}
+
+// Names is a name server on its own, with TXT records that the test sets.
+type Names struct {
+	// Resolver asks the name server.
+	Resolver *net.Resolver
+
+	server *nameServer
+}
+
+// OpenNames starts a name server that knows no TXT record yet, and closes it after the test.
+func OpenNames(t testing.TB) *Names {
+	t.Helper()
+	s := serveNames(t, nil)
+	return &Names{Resolver: s.resolver(), server: s}
+}
+
+// SetTXT gives the name these TXT records, in place of those that it has. Without any the name is there all the same; a
+// name that was never set is not.
+func (n *Names) SetTXT(name string, texts ...string) {
+	n.server.mu.Lock()
+	defer n.server.mu.Unlock()
+	n.server.texts[name] = texts
+}
+
+// Break has the name server answer to TXT questions that it has failed, until it is mended.
+func (n *Names) Break(broken bool) {
+	n.server.mu.Lock()
+	defer n.server.mu.Unlock()
+	n.server.broken = broken
 }
 
 func serveNames(t testing.TB, names map[string][][]string) *nameServer {
@@ -30,7 +62,7 @@ func serveNames(t testing.TB, names map[string][][]string) *nameServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &nameServer{address: conn.LocalAddr().String(), names: names, asked: map[dnsmessage.Question]int{}}
+	s := &nameServer{address: conn.LocalAddr().String(), names: names, asked: map[dnsmessage.Question]int{}, texts: map[string][]string{}}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := s.serve(conn); !errors.Is(err, net.ErrClosed) {
@@ -81,6 +113,10 @@ func (s *nameServer) reply(packet []byte) ([]byte, error) {
 		Header:    dnsmessage.Header{ID: header.ID, Response: true, Authoritative: true, RecursionAvailable: true},
 		Questions: []dnsmessage.Question{question},
 	}
+	if question.Type == dnsmessage.TypeTXT {
+		s.answerTXT(question, &reply)
+		return reply.Pack()
+	}
 	for _, address := range s.answer(question) {
 		a := netip.MustParseAddr(address)
 		var body dnsmessage.ResourceBody
@@ -112,6 +148,26 @@ func (s *nameServer) answer(q dnsmessage.Question) []string {
 		return []string{Public}
 	}
 	return []string{Private, Private6}
+}
+
+// answerTXT adds the TXT records of the name, or why there are none.
+func (s *nameServer) answerTXT(q dnsmessage.Question, reply *dnsmessage.Message) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	texts, ok := s.texts[strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))]
+	switch {
+	case s.broken:
+		reply.RCode = dnsmessage.RCodeServerFailure
+	case !ok:
+		reply.RCode = dnsmessage.RCodeNameError
+	}
+	if reply.RCode != dnsmessage.RCodeSuccess {
+		return
+	}
+	for _, text := range texts {
+		head := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
+		reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.TXTResource{TXT: []string{text}}})
+	}
 }
 
 func (s *nameServer) lookups(name string) int {

@@ -1,0 +1,56 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// CreateAPIKey implements gen.MutationResolver.
+func (r mutation) CreateAPIKey(ctx context.Context, in gen.CreateAPIKeyInput) (*gen.CreateAPIKeyPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	payload := &gen.CreateAPIKeyPayload{}
+	if err == nil {
+		var secret string
+		payload.APIKey, secret, err = r.Workspaces.CreateKey(ctx, m, workspace.NewKey{Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt})
+		if err == nil {
+			payload.Secret = &secret
+		}
+	}
+	payload.Errors, err = userErrors(err)
+	return payload, err
+}
+
+// RevokeAPIKey implements gen.MutationResolver.
+func (r mutation) RevokeAPIKey(ctx context.Context, in gen.RevokeAPIKeyInput) (*gen.RevokeAPIKeyPayload, error) {
+	k, mend, err := belonging(ctx, r, in.ID, r.Workspaces.WorkspaceOfKey, r.Workspaces.RevokeKey)
+	return &gen.RevokeAPIKeyPayload{APIKey: k, Errors: mend}, err
+}
+
+// APIKeys implements gen.WorkspaceResolver.
+func (r workspaceResolver) APIKeys(ctx context.Context, m *workspace.Membership, first *int, after *string) (*gen.APIKeyConnection, error) {
+	request, err := page.Parse(id.Key, first, after, nil, nil)
+	if err != nil {
+		return nil, err
+	}
+	p, err := r.Workspaces.Keys(ctx, *m, request)
+	if err != nil {
+		return nil, err
+	}
+	var people []string
+	edges, info := connect(p, func(k *workspace.Key) (string, *gen.APIKeyEdge) {
+		people = append(people, k.CreatedBy)
+		return k.ID, &gen.APIKeyEdge{Cursor: page.Cursor(k.ID), Node: k}
+	})
+	loadersOf(ctx).accounts.expect(people)
+	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, nil
+}
+
+// CreatedBy implements gen.ApiKeyResolver.
+func (r keyResolver) CreatedBy(ctx context.Context, k *workspace.Key) (*account.Account, error) {
+	return loadersOf(ctx).accounts.get(ctx, k.CreatedBy)
+}

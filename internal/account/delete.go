@@ -1,0 +1,119 @@
+package account
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// Delete removes the actor's account, once they have proved their password: what is left of it is an id. Whoever has
+// the e-mail address can make another account. Leave removes what other rooms hold of the account, first and in the
+// same transaction, which sees all workspaces; its error undoes everything. Delete returns BadCredentials, RateLimited,
+// Unauthenticated, and what leave does.
+func (s *Store) Delete(ctx context.Context, a Actor, password, address string,
+	leave func(ctx context.Context, tx bun.Tx, accountID string) error) error {
+	account, err := s.of(ctx, a)
+	if err != nil {
+		return err
+	}
+	if err := s.prove(ctx, account, account.Email, password, address); err != nil {
+		if errs.Is(err, errs.BadCredentials) {
+			return errs.New(errs.BadCredentials, "This is not the current password.").At("password")
+		}
+		return err
+	}
+	var ended []string
+	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		err := s.lock(ctx, tx, account.ID)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNoAccount()
+		}
+		if err != nil {
+			return err
+		}
+		if err := leave(ctx, tx, account.ID); err != nil {
+			return err
+		}
+		ended, err = s.erase(ctx, tx, account.ID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("deleting an account: %w", err)
+	}
+	s.revoked.add(ended...)
+	return nil
+}
+
+// erase leaves the account's row, and its sessions' until nobody can have a token of theirs any more. It returns the
+// sessions. Refresh tokens come before sessions, as for whoever refreshes in this moment.
+func (s *Store) erase(ctx context.Context, tx bun.Tx, accountID string) (sessions []string, err error) {
+	if _, err := tx.NewDelete().Model((*mailedToken)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
+		return nil, err
+	}
+	own := tx.NewSelect().Model((*Session)(nil)).Column("id").Where("account_id = ?", accountID)
+	if _, err := tx.NewDelete().Model((*refreshToken)(nil)).Where("session_id IN (?)", own).Exec(ctx); err != nil {
+		return nil, err
+	}
+	now := s.now()
+	_, err = tx.NewUpdate().Model((*Session)(nil)).Set("agent = ''").Set("revoked_at = COALESCE(revoked_at, ?)", now).
+		Where("account_id = ?", accountID).Returning("id").Exec(ctx, &sessions)
+	if err != nil {
+		return nil, err
+	}
+	_, err = tx.NewUpdate().Model((*Account)(nil)).Set("email = ?", "deleted:"+accountID).Set("name = ''").Set("password_hash = ''").
+		Set("email_verified_at = NULL").Set("updated_at = ?", now).Set("deleted_at = ?", now).Where("id = ?", accountID).Exec(ctx)
+	return sessions, err
+}
+
+// Export is what this room holds about a person, for them to take along.
+type Export struct {
+	Account  ExportedAccount   `json:"account"`
+	Sessions []ExportedSession `json:"sessions"`
+}
+
+// ExportedAccount is the account of an Export.
+type ExportedAccount struct {
+	ID              string     `json:"id"`
+	Email           string     `json:"email"`
+	Name            string     `json:"name"`
+	CreatedAt       time.Time  `json:"createdAt"`
+	EmailVerifiedAt *time.Time `json:"emailVerifiedAt"`
+}
+
+// ExportedSession is one log-in of an Export.
+type ExportedSession struct {
+	ID        string     `json:"id"`
+	Agent     string     `json:"agent"`
+	CreatedAt time.Time  `json:"createdAt"`
+	UsedAt    time.Time  `json:"usedAt"`
+	ExpiresAt time.Time  `json:"expiresAt"`
+	RevokedAt *time.Time `json:"revokedAt"`
+}
+
+// Export gathers what this room holds about the actor. It returns Unauthenticated.
+func (s *Store) Export(ctx context.Context, a Actor) (Export, error) {
+	account, err := s.of(ctx, a)
+	if err != nil {
+		return Export{}, err
+	}
+	var rows []*Session
+	if err := s.DB.NewSelect().Model(&rows).Where("account_id = ?", account.ID).Order("id").Scan(ctx); err != nil {
+		return Export{}, fmt.Errorf("loading sessions: %w", err)
+	}
+	e := Export{Sessions: make([]ExportedSession, 0, len(rows)), Account: ExportedAccount{
+		ID: account.ID, Email: account.Email, Name: account.Name, CreatedAt: account.CreatedAt, EmailVerifiedAt: account.EmailVerifiedAt,
+	}}
+	for _, r := range rows {
+		e.Sessions = append(e.Sessions, ExportedSession{
+			ID: r.ID, Agent: r.Agent, CreatedAt: r.CreatedAt, UsedAt: r.UsedAt, ExpiresAt: r.ExpiresAt, RevokedAt: r.RevokedAt,
+		})
+	}
+	return e, nil
+}

@@ -1,0 +1,282 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// nothing is what a room removes that holds nothing of an account.
+func nothing(context.Context, bun.Tx, string) error { return nil }
+
+func TestDelete(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, l := setupMail(t, d)
+		verification := box.last(t, 1)
+		b.request(t)
+		reset := box.last(t, 2)
+		other, err := b.Login(t.Context(), b.email, password, b.from())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger := b.register(t, "other-"+b.email)
+		me, _ := b.as(t, l.Token)
+		b.now = noon.Add(time.Minute)
+		if err := b.Delete(t.Context(), me, password, b.address, nothing); err != nil {
+			t.Fatal(err)
+		}
+		var left Account
+		if err := d.NewSelect().Model(&left).Where("id = ?", me.AccountID).Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		hollow := Account{ID: me.AccountID, Email: "deleted:" + me.AccountID, CreatedAt: noon, UpdatedAt: b.now, DeletedAt: &b.now}
+		if diff := cmp.Diff(hollow, left); diff != "" {
+			t.Errorf("left (-want +got):\n%s", diff)
+		}
+		var sessions []Session
+		if err := d.NewSelect().Model(&sessions).Where("account_id = ?", me.AccountID).Scan(t.Context()); err != nil || len(sessions) != 2 {
+			t.Fatalf("%d sessions: %v", len(sessions), err)
+		}
+		for _, s := range sessions {
+			if s.Agent != "" || s.RevokedAt == nil || !s.RevokedAt.Equal(b.now) {
+				t.Errorf("left %+v", s)
+			}
+		}
+		if n, m := rows(t, d, "refresh_tokens"), rows(t, d, "mailed_tokens"); n != 1 || m != 1 { // the stranger's
+			t.Errorf("%d refresh tokens and %d mailed ones are left", n, m)
+		}
+		b.gone(t, l, other)
+		_, err = b.VerifyEmail(t.Context(), verification)
+		at(t, err, errs.BadCredentials, "token")
+		_, err = b.ResetPassword(t.Context(), reset, newPassword, b.from())
+		at(t, err, errs.BadCredentials, "token")
+		b.works(t, "a stranger's", stranger, true)
+		b.refresh(t, stranger.RefreshToken)
+	})
+}
+
+// gone insists that nobody can act for an account that was deleted.
+func (b *bundle) gone(t *testing.T, logins ...Login) {
+	t.Helper()
+	ctx := t.Context()
+	node := &bundle{now: b.now, Store: &Store{DB: b.DB, Tokens: b.Tokens, Log: b.Log, Now: b.Now}}
+	if err := node.LoadRevoked(ctx); err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range logins {
+		b.works(t, "a token", l, false)
+		node.works(t, "a token, on another node", l, false)
+		_, err := b.Refresh(ctx, l.RefreshToken)
+		at(t, err, errs.BadCredentials, "refreshToken")
+	}
+	account := logins[0].Account
+	for _, p := range []string{password, ""} {
+		if _, err := b.Login(ctx, account.Email, p, b.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("password %q: %v", p, err)
+		}
+	}
+	if found, err := b.Get(ctx, account.ID); err != nil || len(found) != 0 {
+		t.Errorf("found %v: %v", found, err)
+	}
+	me := Actor{AccountID: account.ID}
+	if _, _, err := b.Emails(ctx, me); !errs.Is(err, errs.Unauthenticated) {
+		t.Errorf("e-mail: %v", err)
+	}
+	if _, err := b.Export(ctx, me); !errs.Is(err, errs.Unauthenticated) {
+		t.Errorf("export: %v", err)
+	}
+	if err := b.RequestVerification(ctx, me); !errs.Is(err, errs.Unauthenticated) {
+		t.Errorf("verification: %v", err)
+	}
+	if _, err := b.ChangePassword(ctx, me, password, newPassword, b.address); !errs.Is(err, errs.Unauthenticated) {
+		t.Errorf("change: %v", err)
+	}
+	if err := b.Delete(ctx, me, password, b.address, nothing); !errs.Is(err, errs.Unauthenticated) {
+		t.Errorf("deleting it again: %v", err)
+	}
+	before := len(b.Mail.(*letterbox).letters)
+	b.request(t)
+	if after := len(b.Mail.(*letterbox).letters); after != before {
+		t.Error("a deleted account is mailed")
+	}
+}
+
+func TestTheAddressOfADeletedAccountIsFree(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, old := setupMail(t, d)
+		was, _ := b.as(t, old.Token)
+		if err := b.Delete(t.Context(), was, password, b.address, nothing); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("the old account: %v", err)
+		}
+		again, err := b.Register(t.Context(), b.email, newPassword, "Eve", b.from())
+		if err != nil || again.Account.ID == old.Account.ID || again.Account.EmailVerified() {
+			t.Fatalf("%+v: %v", again.Account, err)
+		}
+		b.works(t, "the old token", old, false)
+		b.works(t, "the new token", again, true)
+		if _, err := b.VerifyEmail(t.Context(), box.last(t, 2)); err != nil {
+			t.Error(err)
+		}
+		is, _ := b.as(t, again.Token)
+		if err := b.Delete(t.Context(), is, newPassword, b.address, nothing); err != nil {
+			t.Errorf("deleting the second: %v", err)
+		}
+	})
+}
+
+// TestWhatKeepsAnAccount: a wrong password, and what another room objects to. Then nothing has changed.
+func TestWhatKeepsAnAccount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, l := setupMail(t, d)
+		me, _ := b.as(t, l.Token)
+		at(t, b.Delete(t.Context(), me, "a wrong password", b.address, func(context.Context, bun.Tx, string) error {
+			t.Error("the other room was asked")
+			return nil
+		}), errs.BadCredentials, "password")
+		err := b.Delete(t.Context(), me, password, b.address, func(ctx context.Context, tx bun.Tx, accountID string) error {
+			if seen, err := tx.NewSelect().Table("workspaces").Count(ctx); err != nil || seen == 0 || accountID != me.AccountID {
+				t.Errorf("the other room was asked for %s, and sees %d workspaces: %v", accountID, seen, err)
+			}
+			var email string
+			err := tx.NewSelect().Table("accounts").Column("email").Where("id = ?", accountID).Scan(ctx, &email)
+			if err != nil || email != b.email { // what it holds may go by the address
+				t.Errorf("the address is %q: %v", email, err)
+			}
+			if _, err := tx.NewUpdate().Table("accounts").Set("name = 'Eve'").Where("id = ?", accountID).Exec(ctx); err != nil {
+				t.Error(err)
+			}
+			return errs.New(errs.LastOwner, "Give the workspace another owner first.").At("workspace")
+		})
+		at(t, err, errs.LastOwner, "workspace")
+		b.works(t, "after all", l, true)
+		b.refresh(t, l.RefreshToken)
+		if found, err := b.Get(t.Context(), me.AccountID); err != nil || found[me.AccountID].Name != "Ada" {
+			t.Errorf("%+v: %v", found[me.AccountID], err)
+		}
+		if _, err := b.VerifyEmail(t.Context(), box.last(t, 1)); err != nil {
+			t.Error(err)
+		}
+		for range 9 {
+			at(t, b.Delete(t.Context(), me, "a wrong password", b.address, nothing), errs.BadCredentials, "password")
+		}
+		b.refused(t, b.Delete(t.Context(), me, password, b.address, nothing), 15*time.Minute)
+	})
+}
+
+func TestDeleteAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _, l := setupMail(t, d)
+		me, _ := b.as(t, l.Token)
+		answers := atOnce(20, func(i int) error {
+			if i < 10 {
+				return b.Delete(t.Context(), me, password, b.address, nothing)
+			}
+			_, err := b.Login(t.Context(), b.email, password, Origin{Address: b.address})
+			if errs.Is(err, errs.BadCredentials) || errs.Is(err, errs.RateLimited) {
+				return errNoAccount()
+			}
+			if err != nil {
+				return err
+			}
+			return errNoAccount() // it came before, and has ended
+		})
+		if limited := answers["RATE_LIMITED"]; limited > 0 { // ten may try at once
+			delete(answers, "RATE_LIMITED")
+			answers["UNAUTHENTICATED"] += limited
+		}
+		if diff := cmp.Diff(map[string]int{"OK": 1, "UNAUTHENTICATED": 19}, answers); diff != "" || b.going(t) != 0 {
+			t.Errorf("%d sessions go on, answers (-want +got):\n%s", b.going(t), diff)
+		}
+	})
+}
+
+// TestRefreshWhileTheAccountGoes has a session go on for longer than its account.
+func TestRefreshWhileTheAccountGoes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _, l := setupMail(t, d)
+		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := b.Refresh(t.Context(), l.RefreshToken)
+		at(t, err, errs.BadCredentials, "refreshToken")
+		if got != (Login{}) {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, l := setupMail(t, d)
+		b.register(t, "other-"+b.email)
+		b.now = noon.Add(time.Minute)
+		later, err := b.Login(t.Context(), b.email, password, Origin{Address: b.address, Agent: "another"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.VerifyEmail(t.Context(), mailedPattern.FindString(box.letters[0].text)); err != nil {
+			t.Fatal(err)
+		}
+		me, _ := b.as(t, l.Token)
+		too, _ := b.as(t, later.Token)
+		if err := b.Logout(t.Context(), me, too.SessionID); err != nil {
+			t.Fatal(err)
+		}
+		export, err := b.Export(t.Context(), me)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := json.MarshalIndent(export, "", " ")
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := strings.NewReplacer("ACCOUNT", me.AccountID, "EMAIL", b.email, "FIRST", me.SessionID, "SECOND", too.SessionID).Replace(`{
+ "account": {
+  "id": "ACCOUNT",
+  "email": "EMAIL",
+  "name": "Ada",
+  "createdAt": "2026-11-20T12:00:00Z",
+  "emailVerifiedAt": "2026-11-20T12:01:00Z"
+ },
+ "sessions": [
+  {
+   "id": "FIRST",
+   "agent": "a test",
+   "createdAt": "2026-11-20T12:00:00Z",
+   "usedAt": "2026-11-20T12:00:00Z",
+   "expiresAt": "2026-12-20T12:00:00Z",
+   "revokedAt": null
+  },
+  {
+   "id": "SECOND",
+   "agent": "another",
+   "createdAt": "2026-11-20T12:01:00Z",
+   "usedAt": "2026-11-20T12:01:00Z",
+   "expiresAt": "2026-12-20T12:01:00Z",
+   "revokedAt": "2026-11-20T12:01:00Z"
+  }
+ ]
+}`)
+		if diff := cmp.Diff(want, string(got)); diff != "" {
+			t.Errorf("exported (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,464 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/kv"
+)
+
+const newPassword = "another good password"
+
+// letterbox is where the tests' mail arrives.
+type letterbox struct {
+	off bool
+
+	mu      sync.Mutex
+	letters []aLetter
+}
+
+type aLetter struct{ to, subject, text string }
+
+// Send implements Mailer.
+func (l *letterbox) Send(_ context.Context, to, subject, text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.letters = append(l.letters, aLetter{to, subject, text})
+}
+
+// Configured implements Mailer.
+func (l *letterbox) Configured() bool { return !l.off }
+
+var mailedPattern = regexp.MustCompile(`\bmailed_[A-Z2-7]{26}\b`)
+
+// last is the token in the newest letter, which must be the nth.
+func (l *letterbox) last(t *testing.T, n int) string {
+	t.Helper()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.letters) != n {
+		t.Fatalf("%d letters, want %d: %q", len(l.letters), n, l.letters)
+	}
+	return mailedPattern.FindString(l.letters[n-1].text)
+}
+
+// setupMail is setup with mail, and one account whose verification is the first letter.
+func setupMail(t *testing.T, d *db.DB) (b *bundle, box *letterbox, registered Login) {
+	t.Helper()
+	b, box = setup(t, d, dbtest.Redis(t, "")), &letterbox{}
+	b.Mail, b.PublicURL = box, "https://sho.rt"
+	return b, box, b.register(t, b.email)
+}
+
+// request asks for a new password.
+func (b *bundle) request(t *testing.T) {
+	t.Helper()
+	if err := b.RequestPasswordReset(t.Context(), b.email, b.from()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// at insists on an error of the kind, at the field.
+func at(t *testing.T, err error, want errs.Kind, field string) {
+	t.Helper()
+	if !errs.Is(err, want) || !cmp.Equal(errs.From(err).Field, []string{field}) {
+		t.Errorf("%v at %v, want %s at %s", err, errs.From(err).Field, want, field)
+	}
+}
+
+func rows(t *testing.T, d *db.DB, table string) int64 {
+	t.Helper()
+	n, err := d.NewSelect().Table(table).Count(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestRegisteringMailsAVerification(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, registered := setupMail(t, d)
+		token := box.last(t, 1)
+		letter := box.letters[0]
+		for _, part := range []string{token, "https://sho.rt", "verifyEmail", "until 2026-11-21 12:00 UTC"} {
+			if !strings.Contains(letter.text, part) {
+				t.Errorf("the letter does not say %q:\n%s", part, letter.text)
+			}
+		}
+		if letter.to != b.email || letter.subject == "" || strings.Contains(letter.text, "Ada") {
+			t.Errorf("the letter is %+v", letter)
+		}
+		if registered.Account.EmailVerified() {
+			t.Error("verified without having been asked")
+		}
+		b.now = b.now.Add(time.Hour)
+		verified, err := b.VerifyEmail(t.Context(), token)
+		if err != nil || !verified.EmailVerified() || verified.ID != registered.Account.ID || !verified.EmailVerifiedAt.Equal(b.now) {
+			t.Fatalf("%+v: %v", verified, err)
+		}
+		_, err = b.VerifyEmail(t.Context(), token)
+		at(t, err, errs.BadCredentials, "token")
+		me, _ := b.as(t, registered.Token)
+		if email, known, err := b.Emails(t.Context(), me); email != b.email || !known || err != nil {
+			t.Errorf("%s, %t: %v", email, known, err)
+		}
+		if _, err := b.Login(t.Context(), b.email, password, b.from()); err != nil {
+			t.Errorf("the password has changed: %v", err)
+		}
+	})
+}
+
+func TestNothingIsMailedWithoutAServer(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box := setup(t, d, dbtest.Redis(t, "")), &letterbox{off: true}
+		b.Mail = box
+		l := b.register(t, b.email)
+		if len(box.letters) != 0 || rows(t, d, "mailed_tokens") != 0 {
+			t.Errorf("letters %v, %d tokens", box.letters, rows(t, d, "mailed_tokens"))
+		}
+		me, _ := b.as(t, l.Token)
+		if email, verified, err := b.Emails(t.Context(), me); email != b.email || verified || err != nil {
+			t.Errorf("%s, %t: %v", email, verified, err)
+		}
+		b.Mail = nil
+		b.register(t, "other-"+b.email)
+		if err := b.RequestVerification(t.Context(), me); err != nil {
+			t.Error(err)
+		}
+		b.request(t)
+	})
+}
+
+func TestMailedTokensAreNotKept(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, _ := setupMail(t, d)
+		b.request(t)
+		var kept []mailedToken
+		if err := d.NewSelect().Model(&kept).Order("purpose").Scan(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if len(kept) != 2 || kept[0].Purpose != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, hashOf(box.last(t, 2))) || len(kept[0].Hash) != 32 {
+			t.Errorf("kept %+v", kept)
+		}
+	})
+}
+
+// TestMailedTokensAreGoodForOneThing: for as long as the letter says, and for nothing else.
+func TestMailedTokensAreGoodForOneThing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, registered := setupMail(t, d)
+		verification := box.last(t, 1)
+		b.request(t)
+		reset := box.last(t, 2)
+		for _, token := range []string{reset, "", "mailed_", registered.RefreshToken, registered.Token, "\x00\xff", strings.Repeat("x", 1<<16), strings.ToLower(verification)} {
+			_, err := b.VerifyEmail(t.Context(), token)
+			at(t, err, errs.BadCredentials, "token")
+		}
+		for _, token := range []string{verification, "", "mailed_", registered.RefreshToken, "\x00\xff", strings.TrimPrefix(reset, "mailed_")} {
+			_, err := b.ResetPassword(t.Context(), token, newPassword, b.from())
+			at(t, err, errs.BadCredentials, "token")
+		}
+		b.now = noon.Add(time.Hour)
+		_, err := b.ResetPassword(t.Context(), reset, newPassword, b.from())
+		at(t, err, errs.BadCredentials, "token")
+		b.now = noon.Add(time.Hour - time.Microsecond)
+		if _, err := b.ResetPassword(t.Context(), reset, newPassword, b.from()); err != nil {
+			t.Error(err)
+		}
+		b.now = noon.Add(24 * time.Hour)
+		_, err = b.VerifyEmail(t.Context(), verification)
+		at(t, err, errs.BadCredentials, "token")
+		b.now = noon.Add(24*time.Hour - time.Microsecond)
+		if _, err := b.VerifyEmail(t.Context(), verification); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestAnotherVerification(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, registered := setupMail(t, d)
+		me, _ := b.as(t, registered.Token)
+		tokens := []string{box.last(t, 1)}
+		for n := range 5 {
+			if err := b.RequestVerification(t.Context(), me); err != nil {
+				t.Fatal(err)
+			}
+			tokens = append(tokens, box.last(t, n+2))
+		}
+		b.refused(t, b.RequestVerification(t.Context(), me), time.Hour)
+		box.last(t, 6)
+		answers := atOnce(len(tokens), func(i int) error { // those before are good still: who knows which letter came first
+			_, err := b.VerifyEmail(t.Context(), tokens[i])
+			return err
+		})
+		if diff := cmp.Diff(map[string]int{"OK": 6}, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		if err := b.RequestVerification(t.Context(), me); err != nil { // there is nothing to ask for
+			t.Error(err)
+		}
+		box.last(t, 6)
+	})
+}
+
+func TestVerifyAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, _ := setupMail(t, d)
+		token := box.last(t, 1)
+		answers := atOnce(20, func(int) error {
+			_, err := b.VerifyEmail(t.Context(), token)
+			return err
+		})
+		if diff := cmp.Diff(map[string]int{"OK": 1, "BAD_CREDENTIALS": 19}, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestResetPassword(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, first := setupMail(t, d)
+		second, err := b.Login(t.Context(), b.email, password, b.from())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stranger := b.register(t, "other-"+b.email)
+		b.request(t)
+		earlier := box.last(t, 3)
+		b.request(t)
+		token := box.last(t, 4)
+		letter := box.letters[3]
+		if letter.to != b.email || !strings.Contains(letter.text, "resetPassword") || !strings.Contains(letter.text, "until 2026-11-20 13:00 UTC") {
+			t.Errorf("the letter is %+v", letter)
+		}
+		_, err = b.ResetPassword(t.Context(), earlier, newPassword, b.from())
+		at(t, err, errs.BadCredentials, "token")
+		for _, weak := range []string{"short", b.email, "password"} {
+			_, err := b.ResetPassword(t.Context(), token, weak, b.from())
+			at(t, err, errs.InvalidInput, "newPassword")
+		}
+		b.works(t, "while nothing has changed", first, true)
+		b.now = b.now.Add(time.Minute)
+		account, err := b.ResetPassword(t.Context(), token, newPassword, b.from())
+		if err != nil || account.ID != first.Account.ID || !account.EmailVerified() || !account.EmailVerifiedAt.Equal(b.now) {
+			t.Fatalf("%+v: %v", account, err)
+		}
+		for _, l := range []Login{first, second} {
+			b.works(t, "a session from before", l, false)
+			_, err := b.Refresh(t.Context(), l.RefreshToken)
+			at(t, err, errs.BadCredentials, "refreshToken")
+		}
+		b.works(t, "a stranger's", stranger, true)
+		if _, err := b.Login(t.Context(), b.email, password, b.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("the old password: %v", err)
+		}
+		if _, err := b.Login(t.Context(), b.email, newPassword, b.from()); err != nil {
+			t.Errorf("the new password: %v", err)
+		}
+		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.from()); err != nil {
+			t.Errorf("a stranger's password: %v", err)
+		}
+		_, err = b.ResetPassword(t.Context(), token, "a third good password", b.from())
+		at(t, err, errs.BadCredentials, "token")
+	})
+}
+
+// TestAResetKeepsWhenTheAddressWasProved: the first proof counts.
+func TestAResetKeepsWhenTheAddressWasProved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, _ := setupMail(t, d)
+		if _, err := b.VerifyEmail(t.Context(), box.last(t, 1)); err != nil {
+			t.Fatal(err)
+		}
+		b.now = noon.Add(time.Hour)
+		b.request(t)
+		account, err := b.ResetPassword(t.Context(), box.last(t, 2), newPassword, b.from())
+		if err != nil || !account.EmailVerifiedAt.Equal(noon) {
+			t.Errorf("%+v: %v", account, err)
+		}
+	})
+}
+
+func TestResetAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, _ := setupMail(t, d)
+		b.request(t)
+		token := box.last(t, 2)
+		winner := ""
+		answers := atOnce(20, func(i int) error {
+			chosen := fmt.Sprintf("%s %d", newPassword, i)
+			_, err := b.ResetPassword(t.Context(), token, chosen, b.from())
+			if err == nil {
+				winner = chosen
+			}
+			return err
+		})
+		if diff := cmp.Diff(map[string]int{"OK": 1, "BAD_CREDENTIALS": 19}, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		if _, err := b.Login(t.Context(), b.email, winner, b.from()); err != nil {
+			t.Errorf("the winner's password: %v", err)
+		}
+	})
+}
+
+// TestWhoHasAnAccountDoesNotShow: neither in the answer, nor in what is charged, nor in the time.
+func TestWhoHasAnAccountDoesNotShow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, _ := setupMail(t, d)
+		for email, letters := range map[string]int{b.email: 3, " " + strings.ToUpper("second-"+b.email): 0, "no address": 0, "": 0} {
+			before := len(box.letters)
+			from := Origin{Address: id.New(id.Log)}
+			for range 3 {
+				began := time.Now()
+				if err := b.RequestPasswordReset(t.Context(), email, from); err != nil {
+					t.Errorf("%q: %v", email, err)
+				}
+				if took := time.Since(began); took < requestTakes {
+					t.Errorf("%q took %s", email, took)
+				}
+			}
+			for _, other := range []Origin{from, {Address: id.New(id.Log)}} {
+				b.refused(t, b.RequestPasswordReset(t.Context(), email, other), time.Hour)
+			}
+			for range 15 { // what the address has left of its twenty: those that were refused count
+				if err := b.Limits.Charge(t.Context(), requestsPerAddress, from.Address); err != nil {
+					t.Errorf("%q charged more: %v", email, err)
+				}
+			}
+			if got := len(box.letters) - before; got != letters {
+				t.Errorf("%q: %d letters, want %d", email, got, letters)
+			}
+		}
+	})
+}
+
+func TestOneAddressAsksForManyPasswords(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		b, box := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k), &letterbox{}
+		b.register(t, b.email)
+		b.Mail = box
+		b.charge(t, requestsPerAddress, 18)
+		answers := atOnce(5, func(i int) error {
+			return b.RequestPasswordReset(t.Context(), fmt.Sprintf("%d-%s", i, b.email), b.from())
+		})
+		if diff := cmp.Diff(map[string]int{"OK": 2, "RATE_LIMITED": 3}, answers); diff != "" {
+			t.Errorf("answers (-want +got):\n%s", diff)
+		}
+		for range 3 { // whoever asks too often does not use up what the account's owner has
+			b.refused(t, b.RequestPasswordReset(t.Context(), b.email, b.from()), time.Hour)
+		}
+		b.address = id.New(id.Log)
+		b.request(t)
+		b.charge(t, resetsPerAddress, 100)
+		_, err := b.ResetPassword(t.Context(), box.last(t, 1), newPassword, b.from())
+		b.refused(t, err, time.Hour)
+	})
+}
+
+// TestALoginThatIsOvertaken began with the old password, and ends after it was replaced.
+func TestALoginThatIsOvertaken(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, _ := setupMail(t, d)
+		old, err := b.byEmail(t.Context(), b.email)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.request(t)
+		if _, err := b.ResetPassword(t.Context(), box.last(t, 2), newPassword, b.from()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.begin(t.Context(), old, "a test"); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("begun with the old password: %v", err)
+		}
+		if n := b.going(t); n != 0 {
+			t.Errorf("%d sessions go on", n)
+		}
+	})
+}
+
+// going is how many sessions of anybody go on.
+func (b *bundle) going(t *testing.T) int64 {
+	t.Helper()
+	n, err := b.DB.NewSelect().Model((*Session)(nil)).Where("revoked_at IS NULL").Count(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestLoginsAroundAReset: whatever comes first, nobody goes on with the old password.
+func TestLoginsAroundAReset(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, _ := setupMail(t, d)
+		b.request(t)
+		token := box.last(t, 2)
+		answers := atOnce(30, func(i int) error {
+			if i == 15 {
+				_, err := b.ResetPassword(t.Context(), token, newPassword, b.from())
+				return err
+			}
+			_, err := b.Login(t.Context(), b.email, password, Origin{Address: b.address})
+			if errs.Is(err, errs.BadCredentials) || errs.Is(err, errs.RateLimited) {
+				return nil
+			}
+			return err
+		})
+		if diff := cmp.Diff(map[string]int{"OK": 30}, answers); diff != "" || b.going(t) != 0 {
+			t.Errorf("%d sessions go on, answers (-want +got):\n%s", b.going(t), diff)
+		}
+	})
+}
+
+func TestMailedTokensThatHaveEndedAreRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _, registered := setupMail(t, d)
+		var many []*mailedToken
+		for i := range 2*sweepBatch + 1 {
+			many = append(many, &mailedToken{
+				Hash: hashOf(fmt.Sprint(i)), AccountID: registered.Account.ID, Purpose: resetPassword.name, ExpiresAt: noon.Add(time.Hour),
+			})
+		}
+		if _, err := d.NewInsert().Model(&many).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			after time.Duration
+			want  int64
+		}{{time.Hour - time.Microsecond, 2*sweepBatch + 2}, {time.Hour, 1}, {24 * time.Hour, 0}} {
+			b.now = noon.Add(c.after)
+			if err := b.CleanUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if n := rows(t, d, "mailed_tokens"); n != c.want {
+				t.Errorf("%d tokens after %s, want %d", n, c.after, c.want)
+			}
+		}
+	})
+}

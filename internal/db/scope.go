@@ -1,0 +1,190 @@
+package db
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/jackc/pgx/v5/stdlib"
+)
+
+// The roles that statements run as on PostgreSQL. They own nothing and bypass nothing; the migrations say what each
+// may see and change.
+const (
+	tenantRole   = "linkforge_tenant"
+	resolverRole = "linkforge_resolver"
+	systemRole   = "linkforge_system"
+	ownerRole    = "none" // the role that has connected
+)
+
+// scope is what a statement may see: the rows of one workspace, and the memberships of one account. The zero scope
+// sees no tenant's rows.
+type scope struct{ role, workspace, account string }
+
+type scopeKey struct{}
+
+// InWorkspace returns a context whose statements see one workspace. Only the proof of a membership asks for it.
+func InWorkspace(ctx context.Context, workspaceID string) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, workspace: workspaceID})
+}
+
+// AsAccount returns a context whose statements see an account's memberships, and the workspaces that they are of.
+func AsAccount(ctx context.Context, accountID string) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, account: accountID})
+}
+
+// AsResolver returns a context whose statements find out whose something is: they see the links, slugs, domains and
+// keys of all workspaces, and change next to nothing.
+func AsResolver(ctx context.Context) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{role: resolverRole})
+}
+
+// AsSystem returns a context whose statements see all workspaces: for jobs, the operator's commands, and what moves
+// from one workspace to another.
+func AsSystem(ctx context.Context) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{role: systemRole})
+}
+
+// AsOwner returns a context whose statements run as the role that has connected, which owns the tables: for migrations.
+func AsOwner(ctx context.Context) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{role: ownerRole})
+}
+
+func scopeOf(ctx context.Context) scope {
+	if s, ok := ctx.Value(scopeKey{}).(scope); ok {
+		return s
+	}
+	return scope{role: tenantRole}
+}
+
+// scopedConnector makes connections that run each statement in the scope of its context.
+type scopedConnector struct{ driver.Connector }
+
+// Connect implements driver.Connector.
+func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &scopedConn{Conn: conn.(*stdlib.Conn)}, nil
+}
+
+// scopedConn is a pooled connection that knows which scope the server has last been told. It tells the server of
+// another one before the first statement, or transaction, that needs it: as long as the same tenant goes on, a scope
+// costs nothing. Every statement passes here, so none runs in a scope that was left behind.
+type scopedConn struct {
+	*stdlib.Conn
+	told scope // the zero scope when the server has not been told, or may not have understood
+	inTx bool
+}
+
+var errOtherScope = errors.New("a statement of another scope within a transaction")
+
+func (c *scopedConn) enter(ctx context.Context) error {
+	wanted := scopeOf(ctx)
+	if c.told == wanted {
+		return nil
+	}
+	if c.inTx {
+		return errOtherScope
+	}
+	c.told = scope{}
+	_, err := c.Conn.Conn().Exec(ctx,
+		"SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), set_config('linkforge.account', $3, false)",
+		wanted.role, wanted.workspace, wanted.account)
+	if err != nil {
+		return fmt.Errorf("entering a scope: %w", err)
+	}
+	c.told = wanted
+	return nil
+}
+
+// QueryContext implements driver.QueryerContext.
+func (c *scopedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	if err := c.enter(ctx); err != nil {
+		return nil, err
+	}
+	return c.Conn.QueryContext(ctx, query, args)
+}
+
+// ExecContext implements driver.ExecerContext.
+func (c *scopedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
+	if err := c.enter(ctx); err != nil {
+		return nil, err
+	}
+	return c.Conn.ExecContext(ctx, query, args)
+}
+
+// BeginTx implements driver.ConnBeginTx.
+func (c *scopedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
+	if err := c.enter(ctx); err != nil {
+		return nil, err
+	}
+	tx, err := c.Conn.BeginTx(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	c.inTx = true
+	return scopedTx{tx, c}, nil
+}
+
+// Prepare implements driver.Conn. A prepared statement would outlive its scope.
+func (c *scopedConn) Prepare(string) (driver.Stmt, error) {
+	return nil, errors.New("statements are not prepared")
+}
+
+// PrepareContext implements driver.ConnPrepareContext.
+func (c *scopedConn) PrepareContext(_ context.Context, query string) (driver.Stmt, error) {
+	return c.Prepare(query)
+}
+
+// scopedTx lets its connection enter other scopes once it has ended.
+type scopedTx struct {
+	driver.Tx
+	conn *scopedConn
+}
+
+// Commit implements driver.Tx.
+func (t scopedTx) Commit() error {
+	t.conn.inTx = false
+	return t.Tx.Commit()
+}
+
+// Rollback implements driver.Tx.
+func (t scopedTx) Rollback() error {
+	t.conn.inTx = false
+	return t.Tx.Rollback()
+}
+
+// CheckScopes finds out whether the roles are what the second wall needs: nobody who owns a table, or is above policies,
+// and policies that hold for owners too. A server that has none of it must not serve.
+func (d *DB) CheckScopes(ctx context.Context) error {
+	if d.Kind != Postgres {
+		return nil
+	}
+	for _, ctx := range []context.Context{InWorkspace(ctx, ""), AsResolver(ctx), AsSystem(ctx)} {
+		var role string
+		var above, owns bool
+		err := d.NewRaw(`SELECT current_user, r.rolsuper OR r.rolbypassrls,
+			EXISTS (SELECT FROM pg_class c WHERE c.relowner = r.oid AND c.relnamespace = current_schema()::regnamespace)
+			FROM pg_roles r WHERE r.rolname = current_user`).Scan(ctx, &role, &above, &owns)
+		if err != nil {
+			return fmt.Errorf("the roles of row-level security: %w", err)
+		}
+		if above || owns || role != scopeOf(ctx).role {
+			return fmt.Errorf("the database role %s owns tables or is above row-level security: it must not", role)
+		}
+	}
+	var open []string
+	err := d.NewRaw(`SELECT DISTINCT c.relname FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid
+		WHERE c.relnamespace = current_schema()::regnamespace AND NOT (c.relrowsecurity AND c.relforcerowsecurity)`).Scan(ctx, &open)
+	if err != nil {
+		return fmt.Errorf("looking for tables without row-level security: %w", err)
+	}
+	if len(open) > 0 {
+		return fmt.Errorf("row-level security is not forced on %s", strings.Join(open, ", "))
+	}
+	return nil
+}

@@ -1,0 +1,474 @@
+package mail
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// What the tests' letters say, none of which may be logged.
+const (
+	ada    = "ada@example.com"
+	secret = "mailed_SECRET"
+)
+
+// journal is a log that must name nobody.
+type journal struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func newJournal(t *testing.T) *journal {
+	t.Helper()
+	j := &journal{}
+	t.Cleanup(func() {
+		for _, private := range []string{"example.com", "ada", "SECRET", "hunter2", "postman"} {
+			if strings.Contains(j.String(), private) {
+				t.Errorf("the log says %q:\n%s", private, j)
+			}
+		}
+	})
+	return j
+}
+
+// Write implements io.Writer.
+func (j *journal) Write(p []byte) (int, error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.Write(p)
+}
+
+func (j *journal) String() string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.text.String()
+}
+
+func (j *journal) logger() *slog.Logger { return slog.New(slog.NewTextHandler(j, nil)) }
+
+func (j *journal) says(t *testing.T, line string, want int) {
+	t.Helper()
+	if got := strings.Count(j.String(), line); got != want {
+		t.Errorf("the log says %q %d times, want %d:\n%s", line, got, want, j)
+	}
+}
+
+// office is a Mailer whose deliveries are the test's. It lives in a synctest bubble, where only waiting takes time.
+type office struct {
+	*Mailer
+	stop  context.CancelFunc
+	ended chan struct{}
+	err   error // Run's
+}
+
+// open runs a Mailer.
+func open(t *testing.T, j *journal, deliver func(ctx context.Context, l *letter) error) *office {
+	t.Helper()
+	o := prepare(t, j, deliver)
+	o.run(t)
+	return o
+}
+
+func prepare(t *testing.T, j *journal, deliver func(ctx context.Context, l *letter) error) *office {
+	t.Helper()
+	m, err := New(Config{Log: j.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m.deliver = deliver
+	return &office{Mailer: m, ended: make(chan struct{})}
+}
+
+func (o *office) run(t *testing.T) {
+	var ctx context.Context
+	ctx, o.stop = context.WithCancel(t.Context())
+	go func() {
+		o.err = o.Run(ctx)
+		close(o.ended)
+	}()
+	t.Cleanup(func() { _ = o.close() })
+}
+
+// close shuts down, and returns Run's error.
+func (o *office) close() error {
+	o.stop()
+	<-o.ended
+	return o.err
+}
+
+func (o *office) send(t *testing.T, subject string) {
+	t.Helper()
+	o.Send(t.Context(), ada, subject, secret)
+}
+
+func (o *office) left() int {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return len(o.waiting)
+}
+
+// stopwatch counts seconds.
+func stopwatch() func() int {
+	began := time.Now()
+	return func() int { return int(time.Since(began).Seconds()) }
+}
+
+// pass lets time pass, and everybody do what they have to do by then.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestALetterThatIsPutOffIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		after := stopwatch()
+		var tried []int
+		o := open(t, j, func(_ context.Context, l *letter) error {
+			if l.subject == "other" {
+				return nil
+			}
+			tried = append(tried, after())
+			if len(tried) < 12 {
+				return &refusal{command: "RCPT", code: 451}
+			}
+			return nil
+		})
+		o.send(t, "put off")
+		pass(10 * time.Second)
+		o.send(t, "other")
+		synctest.Wait()
+		if o.left() != 1 {
+			t.Error("one letter that is put off keeps another one")
+		}
+		pass(time.Hour)
+		if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111}, tried); diff != "" || o.left() != 0 {
+			t.Errorf("%d letters left, tried after seconds (-want +got):\n%s", o.left(), diff)
+		}
+		j.says(t, "mail put off", 1)
+		if err := o.close(); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestALetterIsGivenUp(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		after := stopwatch()
+		last := 0
+		o := open(t, j, func(context.Context, *letter) error {
+			last = after()
+			return &refusal{command: "RCPT", code: 451}
+		})
+		o.send(t, "a letter")
+		pass(24 * time.Hour)
+		if hours := last / 3600; hours != 12 || o.left() != 0 {
+			t.Errorf("last tried after %d hours, %d letters left", hours, o.left())
+		}
+		j.says(t, "tried for too long", 1)
+	})
+}
+
+func TestARefusedLetterIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		tried := 0
+		o := open(t, j, func(context.Context, *letter) error {
+			tried++
+			return fmt.Errorf("handing it over: %w", &refusal{command: "RCPT", code: 550})
+		})
+		o.send(t, "a letter")
+		pass(24 * time.Hour)
+		if tried != 1 || o.left() != 0 {
+			t.Errorf("tried %d times, %d letters left", tried, o.left())
+		}
+		j.says(t, "mail server refused it", 1)
+		j.says(t, "RCPT by 550", 1)
+	})
+}
+
+func TestLettersOutlastAnOutage(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		after := stopwatch()
+		var tried atomic.Int32
+		sent := map[string]int{}
+		o := open(t, j, func(_ context.Context, l *letter) error {
+			if tried.Add(1); after() < 3600 {
+				return errors.New("connection refused")
+			}
+			sent[l.subject]++
+			return nil
+		})
+		for i := range 100 {
+			o.send(t, fmt.Sprintf("letter %d", i))
+		}
+		pass(3599 * time.Second)
+		if tried.Load() > 30 {
+			t.Errorf("the server that is away was tried %d times in an hour", tried.Load())
+		}
+		pass(longestPause)
+		if len(sent) != 100 || o.left() != 0 {
+			t.Errorf("%d letters arrived, %d left", len(sent), o.left())
+		}
+		for subject, times := range sent {
+			if times != 1 {
+				t.Errorf("%s arrived %d times", subject, times)
+			}
+		}
+		j.says(t, "mail waits", 1)
+		j.says(t, "mail is sent again", 1)
+	})
+}
+
+// TestALetterThatBreaksTheConnection stands for what a server cannot bear: the others are not to wait for it.
+func TestALetterThatBreaksTheConnection(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		o := open(t, j, func(_ context.Context, l *letter) error {
+			if l.subject == "broken" {
+				return errors.New("broken off")
+			}
+			sent++
+			return nil
+		})
+		o.send(t, "broken")
+		for range 10 {
+			o.send(t, "whole")
+		}
+		pass(time.Minute)
+		if sent != 10 || o.left() != 1 {
+			t.Errorf("%d of 10 arrived, %d left", sent, o.left())
+		}
+	})
+}
+
+func TestShutdownSendsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		after := stopwatch()
+		var stopping atomic.Bool
+		sent := 0
+		o := open(t, j, func(ctx context.Context, l *letter) error {
+			if !stopping.Load() {
+				return &refusal{command: "RCPT", code: 451}
+			}
+			if sent == 2 && after() < 103 {
+				return errors.New("connection refused")
+			}
+			sent++
+			return ctx.Err()
+		})
+		for range 5 {
+			o.send(t, "a letter")
+		}
+		pass(100 * time.Second)
+		stopping.Store(true)
+		if err := o.close(); err != nil || sent != 5 || after() > 104 {
+			t.Errorf("%d of 5 arrived after %d seconds: %v", sent, after(), err)
+		}
+		o.send(t, "too late")
+		if o.left() != 0 {
+			t.Error("a letter is taken that nobody will send")
+		}
+		j.says(t, "the server shuts down", 1)
+	})
+}
+
+func TestShutdownTakesTenSeconds(t *testing.T) {
+	t.Parallel()
+	for name, deliver := range map[string]func(ctx context.Context, l *letter) error{
+		"the server hangs":      func(ctx context.Context, _ *letter) error { <-ctx.Done(); return ctx.Err() },
+		"the server is away":    func(context.Context, *letter) error { return errors.New("connection refused") },
+		"letters are put off":   func(context.Context, *letter) error { return &refusal{command: "DATA", code: 452} },
+		"letters take too long": func(context.Context, *letter) error { time.Sleep(4 * time.Second); return nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t)
+			synctest.Test(t, func(t *testing.T) {
+				after := stopwatch()
+				o := open(t, j, deliver)
+				for range 5 {
+					o.send(t, "a letter")
+				}
+				synctest.Wait()
+				err := o.close()
+				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d letters were lost", o.left())) || o.left() == 0 {
+					t.Errorf("%d letters left: %v", o.left(), err)
+				}
+				if after() < 9 || after() > 12 {
+					t.Errorf("it took %d seconds", after())
+				}
+			})
+		})
+	}
+}
+
+func TestAnAttemptIsNotCutOffByTheEnd(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		tried := 0
+		o := open(t, j, func(ctx context.Context, _ *letter) error {
+			tried++
+			time.Sleep(5 * time.Second)
+			return ctx.Err()
+		})
+		o.send(t, "a letter")
+		synctest.Wait()
+		if err := o.close(); err != nil || tried != 1 {
+			t.Errorf("tried %d times: %v", tried, err)
+		}
+	})
+}
+
+func TestAnAttemptHasADeadline(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		tried := 0
+		o := open(t, j, func(ctx context.Context, _ *letter) error {
+			if tried++; tried == 1 {
+				<-ctx.Done()
+				return ctx.Err()
+			}
+			return nil
+		})
+		o.send(t, "a letter")
+		pass(attemptDeadline + firstPause)
+		if tried != 2 || o.left() != 0 {
+			t.Errorf("tried %d times, %d letters left", tried, o.left())
+		}
+		j.says(t, "mail waits", 1)
+	})
+}
+
+func TestTheQueueIsBounded(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		var sent atomic.Int32
+		o := prepare(t, j, func(context.Context, *letter) error { sent.Add(1); return nil })
+		for range maxWaiting + 100 { // nobody sends them: Send waits for nothing
+			o.send(t, "a letter")
+		}
+		if o.left() != maxWaiting {
+			t.Errorf("%d letters wait", o.left())
+		}
+		j.says(t, "too many letters wait", 1)
+		o.run(t)
+		synctest.Wait()
+		o.send(t, "another")
+		synctest.Wait()
+		if sent.Load() != maxWaiting+1 {
+			t.Errorf("%d letters arrived", sent.Load())
+		}
+	})
+}
+
+func TestSendAtOnce(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		sent := 0
+		o := open(t, j, func(context.Context, *letter) error { sent++; return nil })
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				for range 10 {
+					o.send(t, "a letter")
+				}
+			})
+		}
+		all.Wait()
+		if err := o.close(); err != nil || sent != 500 {
+			t.Errorf("%d of 500 arrived: %v", sent, err)
+		}
+	})
+}
+
+func TestWhatIsNoLetterIsDropped(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ to, subject string }{
+		"line break in the address":     {"ada@example.com\r\nBcc: eve@example.com", "Hello"},
+		"line feed after the address":   {"ada@example.com\n", "Hello"},
+		"carriage return":               {"ada@example.com\rRCPT TO:<eve@example.com>", "Hello"},
+		"two addresses":                 {"ada@example.com, eve@example.com", "Hello"},
+		"a name":                        {"Ada <ada@example.com>", "Hello"},
+		"a command":                     {"ada@example.com> NOTIFY=NEVER", "Hello"},
+		"no address":                    {"", "Hello"},
+		"line break in the subject":     {ada, "Hello\r\nBcc: eve@example.com"},
+		"line feed in the subject":      {ada, "Hello\n\nmailed_SECRET"},
+		"carriage return in a subject":  {ada, "Hello\rBcc: eve@example.com"},
+		"another control character":     {ada, "Hello\x00ada"},
+		"a line break that is encoded":  {"=?utf-8?q?ada=0D=0A?= <ada@example.com>", "Hello"},
+		"a line break that is quoted":   {"\"ada\r\n\"@example.com", "Hello"},
+		"next line, which some believe": {ada, "Hello\u0085Bcc: eve@example.com"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t)
+			o := prepare(t, j, nil)
+			o.Send(t.Context(), c.to, c.subject, secret)
+			if o.left() != 0 {
+				t.Errorf("taken: %+v", o.waiting[0])
+			}
+			j.says(t, "mail not sent", 1)
+		})
+	}
+}
+
+func TestWithoutAServer(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		print *bytes.Buffer
+		want  string
+	}{
+		"in production":  {nil, ""},
+		"in development": {&bytes.Buffer{}, "To: ada@example.com\nSubject: Your token\n\nHere it is: mailed_SECRET\n\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			j := newJournal(t)
+			config := Config{Log: j.logger()}
+			if c.print != nil {
+				config.Print = c.print
+			}
+			m, err := New(config)
+			if err != nil || m.Configured() {
+				t.Fatalf("configured %t: %v", m.Configured(), err)
+			}
+			m.Send(t.Context(), ada, "Your token", "Here it is: "+secret+"\n")
+			ctx, stop := context.WithCancel(t.Context())
+			stop()
+			if err := m.Run(ctx); err != nil {
+				t.Error(err)
+			}
+			j.says(t, `level=WARN msg="mail not sent: no mail server is configured" subject="Your token"`, 1)
+			if c.print != nil {
+				if diff := cmp.Diff(c.want, c.print.String()); diff != "" {
+					t.Errorf("printed (-want +got):\n%s", diff)
+				}
+			}
+		})
+	}
+}

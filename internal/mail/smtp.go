@@ -1,0 +1,245 @@
+package mail
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net"
+	netmail "net/mail"
+	"net/netip"
+	"net/textproto"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	gomail "github.com/wneessen/go-mail"
+	"github.com/wneessen/go-mail/smtp"
+)
+
+// security is what a connection is protected by.
+type security int
+
+const (
+	startTLS security = iota // insisted on: a server that does not offer it may be somebody else
+	implicitTLS
+	noTLS
+)
+
+// server is a mail server that letters are handed to.
+type server struct {
+	host, port     string
+	user, password string // empty: nobody logs in
+	security       security
+	from           *netmail.Address
+	// roots are the authorities that may vouch for the server; nil means the system's.
+	roots *x509.CertPool
+}
+
+var errURL = errors.New("the mail server's URL is not of the form smtp://user:password@host:587 or smtps://user:password@host:465")
+
+func newServer(rawURL, from string) (*server, error) {
+	u, err := url.Parse(rawURL)
+	if err != nil || u.Hostname() == "" || u.RawQuery != "" && u.RawQuery != "tls=on" && u.RawQuery != "tls=off" {
+		return nil, errURL // the library's own text may hold the password
+	}
+	if strings.Trim(u.Path, "/") != "" || u.Fragment != "" {
+		return nil, errURL
+	}
+	s := &server{host: u.Hostname(), port: u.Port(), user: u.User.Username()}
+	s.password, _ = u.User.Password()
+	if err := s.secure(u.Scheme, u.RawQuery); err != nil {
+		return nil, err
+	}
+	if n, err := strconv.ParseUint(s.port, 10, 16); err != nil || n == 0 {
+		return nil, errURL
+	}
+	if (s.user == "") != (s.password == "") {
+		return nil, errors.New("the mail server's URL has a user or a password, and needs both or neither")
+	}
+	if s.from, err = netmail.ParseAddress(from); err != nil {
+		return nil, errors.New("whom mail is from is no address: it looks like Name <name@example.com>")
+	}
+	return s, nil
+}
+
+// secure chooses the protection, and the port that goes with it.
+func (s *server) secure(scheme, query string) error {
+	switch here := isLoopback(s.host); {
+	case scheme == "smtps" && query == "tls=off":
+		return errors.New("the mail server's URL says smtps, which is TLS, and tls=off")
+	case scheme == "smtps":
+		s.security, s.port = implicitTLS, cmp.Or(s.port, "465")
+	case scheme != "smtp":
+		return errURL
+	case query == "tls=off" && !here && s.user != "":
+		return errors.New("the mail server's URL has a password, which nobody sends without TLS")
+	case query == "tls=off" || here && query != "tls=on":
+		s.security = noTLS
+	}
+	s.port = cmp.Or(s.port, "587")
+	return nil
+}
+
+func isLoopback(host string) bool {
+	address, err := netip.ParseAddr(host)
+	return host == "localhost" || err == nil && address.IsLoopback()
+}
+
+// deliver hands the server one letter. It returns a refusal when the server does not want it.
+func (s *server) deliver(ctx context.Context, l *letter) error {
+	message, err := s.format(l)
+	if err != nil {
+		return err
+	}
+	conn, err := s.dial(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting to the mail server: %w", err)
+	}
+	defer conn.Close()
+	defer context.AfterFunc(ctx, func() { conn.Close() })() // the library knows no context
+	client, err := s.begin(conn)
+	if err == nil {
+		err = s.hand(client, l, message)
+	}
+	if err != nil && ctx.Err() != nil {
+		return fmt.Errorf("the mail server takes too long: %w", err)
+	}
+	return err
+}
+
+// format writes the letter as RFC 5322 wants it. The library encodes what is not ASCII; that neither address nor
+// subject has a second line was checked when the letter was taken.
+func (s *server) format(l *letter) (*gomail.Msg, error) {
+	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	m.FromMailAddress(s.from)
+	if err := m.To(l.to); err != nil {
+		return nil, errors.New("the library does not take the address") // which is in its own text
+	}
+	m.Subject(l.subject)
+	m.SetMessageIDWithValue(l.id + "@" + s.domain())
+	m.SetDateWithValue(l.born.UTC())
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody's absence is to be answered
+	m.SetBodyString(gomail.TypeTextPlain, l.text)
+	return m, nil
+}
+
+// domain is the one that letters come from.
+func (s *server) domain() string {
+	return s.from.Address[strings.LastIndex(s.from.Address, "@")+1:]
+}
+
+func (s *server) dial(ctx context.Context) (net.Conn, error) {
+	address := net.JoinHostPort(s.host, s.port)
+	if s.security == implicitTLS {
+		return (&tls.Dialer{Config: s.tls()}).DialContext(ctx, "tcp", address)
+	}
+	return (&net.Dialer{}).DialContext(ctx, "tcp", address)
+}
+
+func (s *server) tls() *tls.Config { return &tls.Config{ServerName: s.host, RootCAs: s.roots} }
+
+// begin goes as far as both sides know each other. The library's own client keeps no deadline while it waits for the
+// greeting, and hides what a server answers; so only its protocol is used.
+func (s *server) begin(conn net.Conn) (*smtp.Client, error) {
+	client, err := smtp.NewClient(conn, s.host)
+	if err != nil {
+		return nil, away("greeting", err)
+	}
+	if err := client.Hello(s.domain()); err != nil { // not the host's name, which is of no concern to anybody
+		return nil, away("EHLO", err)
+	}
+	if s.security == startTLS {
+		if offered, _ := client.Extension("STARTTLS"); !offered {
+			return nil, errors.New("the mail server does not offer STARTTLS, and nothing is sent without")
+		}
+		if err := client.StartTLS(s.tls()); err != nil {
+			return nil, away("STARTTLS", err)
+		}
+	}
+	if s.user == "" {
+		return client, nil
+	}
+	return client, s.logIn(client)
+}
+
+// logIn uses the plainest ways: they are what every server offers, and TLS is around them.
+func (s *server) logIn(client *smtp.Client) error {
+	_, offered := client.Extension("AUTH")
+	var auth smtp.Auth
+	switch ways := strings.Fields(offered); {
+	case slices.Contains(ways, "PLAIN"):
+		auth = smtp.PlainAuth("", s.user, s.password, s.host, s.security == noTLS)
+	case slices.Contains(ways, "LOGIN"):
+		auth = smtp.LoginAuth(s.user, s.password, s.host, s.security == noTLS)
+	default:
+		return errors.New("the mail server offers neither AUTH PLAIN nor AUTH LOGIN")
+	}
+	if err := client.Auth(auth); err != nil {
+		return away("AUTH", err)
+	}
+	return nil
+}
+
+// hand gives the server the letter. What it says before it knows whom the letter is for is no refusal of the letter.
+func (s *server) hand(client *smtp.Client, l *letter, message *gomail.Msg) error {
+	if err := client.Mail(path(s.from.Address)); err != nil {
+		return away("MAIL", err)
+	}
+	if err := client.Rcpt(path(l.to)); err != nil {
+		return refusedOrAway("RCPT", err)
+	}
+	data, err := client.Data()
+	if err != nil {
+		return refusedOrAway("DATA", err)
+	}
+	if _, err := message.WriteTo(data); err != nil { // the end is not written: nobody takes the half for the whole
+		return away("DATA", err)
+	}
+	if err := data.Close(); err != nil {
+		return refusedOrAway("DATA", err)
+	}
+	_ = client.Quit() // the server has the letter
+	return nil
+}
+
+// path is the address as SMTP's commands want it.
+func path(address string) string { return (&netmail.Address{Address: address}).String() }
+
+// refusal is a mail server's no to a letter. The server's words are left out: they repeat the address.
+type refusal struct {
+	command string
+	code    int
+}
+
+func (r *refusal) Error() string {
+	return fmt.Sprintf("the mail server answered %s by %d", r.command, r.code)
+}
+
+// temporary says that the server may take the letter later.
+func (r *refusal) temporary() bool { return r.code < 500 }
+
+func refusedOrAway(command string, err error) error {
+	answer, ok := errors.AsType[*textproto.Error](err)
+	if ok && answer.Code >= 400 && answer.Code != 421 { // 421 closes the connection, whatever it was about
+		return &refusal{command: command, code: answer.Code}
+	}
+	return away(command, err)
+}
+
+// away describes what has gone wrong without the server's words.
+func away(command string, err error) error {
+	if answer, ok := errors.AsType[*textproto.Error](err); ok {
+		return fmt.Errorf("the mail server answered %s by %d", command, answer.Code)
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
+		return fmt.Errorf("%s: %w", command, err)
+	}
+	return fmt.Errorf("the mail server has broken off at %s", command)
+}

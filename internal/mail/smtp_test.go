@@ -1,0 +1,595 @@
+package mail
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
+	"errors"
+	"io"
+	"math/big"
+	"mime"
+	"mime/quotedprintable"
+	"net"
+	netmail "net/mail"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// from is whom the tests' letters are from.
+const from = "Linkförge <no-reply@sho.rt>"
+
+// postOffice is a little mail server.
+type postOffice struct {
+	listener net.Listener
+	// tls is nil when there is no STARTTLS; implicit has every connection begin with TLS.
+	tls      *tls.Config
+	implicit bool
+	// ways are the kinds of AUTH offered.
+	ways string
+	// answer replaces what a command, or its first line, is answered; empty leaves it, and "hang up" does that. A
+	// connection begins with the command "CONNECT", and a letter ends with ".".
+	answer func(command string) string
+
+	mu       sync.Mutex
+	commands []string
+	letters  []string
+	users    []string
+}
+
+// newPostOffice opens a post office on the address, or on any.
+func newPostOffice(t *testing.T, address string, change func(p *postOffice)) *postOffice {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &postOffice{listener: l, answer: func(string) string { return "" }}
+	if change != nil {
+		change(p)
+	}
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			serving.Go(func() { p.serve(t, conn) })
+		}
+	})
+	t.Cleanup(func() {
+		l.Close()
+		serving.Wait()
+	})
+	return p
+}
+
+func (p *postOffice) address() string { return p.listener.Addr().String() }
+
+// serve speaks SMTP (RFC 5321) to one client.
+func (p *postOffice) serve(t *testing.T, conn net.Conn) {
+	defer conn.Close()
+	defer context.AfterFunc(t.Context(), func() { conn.Close() })()
+	if p.implicit {
+		conn = tls.Server(conn, p.tls)
+	}
+	lines := textproto.NewConn(conn)
+	if !p.reply(lines, "CONNECT", "220 ready") {
+		return
+	}
+	for {
+		command, err := lines.ReadLine()
+		if err != nil {
+			return
+		}
+		p.mu.Lock()
+		p.commands = append(p.commands, command)
+		p.mu.Unlock()
+		switch verb, _, _ := strings.Cut(command, " "); verb {
+		case "STARTTLS":
+			if p.reply(lines, command, "220 go on") {
+				conn = tls.Server(conn, p.tls)
+				lines = textproto.NewConn(conn)
+			}
+		case "AUTH":
+			p.authenticate(lines, command)
+		case "DATA":
+			if p.reply(lines, command, "354 go on") {
+				text, err := io.ReadAll(lines.DotReader())
+				if err == nil && p.reply(lines, ".", "250 taken") {
+					p.mu.Lock()
+					p.letters = append(p.letters, string(text))
+					p.mu.Unlock()
+				}
+			}
+		case "EHLO":
+			p.reply(lines, command, p.extensions(conn))
+		case "QUIT":
+			p.reply(lines, command, "221 bye")
+			return
+		default:
+			p.reply(lines, command, "250 ok")
+		}
+	}
+}
+
+// reply reports whether the usual answer was given. It closes the connection by writing what ends it.
+func (p *postOffice) reply(lines *textproto.Conn, command, usual string) bool {
+	other := p.answer(command)
+	switch other {
+	case "":
+		return lines.PrintfLine("%s", usual) == nil
+	case "hang up":
+		lines.Close()
+	default:
+		_ = lines.PrintfLine("%s", other)
+	}
+	return false
+}
+
+func (p *postOffice) extensions(conn net.Conn) string {
+	answer := "250-post office\r\n"
+	if _, secured := conn.(*tls.Conn); p.tls != nil && !secured {
+		answer += "250-STARTTLS\r\n"
+	}
+	if p.ways != "" {
+		answer += "250-AUTH " + p.ways + "\r\n"
+	}
+	return answer + "250 8BITMIME"
+}
+
+// authenticate believes everybody, and remembers whom.
+func (p *postOffice) authenticate(lines *textproto.Conn, command string) {
+	var who string
+	if plain, ok := strings.CutPrefix(command, "AUTH PLAIN "); ok {
+		who = strings.ReplaceAll(plainText(plain), "\x00", ":")
+	} else {
+		for _, question := range []string{"Username:", "Password:"} {
+			_ = lines.PrintfLine("334 %s", base64.StdEncoding.EncodeToString([]byte(question)))
+			line, _ := lines.ReadLine()
+			who += ":" + plainText(line)
+		}
+	}
+	if p.reply(lines, "AUTH", "235 welcome") {
+		p.mu.Lock()
+		defer p.mu.Unlock()
+		p.users = append(p.users, who)
+	}
+}
+
+func plainText(encoded string) string {
+	text, _ := base64.StdEncoding.DecodeString(encoded)
+	return string(text)
+}
+
+func (p *postOffice) taken() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.letters)
+}
+
+func (p *postOffice) heard(verb string) (commands []string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, command := range p.commands {
+		if strings.HasPrefix(command, verb) {
+			commands = append(commands, command)
+		}
+	}
+	return commands
+}
+
+// certified makes a certificate for 127.0.0.1, and the authority that vouches for it.
+func certified(t *testing.T) (*tls.Config, *x509.CertPool) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IsCA: true, BasicConstraintsValid: true,
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	certificate, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AddCert(certificate)
+	return &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}, roots
+}
+
+func client(t *testing.T, rawURL string, roots *x509.CertPool) *server {
+	t.Helper()
+	s, err := newServer(rawURL, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.roots = roots
+	return s
+}
+
+func aLetter() *letter {
+	return &letter{to: ada, subject: "Grüße", text: "Liebe Ada,\n\n.\n.. " + secret + "\n", id: "ID", born: time.Now()}
+}
+
+// post makes one attempt to send a letter.
+func (s *server) post(t *testing.T, l *letter) error {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	err := s.deliver(ctx, l)
+	for _, private := range []string{"ada", "SECRET", "hunter2", "postman"} {
+		if err != nil && strings.Contains(err.Error(), private) {
+			t.Errorf("the error says %q: %v", private, err)
+		}
+	}
+	return err
+}
+
+func TestALetterArrivesAsItWasWritten(t *testing.T) {
+	t.Parallel()
+	p := newPostOffice(t, "127.0.0.1:0", nil)
+	l := aLetter()
+	if err := client(t, "smtp://"+p.address(), nil).post(t, l); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff([]string{"MAIL FROM:<no-reply@sho.rt> BODY=8BITMIME"}, p.heard("MAIL")); diff != "" {
+		t.Error(diff)
+	}
+	if diff := cmp.Diff([]string{"RCPT TO:<ada@example.com>"}, p.heard("RCPT")); diff != "" {
+		t.Error(diff)
+	}
+	m, err := netmail.ReadMessage(strings.NewReader(p.taken()[0]))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header := map[string]string{}
+	for name, values := range m.Header {
+		header[name], err = new(mime.WordDecoder).DecodeHeader(strings.Join(values, "|"))
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	want := map[string]string{
+		"Auto-Submitted": "auto-generated", "Content-Transfer-Encoding": "quoted-printable", "Content-Type": "text/plain; charset=UTF-8",
+		"Date": l.born.UTC().Format(time.RFC1123Z), "From": from, "Message-Id": "<ID@sho.rt>", "Mime-Version": "1.0", "Subject": "Grüße",
+		"To": "<ada@example.com>",
+	}
+	header["From"] = strings.ReplaceAll(header["From"], `"`, "")
+	if diff := cmp.Diff(want, header); diff != "" {
+		t.Errorf("header (-want +got):\n%s", diff)
+	}
+	text, err := io.ReadAll(quotedprintable.NewReader(m.Body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(l.text, strings.ReplaceAll(string(text), "\r\n", "\n")); diff != "" {
+		t.Errorf("text (-want +got):\n%s", diff)
+	}
+}
+
+func TestTheLogInIsBehindTLS(t *testing.T) {
+	t.Parallel()
+	certificate, roots := certified(t)
+	for name, c := range map[string]struct {
+		scheme, query, ways string
+		implicit            bool
+	}{
+		"STARTTLS, PLAIN": {"smtp", "?tls=on", "LOGIN PLAIN", false},
+		"STARTTLS, LOGIN": {"smtp", "?tls=on", "LOGIN", false},
+		"TLS, PLAIN":      {"smtps", "", "PLAIN", true},
+		"TLS, LOGIN":      {"smtps", "?tls=on", "XOAUTH2 LOGIN", true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.tls, p.implicit, p.ways = certificate, c.implicit, c.ways })
+			s := client(t, c.scheme+"://postman:hunter%2F2@"+p.address()+c.query, roots)
+			if err := s.post(t, aLetter()); err != nil || len(p.taken()) != 1 {
+				t.Errorf("%d letters arrived: %v", len(p.taken()), err)
+			}
+			if diff := cmp.Diff([]string{":postman:hunter/2"}, p.users); diff != "" {
+				t.Errorf("logged in (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNothingIsSentInTheClear: whoever sits in between can leave STARTTLS out, or answer in the server's stead.
+func TestNothingIsSentInTheClear(t *testing.T) {
+	t.Parallel()
+	certificate, _ := certified(t)
+	for name, c := range map[string]struct {
+		scheme, query string
+		change        func(p *postOffice)
+	}{
+		"no STARTTLS":               {"smtp", "?tls=on", nil},
+		"STARTTLS is refused":       {"smtp", "?tls=on", func(p *postOffice) { p.tls, p.answer = certificate, always("STARTTLS", "454 later") }},
+		"STARTTLS by anybody":       {"smtp", "?tls=on", func(p *postOffice) { p.tls = certificate }},
+		"TLS by anybody":            {"smtps", "", func(p *postOffice) { p.tls, p.implicit = certificate, true }},
+		"no TLS where there was to": {"smtps", "", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) {
+				p.ways = "PLAIN"
+				if c.change != nil {
+					c.change(p)
+				}
+			})
+			s := client(t, c.scheme+"://postman:hunter2@"+p.address()+c.query, nil)
+			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // without TLS both wait for the other to begin
+			defer cancel()
+			err := s.deliver(ctx, aLetter())
+			if _, refused := errors.AsType[*refusal](err); err == nil || refused {
+				t.Errorf("delivered: %v", err)
+			}
+			for _, verb := range []string{"AUTH", "MAIL", "RCPT"} {
+				if heard := p.heard(verb); len(heard) > 0 {
+					t.Errorf("the server heard %v", heard)
+				}
+			}
+		})
+	}
+}
+
+// always answers commands of the verb alike.
+func always(verb, answer string) func(string) string {
+	return func(command string) string {
+		if strings.HasPrefix(command, verb) {
+			return answer
+		}
+		return ""
+	}
+}
+
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	const temporary, permanent, away = "temporary", "permanent", "away"
+	for name, c := range map[string]struct{ verb, answer, want string }{
+		"greylisted":           {"RCPT", "451 4.7.1 <ada@example.com>: come back later", temporary},
+		"mailbox is full":      {"RCPT", "452 4.2.2 <ada@example.com>", temporary},
+		"no such mailbox":      {"RCPT", "550 5.1.1 <ada@example.com>: unknown", permanent},
+		"of several lines":     {"RCPT", "550-5.1.1 <ada@example.com>\r\n550 5.1.1 unknown", permanent},
+		"not now":              {"DATA", "451 later, ada", temporary},
+		"not here":             {"DATA", "554 never, ada", permanent},
+		"text refused":         {".", "554 5.7.1 " + secret + " looks like spam", permanent},
+		"text put off":         {".", "452 no room for " + secret, temporary},
+		"closes":               {"RCPT", "421 ada, we are closing", away},
+		"closes at the end":    {".", "421 ada, we are closing", away},
+		"unwelcome":            {"CONNECT", "554 go away, ada", away},
+		"busy":                 {"CONNECT", "421 later", away},
+		"no hello":             {"EHLO", "hang up", away},
+		"user unknown":         {"AUTH", "535 5.7.8 postman:hunter2 is wrong", away},
+		"sender refused":       {"MAIL", "550 ada", away},
+		"sender put off":       {"MAIL", "450 ada", away},
+		"hangs up at RCPT":     {"RCPT", "hang up", away},
+		"hangs up at DATA":     {"DATA", "hang up", away},
+		"hangs up at the end":  {".", "hang up", away},
+		"not SMTP":             {"RCPT", "ada@example.com, hello", away},
+		"a number, not SMTP's": {"RCPT", "99 ada@example.com", away},
+		"success of a kind":    {"DATA", "250 ada, go on", away},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.ways, p.answer = "PLAIN", always(c.verb, c.answer) })
+			err := client(t, "smtp://postman:hunter2@"+p.address(), nil).post(t, aLetter())
+			got := away
+			if refused, ok := errors.AsType[*refusal](err); ok {
+				got = map[bool]string{true: temporary, false: permanent}[refused.temporary()]
+			}
+			if err == nil || got != c.want || len(p.taken()) > 0 {
+				t.Errorf("%s, %d letters taken: %v; want %s", got, len(p.taken()), err, c.want)
+			}
+		})
+	}
+}
+
+// TestALetterIsTakenOnce: what the server says after it has taken the letter changes nothing.
+func TestALetterIsTakenOnce(t *testing.T) {
+	t.Parallel()
+	for _, answer := range []string{"hang up", "554 never", "nonsense"} {
+		p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.answer = always("QUIT", answer) })
+		if err := client(t, "smtp://"+p.address(), nil).post(t, aLetter()); err != nil || len(p.taken()) != 1 {
+			t.Errorf("%q at the end, %d letters: %v", answer, len(p.taken()), err)
+		}
+	}
+}
+
+func TestAServerThatSaysNothing(t *testing.T) {
+	t.Parallel()
+	for _, scheme := range []string{"smtp", "smtps"} {
+		silent, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer silent.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		err = client(t, scheme+"://"+silent.Addr().String(), nil).deliver(ctx, aLetter())
+		if _, refused := errors.AsType[*refusal](err); err == nil || refused || ctx.Err() == nil {
+			t.Errorf("%s: %v", scheme, err)
+		}
+	}
+}
+
+// run has a Mailer send what the test gives it, until the test shuts it down.
+func run(t *testing.T, j *journal, rawURL string) (m *Mailer, stop func() error) {
+	t.Helper()
+	m, err := New(Config{URL: rawURL, From: from, Log: j.logger()})
+	if err != nil || !m.Configured() {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- m.Run(ctx) }()
+	return m, sync.OnceValue(func() error {
+		cancel()
+		return <-ended
+	})
+}
+
+func TestPutOffThenTaken(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	tries := make(chan int, 100)
+	p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) {
+		p.answer = func(command string) string {
+			switch {
+			case strings.HasPrefix(command, "RCPT TO:<nobody"):
+				return "550 nobody@example.com is unknown"
+			case strings.HasPrefix(command, "RCPT"):
+				tries <- 1
+				if len(tries) == 1 {
+					return "451 ada@example.com, later"
+				}
+			}
+			return ""
+		}
+	})
+	m, stop := run(t, j, "smtp://"+p.address())
+	m.Send(t.Context(), "nobody@example.com", "For nobody", secret)
+	m.Send(t.Context(), ada, "For Ada", secret)
+	for len(tries) < 2 && t.Context().Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.heard("RCPT TO:<nobody")) != 1 {
+		t.Errorf("%d letters taken, %v: %v", len(p.taken()), p.heard("RCPT"), err)
+	}
+	j.says(t, "RCPT by 550", 1)
+	j.says(t, "RCPT by 451", 1)
+}
+
+func TestAServerThatComesBack(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	p := newPostOffice(t, "127.0.0.1:0", nil)
+	p.listener.Close()
+	m, stop := run(t, j, "smtp://"+p.address())
+	for range 3 {
+		m.Send(t.Context(), ada, "For Ada", secret)
+	}
+	for !strings.Contains(j.String(), "mail waits for the mail server") {
+		time.Sleep(time.Millisecond)
+	}
+	p = newPostOffice(t, p.address(), nil)
+	for len(p.taken()) < 3 && t.Context().Err() == nil {
+		time.Sleep(10 * time.Millisecond)
+	}
+	if err := stop(); err != nil || len(p.taken()) != 3 {
+		t.Errorf("%d letters taken: %v", len(p.taken()), err)
+	}
+	j.says(t, "mail waits", 1)
+	j.says(t, "mail is sent again", 1)
+}
+
+func TestWhatIsLeftArrives(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	p := newPostOffice(t, "127.0.0.1:0", nil)
+	m, err := New(Config{URL: "smtp://" + p.address(), From: from, Log: j.logger()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 20 {
+		m.Send(t.Context(), ada, "For Ada", secret)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := m.Run(ctx); err != nil || len(p.taken()) != 20 {
+		t.Errorf("%d of 20 arrived: %v", len(p.taken()), err)
+	}
+}
+
+// TestNoLineIsAHeader: nothing that a letter says passes for a command or a header.
+func TestNoLineIsAHeader(t *testing.T) {
+	t.Parallel()
+	p := newPostOffice(t, "127.0.0.1:0", nil)
+	l := aLetter()
+	l.subject = strings.Repeat("Grüße? =0D=0A =?utf-8?q?=0D=0ABcc:?= ", 20)
+	l.text = "Bcc: eve@example.com\r\n.\r\nRCPT TO:<eve@example.com>\r\n\r\n.\n"
+	if err := client(t, "smtp://"+p.address(), nil).post(t, l); err != nil {
+		t.Fatal(err)
+	}
+	m, err := netmail.ReadMessage(bufio.NewReader(bytes.NewBufferString(p.taken()[0])))
+	if err != nil || m.Header.Get("Bcc") != "" || len(m.Header) != 9 || len(p.taken()) != 1 || len(p.heard("RCPT")) != 1 {
+		t.Errorf("%v, %d letters, %v: %v", m.Header, len(p.taken()), p.heard("RCPT"), err)
+	}
+}
+
+func TestURLs(t *testing.T) {
+	t.Parallel()
+	for rawURL, want := range map[string]server{
+		"smtp://mail.example.org":                    {host: "mail.example.org", port: "587"},
+		"smtp://mail.example.org:25":                 {host: "mail.example.org", port: "25"},
+		"smtp://mail.example.org:25/":                {host: "mail.example.org", port: "25"},
+		"smtp://mail.example.org?tls=off":            {host: "mail.example.org", port: "587", security: noTLS},
+		"smtp://u:p%40%3A@mail.example.org":          {host: "mail.example.org", port: "587", user: "u", password: "p@:"},
+		"smtp://u%40example.org:p@[2001:db8::1]:587": {host: "2001:db8::1", port: "587", user: "u@example.org", password: "p"},
+		"smtps://mail.example.org":                   {host: "mail.example.org", port: "465", security: implicitTLS},
+		"smtps://localhost:1465":                     {host: "localhost", port: "1465", security: implicitTLS},
+		"smtp://localhost:1025":                      {host: "localhost", port: "1025", security: noTLS},
+		"smtp://127.0.0.1:1025":                      {host: "127.0.0.1", port: "1025", security: noTLS},
+		"smtp://[::1]:1025":                          {host: "::1", port: "1025", security: noTLS},
+		"smtp://u:p@127.1.2.3?tls=off":               {host: "127.1.2.3", port: "587", security: noTLS, user: "u", password: "p"},
+		"smtp://u:p@localhost?tls=on":                {host: "localhost", port: "587", user: "u", password: "p"},
+	} {
+		s, err := newServer(rawURL, from)
+		if err != nil {
+			t.Errorf("%s: %v", rawURL, err)
+			continue
+		}
+		s.from = nil
+		if diff := cmp.Diff(want, *s, cmp.AllowUnexported(server{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", rawURL, diff)
+		}
+	}
+}
+
+func TestRefusedURLs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ url, from string }{
+		{"smtp://postman:hunter2@", from},
+		{"smtp:postman:hunter2@mail.example.org", from},
+		{"http://postman:hunter2@mail.example.org", from},
+		{"postman:hunter2@mail.example.org", from},
+		{"smtp://postman:hunter2@mail.example.org:smtp", from},
+		{"smtp://postman:hunter2@mail.example.org:0", from},
+		{"smtp://postman:hunter2@mail.example.org:65536", from},
+		{"smtp://postman:hunter2@mail.example.org/inbox", from},
+		{"smtp://postman:hunter2@mail.example.org#inbox", from},
+		{"smtp://postman:hunter2@mail.example.org?tls=maybe", from},
+		{"smtp://postman:hunter2@mail.example.org?starttls=off", from},
+		{"smtp://postman:hunter2@mail.example.org?tls=off", from}, // the password would be sent in the clear
+		{"smtps://postman:hunter2@mail.example.org?tls=off", from},
+		{"smtp://postman@mail.example.org", from},
+		{"smtp://:hunter2@mail.example.org", from},
+		{"smtp://postman:hunter2@mail.example.org%", from},
+		{"smtp://postman:hunter2%zz@mail.example.org", from},
+		{"smtp://postman:hunter2\n@mail.example.org", from},
+		{"smtp://postman:hunter2@mail.example.org", ""},
+		{"smtp://postman:hunter2@mail.example.org", "no-reply"},
+		{"smtp://postman:hunter2@mail.example.org", "no-reply@sho.rt\r\nBcc: eve@example.com"},
+	} {
+		m, err := New(Config{URL: c.url, From: c.from})
+		if err == nil || m != nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "postman") {
+			t.Errorf("%q from %q: %v", c.url, c.from, err)
+		}
+	}
+}

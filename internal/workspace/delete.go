@@ -1,0 +1,106 @@
+package workspace
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+)
+
+// Undo is how long a deleted workspace can be restored.
+const Undo = 30 * 24 * time.Hour
+
+// Delete takes the workspace down: its links answer 410, its members see it no more. For Undo its owners can restore
+// it; then it is purged. It returns Forbidden.
+func (s *Store) Delete(ctx context.Context, m Membership) (Membership, error) {
+	now := s.now()
+	if err := s.setDeleted(ctx, m, audit.WorkspaceDeleted, &now); err != nil {
+		return Membership{}, err
+	}
+	w := *m.workspace
+	w.DeletedAt = &now
+	m.workspace = &w
+	return m, nil
+}
+
+// Restore brings back a workspace that the actor owns. It returns NotFound, also when it has been purged.
+func (s *Store) Restore(ctx context.Context, a account.Actor, workspaceID string) (Membership, error) {
+	m, err := s.require(ctx, a, workspaceID, "workspace.deleted_at IS NOT NULL")
+	if err != nil {
+		return Membership{}, err
+	}
+	if !s.now().Before(m.workspace.DeletedAt.Add(Undo)) {
+		return Membership{}, errNotFound()
+	}
+	if !m.May(DeleteWorkspace) { // who is no owner does not see it any more
+		return Membership{}, errNotFound()
+	}
+	if err := s.setDeleted(ctx, m, audit.WorkspaceRestored, nil); err != nil {
+		return Membership{}, err
+	}
+	return s.Require(ctx, a, workspaceID)
+}
+
+func (s *Store) setDeleted(ctx context.Context, m Membership, action audit.Action, at *time.Time) error {
+	ctx, err := m.Enter(ctx, DeleteWorkspace)
+	if err != nil {
+		return err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		result, err := tx.NewUpdate().Model((*Workspace)(nil)).Set("deleted_at = ?", at).Set("updated_at = ?", s.now()).
+			Where("id = ?", m.ID()).Where("(deleted_at IS NULL) = ?", at != nil).Where("purged_at IS NULL").Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 { // somebody else was faster
+			return err
+		}
+		return m.Audit(ctx, tx, s.Now(), action, m.ID(), nil)
+	})
+	if err != nil {
+		return fmt.Errorf("deleting or restoring a workspace: %w", err)
+	}
+	return nil
+}
+
+// Purge removes all of the workspaces that were deleted longer ago than Undo, but for the slugs, which nobody else may
+// ever get. What is not this room's is removed by the others, first.
+func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, workspaceID string) error) error {
+	for {
+		var w Workspace
+		err := s.DB.NewSelect().Model(&w).Where("deleted_at <= ?", s.now().Add(-Undo)).Where("deleted_at IS NOT NULL").
+			Where("purged_at IS NULL").Order("deleted_at").Limit(1).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		for _, other := range others {
+			if err == nil {
+				err = other(ctx, w.ID)
+			}
+		}
+		if err == nil {
+			err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return s.purge(ctx, tx, w.ID) })
+		}
+		if err != nil {
+			return fmt.Errorf("purging a workspace: %w", err)
+		}
+		s.Log.InfoContext(ctx, "workspace purged", "workspace", w.ID)
+	}
+}
+
+func (s *Store) purge(ctx context.Context, tx bun.Tx, workspaceID string) error {
+	for _, rows := range []any{(*Member)(nil), (*Invitation)(nil), (*Key)(nil), (*Domain)(nil), (*audit.Event)(nil)} {
+		if _, err := tx.NewDelete().Model(rows).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+			return err
+		}
+	}
+	_, err := tx.NewUpdate().Model((*Workspace)(nil)).Set("name = ''").Set("primary_host = NULL").Set("purged_at = ?", s.now()).
+		Where("id = ?", workspaceID).Exec(ctx)
+	return err
+}

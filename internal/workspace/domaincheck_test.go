@@ -1,0 +1,574 @@
+package workspace
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// heard is Names that lets the test listen, and act between a question and what becomes of its answer.
+type heard struct {
+	Names
+	then func(ctx context.Context, name string)
+}
+
+func (h heard) LookupTXT(ctx context.Context, name string) ([]string, error) {
+	texts, err := h.Names.LookupTXT(ctx, name)
+	h.then(ctx, name)
+	return texts, err
+}
+
+// meanwhile does something once, after the next answer of DNS has come and before anything is made of it.
+func (z *zone) meanwhile(do func()) {
+	answering := z.Names
+	z.Names = heard{answering, func(context.Context, string) {
+		z.Names = answering // whatever is done may ask too
+		do()
+	}}
+}
+
+// check runs the job.
+func (z *zone) check(t *testing.T) {
+	t.Helper()
+	if err := z.CheckDomains(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// failing has the domain's record be missing, and found missing.
+func (z *zone) failing(t *testing.T, d *Domain) {
+	t.Helper()
+	z.dns.SetTXT(d.RecordName())
+	z.time = z.time.Add(checkEvery)
+	z.check(t)
+	z.is(t, d, DomainFailing, "without its record")
+}
+
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+		refused := func(when string) {
+			t.Helper()
+			_, err := z.VerifyDomain(t.Context(), z.adas, own.ID)
+			e := errs.From(err)
+			if e.Kind != errs.InvalidInput || !cmp.Equal(e.Field, []string{"id"}) ||
+				!strings.Contains(e.Public(), own.RecordName()) || !strings.Contains(e.Public(), own.RecordValue()) {
+				t.Errorf("%s: %v", when, err)
+			}
+			z.is(t, own, DomainPending, when)
+		}
+		refused("without the name")
+		z.dns.SetTXT(own.RecordName())
+		refused("without a record")
+		z.prove(other)
+		refused("with another's record")
+		z.dns.SetTXT(own.RecordName(), own.RecordValue()+"A", "A"+own.RecordValue(), own.Token, strings.ToLower(own.RecordValue()))
+		refused("with records that are almost right")
+		z.dns.SetTXT(own.Host, own.RecordValue())
+		refused("with the record elsewhere")
+
+		z.prove(own)
+		z.dns.Break(true)
+		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.Unavailable) {
+			t.Errorf("with DNS away: %v", err)
+		}
+		z.is(t, own, DomainPending, "with DNS away")
+		z.dns.Break(false)
+		for i := range 2 {
+			z.time = noon.Add(time.Duration(i) * time.Hour)
+			verified, err := z.VerifyDomain(t.Context(), z.adas, own.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for name, got := range map[string]*Domain{"answered": verified, "kept": z.kept(t, own)} {
+				if got.Status() != DomainVerified || !got.VerifiedAt.Equal(noon) || !got.CheckedAt.Equal(z.time) {
+					t.Errorf("%s: %+v", name, got)
+				}
+			}
+		}
+		z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`)
+		z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`)
+	})
+}
+
+func TestVerifyingMendsAFailingDomain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.verified(t, z.adas, "go.example.com")
+		z.failing(t, own)
+		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("without the record: %v", err)
+		}
+		z.is(t, own, DomainFailing, "after it was not found")
+		z.prove(own)
+		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); err != nil {
+			t.Fatal(err)
+		}
+		z.is(t, own, DomainVerified, "after it was found")
+	})
+}
+
+// TestTheQuestion: it has a deadline, and is of exactly one name, whatever search domains the machine has.
+func TestTheQuestion(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	own := z.claim(t, z.adas, "go.example.com")
+	z.prove(own)
+	var names []string
+	z.Names = heard{z.Names, func(ctx context.Context, name string) {
+		names = append(names, name)
+		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > lookupDeadline {
+			t.Errorf("%s may take until %s", name, deadline)
+		}
+	}}
+	if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); err != nil {
+		t.Fatal(err)
+	}
+	z.time = noon.Add(checkEvery)
+	z.check(t)
+	if diff := cmp.Diff([]string{"_linkforge.go.example.com.", "_linkforge.go.example.com."}, names); diff != "" {
+		t.Errorf("asked for (-want +got):\n%s", diff)
+	}
+}
+
+func TestVerificationsAreLimited(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	z.Limits = quota.Limiter{KV: dbtest.Redis(t, ""), Log: z.Log}
+	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+	for range 30 {
+		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
+			t.Fatal(err)
+		}
+	}
+	if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.RateLimited) {
+		t.Errorf("once more: %v", err)
+	}
+	if _, err := z.VerifyDomain(t.Context(), z.eves, other.ID); !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("another workspace: %v", err)
+	}
+}
+
+func TestClaimsBlockNobody(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		claim := z.claim(t, z.eves, "go.example.com")
+		own := z.verified(t, z.adas, "go.example.com")
+		z.claim(t, z.create(t, z.eve, "eve-2"), "go.example.com")
+		z.is(t, own, DomainVerified, "beside claims")
+		z.is(t, claim, DomainPending, "beside one that is verified")
+	})
+}
+
+func TestFreshProofAndOld(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		before func(t *testing.T, z *zone, adas, eves *Domain)
+		wins   bool
+	}{
+		"a record that is there keeps the host": {func(_ *testing.T, z *zone, adas, eves *Domain) { z.prove(adas, eves) }, false},
+		"a record found missing loses it": {func(t *testing.T, z *zone, adas, eves *Domain) {
+			z.failing(t, adas)
+			z.prove(eves)
+		}, true},
+		"a record that is missing now loses it": {func(_ *testing.T, z *zone, _, eves *Domain) { z.prove(eves) }, true},
+		"no proof wins nothing": {func(t *testing.T, z *zone, adas, _ *Domain) {
+			z.failing(t, adas)
+		}, false},
+		"a deleted workspace keeps what it can prove": {func(t *testing.T, z *zone, adas, eves *Domain) {
+			if _, err := z.Delete(t.Context(), z.adas); err != nil {
+				t.Fatal(err)
+			}
+			z.prove(adas, eves)
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				z := setupZone(t, d)
+				adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+				z.makePrimary(t, z.adas, adas)
+				c.before(t, z, adas, eves)
+				before := z.events(t, z.adas)
+				had := z.kept(t, adas).Status()
+
+				_, err := z.VerifyDomain(t.Context(), z.eves, eves.ID)
+				if !c.wins {
+					if err == nil || !errs.From(err).Kind.Mendable() || !cmp.Equal(errs.From(err).Field, []string{"id"}) {
+						t.Error(err)
+					}
+					z.is(t, adas, had, "after another has tried")
+					z.is(t, eves, DomainPending, "after having tried")
+					z.wantEvents(t, z.adas, before...)
+					z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`)
+					if got := z.primary(t, z.adas); got != adas.Host {
+						t.Errorf("primary is %q", got)
+					}
+					return
+				}
+				if err != nil {
+					t.Fatal(err)
+				}
+				z.is(t, adas, DomainPending, "after fresh proof")
+				z.is(t, eves, DomainVerified, "with fresh proof")
+				z.wantEvents(t, z.adas, append(before, `server DOMAIN_LOST {"host":"go.example.com"}`)...)
+				z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`, `eve DOMAIN_VERIFIED {"host":"go.example.com"}`)
+				if got := z.primary(t, z.adas); got != "" {
+					t.Errorf("the loser's primary host is still %q", got)
+				}
+			})
+		})
+	}
+}
+
+func TestATakenHostIsSaidToBe(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+		z.prove(adas, eves)
+		if _, err := z.VerifyDomain(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestWhoAskedFirstKnowsLess: a record that was missing a moment ago may be there by now, and then it is the other's.
+func TestWhoAskedFirstKnowsLess(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		adas, eves := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+		z.prove(eves)
+		z.meanwhile(func() {
+			z.time = z.time.Add(time.Second)
+			z.prove(adas, eves)
+			if _, err := z.VerifyDomain(t.Context(), z.adas, adas.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := z.VerifyDomain(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
+			t.Errorf("with an answer from before: %v", err)
+		}
+		z.is(t, adas, DomainVerified, "after the other")
+		z.is(t, eves, DomainPending, "after the other")
+	})
+}
+
+func TestADomainRemovedWhileItIsVerified(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.claim(t, z.adas, "go.example.com")
+		z.prove(own)
+		z.meanwhile(func() {
+			if _, err := z.RemoveDomain(t.Context(), z.adas, own.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.NotFound) {
+			t.Error(err)
+		}
+	})
+}
+
+// TestOneOfManyWins: whoever verifies a host at the same time as others, with proof as good as theirs, one has it in the
+// end, and the others are told so. So it is with a host that is free, and with one that somebody is about to lose.
+func TestOneOfManyWins(t *testing.T) {
+	t.Parallel()
+	for name, held := range map[string]bool{"free": false, "held by one that fails": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				z := setupZone(t, d)
+				if held {
+					z.failing(t, z.verified(t, z.eves, "go.example.com"))
+				}
+				rivals := make([]Membership, 8)
+				claims := make([]*Domain, len(rivals))
+				for i := range rivals {
+					rivals[i] = z.create(t, z.ada, fmt.Sprintf("rival-%d", i))
+					claims[i] = z.claim(t, rivals[i], "go.example.com")
+				}
+				z.prove(claims...)
+				// All of them have their answer before any makes something of it.
+				var asked sync.WaitGroup
+				asked.Add(len(rivals))
+				z.Names = heard{z.Names, func(context.Context, string) {
+					asked.Done()
+					asked.Wait()
+				}}
+				var mu sync.Mutex
+				var winners []string
+				var all sync.WaitGroup
+				for i, m := range rivals {
+					all.Go(func() {
+						won, err := z.VerifyDomain(t.Context(), m, claims[i].ID)
+						mu.Lock()
+						defer mu.Unlock()
+						switch {
+						case err == nil:
+							winners = append(winners, won.ID)
+						case !errs.Is(err, errs.DomainTaken) || !cmp.Equal(errs.From(err).Field, []string{"id"}):
+							t.Error(err)
+						}
+					})
+				}
+				all.Wait()
+				var verified []string
+				err := d.NewSelect().Model((*Domain)(nil)).Column("id").Where("verified_at IS NOT NULL").Scan(db.AsSystem(t.Context()), &verified)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if diff := cmp.Diff(winners, verified); diff != "" || len(winners) != 1 {
+					t.Errorf("%d won; verified (-won +kept):\n%s", len(winners), diff)
+				}
+				for i, m := range rivals {
+					want := []string{`ada DOMAIN_ADDED {"host":"go.example.com"}`}
+					if claims[i].ID == winners[0] {
+						want = append(want, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`)
+					}
+					z.wantEvents(t, m, want...)
+				}
+			})
+		})
+	}
+}
+
+// TestTheJob follows one domain from run to run.
+func TestTheJob(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.verified(t, z.adas, "go.example.com")
+		z.makePrimary(t, z.adas, own)
+		pending := z.claim(t, z.adas, "pending.example.com")
+		there, gone := func() { z.prove(own) }, func() { z.dns.SetTXT(own.RecordName()) }
+		away, back := func() { z.dns.Break(true) }, func() { z.dns.Break(false) }
+		for _, step := range []struct {
+			after time.Duration
+			dns   func()
+			want  DomainStatus
+			when  string
+		}{
+			{checkEvery - time.Second, gone, DomainVerified, "too soon after the last look"},
+			{time.Second, there, DomainVerified, "with its record"},
+			{checkEvery, away, DomainVerified, "with DNS away"},
+			{100 * time.Hour, func() {}, DomainVerified, "with DNS away for long"},
+			{checkEvery, func() { back(); gone() }, DomainFailing, "without its record"},
+			{time.Minute, there, DomainVerified, "with its record again"},
+			{checkEvery, gone, DomainFailing, "without its record again"},
+			{grace - time.Second, func() {}, DomainFailing, "at the end of its grace"},
+			{time.Second, away, DomainFailing, "after its grace, with DNS away"},
+			{100 * time.Hour, func() {}, DomainFailing, "with DNS away for long after its grace"},
+			{time.Minute, func() { back(); there() }, DomainVerified, "with its record after its grace"},
+			{checkEvery, gone, DomainFailing, "without its record for the third time"},
+			{grace, func() {}, DomainPending, "after its grace"},
+			{grace, there, DomainPending, "with its record after it was lost"},
+		} {
+			step.dns()
+			z.time = z.time.Add(step.after)
+			z.check(t)
+			z.is(t, own, step.want, step.when)
+			z.is(t, pending, DomainPending, step.when)
+			if want := map[bool]string{true: own.Host}[step.want != DomainPending]; z.primary(t, z.adas) != want {
+				t.Errorf("primary is %q %s, want %q", z.primary(t, z.adas), step.when, want)
+			}
+		}
+		events := z.events(t, z.adas)
+		want := []string{`server DOMAIN_LOST {"host":"go.example.com"}`}
+		if diff := cmp.Diff(want, events[4:]); diff != "" {
+			t.Errorf("the audit log, at its end (-want +got):\n%s", diff)
+		}
+		z.verified(t, z.eves, own.Host) // it is free
+	})
+}
+
+func TestANameThatIsGoneIsARecordThatIsMissing(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	own := z.verified(t, z.adas, "go.example.com")
+	z.Names = answer{err: &net.DNSError{Err: "no such host", Name: own.RecordName(), IsNotFound: true}}
+	z.time = noon.Add(checkEvery)
+	z.check(t)
+	z.is(t, own, DomainFailing, "without its name")
+}
+
+// answer is Names that always answers the same.
+type answer struct {
+	texts []string
+	err   error
+}
+
+func (a answer) LookupTXT(context.Context, string) ([]string, error) { return a.texts, a.err }
+
+// TestWhatTellsNothing: whatever else DNS answers, nobody is verified, and nobody fails.
+func TestWhatTellsNothing(t *testing.T) {
+	t.Parallel()
+	for name, err := range map[string]error{
+		"a timeout":       &net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true},
+		"a refusal":       &net.DNSError{Err: "server misbehaving"},
+		"the deadline":    context.DeadlineExceeded,
+		"no name server":  &net.OpError{Op: "dial", Net: "udp", Err: errors.New("connection refused")},
+		"something wrong": errors.New("something"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+			own, pending := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.adas, "pending.example.com")
+			z.Names = answer{texts: []string{pending.RecordValue()}, err: err}
+			if _, err := z.VerifyDomain(t.Context(), z.adas, pending.ID); !errs.Is(err, errs.Unavailable) {
+				t.Error(err)
+			}
+			z.time = noon.Add(checkEvery)
+			z.check(t)
+			z.is(t, own, DomainVerified, "afterwards")
+			if got := z.kept(t, own).CheckedAt; !got.Equal(z.time) {
+				t.Errorf("checked at %s, want %s: others wait", got, z.time)
+			}
+		})
+	}
+}
+
+// TestVerifyingBeatsTheJob: what the job has not found, somebody may have found since.
+func TestVerifyingBeatsTheJob(t *testing.T) {
+	t.Parallel()
+	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				z := setupZone(t, d)
+				own := z.verified(t, z.adas, "go.example.com")
+				z.dns.SetTXT(own.RecordName())
+				if failing {
+					z.failing(t, own)
+				}
+				z.time = z.time.Add(grace)
+				z.meanwhile(func() {
+					z.prove(own)
+					if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); err != nil {
+						t.Error(err)
+					}
+				})
+				z.check(t)
+				z.is(t, own, DomainVerified, "after both")
+			})
+		})
+	}
+}
+
+// TestADomainThatIsTakenWhileItIsChecked: the job writes nothing of it to the one who lost it, nor to the one who has it.
+func TestADomainThatIsTakenWhileItIsChecked(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
+		z.failing(t, adas)
+		z.time = z.time.Add(grace)
+		z.meanwhile(func() {
+			z.prove(eves)
+			if _, err := z.VerifyDomain(t.Context(), z.eves, eves.ID); err != nil {
+				t.Error(err)
+			}
+		})
+		z.check(t)
+		z.is(t, adas, DomainPending, "after it was taken")
+		z.is(t, eves, DomainVerified, "after it was taken")
+		lost := 0
+		for _, e := range z.events(t, z.adas) {
+			if e == `server DOMAIN_LOST {"host":"go.example.com"}` {
+				lost++
+			}
+		}
+		if lost != 1 {
+			t.Errorf("lost %d times", lost)
+		}
+	})
+}
+
+// TestAllThatAreDueAreChecked: more than one batch, those of deleted workspaces too, each once.
+func TestAllThatAreDueAreChecked(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		rows := make([]*Domain, 0, checkBatch+10)
+		for i := range cap(rows) {
+			rows = append(rows, &Domain{
+				ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.com", i), Token: "x", CreatedAt: noon, VerifiedAt: &noon,
+				CheckedAt: map[bool]*time.Time{true: &noon}[i%2 == 0], FailedAt: map[bool]*time.Time{true: &noon}[i%3 == 0],
+			})
+		}
+		if _, err := d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := z.Delete(t.Context(), z.adas); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		asked := map[string]int{}
+		z.Names = heard{answer{texts: []string{rows[0].RecordValue()}}, func(_ context.Context, name string) {
+			mu.Lock()
+			defer mu.Unlock()
+			asked[name]++
+		}}
+		z.time = noon.Add(checkEvery)
+		z.check(t)
+		z.check(t)
+		for _, one := range rows {
+			if asked[one.RecordName()+"."] != 1 {
+				t.Fatalf("%s was looked for %d times", one.Host, asked[one.RecordName()+"."])
+			}
+		}
+		n, err := d.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").Where("checked_at = ?", z.time).
+			Count(db.AsSystem(t.Context()))
+		if err != nil || n != int64(len(rows)) {
+			t.Errorf("%d of %d are well: %v", n, len(rows), err)
+		}
+	})
+}
+
+// TestTheJobIsInterrupted: what it could not ask is as it was, and is due again.
+func TestTheJobIsInterrupted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.verified(t, z.adas, "go.example.com")
+		z.dns.SetTXT(own.RecordName())
+		z.time = noon.Add(checkEvery)
+		answering := z.Names
+
+		ctx, stop := context.WithCancel(db.AsSystem(t.Context()))
+		z.meanwhile(stop)
+		if err := z.CheckDomains(ctx); !errors.Is(err, context.Canceled) {
+			t.Errorf("stopped: %v", err)
+		}
+		over, cancel := context.WithDeadline(db.AsSystem(t.Context()), time.Unix(0, 0))
+		defer cancel()
+		if err := z.CheckDomains(over); err != nil {
+			t.Errorf("without time: %v", err)
+		}
+		if got := z.kept(t, own); got.Status() != DomainVerified || !got.CheckedAt.Equal(noon) {
+			t.Errorf("afterwards: %+v", got)
+		}
+		z.Names = answering
+		z.check(t)
+		z.is(t, own, DomainFailing, "in the next run")
+	})
+}

@@ -1,0 +1,556 @@
+package workspace
+
+import (
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// zone is a store whose questions a name server answers, a clock, and a workspace each of Ada and Eve.
+type zone struct {
+	*bundle
+	dns  *outboundtest.Names
+	time time.Time
+
+	adas, eves Membership
+}
+
+func setupZone(t *testing.T, d *db.DB) *zone {
+	t.Helper()
+	z := &zone{bundle: setup(t, d), dns: outboundtest.OpenNames(t), time: noon}
+	z.Now = func() time.Time { return z.time }
+	z.Names, z.PublicURL, z.Limits, z.Log = z.dns.Resolver, "https://Go.sho.rt:8443", quota.Limiter{Off: true}, slog.New(slog.DiscardHandler)
+	z.adas, z.eves = z.create(t, z.ada, "ada"), z.create(t, z.eve, "eve")
+	return z
+}
+
+func (z *zone) claim(t *testing.T, m Membership, host string) *Domain {
+	t.Helper()
+	d, err := z.AddDomain(t.Context(), m, host)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// prove puts the records of the domains, which have the same host, where they belong, among others.
+func (z *zone) prove(domains ...*Domain) {
+	texts := []string{"v=spf1 -all", "linkforge-verification=", "linkforge-verification=AAAAAAAAAAAAAAAAAAAAAAAAAA"}
+	for _, d := range domains {
+		texts = append(texts, d.RecordValue())
+	}
+	z.dns.SetTXT(domains[0].RecordName(), append(texts, "google-site-verification=1234")...)
+}
+
+func (z *zone) verified(t *testing.T, m Membership, host string) *Domain {
+	t.Helper()
+	d := z.claim(t, m, host)
+	z.prove(d)
+	verified, err := z.VerifyDomain(t.Context(), m, d.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return verified
+}
+
+// kept is the domain as the database has it.
+func (z *zone) kept(t *testing.T, d *Domain) *Domain {
+	t.Helper()
+	kept := &Domain{}
+	if err := z.DB.NewSelect().Model(kept).Where("id = ?", d.ID).Scan(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	return kept
+}
+
+// is complains of a domain that does not have the status.
+func (z *zone) is(t *testing.T, d *Domain, want DomainStatus, when string) {
+	t.Helper()
+	if got := z.kept(t, d).Status(); got != want {
+		t.Errorf("%s is %s %s, want %s", d.Host, got, when, want)
+	}
+}
+
+// primary is the host that the workspace's short URLs are shown with; empty for the instance's.
+func (z *zone) primary(t *testing.T, m Membership) string {
+	t.Helper()
+	w := &Workspace{}
+	if err := z.DB.NewSelect().Model(w).Where("id = ?", m.ID()).Scan(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	if w.PrimaryHost == nil {
+		return ""
+	}
+	return *w.PrimaryHost
+}
+
+func (z *zone) makePrimary(t *testing.T, m Membership, d *Domain) {
+	t.Helper()
+	changed, err := z.SetPrimaryDomain(t.Context(), m, d.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := changed.Workspace().PrimaryHost; got == nil || *got != d.Host || z.primary(t, m) != d.Host {
+		t.Errorf("%s became primary: answered %v, kept %q", d.Host, got, z.primary(t, m))
+	}
+}
+
+// events are what the workspace's audit log says of domains, oldest first: what was done, by whom, and the host.
+func (z *zone) events(t *testing.T, m Membership) []string {
+	t.Helper()
+	var rows []*audit.Event
+	err := z.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("action <> ?", audit.WorkspaceCreated).
+		Order("id").Scan(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := []string{}
+	for _, e := range rows {
+		actor := map[string]string{z.ada.AccountID: "ada", z.eve.AccountID: "eve", "": "server"}[e.ActorID]
+		lines = append(lines, fmt.Sprintf("%s %s %s", actor, e.Action, e.Details))
+	}
+	return lines
+}
+
+func (z *zone) wantEvents(t *testing.T, m Membership, want ...string) {
+	t.Helper()
+	if diff := cmp.Diff(want, z.events(t, m)); diff != "" {
+		t.Errorf("the audit log of %s (-want +got):\n%s", m.Slug(), diff)
+	}
+}
+
+func TestHosts(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	name242 := strings.Repeat(strings.Repeat("a", 59)+".", 4) + "ab"
+	for name, c := range map[string]struct{ host, want string }{
+		"a name":                 {"go.example.com", "go.example.com"},
+		"two labels":             {"example.com", "example.com"},
+		"upper case":             {"Go.EXAMPLE.com", "go.example.com"},
+		"a dot at the end":       {"go.example.com.", "go.example.com"},
+		"spaces around":          {" go.example.com\n", "go.example.com"},
+		"international":          {"Bücher.example", "xn--bcher-kva.example"},
+		"in punycode":            {"XN--bcher-kva.example", "xn--bcher-kva.example"},
+		"another script's dots":  {"go。example。com", "go.example.com"},
+		"as long as can be":      {name242, name242},
+		"above the own":          {"sho.rt", "sho.rt"},
+		"the own as a beginning": {"go.sho.rt.example.com", "go.sho.rt.example.com"},
+		"the own as an ending":   {"logo.sho.rt", "logo.sho.rt"},
+		"longer":                 {name242 + "c", ""},
+		"very long":              {strings.Repeat("a.", 100_000) + "com", ""},
+		"a long label":           {strings.Repeat("a", 64) + ".com", ""},
+		"the own":                {"go.sho.rt", ""},
+		"the own, disguised":     {"GO.sho.RT.", ""},
+		"below the own":          {"a.b.go.sho.rt", ""},
+		"empty":                  {"", ""},
+		"a space":                {" ", ""},
+		"a dot":                  {".", ""},
+		"one label":              {"localhost", ""},
+		"one label and a dot":    {"localhost.", ""},
+		"an empty label":         {"go..example.com", ""},
+		"two dots at the end":    {"example.com..", ""},
+		"a dot at the start":     {".example.com", ""},
+		"an IPv4 address":        {"192.0.2.1", ""},
+		"an address in hex":      {"0x7f.1", ""},
+		"an address, one number": {"2130706433", ""},
+		"an address, full width": {"１９２.０.２.１", ""},
+		"an IPv6 address":        {"2001:db8::1", ""},
+		"one in brackets":        {"[2001:db8::1]", ""},
+		"a port":                 {"example.com:8080", ""},
+		"the usual port":         {"example.com:443", ""},
+		"a scheme":               {"https://example.com", ""},
+		"a path":                 {"example.com/a", ""},
+		"a slash":                {"example.com/", ""},
+		"a query":                {"example.com?", ""},
+		"a fragment":             {"example.com#a", ""},
+		"somebody":               {"ada@example.com", ""},
+		"a backslash":            {`example.com\a`, ""},
+		"a percent sign":         {"ex%61mple.com", ""},
+		"a space inside":         {"exa mple.com", ""},
+		"a wildcard":             {"*.example.com", ""},
+		"two hosts":              {"a.example.com,b.example.com", ""},
+		"two lines":              {"a.example.com\nb.example.com", ""},
+		"NUL inside":             {"exa\x00mple.com", ""},
+		"NUL at the end":         {"example.com\x00", ""},
+		"not UTF-8":              {"exa\xffmple.com", ""},
+		"punycode of nothing":    {"xn--.com", ""},
+		"punycode that is none":  {"xn--99999999.com", ""},
+		"punycode of ASCII":      {"xn--abc-.com", ""},
+		"punycode outside ASCII": {"xn--é.com", ""},
+		"SQL":                    {"' OR 1=1 --.com", ""},
+		"SQL that ends it":       {"a.com'); DROP TABLE domains; --", ""},
+		"an emoji joined":        {"a\u200db.com", ""},
+		"turned around":          {"\u202eelpmaxe.com", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d, err := z.AddDomain(t.Context(), z.adas, c.host)
+			if c.want == "" {
+				if e := errs.From(err); e.Kind != errs.InvalidInput || !cmp.Equal(e.Field, []string{"host"}) || len(e.Public()) > 600 {
+					t.Errorf("%.40q became %+v: %v", c.host, d, err)
+				}
+				return
+			}
+			if err != nil || d.Host != c.want || d.Status() != DomainPending || len(d.RecordName()) > 253 {
+				t.Errorf("%.40q became %+v, want %s: %v", c.host, d, c.want, err)
+			}
+		})
+	}
+}
+
+func TestAnInstanceWithoutANameHasNoOwnHost(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	for _, own := range []string{"", "http://localhost:8080", "http://127.0.0.1:8080", "http://[::1]"} {
+		z.PublicURL = own
+		z.claim(t, z.adas, "go.sho.rt")
+	}
+}
+
+func TestAClaim(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		first := z.claim(t, z.adas, "go.example.com")
+		if !id.Valid(id.Domain, first.ID) || first.WorkspaceID != z.adas.ID() || first.VerifiedAt != nil || !first.CreatedAt.Equal(noon) {
+			t.Errorf("claimed: %+v", first)
+		}
+		if first.RecordName() != "_linkforge.go.example.com" || first.RecordValue() != "linkforge-verification="+first.Token || len(first.Token) != 26 {
+			t.Errorf("its record is %s with %s", first.RecordName(), first.RecordValue())
+		}
+		z.time = noon.Add(time.Hour)
+		if again := z.claim(t, z.adas, "GO.example.com."); again.ID != first.ID || again.Token != first.Token || !again.CreatedAt.Equal(noon) {
+			t.Errorf("claimed again: %+v, before: %+v", again, first)
+		}
+		if other := z.claim(t, z.eves, "go.example.com"); other.ID == first.ID || other.Token == first.Token {
+			t.Errorf("another's claim has what the first one has: %+v", other)
+		}
+		z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`)
+		z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`)
+	})
+}
+
+func TestClaimsOfOneHostAtOnceAreOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		ids := make([]string, 20)
+		var all sync.WaitGroup
+		for i := range ids {
+			all.Go(func() {
+				claimed, err := z.AddDomain(t.Context(), z.adas, "go.example.com")
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				ids[i] = claimed.ID
+			})
+		}
+		all.Wait()
+		if slices.Sort(ids); len(slices.Compact(ids)) != 1 {
+			t.Errorf("several domains: %v", ids)
+		}
+		z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`)
+	})
+}
+
+// TestTheLastPlaceIsGivenOnce: however many ask at once, a workspace has no more domains than it may have.
+func TestTheLastPlaceIsGivenOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		first := z.claim(t, z.adas, "0.example.com")
+		rows := make([]*Domain, 0, maxDomains)
+		for i := range maxDomains - 2 {
+			rows = append(rows, &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i), Token: "x", CreatedAt: noon})
+		}
+		if _, err := d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		var mu sync.Mutex
+		added := 0
+		var all sync.WaitGroup
+		for i := range 10 {
+			all.Go(func() {
+				_, err := z.AddDomain(t.Context(), z.adas, fmt.Sprintf("%d.example.net", i))
+				mu.Lock()
+				defer mu.Unlock()
+				if err == nil {
+					added++
+				} else if !errs.Is(err, errs.InvalidInput) {
+					t.Error(err)
+				}
+			})
+		}
+		all.Wait()
+		if n := len(z.events(t, z.adas)); added != 1 || n != 2 {
+			t.Errorf("%d got the last place, and %d events tell of claims; want 1 and 2", added, n)
+		}
+		if again := z.claim(t, z.adas, first.Host); again.ID != first.ID {
+			t.Errorf("one's own again is %+v", again)
+		}
+		z.claim(t, z.eves, "0.example.com") // another workspace has places of its own
+	})
+}
+
+func TestDomainsOfAWorkspace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		var want []string // newest first
+		for i := range 5 {
+			host := fmt.Sprintf("%d.example.com", i)
+			want = append([]string{z.claim(t, z.adas, host).ID}, want...)
+			z.claim(t, z.eves, host)
+		}
+		var got []string
+		r := page.Request{Size: 2}
+		for more := true; more; {
+			p, err := z.Domains(t.Context(), z.adas, r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, one := range p.Items {
+				got, r.After = append(got, one.ID), one.ID
+			}
+			more = p.HasNext
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("listed (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestWhoMayDoWhatWithDomains(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.verified(t, z.adas, "go.example.com")
+		as := func(role Role, scopes ...string) Membership {
+			m := z.adas
+			m.role = role
+			if scopes != nil {
+				m.accountID, m.key = "", &account.Key{ID: id.New(id.Key), WorkspaceID: m.ID(), Scopes: scopes}
+			}
+			return m
+		}
+		for name, c := range map[string]struct {
+			m           Membership
+			read, write bool
+		}{
+			"an admin":                {as(Admin), true, true},
+			"an editor":               {as(Editor), true, false},
+			"a viewer":                {as(Viewer), true, false},
+			"a key that writes":       {as(Admin, "DOMAINS_WRITE"), true, true},
+			"a key that reads":        {as(Viewer, "DOMAINS_READ"), true, false},
+			"a key for other things":  {as(Owner, "LINKS_WRITE", "AUDIT_READ"), false, false},
+			"a membership of nothing": {Membership{role: Owner}, false, false},
+		} {
+			allowed := func(did string, want bool, err error) {
+				t.Helper()
+				if want && err != nil || !want && !errs.Is(err, errs.Forbidden) {
+					t.Errorf("%s %s: %v", name, did, err)
+				}
+			}
+			_, err := z.Domains(t.Context(), c.m, page.Request{Size: 1})
+			allowed("lists", c.read, err)
+			_, err = z.AddDomain(t.Context(), c.m, "go.example.com")
+			allowed("adds", c.write, err)
+			_, err = z.VerifyDomain(t.Context(), c.m, own.ID)
+			allowed("verifies", c.write, err)
+			_, err = z.SetPrimaryDomain(t.Context(), c.m, own.ID)
+			allowed("makes primary", c.write, err)
+			_, err = z.ClearPrimaryDomain(t.Context(), c.m)
+			allowed("clears the primary", c.write, err)
+			if !c.write {
+				_, err = z.RemoveDomain(t.Context(), c.m, own.ID)
+				allowed("removes", false, err)
+			}
+		}
+	})
+}
+
+// TestAForeignDomainIsNone: nothing that a stranger is told differs from what he hears of an id made up.
+func TestAForeignDomainIsNone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		adas := z.verified(t, z.adas, "go.example.com")
+		z.makePrimary(t, z.adas, adas)
+		do := map[string]func(domainID string) error{
+			"verified": func(domainID string) error {
+				_, err := z.VerifyDomain(t.Context(), z.eves, domainID)
+				return err
+			},
+			"removed": func(domainID string) error {
+				_, err := z.RemoveDomain(t.Context(), z.eves, domainID)
+				return err
+			},
+			"made primary": func(domainID string) error {
+				_, err := z.SetPrimaryDomain(t.Context(), z.eves, domainID)
+				return err
+			},
+		}
+		for what, f := range do {
+			unknown := f(id.New(id.Domain))
+			if !errs.Is(unknown, errs.NotFound) {
+				t.Fatalf("unknown, %s: %v", what, unknown)
+			}
+			for name, domainID := range map[string]string{
+				"foreign": adas.ID, "empty": "", "a host": "go.example.com", "upper case": strings.ToUpper(adas.ID), "NUL": adas.ID + "\x00",
+				"not UTF-8": "dom_\xff", "SQL": "' OR 1=1 --", "long": strings.Repeat("dom_", 10_000),
+			} {
+				if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
+					t.Errorf("%s, %s, is told (-unknown +this):\n%s", name, what, diff)
+				}
+				if _, err := z.WorkspaceOfDomain(t.Context(), domainID); name != "foreign" && diffSaid(unknown, err) {
+					t.Errorf("the workspace of %s: %v", name, err)
+				}
+			}
+		}
+		if got, err := z.WorkspaceOfDomain(t.Context(), adas.ID); err != nil || got != z.adas.ID() {
+			t.Errorf("the workspace is %s: %v", got, err)
+		}
+		z.is(t, adas, DomainVerified, "after a stranger has tried")
+		if got := z.primary(t, z.adas); got != adas.Host {
+			t.Errorf("primary is %q after a stranger has tried", got)
+		}
+	})
+}
+
+func diffSaid(a, b error) bool { return !cmp.Equal(said(a), said(b)) }
+
+func TestThePrimaryDomain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		one, two, pending := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com"), z.claim(t, z.adas, "three.example.com")
+		z.makePrimary(t, z.adas, one)
+		z.makePrimary(t, z.adas, two)
+		_, err := z.SetPrimaryDomain(t.Context(), z.adas, pending.ID)
+		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"id"}) || z.primary(t, z.adas) != two.Host {
+			t.Errorf("a domain that is not verified: primary is %q, %v", z.primary(t, z.adas), err)
+		}
+		for range 2 {
+			m, err := z.ClearPrimaryDomain(t.Context(), z.adas)
+			if err != nil || m.Workspace().PrimaryHost != nil || z.primary(t, z.adas) != "" || m.ID() != z.adas.ID() || m.Role() != Owner {
+				t.Errorf("cleared: %+v, kept %q, %v", m, z.primary(t, z.adas), err)
+			}
+		}
+		want := []string{
+			`ada DOMAIN_MADE_PRIMARY {"host":"one.example.com"}`, `ada DOMAIN_MADE_PRIMARY {"host":"two.example.com"}`, `ada WORKSPACE_UPDATED {"primaryHost":null}`,
+		}
+		if diff := cmp.Diff(want, z.events(t, z.adas)[5:]); diff != "" {
+			t.Errorf("the audit log (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestRemovedDomains(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		primary, other := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com")
+		z.makePrimary(t, z.adas, primary)
+		if removed, err := z.RemoveDomain(t.Context(), z.adas, other.ID); err != nil || removed.Host != other.Host || z.primary(t, z.adas) != primary.Host {
+			t.Errorf("removed %+v: %v; primary is %q", removed, err, z.primary(t, z.adas))
+		}
+		if _, err := z.RemoveDomain(t.Context(), z.adas, primary.ID); err != nil || z.primary(t, z.adas) != "" {
+			t.Errorf("removed the primary domain: %v; primary is %q", err, z.primary(t, z.adas))
+		}
+		if _, err := z.RemoveDomain(t.Context(), z.adas, primary.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("removed again: %v", err)
+		}
+		want := []string{`ada DOMAIN_REMOVED {"host":"two.example.com"}`, `ada DOMAIN_REMOVED {"host":"one.example.com"}`}
+		if diff := cmp.Diff(want, z.events(t, z.adas)[5:]); diff != "" {
+			t.Errorf("the audit log (-want +got):\n%s", diff)
+		}
+		z.verified(t, z.eves, primary.Host) // it is free
+		if again := z.claim(t, z.adas, primary.Host); again.Token == primary.Token {
+			t.Error("what once proved the domain proves it again")
+		}
+	})
+}
+
+// TestNoPrimaryHostIsNotVerified: whoever is faster, no short URL is shown with a host that is gone.
+func TestNoPrimaryHostIsNotVerified(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		for i := range 20 {
+			own := z.verified(t, z.adas, fmt.Sprintf("%d.example.com", i))
+			var both sync.WaitGroup
+			both.Go(func() {
+				if _, err := z.SetPrimaryDomain(t.Context(), z.adas, own.ID); err != nil && !errs.Is(err, errs.NotFound) {
+					t.Error(err)
+				}
+			})
+			both.Go(func() {
+				if _, err := z.RemoveDomain(t.Context(), z.adas, own.ID); err != nil {
+					t.Error(err)
+				}
+			})
+			both.Wait()
+			if got := z.primary(t, z.adas); got != "" {
+				t.Fatalf("primary is %s, which was removed", got)
+			}
+		}
+	})
+}
+
+func TestKnownHosts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		known := func(host string) bool {
+			got, err := z.HostKnown(t.Context(), host)
+			if err != nil {
+				t.Errorf("%.40q: %v", host, err)
+			}
+			return got
+		}
+		z.verified(t, z.adas, "bücher.example")
+		z.claim(t, z.adas, "pending.example.com")
+		for _, host := range []string{"xn--bcher-kva.example", "XN--BCHER-KVA.example.", "bücher.example"} {
+			if !known(host) {
+				t.Errorf("%s is not known", host)
+			}
+		}
+		for _, host := range []string{
+			"", "example", "a.xn--bcher-kva.example", "pending.example.com", "go.sho.rt", "192.0.2.1", "xn--bcher-kva.example:443", "xn--bcher-kva.example/",
+			"xn--bcher-kva.example\x00", "\xff.example", "xn--\x80.example", "' OR 1=1 --", "%", "*.example", strings.Repeat("a.", 100_000) + "com",
+		} {
+			if known(host) {
+				t.Errorf("%.40q is known", host)
+			}
+		}
+		if _, err := z.Delete(t.Context(), z.adas); err != nil {
+			t.Fatal(err)
+		}
+		if known("xn--bcher-kva.example") {
+			t.Error("the host of a deleted workspace is known")
+		}
+		if _, err := z.Restore(t.Context(), z.ada, z.adas.ID()); err != nil {
+			t.Fatal(err)
+		}
+		if !known("xn--bcher-kva.example") {
+			t.Error("the host of a restored workspace is not known")
+		}
+	})
+}

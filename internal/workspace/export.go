@@ -1,0 +1,67 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// Exported is what the room has of a person.
+type Exported struct {
+	Memberships []ExportedMembership `json:"memberships"`
+	Invitations []ExportedInvitation `json:"invitations"`
+	APIKeys     []ExportedKey        `json:"apiKeys"`
+}
+
+// ExportedMembership is a place in a workspace.
+type ExportedMembership struct {
+	WorkspaceID string    `json:"workspaceId"`
+	Slug        string    `json:"slug"`
+	Name        string    `json:"name"`
+	Role        Role      `json:"role"`
+	JoinedAt    time.Time `json:"joinedAt"`
+}
+
+// ExportedInvitation is an invitation of the person's address, or one that they have made.
+type ExportedInvitation struct {
+	ID          string    `json:"id"`
+	WorkspaceID string    `json:"workspaceId"`
+	Email       string    `json:"email"`
+	Role        Role      `json:"role"`
+	CreatedAt   time.Time `json:"createdAt"`
+}
+
+// ExportedKey is an API key that the person has made.
+type ExportedKey struct {
+	ID          string    `json:"id"`
+	WorkspaceID string    `json:"workspaceId"`
+	Name        string    `json:"name"`
+	CreatedAt   time.Time `json:"createdAt"`
+}
+
+// Export is everything that the room has of the actor, in whichever workspaces.
+func (s *Store) Export(ctx context.Context, a account.Actor) (Exported, error) {
+	// By person, not by workspace: what is asked for is bound to the account in each statement.
+	ctx = db.AsSystem(ctx)
+	e := Exported{Memberships: []ExportedMembership{}, Invitations: []ExportedInvitation{}, APIKeys: []ExportedKey{}}
+	err := s.DB.NewSelect().Model((*Member)(nil)).
+		ColumnExpr("member.workspace_id, w.slug, w.name, member.role, member.created_at AS joined_at").
+		Join("JOIN workspaces AS w ON w.id = member.workspace_id").
+		Where("member.account_id = ?", a.AccountID).Order("member.workspace_id").Scan(ctx, &e.Memberships)
+	if err == nil {
+		err = s.DB.NewSelect().Model((*Invitation)(nil)).Column("id", "workspace_id", "email", "role", "created_at").
+			Where("email = (SELECT email FROM accounts WHERE id = ?)", a.AccountID).
+			WhereOr("accepted_by = ?", a.AccountID).WhereOr("invited_by = ?", a.AccountID).Order("id").Scan(ctx, &e.Invitations)
+	}
+	if err == nil {
+		err = s.DB.NewSelect().Model((*Key)(nil)).Column("id", "workspace_id", "name", "created_at").
+			Where("created_by = ?", a.AccountID).Order("id").Scan(ctx, &e.APIKeys)
+	}
+	if err != nil {
+		return Exported{}, fmt.Errorf("exporting memberships: %w", err)
+	}
+	return e, nil
+}

@@ -1,0 +1,25 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// VerifiedHosts implements link.Domains: which of the hosts are verified domains, of whichever workspaces.
+func (s *Store) VerifiedHosts(ctx context.Context, hosts ...string) (map[string]bool, error) {
+	var verified []string
+	err := s.DB.NewSelect().Model((*Domain)(nil)).Column("host").Where("host IN (?)", bun.In(hosts)).Where("verified_at IS NOT NULL").
+		Scan(db.AsResolver(ctx), &verified)
+	if err != nil {
+		return nil, fmt.Errorf("looking for verified hosts: %w", err)
+	}
+	found := make(map[string]bool, len(verified))
+	for _, host := range verified {
+		found[host] = true
+	}
+	return found, nil
+}

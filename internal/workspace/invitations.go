@@ -1,0 +1,270 @@
+package workspace
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+const (
+	// invitationLife is how long an invitation can be accepted.
+	invitationLife = 7 * 24 * time.Hour
+	// invitationPrefix tells an invitation's token from other secrets, for people and for scanners of leaked ones.
+	invitationPrefix = "invite_"
+)
+
+// invitationsPerWorkspace is how many people a workspace may have written to.
+var invitationsPerWorkspace = quota.Rate{Name: "invitations", Attempts: 100, Window: time.Hour}
+
+// Invitation asks whoever has an address, or the token, to become a member.
+type Invitation struct {
+	bun.BaseModel `bun:"table:invitations"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	Email       string // in lower case
+	Role        Role
+	TokenHash   []byte
+	InvitedBy   string
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	AcceptedAt  *time.Time
+	AcceptedBy  *string
+}
+
+// Invite asks an address to become a member, and answers with the token that accepts it, which is told this once.
+// Inviting it again takes the earlier invitation's place. It returns InvalidInput, AlreadyMember, RateLimited or
+// Forbidden.
+func (s *Store) Invite(ctx context.Context, m Membership, email string, role Role) (_ *Invitation, token string, err error) {
+	needed := WriteMembers
+	if role == Owner {
+		needed = WriteOwners
+	}
+	ctx, err = m.Enter(ctx, needed)
+	if err != nil {
+		return nil, "", err
+	}
+	if email, err = account.CheckEmail(email); err != nil {
+		return nil, "", err
+	}
+	if err := s.Limits.Charge(ctx, invitationsPerWorkspace, m.ID()); err != nil {
+		return nil, "", err
+	}
+	now := s.now()
+	token = invitationPrefix + rand.Text()
+	i := &Invitation{
+		ID: id.New(id.Invitation), WorkspaceID: m.ID(), Email: email, Role: role, TokenHash: hashOf(token), InvitedBy: m.accountID,
+		CreatedAt: now, ExpiresAt: now.Add(invitationLife),
+	}
+	err = s.changeMembers(ctx, m, func(ctx context.Context, tx bun.Tx, now roster) error {
+		if err := now.mayTouch(m, role); err != nil {
+			return err
+		}
+		return s.keepInvitation(ctx, tx, m, i)
+	})
+	if err != nil {
+		return nil, "", err
+	}
+	s.mailInvitation(ctx, m, i, token)
+	return i, token, nil
+}
+
+func (s *Store) keepInvitation(ctx context.Context, tx bun.Tx, m Membership, i *Invitation) error {
+	member, err := tx.NewSelect().Model((*Member)(nil)).Join("JOIN accounts AS account ON account.id = member.account_id").
+		Where("member.workspace_id = ?", m.ID()).Where("account.email = ?", i.Email).Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if member {
+		return errAlreadyMember().At("email")
+	}
+	_, err = tx.NewDelete().Model((*Invitation)(nil)).
+		Where("workspace_id = ?", m.ID()).Where("email = ?", i.Email).Where("accepted_at IS NULL").Exec(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := tx.NewInsert().Model(i).Exec(ctx); err != nil {
+		return err
+	}
+	return m.Audit(ctx, tx, s.Now(), audit.MemberInvited, i.ID, audit.Details{"role": i.Role})
+}
+
+func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation, token string) {
+	if s.Mail == nil {
+		return
+	}
+	s.Mail.Send(ctx, i.Email, "You are invited to a workspace", fmt.Sprintf(
+		"You are invited to the workspace %q on %s, as %s.\n\nTo accept, log in with this address and call acceptInvitation with this token:\n\n%s\n\n"+
+			"It is good until %s. If you do not know what this is about, do nothing.\n",
+		m.Name(), s.PublicURL, i.Role, token, i.ExpiresAt.Format("2006-01-02 15:04 MST")))
+}
+
+// Invitations is one page of the invitations that can still be accepted, newest first. It returns Forbidden.
+func (s *Store) Invitations(ctx context.Context, m Membership, r page.Request) (page.Page[*Invitation], error) {
+	ctx, err := m.Enter(ctx, WriteMembers)
+	if err != nil {
+		return page.Page[*Invitation]{}, err
+	}
+	var rows []*Invitation
+	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("accepted_at IS NULL").Where("expires_at > ?", s.now())
+	if err := page.Limit(q, r, "invitation.id").Scan(ctx); err != nil {
+		return page.Page[*Invitation]{}, fmt.Errorf("listing invitations: %w", err)
+	}
+	return page.Cut(r, rows), nil
+}
+
+// WorkspaceOfInvitation finds the workspace of an invitation. It says nothing of who may see it: ask Require. It returns
+// NotFound.
+func (s *Store) WorkspaceOfInvitation(ctx context.Context, invitationID string) (string, error) {
+	return s.workspaceOf(ctx, (*Invitation)(nil), id.Invitation, invitationID, errNoInvitation())
+}
+
+// RevokeInvitation takes an invitation back. It returns NotFound, also for one that has been accepted, or Forbidden.
+func (s *Store) RevokeInvitation(ctx context.Context, m Membership, invitationID string) (*Invitation, error) {
+	ctx, err := m.Enter(ctx, WriteMembers)
+	if err != nil {
+		return nil, err
+	}
+	revoked := &Invitation{}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewDelete().Model(revoked).Where("workspace_id = ?", m.ID()).Where("id = ?", invitationID).
+			Where("accepted_at IS NULL").Returning("*").Exec(ctx)
+		if err == nil && revoked.ID == "" {
+			err = sql.ErrNoRows
+		}
+		if err != nil {
+			return err
+		}
+		return m.Audit(ctx, tx, s.Now(), audit.InvitationRevoked, invitationID, nil)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoInvitation()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("revoking an invitation: %w", err)
+	}
+	return revoked, nil
+}
+
+// Accept makes the actor a member. However many come with the token at once, one of them is let in. Where mail is sent,
+// the actor's address must be the invited one, and proved. It returns NotFound, Expired, AlreadyMember or Forbidden.
+func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Membership, error) {
+	email, verified, err := s.People.Emails(ctx, a)
+	if err != nil {
+		return Membership{}, err
+	}
+	var i Invitation
+	// Nobody is a member yet: this sees all workspaces, and finds one by a secret.
+	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		i = Invitation{}
+		_, err := tx.NewUpdate().Model(&i).Set("accepted_at = ?", s.now()).Set("accepted_by = ?", a.AccountID).
+			Where("token_hash = ?", hashOf(token)).Where("accepted_at IS NULL").Returning("*").Exec(ctx)
+		if errors.Is(err, sql.ErrNoRows) || err == nil && i.ID == "" {
+			return errNoToken()
+		}
+		if err != nil {
+			return err
+		}
+		if !s.now().Before(i.ExpiresAt) {
+			return errs.New(errs.Expired, "The invitation has expired. Ask for another one.").At("token")
+		}
+		if s.Mail != nil && s.Mail.Configured() && (email != i.Email || !verified) {
+			return errs.New(errs.Forbidden, "Only whoever owns the invited address can accept: log in with it, and prove it by verifyEmail.")
+		}
+		return s.join(ctx, tx, a, &i)
+	})
+	if err != nil {
+		return Membership{}, fmt.Errorf("accepting an invitation: %w", err)
+	}
+	return s.Require(ctx, a, i.WorkspaceID)
+}
+
+func (s *Store) join(ctx context.Context, tx bun.Tx, a account.Actor, i *Invitation) error {
+	there, err := tx.NewSelect().Model((*Workspace)(nil)).Where("id = ?", i.WorkspaceID).Where("deleted_at IS NULL").Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !there {
+		return errNoToken()
+	}
+	joined := &Member{WorkspaceID: i.WorkspaceID, AccountID: a.AccountID, Role: i.Role, CreatedAt: s.now()}
+	result, err := tx.NewInsert().Model(joined).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx)
+	if err != nil {
+		return err
+	}
+	if n, err := result.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errAlreadyMember().At("token"))
+	}
+	return audit.Write(ctx, tx, audit.New(i.WorkspaceID, a.AccountID, audit.MemberJoined, a.AccountID, audit.Details{"role": i.Role, "invitation": i.ID}, s.Now()))
+}
+
+// withdraw takes back what an account has invited others to.
+func withdraw(ctx context.Context, tx bun.Tx, workspaceID, accountID string) error {
+	_, err := tx.NewDelete().Model((*Invitation)(nil)).
+		Where("workspace_id = ?", workspaceID).Where("invited_by = ?", accountID).Where("accepted_at IS NULL").Exec(ctx)
+	return err
+}
+
+// forgetInvited removes every invitation of an account's address, or that the account has accepted: they hold the address.
+func forgetInvited(ctx context.Context, tx bun.Tx, accountID string) error {
+	_, err := tx.NewDelete().Model((*Invitation)(nil)).
+		Where("accepted_by = ? OR email = (SELECT email FROM accounts WHERE id = ?)", accountID, accountID).Exec(ctx)
+	return err
+}
+
+// CleanUp removes invitations that were over long ago.
+func (s *Store) CleanUp(ctx context.Context) error {
+	_, err := s.DB.NewDelete().Model((*Invitation)(nil)).Where("expires_at <= ?", s.now().Add(-Undo)).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("removing invitations: %w", err)
+	}
+	return nil
+}
+
+// workspaceOf finds the workspace that a row with the id belongs to.
+func (s *Store) workspaceOf(ctx context.Context, model any, p id.Prefix, rowID string, unknown error) (string, error) {
+	if !id.Valid(p, rowID) {
+		return "", unknown
+	}
+	var workspaceID string
+	err := s.DB.NewSelect().Model(model).Column("workspace_id").Where("id = ?", rowID).Scan(db.AsResolver(ctx), &workspaceID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return "", unknown
+	}
+	if err != nil {
+		return "", fmt.Errorf("looking for a workspace: %w", err)
+	}
+	return workspaceID, nil
+}
+
+// hashOf is what is kept of a secret that is random enough to need no salt.
+func hashOf(secret string) []byte {
+	hash := sha256.Sum256([]byte(secret))
+	return hash[:]
+}
+
+func errNoInvitation() error {
+	return errs.New(errs.NotFound, "There is no such invitation, or it has been accepted.").At("id")
+}
+
+func errNoToken() error {
+	return errs.New(errs.NotFound, "There is no invitation with this token, or it has been accepted.").At("token")
+}
+
+func errAlreadyMember() *errs.Error {
+	return errs.New(errs.AlreadyMember, "This person is a member already.")
+}

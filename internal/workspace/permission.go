@@ -1,0 +1,127 @@
+package workspace
+
+import (
+	"context"
+	"slices"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// Role is what a member may do. Each role may do what the ones below it may.
+type Role string
+
+// The roles, from the most to the least powerful.
+const (
+	Owner  Role = "OWNER"  // everything
+	Admin  Role = "ADMIN"  // members, keys, domains, settings
+	Editor Role = "EDITOR" // links
+	Viewer Role = "VIEWER" // reading
+)
+
+var rank = map[Role]int{Viewer: 1, Editor: 2, Admin: 3, Owner: 4}
+
+// Permission is one thing that members or API keys may do.
+type Permission string
+
+// The permissions.
+const (
+	ReadLinks       Permission = "LINKS_READ"
+	WriteLinks      Permission = "LINKS_WRITE"
+	ReadStats       Permission = "STATS_READ"
+	ReadMembers     Permission = "MEMBERS_READ"
+	WriteMembers    Permission = "MEMBERS_WRITE"
+	WriteOwners     Permission = "OWNERS_WRITE"
+	WriteKeys       Permission = "API_KEYS_WRITE"
+	ReadDomains     Permission = "DOMAINS_READ"
+	WriteDomains    Permission = "DOMAINS_WRITE"
+	ReadAudit       Permission = "AUDIT_READ"
+	WriteSettings   Permission = "SETTINGS_WRITE"
+	DeleteWorkspace Permission = "WORKSPACE_DELETE"
+)
+
+// Rule says who has a permission.
+type Rule struct {
+	Permission Permission
+	// Least is the least role that has it.
+	Least Role
+	// Keys says that an API key can have it too.
+	Keys bool
+	// Means is what it allows, for people.
+	Means string
+}
+
+// Rules is the one table of who may do what.
+var Rules = []Rule{
+	{ReadLinks, Viewer, true, "see links, and what they have used of their quotas"},
+	{WriteLinks, Editor, true, "make, change, delete and claim links; what LINKS_READ allows"},
+	{ReadStats, Viewer, true, "see stats"},
+	{ReadMembers, Viewer, true, "see the members"},
+	{WriteMembers, Admin, false, "invite and remove members, change their roles, see and revoke invitations"},
+	{WriteOwners, Owner, false, "make members owners, change and remove owners, hand the workspace over"},
+	{WriteKeys, Admin, false, "see, make and revoke API keys"},
+	{ReadDomains, Viewer, true, "see the domains"},
+	{WriteDomains, Admin, true, "add, verify and remove domains; what DOMAINS_READ allows"},
+	{ReadAudit, Admin, true, "see and export the audit log"},
+	{WriteSettings, Admin, false, "change the name, the slug and the defaults"},
+	{DeleteWorkspace, Owner, false, "delete and restore the workspace"},
+}
+
+// implied are the permissions that come with another one.
+var implied = map[Permission]Permission{ReadLinks: WriteLinks, ReadDomains: WriteDomains}
+
+func ruleOf(p Permission) Rule {
+	return Rules[slices.IndexFunc(Rules, func(r Rule) bool { return r.Permission == p })]
+}
+
+// Allows reports whether a member of role r has the permission.
+func (r Role) Allows(p Permission) bool { return rank[r] >= rank[ruleOf(p).Least] }
+
+// May reports whether the member, or the API key, has the permission.
+func (m Membership) May(p Permission) bool {
+	if m.workspace == nil {
+		return false
+	}
+	if m.key == nil {
+		return m.role.Allows(p)
+	}
+	return ruleOf(p).Keys && (slices.Contains(m.key.Scopes, string(p)) || slices.Contains(m.key.Scopes, string(implied[p])))
+}
+
+// Enter returns a context whose statements see the workspace, and nothing of any other, or Forbidden when the member
+// lacks the permission. Every method of a tenant's matter begins with it: without it, there is nothing to see.
+func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, error) {
+	if m.May(p) {
+		return db.InWorkspace(ctx, m.workspace.ID), nil
+	}
+	if m.key != nil && ruleOf(p).Keys {
+		return ctx, errs.New(errs.Forbidden, "This needs an API key with the scope %s.", p)
+	}
+	if m.key != nil {
+		return ctx, errs.New(errs.Forbidden, "This needs a person who is logged in: an API key cannot do it.")
+	}
+	return ctx, errs.New(errs.Forbidden, "This needs the role %s; yours is %s.", ruleOf(p).Least, m.role)
+}
+
+// nearest is the least role that allows a key's scopes.
+func nearest(key *account.Key) Role {
+	role := Viewer
+	for _, r := range Rules {
+		if slices.Contains(key.Scopes, string(r.Permission)) && rank[r.Least] > rank[role] {
+			role = r.Least
+		}
+	}
+	return role
+}
+
+// Permissions are everything that the member, or the API key, may do.
+func (m Membership) Permissions() []Permission {
+	all := []Permission{}
+	for _, r := range Rules {
+		if m.May(r.Permission) {
+			all = append(all, r.Permission)
+		}
+	}
+	return all
+}

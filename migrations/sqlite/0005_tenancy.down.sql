@@ -1,0 +1,12 @@
+DROP TABLE audit_events;
+DROP TABLE domains;
+DROP TABLE api_keys;
+DROP TABLE invitations;
+DROP TABLE slugs;
+DROP INDEX workspaces_to_purge;
+ALTER TABLE workspaces DROP purged_at;
+ALTER TABLE workspaces DROP deleted_at;
+ALTER TABLE workspaces DROP primary_host;
+DROP TABLE mailed_tokens;
+ALTER TABLE accounts DROP deleted_at;
+ALTER TABLE accounts DROP email_verified_at;
