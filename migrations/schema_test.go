@@ -40,7 +40,7 @@ var facts = map[db.Kind][]string{
 		// Columns. Time is text, and told by the name.
 		`SELECT m.name || '.' || c.name || ' ' || CASE WHEN c.type = 'TEXT' AND c.name LIKE '%@_at' ESCAPE '@' THEN 'INSTANT' ELSE c.type END ||
 			CASE c."notnull" WHEN 1 THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || c.dflt_value, '')
-		FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND m.name <> 'migrations'`,
+		FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type IN ('table', 'view') AND m.name <> 'migrations'`,
 		`SELECT m.name || ' PRIMARY KEY (' || group_concat(c.name, ', ' ORDER BY c.pk) || ')'
 		FROM sqlite_master m, pragma_table_info(m.name) c WHERE c.pk > 0 AND m.name <> 'migrations' GROUP BY m.name`,
 		`SELECT m.name || ' UNIQUE (' || group_concat(c.name, ', ' ORDER BY c.seqno) || ')'

@@ -23,11 +23,21 @@ const (
 // sees no tenant's rows.
 type scope struct{ role, workspace, account string }
 
+// has says that statements of another scope can run in this one as well: the same, or that of the account in whose
+// membership it was entered.
+func (s scope) has(other scope) bool {
+	if other.account != "" && other.workspace == "" {
+		other.workspace = s.workspace
+	}
+	return s == other
+}
+
 type scopeKey struct{}
 
-// InWorkspace returns a context whose statements see one workspace. Only the proof of a membership asks for it.
-func InWorkspace(ctx context.Context, workspaceID string) context.Context {
-	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, workspace: workspaceID})
+// InWorkspace returns a context whose statements see one workspace, and what AsAccount shows to the account, which is a
+// member or empty. Only the proof of a membership asks for it.
+func InWorkspace(ctx context.Context, workspaceID, accountID string) context.Context {
+	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, workspace: workspaceID, account: accountID})
 }
 
 // AsAccount returns a context whose statements see an account's memberships, and the workspaces that they are of.
@@ -84,7 +94,7 @@ var errOtherScope = errors.New("a statement of another scope within a transactio
 
 func (c *scopedConn) enter(ctx context.Context) error {
 	wanted := scopeOf(ctx)
-	if c.told == wanted {
+	if c.told.has(wanted) {
 		return nil
 	}
 	if c.inTx {
@@ -164,7 +174,7 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 	if d.Kind != Postgres {
 		return nil
 	}
-	for _, ctx := range []context.Context{InWorkspace(ctx, ""), AsResolver(ctx), AsSystem(ctx)} {
+	for _, ctx := range []context.Context{InWorkspace(ctx, "", ""), AsResolver(ctx), AsSystem(ctx)} {
 		var role string
 		var above, owns bool
 		err := d.NewRaw(`SELECT current_user, r.rolsuper OR r.rolbypassrls,

@@ -214,11 +214,11 @@ func (l lister) page(t *testing.T, f *Filter, o *Order, first *int, after *strin
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := l.search(db.InWorkspace(t.Context(), l.member.ID()), l.member, f, l.few)
+	n, err := l.search(db.InWorkspace(t.Context(), l.member.ID(), ""), l.member, f, l.few)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.list(db.InWorkspace(t.Context(), n.member.ID()), r)
+	p, err := n.list(db.InWorkspace(t.Context(), n.member.ID(), ""), r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -296,11 +296,11 @@ func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size 
 	if diff := gocmp.Diff(want, backward); diff != "" {
 		t.Errorf("%s in pages of %d backward (-want +got):\n%s", describe(f, o, l.few), size, diff)
 	}
-	search, err := l.search(db.InWorkspace(t.Context(), l.member.ID()), l.member, f, l.few)
+	search, err := l.search(db.InWorkspace(t.Context(), l.member.ID(), ""), l.member, f, l.few)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := search.count(db.InWorkspace(t.Context(), l.member.ID())); err != nil || n != int64(len(want)) {
+	if n, err := search.count(db.InWorkspace(t.Context(), l.member.ID(), "")); err != nil || n != int64(len(want)) {
 		t.Errorf("%s: counted %d, want %d: %v", describe(f, o, l.few), n, len(want), err)
 	}
 	return len(want)
@@ -667,11 +667,11 @@ func (w *watch) AfterQuery(context.Context, *bun.QueryEvent) {}
 func (w *watch) plans(t *testing.T, f *Filter, r page.Request) (plans []string) {
 	t.Helper()
 	w.asked = nil
-	n, err := w.search(db.InWorkspace(t.Context(), w.mine.ID()), w.mine, f, w.few)
+	n, err := w.search(db.InWorkspace(t.Context(), w.mine.ID(), ""), w.mine, f, w.few)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := n.list(db.InWorkspace(t.Context(), n.member.ID()), r); err != nil {
+	if _, err := n.list(db.InWorkspace(t.Context(), n.member.ID(), ""), r); err != nil {
 		t.Fatal(err)
 	}
 	for _, asked := range slices.Clone(w.asked) {

@@ -293,6 +293,29 @@ func TestShutdownSendsWhatIsLeft(t *testing.T) {
 	})
 }
 
+// TestShutdownAfterAnOutage tries the server once more, however long it was to be left alone.
+func TestShutdownAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	j := newJournal(t)
+	synctest.Test(t, func(t *testing.T) {
+		var back atomic.Bool
+		o := open(t, j, func(context.Context, *letter) error {
+			if !back.Load() {
+				return errors.New("connection refused")
+			}
+			return nil
+		})
+		for range 5 {
+			o.send(t, "a letter")
+		}
+		pass(time.Hour)
+		back.Store(true)
+		if err := o.close(); err != nil || o.left() != 0 {
+			t.Errorf("%d letters left: %v", o.left(), err)
+		}
+	})
+}
+
 func TestShutdownTakesTenSeconds(t *testing.T) {
 	t.Parallel()
 	for name, deliver := range map[string]func(ctx context.Context, l *letter) error{
@@ -317,6 +340,9 @@ func TestShutdownTakesTenSeconds(t *testing.T) {
 				}
 				if after() < 9 || after() > 12 {
 					t.Errorf("it took %d seconds", after())
+				}
+				if name == "the server hangs" { // that it was cut off is our doing
+					j.says(t, "mail waits", 0)
 				}
 			})
 		})
@@ -367,7 +393,11 @@ func TestTheQueueIsBounded(t *testing.T) {
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
-		o := prepare(t, j, func(context.Context, *letter) error { sent.Add(1); return nil })
+		o := prepare(t, j, func(context.Context, *letter) error {
+			sent.Add(1)
+			time.Sleep(time.Second)
+			return nil
+		})
 		for range maxWaiting + 100 { // nobody sends them: Send waits for nothing
 			o.send(t, "a letter")
 		}
@@ -376,12 +406,16 @@ func TestTheQueueIsBounded(t *testing.T) {
 		}
 		j.says(t, "too many letters wait", 1)
 		o.run(t)
-		synctest.Wait()
+		pass(maxWaiting * time.Second)
 		o.send(t, "another")
-		synctest.Wait()
+		pass(time.Second)
 		if sent.Load() != maxWaiting+1 {
 			t.Errorf("%d letters arrived", sent.Load())
 		}
+		for range maxWaiting + 100 { // faster than anybody sends them
+			o.send(t, "a letter")
+		}
+		j.says(t, "too many letters wait", 2)
 	})
 }
 

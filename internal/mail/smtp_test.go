@@ -1,8 +1,6 @@
 package mail
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
@@ -25,6 +23,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/pause"
 )
 
 // from is whom the tests' letters are from.
@@ -467,7 +467,7 @@ func TestPutOffThenTaken(t *testing.T) {
 	m.Send(t.Context(), "nobody@example.com", "For nobody", secret)
 	m.Send(t.Context(), ada, "For Ada", secret)
 	for len(tries) < 2 && t.Context().Err() == nil {
-		time.Sleep(10 * time.Millisecond)
+		_ = pause.For(t.Context(), 10*time.Millisecond)
 	}
 	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.heard("RCPT TO:<nobody")) != 1 {
 		t.Errorf("%d letters taken, %v: %v", len(p.taken()), p.heard("RCPT"), err)
@@ -485,12 +485,12 @@ func TestAServerThatComesBack(t *testing.T) {
 	for range 3 {
 		m.Send(t.Context(), ada, "For Ada", secret)
 	}
-	for !strings.Contains(j.String(), "mail waits for the mail server") {
-		time.Sleep(time.Millisecond)
+	for !strings.Contains(j.String(), "mail waits for the mail server") && t.Context().Err() == nil {
+		_ = pause.For(t.Context(), time.Millisecond)
 	}
 	p = newPostOffice(t, p.address(), nil)
 	for len(p.taken()) < 3 && t.Context().Err() == nil {
-		time.Sleep(10 * time.Millisecond)
+		_ = pause.For(t.Context(), 10*time.Millisecond)
 	}
 	if err := stop(); err != nil || len(p.taken()) != 3 {
 		t.Errorf("%d letters taken: %v", len(p.taken()), err)
@@ -527,7 +527,7 @@ func TestNoLineIsAHeader(t *testing.T) {
 	if err := client(t, "smtp://"+p.address(), nil).post(t, l); err != nil {
 		t.Fatal(err)
 	}
-	m, err := netmail.ReadMessage(bufio.NewReader(bytes.NewBufferString(p.taken()[0])))
+	m, err := netmail.ReadMessage(strings.NewReader(p.taken()[0]))
 	if err != nil || m.Header.Get("Bcc") != "" || len(m.Header) != 9 || len(p.taken()) != 1 || len(p.heard("RCPT")) != 1 {
 		t.Errorf("%v, %d letters, %v: %v", m.Header, len(p.taken()), p.heard("RCPT"), err)
 	}

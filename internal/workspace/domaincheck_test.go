@@ -188,6 +188,10 @@ func TestFreshProofAndOld(t *testing.T) {
 			z.failing(t, adas)
 			z.prove(eves)
 		}, true},
+		"a record found missing loses it, though it has come back since": {func(t *testing.T, z *zone, adas, eves *Domain) {
+			z.failing(t, adas)
+			z.prove(adas, eves)
+		}, true},
 		"a record that is missing now loses it": {func(_ *testing.T, z *zone, _, eves *Domain) { z.prove(eves) }, true},
 		"no proof wins nothing": {func(t *testing.T, z *zone, adas, _ *Domain) {
 			z.failing(t, adas)

@@ -134,7 +134,7 @@ func (r membershipRow) membership(a account.Actor) Membership {
 // memberships asks for the workspaces that the actor has to do with, in a context that sees them.
 func (s *Store) memberships(ctx context.Context, a account.Actor) (context.Context, *bun.SelectQuery) {
 	if a.Key != nil {
-		return db.InWorkspace(ctx, a.Key.WorkspaceID), s.DB.NewSelect().
+		return db.InWorkspace(ctx, a.Key.WorkspaceID, ""), s.DB.NewSelect().
 			ColumnExpr("workspace.*, '' AS role").Where("workspace.id = ?", a.Key.WorkspaceID)
 	}
 	return db.AsAccount(ctx, a.AccountID), s.DB.NewSelect().

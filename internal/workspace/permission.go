@@ -93,7 +93,7 @@ func (m Membership) May(p Permission) bool {
 // lacks the permission. Every method of a tenant's matter begins with it: without it, there is nothing to see.
 func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, error) {
 	if m.May(p) {
-		return db.InWorkspace(ctx, m.workspace.ID), nil
+		return db.InWorkspace(ctx, m.workspace.ID, m.accountID), nil
 	}
 	if m.key != nil && ruleOf(p).Keys {
 		return ctx, errs.New(errs.Forbidden, "This needs an API key with the scope %s.", p)

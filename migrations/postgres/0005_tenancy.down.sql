@@ -13,8 +13,10 @@ BEGIN
         EXECUTE format('ALTER TABLE %I DISABLE ROW LEVEL SECURITY', name);
     END LOOP;
 END $$;
+DROP FUNCTION is_own_workspace(TEXT);
 REVOKE ALL ON ALL TABLES IN SCHEMA public FROM linkforge_tenant, linkforge_resolver, linkforge_system;
 DROP TABLE audit_events;
+DROP VIEW verified_hosts;
 DROP TABLE domains;
 DROP TABLE api_keys;
 DROP TABLE invitations;

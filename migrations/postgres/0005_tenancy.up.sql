@@ -142,7 +142,16 @@ BEGIN
     END LOOP;
 END $$;
 
+-- Which hosts are somebody's is no secret, DNS tells it: whose they are is. The view sees as its owner does.
+CREATE POLICY verified ON domains FOR SELECT TO CURRENT_USER USING (verified_at IS NOT NULL);
+CREATE VIEW verified_hosts AS SELECT host FROM domains WHERE verified_at IS NOT NULL;
+GRANT SELECT ON verified_hosts TO linkforge_tenant, linkforge_resolver, linkforge_system;
+
 -- A person sees their own memberships, and the workspaces that they are of.
 CREATE POLICY own ON members FOR SELECT TO linkforge_tenant USING (account_id = current_setting('linkforge.account', true));
-CREATE POLICY own ON workspaces FOR SELECT TO linkforge_tenant
-    USING (id IN (SELECT workspace_id FROM members WHERE account_id = current_setting('linkforge.account', true)));
+-- A function, because its plan is kept: as a part of each statement that sees workspaces, it would be planned each time.
+CREATE FUNCTION is_own_workspace(workspace TEXT) RETURNS BOOLEAN LANGUAGE plpgsql STABLE AS $$
+BEGIN
+    RETURN EXISTS (SELECT FROM members WHERE workspace_id = workspace AND account_id = current_setting('linkforge.account', true));
+END $$;
+CREATE POLICY own ON workspaces FOR SELECT TO linkforge_tenant USING (is_own_workspace(id));

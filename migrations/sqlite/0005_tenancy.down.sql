@@ -1,4 +1,5 @@
 DROP TABLE audit_events;
+DROP VIEW verified_hosts;
 DROP TABLE domains;
 DROP TABLE api_keys;
 DROP TABLE invitations;

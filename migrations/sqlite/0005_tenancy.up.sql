@@ -86,3 +86,5 @@ CREATE TABLE audit_events (
 CREATE INDEX audit_events_in_workspace ON audit_events (workspace_id, id);
 CREATE INDEX audit_events_by_target ON audit_events (target_id, id);
 CREATE INDEX audit_events_by_actor ON audit_events (actor_id, id);
+
+CREATE VIEW verified_hosts AS SELECT host FROM domains WHERE verified_at IS NOT NULL;
