@@ -1,0 +1,229 @@
+package migrations_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// tenants are the workspaces of this test, each with a member of its own.
+const (
+	mine, foreign = "ws_mine", "ws_foreign"
+	me, stranger  = "usr_mine", "usr_foreign"
+)
+
+// rows make one row of each table that has a tenant's, for the tenant whose name is put in place of $. What is not said
+// may be anything.
+var rows = map[string]string{
+	"workspaces":       `INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_$', '$', 'n', now(), now())`,
+	"members":          `INSERT INTO members VALUES ('ws_$', 'usr_$', 'OWNER', now())`,
+	"slugs":            `INSERT INTO slugs VALUES ('old-$', 'ws_$', now())`,
+	"invitations":      `INSERT INTO invitations (id, workspace_id, email, role, token_hash, invited_by, created_at, expires_at) VALUES ('inv_$', 'ws_$', 'e', 'VIEWER', '$', 'usr_$', now(), now())`,
+	"api_keys":         `INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at) VALUES ('key_$', 'ws_$', 'n', 'p', '$', 's', 'usr_$', now())`,
+	"domains":          `INSERT INTO domains (id, workspace_id, host, token, created_at, verified_at) VALUES ('dom_$', 'ws_$', '$.example', 't', now(), now())`,
+	"audit_events":     `INSERT INTO audit_events VALUES ('evt_$', 'ws_$', 'usr_$', 'A', 't', '{}', now())`,
+	"links":            `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash, redirect_status, created_at, updated_at) VALUES ('lnk_$', 'ws_$', '$', '$', 'RANDOM', 'u', 'u', 'h', 302, now(), now())`,
+	"link_tags":        `INSERT INTO link_tags VALUES ('ws_$', 't', 'lnk_$')`,
+	"link_usage":       `INSERT INTO link_usage VALUES ('ws_$', '2026-11', 1)`,
+	"idempotency_keys": `INSERT INTO idempotency_keys VALUES ('ws_$', 'usr_$', 'k', 'h', '[]', now())`,
+	"clicks":           `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms) VALUES ('clk_$', 'ws_$', 'lnk_$', now(), 1)`,
+	"click_buckets":    `INSERT INTO click_buckets (link_id, starts_at, workspace_id, clicks, latency_mean, latency_m2) VALUES ('lnk_$', now(), 'ws_$', 1, 1, 1)`,
+	"click_totals":     `INSERT INTO click_totals (link_id, workspace_id, clicks, latency_mean, latency_m2) VALUES ('lnk_$', 'ws_$', 1, 1, 1)`,
+}
+
+// inOrder are the tables in the order in which rows can be made.
+var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links", "link_tags", "link_usage",
+	"idempotency_keys", "clicks", "click_buckets", "click_totals"}
+
+// tenantTables are the tables in which each row is some workspace's.
+func tenantTables(t *testing.T, d *db.DB) []string {
+	t.Helper()
+	return ask(t, d, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+		WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND (a.attname = 'workspace_id' OR c.relname = 'workspaces' AND a.attname = 'id')
+		ORDER BY c.relname`)
+}
+
+// walled is a database with a row of either tenant in each table.
+func walled(t *testing.T) *db.DB {
+	t.Helper()
+	d := dbtest.Migrated(t, dbtest.Postgres(t))
+	everything := db.AsSystem(t.Context())
+	for _, tenant := range []string{"mine", "foreign"} {
+		do(t, d, everything, strings.ReplaceAll(`INSERT INTO accounts VALUES ('usr_$', '$@example.com', 'n', 'h', now(), now())`, "$", tenant))
+		for _, table := range inOrder {
+			do(t, d, everything, strings.ReplaceAll(rows[table], "$", tenant))
+		}
+	}
+	return d
+}
+
+func do(t *testing.T, d *db.DB, ctx context.Context, statement string) {
+	t.Helper()
+	if _, err := d.DB.DB.ExecContext(ctx, statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// owners are whose the rows are that a statement without any condition sees.
+func owners(t *testing.T, d *db.DB, ctx context.Context, table string) []string {
+	t.Helper()
+	got := []string{}
+	if err := d.NewSelect().Distinct().Table(table).ColumnExpr(column(table)).OrderExpr("1").Scan(ctx, &got); err != nil {
+		t.Fatalf("%s: %v", table, err)
+	}
+	return got
+}
+
+func column(table string) string {
+	if table == "workspaces" {
+		return "id"
+	}
+	return "workspace_id"
+}
+
+// TestTheSecondWall looks at each table that has tenants' rows, with statements that have no condition: what the
+// application says of workspaces is left out, and policies alone decide.
+func TestTheSecondWall(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := walled(t)
+		tables := tenantTables(t, d)
+		if len(tables) != len(rows) {
+			t.Errorf("there are %d tables of tenants, and rows for %d", len(tables), len(rows))
+		}
+		for _, table := range tables {
+			t.Run(table, func(t *testing.T) {
+				for name, c := range map[string]struct {
+					ctx  context.Context
+					want []string
+				}{
+					"no scope":                   {t.Context(), []string{}},
+					"a member's workspace":       {db.InWorkspace(t.Context(), mine, me), []string{mine}},
+					"an API key's workspace":     {db.InWorkspace(t.Context(), mine, ""), []string{mine}},
+					"a workspace that is nobody": {db.InWorkspace(t.Context(), "", ""), []string{}},
+					"SQL":                        {db.InWorkspace(t.Context(), "' OR true --", "' OR true --"), []string{}},
+				} {
+					if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
+						t.Errorf("in the scope of %s (-want +seen):\n%s", name, diff)
+					}
+				}
+				own := []string{}
+				if table == "members" || table == "workspaces" {
+					own = []string{foreign}
+				}
+				if diff := cmp.Diff(own, owners(t, d, db.AsAccount(t.Context(), stranger), table)); diff != "" {
+					t.Errorf("in the scope of an account (-want +seen):\n%s", diff)
+				}
+				checkWrites(t, d, table)
+			})
+		}
+	})
+}
+
+// checkWrites tries to change rows of the other tenant: by statements without a condition, by making a row for it, and by
+// giving it a row of one's own.
+func checkWrites(t *testing.T, d *db.DB, table string) {
+	t.Helper()
+	before := digest(t, d, table)
+	inMine := db.InWorkspace(t.Context(), mine, me)
+	made := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(rows[table], "ws_$", foreign), "usr_$", stranger), "$", "another")
+	for _, statement := range []string{
+		made,
+		"UPDATE " + table + " SET " + column(table) + " = '" + foreign + "' WHERE " + column(table) + " = '" + mine + "'",
+	} {
+		if result, err := d.DB.DB.ExecContext(inMine, statement); err == nil {
+			n, _ := result.RowsAffected()
+			t.Errorf("%s: done to %d rows", statement, n)
+		}
+	}
+	// A statement without a condition changes one's own rows, if it is allowed at all.
+	for name, c := range map[string]struct {
+		ctx  context.Context
+		most int64
+	}{
+		"a member's workspace": {inMine, 1},
+		"no scope":             {t.Context(), 0},
+		"an account":           {db.AsAccount(t.Context(), stranger), 0},
+	} {
+		for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table), "DELETE FROM " + table} {
+			tx, err := d.BeginTx(c.ctx, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if result, err := tx.ExecContext(c.ctx, statement); err == nil {
+				if n, err := result.RowsAffected(); err != nil || n > c.most {
+					t.Errorf("in the scope of %s, %s is done to %d rows: %v", name, statement, n, err)
+				}
+			}
+			if err := tx.Rollback(); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if after := digest(t, d, table); after != before {
+		t.Errorf("the other tenant's rows have changed: %s, then %s", before, after)
+	}
+}
+
+// digest is all that the other tenant has in a table.
+func digest(t *testing.T, d *db.DB, table string) (all string) {
+	t.Helper()
+	err := d.NewRaw("SELECT coalesce(string_agg(r::text, E'\\n' ORDER BY r::text), '') FROM "+table+" r WHERE "+column(table)+" = ?", foreign).
+		Scan(db.AsSystem(t.Context()), &all)
+	if err != nil || all == "" {
+		t.Fatalf("%q: %v", all, err)
+	}
+	return all
+}
+
+// TestTheResolverOnlyLooks: it sees whose something is, and can change two columns of all there are.
+func TestTheResolverOnlyLooks(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := walled(t)
+		const may = `SELECT table_name || '.' || column_name || ' ' || privilege_type FROM information_schema.column_privileges
+			WHERE grantee = 'linkforge_resolver' AND privilege_type <> 'SELECT' ORDER BY 1`
+		if diff := cmp.Diff([]string{"api_keys.last_used_at UPDATE", "links.granted UPDATE"}, ask(t, d, may)); diff != "" {
+			t.Errorf("the resolver may change (-want +got):\n%s", diff)
+		}
+		for _, secret := range []string{"members", "audit_events", "idempotency_keys", "clicks", "accounts", "sessions"} {
+			if _, err := d.NewSelect().Table(secret).Count(db.AsResolver(t.Context())); err == nil {
+				t.Errorf("the resolver sees %s", secret)
+			}
+		}
+	})
+}
+
+// TestServersNeedTheSecondWall: a database whose policies do not hold for all is not served.
+func TestServersNeedTheSecondWall(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := dbtest.Migrated(t, dbtest.Postgres(t))
+		if err := d.CheckScopes(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct{ breaks, mends, says string }{
+			{"ALTER TABLE links DISABLE ROW LEVEL SECURITY", "ALTER TABLE links ENABLE ROW LEVEL SECURITY", "links"},
+			{"ALTER TABLE members NO FORCE ROW LEVEL SECURITY", "ALTER TABLE members FORCE ROW LEVEL SECURITY", "members"},
+			{"GRANT CREATE ON SCHEMA public TO linkforge_tenant; ALTER TABLE leases OWNER TO linkforge_tenant",
+				"ALTER TABLE leases OWNER TO CURRENT_USER; REVOKE CREATE ON SCHEMA public FROM linkforge_tenant", "linkforge_tenant"},
+		} {
+			do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.breaks+"; END $$")
+			if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+				t.Errorf("%s: %v", c.breaks, err)
+			}
+			do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.mends+"; END $$")
+			if err := d.CheckScopes(t.Context()); err != nil {
+				t.Errorf("%s: %v", c.mends, err)
+			}
+		}
+	})
+}
