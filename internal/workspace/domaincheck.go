@@ -226,13 +226,13 @@ func (s *Store) check(ctx context.Context, d *Domain, began time.Time) error {
 	return nil
 }
 
-// drop takes a domain from its workspace, if it is still failing for too long and nobody has looked since.
+// drop takes a domain from its workspace, if it still has it and nobody has found the record since.
 func (s *Store) drop(ctx context.Context, d *Domain, found records) error {
 	dropped := false
 	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		failing := &Domain{}
 		q := tx.NewSelect().Model(failing).Where("id = ?", d.ID).Where("verified_at IS NOT NULL").
-			Where("failed_at <= ?", found.askedAt.Add(-grace)).Where(lastCheck+" < ?", found.askedAt)
+			Where("failed_at <= ?", found.askedAt.Add(-grace))
 		err := s.DB.ForUpdate(q).Scan(ctx)
 		if dropped = err == nil; dropped {
 			return s.lose(ctx, tx, failing, found)

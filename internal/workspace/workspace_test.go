@@ -2,6 +2,7 @@ package workspace
 
 import (
 	"fmt"
+	"log/slog"
 	"strings"
 	"sync"
 	"testing"
@@ -15,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/quota"
 )
 
 // noon is when the tests begin.
@@ -29,7 +31,7 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	return &bundle{
-		Store: &Store{DB: d, Now: func() time.Time { return noon }},
+		Store: &Store{DB: d, Limits: quota.Limiter{Off: true}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }},
 		ada:   person(t, d),
 		eve:   person(t, d),
 	}

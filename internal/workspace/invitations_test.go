@@ -1,0 +1,270 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+)
+
+// postbox keeps what is sent.
+type postbox struct {
+	configured bool
+	mu         sync.Mutex
+	sent       []string
+}
+
+// Configured implements Mailer.
+func (p *postbox) Configured() bool { return p.configured }
+
+// Send implements Mailer.
+func (p *postbox) Send(_ context.Context, to, subject, text string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.sent = append(p.sent, to+"\n"+subject+"\n"+text)
+}
+
+// inviting is a bundle that knows people and has a postbox.
+func inviting(t *testing.T, d *db.DB) (*bundle, *postbox) {
+	t.Helper()
+	b, p := setup(t, d), &postbox{}
+	b.People, b.Mail = &account.Store{DB: d, Now: b.Now}, p
+	return b, p
+}
+
+func (b *bundle) invite(t *testing.T, m Membership, email string, role Role) (*Invitation, string) {
+	t.Helper()
+	i, token, err := b.Invite(t.Context(), m, email, role)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i, token
+}
+
+func (b *bundle) email(t *testing.T, a account.Actor) string {
+	t.Helper()
+	email, _, err := b.People.Emails(t.Context(), a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return email
+}
+
+func TestInvitationsAreAcceptedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, mail := inviting(t, d)
+		m := b.create(t, b.ada, "team")
+		i, token := b.invite(t, m, " Eve@Example.COM ", Editor)
+		if i.Email != "eve@example.com" || !i.ExpiresAt.Equal(noon.Add(7*24*time.Hour)) {
+			t.Errorf("%+v", i)
+		}
+		if len(mail.sent) != 1 || !strings.HasPrefix(mail.sent[0], "eve@example.com\n") || !strings.Contains(mail.sent[0], token) {
+			t.Errorf("sent: %q", mail.sent)
+		}
+		joined, err := b.Accept(t.Context(), b.eve, token)
+		if err != nil || joined.ID() != m.ID() || joined.Role() != Editor {
+			t.Fatalf("%+v, %v", joined, err)
+		}
+		other := person(t, d)
+		if _, err := b.Accept(t.Context(), other, token); !errs.Is(err, errs.NotFound) {
+			t.Errorf("accepted again: %v", err)
+		}
+		_, second := b.invite(t, m, "another@example.com", Owner)
+		if _, err := b.Accept(t.Context(), b.eve, second); !errs.Is(err, errs.AlreadyMember) {
+			t.Errorf("accepted by a member: %v", err)
+		}
+		if got := b.roles(t, m.ID())[b.eve.AccountID]; got != Editor {
+			t.Errorf("the member is %s now", got)
+		}
+		if _, err := b.Accept(t.Context(), other, second); err != nil {
+			t.Errorf("what a member could not use is lost: %v", err)
+		}
+		want := []string{
+			fmt.Sprintf(`%s MEMBER_INVITED %s {"role":"EDITOR"}`, b.ada.AccountID, i.ID),
+			fmt.Sprintf(`%s MEMBER_JOINED %s {"invitation":"%s","role":"EDITOR"}`, b.eve.AccountID, b.eve.AccountID, i.ID),
+		}
+		if diff := cmp.Diff(want, b.events(t, m.ID())[:2]); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestOneOfManyAccepts has many people come with one token at once.
+func TestOneOfManyAccepts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		m := b.create(t, b.ada, "team")
+		for round := range 5 {
+			_, token := b.invite(t, m, fmt.Sprintf("invited-%d@example.com", round), Viewer)
+			before := len(b.roles(t, m.ID()))
+			people := make([]account.Actor, 20)
+			for i := range people {
+				people[i] = person(t, d)
+			}
+			var accepted atomic.Int64
+			var all sync.WaitGroup
+			gate := make(chan struct{})
+			for _, a := range people {
+				all.Go(func() {
+					<-gate
+					_, err := b.Accept(t.Context(), a, token)
+					if err == nil {
+						accepted.Add(1)
+					} else if !errs.Is(err, errs.NotFound) {
+						t.Error(err)
+					}
+				})
+			}
+			close(gate)
+			all.Wait()
+			if after := len(b.roles(t, m.ID())); accepted.Load() != 1 || after != before+1 {
+				t.Errorf("%d have accepted, and there are %d members after %d", accepted.Load(), after, before)
+			}
+		}
+	})
+}
+
+func TestInvitationsThatAreNotGood(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		now := noon
+		b.Now = func() time.Time { return now }
+		m := b.create(t, b.ada, "team")
+		_, replaced := b.invite(t, m, "x@example.com", Editor)
+		_, late := b.invite(t, m, "x@example.com", Viewer)
+		i, revoked := b.invite(t, m, "y@example.com", Viewer)
+		if _, err := b.RevokeInvitation(t.Context(), m, i.ID); err != nil {
+			t.Fatal(err)
+		}
+		for name, token := range map[string]string{"replaced": replaced, "revoked": revoked, "none": "", "made up": "invite_x", "SQL": "' OR true --", "NUL": "\x00"} {
+			if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if _, err := b.RevokeInvitation(t.Context(), m, i.ID); !errs.Is(err, errs.NotFound) {
+			t.Errorf("revoked again: %v", err)
+		}
+		p, err := b.Invitations(t.Context(), m, page.Request{Size: 10})
+		if err != nil || len(p.Items) != 1 || p.Items[0].Role != Viewer {
+			t.Errorf("invitations: %+v, %v", p.Items, err)
+		}
+		now = now.Add(7 * 24 * time.Hour)
+		if _, err := b.Accept(t.Context(), b.eve, late); !errs.Is(err, errs.Expired) {
+			t.Errorf("late: %v", err)
+		}
+		if p, err := b.Invitations(t.Context(), m, page.Request{Size: 10}); err != nil || len(p.Items) != 0 {
+			t.Errorf("late invitations are listed: %+v, %v", p.Items, err)
+		}
+		_, token := b.invite(t, m, "z@example.com", Viewer)
+		if _, err := b.Delete(t.Context(), m); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
+			t.Errorf("to a deleted workspace: %v", err)
+		}
+		if roles := b.roles(t, m.ID()); len(roles) != 1 {
+			t.Errorf("members: %v", roles)
+		}
+	})
+}
+
+// TestWithMailTheAddressMustBeTheirs: a token that has come to somebody else is no good to them.
+func TestWithMailTheAddressMustBeTheirs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, mail := inviting(t, d)
+		mail.configured = true
+		m := b.create(t, b.ada, "team")
+		_, token := b.invite(t, m, b.email(t, b.eve), Viewer)
+		if _, err := b.Accept(t.Context(), person(t, d), token); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("by somebody else: %v", err)
+		}
+		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("unverified: %v", err)
+		}
+		if _, err := d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, b.eve.AccountID).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Accept(t.Context(), b.eve, token); err != nil {
+			t.Errorf("verified: %v", err)
+		}
+	})
+}
+
+func TestWhoMayInvite(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		m, by := b.team(t, "team")
+		for actor, most := range map[Role]map[Role]bool{
+			Owner: {Owner: true, Admin: true, Viewer: true}, Admin: {Owner: false, Admin: true, Viewer: true},
+			Editor: {Owner: false, Admin: false, Viewer: false}, Viewer: {Owner: false, Admin: false, Viewer: false},
+		} {
+			for role, allowed := range most {
+				_, _, err := b.Invite(t.Context(), b.as(t, by[actor], m.ID()), fmt.Sprintf("%s-%s@example.com", actor, role), role)
+				if allowed != (err == nil) || !allowed && !errs.Is(err, errs.Forbidden) {
+					t.Errorf("%s invites a %s: %v", actor, role, err)
+				}
+			}
+		}
+		if _, _, err := b.Invite(t.Context(), m, "nobody", Viewer); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("no address: %v", err)
+		}
+		if _, _, err := b.Invite(t.Context(), m, strings.ToUpper(b.email(t, by[Viewer])), Viewer); !errs.Is(err, errs.AlreadyMember) {
+			t.Errorf("a member: %v", err)
+		}
+		foreign := b.create(t, b.eve, "foreign")
+		i, _ := b.invite(t, foreign, "x@example.com", Viewer)
+		for _, invitationID := range []string{i.ID, id.New(id.Invitation), "", "' OR true --"} {
+			if _, err := b.RevokeInvitation(t.Context(), m, invitationID); !errs.Is(err, errs.NotFound) {
+				t.Errorf("revoking %q: %v", invitationID, err)
+			}
+		}
+		if _, err := b.RevokeInvitation(t.Context(), b.as(t, by[Editor], m.ID()), i.ID); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("by an editor: %v", err)
+		}
+	})
+}
+
+// TestWhoGoesTakesTheirInvitationsAlong: an admin who is shown the door has no token left that opens it again.
+func TestWhoGoesTakesTheirInvitationsAlong(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		m, by := b.team(t, "team")
+		second := person(t, d)
+		join(t, d, m.ID(), second, Admin)
+		_, removed := b.invite(t, b.as(t, by[Admin], m.ID()), "a@example.com", Admin)
+		_, demoted := b.invite(t, b.as(t, second, m.ID()), "b@example.com", Admin)
+		_, kept := b.invite(t, m, "c@example.com", Viewer)
+		if err := b.RemoveMember(t.Context(), m, by[Admin].AccountID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.UpdateRole(t.Context(), m, second.AccountID, Editor); err != nil {
+			t.Fatal(err)
+		}
+		for name, token := range map[string]string{"removed": removed, "demoted": demoted} {
+			if _, err := b.Accept(t.Context(), by[Admin], token); !errs.Is(err, errs.NotFound) {
+				t.Errorf("of an admin who was %s: %v", name, err)
+			}
+		}
+		if _, err := b.Accept(t.Context(), b.eve, kept); err != nil {
+			t.Errorf("the owner's: %v", err)
+		}
+	})
+}
