@@ -181,7 +181,9 @@ func TestTheLastOwnerStays(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ways := map[string]func(ctx context.Context, m Membership, accountID string) error{
-			"remove": func(ctx context.Context, m Membership, accountID string) error { return b.RemoveMember(ctx, m, accountID) },
+			"remove": func(ctx context.Context, m Membership, accountID string) error {
+				return b.RemoveMember(ctx, m, accountID)
+			},
 			"demote": func(ctx context.Context, m Membership, accountID string) error {
 				_, err := b.UpdateRole(ctx, m, accountID, Viewer)
 				return err
