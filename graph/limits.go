@@ -2,6 +2,7 @@ package graph
 
 import (
 	"context"
+	"regexp"
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/handler/lru"
@@ -138,6 +139,9 @@ func (l shapeLimit) MutateOperationParameters(ctx context.Context, p *graphql.Ra
 		var err error
 		doc, err = parser.ParseQueryWithTokenLimit(&ast.Source{Input: p.Query}, maxTokens)
 		if err != nil {
+			if n := len(passwordFields.FindAllString(p.Query, -1)); n > 1 {
+				l.charge(ctx, n) // too many to be read are no cheaper than those that are refused below
+			}
 			return nil // the executor parses again, and says it
 		}
 	}
@@ -172,6 +176,9 @@ func (l shapeLimit) measure(ctx context.Context, doc *ast.QueryDocument) *gqlerr
 func refused(kind errs.Kind, message string) *gqlerror.Error {
 	return &gqlerror.Error{Message: message, Extensions: map[string]any{"code": kind.Code()}}
 }
+
+// passwordFields finds them in what cannot be parsed.
+var passwordFields = regexp.MustCompile(`\b(?:login|register|changePassword|resetPassword|exportMyData|deleteMyAccount)\s*\(`)
 
 // shape is the size of a selection with its fragments spread, and what is special in it.
 type shape struct {

@@ -21,6 +21,10 @@ type answer struct {
 // send sends a request as if to the public URL.
 func (s *server) send(r *http.Request) (answer, error) {
 	r.Host = strings.TrimPrefix(s.public, "http://")
+	return s.deliver(r)
+}
+
+func (s *server) deliver(r *http.Request) (answer, error) {
 	response, err := s.http.Do(r)
 	if err != nil {
 		return answer{}, err

@@ -41,11 +41,14 @@ func (a *app) routes() http.Handler {
 	tenants.HandleFunc("GET /", a.nothing)
 
 	hosts := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if a.config.IsOwnHost(web.Host(r)) {
+		switch host := web.Host(r); {
+		case a.config.IsOwnHost(host):
 			mux.ServeHTTP(w, r)
-			return
+		case host == "":
+			a.nothing(w, r)
+		default:
+			tenants.ServeHTTP(w, r)
 		}
-		tenants.ServeHTTP(w, r)
 	})
 	return web.Chain(hosts, web.RequestID, web.Client, web.Log(a.log, a.now), web.Recover(a.log))
 }

@@ -205,9 +205,6 @@ func (s *Store) checkAll(ctx context.Context, due []*Domain, began time.Time) er
 // check looks for a domain's record, and writes down what it found. When DNS does not answer, what was known stays.
 func (s *Store) check(ctx context.Context, d *Domain, began time.Time) error {
 	found, err := s.lookUp(ctx, d, began)
-	if ctx.Err() != nil {
-		return nil // that there is no answer may be our doing
-	}
 	q := s.DB.NewUpdate().Model(d).Set("checked_at = ?", began)
 	switch {
 	case err != nil:

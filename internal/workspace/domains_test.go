@@ -1,8 +1,10 @@
 package workspace
 
 import (
+	"context"
 	"fmt"
 	"log/slog"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -10,6 +12,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
@@ -488,8 +491,54 @@ func TestRemovedDomains(t *testing.T) {
 	})
 }
 
-// TestNoPrimaryHostIsNotVerified: whoever is faster, no short URL is shown with a host that is gone.
-func TestNoPrimaryHostIsNotVerified(t *testing.T) {
+// TestNoneBecomesPrimaryWhileItIsLost: whoever chooses a domain that is being lost waits until it is, and is refused.
+func TestNoneBecomesPrimaryWhileItIsLost(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		own := z.verified(t, z.adas, "go.example.com")
+		chosen := make(chan error, 1)
+		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			if err := z.lose(ctx, tx, own, records{askedAt: noon}); err != nil {
+				return err
+			}
+			waits := waiting(t, d)
+			go func() {
+				_, err := z.SetPrimaryDomain(t.Context(), z.adas, own.ID)
+				chosen <- err
+			}()
+			for len(chosen) == 0 && !waits() {
+				runtime.Gosched()
+			}
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := <-chosen; !errs.Is(err, errs.InvalidInput) || z.primary(t, z.adas) != "" {
+			t.Errorf("chosen: %v; primary is %q", err, z.primary(t, z.adas))
+		}
+	})
+}
+
+// waiting tells whether somebody waits for a transaction that is under way.
+func waiting(t *testing.T, d *db.DB) func() bool {
+	if d.Kind == db.SQLite {
+		before := d.DB.DB.Stats().WaitCount
+		return func() bool { return d.DB.DB.Stats().WaitCount > before } // for the one connection that writes
+	}
+	return func() bool {
+		q := d.NewSelect().Table("pg_stat_activity").Where("datname = current_database()").Where("wait_event_type = 'Lock'")
+		locked, err := q.Exists(db.AsOwner(t.Context()))
+		if err != nil {
+			t.Error(err)
+		}
+		return locked || err != nil
+	}
+}
+
+// TestNoPrimaryHostIsRemoved: whoever is faster, no short URL is shown with a host that is gone.
+func TestNoPrimaryHostIsRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)

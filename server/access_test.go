@@ -1,0 +1,443 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// at asks for a path of a host that DNS would lead here.
+func (s *server) at(t *testing.T, host, path string) answer {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, "http://"+s.address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = host
+	a, err := s.deliver(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// change does something to the database, beside the servers.
+func change(t *testing.T, b backend, statement string, args ...any) {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.NewRaw(statement, args...).Exec(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// keyView is what the tests ask of an API key.
+type keyView struct {
+	APIKey struct{ ID, Prefix string }
+	Secret string
+	Errors []mend
+}
+
+// key makes an API key, and is its user.
+func (w tenant) key(t *testing.T, scopes ...string) (client, string) {
+	t.Helper()
+	var got struct{ CreateAPIKey keyView }
+	w.must(t, &got, `mutation ($w: ID!, $s: [ApiKeyScope!]!) {
+		createApiKey(input: {workspaceId: $w, name: "CI", scopes: $s}) { apiKey { id prefix } secret errors { code message field } } }`,
+		map[string]any{"w": w.workspaceID, "s": scopes})
+	if got.CreateAPIKey.Secret == "" {
+		t.Fatalf("%+v", got)
+	}
+	return client{server: w.server, token: got.CreateAPIKey.Secret}, got.CreateAPIKey.APIKey.ID
+}
+
+// TestAKeyWorksUntilItIsRevoked, and not a request longer, on whichever node.
+func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b, b.nodes)
+		who := nodes[0].tenant(t, "keyed")
+		key, keyID := who.key(t, "LINKS_WRITE")
+		key.server = nodes[len(nodes)-1]
+		var got struct{ CreateLink made }
+		key.must(t, &got, `mutation ($w: ID!) { createLink(input: {workspaceId: $w, url: "https://example.com/by-key"}) {
+			created link { shortUrl createdBy { id } } errors { code } } }`, map[string]any{"w": who.workspaceID})
+		if !got.CreateLink.Created {
+			t.Errorf("%+v", got)
+		}
+		var me struct{ Me *struct{ ID string } }
+		key.must(t, &me, `{ me { id } }`, nil)
+		if me.Me != nil {
+			t.Errorf("a key is %+v", me.Me)
+		}
+		for _, forbidden := range []string{
+			`mutation ($w: ID!) { createApiKey(input: {workspaceId: $w, name: "n", scopes: [LINKS_READ]}) { secret } }`,
+			`mutation ($w: ID!) { inviteMember(input: {workspaceId: $w, email: "x@example.com", role: OWNER}) { token } }`,
+			`mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
+			`query ($w: ID!) { workspace(by: {id: $w}) { apiKeys { edges { node { id } } } } }`,
+			`query ($w: ID!) { workspace(by: {id: $w}) { members { edges { node { role } } } } }`,
+		} {
+			if a, err := key.run(forbidden, map[string]any{"w": who.workspaceID}); err != nil || a.code() != "FORBIDDEN" {
+				t.Errorf("%s: %v, %s", forbidden, err, a.body)
+			}
+		}
+		for _, personal := range []string{
+			`mutation { createWorkspace(input: {name: "n", slug: "by-key"}) { errors { code } } }`, `mutation { logoutEverywhere(input: {}) { loggedOut } }`,
+			`mutation { deleteMyAccount(input: {password: "x"}) { deleted } }`, `mutation { acceptInvitation(input: {token: "x"}) { errors { code } } }`,
+		} {
+			if a, err := key.run(personal, nil); err != nil || a.code() != "FORBIDDEN" {
+				t.Errorf("%s: %v, %s", personal, err, a.body)
+			}
+		}
+		who.must(t, &struct{}{}, `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code } } }`, map[string]any{"k": keyID})
+		if a, err := key.run(`{ me { id } }`, nil); err != nil || a.status != http.StatusUnauthorized {
+			t.Errorf("revoked: %v, %+v", err, a)
+		}
+		for _, s := range nodes {
+			if strings.Contains(content(t, s.err)+content(t, s.out), key.token) {
+				t.Error("the log has the secret")
+			}
+		}
+	})
+}
+
+// TestAWorkspacesOwnHost answers its links and nothing else, once it is verified.
+func TestAWorkspacesOwnHost(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who, other := s.tenant(t, "branded"), s.tenant(t, "other")
+		var domain struct {
+			AddDomain struct {
+				Domain struct{ ID, Host, Status, RecordName, RecordValue string }
+				Errors []mend
+			}
+		}
+		who.must(t, &domain, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "Links.Example.COM"}) {
+			domain { id host status recordName recordValue } errors { code message field } } }`, map[string]any{"w": who.workspaceID})
+		d := domain.AddDomain.Domain
+		if d.Host != "links.example.com" || d.Status != "PENDING" || d.RecordName != "_linkforge.links.example.com" || d.RecordValue == "" {
+			t.Fatalf("%+v", domain)
+		}
+		l := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo")
+		foreign := other.shorten(t, "https://example.com/other")
+		primary := func() (got struct{ SetPrimaryDomain struct{ Errors []mend } }) {
+			who.must(t, &got, `mutation ($w: ID!, $d: ID) { setPrimaryDomain(input: {workspaceId: $w, domainId: $d}) { errors { code } } }`,
+				map[string]any{"w": who.workspaceID, "d": d.ID})
+			return got
+		}
+		if got := s.at(t, "links.example.com", "/promo"); got.status != http.StatusNotFound {
+			t.Errorf("a host that is only claimed: %d", got.status)
+		}
+		if got := primary().SetPrimaryDomain.Errors; len(got) != 1 || got[0].Code != "INVALID_INPUT" {
+			t.Errorf("a host that is only claimed is made primary: %+v", got)
+		}
+		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
+		change(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(), d.ID)
+		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
+
+		for path, want := range map[string]int{
+			"/promo": http.StatusFound, "/promo?a=b": http.StatusFound, "/" + foreign.Link.Code: http.StatusNotFound, "/branded/promo": http.StatusNotFound,
+			"/other" + foreign.Link.path(s): http.StatusNotFound, "/": http.StatusNotFound, "/graphql": http.StatusNotFound, "/livez": http.StatusNotFound,
+			"/playground": http.StatusNotFound, "/export/audit/" + who.workspaceID: http.StatusNotFound,
+		} {
+			for _, host := range []string{"links.example.com", "LINKS.example.com:8443", "links.example.com."} {
+				if got := s.at(t, host, path); got.status != want {
+					t.Errorf("%s%s: %d, want %d", host, path, got.status, want)
+				}
+			}
+			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com", "' OR true --", "\xff", "a..b", strings.Repeat("a", 300)} { // of which the client makes none of some
+				if got := s.at(t, host, path); got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
+					t.Errorf("%q%s: %d", host, path, got.status)
+				}
+			}
+		}
+		if got := s.at(t, "links.example.com", "/promo").header.Get("Location"); got != "https://example.com/branded" {
+			t.Errorf("the redirect leads to %q", got)
+		}
+		if got := primary().SetPrimaryDomain.Errors; len(got) != 0 {
+			t.Errorf("making the host primary: %+v", got)
+		}
+		if got := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo").Link.ShortURL; got != "https://links.example.com/promo" {
+			t.Errorf("the short URL is %s", got)
+		}
+		var found struct{ Link *struct{ ID string } }
+		who.must(t, &found, `{ link(by: {shortUrl: "https://links.example.com/promo"}) { id } }`, nil)
+		if found.Link == nil || found.Link.ID != l.Link.ID {
+			t.Errorf("by its short URL: %+v", found)
+		}
+		// Nobody's link may lead to a host at which links answer.
+		if got, err := other.create("https://links.example.com/promo"); err != nil || len(got.Errors) != 1 || got.Errors[0].Code != "UNSAFE_URL" {
+			t.Errorf("a loop: %+v, %v", got, err)
+		}
+		if got, err := other.create("https://links.example.com:8443/app"); err != nil || len(got.Errors) != 0 {
+			t.Errorf("another service at the host: %+v, %v", got, err)
+		}
+	})
+}
+
+// TestADeletedWorkspaceIsGone: everything that was its own answers 410, until it is restored.
+func TestADeletedWorkspaceIsGone(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "shortlived")
+		root := who.shorten(t, "https://example.com/root").Link.path(s)
+		who.shorten(t, "https://example.com/promo", "strategy", "CUSTOM", "customCode", "promo")
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, slug: "renamed"}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
+		status := func(want int, paths ...string) {
+			t.Helper()
+			for _, path := range paths {
+				s.expect(t, want, http.MethodGet, path)
+			}
+		}
+		status(http.StatusFound, root, "/shortlived/promo", "/renamed/promo")
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { workspace { deletedAt } errors { code } } }`, map[string]any{"w": who.workspaceID})
+		status(http.StatusGone, root, "/shortlived/promo", "/renamed/promo", "/renamed/never")
+		var got struct{ Workspace *struct{ ID string } }
+		who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`, map[string]any{"w": who.workspaceID})
+		if got.Workspace != nil {
+			t.Errorf("%+v", got)
+		}
+		var mine struct {
+			Me struct {
+				Workspaces struct {
+					Edges []struct{ Node struct{ ID string } }
+				}
+			}
+		}
+		who.must(t, &mine, `{ me { workspaces(deleted: true) { edges { node { id } } } } }`, nil)
+		if len(mine.Me.Workspaces.Edges) != 1 {
+			t.Errorf("%+v", mine)
+		}
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { restoreWorkspace(input: {id: $w}) { workspace { id } errors { code } } }`, map[string]any{"w": who.workspaceID})
+		status(http.StatusFound, root, "/shortlived/promo", "/renamed/promo")
+		status(http.StatusNotFound, "/renamed/never")
+	})
+}
+
+// TestAHundredLogInsAtOnce, under aliases in one request, are refused, and count as a hundred: also when they are in more
+// words than are parsed.
+func TestAHundredLogInsAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, field := range map[string]string{
+		"few words":  `login(input:$i){token}`,
+		"many words": `login(input: {email: "guessed@example.com", password: "guess"}) { token expiresAt }`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			eachBackend(t, func(t *testing.T, b backend) {
+				s := start(t, b, "LINKFORGE_RATE_LIMITS=on")
+				who := s.tenant(t, "guessed")
+				document := "mutation ($i: LoginInput!) {"
+				for i := range 100 {
+					document += fmt.Sprintf(" a%d:%s", i, field)
+				}
+				nobody := client{server: s}
+				a, err := nobody.run(document+"}", map[string]any{"i": map[string]any{"email": who.email, "password": "guess"}})
+				if err != nil || a.code() != "BAD_REQUEST" || strings.Contains(a.body, `"data"`) {
+					t.Errorf("%v: %.300s", err, a.body)
+				}
+				a, err = nobody.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token } }`, who.email, who.password), nil)
+				if err != nil || a.code() != "RATE_LIMITED" {
+					t.Errorf("one more: %v: %.300s", err, a.body)
+				}
+			})
+		})
+	}
+}
+
+// TestRequestsAreCounted for each person, each key and each address by itself.
+func TestRequestsAreCounted(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=20")
+		who := nodes[0].tenant(t, "eager")
+		key, _ := who.key(t, "LINKS_READ")
+		left := func(c client, i int) (status, left int) {
+			t.Helper()
+			c.server = nodes[i%len(nodes)]
+			a, err := c.run(`{ __typename }`, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := a.header.Get("RateLimit-Policy"); got != `"requests";q=20;w=60` {
+				t.Errorf("RateLimit-Policy: %s", got)
+			}
+			var reset int
+			if _, err := fmt.Sscanf(a.header.Get("RateLimit"), `"requests";r=%d;t=%d`, &left, &reset); err != nil || reset < 1 || reset > 60 {
+				t.Errorf("RateLimit: %q: %v", a.header.Get("RateLimit"), err)
+			}
+			if refused := a.status == http.StatusTooManyRequests; refused != (a.header.Get("Retry-After") != "") || refused != (a.code() == "RATE_LIMITED") {
+				t.Errorf("%+v", a)
+			}
+			return a.status, left
+		}
+		_, before := left(key, 0)
+		for i := range before {
+			if status, n := left(key, i); status != http.StatusOK || n != before-1-i {
+				t.Errorf("request %d of the key: status %d, %d left of %d", i, status, n, before)
+			}
+		}
+		if status, n := left(key, 1); status != http.StatusTooManyRequests || n != 0 {
+			t.Errorf("one too many: status %d, %d left", status, n)
+		}
+		if status, _ := left(who.client, 0); status != http.StatusOK {
+			t.Errorf("the key's owner: %d", status)
+		}
+		if status, _ := left(client{server: nodes[0]}, 0); status != http.StatusOK {
+			t.Errorf("nobody: %d", status)
+		}
+	})
+}
+
+// TestTheAuditLogTells what was done, by whom, and can be taken along.
+func TestTheAuditLogTells(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "audited")
+		l := who.shorten(t, "https://example.com/audited")
+		who.shorten(t, "https://example.com/audited") // which makes none
+		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "T", tags: ["a"]}) { errors { code } } }`, map[string]any{"id": l.Link.ID})
+		who.remove(t, l.Link.ID)
+		key, keyID := who.key(t, "AUDIT_READ", "LINKS_WRITE")
+		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`, map[string]any{"id": l.Link.ID})
+		type event struct{ Action, ActorID, TargetID, Details string }
+		type log struct {
+			Workspace struct {
+				AuditLog struct{ Edges []struct{ Node event } }
+			}
+		}
+		ask := func(filter map[string]any) (events []event) {
+			t.Helper()
+			var got log
+			key.must(t, &got, `query ($w: ID!, $f: AuditFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f) { edges { node {
+				action actorId targetId details } } } } }`, map[string]any{"w": who.workspaceID, "f": filter})
+			for _, e := range got.Workspace.AuditLog.Edges {
+				events = append(events, e.Node)
+			}
+			slices.Reverse(events)
+			return events
+		}
+		want := []event{
+			{"WORKSPACE_CREATED", who.id, who.workspaceID, `{"slug":"audited"}`},
+			{"LINK_CREATED", who.id, l.Link.ID, `{}`},
+			{"LINK_UPDATED", who.id, l.Link.ID, `{"fields":["title","tags"]}`},
+			{"LINK_DELETED", who.id, l.Link.ID, `{}`},
+			{"API_KEY_CREATED", who.id, keyID, `{"scopes":["AUDIT_READ","LINKS_WRITE"]}`},
+			{"LINK_RESTORED", keyID, l.Link.ID, `{}`},
+		}
+		if diff := cmp.Diff(want, ask(nil)); diff != "" {
+			t.Errorf("the log (-want +got):\n%s", diff)
+		}
+		for name, c := range map[string]struct {
+			filter map[string]any
+			want   []event
+		}{
+			"by action": {map[string]any{"actions": []string{"LINK_DELETED", "LINK_CREATED"}}, []event{want[1], want[3]}},
+			"by actor":  {map[string]any{"actorId": keyID}, want[5:]},
+			"by target": {map[string]any{"targetId": l.Link.ID}, []event{want[1], want[2], want[3], want[5]}},
+			"from on":   {map[string]any{"from": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}, nil},
+			"until":     {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id}, want[:5]},
+		} {
+			if diff := cmp.Diff(c.want, ask(c.filter)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+		path := "/export/audit/" + who.workspaceID
+		exported := s.expect(t, http.StatusOK, http.MethodGet, path, "Authorization", "Bearer "+key.token)
+		var lines []event
+		for line := range strings.Lines(exported.body) {
+			var e struct {
+				event
+				Details json.RawMessage
+			}
+			if err := json.Unmarshal([]byte(line), &e); err != nil {
+				t.Fatalf("%s: %v", line, err)
+			}
+			e.event.Details = string(e.Details)
+			lines = append(lines, e.event)
+		}
+		slices.Reverse(lines)
+		if diff := cmp.Diff(want, lines); diff != "" || exported.header.Get("Content-Type") != "application/x-ndjson; charset=utf-8" {
+			t.Errorf("the export (-want +got):\n%s", diff)
+		}
+		s.expect(t, http.StatusUnauthorized, http.MethodGet, path)
+		s.expect(t, http.StatusNotFound, http.MethodGet, path, "Authorization", "Bearer "+s.tenant(t, "stranger").token)
+	})
+}
+
+// mailed finds the token in the last mail that a developer's server has shown.
+func (s *server) mailed(t *testing.T, subject string) (token string) {
+	t.Helper()
+	pattern := regexp.MustCompile(`(?s)` + subject + `.*?\b(mailed_[A-Z2-7]+)`)
+	eventually(t, "a mail about "+subject, func() bool {
+		all := pattern.FindAllStringSubmatch(content(t, s.out), -1)
+		if len(all) > 0 {
+			token = all[len(all)-1][1]
+		}
+		return len(all) > 0
+	})
+	return token
+}
+
+// TestAForgottenPassword is replaced by a mailed token, and whoever had the old one is out.
+func TestAForgottenPassword(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "forgetful")
+		nobody := client{server: s}
+		const request = `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested errors { code } } }`
+		var answers [2]string
+		for i, email := range []string{who.email, "nobody-" + who.email} {
+			a, err := nobody.run(request, map[string]any{"e": email})
+			if err != nil {
+				t.Fatal(err)
+			}
+			answers[i] = a.body
+		}
+		if answers[0] != answers[1] || !strings.Contains(answers[0], `"requested":true`) {
+			t.Errorf("%s for an account, %s for none", answers[0], answers[1])
+		}
+		token := s.mailed(t, "password")
+		reset := func() (got struct{ ResetPassword struct{ Errors []mend } }) {
+			nobody.must(t, &got, `mutation ($t: String!) { resetPassword(input: {token: $t, newPassword: "a new long password"}) { user { id } errors { code field } } }`,
+				map[string]any{"t": token})
+			return got
+		}
+		if got := reset().ResetPassword.Errors; len(got) != 0 {
+			t.Fatalf("%+v", got)
+		}
+		if got := reset().ResetPassword.Errors; len(got) != 1 || got[0].Code != "BAD_CREDENTIALS" {
+			t.Errorf("again: %+v", got)
+		}
+		if a, err := who.run(`{ me { id } }`, nil); err != nil || a.status != http.StatusUnauthorized {
+			t.Errorf("the old session: %v, %+v", err, a)
+		}
+		if got := s.login(t, who); len(got.Errors) != 1 {
+			t.Errorf("the old password: %+v", got)
+		}
+		who.password = "a new long password"
+		if got := s.login(t, who); got.Token == "" {
+			t.Errorf("the new password: %+v", got)
+		}
+		for _, secret := range []string{token, who.email} {
+			if strings.Contains(content(t, s.err), secret) {
+				t.Errorf("the log has %q", secret)
+			}
+		}
+	})
+}
