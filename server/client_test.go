@@ -172,7 +172,7 @@ func (s *server) tenant(t *testing.T, slug string) tenant {
 		}
 	}
 	who.must(t, &account, register, map[string]any{"in": map[string]any{
-		"email": who.email, "password": who.password, "name": slug,
+		"email": who.email, "password": who.password, "name": "Person of " + slug,
 	}})
 	who.token, who.id = account.Register.Token, account.Register.User.ID
 	var made struct {

@@ -206,11 +206,11 @@ func TestDeleteAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefreshWhileTheAccountGoes has a session go on for longer than its account.
+// TestRefreshWhileTheAccountGoes has a session, and the address, go on for longer than their account.
 func TestRefreshWhileTheAccountGoes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, _, l := setupMail(t, d)
+		b, box, l := setupMail(t, d)
 		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").Exec(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -219,6 +219,8 @@ func TestRefreshWhileTheAccountGoes(t *testing.T) {
 		if got != (Login{}) {
 			t.Errorf("%+v", got)
 		}
+		b.request(t)
+		box.last(t, 1) // from when it was registered
 	})
 }
 

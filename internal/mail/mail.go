@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	netmail "net/mail"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -257,12 +258,7 @@ func (m *Mailer) putOff(ctx context.Context, l *letter, err error) int {
 func (m *Mailer) forget(done *letter) int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	for i, l := range m.waiting {
-		if l == done {
-			m.waiting = append(m.waiting[:i], m.waiting[i+1:]...)
-			break
-		}
-	}
+	m.waiting = slices.DeleteFunc(m.waiting, func(l *letter) bool { return l == done })
 	if len(m.waiting) < maxWaiting/2 {
 		m.full = false
 	}

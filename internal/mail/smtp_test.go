@@ -150,8 +150,12 @@ func (p *postOffice) extensions(conn net.Conn) string {
 	return answer + "250 8BITMIME"
 }
 
-// authenticate believes everybody, and remembers whom.
+// authenticate believes everybody who comes in a way that is offered, and remembers whom.
 func (p *postOffice) authenticate(lines *textproto.Conn, command string) {
+	if !slices.Contains(strings.Fields(p.ways), strings.Fields(command)[1]) {
+		_ = lines.PrintfLine("504 not in this way")
+		return
+	}
 	var who string
 	if plain, ok := strings.CutPrefix(command, "AUTH PLAIN "); ok {
 		who = strings.ReplaceAll(plainText(plain), "\x00", ":")
