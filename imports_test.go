@@ -3,8 +3,14 @@ package linkforge_test
 import (
 	"encoding/json"
 	"errors"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io"
+	"io/fs"
+	"maps"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -100,4 +106,76 @@ func listImports(t *testing.T) map[string][]string {
 		}
 		found[strings.TrimPrefix(strings.TrimPrefix(p.ImportPath, module), "/")] = p.Imports
 	}
+}
+
+// scopes are the functions that may ask for a scope which shows more than one workspace, and for one at all: every other
+// function sees what Membership.Enter lets it see.
+var scopes = map[string][]string{
+	"AsOwner":     {"db.Migrate", "db.Rollback", "db.Migrations", "dbtest.try"},
+	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
+	"AsAccount":   {"workspace.memberships"},
+	"AsResolver": {
+		"click.CountSince", "link.Resolve", "link.Grant", "link.Revoke", "link.WorkspaceOf", "link.claim", "link.lookUp",
+		"workspace.Authenticate", "workspace.IDBySlug", "workspace.workspaceOf", "workspace.HostKnown",
+	},
+	"AsSystem": {
+		"account.Delete", "audit.CleanUp", "audit.Export", "click.ingest", "click.Platform", "click.PurgeWorkspace", "jobs.Look",
+		"link.Block", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
+		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Reports", "workspace.Accept", "workspace.Export", "workspace.verify",
+	},
+}
+
+// TestScopesAreAskedForInTheirRooms reads the code: who sees more than a workspace is in the list above.
+func TestScopesAreAskedForInTheirRooms(t *testing.T) {
+	t.Parallel()
+	asked := map[string]map[string]bool{}
+	err := filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		for _, d := range file.Decls {
+			f, ok := d.(*ast.FuncDecl)
+			if !ok {
+				continue
+			}
+			ast.Inspect(f, func(n ast.Node) bool {
+				if s := scopeAskedFor(n); scopes[s] != nil && f.Name.Name != s && f.Name.Name != "CheckScopes" {
+					if asked[s] == nil {
+						asked[s] = map[string]bool{}
+					}
+					asked[s][file.Name.Name+"."+f.Name.Name] = true
+				}
+				return true
+			})
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for scope, may := range scopes {
+		slices.Sort(may)
+		if got := slices.Sorted(maps.Keys(asked[scope])); !slices.Equal(got, may) {
+			t.Errorf("%s is asked for by\n%v, and may be by\n%v", scope, got, may)
+		}
+	}
+}
+
+// scopeAskedFor is the function that a call names: db.AsSystem, or AsSystem within its package.
+func scopeAskedFor(n ast.Node) string {
+	call, ok := n.(*ast.CallExpr)
+	if !ok {
+		return ""
+	}
+	switch f := call.Fun.(type) {
+	case *ast.SelectorExpr:
+		return f.Sel.Name
+	case *ast.Ident:
+		return f.Name
+	}
+	return ""
 }

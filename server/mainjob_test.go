@@ -79,7 +79,7 @@ func loggedIn(t *testing.T, who tenant) {
 	var is struct{ Me *me }
 	const query = `{ me { id email name workspaces { edges { node { id slug viewerRole } } } } }`
 	who.must(t, &is, query, nil)
-	want := &me{ID: who.id, Email: who.email, Name: who.slug}
+	want := &me{ID: who.id, Email: who.email, Name: "Person of " + who.slug}
 	want.Workspaces.Edges = []struct {
 		Node struct{ ID, Slug, ViewerRole string }
 	}{

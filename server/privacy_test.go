@@ -157,7 +157,9 @@ func TestAnAccountGoesForGood(t *testing.T) {
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, l.Link.path(s))
 		key.must(t, &struct{}{}, `{ __typename }`, nil)
-		var after struct{ Link struct{ CreatedBy *struct{ ID string } } }
+		var after struct {
+			Link struct{ CreatedBy *struct{ ID string } }
+		}
 		host.must(t, &after, `query ($id: ID!) { link(by: {id: $id}) { createdBy { id } } }`, map[string]any{"id": l.Link.ID})
 		if after.Link.CreatedBy != nil {
 			t.Errorf("the link is still %+v's", after.Link.CreatedBy)

@@ -124,6 +124,7 @@ GRANT UPDATE (last_used_at) ON api_keys TO linkforge_resolver;
 GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, sessions, refresh_tokens, mailed_tokens, workspaces, slugs, members, invitations, api_keys,
     domains, audit_events, links, link_tags, link_usage, idempotency_keys, clicks, click_buckets, click_totals, click_logs,
     blocked_hosts, reports, leases TO linkforge_system;
+GRANT SELECT ON instance, counters, migrations TO linkforge_system;  -- so that it can back everything up
 
 DO $$
 DECLARE

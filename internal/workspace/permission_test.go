@@ -1,0 +1,58 @@
+package workspace
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestThePermissionsAreWrittenDown: the table in the documentation, and the schema's two enums, say what the code does.
+func TestThePermissionsAreWrittenDown(t *testing.T) {
+	t.Parallel()
+	var table strings.Builder
+	table.WriteString("| permission | allows to | VIEWER | EDITOR | ADMIN | OWNER | API keys |\n|---|---|---|---|---|---|---|\n")
+	yes := map[bool]string{true: "yes", false: ""}
+	for _, r := range Rules {
+		fmt.Fprintf(&table, "| `%s` | %s |", r.Permission, r.Means)
+		for _, role := range []Role{Viewer, Editor, Admin, Owner} {
+			fmt.Fprintf(&table, " %s |", yes[role.Allows(r.Permission)])
+		}
+		fmt.Fprintf(&table, " %s |\n", yes[r.Keys])
+	}
+	doc, err := os.ReadFile("../../docs/PERMISSIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(doc), "\n| permission")
+	rest, _, _ = strings.Cut("| permission"+rest, "\n\n")
+	if diff := cmp.Diff(table.String(), strings.TrimSuffix(rest, "\n")+"\n"); diff != "" {
+		t.Errorf("docs/PERMISSIONS.md (-code +doc):\n%s", diff)
+	}
+	schema, err := os.ReadFile("../../schema.graphql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all, keys []string
+	for _, r := range Rules {
+		all = append(all, string(r.Permission))
+		if r.Keys {
+			keys = append(keys, string(r.Permission))
+		}
+	}
+	for name, want := range map[string][]string{"Permission": all, "ApiKeyScope": keys} {
+		_, enum, _ := strings.Cut(string(schema), "\nenum "+name+" {\n")
+		enum, _, _ = strings.Cut(enum, "\n}")
+		var got []string
+		for line := range strings.Lines(enum) {
+			if line = strings.TrimSpace(line); !strings.HasPrefix(line, `"`) {
+				got = append(got, line)
+			}
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("enum %s (-code +schema):\n%s", name, diff)
+		}
+	}
+}
