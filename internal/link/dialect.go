@@ -13,12 +13,12 @@ import (
 
 // What PostgreSQL and SQLite do not say in the same words is said in this file, and nowhere else in the package.
 
-// contains keeps the links whose text has the word in it. No index does that: see indexed.
-func (s *Store) contains(q *bun.SelectQuery, word string) *bun.SelectQuery {
+// contains keeps the rows whose text, in that column, has the word in it. No index does that: see indexed.
+func (s *Store) contains(q *bun.SelectQuery, column, word string) *bun.SelectQuery {
 	if s.DB.Kind == db.Postgres {
-		return q.Where("strpos(link.search, ?) > 0", word)
+		return q.Where("strpos(?, ?) > 0", bun.Ident(column), word)
 	}
-	return q.Where("instr(link.search, ?) > 0", word)
+	return q.Where("instr(?, ?) > 0", bun.Ident(column), word)
 }
 
 // indexed asks the index of text for the ids of links that have all the words in them, as far as it can find them;

@@ -192,45 +192,63 @@ func words(search string) ([]string, error) {
 
 // lookUp asks the indexes, one after the other, until one knows of few links. What is asked here is only where to
 // look: the filter itself is applied to what is there then. Neither database is left to guess how common a word is.
-//
-// It does so as the resolver, who sees all workspaces' links, since PostgreSQL searches no text with an index before it
-// has looked at whose a row is. Everything that is found is looked at again, as the workspace sees it.
 func (n *search) lookUp(ctx context.Context, few int) error {
-	ctx = db.AsResolver(ctx)
-	for _, queries := range n.indexes() {
-		var ids []string
-		for _, q := range queries {
-			var more []string
-			if err := q.Limit(int64(few)+1).Scan(ctx, &more); err != nil {
-				return err
-			}
-			if ids = append(ids, more...); len(ids) > few {
-				break
-			}
-		}
-		if len(ids) <= few {
-			n.narrow, n.few = true, ids
-			return nil
-		}
-	}
-	return nil
-}
-
-// indexes are sets of queries for the ids of links, each of which finds all that the filter lets through.
-func (n *search) indexes() (sets [][]*bun.SelectQuery) {
 	for _, tags := range n.tagged() {
 		var queries []*bun.SelectQuery
 		for _, name := range tags {
 			// In order, the first links come from the index, and not from everybody's tags.
 			queries = append(queries, n.DB.NewSelect().Model((*tag)(nil)).Column("link_id").
-				Where("workspace_id = ?", n.member.ID()).Where("tag = ?", name).Order("link_id"))
+				Where("workspace_id = ?", n.member.ID()).Where("tag = ?", name).Order("workspace_id", "tag", "link_id"))
 		}
-		sets = append(sets, queries)
+		if err := n.among(ctx, few, queries...); err != nil || n.narrow {
+			return err
+		}
 	}
-	if q := n.indexed(n.member.ID(), n.words); q != nil {
-		sets = append(sets, []*bun.SelectQuery{q})
+	q := n.indexed(n.member.ID(), n.words)
+	if q == nil {
+		return nil
 	}
-	return sets
+	if common, err := n.common(ctx); err != nil || common {
+		return err
+	}
+	// As the resolver, who sees all workspaces' links: PostgreSQL asks no index about text before it has looked at whose
+	// a row is. Everything that is found is looked at again, as the workspace sees it.
+	return n.among(db.AsResolver(ctx), few, q)
+}
+
+// among looks at what queries for ids find together, when that is few.
+func (n *search) among(ctx context.Context, few int, queries ...*bun.SelectQuery) error {
+	var ids []string
+	for _, q := range queries {
+		var more []string
+		if err := q.Limit(int64(few)+1).Scan(ctx, &more); err != nil {
+			return err
+		}
+		if ids = append(ids, more...); len(ids) > few {
+			return nil
+		}
+	}
+	n.narrow, n.few = true, ids
+	return nil
+}
+
+const (
+	// sampled is how many of the newest links are looked at to find out how common words are, and commonIn of how many one
+	// must have them for the page to be met soon along any order, without the index.
+	sampled  = 500
+	commonIn = 10
+)
+
+// common reports whether many of the newest links have the words. An index would find more than is of use.
+func (n *search) common(ctx context.Context) (bool, error) {
+	newest := n.DB.NewSelect().Table("links").Column("search").Where("workspace_id = ?", n.member.ID()).Where("purged_at IS NULL").
+		Order("id DESC").Limit(sampled)
+	q := n.DB.NewSelect().TableExpr("(?) AS newest", newest)
+	for _, word := range n.words {
+		q = n.contains(q, "newest.search", word)
+	}
+	count, err := q.Count(ctx)
+	return count >= sampled/commonIn, err
 }
 
 // tagged are sets of tags, of each of which a link has one.
@@ -373,7 +391,7 @@ func (n *search) where(q *bun.SelectQuery) *bun.SelectQuery {
 		q = q.Where("link.created_at < ?", db.Instant(*n.CreatedTo))
 	}
 	for _, word := range n.words {
-		q = n.contains(q, word)
+		q = n.contains(q, "link.search", word)
 	}
 	for _, tags := range n.tagged() {
 		q = q.Where("EXISTS (SELECT 1 FROM link_tags WHERE link_tags.link_id = link.id AND link_tags.tag IN (?))", bun.In(tags))

@@ -520,10 +520,15 @@ func TestAllThatAreDueAreChecked(t *testing.T) {
 		z := setupZone(t, d)
 		rows := make([]*Domain, 0, checkBatch+10)
 		for i := range cap(rows) {
-			rows = append(rows, &Domain{
-				ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.com", i), Token: "x", CreatedAt: noon, VerifiedAt: &noon,
-				CheckedAt: map[bool]*time.Time{true: &noon}[i%2 == 0], FailedAt: map[bool]*time.Time{true: &noon}[i%3 == 0],
-			})
+			host := fmt.Sprintf("%d.example.com", i)
+			one := &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: host, Token: "x", CreatedAt: noon, VerifiedAt: new(noon)}
+			if i%2 == 0 {
+				one.CheckedAt = new(noon)
+			}
+			if i%3 == 0 {
+				one.FailedAt = new(noon)
+			}
+			rows = append(rows, one)
 		}
 		if _, err := d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)

@@ -443,7 +443,8 @@ func TestThePrimaryDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
-		one, two, pending := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com"), z.claim(t, z.adas, "three.example.com")
+		one, two := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com")
+		pending := z.claim(t, z.adas, "three.example.com")
 		z.makePrimary(t, z.adas, one)
 		z.makePrimary(t, z.adas, two)
 		_, err := z.SetPrimaryDomain(t.Context(), z.adas, pending.ID)

@@ -117,7 +117,7 @@ GRANT SELECT ON clicks, click_buckets, click_totals, blocked_hosts TO linkforge_
 GRANT SELECT, INSERT ON instance, reports TO linkforge_tenant;
 GRANT SELECT, INSERT, UPDATE ON counters TO linkforge_tenant;
 
-GRANT SELECT ON workspaces, slugs, domains, api_keys, invitations, links, link_tags, click_buckets TO linkforge_resolver;
+GRANT SELECT ON workspaces, slugs, domains, api_keys, invitations, links, click_buckets TO linkforge_resolver;
 GRANT UPDATE (granted) ON links TO linkforge_resolver;
 GRANT UPDATE (last_used_at) ON api_keys TO linkforge_resolver;
 
@@ -138,7 +138,7 @@ BEGIN
             name, CASE name WHEN 'workspaces' THEN 'id' ELSE 'workspace_id' END);
         EXECUTE format('CREATE POLICY all_rows ON %I TO linkforge_system USING (true)', name);
     END LOOP;
-    FOREACH name IN ARRAY ARRAY['workspaces', 'slugs', 'domains', 'api_keys', 'invitations', 'links', 'link_tags', 'click_buckets'] LOOP
+    FOREACH name IN ARRAY ARRAY['workspaces', 'slugs', 'domains', 'api_keys', 'invitations', 'links', 'click_buckets'] LOOP
         EXECUTE format('CREATE POLICY resolved ON %I TO linkforge_resolver USING (true)', name);
     END LOOP;
 END $$;
