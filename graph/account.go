@@ -97,7 +97,7 @@ func (r mutation) RequestEmailVerification(
 	if err != nil {
 		return nil, err
 	}
-	err = r.Accounts.RequestVerification(ctx, actor)
+	err = r.Accounts.RequestVerification(ctx, actor, in.Email)
 	requested := err == nil
 	mend, err := userErrors(err)
 	return &gen.RequestEmailVerificationPayload{Requested: requested, Errors: mend}, err

@@ -10,7 +10,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // Delete removes the actor's account, once they have proved their password: what is left of it is an id. Whoever has
@@ -19,14 +18,8 @@ import (
 // Unauthenticated, and what leave does.
 func (s *Store) Delete(ctx context.Context, a Actor, password, address string,
 	leave func(ctx context.Context, tx bun.Tx, accountID string) error) error {
-	account, err := s.of(ctx, a)
+	account, err := s.Confirm(ctx, a, password, address)
 	if err != nil {
-		return err
-	}
-	if err := s.prove(ctx, account, account.Email, password, address); err != nil {
-		if errs.Is(err, errs.BadCredentials) {
-			return errs.New(errs.BadCredentials, "This is not the current password.").At("password")
-		}
 		return err
 	}
 	var ended []string

@@ -95,7 +95,7 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	if _, err := b.Export(ctx, me); !errs.Is(err, errs.Unauthenticated) {
 		t.Errorf("export: %v", err)
 	}
-	if err := b.RequestVerification(ctx, me); !errs.Is(err, errs.Unauthenticated) {
+	if err := b.RequestVerification(ctx, me, account.Email); !errs.Is(err, errs.Unauthenticated) {
 		t.Errorf("verification: %v", err)
 	}
 	if _, err := b.ChangePassword(ctx, me, password, newPassword, b.address); !errs.Is(err, errs.Unauthenticated) {

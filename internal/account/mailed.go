@@ -68,12 +68,18 @@ type mailed struct {
 	expires time.Time
 }
 
-// RequestVerification mails the actor what proves their address, unless it is proved. It returns RateLimited or
-// Unauthenticated.
-func (s *Store) RequestVerification(ctx context.Context, a Actor) error {
+// RequestVerification mails the actor what proves their address, unless it is proved. It returns InvalidInput for any
+// other address, RateLimited or Unauthenticated.
+func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) error {
 	account, err := s.of(ctx, a)
-	if err != nil || account.EmailVerified() {
+	if err != nil {
 		return err
+	}
+	if fold(email) != account.Email {
+		return errs.New(errs.InvalidInput, "This is not the address of your account.").At("email")
+	}
+	if account.EmailVerified() {
+		return nil
 	}
 	if err := s.Limits.Charge(ctx, verificationsPerAccount, account.ID); err != nil {
 		return err

@@ -135,7 +135,7 @@ func TestNothingIsMailedWithoutAServer(t *testing.T) {
 		}
 		b.Mail = nil
 		b.register(t, "other-"+b.email)
-		if err := b.RequestVerification(t.Context(), me); err != nil {
+		if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil {
 			t.Error(err)
 		}
 		b.request(t)
@@ -199,14 +199,17 @@ func TestAnotherVerification(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, registered := setupMail(t, d)
 		me, _ := b.as(t, registered.Token)
+		if err := b.RequestVerification(t.Context(), me, "other-"+b.email); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("another address: %v", err)
+		}
 		tokens := []string{box.last(t, 1)}
 		for n := range 5 {
-			if err := b.RequestVerification(t.Context(), me); err != nil {
+			if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil {
 				t.Fatal(err)
 			}
 			tokens = append(tokens, box.last(t, n+2))
 		}
-		b.refused(t, b.RequestVerification(t.Context(), me), time.Hour)
+		b.refused(t, b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)), time.Hour)
 		box.last(t, 6)
 		answers := atOnce(len(tokens), func(i int) error { // those before are good still: who knows which letter came first
 			_, err := b.VerifyEmail(t.Context(), tokens[i])
@@ -215,7 +218,7 @@ func TestAnotherVerification(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"OK": 6}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		if err := b.RequestVerification(t.Context(), me); err != nil { // there is nothing to ask for
+		if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil { // there is nothing to ask for
 			t.Error(err)
 		}
 		box.last(t, 6)
@@ -463,6 +466,23 @@ func TestMailedTokensThatHaveEndedAreRemoved(t *testing.T) {
 			if n := rows(t, d, "mailed_tokens"); n != c.want {
 				t.Errorf("%d tokens after %s, want %d", n, c.after, c.want)
 			}
+		}
+	})
+}
+
+// TestAChangedPasswordStays: what was mailed to replace the old one is no good any more.
+func TestAChangedPasswordStays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, box, registered := setupMail(t, d)
+		me, _ := b.as(t, registered.Token)
+		b.request(t)
+		token := box.last(t, 2)
+		if _, err := b.ChangePassword(t.Context(), me, password, "changed by its owner", b.address); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.ResetPassword(t.Context(), token, "reset by a stranger", b.from()); !errs.Is(err, errs.BadCredentials) {
+			t.Errorf("reset: %v", err)
 		}
 	})
 }

@@ -197,7 +197,7 @@ func (s *Store) LogoutEverywhere(ctx context.Context, a Actor, keepThis bool) er
 	return s.end(ctx, s.DB, "account_id = ? AND NOT (id = ? AND ?)", a.AccountID, a.SessionID, keepThis)
 }
 
-// ChangePassword replaces the actor's password, and ends their other sessions. It returns BadCredentials,
+// ChangePassword replaces the actor's password, and ends their other sessions and what was mailed to replace it. It returns BadCredentials,
 // InvalidInput or RateLimited.
 func (s *Store) ChangePassword(ctx context.Context, a Actor, current, password, address string) (*Account, error) {
 	account, err := s.of(ctx, a)
@@ -220,6 +220,9 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, current, password, 
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		_, err := tx.NewUpdate().Model(account).Set("password_hash = ?", hash).Set("updated_at = ?", s.now()).WherePK().Exec(ctx)
 		if err != nil {
+			return err
+		}
+		if err := dropMailed(ctx, tx, account.ID, resetPassword); err != nil {
 			return err
 		}
 		return s.end(ctx, tx, "account_id = ? AND id <> ?", a.AccountID, a.SessionID)

@@ -198,7 +198,7 @@ func (n *search) lookUp(ctx context.Context, few int) error {
 		for _, name := range tags {
 			// In order, the first links come from the index, and not from everybody's tags.
 			queries = append(queries, n.DB.NewSelect().Model((*tag)(nil)).Column("link_id").
-				Where("workspace_id = ?", n.member.ID()).Where("tag = ?", name).Order("workspace_id", "tag", "link_id"))
+				Where("workspace_id = ?", n.member.ID()).Where("tag = ?", name).Order("link_id"))
 		}
 		if err := n.among(ctx, few, queries...); err != nil || n.narrow {
 			return err

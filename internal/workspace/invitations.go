@@ -103,14 +103,15 @@ func (s *Store) keepInvitation(ctx context.Context, tx bun.Tx, m Membership, i *
 	return m.Audit(ctx, tx, s.Now(), audit.MemberInvited, i.ID, audit.Details{"role": i.Role})
 }
 
+// mailInvitation writes to an address that nobody has proved: the letter has no words of whoever invites.
 func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation, token string) {
 	if s.Mail == nil {
 		return
 	}
 	s.Mail.Send(ctx, i.Email, "You are invited to a workspace", fmt.Sprintf(
-		"You are invited to the workspace %q on %s, as %s.\n\nTo accept, log in with this address and call acceptInvitation with this token:\n\n%s\n\n"+
+		"You are invited to the workspace %s on %s, as %s.\n\nTo accept, log in with this address and call acceptInvitation with this token:\n\n%s\n\n"+
 			"It is good until %s. If you do not know what this is about, do nothing.\n",
-		m.Name(), s.PublicURL, i.Role, token, i.ExpiresAt.Format("2006-01-02 15:04 MST")))
+		m.Slug(), s.PublicURL, i.Role, token, i.ExpiresAt.Format("2006-01-02 15:04 MST")))
 }
 
 // Invitations is one page of the invitations that can still be accepted, newest first. It returns Forbidden.
@@ -208,6 +209,14 @@ func (s *Store) join(ctx context.Context, tx bun.Tx, a account.Actor, i *Invitat
 	}
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return errors.Join(err, errAlreadyMember().At("token"))
+	}
+	// After the row is there, which waits for whoever deletes the account.
+	alive, err := tx.NewSelect().Table("accounts").Where("id = ?", a.AccountID).Where("deleted_at IS NULL").Exists(ctx)
+	if err != nil {
+		return err
+	}
+	if !alive {
+		return errs.New(errs.Unauthenticated, "There is no such account any more. Register anew.")
 	}
 	return audit.Write(ctx, tx, audit.New(i.WorkspaceID, a.AccountID, audit.MemberJoined, a.AccountID, audit.Details{"role": i.Role, "invitation": i.ID}, s.Now()))
 }

@@ -268,3 +268,29 @@ func TestWhoGoesTakesTheirInvitationsAlong(t *testing.T) {
 		}
 	})
 }
+
+// TestNobodyJoinsWhoHasGone: somebody's account may be deleted while they accept.
+func TestNobodyJoinsWhoHasGone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		m := b.create(t, b.ada, "team")
+		_, token := b.invite(t, m, "x@example.com", Viewer)
+		b.People = leaving{b}
+		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Unauthenticated) {
+			t.Errorf("accepted: %v", err)
+		}
+		if roles := b.roles(t, m.ID()); len(roles) != 1 {
+			t.Errorf("members: %v", roles)
+		}
+	})
+}
+
+// leaving are people who are asked for their address, and gone then.
+type leaving struct{ *bundle }
+
+// Emails implements People.
+func (l leaving) Emails(ctx context.Context, a account.Actor) (string, bool, error) {
+	_, err := l.DB.NewRaw("UPDATE accounts SET deleted_at = ? WHERE id = ?", noon, a.AccountID).Exec(ctx)
+	return "", false, err
+}
