@@ -189,6 +189,32 @@ func connect[T, E any](p page.Page[T], edge func(T) (id string, e E)) ([]E, *gen
 	return edges, pageInfo(p, func(i int) string { return page.Cursor(ids[i]) })
 }
 
+// listed answers with a page of what belongs to a workspace: list reads it, person names the account that an item may be
+// asked for, if there is one, and edge makes its edge.
+func listed[T, E any](
+	ctx context.Context, m *workspace.Membership, p id.Prefix, first *int, after *string,
+	list func(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*T], error),
+	person func(*T) string, edge func(*T) (id string, e *E),
+) ([]*E, *gen.PageInfo, error) {
+	request, err := page.Parse(p, first, after, nil, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	found, err := list(ctx, *m, request)
+	if err != nil {
+		return nil, nil, err
+	}
+	people := make([]string, 0, len(found.Items))
+	for _, item := range found.Items {
+		if one := person(item); id.Valid(id.Account, one) {
+			people = append(people, one)
+		}
+	}
+	loadersOf(ctx).accounts.expect(people)
+	edges, info := connect(found, edge)
+	return edges, info, nil
+}
+
 // pageInfo says where the page stands; cursor is that of its i-th edge.
 func pageInfo[T any](p page.Page[T], cursor func(i int) string) *gen.PageInfo {
 	info := &gen.PageInfo{HasNextPage: p.HasNext, HasPreviousPage: p.HasPrevious}

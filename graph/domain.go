@@ -48,16 +48,9 @@ func (r mutation) SetPrimaryDomain(ctx context.Context, in gen.SetPrimaryDomainI
 
 // Domains implements gen.WorkspaceResolver.
 func (r workspaceResolver) Domains(ctx context.Context, m *workspace.Membership, first *int, after *string) (*gen.DomainConnection, error) {
-	request, err := page.Parse(id.Domain, first, after, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.Workspaces.Domains(ctx, *m, request)
-	if err != nil {
-		return nil, err
-	}
-	edges, info := connect(p, func(d *workspace.Domain) (string, *gen.DomainEdge) {
-		return d.ID, &gen.DomainEdge{Cursor: page.Cursor(d.ID), Node: d}
-	})
-	return &gen.DomainConnection{Edges: edges, PageInfo: info}, nil
+	edges, info, err := listed(ctx, m, id.Domain, first, after, r.Workspaces.Domains, func(*workspace.Domain) string { return "" },
+		func(d *workspace.Domain) (string, *gen.DomainEdge) {
+			return d.ID, &gen.DomainEdge{Cursor: page.Cursor(d.ID), Node: d}
+		})
+	return &gen.DomainConnection{Edges: edges, PageInfo: info}, err
 }

@@ -33,21 +33,9 @@ func (r mutation) RevokeAPIKey(ctx context.Context, in gen.RevokeAPIKeyInput) (*
 
 // APIKeys implements gen.WorkspaceResolver.
 func (r workspaceResolver) APIKeys(ctx context.Context, m *workspace.Membership, first *int, after *string) (*gen.APIKeyConnection, error) {
-	request, err := page.Parse(id.Key, first, after, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.Workspaces.Keys(ctx, *m, request)
-	if err != nil {
-		return nil, err
-	}
-	var people []string
-	edges, info := connect(p, func(k *workspace.Key) (string, *gen.APIKeyEdge) {
-		people = append(people, k.CreatedBy)
-		return k.ID, &gen.APIKeyEdge{Cursor: page.Cursor(k.ID), Node: k}
-	})
-	loadersOf(ctx).accounts.expect(people)
-	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, nil
+	edges, info, err := listed(ctx, m, id.Key, first, after, r.Workspaces.Keys, func(k *workspace.Key) string { return k.CreatedBy },
+		func(k *workspace.Key) (string, *gen.APIKeyEdge) { return k.ID, &gen.APIKeyEdge{Cursor: page.Cursor(k.ID), Node: k} })
+	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, err
 }
 
 // CreatedBy implements gen.ApiKeyResolver.

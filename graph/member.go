@@ -96,21 +96,11 @@ func (r mutation) TransferOwnership(ctx context.Context, in gen.TransferOwnershi
 
 // Members implements gen.WorkspaceResolver.
 func (r workspaceResolver) Members(ctx context.Context, m *workspace.Membership, first *int, after *string) (*gen.MemberConnection, error) {
-	request, err := page.Parse(id.Account, first, after, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.Workspaces.Members(ctx, *m, request)
-	if err != nil {
-		return nil, err
-	}
-	var people []string
-	edges, info := connect(p, func(one *workspace.Member) (string, *gen.MemberEdge) {
-		people = append(people, one.AccountID)
-		return one.AccountID, &gen.MemberEdge{Cursor: page.Cursor(one.AccountID), Node: one}
-	})
-	loadersOf(ctx).accounts.expect(people)
-	return &gen.MemberConnection{Edges: edges, PageInfo: info}, nil
+	edges, info, err := listed(ctx, m, id.Account, first, after, r.Workspaces.Members, func(one *workspace.Member) string { return one.AccountID },
+		func(one *workspace.Member) (string, *gen.MemberEdge) {
+			return one.AccountID, &gen.MemberEdge{Cursor: page.Cursor(one.AccountID), Node: one}
+		})
+	return &gen.MemberConnection{Edges: edges, PageInfo: info}, err
 }
 
 // User implements gen.MemberResolver.
@@ -122,21 +112,11 @@ func (r memberResolver) User(ctx context.Context, m *workspace.Member) (*account
 func (r workspaceResolver) Invitations(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.InvitationConnection, error) {
-	request, err := page.Parse(id.Invitation, first, after, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.Workspaces.Invitations(ctx, *m, request)
-	if err != nil {
-		return nil, err
-	}
-	var people []string
-	edges, info := connect(p, func(i *workspace.Invitation) (string, *gen.InvitationEdge) {
-		people = append(people, i.InvitedBy)
-		return i.ID, &gen.InvitationEdge{Cursor: page.Cursor(i.ID), Node: i}
-	})
-	loadersOf(ctx).accounts.expect(people)
-	return &gen.InvitationConnection{Edges: edges, PageInfo: info}, nil
+	edges, info, err := listed(ctx, m, id.Invitation, first, after, r.Workspaces.Invitations, func(i *workspace.Invitation) string { return i.InvitedBy },
+		func(i *workspace.Invitation) (string, *gen.InvitationEdge) {
+			return i.ID, &gen.InvitationEdge{Cursor: page.Cursor(i.ID), Node: i}
+		})
+	return &gen.InvitationConnection{Edges: edges, PageInfo: info}, err
 }
 
 // InvitedBy implements gen.InvitationResolver.

@@ -138,21 +138,13 @@ func (r workspaceResolver) DeletedAt(_ context.Context, m *workspace.Membership)
 func (r workspaceResolver) AuditLog(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, filter *audit.Filter,
 ) (*gen.AuditEventConnection, error) {
-	request, err := page.Parse(id.Event, first, after, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	p, err := r.Workspaces.AuditLog(ctx, *m, filter, request)
-	if err != nil {
-		return nil, err
-	}
-	var people []string
-	edges, info := connect(p, func(e *audit.Event) (string, *gen.AuditEventEdge) {
-		people = append(people, e.ActorID)
-		return e.ID, &gen.AuditEventEdge{Cursor: page.Cursor(e.ID), Node: e}
-	})
-	loadersOf(ctx).accounts.expect(people)
-	return &gen.AuditEventConnection{Edges: edges, PageInfo: info}, nil
+	edges, info, err := listed(ctx, m, id.Event, first, after,
+		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*audit.Event], error) {
+			return r.Workspaces.AuditLog(ctx, m, filter, request)
+		},
+		func(e *audit.Event) string { return e.ActorID },
+		func(e *audit.Event) (string, *gen.AuditEventEdge) { return e.ID, &gen.AuditEventEdge{Cursor: page.Cursor(e.ID), Node: e} })
+	return &gen.AuditEventConnection{Edges: edges, PageInfo: info}, err
 }
 
 // ActorID implements gen.AuditEventResolver.
@@ -165,6 +157,9 @@ func (r eventResolver) ActorID(_ context.Context, e *audit.Event) (*string, erro
 
 // Actor implements gen.AuditEventResolver.
 func (r eventResolver) Actor(ctx context.Context, e *audit.Event) (*account.Account, error) {
+	if !id.Valid(id.Account, e.ActorID) { // an API key's, or nobody's
+		return nil, nil
+	}
 	return loadersOf(ctx).accounts.get(ctx, e.ActorID)
 }
 

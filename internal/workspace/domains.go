@@ -127,16 +127,7 @@ func (s *Store) keepClaim(ctx context.Context, tx bun.Tx, claim *Domain) (*Domai
 
 // Domains is one page of the workspace's domains, newest first. It returns Forbidden.
 func (s *Store) Domains(ctx context.Context, m Membership, r page.Request) (page.Page[*Domain], error) {
-	ctx, err := m.Enter(ctx, ReadDomains)
-	if err != nil {
-		return page.Page[*Domain]{}, err
-	}
-	var rows []*Domain
-	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID())
-	if err := page.Limit(q, r, "domain.id").Scan(ctx); err != nil {
-		return page.Page[*Domain]{}, fmt.Errorf("listing domains: %w", err)
-	}
-	return page.Cut(r, rows), nil
+	return list[Domain](ctx, s, m, ReadDomains, r, "id", func(q *bun.SelectQuery) *bun.SelectQuery { return q })
 }
 
 // WorkspaceOfDomain finds the workspace of a domain. It says nothing of who may see it: ask Require. It returns NotFound.

@@ -116,16 +116,9 @@ func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation,
 
 // Invitations is one page of the invitations that can still be accepted, newest first. It returns Forbidden.
 func (s *Store) Invitations(ctx context.Context, m Membership, r page.Request) (page.Page[*Invitation], error) {
-	ctx, err := m.Enter(ctx, WriteMembers)
-	if err != nil {
-		return page.Page[*Invitation]{}, err
-	}
-	var rows []*Invitation
-	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("accepted_at IS NULL").Where("expires_at > ?", s.now())
-	if err := page.Limit(q, r, "invitation.id").Scan(ctx); err != nil {
-		return page.Page[*Invitation]{}, fmt.Errorf("listing invitations: %w", err)
-	}
-	return page.Cut(r, rows), nil
+	return list[Invitation](ctx, s, m, WriteMembers, r, "id", func(q *bun.SelectQuery) *bun.SelectQuery {
+		return q.Where("accepted_at IS NULL").Where("expires_at > ?", s.now())
+	})
 }
 
 // WorkspaceOfInvitation finds the workspace of an invitation. It says nothing of who may see it: ask Require. It returns

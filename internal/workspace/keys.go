@@ -118,16 +118,7 @@ func checkScopes(scopes []Permission) (string, error) {
 
 // Keys is one page of the workspace's API keys that have not been revoked, newest first. It returns Forbidden.
 func (s *Store) Keys(ctx context.Context, m Membership, r page.Request) (page.Page[*Key], error) {
-	ctx, err := m.Enter(ctx, WriteKeys)
-	if err != nil {
-		return page.Page[*Key]{}, err
-	}
-	var rows []*Key
-	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("revoked_at IS NULL")
-	if err := page.Limit(q, r, "api_key.id").Scan(ctx); err != nil {
-		return page.Page[*Key]{}, fmt.Errorf("listing API keys: %w", err)
-	}
-	return page.Cut(r, rows), nil
+	return list[Key](ctx, s, m, WriteKeys, r, "id", func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("revoked_at IS NULL") })
 }
 
 // WorkspaceOfKey finds the workspace of an API key. It says nothing of who may see it: ask Require. It returns NotFound.

@@ -26,14 +26,21 @@ type Member struct {
 
 // Members is one page of the workspace's members, the newest account first. It returns Forbidden.
 func (s *Store) Members(ctx context.Context, m Membership, r page.Request) (page.Page[*Member], error) {
-	ctx, err := m.Enter(ctx, ReadMembers)
+	return list[Member](ctx, s, m, ReadMembers, r, "account_id", func(q *bun.SelectQuery) *bun.SelectQuery { return q })
+}
+
+// list is one page of the workspace's rows of a type, of those that where leaves, the last by the column first.
+func list[T any](
+	ctx context.Context, s *Store, m Membership, p Permission, r page.Request, column string, where func(*bun.SelectQuery) *bun.SelectQuery,
+) (page.Page[*T], error) {
+	ctx, err := m.Enter(ctx, p)
 	if err != nil {
-		return page.Page[*Member]{}, err
+		return page.Page[*T]{}, err
 	}
-	var rows []*Member
-	q := s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID())
-	if err := page.Limit(q, r, "member.account_id").Scan(ctx); err != nil {
-		return page.Page[*Member]{}, fmt.Errorf("listing members: %w", err)
+	var rows []*T
+	q := where(s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()))
+	if err := page.Limit(q, r, column).Scan(ctx); err != nil {
+		return page.Page[*T]{}, fmt.Errorf("listing what belongs to a workspace: %w", err)
 	}
 	return page.Cut(r, rows), nil
 }
