@@ -21,8 +21,8 @@ import (
 
 // The short-term limits. Log-ins that succeed are not held against anyone.
 var (
-	loginsPerAccount    = quota.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute}
-	loginsPerAddress    = quota.Rate{Name: "login-address", Attempts: 100, Window: 15 * time.Minute}
+	loginsPerAccount    = quota.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute, Longest: time.Hour}
+	loginsPerAddress    = quota.Rate{Name: "login-address", Attempts: 100, Window: 15 * time.Minute, Longest: time.Hour}
 	registersPerAddress = quota.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
 )
 

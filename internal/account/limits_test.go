@@ -59,13 +59,29 @@ func TestTenWrongGuesses(t *testing.T) {
 			for _, email := range []string{b.email, " " + strings.ToUpper(b.email)} {
 				for _, address := range []string{b.address, id.New(id.Log)} {
 					_, err := b.Login(t.Context(), email, p, Origin{Address: address})
-					b.refused(t, err, 15*time.Minute)
+					b.refused(t, err, loginsPerAccount.Longest)
 				}
 			}
 		}
 		b.register(t, "other-"+b.email)
 		if _, err := b.Login(t.Context(), "other-"+b.email, password, b.from()); err != nil {
 			t.Errorf("another account from the same address: %v", err)
+		}
+	})
+}
+
+// TestWhoGoesOnGuessingWaitsLonger: twice as long with each attempt that was refused, up to an hour.
+func TestWhoGoesOnGuessingWaitsLonger(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		b := setupLimits(t, k)
+		b.guess(t, 10)
+		for i, most := range []time.Duration{15 * time.Minute, 30 * time.Minute, time.Hour, time.Hour, time.Hour} {
+			_, err := b.Login(t.Context(), b.email, password, b.from())
+			b.refused(t, err, most)
+			if wait := errs.From(err).RetryAfter; wait < most*9/10 {
+				t.Errorf("refused %d times: the wait is %s, want about %s", i+1, wait, most)
+			}
 		}
 	})
 }

@@ -20,6 +20,9 @@ type Rate struct {
 	// Attempts is how many are allowed, Window how long it takes until they are forgotten.
 	Attempts int64
 	Window   time.Duration
+	// Longest is how long a wait may become: whoever goes on after being refused waits twice as long each time. Zero
+	// means that a wait is what is left of the window.
+	Longest time.Duration
 }
 
 // Limiter keeps short-term allowances.
@@ -64,6 +67,10 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 	if count <= r.Attempts {
 		return a, nil
 	}
+	if count > r.Attempts+1 && 2*a.Reset <= r.Longest {
+		a.Reset *= 2
+		l.prolong(ctx, r, subject, a.Reset)
+	}
 	return a, errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", a.Reset).After(a.Reset)
 }
 
@@ -74,6 +81,15 @@ func (l Limiter) Pardon(ctx context.Context, r Rate, subject string) {
 	}
 	if _, _, err := l.add(ctx, r, subject, -1); err != nil {
 		l.Log.WarnContext(ctx, "rate limit not given back", "rate", r.Name, "error", err)
+	}
+}
+
+// prolong lets a window end later.
+func (l Limiter) prolong(ctx context.Context, r Rate, subject string, left time.Duration) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if err := l.KV.PExpire(ctx, r.key(subject), left).Err(); err != nil {
+		l.Log.WarnContext(ctx, "rate limit not prolonged", "rate", r.Name, "error", err)
 	}
 }
 

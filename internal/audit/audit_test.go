@@ -1,0 +1,147 @@
+package audit
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/page"
+)
+
+// noon is when the tests begin.
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+// write keeps events of a workspace that is made for them.
+func write(t *testing.T, d *db.DB, workspaceID string, events ...*Event) {
+	t.Helper()
+	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.NewRaw("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (?, ?, 'n', ?, ?) ON CONFLICT DO NOTHING",
+			workspaceID, workspaceID, noon, noon).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		return Write(ctx, tx, events...)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// targets are the targets of all events of a workspace, oldest first, in pages of 7.
+func targets(t *testing.T, d *db.DB, workspaceID string, f *Filter) (all []string) {
+	t.Helper()
+	r := page.Request{Size: 7}
+	for {
+		p, err := List(db.InWorkspace(t.Context(), workspaceID, ""), d, workspaceID, f, r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range p.Items {
+			all = append(all, e.TargetID)
+			r.After = e.ID
+		}
+		if !p.HasNext {
+			slices.Reverse(all)
+			return all
+		}
+	}
+}
+
+func TestFilters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var events []*Event
+		for i := range 12 {
+			action, actor := LinkCreated, "usr_a"
+			if i%3 == 0 {
+				action = LinkDeleted
+			}
+			if i%4 == 0 {
+				actor = ""
+			}
+			events = append(events, New("ws_mine", actor, action, fmt.Sprintf("t%d", i), nil, noon.Add(time.Duration(i)*time.Hour)))
+		}
+		write(t, d, "ws_mine", events...)
+		write(t, d, "ws_foreign", New("ws_foreign", "usr_a", LinkCreated, "foreign", nil, noon))
+		from, to := noon.Add(2*time.Hour), noon.Add(5*time.Hour)
+		for name, c := range map[string]struct {
+			filter *Filter
+			want   []string
+		}{
+			"none":              {nil, []string{"t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9", "t10", "t11"}},
+			"actions":           {&Filter{Actions: []Action{LinkDeleted, KeyCreated}}, []string{"t0", "t3", "t6", "t9"}},
+			"an actor":          {&Filter{ActorID: new("usr_a"), Actions: []Action{LinkDeleted}}, []string{"t3", "t6", "t9"}},
+			"the server itself": {&Filter{ActorID: new("")}, []string{"t0", "t4", "t8"}},
+			"a target":          {&Filter{TargetID: new("t5")}, []string{"t5"}},
+			"another's target":  {&Filter{TargetID: new("foreign")}, nil},
+			"a time":            {&Filter{From: &from, To: &to}, []string{"t2", "t3", "t4"}},
+		} {
+			if diff := cmp.Diff(c.want, targets(t, d, "ws_mine", c.filter)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+		for _, odd := range []string{"' OR true --", "\x00", "\xff", "USR_A", string(make([]byte, 200))} {
+			for _, f := range []*Filter{{ActorID: &odd}, {TargetID: &odd}} {
+				if _, err := List(t.Context(), d, "ws_mine", f, page.Request{Size: 1}); !errs.Is(err, errs.InvalidInput) {
+					t.Errorf("%q: %v", odd, err)
+				}
+			}
+		}
+	})
+}
+
+// TestEventsAreKeptFor400Days, and not longer, however many there are.
+func TestEventsAreKeptFor400Days(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var events []*Event
+		for range 2*batch + 10 {
+			events = append(events, New("ws_mine", "", LinkCreated, "old", nil, noon.Add(-Keep)))
+		}
+		events = append(events, New("ws_mine", "", LinkCreated, "kept", nil, noon.Add(-Keep+time.Microsecond)))
+		write(t, d, "ws_mine", events...)
+		s := &Store{DB: d, Now: func() time.Time { return noon }}
+		if err := s.CleanUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff([]string{"kept"}, targets(t, d, "ws_mine", nil)); diff != "" {
+			t.Errorf("events (-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestExportIsOnesOwn: of all workspaces, in parts.
+func TestExportIsOnesOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		var events []*Event
+		for range batch + 1 {
+			events = append(events, New("ws_mine", "usr_a", LinkCreated, "mine", nil, noon))
+		}
+		write(t, d, "ws_mine", append(events, New("ws_mine", "usr_b", LinkCreated, "other", nil, noon))...)
+		write(t, d, "ws_another", New("ws_another", "usr_a", LinkCreated, "another", nil, noon))
+		s := &Store{DB: d, Now: func() time.Time { return noon }}
+		got := map[string]int{}
+		for next, parts := "", 0; parts == 0 || next != ""; parts++ {
+			part, more, err := s.Export(t.Context(), "usr_a", next)
+			if err != nil || parts > 2 {
+				t.Fatal(parts, err)
+			}
+			for _, e := range part {
+				got[e.TargetID]++
+			}
+			next = more
+		}
+		if diff := cmp.Diff(map[string]int{"mine": batch + 1, "another": 1}, got); diff != "" {
+			t.Errorf("exported (-want +got):\n%s", diff)
+		}
+	})
+}
