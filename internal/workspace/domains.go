@@ -187,6 +187,9 @@ func (s *Store) SetPrimaryDomain(ctx context.Context, m Membership, domainID str
 	now := s.now()
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		d, err = s.lockDomain(ctx, tx, m, domainID)
+		if errs.Is(err, errs.NotFound) {
+			return errNoDomain().At("domainId")
+		}
 		if err != nil {
 			return err
 		}
@@ -197,7 +200,7 @@ func (s *Store) SetPrimaryDomain(ctx context.Context, m Membership, domainID str
 			return err
 		}
 		if n, err := result.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, errs.New(errs.InvalidInput, "%s is not verified. Verify it first.", d.Host).At("id"))
+			return errors.Join(err, errs.New(errs.InvalidInput, "%s is not verified. Verify it first.", d.Host).At("domainId"))
 		}
 		return m.Audit(ctx, tx, now, audit.DomainPrimary, d.ID, audit.Details{"host": d.Host})
 	})
@@ -313,4 +316,4 @@ func canonicalHost(given string) (string, error) {
 	return u.Host(), nil
 }
 
-func errNoDomain() error { return errs.New(errs.NotFound, "There is no such domain.").At("id") }
+func errNoDomain() *errs.Error { return errs.New(errs.NotFound, "There is no such domain.").At("id") }
