@@ -60,16 +60,18 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			"The answer is application/graphql-response+json or application/json: accept one of them."))
 		return
 	}
-	ctx, err := e.Accounts.Authenticate(r.Context(), r.Header.Get("Authorization"))
-	if err != nil {
-		w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
-		e.refuse(w, media, http.StatusUnauthorized, err)
+	ctx, cancel := context.WithTimeout(r.Context(), operationDeadline)
+	defer cancel()
+	ctx, refused := e.Accounts.Authenticate(ctx, r.Header.Get("Authorization"))
+	if err := e.charge(ctx, w.Header()); err != nil { // of the address, if it is nobody
+		e.refuse(w, media, http.StatusTooManyRequests, err)
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, operationDeadline)
-	defer cancel()
-	if err := e.charge(ctx, w.Header()); err != nil {
-		e.refuse(w, media, http.StatusTooManyRequests, err)
+	if refused != nil {
+		if errs.Is(refused, errs.Unauthenticated) {
+			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
+		}
+		e.refuse(w, media, errs.From(refused).Kind.Status(), refused)
 		return
 	}
 	p, status, err := read(w, r.WithContext(ctx))

@@ -3131,8 +3131,10 @@ type Mutation {
   """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload!
   """
-  Answers with everything that the server has of the caller, in parts: go on with after until next is null. Errors:
-  BAD_CREDENTIALS, INVALID_INPUT. Limited as log-in is: RATE_LIMITED.
+  Answers with what the server has of the caller, in parts: go on with after until next is null. That is the account and its
+  sessions, memberships and invitations, API keys and links that they have made (links in workspaces that they are a member
+  of), and every change that they have made anywhere. Errors: BAD_CREDENTIALS, INVALID_INPUT. Limited as log-in is:
+  RATE_LIMITED.
   """
   exportMyData(input: ExportMyDataInput!): ExportMyDataPayload!
   """
@@ -4684,7 +4686,7 @@ type Link implements Node {
   maxClicks: Int64
   "The HTTP status of its redirects: 301, 302, 307 or 308."
   redirectStatus: Int!
-  "Who made it, or claimed it; null while nobody owns it."
+  "Who made it, or claimed it; null while nobody owns it, when an API key made it, and for one without MEMBERS_READ."
   createdBy: User
   "When it was made."
   createdAt: Time!

@@ -19,9 +19,10 @@ import (
 	"github.com/linkforge/linkforge/internal/text"
 )
 
-// The short-term limits. Log-ins that succeed are not held against anyone.
+// The short-term limits. Log-ins that succeed are not held against anyone. An address that goes on waits longer; an account
+// does not, or whoever knows its address could keep it shut.
 var (
-	loginsPerAccount    = quota.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute, Longest: time.Hour}
+	loginsPerAccount    = quota.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute}
 	loginsPerAddress    = quota.Rate{Name: "login-address", Attempts: 100, Window: 15 * time.Minute, Longest: time.Hour}
 	registersPerAddress = quota.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
 )

@@ -180,6 +180,7 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, from 
 	if err != nil {
 		return nil, fmt.Errorf("resetting a password: %w", err)
 	}
+	s.Limits.Forget(context.WithoutCancel(ctx), loginsPerAccount, account.Email) // whoever has guessed keeps its owner out no longer
 	return account, nil
 }
 

@@ -218,15 +218,26 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, current, password, 
 		return nil, err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewUpdate().Model(account).Set("password_hash = ?", hash).Set("updated_at = ?", s.now()).WherePK().Exec(ctx)
+		// Hashing takes time, in which the account may have been deleted, or recovered by its owner.
+		if err := s.lock(ctx, tx, account.ID); err != nil {
+			return err
+		}
+		result, err := tx.NewUpdate().Model(account).Set("password_hash = ?", hash).Set("updated_at = ?", s.now()).WherePK().
+			Where("password_hash = ?", account.PasswordHash).Exec(ctx)
 		if err != nil {
 			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, sql.ErrNoRows)
 		}
 		if err := dropMailed(ctx, tx, account.ID, resetPassword); err != nil {
 			return err
 		}
 		return s.end(ctx, tx, "account_id = ? AND id <> ?", a.AccountID, a.SessionID)
 	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errs.New(errs.BadCredentials, "This is not the current password any more.").At("currentPassword")
+	}
 	if err != nil {
 		return nil, fmt.Errorf("changing a password: %w", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -270,5 +271,48 @@ func TestEndedSessionsAreRemoved(t *testing.T) {
 		b.works(t, "the one that goes on", going, true)
 		b.now = b.now.Add(b.SessionTTL + b.Tokens.TTL + skew)
 		left(0)
+	})
+}
+
+// meanwhile does something once, when an account has been read.
+type meanwhile struct {
+	once sync.Once
+	do   func()
+}
+
+// BeforeQuery implements bun.QueryHook.
+func (m *meanwhile) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
+
+// AfterQuery implements bun.QueryHook.
+func (m *meanwhile) AfterQuery(_ context.Context, e *bun.QueryEvent) {
+	if strings.Contains(e.Query, `FROM "accounts"`) {
+		m.once.Do(m.do)
+	}
+}
+
+// TestAPasswordChangedTwiceAtOnce is the first one's: a thief who knew the old one cannot undo its owner's rescue, and
+// what was deleted gets no password.
+func TestAPasswordChangedTwiceAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for name, statement := range map[string]string{
+			"rescued": "UPDATE accounts SET password_hash = 'another' WHERE id = ?",
+			"deleted": "UPDATE accounts SET password_hash = '', deleted_at = '2026-11-20 12:00:00+00:00' WHERE id = ?",
+		} {
+			b := setup(t, d, dbtest.Redis(t, ""))
+			me, _ := b.as(t, b.register(t, name+"-"+b.email).Token)
+			b.DB = &db.DB{Kind: d.Kind, DB: d.WithQueryHook(&meanwhile{do: func() {
+				if _, err := d.NewRaw(statement, me.AccountID).Exec(t.Context()); err != nil {
+					t.Error(err)
+				}
+			}})}
+			if _, err := b.ChangePassword(t.Context(), me, password, "another good password", b.address); !errs.Is(err, errs.BadCredentials) {
+				t.Errorf("%s: %v", name, err)
+			}
+			var hash string
+			if err := d.NewRaw("SELECT password_hash FROM accounts WHERE id = ?", me.AccountID).Scan(t.Context(), &hash); err != nil || len(hash) > len("another") {
+				t.Errorf("%s: the hash is %q: %v", name, hash, err)
+			}
+		}
 	})
 }

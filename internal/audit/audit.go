@@ -205,8 +205,9 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	before := db.Instant(s.Now()).Add(-Keep)
 	for {
-		// Ids are in the order of time: the oldest events are at the start of the primary key.
-		old := s.DB.NewSelect().Model((*Event)(nil)).Column("id").Where("created_at <= ?", before).Order("id").Limit(batch)
+		// Ids are in the order of time: when the first of them are not too old, none is.
+		first := s.DB.NewSelect().Model((*Event)(nil)).Column("id", "created_at").Order("id").Limit(batch)
+		old := s.DB.NewSelect().TableExpr("(?) AS first", first).Column("id").Where("created_at <= ?", before)
 		result, err := s.DB.NewDelete().Model((*Event)(nil)).Where("id IN (?)", old).Exec(ctx)
 		if err != nil {
 			return fmt.Errorf("removing audit events: %w", err)

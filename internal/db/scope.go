@@ -40,7 +40,8 @@ func InWorkspace(ctx context.Context, workspaceID, accountID string) context.Con
 	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, workspace: workspaceID, account: accountID})
 }
 
-// AsAccount returns a context whose statements see an account's memberships, and the workspaces that they are of.
+// AsAccount returns a context whose statements see an account's memberships, and the workspaces that they are of; they may
+// see what the account has last seen of a workspace as well.
 func AsAccount(ctx context.Context, accountID string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, account: accountID})
 }

@@ -66,6 +66,14 @@ func (d *DB) ForUpdate(q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
+// ForChange is ForUpdate of rows that stay what they are to others: whoever refers to one need not wait.
+func (d *DB) ForChange(q *bun.SelectQuery) *bun.SelectQuery {
+	if d.Kind == Postgres {
+		return q.For("NO KEY UPDATE")
+	}
+	return q
+}
+
 // SkipLocked leaves rows that somebody is changing for the next time, where several can write at once.
 func (d *DB) SkipLocked(q *bun.SelectQuery) *bun.SelectQuery {
 	if d.Kind == Postgres {

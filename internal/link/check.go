@@ -33,6 +33,7 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 		Where("check_at <= ?", now).
 		Where("deleted_at IS NULL AND disabled_at IS NULL AND purged_at IS NULL").
 		Where("expires_at IS NULL OR expires_at > ?", now).
+		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
 		Order("check_at").Limit(int64(limit))
 	var due []Due
 	err := s.DB.NewUpdate().Model((*Link)(nil)).Set("check_at = ?", now.Add(CheckClaim)).

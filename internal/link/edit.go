@@ -69,7 +69,11 @@ func (s *Store) auditEdits(ctx context.Context, tx bun.Tx, m workspace.Membershi
 	for _, linkID := range slices.Sorted(maps.Keys(after)) {
 		var details audit.Details
 		if action == audit.LinkUpdated {
-			details = audit.Details{"fields": changedFields(before[linkID], after[linkID])}
+			fields := changedFields(before[linkID], after[linkID])
+			if len(fields) == 0 {
+				continue
+			}
+			details = audit.Details{"fields": fields}
 		}
 		events = append(events, m.Event(s.Now(), action, linkID, details))
 	}

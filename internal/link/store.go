@@ -151,6 +151,7 @@ func (s *Store) CountActive(ctx context.Context) (int64, error) {
 		Where("starts_at IS NULL OR starts_at <= ?", now).
 		Where("expires_at IS NULL OR expires_at > ?", now).
 		Where("max_clicks IS NULL OR granted < max_clicks").
+		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
 		Count(db.AsSystem(ctx))
 	if err != nil {
 		return 0, fmt.Errorf("counting links: %w", err)

@@ -93,6 +93,18 @@ func (l Limiter) prolong(ctx context.Context, r Rate, subject string, left time.
 	}
 }
 
+// Forget lets a subject begin anew.
+func (l Limiter) Forget(ctx context.Context, r Rate, subject string) {
+	if l.Off {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	if err := l.KV.Del(ctx, r.key(subject)).Err(); err != nil {
+		l.Log.WarnContext(ctx, "rate limit not forgotten", "rate", r.Name, "error", err)
+	}
+}
+
 // add counts attempts up or down, and returns how many there are and how long until they are forgotten. A counter
 // that is missing, because its window has ended, is made with its expiry in the same step.
 func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (count int64, left time.Duration, err error) {

@@ -13,8 +13,12 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 )
 
-// Undo is how long a deleted workspace can be restored.
-const Undo = 30 * 24 * time.Hour
+const (
+	// Undo is how long a deleted workspace can be restored.
+	Undo = 30 * 24 * time.Hour
+	// purgeAfter leaves room for nodes whose clocks do not agree: what one restores, no other purges.
+	purgeAfter = Undo + time.Hour
+)
 
 // Delete takes the workspace down: its links answer 410, its members see it no more. For Undo its owners can restore
 // it; then it is purged. It returns Forbidden.
@@ -74,7 +78,7 @@ func (s *Store) setDeleted(ctx context.Context, m Membership, action audit.Actio
 func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, workspaceID string) error) error {
 	for {
 		var w Workspace
-		err := s.DB.NewSelect().Model(&w).Where("deleted_at <= ?", s.now().Add(-Undo)).Where("deleted_at IS NOT NULL").
+		err := s.DB.NewSelect().Model(&w).Where("deleted_at <= ?", s.now().Add(-purgeAfter)).Where("deleted_at IS NOT NULL").
 			Where("purged_at IS NULL").Order("deleted_at").Limit(1).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
 			return nil

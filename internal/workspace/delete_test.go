@@ -105,7 +105,7 @@ func TestPurgingLeavesTheSlugs(t *testing.T) {
 			}
 			now = now.Add(time.Hour)
 		}
-		now = noon.Add(Undo)
+		now = noon.Add(purgeAfter)
 		var asked []string
 		broken := errors.New("no luck")
 		if err := b.Purge(db.AsSystem(t.Context()), func(context.Context, string) error { return broken }); !errors.Is(err, broken) {

@@ -106,7 +106,7 @@ func (s *Store) AddDomain(ctx context.Context, m Membership, host string) (*Doma
 // not given twice.
 func (s *Store) keepClaim(ctx context.Context, tx bun.Tx, claim *Domain) (*Domain, error) {
 	turn := tx.NewSelect().Model((*Workspace)(nil)).Column("id").Where("id = ?", claim.WorkspaceID)
-	if err := s.DB.ForUpdate(turn).Scan(ctx, new(string)); err != nil {
+	if err := s.DB.ForChange(turn).Scan(ctx, new(string)); err != nil {
 		return nil, err
 	}
 	_, err := tx.NewInsert().Model(claim).On("CONFLICT (workspace_id, host) DO NOTHING").Returning("NULL").Exec(ctx)

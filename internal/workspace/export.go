@@ -53,7 +53,7 @@ func (s *Store) Export(ctx context.Context, a account.Actor) (Exported, error) {
 		Where("member.account_id = ?", a.AccountID).Order("member.workspace_id").Scan(ctx, &e.Memberships)
 	if err == nil {
 		err = s.DB.NewSelect().Model((*Invitation)(nil)).Column("id", "workspace_id", "email", "role", "created_at").
-			Where("email = (SELECT email FROM accounts WHERE id = ?)", a.AccountID).
+			Where("email = (?)", s.ownAddress(a.AccountID)).
 			WhereOr("accepted_by = ?", a.AccountID).WhereOr("invited_by = ?", a.AccountID).Order("id").Scan(ctx, &e.Invitations)
 	}
 	if err == nil {

@@ -92,9 +92,7 @@ func (s *Store) keepInvitation(ctx context.Context, tx bun.Tx, m Membership, i *
 	if member {
 		return errAlreadyMember().At("email")
 	}
-	_, err = tx.NewDelete().Model((*Invitation)(nil)).
-		Where("workspace_id = ?", m.ID()).Where("email = ?", i.Email).Where("accepted_at IS NULL").Exec(ctx)
-	if err != nil {
+	if err := s.withdraw(ctx, tx, m.ID(), m.ActorID(), "email = ?", i.Email); err != nil {
 		return err
 	}
 	if _, err := tx.NewInsert().Model(i).Exec(ctx); err != nil {
@@ -176,7 +174,7 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 		if !s.now().Before(i.ExpiresAt) {
 			return errs.New(errs.Expired, "The invitation has expired. Ask for another one.").At("token")
 		}
-		if s.Mail != nil && s.Mail.Configured() && (email != i.Email || !verified) {
+		if s.sendsMail() && (email != i.Email || !verified) {
 			return errs.New(errs.Forbidden, "Only whoever owns the invited address can accept: log in with it, and prove it by verifyEmail.")
 		}
 		return s.join(ctx, tx, a, &i)
@@ -214,19 +212,38 @@ func (s *Store) join(ctx context.Context, tx bun.Tx, a account.Actor, i *Invitat
 	return audit.Write(ctx, tx, audit.New(i.WorkspaceID, a.AccountID, audit.MemberJoined, a.AccountID, audit.Details{"role": i.Role, "invitation": i.ID}, s.Now()))
 }
 
-// withdraw takes back what an account has invited others to.
-func withdraw(ctx context.Context, tx bun.Tx, workspaceID, accountID string) error {
-	_, err := tx.NewDelete().Model((*Invitation)(nil)).
-		Where("workspace_id = ?", workspaceID).Where("invited_by = ?", accountID).Where("accepted_at IS NULL").Exec(ctx)
-	return err
+// withdraw takes back those invitations of a workspace that the condition finds and that nobody has accepted.
+func (s *Store) withdraw(ctx context.Context, tx bun.Tx, workspaceID, actorID, condition string, args ...any) error {
+	var ids []string
+	_, err := tx.NewDelete().Model((*Invitation)(nil)).Where("workspace_id = ?", workspaceID).Where(condition, args...).
+		Where("accepted_at IS NULL").Returning("id").Exec(ctx, &ids)
+	events := make([]*audit.Event, 0, len(ids))
+	for _, invitationID := range ids {
+		events = append(events, audit.New(workspaceID, actorID, audit.InvitationRevoked, invitationID, nil, s.Now()))
+	}
+	if err != nil {
+		return err
+	}
+	return audit.Write(ctx, tx, events...)
 }
 
 // forgetInvited removes every invitation of an account's address, or that the account has accepted: they hold the address.
-func forgetInvited(ctx context.Context, tx bun.Tx, accountID string) error {
+func (s *Store) forgetInvited(ctx context.Context, tx bun.Tx, accountID string) error {
 	_, err := tx.NewDelete().Model((*Invitation)(nil)).
-		Where("accepted_by = ? OR email = (SELECT email FROM accounts WHERE id = ?)", accountID, accountID).Exec(ctx)
+		Where("accepted_by = ? OR email = (?)", accountID, s.ownAddress(accountID)).Exec(ctx)
 	return err
 }
+
+// ownAddress asks for an account's address, unless it may be somebody else's: where mail is sent, it must be proved.
+func (s *Store) ownAddress(accountID string) *bun.SelectQuery {
+	q := s.DB.NewSelect().Table("accounts").Column("email").Where("id = ?", accountID)
+	if s.sendsMail() {
+		q = q.Where("email_verified_at IS NOT NULL")
+	}
+	return q
+}
+
+func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
 
 // CleanUp removes invitations that were over long ago.
 func (s *Store) CleanUp(ctx context.Context) error {

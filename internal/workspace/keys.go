@@ -80,20 +80,24 @@ func (s *Store) CreateKey(ctx context.Context, m Membership, in NewKey) (_ *Key,
 	if err != nil {
 		return nil, "", err
 	}
-	now := s.now()
-	if in.ExpiresAt != nil && !in.ExpiresAt.After(now) {
+	made := s.now()
+	if in.ExpiresAt != nil && !in.ExpiresAt.After(made) {
 		return nil, "", errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
 	}
 	secret = account.KeyPrefix + rand.Text()
 	k := &Key{
 		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Prefix: secret[:shownPrefix], Hash: hashOf(secret), Scopes: scopes,
-		CreatedBy: m.accountID, CreatedAt: now, ExpiresAt: in.ExpiresAt,
+		CreatedBy: m.accountID, CreatedAt: made, ExpiresAt: in.ExpiresAt,
 	}
-	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+	// A key outlives its maker's membership: it is made while that is sure to last.
+	err = s.changeMembers(ctx, m, func(ctx context.Context, tx bun.Tx, now roster) error {
+		if err := now.may(m, WriteKeys); err != nil {
+			return err
+		}
 		if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
 			return err
 		}
-		return m.Audit(ctx, tx, now, audit.KeyCreated, k.ID, audit.Details{"scopes": in.Scopes})
+		return m.Audit(ctx, tx, made, audit.KeyCreated, k.ID, audit.Details{"scopes": in.Scopes})
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("keeping an API key: %w", err)

@@ -109,7 +109,7 @@ func (s *Store) RemoveMember(ctx context.Context, m Membership, accountID string
 		if _, err := tx.NewDelete().Model((*Member)(nil)).Where("workspace_id = ?", m.ID()).Where("account_id = ?", accountID).Exec(ctx); err != nil {
 			return err
 		}
-		if err := withdraw(ctx, tx, m.ID(), accountID); err != nil {
+		if err := s.withdraw(ctx, tx, m.ID(), m.ActorID(), "invited_by = ?", accountID); err != nil {
 			return err
 		}
 		return m.Audit(ctx, tx, s.Now(), audit.MemberRemoved, accountID, nil)
@@ -133,7 +133,7 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 		if now.lastOwner(accountID) && w.DeletedAt == nil {
 			kept = append(kept, w.Slug)
 		}
-		if err := withdraw(ctx, tx, workspaceID, accountID); err != nil {
+		if err := s.withdraw(ctx, tx, workspaceID, accountID, "invited_by = ?", accountID); err != nil {
 			return err
 		}
 		events = append(events, audit.New(workspaceID, accountID, audit.MemberRemoved, accountID, nil, s.Now()))
@@ -144,7 +144,7 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 	if _, err := tx.NewDelete().Model((*Member)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
 		return err
 	}
-	if err := forgetInvited(ctx, tx, accountID); err != nil {
+	if err := s.forgetInvited(ctx, tx, accountID); err != nil {
 		return err
 	}
 	return audit.Write(ctx, tx, events...)
@@ -172,7 +172,7 @@ func (s *Store) changeMembers(ctx context.Context, m Membership, change func(ctx
 // lockMembers locks a workspace, and reads the roles of its members: of all, or of one account and the owners.
 func (s *Store) lockMembers(ctx context.Context, tx bun.Tx, workspaceID, accountID string) (*Workspace, roster, error) {
 	w := &Workspace{}
-	if err := s.DB.ForUpdate(tx.NewSelect().Model(w).Where("id = ?", workspaceID)).Scan(ctx); err != nil {
+	if err := s.DB.ForChange(tx.NewSelect().Model(w).Where("id = ?", workspaceID)).Scan(ctx); err != nil {
 		return nil, nil, err
 	}
 	var members []Member
@@ -192,7 +192,7 @@ func (s *Store) lockMembers(ctx context.Context, tx bun.Tx, workspaceID, account
 
 // mayChange finds out whether the actor may give the account the role.
 func (now roster) mayChange(m Membership, accountID string, role Role) error {
-	if !slices.Contains([]Role{Owner, Admin, Editor, Viewer}, role) {
+	if !slices.Contains(everyRole, role) {
 		return errs.New(errs.InvalidInput, "The role must be OWNER, ADMIN, EDITOR or VIEWER.").At("role")
 	}
 	before, ok := now[accountID]
@@ -231,9 +231,17 @@ func (now roster) mayTouch(m Membership, roles ...Role) error {
 	if slices.Contains(roles, Owner) {
 		needed = WriteOwners
 	}
-	m.role = now[m.accountID]
-	if !m.May(needed) {
-		return errs.New(errs.Forbidden, "This needs the role %s; yours is %s.", ruleOf(needed).Least, m.role)
+	return now.may(m, needed)
+}
+
+// may finds out whether the actor has the permission in the role that they have now.
+func (now roster) may(m Membership, needed Permission) error {
+	role, ok := now[m.accountID]
+	if !ok {
+		return errNotFound()
+	}
+	if m.role = role; !m.May(needed) {
+		return errs.New(errs.Forbidden, "This needs the role %s; yours is %s.", ruleOf(needed).Least, role)
 	}
 	return nil
 }
@@ -251,15 +259,19 @@ func (now roster) lastOwner(accountID string) bool {
 	return true
 }
 
-// setRole writes a role. Whoever may no longer invite has invited nobody.
+// setRole writes a role. Whom its bearer may no longer invite, they have not invited.
 func (s *Store) setRole(ctx context.Context, tx bun.Tx, m Membership, accountID string, role Role) (*Member, error) {
 	changed := &Member{}
 	_, err := tx.NewUpdate().Model(changed).Set("role = ?", role).
 		Where("workspace_id = ?", m.ID()).Where("account_id = ?", accountID).Returning("*").Exec(ctx)
-	if err == nil && !role.Allows(WriteMembers) {
-		err = withdraw(ctx, tx, m.ID(), accountID)
+	if err != nil || role.Allows(WriteOwners) {
+		return changed, err
 	}
-	return changed, err
+	roles := []Role{Owner}
+	if !role.Allows(WriteMembers) {
+		roles = everyRole
+	}
+	return changed, s.withdraw(ctx, tx, m.ID(), m.ActorID(), "invited_by = ? AND role IN (?)", accountID, bun.In(roles))
 }
 
 func errNoMember() error {

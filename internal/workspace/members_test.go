@@ -292,3 +292,61 @@ func (b *bundle) leaveAll(t *testing.T, a account.Actor) error {
 	defer cancel()
 	return b.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return b.LeaveAll(ctx, tx, a.AccountID) })
 }
+
+// TestAnOwnersInvitationGoesWithTheRole: who is an owner no longer has no token left that makes one.
+func TestAnOwnersInvitationGoesWithTheRole(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, _ := inviting(t, d)
+		for name, stepDown := range map[string]func(m Membership, second account.Actor) error{
+			"demoted": func(m Membership, second account.Actor) error {
+				_, err := b.UpdateRole(t.Context(), m, second.AccountID, Admin)
+				return err
+			},
+			"handed-over": func(m Membership, second account.Actor) error {
+				_, err := b.TransferOwnership(t.Context(), b.as(t, second, m.ID()), b.ada.AccountID)
+				return err
+			},
+		} {
+			m, second := b.create(t, b.ada, name), person(t, d)
+			join(t, d, m.ID(), second, Owner)
+			_, ofAnOwner := b.invite(t, b.as(t, second, m.ID()), "friend@example.com", Owner)
+			_, ofAViewer := b.invite(t, b.as(t, second, m.ID()), "other@example.com", Viewer)
+			if err := stepDown(m, second); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			if _, err := b.Accept(t.Context(), person(t, d), ofAnOwner); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%s: an owner is made: %v", name, err)
+			}
+			if _, err := b.Accept(t.Context(), person(t, d), ofAViewer); err != nil {
+				t.Errorf("%s: what an admin may do is lost: %v", name, err)
+			}
+		}
+	})
+}
+
+// TestWhoHasGoneMakesNoKey, which would outlive them: not even when they were still there as they asked.
+func TestWhoHasGoneMakesNoKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m, by := b.team(t, "team")
+		asked := b.as(t, by[Admin], m.ID())
+		if _, err := b.UpdateRole(t.Context(), m, by[Admin].AccountID, Editor); err != nil {
+			t.Fatal(err)
+		}
+		in := NewKey{Name: "n", Scopes: []Permission{ReadLinks}}
+		if _, _, err := b.CreateKey(t.Context(), asked, in); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("an admin who was demoted: %v", err)
+		}
+		if err := b.RemoveMember(t.Context(), m, by[Admin].AccountID); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := b.CreateKey(t.Context(), asked, in); !errs.Is(err, errs.NotFound) {
+			t.Errorf("an admin who was removed: %v", err)
+		}
+		if n, err := d.NewSelect().Model((*Key)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+			t.Errorf("%d keys: %v", n, err)
+		}
+	})
+}

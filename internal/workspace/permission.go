@@ -20,6 +20,8 @@ const (
 	Viewer Role = "VIEWER" // reading
 )
 
+var everyRole = []Role{Owner, Admin, Editor, Viewer}
+
 var rank = map[Role]int{Viewer: 1, Editor: 2, Admin: 3, Owner: 4}
 
 // Permission is one thing that members or API keys may do.

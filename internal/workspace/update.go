@@ -8,6 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/text"
 )
@@ -35,45 +36,51 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	}
 	changed := m
 	changed.workspace = &Workspace{}
-	q, details := c.apply(s.DB.NewUpdate().Model(changed.workspace).Set("updated_at = ?", s.now()))
+	q, details := c.apply(m.workspace, s.DB.NewUpdate().Model(changed.workspace).Set("updated_at = ?", s.now()))
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		// The workspace's own slug first, as when one is made: no two then wait for each other.
+		if _, err := q.Conn(tx).Where("id = ?", m.ID()).Returning("*").Exec(ctx); err != nil {
+			return err
+		}
 		if c.Slug != nil {
 			if err := s.takeSlug(ctx, tx, m.ID(), *c.Slug); err != nil {
 				return err
 			}
-		}
-		if _, err := q.Conn(tx).Where("id = ?", m.ID()).Returning("*").Exec(ctx); err != nil {
-			return err
 		}
 		if len(details) == 0 {
 			return nil
 		}
 		return m.Audit(ctx, tx, s.Now(), audit.WorkspaceUpdated, m.ID(), details)
 	})
+	if db.IsUniqueViolation(err) { // nothing else of a workspace is unique
+		return Membership{}, errSlugTaken()
+	}
 	if err != nil {
 		return Membership{}, fmt.Errorf("changing a workspace: %w", err)
 	}
 	return changed, nil
 }
 
-// apply puts what is to change into the statement, and into what is told of it.
-func (c Change) apply(q *bun.UpdateQuery) (*bun.UpdateQuery, audit.Details) {
+// apply puts what is given into the statement, and what of it is new into what is told of it.
+func (c Change) apply(before *Workspace, q *bun.UpdateQuery) (*bun.UpdateQuery, audit.Details) {
 	details := audit.Details{}
-	set := func(column, field string, value any) {
-		q = q.Set("? = ?", bun.Ident(column), value)
-		details[field] = value
+	set := func(column, field string, from, to any) {
+		q = q.Set("? = ?", bun.Ident(column), to)
+		if from != to {
+			details[field] = to
+		}
 	}
 	if c.Name != nil {
-		set("name", "name", *c.Name)
+		set("name", "name", before.Name, *c.Name)
 	}
 	if c.Slug != nil {
-		set("slug", "slug", *c.Slug)
+		set("slug", "slug", before.Slug, *c.Slug)
 	}
 	if c.DefaultStrategy != nil {
-		set("default_strategy", "defaultStrategy", *c.DefaultStrategy)
+		set("default_strategy", "defaultStrategy", before.DefaultStrategy, *c.DefaultStrategy)
 	}
 	if c.DefaultRedirectStatus != nil {
-		set("default_redirect_status", "defaultRedirectStatus", *c.DefaultRedirectStatus)
+		set("default_redirect_status", "defaultRedirectStatus", before.DefaultRedirectStatus, *c.DefaultRedirectStatus)
 	}
 	return q, details
 }

@@ -14,7 +14,11 @@ BEGIN
     END LOOP;
 END $$;
 DROP FUNCTION is_own_workspace(TEXT);
-REVOKE ALL ON ALL TABLES IN SCHEMA public FROM linkforge_tenant, linkforge_resolver, linkforge_system;
+DO $$
+BEGIN
+    EXECUTE format('REVOKE ALL ON ALL TABLES IN SCHEMA %I FROM linkforge_tenant, linkforge_resolver, linkforge_system', current_schema());
+    EXECUTE format('REVOKE USAGE ON SCHEMA %I FROM linkforge_tenant, linkforge_resolver, linkforge_system', current_schema());
+END $$;
 DROP TABLE audit_events;
 DROP VIEW verified_hosts;
 DROP TABLE domains;

@@ -104,7 +104,8 @@ BEGIN
         EXCEPTION
             WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
         END;
-        IF NOT pg_has_role(session_user, name, 'MEMBER') THEN
+        -- Since PostgreSQL 16 whoever makes a role may grant it, and not yet take it.
+        IF NOT pg_has_role(session_user, name, CASE WHEN current_setting('server_version_num')::INTEGER >= 160000 THEN 'SET' ELSE 'MEMBER' END) THEN
             EXECUTE format('GRANT %I TO %I', name, session_user);
         END IF;
         EXECUTE format('GRANT USAGE ON SCHEMA %I TO %I', current_schema(), name);

@@ -1,0 +1,298 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// target is an operation, or a field that takes arguments.
+type target struct {
+	calls
+	// way leads to it from the query or the mutation.
+	way    []step
+	places []place
+	writes bool
+}
+
+func (t target) name() string { return t.way[len(t.way)-1].key() }
+
+// targets are the queries and the fields with arguments, and the mutations.
+func (w *walker) targets() (reads, writes []target) {
+	for _, f := range w.schema.fields() {
+		one := target{calls: operations[f.key()], way: []step{f}, places: w.schema.places(f), writes: f.parent.Name == w.schema.mutation}
+		switch {
+		case one.writes:
+			writes = append(writes, one)
+		case f.parent.Name == w.schema.query:
+			reads = append(reads, one)
+		case len(f.field.Args) > 0:
+			one.way = append(w.schema.wayTo(f.parent.Name), f)
+			one.variants = slices.Concat([]variant{{only: []string{}}}, oneByOne(one.places), together[f.key()])
+			reads = append(reads, one)
+		}
+	}
+	return reads, writes
+}
+
+// oneByOne are variants with one argument each, and with what its input must have beside it.
+func oneByOne(places []place) (all []variant) {
+	for _, p := range places {
+		only := []string{p.key}
+		for _, beside := range places {
+			if beside.must && beside.input == p.input {
+				only = append(only, beside.key)
+			}
+		}
+		v := variant{only: only, rare: fillers[p.key].kind == nil}
+		if fillers[p.key].instead != "" {
+			v.without = []string{fillers[p.key].instead}
+		}
+		all = append(all, v)
+		for _, value := range fillers[p.key].others {
+			v.set = map[string]any{p.key: value}
+			all = append(all, v)
+		}
+	}
+	return all
+}
+
+// alternatives are the target's variants, once for each field of an input that takes only one.
+func (t target) alternatives() []variant {
+	all := t.variants
+	if len(all) == 0 {
+		all = []variant{{}}
+	}
+	groups := map[string][]string{}
+	for _, p := range t.places {
+		if p.oneOf != "" {
+			groups[p.oneOf] = append(groups[p.oneOf], p.key)
+		}
+	}
+	for _, keys := range groups {
+		var more []variant
+		for _, v := range all {
+			for _, key := range keys {
+				others := slices.DeleteFunc(slices.Clone(keys), func(other string) bool { return other == key })
+				more = append(more, variant{only: v.only, without: slices.Concat(v.without, others), set: v.set, rare: v.rare})
+			}
+		}
+		all = more
+	}
+	return all
+}
+
+func (t target) includes(v variant, p place) bool {
+	if slices.Contains(v.without, p.key) {
+		return false
+	}
+	return v.only == nil || slices.Contains(v.only, p.key) || p.required || fillers[p.key].always
+}
+
+// namesSomething are the places in which something of a tenant's is named.
+func (t target) namesSomething(v variant) (keys []string) {
+	for _, p := range t.places {
+		if t.includes(v, p) && kindIn(v, p.key) != nil {
+			keys = append(keys, p.key)
+		}
+	}
+	return keys
+}
+
+// isNew says that a variant is worth a call without anything of others': something else than usual is put somewhere.
+func (t target) isNew(v variant) bool {
+	named := t.namesSomething(v)
+	return len(named) == 0 || slices.ContainsFunc(named, func(key string) bool { return !kindIn(v, key).theirs })
+}
+
+// document is the operation for a variant: each argument that something is to be put into is left open.
+func (w *walker) document(one target, v variant) *document {
+	return w.schema.document(one.way, func(a argument) bool {
+		return slices.ContainsFunc(one.places, func(p place) bool { return p.argument == a.Name && one.includes(v, p) })
+	}, w.usual)
+}
+
+// kindIn is the kind of what is put into a place; nil when it is nothing of a tenant's.
+func kindIn(v variant, key string) *kind {
+	if k, ok := v.set[key].(*kind); ok {
+		return k
+	}
+	return fillers[key].kind
+}
+
+// value is what the caller would put into a place, and whether anything.
+func (w *walker) value(v variant, key string) (any, bool) {
+	if k := kindIn(v, key); k != nil {
+		return k.mine(w.own)
+	}
+	if value, ok := v.set[key]; ok {
+		return value, true
+	}
+	return fillers[key].value(w), true
+}
+
+// usual is value for the fields on the way to a target and below it: for what they need, and no more.
+func (w *walker) usual(key string) (any, bool) {
+	if !w.needed[key] {
+		return nil, false
+	}
+	return w.value(variant{}, key)
+}
+
+// call is a request that has been answered.
+type call struct {
+	answer
+	*document
+	// about says whose it was, and what was asked for.
+	about string
+	// sent are the values that named something, with a placeholder.
+	sent map[string]string
+}
+
+func (c call) String() string { return c.about }
+
+// send calls a target with what is given, and with what is the caller's own everywhere else.
+func (w *walker) send(one target, v variant, d *document, given map[string]string) call {
+	w.t.Helper()
+	c := call{document: d, about: one.name() + " as " + w.caller.name, sent: map[string]string{}}
+	for _, key := range slices.Sorted(maps.Keys(given)) {
+		c.about += fmt.Sprintf(", %s %q", key, given[key])
+	}
+	variables := maps.Clone(d.constants)
+	for name, a := range d.arguments {
+		if value, ok := w.schema.fill(one.name()+"."+a.Name, a, w.picker(one, v, c.sent, given), w.picker(one, v, c.sent, nil)); ok {
+			variables[name] = value
+		}
+	}
+	body, err := json.Marshal(map[string]any{"query": d.text, "variables": variables})
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	if c.answer, err = w.caller.post(body); err != nil {
+		w.t.Fatal(err)
+	}
+	w.requests++
+	w.note(c)
+	return c
+}
+
+// picker chooses what is put into places, and keeps in sent what of that names something.
+func (w *walker) picker(one target, v variant, sent, given map[string]string) picker {
+	return func(key string) (any, bool) {
+		p := one.places[slices.IndexFunc(one.places, func(p place) bool { return p.key == key })]
+		if !one.includes(v, p) {
+			return nil, false
+		}
+		w.sent[key] = true
+		value, ok := w.value(v, key)
+		if kindIn(v, key) == nil {
+			return value, ok
+		}
+		var all []string
+		if ok {
+			sent[value.(string)] = "‹own " + key + "›"
+			all = append(all, value.(string))
+		}
+		if theirs, isGiven := given[key]; isGiven {
+			sent[theirs] = "‹" + key + "›"
+			all = append(all, theirs)
+		}
+		if len(all) == 0 {
+			return nil, false
+		}
+		if p.list { // beside one's own there is no better place to hide
+			return all, true
+		}
+		return all[len(all)-1], true
+	}
+}
+
+// note keeps which fields have been answered.
+func (w *walker) note(c call) {
+	if !slices.ContainsFunc(c.fields, func(key string) bool { return !w.answered[key] }) {
+		return
+	}
+	data, _ := decode(w.t, c.body)["data"].(map[string]any)
+	if value, ok := data[c.root.field.Name]; ok {
+		c.root.visit(value, func(n *selection) { w.answered[n.key()] = true }, func(_ *selection, value any) any { return value })
+	}
+}
+
+// passing are headers that differ from one answer to the next.
+var passing = []string{"Date", "Content-Length", "X-Request-Id", "Ratelimit", "Ratelimit-Policy"}
+
+// shown is all of the answer, with placeholders for what was sent.
+func (c call) shown() string {
+	var text strings.Builder
+	fmt.Fprintln(&text, c.status)
+	for _, name := range slices.Sorted(maps.Keys(c.header)) {
+		if !slices.Contains(passing, name) {
+			fmt.Fprintln(&text, name, c.header[name])
+		}
+	}
+	text.WriteString(c.body)
+	return replaceAll(text.String(), c.sent)
+}
+
+// replaceAll puts placeholders into the places of texts, the longest first: one may be within another.
+func replaceAll(text string, placeholders map[string]string) string {
+	all := slices.SortedFunc(maps.Keys(placeholders), func(a, b string) int { return len(b) - len(a) })
+	for _, one := range all {
+		text = strings.ReplaceAll(text, one, placeholders[one])
+	}
+	return text
+}
+
+// codes are those of everything that an answer says is wrong: in extensions, and beside a message. Links have a code too.
+func (c call) codes() (all []string) {
+	parts := strings.Split(c.body, `"code":"`)
+	for i, part := range parts[1:] {
+		object := parts[i][strings.LastIndexByte(parts[i], '{')+1:]
+		if object == "" || strings.HasPrefix(object, `"message":`) {
+			code, _, _ := strings.Cut(part, `"`)
+			all = append(all, code)
+		}
+	}
+	return all
+}
+
+// comparable is an answer with placeholders for what was sent, for what is computed from that and, in a mutation's, for
+// what is made anew each time.
+func (w *walker) comparable(c call) string {
+	got := decode(w.t, c.body)
+	body := map[string]any{"errors": inOrder(got["errors"])}
+	writes := c.root.parent.Name == w.schema.mutation
+	if data, ok := got["data"].(map[string]any); ok {
+		body["data"] = c.root.visit(data[c.root.field.Name], func(*selection) {}, func(n *selection, value any) any {
+			if value != nil && (slices.Contains(computed, n.key()) || writes && w.differs(n, value)) {
+				return "‹made anew›"
+			}
+			return value
+		})
+	}
+	text, err := json.MarshalIndent(body, "", " ")
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	c.body = string(text)
+	return c.shown()
+}
+
+// differs says that a mutation answers with another value each time.
+func (w *walker) differs(n *selection, value any) bool {
+	switch kind := n.field.Type.named(); {
+	case kind == "ID":
+		return !strings.Contains(w.known, value.(string))
+	case kind == "Time":
+		return true
+	}
+	return slices.Contains(madeAnew, n.key())
+}
+
+// inOrder puts errors into an order: fields are resolved in any.
+func inOrder(errors any) any {
+	all, _ := errors.([]any)
+	return slices.SortedFunc(slices.Values(all), func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+}

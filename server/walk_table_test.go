@@ -1,0 +1,388 @@
+package main
+
+import "time"
+
+// kind is a kind of value of which each tenant has its own: what belongs to another one is tried in its places.
+type kind struct {
+	// own is one of the tenant's own, instead of the first that it has. fresh makes a new one for each call. With theirs
+	// there is none: only what belongs to others is ever given.
+	own    func(e *estate) string
+	fresh  func() string
+	theirs bool
+	// pool takes it from a link of the pool: each is used up by the first call that succeeds.
+	pool func(pooled) string
+	// of are the kinds whose values these are too; first says that one of each will do.
+	of    []*kind
+	first bool
+	// wrap makes the argument of a value.
+	wrap func(value string) string
+}
+
+// mine is one of the tenant's own, and whether there is any.
+func (k *kind) mine(e *estate) (string, bool) {
+	switch {
+	case k.theirs:
+		return "", false
+	case k.fresh != nil:
+		return k.fresh(), true
+	case k.own != nil:
+		return k.own(e), true
+	}
+	return k.wrapped(k.all(e)[0]), true
+}
+
+// all are those that the tenant has.
+func (k *kind) all(e *estate) (all []string) {
+	if k.pool != nil {
+		return []string{k.pool(e.take())}
+	}
+	for _, one := range k.of {
+		these := one.all(e)
+		if k.first {
+			these = these[:1]
+		}
+		all = append(all, these...)
+	}
+	return append(all, e.ids[k]...)
+}
+
+func (k *kind) wrapped(value string) string {
+	if k.wrap == nil {
+		return value
+	}
+	return k.wrap(value)
+}
+
+var (
+	workspaceIDs, linkIDs, invitationIDs, keyIDs, domainIDs, eventIDs = &kind{}, &kind{}, &kind{}, &kind{}, &kind{}, &kind{}
+
+	// userIDs has a member of both tenants for one's own: should somebody get at another tenant's members, there is one.
+	userIDs = &kind{own: func(e *estate) string { return e.bridge.id }}
+	// sessionIDs has none of the caller's own: they would be logged out.
+	sessionIDs = &kind{theirs: true}
+	nodeIDs    = &kind{of: []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs}}
+	actorIDs   = &kind{of: []*kind{userIDs, keyIDs}, first: true}
+	targetIDs  = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs}, first: true}
+
+	slugs     = &kind{}
+	newSlugs  = &kind{of: []*kind{slugs}, fresh: func() string { return word("slug") }}
+	shortURLs = &kind{}
+	hosts     = &kind{fresh: func() string { return word("host") + ".example" }}
+	emails    = &kind{fresh: func() string { return word("mail") + "@example.com" }}
+	// oneEmail is an address where each try hashes a password.
+	oneEmail = &kind{of: []*kind{emails}, first: true, fresh: func() string { return word("mail") + "@example.com" }}
+	words    = &kind{theirs: true}
+	tags     = &kind{theirs: true}
+
+	urls      = &kind{pool: func(p pooled) string { return p.url }, fresh: func() string { return "https://example.com/" + word("new") }}
+	codes     = &kind{pool: func(p pooled) string { return p.code }, fresh: func() string { return word("code") }}
+	onceNames = &kind{pool: func(p pooled) string { return p.key }, fresh: func() string { return word("once") }}
+
+	// titlePlaces and clickPlaces are links' places in the orders of titles and clicks, exportParts where a part of an
+	// export begins.
+	titlePlaces = &kind{theirs: true, wrap: cursor}
+	clickPlaces = &kind{theirs: true, wrap: cursor}
+	exportParts = &kind{theirs: true}
+)
+
+// cursors stand for the places of things in the order of their ids. What state they are in plays no part.
+func cursors(of *kind) *kind { return &kind{of: []*kind{of}, first: true, theirs: true, wrap: cursor} }
+
+// filler says what is put into a place.
+type filler struct {
+	// kind says that it is something of a tenant's.
+	kind *kind
+	// value is what else it is; others are tried too, where the arguments of a field are tried one by one.
+	value  func(w *walker) any
+	others []any
+	// always says that it is given in every call, instead what is not given with it.
+	always  bool
+	instead string
+}
+
+func names(k *kind) filler { return filler{kind: k} }
+
+// put is a value that is nobody's, and others that are tried too.
+func put(value any, others ...any) filler {
+	return filler{value: func(*walker) any { return value }, others: others}
+}
+
+// every is a list of all values of an enum.
+func every(enum string) filler {
+	return filler{value: func(w *walker) any { return w.schema.enum(enum) }}
+}
+
+func later(by time.Duration) filler {
+	return filler{value: func(w *walker) any { return w.began.Add(by) }}
+}
+
+// small is the size of pages: what a resolver lets through that it should not is the newest, and so among the first.
+var small = filler{value: func(*walker) any { return 2 }, always: true}
+
+// secret is a token that nobody has. Whoever has a real one is by design the one whom it was given to: what another
+// tenant's would do is no question of tenancy.
+var secret = put("unknown-secret")
+
+// wrongPassword keeps the callers' accounts and passwords as they are.
+var wrongPassword = put("a wrong password")
+
+// fillers say what every argument and every field of an input takes. Those that are inputs themselves are not named:
+// their fields are.
+var fillers = map[string]filler{
+	"Query.node.id":                 names(nodeIDs),
+	"WorkspaceBy.id":                names(workspaceIDs),
+	"WorkspaceBy.slug":              names(slugs),
+	"LinkBy.id":                     names(linkIDs),
+	"LinkBy.shortUrl":               names(shortURLs),
+	"Query.previewCode.workspaceId": names(workspaceIDs),
+	"Query.previewCode.url":         names(urls),
+
+	"User.workspaces.deleted":     put(true),
+	"User.workspaces.first":       small,
+	"User.workspaces.after":       names(cursors(workspaceIDs)),
+	"User.sessions.first":         small,
+	"User.sessions.after":         names(cursors(sessionIDs)),
+	"Workspace.links.first":       small,
+	"Workspace.links.after":       names(cursors(linkIDs)),
+	"Workspace.links.last":        {value: small.value, instead: "Workspace.links.first"},
+	"Workspace.links.before":      names(cursors(linkIDs)),
+	"Workspace.members.first":     small,
+	"Workspace.members.after":     names(cursors(userIDs)),
+	"Workspace.invitations.first": small,
+	"Workspace.invitations.after": names(cursors(invitationIDs)),
+	"Workspace.apiKeys.first":     small,
+	"Workspace.apiKeys.after":     names(cursors(keyIDs)),
+	"Workspace.domains.first":     small,
+	"Workspace.domains.after":     names(cursors(domainIDs)),
+	"Workspace.auditLog.first":    small,
+	"Workspace.auditLog.after":    names(cursors(eventIDs)),
+	"AuditFilter.actions":         every("AuditAction"),
+	"AuditFilter.actorId":         names(actorIDs),
+	"AuditFilter.targetId":        names(targetIDs),
+	"AuditFilter.from":            later(-time.Hour),
+	"AuditFilter.to":              later(time.Hour),
+	"LinkFilter.search":           names(words),
+	"LinkFilter.tags":             names(tags),
+	"LinkFilter.tagMatch":         put("ANY", "ALL"),
+	"LinkFilter.status":           every("LinkStatus"),
+	"LinkFilter.strategy":         every("CodeStrategy"),
+	"LinkFilter.archived":         put(true, false),
+	"LinkFilter.createdFrom":      later(-time.Hour),
+	"LinkFilter.createdTo":        later(time.Hour),
+	"LinkOrder.field":             put("CREATED_AT", "CLICKS", "TITLE"),
+	"LinkOrder.direction":         put("ASC", "DESC"),
+	"TimeRange.from":              later(-24 * time.Hour),
+	"TimeRange.to":                later(time.Hour),
+	"Link.stats.timezone":         put("Europe/Berlin"),
+	"Stats.series.interval":       put("MONTH", "HOUR", "DAY", "WEEK"),
+
+	"RegisterInput.email":                 names(oneEmail),
+	"RegisterInput.password":              put("a pass phrase that is new"),
+	"RegisterInput.name":                  put("Somebody new"),
+	"LoginInput.email":                    names(oneEmail),
+	"LoginInput.password":                 wrongPassword,
+	"RefreshSessionInput.refreshToken":    secret,
+	"LogoutInput.sessionId":               names(sessionIDs),
+	"LogoutEverywhereInput.keepThis":      put(true),
+	"VerifyEmailInput.token":              secret,
+	"RequestEmailVerificationInput.email": names(emails),
+	"RequestPasswordResetInput.email":     names(oneEmail),
+	"ResetPasswordInput.token":            secret,
+	"ResetPasswordInput.newPassword":      put("a pass phrase that is new"),
+	"ExportMyDataInput.password":          {value: func(w *walker) any { return w.caller.password }},
+	"ExportMyDataInput.after":             names(exportParts),
+	"DeleteMyAccountInput.password":       wrongPassword,
+	"ChangePasswordInput.currentPassword": wrongPassword,
+	"ChangePasswordInput.newPassword":     put("a pass phrase that is new"),
+
+	"CreateWorkspaceInput.name":                  put("Another"),
+	"CreateWorkspaceInput.slug":                  names(newSlugs),
+	"UpdateWorkspaceInput.id":                    names(workspaceIDs),
+	"UpdateWorkspaceInput.name":                  put("Renamed"),
+	"UpdateWorkspaceInput.slug":                  names(newSlugs),
+	"UpdateWorkspaceInput.defaultStrategy":       put("RANDOM"),
+	"UpdateWorkspaceInput.defaultRedirectStatus": put(307),
+	"DeleteWorkspaceInput.id":                    names(workspaceIDs),
+	"RestoreWorkspaceInput.id":                   names(workspaceIDs),
+	"InviteMemberInput.workspaceId":              names(workspaceIDs),
+	"InviteMemberInput.email":                    names(emails),
+	"InviteMemberInput.role":                     put("VIEWER"),
+	"AcceptInvitationInput.token":                secret,
+	"RevokeInvitationInput.id":                   names(invitationIDs),
+	"UpdateMemberRoleInput.workspaceId":          names(workspaceIDs),
+	"UpdateMemberRoleInput.userId":               names(userIDs),
+	"UpdateMemberRoleInput.role":                 put("VIEWER"),
+	"RemoveMemberInput.workspaceId":              names(workspaceIDs),
+	"RemoveMemberInput.userId":                   names(userIDs),
+	"TransferOwnershipInput.workspaceId":         names(workspaceIDs),
+	"TransferOwnershipInput.userId":              names(userIDs),
+	"CreateApiKeyInput.workspaceId":              names(workspaceIDs),
+	"CreateApiKeyInput.name":                     put("A key"),
+	"CreateApiKeyInput.scopes":                   every("ApiKeyScope"),
+	"CreateApiKeyInput.expiresAt":                later(48 * time.Hour),
+	"RevokeApiKeyInput.id":                       names(keyIDs),
+	"AddDomainInput.workspaceId":                 names(workspaceIDs),
+	"AddDomainInput.host":                        names(hosts),
+	"VerifyDomainInput.id":                       names(domainIDs),
+	"RemoveDomainInput.id":                       names(domainIDs),
+	"SetPrimaryDomainInput.workspaceId":          names(workspaceIDs),
+	"SetPrimaryDomainInput.domainId":             names(domainIDs),
+
+	"CreateLinkInput.workspaceId":     names(workspaceIDs),
+	"CreateLinkInput.url":             names(urls),
+	"CreateLinkInput.strategy":        put("DETERMINISTIC"),
+	"CreateLinkInput.customCode":      names(codes),
+	"CreateLinkInput.title":           put("A title"),
+	"CreateLinkInput.note":            put("A note"),
+	"CreateLinkInput.tags":            put([]string{"a tag"}),
+	"CreateLinkInput.startsAt":        later(time.Hour),
+	"CreateLinkInput.expiresAt":       later(48 * time.Hour),
+	"CreateLinkInput.maxClicks":       put(5),
+	"CreateLinkInput.redirectStatus":  put(307),
+	"CreateLinkInput.idempotencyKey":  names(onceNames),
+	"CreateLinksInput.workspaceId":    names(workspaceIDs),
+	"CreateLinksInput.onError":        put("SKIP_FAILED"),
+	"CreateLinksInput.idempotencyKey": names(onceNames),
+	"NewLinkInput.url":                names(urls),
+	"NewLinkInput.strategy":           put("DETERMINISTIC"),
+	"NewLinkInput.customCode":         names(codes),
+	"NewLinkInput.title":              put("A title"),
+	"NewLinkInput.note":               put("A note"),
+	"NewLinkInput.tags":               put([]string{"a tag"}),
+	"NewLinkInput.startsAt":           later(time.Hour),
+	"NewLinkInput.expiresAt":          later(48 * time.Hour),
+	"NewLinkInput.maxClicks":          put(5),
+	"NewLinkInput.redirectStatus":     put(307),
+	"CreateAnonymousLinkInput.url":    names(urls),
+	"ClaimLinksInput.workspaceId":     names(workspaceIDs),
+	"ClaimLinksInput.claimTokens":     put([]string{"claim_UNKNOWN"}),
+	"UpdateLinkInput.id":              names(linkIDs),
+	"UpdateLinkInput.url":             names(urls),
+	"UpdateLinkInput.title":           put("Another title"),
+	"UpdateLinkInput.note":            put("Another note"),
+	"UpdateLinkInput.tags":            put([]string{"another tag"}),
+	"UpdateLinkInput.startsAt":        later(time.Hour),
+	"UpdateLinkInput.expiresAt":       later(48 * time.Hour),
+	"UpdateLinkInput.maxClicks":       put(7),
+	"UpdateLinkInput.redirectStatus":  put(308),
+	"UpdateLinkInput.archived":        put(false),
+	"UpdateLinkInput.updatedAt":       later(-time.Hour),
+	"UpdateLinksInput.workspaceId":    names(workspaceIDs),
+	"UpdateLinksInput.onError":        put("SKIP_FAILED"),
+	"DeleteLinkInput.id":              names(linkIDs),
+	"DeleteLinksInput.workspaceId":    names(workspaceIDs),
+	"DeleteLinksInput.ids":            names(linkIDs),
+	"DeleteLinksInput.onError":        put("SKIP_FAILED"),
+	"RestoreLinkInput.id":             names(linkIDs),
+	"CheckLinkInput.id":               names(linkIDs),
+	"ReportLinkInput.shortUrl":        names(shortURLs),
+	"ReportLinkInput.reason":          put("OTHER"),
+	"ReportLinkInput.details":         put("It is not what it says."),
+}
+
+// variant is a way to call something: with all places filled, or only some, or some with other values.
+type variant struct {
+	only, without []string
+	set           map[string]any
+	// rare says that only who is thorough tries it.
+	rare bool
+}
+
+// calls says how each operation is called. An exception is one by which the answer about what is another tenant's may
+// differ from that about what does not exist. No exception lets a mark through, or a change.
+type calls struct {
+	variants []variant
+	// taken is the one code that an answer about another tenant's name may have, instead of success. Names that are
+	// unique over the instance cannot but be taken.
+	taken string
+	// public says why the answer may differ in every way.
+	public string
+	// hashes says that a password is hashed, which takes time.
+	hashes bool
+	// alone says that a mutation is called with nothing of others' too, since only then it answers with all that it can.
+	alone bool
+}
+
+// operations are all queries and mutations.
+var operations = map[string]calls{
+	"Query.me":            {},
+	"Query.node":          {},
+	"Query.workspace":     {},
+	"Query.link":          {},
+	"Query.previewCode":   {},
+	"Query.platformStats": {public: "they are figures of the whole instance"},
+
+	"Mutation.register":                 {taken: "EMAIL_TAKEN", hashes: true},
+	"Mutation.login":                    {hashes: true},
+	"Mutation.refreshSession":           {},
+	"Mutation.logout":                   {},
+	"Mutation.logoutEverywhere":         {},
+	"Mutation.verifyEmail":              {},
+	"Mutation.requestEmailVerification": {},
+	"Mutation.requestPasswordReset":     {hashes: true},
+	"Mutation.resetPassword":            {},
+	"Mutation.exportMyData":             {hashes: true},
+	"Mutation.deleteMyAccount":          {hashes: true},
+	"Mutation.changePassword":           {hashes: true},
+
+	"Mutation.createWorkspace":   {taken: "SLUG_TAKEN"},
+	"Mutation.updateWorkspace":   {taken: "SLUG_TAKEN"},
+	"Mutation.deleteWorkspace":   {},
+	"Mutation.restoreWorkspace":  {},
+	"Mutation.inviteMember":      {},
+	"Mutation.acceptInvitation":  {},
+	"Mutation.revokeInvitation":  {},
+	"Mutation.updateMemberRole":  {},
+	"Mutation.removeMember":      {},
+	"Mutation.transferOwnership": {},
+	"Mutation.createApiKey":      {},
+	"Mutation.revokeApiKey":      {},
+	"Mutation.addDomain":         {}, // also of a host that another tenant has verified: anybody may claim, only proof counts
+	"Mutation.verifyDomain":      {},
+	"Mutation.removeDomain":      {},
+	"Mutation.setPrimaryDomain":  {},
+
+	"Mutation.createLink": {variants: []variant{
+		{without: []string{"CreateLinkInput.customCode"}},
+		{without: []string{"CreateLinkInput.idempotencyKey"}, set: map[string]any{"CreateLinkInput.strategy": "CUSTOM"}},
+	}},
+	"Mutation.createLinks": {variants: []variant{
+		{without: []string{"NewLinkInput.customCode"}},
+		{without: []string{"CreateLinksInput.idempotencyKey"}, set: map[string]any{"NewLinkInput.strategy": "CUSTOM"}, rare: true},
+	}},
+	"Mutation.createAnonymousLink": {},
+	"Mutation.claimLinks":          {alone: true},
+	"Mutation.updateLink": {variants: []variant{
+		{without: []string{"UpdateLinkInput.updatedAt"}},
+		{only: []string{"UpdateLinkInput.id", "UpdateLinkInput.updatedAt"}, rare: true},
+	}},
+	"Mutation.updateLinks": {variants: []variant{
+		{without: []string{"UpdateLinkInput.updatedAt"}},
+		{without: []string{"UpdateLinkInput.updatedAt"}, set: map[string]any{"UpdateLinksInput.onError": "ALL_OR_NOTHING"}, rare: true},
+	}},
+	"Mutation.deleteLink": {},
+	"Mutation.deleteLinks": {variants: []variant{
+		{}, {set: map[string]any{"DeleteLinksInput.onError": "ALL_OR_NOTHING"}, rare: true},
+	}},
+	"Mutation.restoreLink": {},
+	"Mutation.checkLink":   {},
+	"Mutation.reportLink":  {public: "whoever sees a short URL can report it: that there is one is told by following it"},
+}
+
+// together are arguments of fields that mean something together only. Each argument is tried by itself, too.
+var together = map[string][]variant{
+	"Workspace.links": {
+		{only: []string{"LinkOrder.field", "Workspace.links.after"}, set: map[string]any{"LinkOrder.field": "TITLE", "Workspace.links.after": titlePlaces}, rare: true},
+		{only: []string{"LinkOrder.field", "Workspace.links.after"}, set: map[string]any{"LinkOrder.field": "CLICKS", "Workspace.links.after": clickPlaces}, rare: true},
+		{only: []string{"LinkFilter.tags", "LinkFilter.tagMatch"}, set: map[string]any{"LinkFilter.tagMatch": "ALL"}, rare: true},
+	},
+}
+
+// madeAnew are fields whose values differ from one call that succeeds to the next, beside ids and times.
+var madeAnew = []string{
+	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Usage.links", "Usage.remaining",
+	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token", "CreateAnonymousLinkPayload.claimToken",
+}
+
+// computed are fields that are computed from what the caller has sent.
+var computed = []string{"CodePreview.codes"}

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestWalkSeesNothingOfOthers calls every operation of the schema, with every argument, with what belongs to another
+// tenant: in every role, as an API key and as nobody. No text of the other tenant is ever in an answer, nothing of it
+// changes, and the answer is the same as for what does not exist.
+//
+// The calls are not written down: the server is asked for its schema, and walk_table_test.go says what goes where. An
+// operation or an argument that the table does not know fails the test.
+func TestWalkSeesNothingOfOthers(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) { walk(t, b, func() {}) })
+}
+
+// TestWalkNeedsNoRowLevelSecurity is the same on PostgreSQL with its policies switched off: the application alone keeps
+// tenants apart.
+func TestWalkNeedsNoRowLevelSecurity(t *testing.T) {
+	t.Parallel()
+	b := production(t)
+	walk(t, b, func() { switchPoliciesOff(t, b) })
+}
+
+// walk does it all; prepare comes between the furnishing of the tenants and the first look.
+func walk(t *testing.T, b backend, prepare func()) {
+	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off") // which would change links meanwhile
+	w := &walker{
+		t: t, server: s, schema: schemaOf(t, s), began: time.Now().UTC().Truncate(time.Second),
+		needed: map[string]bool{}, said: map[string]string{}, answered: map[string]bool{}, sent: map[string]bool{},
+	}
+	w.compareWithTable()
+	w.furnish(b)
+	prepare()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	own, foreign, view := w.own.rows(d), w.foreign.rows(d), w.foreignView()
+	w.foreign.learn(foreign, own)
+	w.known = fmt.Sprint(own)
+
+	w.walkAll()
+
+	if diff := cmp.Diff(foreign, w.foreign.rows(d)); diff != "" {
+		t.Errorf("the other tenant's rows have changed (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(view, w.foreignView()); diff != "" {
+		t.Errorf("what the other tenant's owner sees has changed (-before +after):\n%s", diff)
+	}
+	w.isCovered()
+}
+
+// walker goes through the schema.
+type walker struct {
+	t      *testing.T
+	server *server
+	schema *schema
+	began  time.Time
+	// own is the callers' tenant, foreign the one of which they must see nothing.
+	own, foreign *estate
+	callers      []caller
+	// caller is whose turn it is.
+	caller caller
+	// needed are the places that are filled in every call.
+	needed map[string]bool
+	// said are values of the other tenant's that mutations have been given, with a placeholder.
+	said map[string]string
+	// known is all that the callers' tenant had at the beginning.
+	known string
+	// answered are the fields that have been in an answer, sent the places that have been filled.
+	answered, sent map[string]bool
+	failures       int
+	requests       int
+}
+
+// caller is somebody, or nobody, who calls.
+type caller struct {
+	person
+	name string
+	// thorough says that they try things in every state, and all values of other arguments. What the others try differs by
+	// whose it is only.
+	thorough bool
+	// account says that they try what is about accounts too. There roles play no part, and each try hashes a password.
+	account bool
+}
+
+// poolSize is how many links of the other tenant can be tried to be made again.
+const poolSize = 60
+
+// furnish makes both tenants, the foreign one last: its things are the newest, and come first where they should not be.
+func (w *walker) furnish(b backend) {
+	w.t.Helper()
+	bridge := (&estate{t: w.t, s: w.server}).newPerson("bridge", word("bridge")+"@example.com", "bridge")
+	w.own = furnish(w.t, w.server, b, "m", bridge, 1, "ADMIN", "EDITOR", "VIEWER")
+	w.foreign = furnish(w.t, w.server, b, "z", bridge, poolSize, "VIEWER")
+	_, all := w.own.key(w.schema.enum("ApiKeyScope")...)
+	_, one := w.own.key("LINKS_READ")
+	program := func(token string) person { return person{client: client{server: w.server, token: token}} }
+	w.callers = []caller{
+		{w.own.people["OWNER"], "OWNER", true, true}, {w.own.people["ADMIN"], "ADMIN", false, false},
+		{w.own.people["EDITOR"], "EDITOR", false, false}, {w.own.people["VIEWER"], "VIEWER", false, false},
+		{program(all), "an API key", false, false}, {program(one), "an API key with one scope", false, false},
+		{program(""), "nobody", false, true},
+	}
+}
+
+// walkAll has everybody read first, while nothing has changed yet, and then write.
+func (w *walker) walkAll() {
+	reads, writes := w.targets()
+	for _, targets := range [][]target{reads, writes} {
+		for _, w.caller = range w.callers {
+			for _, one := range targets {
+				if !one.hashes || w.caller.account {
+					w.try(one)
+				}
+			}
+		}
+	}
+	for _, w.caller = range w.callers {
+		w.export()
+	}
+	w.t.Logf("%d requests, %d of the pool", w.requests, w.foreign.next)
+}
+
+// try calls a target in all its variants: with mixtures of the caller's own and another tenant's things, and with things
+// of that tenant's in other states.
+func (w *walker) try(one target) {
+	for _, v := range one.alternatives() {
+		if v.rare && !w.caller.thorough {
+			continue
+		}
+		d, foreign := w.document(one, v), one.namesSomething(v)
+		if len(foreign) == 0 || one.alone || !one.writes && one.isNew(v) {
+			w.examine(w.send(one, v, d, nil))
+		}
+		for _, mixture := range w.mixtures(foreign) {
+			given := map[string]string{}
+			for _, key := range mixture {
+				given[key] = kindIn(v, key).all(w.foreign)[0]
+			}
+			w.compare(one, v, d, given)
+		}
+		if !w.caller.thorough {
+			continue
+		}
+		for _, key := range foreign {
+			for _, other := range kindIn(v, key).all(w.foreign)[1:] {
+				w.compare(one, v, d, map[string]string{key: other})
+			}
+		}
+	}
+}
+
+// mixtures are sets of places that another tenant's things are put into at once, with the caller's own in the others:
+// each by itself, and all; in between every mixture, for who is thorough.
+func (w *walker) mixtures(keys []string) (all [][]string) {
+	for set := uint(1); set < 1<<len(keys); set++ {
+		var mixture []string
+		for i, key := range keys {
+			if set&(1<<i) != 0 {
+				mixture = append(mixture, key)
+			}
+		}
+		if len(mixture) == 1 || len(mixture) == len(keys) || w.caller.thorough {
+			all = append(all, mixture)
+		}
+	}
+	return all
+}
+
+// compare calls a target with things of the other tenant, and again with things that nobody has.
+func (w *walker) compare(one target, v variant, d *document, given map[string]string) {
+	w.t.Helper()
+	theirs, nobodys := map[string]string{}, map[string]string{}
+	for key, value := range given {
+		k := kindIn(v, key)
+		theirs[key], nobodys[key] = k.wrapped(value), k.wrapped(w.foreign.unlike(value))
+	}
+	a := w.send(one, v, d, theirs)
+	if one.writes {
+		w.remember(v, theirs)
+	}
+	b := w.send(one, v, d, nobodys)
+	w.examine(a)
+	w.examine(b)
+	if one.writes && fromPool(v, given) && len(a.codes()) == 0 {
+		w.foreign.next++
+	}
+	if one.public != "" || one.taken != "" && slices.Equal(a.codes(), []string{one.taken}) || a.shown() == b.shown() {
+		return
+	}
+	if diff := cmp.Diff(w.comparable(b), w.comparable(a)); diff != "" {
+		w.fail("%s: the answer about what is another tenant's differs from that about what does not exist (-unknown +another's):\n%s", a, diff)
+	}
+}
+
+// fromPool says that something is a link's of the pool.
+func fromPool(v variant, given map[string]string) bool {
+	for key := range given {
+		if kindIn(v, key).pool != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// unfit are codes that say that nothing was looked for: the call was not a good one.
+var unfit = []string{"BAD_REQUEST", "INVALID_INPUT", "INVALID_URL", "COMPLEXITY_LIMIT_EXCEEDED", "RATE_LIMITED", "INTERNAL", "UNAVAILABLE"}
+
+// examine looks for what must not be in any answer.
+func (w *walker) examine(c call) {
+	w.t.Helper()
+	for _, code := range c.codes() {
+		if slices.Contains(unfit, code) {
+			w.fail("%s: %s: the walk does not know how to call it: %.1000s\n%s", c, code, c.body, c.document.text)
+		}
+	}
+	if found := w.exposed(c); found != "" {
+		w.fail("%s: something of another tenant is in the answer: %q: %.1000s", c, found, c.body)
+	}
+}
+
+// exposed is what of the other tenant an answer has in it that nobody has said, or nothing.
+func (w *walker) exposed(c call) string {
+	found := w.foreign.exposed(c.shown())
+	if found != "" {
+		found = w.foreign.exposed(replaceAll(c.shown(), w.said))
+	}
+	return found
+}
+
+// remember keeps names of the other tenant's which the callers' tenant may have now too, since somebody has said them:
+// a URL, a host, an address to invite. Ids never become anybody else's.
+func (w *walker) remember(v variant, given map[string]string) {
+	for key, value := range given {
+		if kindIn(v, key).fresh != nil {
+			w.said[value] = "‹said before›"
+		}
+	}
+}
+
+// fail fails the test, but not without end.
+func (w *walker) fail(format string, args ...any) {
+	w.t.Helper()
+	w.t.Errorf(format, args...)
+	if w.failures++; w.failures >= 20 {
+		w.t.Fatal("that is enough")
+	}
+}
+
+// export asks for the one thing of a tenant's that is not GraphQL's to answer.
+func (w *walker) export() {
+	ask := func(workspaceID string) call {
+		var headers []string
+		if w.caller.token != "" {
+			headers = []string{"Authorization", "Bearer " + w.caller.token}
+		}
+		a, err := w.caller.get("/export/audit/"+workspaceID, headers...)
+		if err != nil {
+			w.t.Fatal(err)
+		}
+		return call{answer: a, sent: map[string]string{workspaceID: "‹id›"}}
+	}
+	if found := w.exposed(ask(w.own.ids[workspaceIDs][0])); found != "" {
+		w.fail("the export as %s: something of another tenant: %q", w.caller.name, found)
+	}
+	for _, workspaceID := range w.foreign.ids[workspaceIDs] {
+		theirs, nobodys := ask(workspaceID), ask(w.foreign.unlike(workspaceID))
+		if diff := cmp.Diff(nobodys.shown(), theirs.shown()); diff != "" || w.exposed(theirs) != "" {
+			w.fail("the export of another tenant's audit log as %s (-unknown +another's):\n%s", w.caller.name, diff)
+		}
+	}
+}
+
+// foreignView is what the other tenant's owner sees by the same documents. Each of their texts is among it: the walk
+// would see it, if it could be seen.
+func (w *walker) foreignView() map[string]string {
+	w.t.Helper()
+	owner := *w // what it answers is no proof of anything, but that it is seen
+	owner.own, owner.caller = w.foreign, caller{person: w.foreign.people["OWNER"], name: "the other tenant's OWNER"}
+	defer func(next int) { w.foreign.next = next }(w.foreign.next)
+	w.foreign.next = 0 // the same of the pool each time
+	view, all := map[string]string{}, strings.Builder{}
+	look := func(one target, v variant, d *document, given map[string]string) {
+		c := owner.send(one, v, d, given)
+		all.WriteString(c.body)
+		view[fmt.Sprint(c, v)] = owner.comparable(c)
+	}
+	reads, _ := w.targets()
+	for _, one := range reads {
+		for _, v := range one.alternatives() {
+			if v.rare || one.public != "" {
+				continue
+			}
+			d := owner.document(one, v)
+			look(one, v, d, nil)
+			for _, key := range one.namesSomething(v) {
+				for _, value := range kindIn(v, key).all(w.foreign) {
+					look(one, v, d, map[string]string{key: kindIn(v, key).wrapped(value)})
+				}
+			}
+		}
+	}
+	for _, text := range w.foreign.texts {
+		if !strings.Contains(all.String(), text) {
+			w.fail("the other tenant's owner does not see %q: the walk would not see it either", text)
+		}
+	}
+	return view
+}
+
+// compareWithTable fails the test when the schema has what the table does not know, or the table what the schema has
+// not.
+func (w *walker) compareWithTable() {
+	w.t.Helper()
+	var wrong []string
+	known := map[string]bool{}
+	for _, f := range w.schema.fields() {
+		known[f.key()] = true
+		if _, ok := operations[f.key()]; !ok && w.schema.isRoot(f.parent.Name) {
+			wrong = append(wrong, f.key()+" is new: say in operations (walk_table_test.go) how it is called.")
+		}
+		for _, p := range w.schema.places(f) {
+			known[p.key] = true
+			w.needed[p.key] = w.needed[p.key] || p.required || p.firstOfOne || fillers[p.key].always
+			if _, ok := fillers[p.key]; !ok {
+				wrong = append(wrong, p.key+" is new: say in fillers (walk_table_test.go) what is put there. If it names something of a tenant's, "+
+					"an id or a name, say so by names(kind), and let every estate have one.")
+			}
+		}
+	}
+	for _, key := range slices.Concat(
+		slices.Collect(maps.Keys(operations)), slices.Collect(maps.Keys(fillers)), slices.Collect(maps.Keys(together)), madeAnew, computed,
+	) {
+		if !known[key] {
+			wrong = append(wrong, key+" is no longer in the schema: take it out of walk_table_test.go.")
+		}
+	}
+	if slices.Sort(wrong); len(wrong) > 0 {
+		w.t.Fatalf("the walk does not know the schema:\n%s", strings.Join(slices.Compact(wrong), "\n"))
+	}
+}
+
+// isCovered fails the test when a field was in no answer, or nothing was ever put into a place.
+func (w *walker) isCovered() {
+	w.t.Helper()
+	for _, f := range w.schema.fields() {
+		if !w.answered[f.key()] {
+			w.t.Errorf("%s was in no answer: nobody would have seen what is in it", f.key())
+		}
+	}
+	for key := range fillers {
+		if !w.sent[key] {
+			w.t.Errorf("nothing was ever put into %s", key)
+		}
+	}
+}
