@@ -297,6 +297,8 @@ type calls struct {
 	taken string
 	// public says why the answer may differ in every way.
 	public string
+	// refuses is a code that else says that the call was not a good one: here it is the right answer.
+	refuses string
 	// hashes says that a password is hashed, which takes time.
 	hashes bool
 	// alone says that a mutation is called with nothing of others' too, since only then it answers with all that it can.
@@ -318,7 +320,7 @@ var operations = map[string]calls{
 	"Mutation.logout":                   {},
 	"Mutation.logoutEverywhere":         {},
 	"Mutation.verifyEmail":              {},
-	"Mutation.requestEmailVerification": {},
+	"Mutation.requestEmailVerification": {refuses: "INVALID_INPUT"}, // of every address but the caller's own
 	"Mutation.requestPasswordReset":     {hashes: true},
 	"Mutation.resetPassword":            {},
 	"Mutation.exportMyData":             {hashes: true},
