@@ -34,7 +34,9 @@ func (r mutation) RevokeAPIKey(ctx context.Context, in gen.RevokeAPIKeyInput) (*
 // APIKeys implements gen.WorkspaceResolver.
 func (r workspaceResolver) APIKeys(ctx context.Context, m *workspace.Membership, first *int, after *string) (*gen.APIKeyConnection, error) {
 	edges, info, err := listed(ctx, m, id.Key, first, after, r.Workspaces.Keys, func(k *workspace.Key) string { return k.CreatedBy },
-		func(k *workspace.Key) (string, *gen.APIKeyEdge) { return k.ID, &gen.APIKeyEdge{Cursor: page.Cursor(k.ID), Node: k} })
+		func(k *workspace.Key) (string, *gen.APIKeyEdge) {
+			return k.ID, &gen.APIKeyEdge{Cursor: page.Cursor(k.ID), Node: k}
+		})
 	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, err
 }
 

@@ -143,7 +143,9 @@ func (r workspaceResolver) AuditLog(
 			return r.Workspaces.AuditLog(ctx, m, filter, request)
 		},
 		func(e *audit.Event) string { return e.ActorID },
-		func(e *audit.Event) (string, *gen.AuditEventEdge) { return e.ID, &gen.AuditEventEdge{Cursor: page.Cursor(e.ID), Node: e} })
+		func(e *audit.Event) (string, *gen.AuditEventEdge) {
+			return e.ID, &gen.AuditEventEdge{Cursor: page.Cursor(e.ID), Node: e}
+		})
 	return &gen.AuditEventConnection{Edges: edges, PageInfo: info}, err
 }
 
