@@ -1,6 +1,10 @@
 package main
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // kind is a kind of value of which each tenant has its own: what belongs to another one is tried in its places.
 type kind struct {
@@ -388,3 +392,22 @@ var madeAnew = []string{
 
 // computed are fields that are computed from what the caller has sent.
 var computed = []string{"CodePreview.codes"}
+
+// named are all fields and places that the table names.
+func named() []string {
+	all := slices.Concat(slices.Collect(maps.Keys(fillers)), slices.Collect(maps.Keys(operations)), slices.Collect(maps.Keys(together)), madeAnew, computed)
+	for _, variants := range together {
+		all = append(all, inVariants(variants)...)
+	}
+	for _, c := range operations {
+		all = append(all, inVariants(c.variants)...)
+	}
+	return all
+}
+
+func inVariants(variants []variant) (all []string) {
+	for _, v := range variants {
+		all = slices.Concat(all, v.only, v.without, slices.Collect(maps.Keys(v.set)))
+	}
+	return all
+}

@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// selection is a field in a document.
+type selection struct {
+	step
+	// fragment says that the field is in a fragment, since what it is selected of may be of other types.
+	fragment bool
+	// variables are the names of its arguments' variables.
+	variables map[string]string
+	children  []*selection
+}
+
+// name is what the answer calls the field. Fields of fragments may have one name and different types.
+func (n *selection) name() string {
+	if n.fragment {
+		return n.parent.Name + "_" + n.field.Name
+	}
+	return n.field.Name
+}
+
+// document is an operation, ready to be sent.
+type document struct {
+	text string
+	root *selection
+	// fields are the keys of all that it selects.
+	fields []string
+	// constants are the variables of fields on the way and below.
+	constants map[string]any
+	// arguments are those of the last field on the way, with the variables' names.
+	arguments map[string]argument
+}
+
+// writer makes a document.
+type writer struct {
+	*schema
+	constants map[string]any
+	defined   []string
+	// usual has the value of a place where nothing special is asked for.
+	usual picker
+}
+
+// document is an operation that selects all that there is behind a way. Only the arguments for which given says so, of
+// the last field on the way, are left to whoever sends it.
+func (s *schema) document(way []step, given func(a argument) bool, usual picker) *document {
+	w := &writer{schema: s, constants: map[string]any{}, usual: usual}
+	d := &document{constants: w.constants, arguments: map[string]argument{}}
+	var last *selection
+	for i, step := range way {
+		next := &selection{step: step, variables: map[string]string{}}
+		if last == nil {
+			d.root = next
+		} else {
+			last.children = []*selection{next}
+		}
+		if last = next; i < len(way)-1 {
+			w.supply(next)
+		}
+	}
+	for _, a := range last.field.Args {
+		if given(a) {
+			d.arguments[w.define(last, a)] = a
+		}
+	}
+	w.open(way, last)
+	d.root.walk(func(n *selection) { d.fields = append(d.fields, n.key()) })
+	kind := "query"
+	if d.root.parent.Name == s.mutation {
+		kind = "mutation"
+	}
+	if len(w.defined) > 0 {
+		kind += " (" + strings.Join(w.defined, ", ") + ")"
+	}
+	d.text = kind + " {" + d.root.write() + " }"
+	return d
+}
+
+func (w *writer) define(n *selection, a argument) string {
+	name := fmt.Sprintf("v%d", len(w.defined))
+	w.defined = append(w.defined, "$"+name+": "+a.Type.String())
+	n.variables[a.Name] = name
+	return name
+}
+
+// supply gives a field its usual arguments.
+func (w *writer) supply(n *selection) {
+	for _, a := range n.field.Args {
+		if value, ok := w.fill(n.key()+"."+a.Name, a, w.usual, w.usual); ok {
+			w.constants[w.define(n, a)] = value
+		}
+	}
+}
+
+// open selects everything behind a field, the nearest first. A type that comes again, or that the way has led through, is
+// asked for its leaves only: else there would be no end. A mutation is not asked for connections: they are what
+// a query shows.
+func (w *writer) open(way []step, root *selection) {
+	opened := map[string]bool{}
+	for _, step := range way {
+		opened[step.parent.Name] = true
+	}
+	for queue := []*selection{root}; len(queue) > 0; queue = queue[1:] {
+		n := queue[0]
+		for _, d := range w.possible(n.field.Type.named()) {
+			for i := range d.Fields {
+				child := &selection{step: step{d, &d.Fields[i]}, fragment: d.Name != n.field.Type.named(), variables: map[string]string{}}
+				kind := child.field.Type.named()
+				if !w.types[kind].leaf() && opened[d.Name] && w.hasLeaves(d) || opened[w.mutation] && strings.HasSuffix(kind, "Connection") {
+					continue
+				}
+				w.supply(child)
+				n.children, queue = append(n.children, child), append(queue, child)
+			}
+			opened[d.Name] = true
+		}
+	}
+}
+
+// possible are a type and, of an interface, those that have it.
+func (s *schema) possible(name string) []*definition {
+	all := []*definition{s.types[name]}
+	for _, one := range s.types[name].PossibleTypes {
+		all = append(all, s.types[one.Name])
+	}
+	return all
+}
+
+func (s *schema) hasLeaves(d *definition) bool {
+	return slices.ContainsFunc(d.Fields, func(f field) bool { return s.types[f.Type.named()].leaf() })
+}
+
+func (n *selection) write() string {
+	var text strings.Builder
+	if text.WriteString(" "); n.name() != n.field.Name {
+		text.WriteString(n.name() + ": ")
+	}
+	text.WriteString(n.field.Name)
+	var arguments []string
+	for _, a := range n.field.Args {
+		if variable, ok := n.variables[a.Name]; ok {
+			arguments = append(arguments, a.Name+": $"+variable)
+		}
+	}
+	if len(arguments) > 0 {
+		text.WriteString("(" + strings.Join(arguments, ", ") + ")")
+	}
+	if len(n.children) == 0 {
+		return text.String()
+	}
+	text.WriteString(" {")
+	for _, child := range n.children {
+		one := child.write()
+		if child.fragment {
+			one = " ... on " + child.parent.Name + " {" + one + " }"
+		}
+		text.WriteString(one)
+	}
+	return text.String() + " }"
+}
+
+// walk goes through the selection.
+func (n *selection) walk(see func(n *selection)) {
+	see(n)
+	for _, child := range n.children {
+		child.walk(see)
+	}
+}
+
+// visit goes through the answer to a selection: there sees each field that is there, and what replace returns takes the
+// place of a value.
+func (n *selection) visit(value any, there func(n *selection), replace func(n *selection, value any) any) any {
+	there(n)
+	switch value := value.(type) {
+	case []any:
+		all := make([]any, 0, len(value))
+		for _, one := range value {
+			all = append(all, n.visit(one, there, replace))
+		}
+		return all
+	case map[string]any:
+		all := map[string]any{}
+		for _, child := range n.children {
+			if below, ok := value[child.name()]; ok {
+				all[child.name()] = child.visit(below, there, replace)
+			}
+		}
+		return replace(n, all)
+	}
+	return replace(n, value)
+}

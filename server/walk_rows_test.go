@@ -1,0 +1,142 @@
+package main
+
+import (
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// owners are the columns that say whose a row is.
+func (e *estate) owners() map[string][]string {
+	return map[string][]string{"workspace_id": e.ids[workspaceIDs], "account_id": e.ids[userIDs], "session_id": e.ids[sessionIDs]}
+}
+
+// publicTables are the tables that hold nothing of a tenant. mailed_tokens has a row for whoever asks for a new password,
+// which anybody may do in anybody's name.
+var publicTables = []string{"mailed_tokens"}
+
+// rows are the tenant's rows in all tables that there are, as JSON, by table.
+func (e *estate) rows(d *db.DB) map[string][]string {
+	e.t.Helper()
+	found := map[string][]string{}
+	for table, columns := range tablesOf(e.t, d) {
+		if slices.Contains(publicTables, table) {
+			continue
+		}
+		q := d.NewSelect().TableExpr("?", bun.Ident(table))
+		whose := 0
+		for column, ids := range e.owners() {
+			if column == "workspace_id" && table == "workspaces" || column == "account_id" && table == "accounts" {
+				column = "id"
+			}
+			if slices.Contains(columns, column) && len(ids) > 0 {
+				q, whose = q.WhereOr("? IN (?)", bun.Ident(column), bun.In(ids)), whose+1
+			}
+		}
+		if whose == 0 {
+			continue
+		}
+		rows, err := q.Rows(db.AsSystem(e.t.Context()))
+		if err != nil {
+			e.t.Fatalf("%s: %v", table, err)
+		}
+		found[table] = read(e.t, rows)
+	}
+	return found
+}
+
+// read writes rows down as JSON, in order.
+func read(t *testing.T, rows *sql.Rows) (all []string) {
+	t.Helper()
+	defer rows.Close()
+	columns, err := rows.Columns()
+	for err == nil && rows.Next() {
+		values, row := make([]any, len(columns)), map[string]any{}
+		into := make([]any, len(columns))
+		for i := range into {
+			into[i] = &values[i]
+		}
+		err = rows.Scan(into...)
+		for i, column := range columns {
+			row[column] = values[i]
+		}
+		text, failed := json.Marshal(row)
+		all, err = append(all, string(text)), errors.Join(err, failed)
+	}
+	if err = errors.Join(err, rows.Err()); err != nil {
+		t.Fatal(err)
+	}
+	slices.Sort(all)
+	return all
+}
+
+// tablesOf are the columns of every table that the database has, by table.
+func tablesOf(t *testing.T, d *db.DB) map[string][]string {
+	t.Helper()
+	query := `SELECT m.name AS "table", c.name AS "column" FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'`
+	if d.Kind == db.Postgres {
+		query = `SELECT table_name AS "table", column_name AS "column" FROM information_schema.columns
+			JOIN information_schema.tables USING (table_schema, table_name) WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'`
+	}
+	var rows []struct{ Table, Column string }
+	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &rows); err != nil {
+		t.Fatal(err)
+	}
+	tables := map[string][]string{}
+	for _, row := range rows {
+		tables[row.Table] = append(tables[row.Table], row.Column)
+	}
+	return tables
+}
+
+// learn makes every id and code in the tenant's rows a secret, but for those that another tenant has too.
+func (e *estate) learn(rows, other map[string][]string) {
+	known := strings.Join(slices.Concat(slices.Collect(maps.Values(other))...), "\n")
+	code := regexp.MustCompile(`"(?:code|root_code|prefix|token)":"([^"]{6,})"`)
+	for _, row := range slices.Concat(slices.Collect(maps.Values(rows))...) {
+		found := anID.FindAllString(row, -1)
+		for _, match := range code.FindAllStringSubmatch(row, -1) {
+			found = append(found, match[1])
+		}
+		for _, one := range found {
+			if !e.secrets[one] && !strings.Contains(known, one) {
+				e.secrets[one] = true
+			}
+		}
+	}
+}
+
+// switchPoliciesOff takes row-level security from every table.
+func switchPoliciesOff(t *testing.T, b backend) {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx := db.AsOwner(t.Context())
+	var tables []string
+	err = d.NewRaw("SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace").Scan(ctx, &tables)
+	if err != nil || len(tables) == 0 {
+		t.Fatalf("tables with row-level security: %v, %v", tables, err)
+	}
+	for _, table := range tables {
+		if _, err := d.NewRaw("ALTER TABLE ? DISABLE ROW LEVEL SECURITY", bun.Ident(table)).Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var seen int
+	err = d.NewSelect().Table("workspaces").ColumnExpr("count(*)").Scan(db.AsAccount(t.Context(), "usr_none"), &seen)
+	if err != nil || seen == 0 {
+		t.Fatalf("a tenant sees %d workspaces of others, %v: there still is a wall", seen, err)
+	}
+}
