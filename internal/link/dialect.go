@@ -30,6 +30,9 @@ func (s *Store) indexed(workspaceID string, words []string) *bun.SelectQuery {
 	return s.indexedByFTS(words)
 }
 
+// stopsInTime says that the index of text finds no more than is asked for. PostgreSQL's finds all there is, first.
+func (s *Store) stopsInTime() bool { return s.DB.Kind == db.SQLite }
+
 // indexedByTrigrams asks for words that have three letters or digits in a row: pg_trgm sees nothing else, and would
 // go through the whole index (https://www.postgresql.org/docs/current/pgtrgm.html#id-1.11.7.44.8).
 func (s *Store) indexedByTrigrams(workspaceID string, words []string) *bun.SelectQuery {

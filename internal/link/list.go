@@ -239,8 +239,12 @@ const (
 	commonIn = 10
 )
 
-// common reports whether many of the newest links have the words. An index would find more than is of use.
+// common reports whether many of the newest links have the words. An index would find more than is of use, and not every
+// database stops at as many as are asked for.
 func (n *search) common(ctx context.Context) (bool, error) {
+	if n.stopsInTime() {
+		return false, nil
+	}
 	newest := n.DB.NewSelect().Table("links").Column("search").Where("workspace_id = ?", n.member.ID()).Where("purged_at IS NULL").
 		Order("id DESC").Limit(sampled)
 	q := n.DB.NewSelect().TableExpr("(?) AS newest", newest)

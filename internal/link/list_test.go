@@ -804,8 +804,7 @@ func scans(kind db.Kind, plan string) bool {
 		return strings.Contains(plan, "Seq Scan") || !strings.Contains(plan, "Index")
 	}
 	return slices.ContainsFunc(strings.Split(plan, "\n"), func(line string) bool {
-		return strings.HasPrefix(line, "SCAN") && !strings.HasPrefix(line, "SCAN link_search VIRTUAL TABLE INDEX 0:M") &&
-			!strings.HasPrefix(line, "SCAN newest") // some of the workspace's own links
+		return strings.HasPrefix(line, "SCAN") && !strings.HasPrefix(line, "SCAN link_search VIRTUAL TABLE INDEX 0:M")
 	})
 }
 
