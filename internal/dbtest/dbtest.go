@@ -33,7 +33,7 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		test(t, Migrated(t, Postgres(t)))
+		test(t, MigratedPostgres(t))
 	})
 }
 
@@ -76,22 +76,47 @@ func Postgres(t testing.TB) *db.DB {
 // skipped.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
-	server, err := db.OpenPostgres(ServerURL(t, DatabaseURL), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	return postgresURL(t, "")
+}
+
+// postgresURL is the URL of a new database that is a copy of the template, or empty without one.
+func postgresURL(t testing.TB, template string) string {
+	t.Helper()
+	server := openServer(t, "")
 	name := "test_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-	execute(t, server, "CREATE DATABASE "+name)
+	statement := "CREATE DATABASE " + name
+	if template != "" {
+		statement += " TEMPLATE " + template
+	}
+	execute(t, server, statement)
 	t.Cleanup(func() {
 		drop(t, server, name)
 		server.Close()
 	})
-	u, err := url.Parse(os.Getenv(DatabaseURL))
+	return databaseURL(t, name)
+}
+
+// databaseURL is where a database of the server is.
+func databaseURL(t testing.TB, name string) string {
+	t.Helper()
+	u, err := url.Parse(ServerURL(t, DatabaseURL))
 	if err != nil {
 		t.Fatal(err)
 	}
-	u.Path = "/" + name
+	if name != "" {
+		u.Path = "/" + name
+	}
 	return u.String()
+}
+
+// openServer opens a database of the server: the one in its URL when the name is empty.
+func openServer(t testing.TB, name string) *db.DB {
+	t.Helper()
+	d, err := db.OpenPostgres(databaseURL(t, name), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 // Redis opens the Redis with the URL, the in-process one when it is empty.

@@ -1,0 +1,104 @@
+package dbtest
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"io/fs"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+// MigratedPostgres is an empty, migrated database on the PostgreSQL server: a copy of one that was migrated once, which is
+// several times faster than taking the steps again. Without a server the test is skipped.
+func MigratedPostgres(t testing.TB) *db.DB {
+	t.Helper()
+	d, err := db.OpenPostgres(postgresURL(t, template(t)), 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	closeAfter(t, d)
+	return d
+}
+
+var (
+	templateOnce sync.Once
+	templateName string
+)
+
+// template is the name of the migrated database, which every test process of the same migrations shares. It stays when
+// the tests have ended: the next run's find it.
+func template(t testing.TB) string {
+	t.Helper()
+	ServerURL(t, DatabaseURL) // skips outside of the Once
+	templateOnce.Do(func() { templateName = makeTemplate(t) })
+	if templateName == "" {
+		t.Fatal("the template was not made")
+	}
+	return templateName
+}
+
+// makeTemplate migrates a database of another name first, so that one of the template's name is whole. The lock lets one
+// process do it.
+func makeTemplate(t testing.TB) string {
+	t.Helper()
+	server := openServer(t, "")
+	defer server.Close()
+	name := "template_" + fingerprint(t)
+	ctx, cancel := context.WithTimeout(db.AsOwner(context.Background()), 2*time.Minute)
+	defer cancel()
+	lock, err := server.Conn(ctx) // CREATE DATABASE does not work in a transaction, so the session holds the lock
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer lock.Close()
+	if _, err := lock.ExecContext(ctx, "SELECT pg_advisory_lock(hashtext(?))", name); err != nil {
+		t.Fatal(err)
+	}
+	defer lock.ExecContext(ctx, "SELECT pg_advisory_unlock(hashtext(?))", name)
+	if there, err := exists(ctx, lock, name); err != nil || there {
+		if err != nil {
+			t.Fatal(err)
+		}
+		return name
+	}
+	execute(t, server, "DROP DATABASE IF EXISTS "+name+"_new")
+	execute(t, server, "CREATE DATABASE "+name+"_new")
+	d := openServer(t, name+"_new")
+	Migrated(t, d)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	execute(t, server, "ALTER DATABASE "+name+"_new RENAME TO "+name)
+	return name
+}
+
+func exists(ctx context.Context, conn bun.IDB, database string) (there bool, err error) {
+	err = conn.NewRaw("SELECT EXISTS (SELECT FROM pg_database WHERE datname = ?)", database).Scan(ctx, &there)
+	return there, err
+}
+
+// fingerprint tells one set of migrations from another.
+func fingerprint(t testing.TB) string {
+	t.Helper()
+	hash := sha256.New()
+	err := fs.WalkDir(migrations.Files, ".", func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		script, err := fs.ReadFile(migrations.Files, path)
+		hash.Write([]byte(path))
+		hash.Write(script)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hex.EncodeToString(hash.Sum(nil)[:8])
+}
