@@ -3,11 +3,15 @@ SHELL := /bin/bash
 .DEFAULT_GOAL := help
 
 FUZZTIME ?= 30s
+# What bench-redirect measures.
+LINKS ?= 1000000
+ROUNDS ?= 5
+BURST ?= 3s
 IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench playground test-playground test-pages docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect playground test-playground test-pages docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +47,9 @@ fuzz: ## run each fuzz target for FUZZTIME, 30s unless set
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./bench/... ./internal/...
+
+bench-redirect: ## measure the redirect path beside its limits: LINKS, ROUNDS, BURST
+	scripts/with-services go run ./bench/redirect -links '$(LINKS)' -rounds '$(ROUNDS)' -burst '$(BURST)'
 
 playground: ## rebuild the playground page (needs Node.js)
 	cd internal/playground/ui && npm ci && node build.mjs

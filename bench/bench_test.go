@@ -12,18 +12,16 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -47,24 +45,13 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 	b.Helper()
 	dbtest.Migrated(b, d)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1 << 40, Domains: &workspace.Store{DB: d}, Log: log, Now: time.Now})
+	clicks, k := clicktest.New(b, d, time.Now), dbtest.Redis(b, redisURL)
+	links, err := link.NewStore(link.Config{DB: d, Clicks: clicks, PublicURL: "http://sho.rt", LinkQuota: 1 << 40, Domains: &workspace.Store{DB: d}, Log: log, Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}
-	recorder := click.NewRecorder(d, log)
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := recorder.Run(ctx); err != nil {
-			b.Error(err)
-		}
-	})
-	b.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
 	w := &bundle{db: d, links: links, accountID: id.New(id.Account)}
-	now := db.Instant(time.Now())
+	ctx, now := b.Context(), db.Instant(time.Now())
 	a := account.Account{ID: w.accountID, Email: "ada@example.com", Name: "Ada", CreatedAt: now, UpdatedAt: now}
 	if _, err := d.NewInsert().Model(&a).Exec(ctx); err != nil {
 		b.Fatal(err)
@@ -73,12 +60,20 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 	if w.member, err = workspaces.Create(ctx, account.Actor{AccountID: w.accountID}, "Ada", "ada"); err != nil {
 		b.Fatal(err)
 	}
-	mux := http.NewServeMux()
-	mux.Handle("GET /{code}", &redirect.Handler{
-		Links: links, Hits: quota.Hits{KV: dbtest.Redis(b, redisURL)}, HitQuota: 1 << 40, Clicks: recorder,
-		Counts: &click.Store{DB: d, Now: time.Now}, Log: log, Now: time.Now,
+	quotas := redirect.NewQuotas(redirect.QuotasConfig{
+		Links: links, Clicks: clicks.Recorder, Counts: clicks.Store, KV: k, DB: d, Fallback: true, Log: log, Now: time.Now,
 	})
-	w.redirects = mux
+	clicktest.Run(b, clicks.Recorder, quotas)
+	if err := links.CatchUp(ctx); err != nil {
+		b.Fatal(err)
+	}
+	handler := &redirect.Handler{
+		Links: links, Hits: quotas.Hits, HitQuota: 1 << 40, Grants: quotas.Grants, Clicks: clicks.Recorder, Log: log, Now: time.Now,
+	}
+	w.redirects = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		at, _ := redirect.AddressOf(r.URL.Path)
+		handler.Serve(w, r, at)
+	})
 	return w
 }
 

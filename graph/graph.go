@@ -32,8 +32,7 @@ type Config struct {
 	Audit *audit.Store
 	// Checker asks destinations how they are.
 	Checker *probe.Checker
-	// Hits knows what links have used of their quota, HitQuota is that of workspaces without one of their own.
-	Hits     quota.Hits
+	// HitQuota is the monthly quota of links whose workspace has none of its own.
 	HitQuota int64
 	// Limits slows down whoever asks too often, RequestRate is how many requests a minute anybody may make.
 	Limits      quota.Limiter

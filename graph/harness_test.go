@@ -18,7 +18,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
@@ -43,14 +43,10 @@ func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
 	b.tokens = account.Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: time.Hour}
 	counted := &db.DB{DB: d.WithQueryHook(counter{&b.statements}), Kind: d.Kind}
 	k := dbtest.Redis(t, "")
-	limits, clicks := quota.Limiter{KV: k, Log: log}, &click.Store{DB: counted, Now: time.Now}
+	limits, clicks := quota.Limiter{KV: k, Log: log}, clicktest.New(t, counted, time.Now)
 	links, err := link.NewStore(link.Config{
 		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
-		Clicks: struct {
-			*click.Recorder
-			*click.Store
-		}{click.NewRecorder(counted, log), clicks},
-		Domains: &workspace.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
+		Clicks: clicks, Domains: &workspace.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -61,8 +57,7 @@ func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
 		},
 		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
 		Links:      links,
-		Clicks:     clicks,
-		Hits:       quota.Hits{KV: k},
+		Clicks:     clicks.Store,
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 		Limits:     limits, RequestRate: 1 << 40,

@@ -8,7 +8,6 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -199,14 +198,11 @@ func (r query) Link(ctx context.Context, by gen.LinkBy) (*link.Link, error) {
 	if err != nil {
 		return orNull[link.Link](nil, err)
 	}
-	target, err := r.Links.Resolve(ctx, address)
-	if errs.Is(err, errs.Expired) { // nobody sees a deleted workspace
-		return nil, nil
-	}
+	at, err := r.Links.At(ctx, address)
 	if err != nil {
 		return orNull[link.Link](nil, err)
 	}
-	return orNull(r.link(ctx, target.ID))
+	return orNull(r.link(ctx, at.ID))
 }
 
 // link loads a link of a workspace that the caller is a member of.

@@ -140,26 +140,7 @@ func (l *loader[T]) join(keys []string) {
 	}
 }
 
-// hitsUsed asks Redis, and the database about links that have no counter there.
+// hitsUsed is how many redirects the links have answered this month.
 func (r *resolver) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
-	month := quota.MonthOf(r.Now())
-	used, err := r.Hits.Used(ctx, linkIDs, month)
-	if err != nil {
-		r.Log.WarnContext(ctx, "hits are told from the database", "error", err)
-		used = map[string]int64{}
-	}
-	var missing []string
-	for _, linkID := range linkIDs {
-		if _, ok := used[linkID]; !ok {
-			missing = append(missing, linkID)
-		}
-	}
-	if len(missing) == 0 {
-		return used, nil
-	}
-	counts, err := r.Clicks.CountsSince(ctx, m, missing, month.Start)
-	for linkID, n := range counts {
-		used[linkID] = n
-	}
-	return used, err
+	return r.Clicks.CountsSince(ctx, m, linkIDs, quota.MonthOf(r.Now()).Start)
 }

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -58,14 +59,16 @@ type app struct {
 	accounts *account.Store
 	spaces   *workspace.Store
 	limits   quota.Limiter
+	links    *link.Store
 	clicks   *click.Recorder
+	quotas   *redirect.Quotas
 	jobs     *jobs.Runner
 	stopping atomic.Bool
 	// print gets the mail that is not sent, on a developer's own instance.
 	print io.Writer
 
 	endpoint  http.Handler
-	redirects http.Handler
+	redirects *redirect.Handler
 }
 
 // newApp opens everything that a server needs, and migrates the database if it is to. The caller closes the app.
@@ -97,14 +100,19 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if a.kv, err = kv.Open(c.RedisURL, c.RedisPool); err != nil {
 		return nil, err
 	}
-	// A server that starts without Redis answers 503 to redirects, and everything once Redis is there.
 	pinging, cancel := context.WithTimeout(ctx, readyDeadline)
 	defer cancel()
 	if err := a.kv.Ready(pinging); err != nil {
-		log.WarnContext(ctx, "Redis does not answer: nothing is redirected until it does", "error", err)
+		log.WarnContext(ctx, "Redis does not answer", "error", err)
 	}
 	if err := a.wire(); err != nil {
 		return nil, err
+	}
+	if err := a.links.CatchUp(ctx); err != nil {
+		return nil, err
+	}
+	if err := a.clicks.Adopt(ctx); err != nil { // it is tried again and again
+		log.ErrorContext(ctx, "the log of a process that has died is not ingested", "error", err)
 	}
 	return a, a.accounts.LoadRevoked(ctx)
 }
@@ -131,10 +139,15 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 // wire gives every room what it needs.
 func (a *app) wire() error {
 	counts := &click.Store{DB: a.db, Now: a.now}
-	a.clicks = click.NewRecorder(a.db, a.log)
+	var err error
+	a.clicks, err = click.NewRecorder(click.RecorderConfig{
+		DB: a.db, Dir: filepath.Join(a.config.DataDir, "clicks"), LogBytes: a.config.ClickLogBytes, Log: a.log, Now: a.now,
+	})
+	if err != nil {
+		return err
+	}
 	limits := quota.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits}
 	a.limits = limits
-	var err error
 	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log, Print: a.print}); err != nil {
 		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
 	}
@@ -153,13 +166,14 @@ func (a *app) wire() error {
 		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Names: net.DefaultResolver, Log: a.log, Now: a.now,
 	}
 	a.accounts.Keys = a.spaces
-	links, err := link.NewStore(link.Config{
+	a.links, err = link.NewStore(link.Config{
 		DB:           a.db,
 		PublicURL:    a.config.PublicURL,
 		LinkQuota:    a.config.LinkQuota,
 		CodeSecret:   a.config.CodeSecret,
 		AnonymousTTL: a.config.AnonymousTTL,
 		Tombstones:   a.config.Tombstones,
+		CacheBytes:   a.config.CacheBytes,
 		Clicks:       clicks{a.clicks, counts},
 		Domains:      a.spaces,
 		Limits:       limits,
@@ -169,6 +183,10 @@ func (a *app) wire() error {
 	if err != nil {
 		return err
 	}
+	links := a.links
+	a.quotas = redirect.NewQuotas(redirect.QuotasConfig{
+		Links: links, Clicks: a.clicks, Counts: counts, KV: a.kv, DB: a.db, Fallback: a.config.QuotaFallback, Log: a.log, Now: a.now,
+	})
 	checker := &probe.Checker{
 		Links: links, Client: outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(a.config.PublicURL)}), Limits: limits, Log: a.log, Now: a.now,
 	}
@@ -178,6 +196,7 @@ func (a *app) wire() error {
 		{Name: "sessions", Every: jobInterval, Run: a.accounts.CleanUp},
 		{Name: "invitations", Every: jobInterval, Run: a.spaces.CleanUp},
 		{Name: "audit log", Every: jobInterval, Run: events.CleanUp},
+		{Name: "granted hits", Every: jobInterval, Run: counts.ForgetUsage},
 		{Name: "domains", Every: jobInterval, Run: a.spaces.CheckDomains},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
 			return a.spaces.Purge(ctx, links.PurgeWorkspace, counts.PurgeWorkspace)
@@ -186,9 +205,8 @@ func (a *app) wire() error {
 	if a.config.DestinationChecks {
 		a.jobs.Jobs = append(a.jobs.Jobs, jobs.Job{Name: "destination checks", Every: jobInterval, Run: checker.Run})
 	}
-	hits := quota.Hits{KV: a.kv}
 	a.redirects = &redirect.Handler{
-		Links: links, Hits: hits, HitQuota: a.config.HitQuota, Clicks: a.clicks, Counts: counts, Log: a.log, Now: a.now,
+		Links: links, Hits: a.quotas.Hits, HitQuota: a.config.HitQuota, Grants: a.quotas.Grants, Clicks: a.clicks, Log: a.log, Now: a.now,
 	}
 	a.endpoint = graph.New(graph.Config{
 		Accounts:      a.accounts,
@@ -197,7 +215,6 @@ func (a *app) wire() error {
 		Links:         links,
 		Checker:       checker,
 		Clicks:        counts,
-		Hits:          hits,
 		HitQuota:      a.config.HitQuota,
 		Introspection: a.config.Introspection,
 		Limits:        limits,
@@ -224,6 +241,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	defer stopRecording()
 	var last errgroup.Group // until every request has been answered
 	last.Go(func() error { return a.clicks.Run(recording) })
+	last.Go(func() error { return a.quotas.Run(recording) })
 	last.Go(func() error { return a.mailer.Run(recording) })
 	parts, failed := errgroup.WithContext(ctx)
 	parts.Go(func() error {
@@ -234,6 +252,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	})
 	parts.Go(func() error { return a.jobs.Run(failed) })
 	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
+	parts.Go(func() error { return a.links.Follow(failed) })
 	parts.Go(func() error {
 		<-failed.Done() // the signal to stop, or a listener that failed
 		a.stopping.Store(true)
@@ -257,6 +276,9 @@ func drain(ctx context.Context, server *http.Server) error {
 // close gives everything back, in the opposite order.
 func (a *app) close() error {
 	var err error
+	if a.clicks != nil {
+		err = errors.Join(err, a.clicks.Close())
+	}
 	if a.kv != nil {
 		err = errors.Join(err, a.kv.Close())
 	}

@@ -21,6 +21,10 @@ type Click struct {
 	ClickedAt time.Time
 	// LatencyMs is the time in milliseconds from then until the answer was ready to be written.
 	LatencyMs float64
+
+	// HitLease and ClickLease are the numbers of the leases that the redirect was taken from; zero without one.
+	HitLease   int64 `bun:"-"`
+	ClickLease int64 `bun:"-"`
 }
 
 // bucket is the tally of a link in one BucketLength.

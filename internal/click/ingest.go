@@ -12,6 +12,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
 )
 
 // ingest writes a batch that ends at the position of its log: the clicks, the sums and the position in one
@@ -19,7 +20,7 @@ import (
 // be tried again.
 func ingest(ctx context.Context, d *db.DB, logID string, position int64, batch []Click) error {
 	err := d.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-		if first, err := advance(ctx, tx, logID, position); err != nil || !first {
+		if first, err := advance(ctx, tx, logID, position); err != nil || !first || len(batch) == 0 {
 			return err
 		}
 		buckets, totals := sum(batch)
@@ -27,6 +28,9 @@ func ingest(ctx context.Context, d *db.DB, logID string, position int64, batch [
 			return err
 		}
 		clicks := slices.Clone(batch)
+		for i := range clicks {
+			clicks[i].ID = id.New(id.Click)
+		}
 		follow(totals, clicks, buckets)
 		if _, err := tx.NewInsert().Model(&clicks).Returning("NULL").Exec(ctx); err != nil {
 			return err

@@ -2,92 +2,190 @@ package click
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/journal"
 	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/quota"
 )
 
 const (
-	// maxWaiting bounds the clicks that wait for the database: about 20 MB. Beyond it redirects are refused
-	// rather than answered and not counted.
-	maxWaiting = 100_000
 	// maxBatch bounds one transaction.
-	maxBatch = 1000
+	maxBatch = 5000
 	// gather is how long the first click of a batch waits for others.
 	gather = 20 * time.Millisecond
 	// ingestDeadline bounds one attempt to write a batch, drainDeadline everything that is left at the end.
-	ingestDeadline = 10 * time.Second
+	ingestDeadline = 30 * time.Second
 	drainDeadline  = 20 * time.Second
 	// firstPause and longestPause lie between attempts while the database does not answer.
 	firstPause   = 100 * time.Millisecond
-	longestPause = 5 * time.Second
+	longestPause = 2 * time.Second
+	// ease is how many times as long as a batch took the next one waits while the log is empty: redirects come first. The
+	// fuller the log, the less it waits.
+	ease = 9
+	// adoptEvery is how often a process looks for the logs of others that have died.
+	adoptEvery = 10 * time.Second
+	// defaultLogBytes bounds a log unless it is configured.
+	defaultLogBytes = 1 << 30
 )
 
-// Recorder takes clicks off the path of the answer: Record queues them, and the one goroutine in Run writes them
-// to the database in batches.
+// RecorderConfig is what a Recorder needs.
+type RecorderConfig struct {
+	// DB is the database.
+	DB *db.DB
+	// Dir is the folder of the logs, which the processes that share it have each a folder of their own in.
+	Dir string
+	// LogBytes bounds this process's log; zero means 1 GiB. A click that finds no room is lost, and counted as such.
+	LogBytes int64
+	// GiveBack returns what a process that has died had taken and not used; nil when there are no leases.
+	GiveBack func(ctx context.Context, logID string, leases []quota.Lease) error
+	// Log is told what goes wrong, once.
+	Log *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Recorder takes clicks off the path of the answer: Record appends them to a log that survives the process, and one
+// goroutine, in Run, writes them to the database in batches.
 type Recorder struct {
-	db  *db.DB
-	log *slog.Logger
-	// logID and the position of a click in this process's log name the click once and for all.
-	logID string
+	RecorderConfig
+	journal *journal.Journal
+	// pin is the oldest position that is still needed after it was ingested.
+	pin atomic.Pointer[func() int64]
 
-	mu       sync.Mutex
-	waiting  []Click
-	recorded int64 // clicks ever taken
-	ingested int64 // clicks the database has
-	closed   bool
-	progress chan struct{} // closed, and made anew, whenever ingested grows
+	mu     sync.Mutex // orders what is counted with what is appended
+	record []byte     // the record that is being made
+	full   bool       // the last click found no room
+	closed bool
 
-	// batch is being written. It stays the same until it is, since an attempt whose answer got lost may have
-	// succeeded. Only Run's goroutine touches it.
-	batch []Click
-
-	wake chan struct{} // a click waits
-	rush chan struct{} // somebody waits for Flush
+	recorded, lost            atomic.Int64
+	ingested, batches, poison atomic.Int64
+	position                  atomic.Int64 // what the database has
+	oldest                    atomic.Int64 // when the oldest click that waits was recorded, in microseconds; zero when none does
+	progress                  chan struct{}
+	progressMu                sync.Mutex
+	wake                      chan struct{} // a click waits
+	rush                      chan struct{} // somebody waits for Flush
 }
 
-// NewRecorder prepares a Recorder. Clicks stay in memory until Run writes them.
-func NewRecorder(d *db.DB, log *slog.Logger) *Recorder {
-	return &Recorder{
-		db: d, log: log, logID: id.New(id.Log),
-		progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
+// NewRecorder makes this process's log.
+func NewRecorder(c RecorderConfig) (*Recorder, error) {
+	if c.LogBytes == 0 {
+		c.LogBytes = defaultLogBytes
 	}
+	j, err := journal.Create(c.Dir, id.New(id.Log), c.LogBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &Recorder{
+		RecorderConfig: c, journal: j,
+		progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
+	}, nil
 }
 
-// Record takes a click that is about to be answered. It returns Unavailable when no more can wait: then the
-// redirect must not be answered.
-func (r *Recorder) Record(c Click) error {
-	c.ID = id.New(id.Click)
+// Close leaves the log of a Recorder that did not run to whoever comes next.
+func (r *Recorder) Close() error { return r.journal.Close() }
+
+// LogID names this process's log.
+func (r *Recorder) LogID() string { return r.journal.ID() }
+
+// Pin keeps what lies in the log from the position on that oldest tells, even when it has been ingested.
+func (r *Recorder) Pin(oldest func() int64) { r.pin.Store(&oldest) }
+
+// Record keeps a click that is about to be answered, and returns its position in the log. Where there is no room for it,
+// the redirect is answered all the same, and the click is lost: that is counted, and logged when it begins and ends.
+func (r *Recorder) Record(c *Click) int64 {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.closed || len(r.waiting) >= maxWaiting {
-		return errs.New(errs.Unavailable, "Clicks cannot be counted at this moment.")
+	r.record = appendClick(r.record[:0], c)
+	end, err := r.append()
+	if err != nil {
+		r.lose(err)
+		return end
 	}
-	r.waiting = append(r.waiting, c)
-	r.recorded++
+	if r.full {
+		r.full = false
+		r.Log.Info("clicks are recorded again", "lost_so_far", r.lost.Load())
+	}
+	r.recorded.Add(1)
+	r.oldest.CompareAndSwap(0, c.ClickedAt.UnixMicro())
 	signal(r.wake)
-	return nil
+	return end
+}
+
+// Note keeps that a lease is about to be taken, and returns its position in the log.
+func (r *Recorder) Note(l quota.Lease) (int64, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.record = appendLease(r.record[:0], &l)
+	return r.append()
+}
+
+func (r *Recorder) append() (int64, error) {
+	if r.closed {
+		return 0, errors.New("the click log is closed")
+	}
+	return r.journal.Append(r.record)
+}
+
+func (r *Recorder) lose(err error) {
+	r.lost.Add(1)
+	if !r.full {
+		r.full = true
+		r.Log.Error("clicks are lost: the log takes no more", "error", err)
+	}
+}
+
+// RecorderStats tell how the log does.
+type RecorderStats struct {
+	// Recorded, Ingested and Lost count clicks since the process began; Batches is in how many transactions.
+	Recorded, Ingested, Lost, Batches int64
+	// Poison counts records that were set aside.
+	Poison int64
+	// Lag is how old the oldest click is that the database does not have.
+	Lag time.Duration
+	// LogBytes is the room that the log takes.
+	LogBytes int64
+}
+
+// Stats tell how the log does.
+func (r *Recorder) Stats() RecorderStats {
+	return RecorderStats{
+		Recorded: r.recorded.Load(), Ingested: r.ingested.Load(), Lost: r.lost.Load(), Batches: r.batches.Load(),
+		Poison: r.poison.Load(), Lag: r.Lag(), LogBytes: r.journal.Bytes(),
+	}
+}
+
+// End is the position that the log has reached.
+func (r *Recorder) End() int64 { return r.journal.End() }
+
+// Lag is how old the oldest click is that the database does not have.
+func (r *Recorder) Lag() time.Duration {
+	if oldest := r.oldest.Load(); oldest > 0 {
+		return max(0, r.Now().Sub(time.UnixMicro(oldest)))
+	}
+	return 0
 }
 
 // Flush waits until the database has every click recorded so far.
 func (r *Recorder) Flush(ctx context.Context) error {
-	r.mu.Lock()
-	target := r.recorded
-	r.mu.Unlock()
+	target := r.journal.End()
 	for {
-		r.mu.Lock()
-		done, progress := r.ingested >= target, r.progress
-		r.mu.Unlock()
-		if done {
+		r.progressMu.Lock()
+		progress := r.progress
+		r.progressMu.Unlock()
+		if r.position.Load() >= target {
 			return nil
 		}
 		signal(r.rush)
+		signal(r.wake)
 		select {
 		case <-progress:
 		case <-ctx.Done():
@@ -96,11 +194,22 @@ func (r *Recorder) Flush(ctx context.Context) error {
 	}
 }
 
-// Run writes clicks until the context ends, and then what is left. Afterwards nothing more is taken. It returns
-// an error when clicks were lost.
+// Run writes clicks until the context ends, and then what is left; it adopts the logs of processes that have died. What
+// the database does not take in time stays in the log, for the next process.
 func (r *Recorder) Run(ctx context.Context) error {
+	var adopting sync.WaitGroup
+	adopting.Go(func() {
+		for pause.For(ctx, adoptEvery) == nil {
+			if err := r.Adopt(ctx); err != nil && ctx.Err() == nil {
+				r.Log.ErrorContext(ctx, "the log of a process that has died is not ingested", "error", err)
+			}
+		}
+	})
+	defer adopting.Wait()
 	for r.gather(ctx) {
+		began := time.Now() // not the injected clock: this is about the machine's load
 		r.ingestNext(ctx)
+		r.rest(ctx, time.Since(began))
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainDeadline)
 	defer cancel()
@@ -109,8 +218,27 @@ func (r *Recorder) Run(ctx context.Context) error {
 	r.mu.Unlock()
 	for r.ingestNext(ctx) {
 	}
-	if lost := r.recorded - r.ingested; lost > 0 {
-		return fmt.Errorf("%d clicks were lost: the database did not take them in time", lost)
+	return r.leave(ctx)
+}
+
+// leave removes the log when the database has all of it, and else leaves it to whoever comes next.
+func (r *Recorder) leave(ctx context.Context) error {
+	if waiting := r.recorded.Load() - r.ingested.Load(); r.position.Load() < r.journal.End() {
+		r.Log.WarnContext(ctx, "clicks wait in the log for the next start", "clicks", waiting, "log", r.LogID())
+		return r.journal.Close()
+	}
+	return r.remove(ctx, r.journal)
+}
+
+// remove removes a log that the database has all of, and then what the database knows of it: in this order, so that
+// nobody finds a log that the database knows nothing of.
+func (r *Recorder) remove(ctx context.Context, j *journal.Journal) error {
+	if err := j.Remove(); err != nil {
+		return err
+	}
+	_, err := r.DB.NewDelete().Table("click_logs").Where("id = ?", j.ID()).Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("forgetting a click log: %w", err)
 	}
 	return nil
 }
@@ -122,47 +250,82 @@ func (r *Recorder) gather(ctx context.Context) bool {
 	case <-ctx.Done():
 		return false
 	}
-	gathered := time.NewTimer(gather)
-	defer gathered.Stop()
+	return r.wait(ctx, gather)
+}
+
+// rest leaves the processors to the redirects for a while, if nobody waits for the clicks: a click is safe in the log.
+func (r *Recorder) rest(ctx context.Context, took time.Duration) {
+	free := 1 - float64(r.journal.Bytes())/float64(r.LogBytes)
+	r.wait(ctx, time.Duration(ease*max(0, free)*float64(took)))
+}
+
+// wait ends early when somebody waits for Flush, and returns false when the context ends.
+func (r *Recorder) wait(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
 	select {
-	case <-gathered.C:
+	case <-timer.C:
 	case <-r.rush:
 	case <-ctx.Done():
+		return false
 	}
 	return true
 }
 
-// ingestNext writes the next batch, however often it takes, and reports whether it did: false when nothing
-// waits or the context ended.
+// ingestNext writes the next batch, however often it takes, and reports whether it did: false when nothing waits or the
+// context ended.
 func (r *Recorder) ingestNext(ctx context.Context) bool {
-	if r.batch == nil {
-		r.batch = r.next()
-	}
-	if len(r.batch) == 0 {
-		r.batch = nil
+	b, err := r.next(r.journal, r.position.Load())
+	if err != nil {
+		r.Log.ErrorContext(ctx, "the click log cannot be read", "error", err)
 		return false
 	}
-	if !r.persist(ctx) {
+	if b.next == r.position.Load() || !r.persist(ctx, b) {
 		return false
 	}
-	r.forget(len(r.batch))
-	r.batch = nil
+	r.moveTo(b)
+	if len(b.clicks) == 0 || b.next < r.journal.End() {
+		signal(r.wake)
+	}
 	return true
 }
 
-// persist tries until the database has the batch, and reports false when the context ended first. An outage is
-// logged once.
-func (r *Recorder) persist(ctx context.Context) bool {
+// moveTo says that the database has the batch.
+func (r *Recorder) moveTo(b *batch) {
+	r.mu.Lock()
+	r.position.Store(b.next)
+	r.oldest.Store(0)
+	if waiting := r.recorded.Load() - r.ingested.Add(int64(len(b.clicks))); waiting > 0 && len(b.clicks) > 0 {
+		r.oldest.Store(b.clicks[len(b.clicks)-1].ClickedAt.UnixMicro())
+	}
+	r.mu.Unlock()
+	r.progressMu.Lock()
+	close(r.progress)
+	r.progress = make(chan struct{})
+	r.progressMu.Unlock()
+	needed := b.next
+	if pin := r.pin.Load(); pin != nil {
+		needed = min(needed, (*pin)())
+	}
+	if err := r.journal.Release(needed); err != nil {
+		r.Log.Error("the click log keeps what it need not", "error", err)
+	}
+}
+
+// persist tries until the database has the batch, and reports false when the context ended first. An outage is logged
+// once.
+func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
-		err := r.ingest(ctx)
+		err := r.ingest(ctx, b)
 		if err == nil && wait > firstPause {
-			r.log.InfoContext(ctx, "clicks are written again", "clicks", len(r.batch))
+			r.Log.InfoContext(ctx, "clicks are written again", "clicks", len(b.clicks))
 		}
 		if err == nil {
+			r.batches.Add(1)
 			return true
 		}
 		if wait == firstPause && ctx.Err() == nil {
-			r.log.ErrorContext(ctx, "clicks wait for the database", "clicks", len(r.batch), "error", err)
+			r.Log.ErrorContext(ctx, "clicks wait for the database", "clicks", len(b.clicks), "error", err)
 		}
 		if pause.For(ctx, wait) != nil {
 			return false
@@ -170,29 +333,14 @@ func (r *Recorder) persist(ctx context.Context) bool {
 	}
 }
 
-func (r *Recorder) ingest(ctx context.Context) error {
+func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, ingestDeadline)
 	defer cancel()
-	return ingest(ctx, r.db, r.logID, r.ingested+int64(len(r.batch)), r.batch)
-}
-
-// next is the batch to be written next.
-func (r *Recorder) next() []Click {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.waiting[:min(len(r.waiting), maxBatch)]
-}
-
-func (r *Recorder) forget(n int) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.waiting = r.waiting[n:] // appending copies what is left once the array is full, and lets go of the rest
-	r.ingested += int64(n)
-	close(r.progress)
-	r.progress = make(chan struct{})
-	if len(r.waiting) > 0 {
-		signal(r.wake)
+	err := ingest(ctx, r.DB, b.logID, b.next, b.clicks)
+	if db.IsRefused(err) && len(b.clicks) > 0 {
+		return r.ingestOneByOne(ctx, b)
 	}
+	return err
 }
 
 // signal wakes whoever waits on the channel, now or next.

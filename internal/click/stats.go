@@ -166,13 +166,8 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	return nil
 }
 
-// CountSince counts a link's clicks from an instant on, which must be the start of a bucket: that of a month is.
-func (s *Store) CountSince(ctx context.Context, linkID string, from time.Time) (int64, error) {
-	counts, err := s.countsSince(db.AsResolver(ctx), []string{linkID}, from)
-	return counts[linkID], err
-}
-
-// CountsSince is CountSince of many links of a workspace. Links without a click are missing from the answer.
+// CountsSince counts clicks of links of a workspace from an instant on, which must be the start of a bucket: that of a month
+// is. Links without a click are missing from the answer.
 func (s *Store) CountsSince(ctx context.Context, m workspace.Membership, linkIDs []string, from time.Time) (map[string]int64, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {

@@ -26,8 +26,9 @@ const MinSecretBytes = 32
 // make the command line's flags, their environment variables and their help.
 type Flags struct {
 	Listen            string `env:"LINKFORGE_LISTEN" default:":8080" help:"Address to listen on, host:port."`
+	AdminListen       string `env:"LINKFORGE_ADMIN_LISTEN" help:"Address of the metrics and profiles, host:port, which nobody outside may reach. Empty: there are none."`
 	PublicURL         string `name:"public-url" env:"LINKFORGE_PUBLIC_URL" help:"Where people reach this instance; short URLs start with it. Empty: http://localhost and the port of LINKFORGE_LISTEN."`
-	DataDir           string `env:"LINKFORGE_DATA_DIR" default:"./data" help:"Folder of the embedded database and the generated secrets."`
+	DataDir           string `env:"LINKFORGE_DATA_DIR" default:"./data" help:"Folder of the embedded database, the generated secrets, and the clicks that the database does not have yet."`
 	DatabaseURL       string `name:"database-url" env:"LINKFORGE_DATABASE_URL" help:"postgres:// URL. Empty: SQLite in the data folder."`
 	DatabasePool      string `env:"LINKFORGE_DATABASE_POOL" default:"20" help:"Most connections to the database."`
 	RedisURL          string `name:"redis-url" env:"LINKFORGE_REDIS_URL" help:"redis:// or rediss:// URL. Empty: an in-process Redis."`
@@ -39,6 +40,9 @@ type Flags struct {
 	SessionTTL        string `name:"session-ttl" env:"LINKFORGE_SESSION_TTL" default:"720h" help:"How long a log-in that is not refreshed goes on, 1h to 8760h."`
 	HitQuota          string `env:"LINKFORGE_HIT_QUOTA" default:"10000" help:"Redirects a link may answer in a calendar month (UTC)."`
 	LinkQuota         string `env:"LINKFORGE_LINK_QUOTA" default:"10000" help:"Links a workspace may create in a calendar month (UTC)."`
+	QuotaFallback     string `env:"LINKFORGE_QUOTA_FALLBACK" default:"database" help:"What counts monthly hits while Redis is away: database, or none: then redirects answer 503."`
+	CacheBytes        string `env:"LINKFORGE_CACHE_BYTES" default:"268435456" help:"Memory for links that are followed, in bytes; a link takes about 300."`
+	ClickLogBytes     string `env:"LINKFORGE_CLICK_LOG_BYTES" default:"1073741824" help:"Room for clicks that the database does not have yet, in the data folder, in bytes; a click takes about 100."`
 	Anonymous         string `env:"LINKFORGE_ANONYMOUS" default:"on" help:"Links without an account: on or off."`
 	AnonymousTTL      string `name:"anonymous-ttl" env:"LINKFORGE_ANONYMOUS_TTL" default:"8h" help:"How long such a link lives, 1m to 720h."`
 	Tombstones        string `env:"LINKFORGE_TOMBSTONES" default:"2160h" help:"How long a link that has ended says so before it is purged, 1h to 87600h."`
@@ -59,9 +63,11 @@ type Flags struct {
 type Config struct {
 	// Listen is the address to listen on.
 	Listen string
+	// AdminListen is where metrics and profiles are shown; empty means nowhere.
+	AdminListen string
 	// PublicURL is where people reach the instance, without a slash at the end.
 	PublicURL string
-	// DataDir is the folder of the embedded database and the generated secrets.
+	// DataDir is the folder of the embedded database, the generated secrets, and clicks that the database does not have.
 	DataDir string
 	// DatabaseURL is PostgreSQL's; empty means SQLite in DataDir.
 	DatabaseURL string
@@ -81,6 +87,10 @@ type Config struct {
 	SessionTTL time.Duration
 	// HitQuota is how many redirects a link may answer in a month, LinkQuota how many links a workspace may create.
 	HitQuota, LinkQuota int64
+	// QuotaFallback says that the database counts hits while Redis is away.
+	QuotaFallback bool
+	// CacheBytes bounds the memory for links that are followed, ClickLogBytes the room for clicks in DataDir.
+	CacheBytes, ClickLogBytes int64
 	// AnonymousTTL is how long a link without an account lives; zero means that there are none.
 	AnonymousTTL time.Duration
 	// Tombstones is how long a link that has ended says so.
@@ -120,6 +130,7 @@ func (f Flags) check(secrets bool) (Config, error) {
 	development := p.choice("LINKFORGE_ENV", f.Env, "development", "production")
 	c := Config{
 		Listen:            p.address("LINKFORGE_LISTEN", cmp.Or(f.Listen, ":8080")),
+		AdminListen:       p.address("LINKFORGE_ADMIN_LISTEN", f.AdminListen),
 		PublicURL:         p.publicURL("LINKFORGE_PUBLIC_URL", cmp.Or(f.PublicURL, localURL(f.Listen))),
 		DataDir:           cmp.Or(f.DataDir, "./data"),
 		DatabaseURL:       p.serverURL("LINKFORGE_DATABASE_URL", f.DatabaseURL, "postgres", "postgresql"),
@@ -131,6 +142,9 @@ func (f Flags) check(secrets bool) (Config, error) {
 		SessionTTL:        p.duration("LINKFORGE_SESSION_TTL", cmp.Or(f.SessionTTL, "720h"), time.Hour, 8760*time.Hour),
 		HitQuota:          p.number("LINKFORGE_HIT_QUOTA", cmp.Or(f.HitQuota, "10000"), 0, 1<<50),
 		LinkQuota:         p.number("LINKFORGE_LINK_QUOTA", cmp.Or(f.LinkQuota, "10000"), 0, 1<<50),
+		QuotaFallback:     p.choice("LINKFORGE_QUOTA_FALLBACK", f.QuotaFallback, "database", "none"),
+		CacheBytes:        p.number("LINKFORGE_CACHE_BYTES", cmp.Or(f.CacheBytes, "268435456"), 1<<20, 1<<40),
+		ClickLogBytes:     p.number("LINKFORGE_CLICK_LOG_BYTES", cmp.Or(f.ClickLogBytes, "1073741824"), 1<<16, 1<<40),
 		Tombstones:        p.duration("LINKFORGE_TOMBSTONES", cmp.Or(f.Tombstones, "2160h"), time.Hour, 87600*time.Hour),
 		DestinationChecks: p.toggle("LINKFORGE_DESTINATION_CHECKS", f.DestinationChecks, true),
 		RateLimits:        p.toggle("LINKFORGE_RATE_LIMITS", f.RateLimits, true),
@@ -238,6 +252,9 @@ func (p *problems) duration(name, value string, least, most time.Duration) time.
 }
 
 func (p *problems) address(name, value string) string {
+	if value == "" {
+		return ""
+	}
 	if _, port, err := net.SplitHostPort(value); err != nil || !validPort(port) {
 		p.add(name, "must be host:port or :port, as in :8080 or 127.0.0.1:8080")
 	}

@@ -78,7 +78,7 @@ func TestProductionDefaults(t *testing.T) {
 	f := setup()
 	f.Env = "production"
 	c, err := f.Check()
-	if err != nil || c.Development || c.Playground || c.Introspection || !c.LogJSON || !c.RateLimits || c.Embedded() {
+	if err != nil || c.Development || c.Playground || c.Introspection || !c.LogJSON || !c.RateLimits || c.Embedded() || c.AdminListen != "" {
 		t.Errorf("%+v: %v", c, err)
 	}
 	f.Playground, f.Introspection, f.LogFormat, f.RateLimits, f.Migrate = "on", "ON", "text", "off", "false"
@@ -122,6 +122,7 @@ func TestLimitsOfValues(t *testing.T) {
 	variable := variables()
 	for field, c := range map[string]struct{ good, bad []string }{
 		"Listen":       {[]string{":0", ":65535", "127.0.0.1:80", "[::1]:80", "db:80"}, []string{"80", ":", ":65536", ":-1", ":http", "::1:80x", "a:b:c"}},
+		"AdminListen":  {[]string{"", ":0", "127.0.0.1:9090", "[::1]:9090"}, []string{"9090", "127.0.0.1", ":65536", ":http", "http://127.0.0.1:9090"}},
 		"DatabaseURL":  {[]string{"postgres://h/n", "postgresql://h/n"}, []string{"mysql://h/n", "h/n", "postgres://", "postgres:/n", "redis://h"}},
 		"DatabasePool": {[]string{"2", "10000"}, []string{"1", "0", "-2", "10001", "2.5", "many", "9999999999999999999999"}},
 		"RedisURL":     {[]string{"", "redis://h", "rediss://:p@h:1/0"}, []string{"http://h", "h:6379", "redis://"}},
@@ -163,8 +164,9 @@ func TestValuesArrive(t *testing.T) {
 	f.TokenTTL, f.HitQuota, f.LinkQuota, f.LogLevel = "90m", "11", "12", "debug"
 	f.AnonymousTTL, f.Tombstones, f.DestinationChecks, f.SessionTTL = "20m", "48h", "off", "24h"
 	f.PublicURL, f.Hosts, f.RequestRate, f.SMTPURL, f.MailFrom = "https://sho.rt", "Internal, bücher.example", "77", "smtp://h", "x@y.z"
+	f.AdminListen = "127.0.0.1:9090"
 	want := Config{
-		Listen: "127.0.0.1:9000", PublicURL: "https://sho.rt", DataDir: "/var/lib/linkforge",
+		Listen: "127.0.0.1:9000", AdminListen: "127.0.0.1:9090", PublicURL: "https://sho.rt", DataDir: "/var/lib/linkforge",
 		DatabaseURL: f.DatabaseURL, DatabasePool: 7, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecret: []byte(f.CodeSecret), TokenTTL: 90 * time.Minute,
 		HitQuota: 11, LinkQuota: 12, RateLimits: true, SessionTTL: 24 * time.Hour, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,

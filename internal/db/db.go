@@ -16,6 +16,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 	"github.com/uptrace/bun/dialect/sqlitedialect"
+	"github.com/uptrace/bun/schema"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
@@ -114,3 +115,12 @@ func (p readPool) ResolveConn(_ context.Context, query bun.Query) bun.IConn {
 
 // Instant is t as both databases keep it: UTC, in microseconds.
 func Instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
+
+// Greatest is the greater of a column and a value, which each database has a word of its own for.
+func (d *DB) Greatest(column string, value int64) schema.QueryWithArgs {
+	word := "max"
+	if d.Kind == Postgres {
+		word = "GREATEST"
+	}
+	return bun.SafeQuery(word+"(?, ?)", bun.Ident(column), value)
+}

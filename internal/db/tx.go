@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
@@ -53,6 +54,20 @@ func IsUniqueViolation(err error) bool {
 	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		return e.Code() == 2067 || e.Code() == 1555 // SQLITE_CONSTRAINT_UNIQUE, SQLITE_CONSTRAINT_PRIMARYKEY
+	}
+	return false
+}
+
+// IsRefused says that the database understood a statement and will never do it with these values: trying again is no use.
+func IsRefused(err error) bool {
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
+		return strings.HasPrefix(e.Code, "22") || strings.HasPrefix(e.Code, "23") // data exception, integrity constraint violation
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok {
+		switch e.Code() & 0xff {
+		case 18, 19, 20: // SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH
+			return true
+		}
 	}
 	return false
 }

@@ -201,6 +201,11 @@ func (b *batch) settle(ctx context.Context) error {
 		return err
 	}
 	b.keep()
+	for _, r := range b.rows {
+		if r.Link != nil && (r.Created || r.revived) {
+			b.forget(r.Link)
+		}
+	}
 	return nil
 }
 

@@ -78,7 +78,7 @@ func TestDisableHost(t *testing.T) {
 			}
 		}
 		for _, l := range []*Link{bad, anonymous} {
-			if target, err := b.Resolve(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Disabled {
+			if target, err := b.At(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Disabled {
 				t.Errorf("%v, %v", target, err)
 			}
 		}
@@ -146,9 +146,7 @@ func TestNoEditBringsABlockedLinkBack(t *testing.T) {
 		soon, one := noon.Add(time.Hour), int64(1)
 		expired, _ := b.create(t, New{URL: "https://evil.example/expired", ExpiresAt: &soon})
 		used, _ := b.create(t, New{URL: "https://evil.example/used", MaxClicks: &one})
-		if ok, err := b.Grant(t.Context(), &Target{Link: *used}); err != nil || !ok {
-			t.Fatalf("granted %t: %v", ok, err)
-		}
+		b.grant(t, used, 1)
 		disabled, _ := b.create(t, New{URL: "https://disabled.example/", Strategy: new(Random)})
 		fine, _ := b.create(t, New{URL: "https://example.com/"})
 		b.now = soon

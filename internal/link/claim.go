@@ -86,6 +86,9 @@ func (s *Store) claim(ctx context.Context, m workspace.Membership, token string)
 		return Claim{}, err
 	}
 	c.Status = c.status(err)
+	if c.Link != nil {
+		s.forget(c.Link)
+	}
 	return c, nil
 }
 

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -81,7 +82,7 @@ func TestClaimKeepsCodeAndClicks(t *testing.T) {
 			t.Fatalf("%+v", c)
 		}
 		b.follow(t, l, 2) // recorded by a node that has not heard of it
-		counts := b.Clicks.(clicks).Store
+		counts := b.Clicks.(clicktest.Clicks).Store
 		stats, err := counts.Link(t.Context(), b.mine, l.ID, &click.Range{From: noon.Add(-time.Hour), To: noon.Add(time.Hour)}, "")
 		if err != nil || stats.Clicks != 5 {
 			t.Errorf("%d clicks in the workspace's stats, want 5: %v", stats.Clicks, err)
@@ -103,7 +104,7 @@ func TestClaimKeepsCodeAndClicks(t *testing.T) {
 			t.Errorf("from elsewhere: %+v", c)
 		}
 		b.now = noon.Add(9 * time.Hour)
-		if target, err := b.Resolve(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Active {
+		if target, err := b.At(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Active {
 			t.Errorf("after the first end: %v, %v", target, err)
 		}
 	})
@@ -171,7 +172,7 @@ func TestClaimsAtOnce(t *testing.T) {
 			m, _ := member(t, d, fmt.Sprintf("tenant-%d", i))
 			tenants = append(tenants, m)
 		}
-		recorder := b.Clicks.(clicks).Recorder
+		recorder := b.Clicks.(clicktest.Clicks).Recorder
 		var mu sync.Mutex
 		var winners []workspace.Membership
 		var all sync.WaitGroup
@@ -190,9 +191,7 @@ func TestClaimsAtOnce(t *testing.T) {
 			})
 			all.Go(func() {
 				for range 50 {
-					if err := recorder.Record(click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: noon}); err != nil {
-						t.Error(err)
-					}
+					recorder.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: noon})
 					if err := recorder.Flush(t.Context()); err != nil {
 						t.Error(err)
 					}

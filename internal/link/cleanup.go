@@ -25,6 +25,7 @@ func (s *Store) CleanUp(ctx context.Context) error {
 		{"marking ended links", s.markEnded},
 		{"purging links", s.purge},
 		{"forgetting idempotency keys", s.forgetKeys},
+		{"forgetting changes", s.forgetChanges},
 	} {
 		total := 0
 		for {

@@ -118,7 +118,7 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if target, err := b.Resolve(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Deleted {
+		if target, err := b.At(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Deleted {
 			t.Errorf("resolved: %v, %v", target, err)
 		}
 		if p, err := b.Preview(t.Context(), b.mine, "https://example.com/a"); err != nil || p.Existing != nil {

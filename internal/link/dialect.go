@@ -82,3 +82,17 @@ func (s *Store) indexedByFTS(words []string) *bun.SelectQuery {
 		Join("JOIN link_numbers AS n ON n.number = link_search.rowid").
 		Where("link_search MATCH ?", strings.Join(quoted, " "))
 }
+
+// changesQuery asks for changes at or after a position, which are told again rather than missed: on PostgreSQL a
+// transaction may commit after a later one, so a position is the oldest transaction that had not ended. SQLite commits
+// one after the other.
+func (s *Store) changesQuery() string {
+	if s.DB.Kind == db.Postgres {
+		return `SELECT h.next, c.subject
+			FROM (SELECT pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT AS next) h
+			LEFT JOIN changes c ON c.xid >= ? AND ?`
+	}
+	return `SELECT h.next, c.subject
+		FROM (SELECT coalesce(max(id), 0) AS next FROM changes) h
+		LEFT JOIN changes c ON c.id > ? AND ?`
+}

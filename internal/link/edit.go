@@ -60,7 +60,17 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 	if err != nil && !errors.Is(err, errAbandoned) {
 		return nil, fmt.Errorf("changing links: %w", err)
 	}
+	s.forgetResults(results)
 	return results, nil
+}
+
+// forgetResults discards what is cached of links that may have changed, or that are new.
+func (s *Store) forgetResults(results []Result) {
+	for _, r := range results {
+		if r.Link != nil {
+			s.forget(r.Link)
+		}
+	}
 }
 
 // auditEdits keeps who has changed which fields of the links.

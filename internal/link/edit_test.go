@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -157,18 +158,10 @@ func TestMaxClicksCountFromTheFirstClickOn(t *testing.T) {
 		if l = b.update(t, l, Change{MaxClicks: to(&four)}); l.Status(b.now) != Active || l.Granted != 3 {
 			t.Errorf("%d granted, %s", l.Granted, l.Status(b.now))
 		}
-		target := &Target{Link: *l}
-		for _, want := range []bool{true, false} {
-			if ok, err := b.Grant(t.Context(), target); err != nil || ok != want {
-				t.Errorf("granted %t, want %t: %v", ok, want, err)
-			}
-		}
-		if err := b.Revoke(t.Context(), target); err != nil {
-			t.Fatal(err)
-		}
-		if ok, err := b.Grant(t.Context(), target); err != nil || !ok {
-			t.Errorf("after a revocation: granted %t: %v", ok, err)
-		}
+		b.grant(t, l, 1)
+		b.grant(t, l, 0)
+		b.giveBack(t, l, 1)
+		b.grant(t, l, 1)
 		if l = b.update(t, l, Change{MaxClicks: to(&three)}); l.Status(b.now) != Exhausted {
 			t.Errorf("with fewer allowed: %s", l.Status(b.now))
 		}
@@ -209,9 +202,7 @@ func TestLimitsCountWhatIsStillToBeWritten(t *testing.T) {
 		b := setup(t, d)
 		click := func(l *Link) {
 			t.Helper()
-			if err := b.Clicks.(clicks).Record(click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now}); err != nil {
-				t.Fatal(err)
-			}
+			b.Clicks.(clicktest.Clicks).Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now})
 		}
 		five := int64(5)
 		edited, _ := b.create(t, New{URL: "https://example.com/edited"})
@@ -264,25 +255,14 @@ func TestALimitThatChangesMeanwhile(t *testing.T) {
 		b := setup(t, d)
 		one, three := int64(1), int64(3)
 		l, _ := b.create(t, New{URL: "https://example.com/", MaxClicks: &one})
-		resolved := &Target{Link: *l}
-		grant := func(want bool) {
-			t.Helper()
-			if ok, err := b.Grant(t.Context(), resolved); err != nil || ok != want {
-				t.Errorf("granted %t, want %t: %v", ok, want, err)
-			}
-		}
-		grant(true)
-		grant(false)
+		b.grant(t, l, 1)
+		b.grant(t, l, 0)
 		b.update(t, l, Change{MaxClicks: to(&three)}) // what was granted stays so, although no click was recorded
-		grant(true)
-		grant(true)
-		grant(false)
+		b.grant(t, l, 1)
+		b.grant(t, l, 1)
+		b.grant(t, l, 0)
 		b.update(t, l, Change{MaxClicks: to[*int64](nil)})
-		grant(true)
-		free, _ := b.create(t, New{URL: "https://example.com/free"})
-		if err := b.Revoke(t.Context(), &Target{Link: *free}); err != nil {
-			t.Error(err)
-		}
+		b.grant(t, l, 1)
 	})
 }
 

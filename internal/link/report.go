@@ -54,14 +54,14 @@ func (s *Store) Report(ctx context.Context, address, shortURL string, reason Rea
 	if err != nil {
 		return errNoShortURL()
 	}
-	target, err := s.Resolve(ctx, at)
-	if errs.Is(err, errs.NotFound) || errs.Is(err, errs.Expired) || err == nil && target.DeletedAt != nil {
+	l, err := s.At(ctx, at)
+	if errs.Is(err, errs.NotFound) || err == nil && l.DeletedAt != nil {
 		return errNoShortURL()
 	}
 	if err != nil {
 		return err
 	}
-	report := Report{ID: id.New(id.Report), LinkID: target.ID, Reason: reason, Details: orNil(lines), CreatedAt: s.now()}
+	report := Report{ID: id.New(id.Report), LinkID: l.ID, Reason: reason, Details: orNil(lines), CreatedAt: s.now()}
 	if _, err := s.DB.NewInsert().Model(&report).Exec(ctx); err != nil {
 		return fmt.Errorf("keeping a report: %w", err)
 	}

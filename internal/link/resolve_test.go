@@ -45,7 +45,7 @@ func TestHostileCodesAreNotFound(t *testing.T) {
 				if a.Slug == "" && a.Host == "" && a.Code == "abc" {
 					continue
 				}
-				if _, err := b.Resolve(t.Context(), a); !errs.Is(err, errs.NotFound) {
+				if _, err := b.At(t.Context(), a); !errs.Is(err, errs.NotFound) {
 					t.Errorf("%+v: %v", a, err)
 				}
 			}

@@ -32,6 +32,8 @@ type Config struct {
 	CodeSecret []byte
 	// AnonymousTTL is how long a link that nobody owns lives; zero means that there are none.
 	AnonymousTTL time.Duration
+	// CacheBytes bounds the memory that links are kept in for redirects; zero means 64 MiB.
+	CacheBytes int64
 	// Tombstones is how long an ended link goes on answering that it has ended.
 	Tombstones time.Duration
 	// Clicks knows what links have answered.
@@ -50,6 +52,10 @@ type Config struct {
 type Clicks interface {
 	// Flush waits until the database has every click that this node has recorded.
 	Flush(ctx context.Context) error
+	// KeepLease keeps that this process has taken redirects of a link from the database, in the transaction that takes them.
+	KeepLease(ctx context.Context, tx bun.Tx, l quota.Lease) error
+	// EndLease ends a lease of a log, and reports false when it has been ended before or was never taken.
+	EndLease(ctx context.Context, tx bun.Tx, logID string, number int64) (bool, error)
 	// Counts are the clicks that links have had, ever. Links without one are missing from the answer.
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 	// Move gives a link's clicks to another workspace, those too that are still to be written.
@@ -69,6 +75,7 @@ type Store struct {
 	// candidate is the code of a URL in a workspace for one salt.
 	candidate func(canonical, workspaceID string, salt int) string
 	counters  *counters
+	cache     *cache
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
 }
@@ -80,7 +87,7 @@ func NewStore(c Config) (*Store, error) {
 		return nil, fmt.Errorf("the public URL: %w", err)
 	}
 	numbers := &counters{db: c.DB, permutation: shortcode.NewPermutation(c.CodeSecret)}
-	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers}, nil
+	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers, cache: newCache(c.CacheBytes)}, nil
 }
 
 // ShortURL is the shortest address at which the link answers: at the host that its workspace has chosen, if it has.

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -35,6 +36,7 @@ type bundle struct {
 	mine    workspace.Membership
 	foreign workspace.Membership
 	me      string
+	leases  int64
 }
 
 func setup(t *testing.T, d *db.DB) *bundle {
@@ -42,12 +44,12 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b := &bundle{now: noon}
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.DiscardHandler)
-	recorder := click.NewRecorder(d, log)
-	keepRecording(t, recorder)
+	clicks := clicktest.New(t, d, clock)
+	clicktest.Run(t, clicks.Recorder)
 	store, err := NewStore(Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecret: []byte("a secret"),
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks{recorder, &click.Store{DB: d, Now: clock}}, Domains: &workspace.Store{DB: d}, Limits: quota.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log, Now: clock,
+		Clicks: clicks, Domains: &workspace.Store{DB: d}, Limits: quota.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log, Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,35 +60,12 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	return b
 }
 
-// clicks are both halves of their room, as the server wires them.
-type clicks struct {
-	*click.Recorder
-	*click.Store
-}
-
-// keepRecording runs the recorder until the test's end.
-func keepRecording(t *testing.T, r *click.Recorder) {
-	ctx, cancel := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	running.Go(func() {
-		if err := r.Run(ctx); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Cleanup(func() {
-		cancel()
-		running.Wait()
-	})
-}
-
 // follow records clicks of the link, and waits until the database has them.
 func (b *bundle) follow(t *testing.T, l *Link, times int) {
 	t.Helper()
-	recorder := b.Clicks.(clicks).Recorder
+	recorder := b.Clicks.(clicktest.Clicks).Recorder
 	for range times {
-		if err := recorder.Record(click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now}); err != nil {
-			t.Fatal(err)
-		}
+		recorder.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: b.now})
 	}
 	if err := recorder.Flush(t.Context()); err != nil {
 		t.Fatal(err)
@@ -115,6 +94,29 @@ func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 	}
 	return l, created
 }
+
+// grant asks for one redirect of a link with MaxClicks, and expects so many.
+func (b *bundle) grant(t *testing.T, l *Link, want int64) {
+	t.Helper()
+	b.leases++
+	ask := &quota.Ask{LinkID: l.ID, Want: 1, Number: b.leases}
+	if err := (Grants{Store: b.Store, LogID: b.log()}).Take(t.Context(), []*quota.Ask{ask}); err != nil || ask.Granted != want {
+		t.Fatalf("granted %d, want %d: %v", ask.Granted, want, err)
+	}
+}
+
+// giveBack gives back the redirect that was granted last but so many.
+func (b *bundle) giveBack(t *testing.T, l *Link, but int64) {
+	t.Helper()
+	for range 2 { // the second time changes nothing
+		lease := quota.Lease{LinkID: l.ID, Number: b.leases - but, Hits: 1}
+		if err := (Grants{Store: b.Store, LogID: b.log()}).Return(t.Context(), []quota.Lease{lease}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func (b *bundle) log() string { return b.Clicks.(clicktest.Clicks).LogID() }
 
 func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {
 	t.Helper()
@@ -198,12 +200,12 @@ func TestWorkspacesHaveCodesOfTheirOwn(t *testing.T) {
 			t.Errorf("short URL %s", got)
 		}
 		for slug, want := range map[string]string{"mine": mine.ID, "foreign": theirs.ID} {
-			target, err := b.Resolve(t.Context(), Address{Slug: slug, Code: "promo"})
+			target, err := b.At(t.Context(), Address{Slug: slug, Code: "promo"})
 			if err != nil || target.ID != want {
 				t.Errorf("%s resolves to %v: %v", slug, target, err)
 			}
 		}
-		if _, err := b.Resolve(t.Context(), Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
+		if _, err := b.At(t.Context(), Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a custom code at the root: %v", err)
 		}
 		if _, err := b.Get(t.Context(), b.mine, theirs.ID); !errs.Is(err, errs.NotFound) {

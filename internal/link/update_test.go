@@ -40,7 +40,7 @@ func TestUpdateChangesWhatIsSet(t *testing.T) {
 		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" || got.RedirectStatus != 301 {
 			t.Errorf("%+v", got)
 		}
-		target, err := b.Resolve(t.Context(), Address{Slug: "mine", Code: code})
+		target, err := b.At(t.Context(), Address{Slug: "mine", Code: code})
 		if err != nil || target.OriginalURL != "https://example.com/b" {
 			t.Errorf("the code leads to %+v: %v", target, err)
 		}

@@ -10,155 +10,195 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
-
-	"github.com/linkforge/linkforge/internal/pause"
 )
 
 const (
-	// deadline bounds every call to Redis. It is long: a step that is given up on may have been counted all the same.
-	deadline = 5 * time.Second
 	// guard stands in the place of a counter that vanished under a request, until that request has removed it:
 	// far above every limit, so that nobody takes it for a count. guardTTL removes it should the request die.
 	guard    = int64(1) << 52
-	guardTTL = 2 * deadline
-	// guardWait is how long others wait for a guard to go, rounds how often they look again.
+	guardTTL = 2 * askDeadline
+	// guardWait is how long others wait for a guard to go.
 	guardWait = 5 * time.Millisecond
-	rounds    = 400
 	// afterlife is how long a counter outlives its month, which its key names: requests that arrived in the month's
 	// last moments, and clocks that differ, still find it.
 	afterlife = 24 * time.Hour
+	// leaseTTL is how long a process that has died may be found by another, that what it had taken comes back.
+	leaseTTL = 24 * time.Hour
 )
 
-// Hits counts how many redirects links have answered this month.
+// Hits counts how many redirects links have answered this month, in Redis. It is a Source.
 type Hits struct {
 	// KV is Redis.
 	KV redis.UniversalClient
+	// Own says that Redis is this process's own, and ends with it: leases need not be found by others.
+	Own bool
+	// LogID names this process's log, and so its leases.
+	LogID string
+	// Seeds count the hits of links that the database knows: all that were granted in the month, after what this process
+	// still has of it has been written, if known says that there may be some.
+	Seeds func(ctx context.Context, m Month, linkIDs []string, known bool) (map[string]int64, error)
+	// Granted calls f with what was granted without Redis since a time, link by link, and what is known to be used of it.
+	Granted func(ctx context.Context, since time.Time, f func(linkID string, m Month, hits int64) error) error
+	// Now is the clock.
+	Now func() time.Time
 }
 
-// Seed tells how many hits of the month the database knows. It is asked when Redis has no counter.
-type Seed func(ctx context.Context) (int64, error)
-
-// Take takes one hit of the link's quota, and reports whether there was one left. While Redis keeps its
-// counters no more than limit hits are ever given in a month, however many nodes ask at once. A hit that is
-// refused is not counted.
-//
-// An error means that Redis or the seed did not answer: nothing may be assumed to have been taken.
-func (h Hits) Take(ctx context.Context, linkID string, m Month, limit int64, seed Seed) (bool, error) {
-	key := hitsKey(linkID, m)
-	for range rounds {
-		used, err := h.used(ctx, key, m, seed)
-		if err != nil {
-			return false, err
-		}
-		if limit <= used && used < guard/2 {
-			return false, nil
-		}
-		used, lost, err := h.add(ctx, key, 1)
-		if err != nil {
-			return false, fmt.Errorf("taking a hit: %w", err)
-		}
-		if !lost {
-			return used <= limit, h.undoAbove(ctx, key, used, limit)
-		}
-		if err := pause.For(ctx, guardWait); err != nil {
-			return false, fmt.Errorf("waiting for a hit counter: %w", err)
+// Take implements Source: it adds what is wanted to counters that are there, and never makes one, since a counter that
+// has vanished must be seeded and not start over. INCRBY would make one: a guard is put in its place within the same step,
+// which is removed at once. With the counter, the lease is kept under a key of its own, so that it is given back once.
+func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
+	pipe := h.KV.TxPipeline()
+	guarded, counts := make([]*redis.BoolCmd, len(asks)), make([]*redis.IntCmd, len(asks))
+	for i, a := range asks {
+		key := hitsKey(a.LinkID, a.Month)
+		guarded[i] = pipe.SetNX(ctx, key, guard, guardTTL)
+		counts[i] = pipe.IncrBy(ctx, key, a.Want)
+		if !h.Own {
+			pipe.Set(ctx, h.leaseKey(a.LinkID, a.Number), a.Want, leaseTTL)
 		}
 	}
-	return false, errors.New("the hit counter keeps vanishing from Redis")
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("taking hits: %w", err)
+	}
+	var lost []string
+	var excess []Lease
+	for i, a := range asks {
+		count := counts[i].Val()
+		if guarded[i].Val() || count >= guard/2 {
+			a.Err = ErrLost
+			if guarded[i].Val() {
+				lost = append(lost, hitsKey(a.LinkID, a.Month))
+			}
+			if !h.Own {
+				lost = append(lost, h.leaseKey(a.LinkID, a.Number))
+			}
+			continue
+		}
+		a.Left = max(0, a.Limit-count)
+		a.Granted = a.Want - min(a.Want, max(0, count-a.Limit))
+		if a.Granted < a.Want {
+			excess = append(excess, Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Want, Used: a.Granted})
+		}
+	}
+	h.remove(ctx, lost)
+	return h.shrink(ctx, excess)
 }
 
-// Return gives back a hit that was taken and not used.
-func (h Hits) Return(ctx context.Context, linkID string, m Month) error {
-	if _, _, err := h.add(ctx, hitsKey(linkID, m), -1); err != nil {
-		return fmt.Errorf("returning a hit: %w", err)
+// remove removes guards, at once: not later, when a counter may stand in their place again. Else they expire.
+func (h *Hits) remove(ctx context.Context, keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	pipe := h.KV.Pipeline() // not one DEL: on a cluster the keys live on many nodes
+	for _, key := range keys {
+		pipe.Del(ctx, key)
+	}
+	_, _ = pipe.Exec(ctx)
+}
+
+// Seed implements Seeder. A counter is made with its expiry in one step, so none stays for ever; should another process
+// have been first, its count holds.
+func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
+	type group struct {
+		month Month
+		known bool
+	}
+	groups := map[group][]string{}
+	for _, a := range asks {
+		g := group{a.Month, a.Known}
+		groups[g] = append(groups[g], a.LinkID)
+	}
+	for g, linkIDs := range groups {
+		seeds, err := h.Seeds(ctx, g.month, linkIDs, g.known)
+		if err != nil {
+			return fmt.Errorf("counting the month's hits: %w", err)
+		}
+		pipe := h.KV.Pipeline()
+		for _, linkID := range linkIDs {
+			pipe.SetArgs(ctx, hitsKey(linkID, g.month), seeds[linkID], redis.SetArgs{Mode: "NX", ExpireAt: g.month.End.Add(afterlife)})
+		}
+		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
+			return fmt.Errorf("making hit counters: %w", err)
+		}
 	}
 	return nil
 }
 
-// undoAbove gives a hit back that was beyond the limit, because others took the last ones since the counter was
-// read: should the limit be raised, the count is honest.
-func (h Hits) undoAbove(ctx context.Context, key string, used, limit int64) error {
-	if used <= limit {
+// settle ends a lease if it is still there, so that nothing is given back twice, or to a counter that knows nothing of it.
+// It is not on the way of a redirect.
+var settle = redis.NewScript(`
+local hits = tonumber(redis.call('GET', KEYS[1]))
+if not hits then return 0 end
+local used = tonumber(ARGV[1])
+if ARGV[2] == 'end' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], used, 'PX', ARGV[2]) end
+if hits > used and redis.call('EXISTS', KEYS[2]) == 1 then redis.call('DECRBY', KEYS[2], hits - used) end
+return hits - used`)
+
+// Return implements Source.
+func (h *Hits) Return(ctx context.Context, leases []Lease) error {
+	return h.settleAll(ctx, leases, "end")
+}
+
+// shrink gives back what was taken beyond the limit, and keeps the rest of the lease.
+func (h *Hits) shrink(ctx context.Context, leases []Lease) error {
+	return h.settleAll(ctx, leases, strconv.FormatInt(leaseTTL.Milliseconds(), 10))
+}
+
+func (h *Hits) settleAll(ctx context.Context, leases []Lease, how string) error {
+	if len(leases) == 0 {
 		return nil
 	}
-	if _, _, err := h.add(ctx, key, -1); err != nil {
-		return fmt.Errorf("giving a hit back: %w", err)
+	pipe := h.KV.Pipeline()
+	for _, l := range leases {
+		key := hitsKey(l.LinkID, l.Month)
+		switch {
+		case h.Own && l.Hits > l.Used:
+			pipe.IncrBy(ctx, key, l.Used-l.Hits) // the counter is there: nobody else removes it
+		case h.Own:
+		case l.Hits == l.Used && how == "end":
+			pipe.Del(ctx, h.leaseKey(l.LinkID, l.Number))
+		default:
+			settle.Eval(ctx, pipe, []string{h.leaseKey(l.LinkID, l.Number), key}, l.Used, how)
+		}
+	}
+	if _, err := pipe.Exec(ctx); err != nil {
+		return fmt.Errorf("giving hits back: %w", err)
 	}
 	return nil
 }
 
-// used reads the counter and, when there is none, makes it from the seed. It is made with its expiry in one
-// step, so none stays for ever.
-func (h Hits) used(ctx context.Context, key string, m Month, seed Seed) (int64, error) {
-	used, err := h.get(ctx, key)
-	if !errors.Is(err, redis.Nil) {
-		return used, err
+// Recover ends the leases of a process that has died, and gives back what it had not used.
+func (h *Hits) Recover(ctx context.Context, logID string, leases []Lease) error {
+	if h.Own { // what it had taken ended with it
+		return nil
 	}
-	known, err := seed(ctx)
-	if err != nil {
-		return 0, fmt.Errorf("counting the month's hits: %w", err)
-	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	err = h.KV.SetArgs(ctx, key, known, redis.SetArgs{Mode: "NX", ExpireAt: m.End.Add(afterlife)}).Err()
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return 0, fmt.Errorf("making the hit counter: %w", err)
-	}
-	return known, nil // should another request have been first, adding to it shows its count
+	dead := *h
+	dead.LogID = logID
+	return dead.Return(ctx, leases)
 }
 
-// add adds to a counter that is there, and never makes one: a counter that has vanished must be seeded, not
-// start over. Since INCRBY would make one, a guard is put in its place within the same step, which expires soon
-// and is removed at once; lost says that it was needed, or that another request's stands there. The guard is not
-// removed late, when a counter may stand in its place again.
-func (h Hits) add(ctx context.Context, key string, delta int64) (sum int64, lost bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline) // before the guard expires
-	defer cancel()
-	pipe := h.KV.TxPipeline()
-	guarded := pipe.SetNX(ctx, key, guard, guardTTL)
-	count := pipe.IncrBy(ctx, key, delta)
-	if _, err := pipe.Exec(ctx); err != nil {
-		return 0, false, err
-	}
-	if guarded.Val() {
-		_ = h.KV.Del(ctx, key).Err() // else it expires
-		return 0, true, nil
-	}
-	return count.Val(), count.Val() >= guard/2, nil
-}
+// raise brings a counter up to what is known to have been granted, if it is there.
+var raise = redis.NewScript(`
+local hits = tonumber(redis.call('GET', KEYS[1]))
+if not hits or hits >= tonumber(ARGV[1]) then return 0 end
+return redis.call('INCRBY', KEYS[1], ARGV[1] - hits)`)
 
-// Used reads the counters of the links. Links without a counter are missing from the answer.
-func (h Hits) Used(ctx context.Context, linkIDs []string, m Month) (map[string]int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	pipe := h.KV.Pipeline() // not MGET: on a cluster the keys live on many nodes
-	for _, linkID := range linkIDs {
-		pipe.Get(ctx, hitsKey(linkID, m))
+// Resume implements Source: what was granted without Redis is added to the counters that Redis still has.
+func (h *Hits) Resume(ctx context.Context) error {
+	if err := h.KV.Ping(ctx).Err(); err != nil {
+		return err
 	}
-	replies, err := pipe.Exec(ctx)
-	if err != nil && !errors.Is(err, redis.Nil) {
-		return nil, fmt.Errorf("reading hit counters: %w", err)
-	}
-	used := make(map[string]int64, len(linkIDs))
-	for i, reply := range replies {
-		if n, err := reply.(*redis.StringCmd).Int64(); err == nil && n < guard/2 {
-			used[linkIDs[i]] = n
-		}
-	}
-	return used, nil
-}
-
-func (h Hits) get(ctx context.Context, key string) (int64, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
-	defer cancel()
-	text, err := h.KV.Get(ctx, key).Result()
-	if err != nil {
-		return 0, fmt.Errorf("reading the hit counter: %w", err)
-	}
-	return strconv.ParseInt(text, 10, 64)
+	month := MonthOf(h.Now())
+	return h.Granted(ctx, month.Start, func(linkID string, m Month, hits int64) error {
+		return raise.Eval(ctx, h.KV, []string{hitsKey(linkID, m)}, hits).Err()
+	})
 }
 
 // hitsKey hashes by the link alone (the braces), so that a cluster keeps a link's counters together.
 func hitsKey(linkID string, m Month) string {
 	return "links:{" + linkID + "}:hits:" + m.String()
+}
+
+func (h *Hits) leaseKey(linkID string, number int64) string {
+	return "links:{" + linkID + "}:lease:" + h.LogID + ":" + strconv.FormatInt(number, 10)
 }

@@ -15,5 +15,22 @@ func MonthOf(t time.Time) Month {
 	return Month{Start: start, End: start.AddDate(0, 1, 0)}
 }
 
-// String is the month as YYYY-MM.
-func (m Month) String() string { return m.Start.Format("2006-01") }
+// IsZero says that it is no month.
+func (m Month) IsZero() bool { return m.Start.IsZero() }
+
+// String is the month as YYYY-MM, and nothing for the zero month.
+func (m Month) String() string {
+	if m.IsZero() {
+		return ""
+	}
+	return m.Start.Format("2006-01")
+}
+
+// ParseMonth reads what String writes. It returns an error for anything else.
+func ParseMonth(s string) (Month, error) {
+	if s == "" {
+		return Month{}, nil
+	}
+	start, err := time.Parse("2006-01", s)
+	return MonthOf(start), err
+}

@@ -13,6 +13,9 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
+// rateDeadline bounds every question of a rate limit.
+const rateDeadline = 5 * time.Second
+
 // Rate is a short-term allowance: so many attempts in a window that starts with the first.
 type Rate struct {
 	// Name tells rates apart.
@@ -86,7 +89,7 @@ func (l Limiter) Pardon(ctx context.Context, r Rate, subject string) {
 
 // prolong lets a window end later.
 func (l Limiter) prolong(ctx context.Context, r Rate, subject string, left time.Duration) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
 	if err := l.KV.PExpire(ctx, r.key(subject), left).Err(); err != nil {
 		l.Log.WarnContext(ctx, "rate limit not prolonged", "rate", r.Name, "error", err)
@@ -98,7 +101,7 @@ func (l Limiter) Forget(ctx context.Context, r Rate, subject string) {
 	if l.Off {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
 	if err := l.KV.Del(ctx, r.key(subject)).Err(); err != nil {
 		l.Log.WarnContext(ctx, "rate limit not forgotten", "rate", r.Name, "error", err)
@@ -108,7 +111,7 @@ func (l Limiter) Forget(ctx context.Context, r Rate, subject string) {
 // add counts attempts up or down, and returns how many there are and how long until they are forgotten. A counter
 // that is missing, because its window has ended, is made with its expiry in the same step.
 func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (count int64, left time.Duration, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
 	key := r.key(subject)
 	pipe := l.KV.TxPipeline()

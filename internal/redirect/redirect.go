@@ -7,135 +7,147 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/web"
 )
-
-// deadline bounds one redirect with everything it asks for.
-const deadline = 10 * time.Second
 
 // unavailableRetry is what Retry-After says when a dependency is away.
 const unavailableRetry = 5 * time.Second
 
-// Handler answers GET /{code} and GET /{slug}/{code}, and GET /{code} at the host of a workspace, which is the path value
-// host then.
+// Handler answers short URLs.
 type Handler struct {
 	// Links resolves addresses.
 	Links *link.Store
-	// Hits keeps the monthly quota, HitQuota is that of workspaces without one of their own.
-	Hits     quota.Hits
+	// Hits keeps the monthly quota, HitQuota is that of workspaces without one of their own. Grants keeps what links with
+	// MaxClicks may answer.
+	Hits     *quota.Leases
 	HitQuota int64
-	// Clicks records what was answered, Counts what the database knows of it.
+	Grants   *quota.Leases
+	// Clicks records what was answered.
 	Clicks *click.Recorder
-	Counts *click.Store
 	// Log is told what broke.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
+
+	month   atomic.Pointer[quota.Month]
+	answers [len(statuses)]atomic.Int64
 }
 
-// ServeHTTP tells the whole story of a redirect: resolve, decide, take quota, record the click, answer. Every
-// GET that is answered with a redirect takes quota and is one click. HEAD only looks.
-func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	arrived := h.Now()
-	ctx, cancel := context.WithTimeout(r.Context(), deadline)
-	defer cancel()
+// AddressOf is the address that a path asks for, and false when the path can be none: it has one segment or two, the
+// second of which is the code.
+func AddressOf(path string) (link.Address, bool) {
+	if len(path) < 2 || path[0] != '/' {
+		return link.Address{}, false
+	}
+	code := path[1:]
+	if i := strings.IndexByte(code, '/'); i >= 0 {
+		return link.Address{Slug: code[:i], Code: code[i+1:]}, i > 0 && strings.IndexByte(code[i+1:], '/') < 0
+	}
+	return link.Address{Code: code}, true
+}
 
-	target, err := h.Links.Resolve(ctx, link.Address{Host: r.PathValue("host"), Slug: r.PathValue("slug"), Code: r.PathValue("code")})
+// Serve tells the whole story of a redirect: resolve, decide, take quota, record the click, answer. Every GET that is
+// answered with a redirect takes quota and is one click. HEAD only looks.
+func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at link.Address) {
+	arrived := h.Now()
+	defer web.Recovered(h.Log, w, r)
+	target, err := h.Links.Resolve(r.Context(), at)
 	if err != nil {
 		h.fail(w, r, err)
 		return
 	}
-	answer := decide(target, arrived)
-	switch {
-	case !answer.isRedirect():
-	case r.Method == http.MethodGet:
-		if answer, err = h.follow(ctx, target, answer, arrived); err != nil {
+	answer := decide(&target, arrived)
+	if answer.isRedirect() {
+		if r.Method == http.MethodGet {
+			answer, err = h.follow(r.Context(), &target, answer, arrived)
+		} else {
+			answer, err = h.look(r.Context(), &target, answer)
+		}
+		if err != nil {
 			h.fail(w, r, err)
 			return
 		}
-	case target.MaxClicks != nil:
-		answer.location = "" // else whoever asks by HEAD learns what only so many may
 	}
-	answer.write(w, r)
+	h.write(w, r, answer)
 }
 
-// follow takes what a redirect costs, the monthly hit and one of the link's own clicks, and counts it. What was
-// taken for a redirect that is not answered in the end is given back.
+// look answers without counting. Where a link leads that only so many may follow, whoever asks by HEAD does not learn.
+func (h *Handler) look(ctx context.Context, t *link.Target, redirect answer) (answer, error) {
+	if t.MaxClicks == 0 {
+		return redirect, nil
+	}
+	redirect.location = ""
+	if none, err := h.Links.Exhausted(ctx, t.ID); none || err != nil {
+		return exhausted, err
+	}
+	return redirect, nil
+}
+
+// follow takes what a redirect costs, the monthly hit and one of the link's own clicks, and counts it. What was taken for a
+// redirect that is not answered in the end is given back.
 func (h *Handler) follow(ctx context.Context, t *link.Target, redirect answer, arrived time.Time) (answer, error) {
-	month := quota.MonthOf(arrived)
-	ok, err := h.takeHit(ctx, t, month)
+	month, limit := h.monthOf(arrived), h.HitQuota
+	if t.HitQuota >= 0 {
+		limit = t.HitQuota
+	}
+	hit, ok, err := h.Hits.Take(ctx, t.ID, *month, limit)
 	if err != nil {
 		return answer{}, err
 	}
 	if !ok {
 		return overQuota(month.End.Sub(arrived)), nil
 	}
-	granted, err := h.Links.Grant(ctx, t)
-	if err == nil && granted {
-		if err = h.record(t, arrived); err == nil {
-			return redirect, nil
+	var grant int64
+	if t.MaxClicks > 0 {
+		if grant, ok, err = h.Grants.Take(ctx, t.ID, quota.Month{}, t.MaxClicks); err != nil || !ok {
+			h.Hits.Put(t.ID, *month, hit)
+			return exhausted, err
 		}
-		h.giveBack(ctx, "grant", func(ctx context.Context) error { return h.Links.Revoke(ctx, t) })
 	}
-	h.giveBack(ctx, "hit", func(ctx context.Context) error { return h.Hits.Return(ctx, t.ID, month) })
-	return exhausted, err
-}
-
-// giveBack returns what was taken for nothing, also when the visitor has gone.
-func (h *Handler) giveBack(ctx context.Context, what string, do func(context.Context) error) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
-	defer cancel()
-	if err := do(ctx); err != nil {
-		h.Log.WarnContext(ctx, what+" not given back", "error", err)
-	}
-}
-
-// takeHit takes one hit of the link's monthly quota. When Redis has no counter, the database says how many there
-// were, after what this node still holds has been written.
-func (h *Handler) takeHit(ctx context.Context, t *link.Target, month quota.Month) (bool, error) {
-	limit := h.HitQuota
-	if t.HitQuota != nil {
-		limit = *t.HitQuota
-	}
-	return h.Hits.Take(ctx, t.ID, month, limit, func(ctx context.Context) (int64, error) {
-		if err := h.Clicks.Flush(ctx); err != nil {
-			return 0, err
-		}
-		return h.Counts.CountSince(ctx, t.ID, month.Start)
-	})
-}
-
-// record counts the click before it is answered. A click that cannot be counted is not answered.
-func (h *Handler) record(t *link.Target, arrived time.Time) error {
-	return h.Clicks.Record(click.Click{
+	h.Clicks.Record(&click.Click{
 		WorkspaceID: t.WorkspaceID,
 		LinkID:      t.ID,
 		ClickedAt:   arrived,
 		LatencyMs:   float64(h.Now().Sub(arrived)) / float64(time.Millisecond),
+		HitLease:    hit,
+		ClickLease:  grant,
 	})
+	return redirect, nil
+}
+
+// monthOf is the month that an instant lies in, which is nearly always that of the last redirect.
+func (h *Handler) monthOf(t time.Time) *quota.Month {
+	if m := h.month.Load(); m != nil && !t.Before(m.Start) && t.Before(m.End) {
+		return m
+	}
+	m := quota.MonthOf(t)
+	h.month.Store(&m)
+	return &m
 }
 
 // fail answers when there is no link, or when something broke: then trying again helps.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	if errs.Is(err, errs.NotFound) {
-		unknown.write(w, r)
+		h.write(w, r, unknown)
 		return
 	}
 	if errs.Is(err, errs.Expired) {
-		gone.write(w, r)
+		h.write(w, r, gone)
 		return
 	}
+	web.NameRequest(w, r)
 	if r.Context().Err() == nil { // a visitor who has gone is nobody's failure
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
-	unavailable.write(w, r)
+	h.write(w, r, unavailable)
 }
 
 // answer is what a visitor gets: a redirect, or a page that says why not.
@@ -169,16 +181,14 @@ func overQuota(wait time.Duration) answer {
 
 // decide is pure: what a link answers at an instant.
 func decide(t *link.Target, now time.Time) answer {
-	if t.Gone() {
+	if t.Gone {
 		return gone
 	}
 	switch t.Status(now) {
 	case link.Active:
-		return answer{status: t.RedirectStatus, location: urlnorm.Location(t.OriginalURL)}
+		return answer{status: t.RedirectStatus, location: t.Location}
 	case link.Expired:
 		return expired
-	case link.Exhausted:
-		return exhausted
 	case link.Disabled:
 		return disabled
 	}
@@ -187,22 +197,50 @@ func decide(t *link.Target, now time.Time) answer {
 
 func (a answer) isRedirect() bool { return a.status/100 == 3 }
 
-// write sends the answer. A redirect is never cached, whatever its status: the next visit is a click too.
-func (a answer) write(w http.ResponseWriter, r *http.Request) {
-	if a.retryAfter > 0 {
-		w.Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(a.retryAfter.Seconds()))))
-	}
+// What redirects say beside where they lead. A redirect is never cached, whatever its status: the next visit is a click
+// too. The slices are shared between all answers, and never written to.
+var (
+	cacheControl   = []string{"private, no-store"}
+	referrerPolicy = []string{"strict-origin-when-cross-origin"}
+	robotsTag      = []string{"noindex"}
+	noContent      = []string{"0"}
+)
+
+func (h *Handler) write(w http.ResponseWriter, r *http.Request, a answer) {
+	h.count(a.status)
+	head := w.Header()
 	if !a.isRedirect() {
+		web.NameRequest(w, r)
+		if a.retryAfter > 0 {
+			head.Set("Retry-After", strconv.Itoa(int(math.Ceil(a.retryAfter.Seconds()))))
+		}
 		web.Page(w, r, a.status, a.title, a.text)
 		return
 	}
-	head := w.Header()
 	if a.location != "" {
-		head.Set("Location", a.location)
+		head["Location"] = []string{a.location}
 	}
-	head.Set("Cache-Control", "private, no-store")
-	head.Set("Referrer-Policy", "strict-origin-when-cross-origin")
-	head.Set("X-Robots-Tag", "noindex")
-	head.Set("Content-Length", "0")
+	head["Cache-Control"], head["Referrer-Policy"], head["X-Robots-Tag"], head["Content-Length"] = cacheControl, referrerPolicy, robotsTag, noContent
 	w.WriteHeader(a.status)
+}
+
+// statuses are all that a short URL answers.
+var statuses = [...]int{301, 302, 307, 308, 404, 410, 429, 503}
+
+func (h *Handler) count(status int) {
+	for i, s := range statuses {
+		if s == status {
+			h.answers[i].Add(1)
+			return
+		}
+	}
+}
+
+// Answers is how often each status was answered since the process began.
+func (h *Handler) Answers() map[int]int64 {
+	counts := make(map[int]int64, len(statuses))
+	for i, status := range statuses {
+		counts[status] = h.answers[i].Load()
+	}
+	return counts
 }

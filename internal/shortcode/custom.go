@@ -22,13 +22,24 @@ func ValidateCustom(code string) error {
 	if len(code) < minCustom || len(code) > maxCustom {
 		return &InvalidError{Reason: fmt.Sprintf("A custom code must have %d to %d characters.", minCustom, maxCustom)}
 	}
-	for i := range len(code) {
-		if !isCustom(code[i]) {
-			return &InvalidError{Reason: "A custom code may only contain the letters A to Z and a to z, digits, hyphens " +
-				"and underscores."}
-		}
+	if !IsCode(code) {
+		return &InvalidError{Reason: "A custom code may only contain the letters A to Z and a to z, digits, hyphens " +
+			"and underscores."}
 	}
 	return nil
+}
+
+// IsCode says that the text has the form of a code, of whatever strategy, or of a slug.
+func IsCode(s string) bool {
+	if len(s) < minCustom || len(s) > maxCustom {
+		return false
+	}
+	for i := range len(s) {
+		if !isCustom(s[i]) {
+			return false
+		}
+	}
+	return true
 }
 
 func isCustom(c byte) bool {

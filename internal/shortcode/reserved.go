@@ -1,12 +1,19 @@
 package shortcode
 
-import "strings"
-
 // Reserved reports whether a word, in any case, may be neither a code nor a slug: every first path segment that
 // the server answers itself, and the words by which visitors would take a link for a part of the service. Words
 // that are only popular, such as blog or jobs, are left to the tenants.
 func Reserved(word string) bool {
-	switch strings.ToLower(word) {
+	var lower [maxCustom]byte // no word is longer, and none is allocated: every redirect asks
+	if len(word) > len(lower) {
+		return false
+	}
+	for i := range len(word) {
+		if lower[i] = word[i]; 'A' <= word[i] && word[i] <= 'Z' {
+			lower[i] += 'a' - 'A'
+		}
+	}
+	switch string(lower[:len(word)]) {
 	case // What the server answers.
 		"graphql", "playground", "schema", "subscriptions", "api", "export", "admin", "assets", "static",
 		"health", "healthz", "livez", "readyz", "metrics", "debug", "version":

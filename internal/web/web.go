@@ -6,7 +6,6 @@ import (
 	"cmp"
 	"context"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/netip"
 	"runtime/debug"
@@ -30,14 +29,19 @@ func Chain(h http.Handler, all ...Middleware) http.Handler {
 // RequestID names every request in its answer and in the log. A name given by a proxy is kept if it is a plain one.
 func RequestID(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		requestID := r.Header.Get("X-Request-Id")
-		if !plain(requestID) {
-			requestID = uuid.NewString()
-			r.Header.Set("X-Request-Id", requestID)
-		}
-		w.Header().Set("X-Request-Id", requestID)
+		NameRequest(w, r)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// NameRequest is RequestID for a handler that names a request only when there is something to say of it.
+func NameRequest(w http.ResponseWriter, r *http.Request) {
+	requestID := r.Header.Get("X-Request-Id")
+	if !plain(requestID) {
+		requestID = uuid.NewString()
+		r.Header.Set("X-Request-Id", requestID)
+	}
+	w.Header().Set("X-Request-Id", requestID)
 }
 
 func plain(s string) bool {
@@ -75,23 +79,26 @@ func Recover(log *slog.Logger) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			recorded := &statusWriter{ResponseWriter: w}
-			defer func() {
-				p := recover()
-				if p == nil {
-					return
-				}
-				if p == http.ErrAbortHandler {
-					panic(p)
-				}
-				log.ErrorContext(r.Context(), "panic", "panic", p, "request_id", r.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
-				if recorded.status != 0 {
-					panic(http.ErrAbortHandler)
-				}
-				Page(w, r, http.StatusInternalServerError, "Something went wrong", "This is our fault. Please try again in a moment.")
-			}()
+			defer Recovered(log, recorded, r)
 			next.ServeHTTP(recorded, r)
 		})
 	}
+}
+
+// Recovered is what Recover defers, for a handler that defers it by itself.
+func Recovered(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
+	p := recover()
+	if p == nil {
+		return
+	}
+	if p == http.ErrAbortHandler {
+		panic(p)
+	}
+	log.ErrorContext(r.Context(), "panic", "panic", p, "request_id", r.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
+	if recorded, ok := w.(*statusWriter); ok && recorded.status != 0 {
+		panic(http.ErrAbortHandler)
+	}
+	Page(w, r, http.StatusInternalServerError, "Something went wrong", "This is our fault. Please try again in a moment.")
 }
 
 // statusWriter remembers the status; zero means that the answer has not begun.
@@ -118,8 +125,8 @@ func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // Host is the name that a request was sent to, as domains are kept: in lower case, without the port.
 func Host(r *http.Request) string {
 	host := r.Host
-	if name, _, err := net.SplitHostPort(host); err == nil {
-		host = name
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 && (host[0] == '[' || strings.IndexByte(host, ':') == i) {
+		host = host[:i]
 	}
 	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
 }

@@ -1,0 +1,293 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+// patience is how long after its end a burst may wait for answers, and a sweep altogether: whatever takes longer hangs.
+const (
+	patience      = 30 * time.Second
+	sweepPatience = 30 * time.Minute
+)
+
+// load is what is to be asked of a target.
+type load struct {
+	// Address is where it listens.
+	Address     string
+	Links       int
+	Connections int
+	// Burst is how long links are drawn and visited; zero means that each of them is visited once, in order.
+	Burst time.Duration
+	// Seed decides what is drawn.
+	Seed uint64
+}
+
+// outcome is what came of it.
+type outcome struct {
+	// Redirects is how many answers were 302, Others how many had which other status.
+	Redirects int64
+	Others    map[int]int64
+	// Broken are connections that ended too early.
+	Broken []string
+	// Took is the time from the first request to the last answer.
+	Took          time.Duration
+	P50, P99, Max time.Duration
+	// CPU is what the generator itself used while it was at it.
+	CPU time.Duration
+
+	whole time.Duration // CPU time of the generator's process, with what it did before
+}
+
+// runLoad is the load generator's process: it prints the outcome as JSON.
+func runLoad(ctx context.Context, args []string, out io.Writer) error {
+	l, err := parseLoad(args)
+	if err != nil {
+		return err
+	}
+	// Nothing is allocated that would have to be collected, and the more threads look for work, the more they take from
+	// the server.
+	debug.SetGCPercent(-1)
+	runtime.GOMAXPROCS(generatorCores())
+	o, err := l.run(ctx)
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(o)
+}
+
+// generatorCores is how many cores the load generator may use.
+func generatorCores() int { return max(1, runtime.NumCPU()/3) }
+
+func parseLoad(args []string) (load, error) {
+	var l load
+	flags := flag.NewFlagSet("load", flag.ContinueOnError)
+	flags.StringVar(&l.Address, "address", "", "")
+	flags.IntVar(&l.Links, "links", 0, "")
+	flags.IntVar(&l.Connections, "connections", 1, "")
+	flags.DurationVar(&l.Burst, "burst", 0, "")
+	flags.Uint64Var(&l.Seed, "seed", 0, "")
+	err := flags.Parse(args)
+	return l, err
+}
+
+// arguments are what parseLoad reads, after the word that starts it.
+func (l load) arguments() []string {
+	return []string{
+		"load", "-address", l.Address, "-links", strconv.Itoa(l.Links), "-connections", strconv.Itoa(l.Connections),
+		"-burst", l.Burst.String(), "-seed", strconv.FormatUint(l.Seed, 10),
+	}
+}
+
+// run opens all connections, and lets them loose at once.
+func (l load) run(ctx context.Context) (outcome, error) {
+	visitors := make([]*visitor, l.Connections)
+	for i := range visitors {
+		v, err := dial(ctx, l.Address)
+		if err != nil {
+			return outcome{}, err
+		}
+		defer v.conn.Close()
+		visitors[i] = v
+	}
+	l.plan(visitors)
+	began, used := time.Now(), ownCPU()
+	end := time.Time{}
+	deadline := began.Add(sweepPatience)
+	if l.Burst > 0 {
+		end = began.Add(l.Burst)
+		deadline = end.Add(patience)
+	}
+	var running sync.WaitGroup
+	for _, v := range visitors {
+		running.Go(func() { v.visit(began, end, deadline) })
+	}
+	running.Wait()
+	o := outcomeOf(visitors)
+	o.Took, o.CPU = time.Since(began), ownCPU()-used
+	return o, ctx.Err()
+}
+
+// plan tells every visitor where to go, before the time runs: drawing must not cost what is measured.
+func (l load) plan(visitors []*visitor) {
+	if l.Burst == 0 {
+		for i, v := range visitors {
+			for number := i; number < l.Links; number += len(visitors) {
+				v.plan = append(v.plan, codeOf(number))
+			}
+		}
+		return
+	}
+	visits := draw(l.Links, drawn, l.Seed)
+	for i, v := range visitors {
+		v.plan = visits[i*len(visits)/len(visitors) : (i+1)*len(visits)/len(visitors)]
+	}
+}
+
+// ownCPU is what this process has used so far.
+func ownCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+func outcomeOf(visitors []*visitor) outcome {
+	o := outcome{Others: map[int]int64{}}
+	var times histogram
+	for _, v := range visitors {
+		times.merge(&v.times)
+		for status, n := range v.statuses {
+			if status == http.StatusFound {
+				o.Redirects += n
+				continue
+			}
+			o.Others[status] += n
+		}
+		if v.err != nil {
+			o.Broken = append(o.Broken, v.err.Error())
+		}
+	}
+	o.P50, o.P99, o.Max = times.percentile(0.5), times.percentile(0.99), times.max
+	return o
+}
+
+// visitor is one connection, kept alive, on which one request follows the answer to the one before.
+type visitor struct {
+	conn    net.Conn
+	request []byte // with a place for the code
+	buffer  [4096]byte
+	plan    []code
+
+	times    histogram
+	statuses map[int]int64
+	err      error
+}
+
+const requestLine = "GET /"
+
+func dial(ctx context.Context, address string) (*visitor, error) {
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	return &visitor{
+		conn:     conn,
+		request:  []byte(requestLine + string(make([]byte, len(code{}))) + " HTTP/1.1\r\nHost: " + address + "\r\n\r\n"),
+		statuses: map[int]int64{},
+	}, nil
+}
+
+// visit goes by the plan: until the end, over and over, or once when there is no end.
+func (v *visitor) visit(began, end, deadline time.Time) {
+	if v.err = v.conn.SetDeadline(deadline); v.err != nil {
+		return
+	}
+	now := began
+	for i := 0; ; i++ {
+		if i == len(v.plan) {
+			if i = 0; end.IsZero() {
+				return
+			}
+		}
+		status, err := v.get(v.plan[i])
+		if err != nil {
+			v.err = err
+			return
+		}
+		sent := now
+		now = time.Now() // also when the next request is sent
+		v.times.add(now.Sub(sent))
+		v.statuses[status]++
+		if !end.IsZero() && now.After(end) {
+			return
+		}
+	}
+}
+
+// get sends a request and reads the answer, of which it understands no more than it must.
+func (v *visitor) get(c code) (status int, err error) {
+	copy(v.request[len(requestLine):], c[:])
+	if _, err := v.conn.Write(v.request); err != nil {
+		return 0, err
+	}
+	for have := 0; have < len(v.buffer); {
+		n, err := v.conn.Read(v.buffer[have:])
+		if err != nil {
+			return 0, fmt.Errorf("within an answer: %w", err)
+		}
+		have += n
+		status, whole, err := parseAnswer(v.buffer[:have])
+		if err != nil || whole {
+			return status, err
+		}
+	}
+	return 0, errors.New("an answer is longer than the load generator reads")
+}
+
+var (
+	endOfHead     = []byte("\r\n\r\n")
+	endOfLine     = []byte("\r\n")
+	contentLength = []byte("content-length:")
+	chunked       = []byte("transfer-encoding: chunked")
+	endOfChunks   = []byte("0\r\n\r\n")
+)
+
+// parseAnswer tells the status of an answer, and whether all of it is there. Whatever comes after it is an error: nothing
+// was asked for.
+func parseAnswer(b []byte) (status int, whole bool, err error) {
+	head := bytes.Index(b, endOfHead)
+	if head < 0 {
+		return 0, false, nil
+	}
+	if len(b) < len("HTTP/1.1 302") || !bytes.HasPrefix(b, []byte("HTTP/1.1 ")) {
+		return 0, false, fmt.Errorf("no answer of HTTP/1.1: %q", b[:min(len(b), 40)])
+	}
+	if status, err = strconv.Atoi(string(b[9:12])); err != nil {
+		return 0, false, fmt.Errorf("no status: %q", b[:min(len(b), 40)])
+	}
+	rest := len(b) - head - len(endOfHead)
+	length, err := bodyLength(b[:head])
+	switch {
+	case err != nil:
+		return 0, false, err
+	case length < 0: // in chunks, the last of which is empty
+		return status, bytes.HasSuffix(b[head+len(endOfHead):], endOfChunks), nil
+	case rest > length:
+		return 0, false, errors.New("more came than was asked for")
+	}
+	return status, rest == length, nil
+}
+
+// bodyLength is what the head says of the body: its length, or -1 when it comes in chunks.
+func bodyLength(head []byte) (int, error) {
+	for len(head) > 0 {
+		line := head
+		if i := bytes.Index(head, endOfLine); i >= 0 {
+			line, head = head[:i], head[i+len(endOfLine):]
+		} else {
+			head = nil
+		}
+		if len(line) > len(contentLength) && line[len(contentLength)-1] == ':' && bytes.EqualFold(line[:len(contentLength)], contentLength) {
+			return strconv.Atoi(string(bytes.TrimSpace(line[len(contentLength):])))
+		}
+		if bytes.EqualFold(line, chunked) {
+			return -1, nil
+		}
+	}
+	return 0, errors.New("an answer says nothing of its length")
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// The goals: at least so much of the constant handler's rate, at most so much of its p99, and at least so many times the
+// textbook's rate.
+const (
+	rateGoal    = 0.85
+	p99Goal     = 2
+	outpaceGoal = 8
+)
+
+// count stops Linkforge, and sees how many clicks its databases have.
+func (b *bench) count(ctx context.Context) error {
+	for _, t := range b.targets {
+		if err := t.process.stop(); err != nil {
+			return err
+		}
+		if t.kind != ours {
+			continue
+		}
+		err := t.on.within(t.on.links, func(d *db.DB) error {
+			return d.NewRaw("SELECT coalesce(sum(clicks), 0) FROM click_totals").Scan(db.AsSystem(ctx), &t.clicks)
+		})
+		if err != nil {
+			return fmt.Errorf("counting the clicks on %s: %w", t.on.name, err)
+		}
+		if t.clicks != t.seen {
+			b.wrong = append(b.wrong, fmt.Sprintf("%s: clicks counted %d, redirects seen %d", t.name, t.clicks, t.seen))
+		}
+	}
+	return nil
+}
+
+// problems are what the run must not have met.
+func (b *bench) problems() error {
+	if len(b.wrong) == 0 {
+		return nil
+	}
+	return errors.New(strings.Join(b.wrong, "\n"))
+}
+
+// report prints everything, in Markdown.
+func (b *bench) report(w io.Writer) {
+	fmt.Fprintf(w, "%d links, %d rounds of %s, %s, %d cores, %s. Medians, with the least and the most.\n",
+		b.links, b.rounds, b.burst, processor(), runtime.NumCPU(), runtime.Version())
+	for _, connections := range loads() {
+		b.table(w, connections)
+	}
+	fmt.Fprintln(w)
+	for _, t := range b.targets {
+		if t.kind == ours {
+			fmt.Fprintf(w, "- %s: %.0f MiB before every link was visited, %.0f MiB after: %d bytes a link.\n",
+				t.name, mebibytes(t.before), mebibytes(t.after), (t.after-t.before)/int64(b.links))
+		}
+	}
+	fmt.Fprintf(w, "- The load generator used %s µs a request, and %s of the %d cores that it may use. Others used %s of the machine's.\n",
+		spread(b.bursts, "%.1f", func(u burst) float64 { return u.generator }), spread(b.bursts, "%.2f", func(u burst) float64 { return u.busy }),
+		generatorCores(), spread(b.bursts, "%.1f", func(u burst) float64 { return u.others }))
+	if len(b.besides()) < 2 {
+		fmt.Fprintln(w, "- PostgreSQL or Redis is on another machine: its CPU time is not included.")
+	}
+	if !b.counts {
+		fmt.Fprintln(w, "- perf does not count instructions here.")
+	}
+	for _, t := range b.targets {
+		if t.kind == ours {
+			fmt.Fprintf(w, "- %s: clicks counted %d, redirects seen %d.\n", t.name, t.clicks, t.seen)
+		}
+	}
+	fmt.Fprintf(w, "\n%s\n", b.verdict())
+}
+
+// column is a figure of the table.
+type column struct {
+	title string
+	cell  func(t *target, connections int) string
+}
+
+func (b *bench) columns() []column {
+	figure := func(format string, of func(figures) float64) func(*target, int) string {
+		return func(t *target, connections int) string { return spread(t.figures[connections], format, of) }
+	}
+	columns := []column{
+		{"requests/s", figure("%.0f", func(f figures) float64 { return f.rate })},
+		{"of net/http", figure("%.2f", func(f figures) float64 { return f.ofRate })},
+		{"Linkforge is × faster", b.outpaces},
+		{"CPU µs", figure("%.1f", func(f figures) float64 { return f.cpu })},
+		{"CPU µs, PostgreSQL + Redis", func(t *target, connections int) string {
+			if len(t.beside) == 0 {
+				return ""
+			}
+			return spread(t.figures[connections], "%.1f", func(f figures) float64 { return f.beside })
+		}},
+		{"p50 ms", figure("%.2f", func(f figures) float64 { return f.p50 })},
+		{"p99 ms", figure("%.2f", func(f figures) float64 { return f.p99 })},
+		{"p99 of net/http's", figure("%.2f", func(f figures) float64 { return f.ofP99 })},
+		{"at rest after s", figure("%.1f", func(f figures) float64 { return f.rest })},
+	}
+	if b.counts {
+		columns = append(columns, column{"instructions", figure("%.0f", func(f figures) float64 { return f.instructions })})
+	}
+	return columns
+}
+
+// table has a line for each target. CPU time is a request's, with what was done after the burst.
+func (b *bench) table(w io.Writer, connections int) {
+	columns := b.columns()
+	fmt.Fprintf(w, "\n| %d connections |", connections)
+	for _, c := range columns {
+		fmt.Fprintf(w, " %s |", c.title)
+	}
+	fmt.Fprintf(w, "\n|---|%s\n", strings.Repeat("---|", len(columns)))
+	for _, t := range b.targets {
+		fmt.Fprintf(w, "| %s |", t.name)
+		for i, c := range columns {
+			cell := c.cell(t, connections)
+			if t.process == nil {
+				cell = map[int]string{0: "not installed"}[i]
+			}
+			fmt.Fprintf(w, " %s |", cell)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// outpaces is how many times as fast as the textbook Linkforge is on the same backend.
+func (b *bench) outpaces(t *target, connections int) string {
+	return spread(b.outpaced(t, connections), "%.1f", func(f float64) float64 { return f })
+}
+
+// outpaced is the same, round by round.
+func (b *bench) outpaced(t *target, connections int) (times []float64) {
+	if t.kind != beaten {
+		return nil
+	}
+	for _, l := range b.targets {
+		if l.kind == ours && l.on == t.on {
+			for i, f := range l.figures[connections] {
+				times = append(times, f.rate/t.figures[connections][i].rate)
+			}
+		}
+	}
+	return times
+}
+
+// verdict holds the medians against the goals.
+func (b *bench) verdict() string {
+	var missed []string
+	for _, connections := range loads() {
+		for _, t := range b.targets {
+			switch t.kind {
+			case ours:
+				rate := median(t.figures[connections], func(f figures) float64 { return f.ofRate })
+				p99 := median(t.figures[connections], func(f figures) float64 { return f.ofP99 })
+				if rate < rateGoal {
+					missed = append(missed, fmt.Sprintf("%s at %d: %.2f of net/http, not %.2f", t.name, connections, rate, rateGoal))
+				}
+				if p99 > p99Goal {
+					missed = append(missed, fmt.Sprintf("%s at %d: p99 %.1f × net/http's, not %d", t.name, connections, p99, p99Goal))
+				}
+			case beaten:
+				times := median(b.outpaced(t, connections), func(f float64) float64 { return f })
+				if times < outpaceGoal {
+					missed = append(missed, fmt.Sprintf("%s at %d: outpaced %.1f ×, not %d", t.name, connections, times, outpaceGoal))
+				}
+			}
+		}
+	}
+	if len(missed) == 0 {
+		return "goals: pass"
+	}
+	return "goals: fail: " + strings.Join(missed, "; ")
+}
+
+// spread is the median of something, and between what it was.
+func spread[T any](all []T, format string, of func(T) float64) string {
+	if len(all) == 0 {
+		return ""
+	}
+	if len(all) == 1 {
+		return fmt.Sprintf(format, of(all[0]))
+	}
+	least, most := slices.MinFunc(all, by(of)), slices.MaxFunc(all, by(of))
+	return fmt.Sprintf(format+" ("+format+"–"+format+")", median(all, of), of(least), of(most))
+}
+
+func by[T any](of func(T) float64) func(a, b T) int {
+	return func(a, b T) int { return cmp.Compare(of(a), of(b)) }
+}
+
+// median is the one in the middle, or between the two in the middle; zero of nothing.
+func median[T any](all []T, of func(T) float64) float64 {
+	if len(all) == 0 {
+		return 0
+	}
+	sorted := slices.SortedFunc(slices.Values(all), by(of))
+	return (of(sorted[(len(all)-1)/2]) + of(sorted[len(all)/2])) / 2
+}
+
+func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
+
+// processor is the name of the machine's.
+func processor() string {
+	text, _ := os.ReadFile("/proc/cpuinfo")
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "model name"); ok {
+			return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), ":"))
+		}
+	}
+	return runtime.GOARCH
+}

@@ -1,0 +1,355 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// warmUpPatience and burstPatience are how long a target may go on working after its requests.
+const (
+	warmUpPatience = 10 * time.Minute
+	burstPatience  = 30 * time.Second
+)
+
+// bench is one run.
+type bench struct {
+	options
+	say func(format string, args ...any)
+
+	// self and server are binaries, folder is where everything is written.
+	self, folder      string
+	embedded, servers *backend
+
+	postgres              *db.DB
+	database              string // of this run, on PostgreSQL
+	redis                 *redis.Client
+	postgresPID, redisPID int // zero when they are not on this machine
+
+	targets []*target
+	// counts says that perf counts instructions.
+	counts bool
+	// wrong is what no answer should have been.
+	wrong []string
+	// bursts are about all targets.
+	bursts []burst
+}
+
+// target is a server that is measured.
+type target struct {
+	name    string
+	kind    kind
+	on      *backend // nil when it has no data
+	process *process // nil when it is not installed
+	// beside are the processes of PostgreSQL and Redis, when the target uses them.
+	beside []int
+	// seen is how many redirects it has answered.
+	seen int64
+	// before and after are the memory that it had, around the warm-up; clicks is what the database counted.
+	before, after, clicks int64
+	// figures are what was measured, by the number of connections.
+	figures map[int][]figures
+}
+
+// kind is what a target is for.
+type kind int
+
+const (
+	baseline  kind = iota // the constant handler, which all others are compared with
+	ours                  // Linkforge
+	webServer             // nginx
+	beaten                // the textbook
+)
+
+// figures are what one burst showed.
+type figures struct {
+	rate     float64 // requests a second
+	cpu      float64 // µs a request
+	beside   float64 // the same, of PostgreSQL and Redis
+	p50, p99 float64 // ms
+	rest     float64 // seconds until what was put off was done
+	// instructions a request; zero when nobody counts.
+	instructions float64
+	// ofRate and ofP99 are rate and p99, divided by those of the constant handler in the burst before.
+	ofRate, ofP99 float64
+}
+
+// start starts all targets. Those that are not measured have nothing to do.
+func (b *bench) start(ctx context.Context) error {
+	b.counts = canCount()
+	for _, t := range []struct {
+		target
+		start func(context.Context, *target, string) (*process, error)
+	}{
+		{target{name: "nginx, `return 302` by a `map`", kind: webServer}, b.startNginx},
+		{target{name: "net/http, a constant 302", kind: baseline}, b.startConstant},
+		{target{name: "Linkforge embedded", kind: ours, on: b.embedded}, b.startLinkforge},
+		{target{name: "Linkforge on PostgreSQL + Redis", kind: ours, on: b.servers}, b.startLinkforge},
+		{target{name: "SELECT, DECR, UPDATE on SQLite", kind: beaten, on: b.embedded}, b.startTextbook("-quota")},
+		{target{name: "SELECT, UPDATE on SQLite", kind: beaten, on: b.embedded}, b.startTextbook()},
+		{target{name: "SELECT, DECR, UPDATE on PostgreSQL + Redis", kind: beaten, on: b.servers}, b.startTextbook("-quota")},
+		{target{name: "SELECT, UPDATE on PostgreSQL", kind: beaten, on: b.servers}, b.startTextbook()},
+	} {
+		address, err := freeAddress()
+		if err != nil {
+			return err
+		}
+		one := &t.target
+		one.figures = map[int][]figures{}
+		if one.on == b.servers {
+			one.beside = b.besides()
+		}
+		b.targets = append(b.targets, one)
+		if one.process, err = t.start(ctx, one, address); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// besides are the processes of PostgreSQL and Redis that could be found.
+func (b *bench) besides() (pids []int) {
+	for _, pid := range []int{b.postgresPID, b.redisPID} {
+		if pid > 0 {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+func (b *bench) startConstant(ctx context.Context, _ *target, address string) (*process, error) {
+	return startProcess(ctx, b.folder, "constant", address, nil, b.self, "constant", "-address", address)
+}
+
+func (b *bench) startLinkforge(ctx context.Context, t *target, address string) (*process, error) {
+	env := append([]string{
+		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_ENV=production", "LINKFORGE_LOG_LEVEL=warn",
+		"LINKFORGE_RATE_LIMITS=off", "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_HIT_QUOTA=" + strconv.Itoa(allowance),
+	}, t.on.settings...)
+	return startProcess(ctx, b.folder, "linkforge-"+t.on.name, address, env, b.server, "serve")
+}
+
+func (b *bench) startTextbook(more ...string) func(context.Context, *target, string) (*process, error) {
+	return func(ctx context.Context, t *target, address string) (*process, error) {
+		command := append([]string{b.self, "textbook", "-address", address, fmt.Sprintf("-sqlite=%t", t.on == b.embedded)}, more...)
+		return startProcess(ctx, b.folder, fmt.Sprintf("textbook-%s-%d", t.on.name, len(more)), address, t.on.textbookSettings, command...)
+	}
+}
+
+// nginxConfig has as many workers as there are cores, and a map of all links. Its sizes are for a million of them.
+const nginxConfig = `daemon off;
+pid nginx.pid;
+error_log stderr warn;
+worker_processes auto;
+events { worker_connections 1024; }
+http {
+	access_log off;
+	keepalive_requests 1000000000;
+	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+	map_hash_max_size %d;
+	map_hash_bucket_size 1024;
+	map $uri $to { include links.map; }
+	server {
+		listen %s;
+		location / {
+			if ($to = "") { return 404; }
+			return 302 $to;
+		}
+	}
+}
+`
+
+// startNginx starts no process when nginx is not installed.
+func (b *bench) startNginx(ctx context.Context, _ *target, address string) (*process, error) {
+	binary, err := exec.LookPath("nginx")
+	if err != nil {
+		return nil, nil
+	}
+	folder := filepath.Join(b.folder, "nginx")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return nil, err
+	}
+	var links bytes.Buffer
+	for number := range b.links {
+		c := codeOf(number)
+		fmt.Fprintf(&links, "/%s \"%s\";\n", c, urlOf(number))
+	}
+	err = errors.Join(
+		os.WriteFile(filepath.Join(folder, "links.map"), links.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(folder, "nginx.conf"), fmt.Appendf(nil, nginxConfig, 2*max(b.links, 1024), address), 0o644))
+	if err != nil {
+		return nil, err
+	}
+	return startProcess(ctx, b.folder, "nginx", address, nil, binary, "-p", folder, "-e", "stderr", "-c", "nginx.conf")
+}
+
+// warmUp visits every link once on Linkforge, and everything for a moment, so that no cache is empty when the time runs.
+func (b *bench) warmUp(ctx context.Context) error {
+	for _, t := range b.targets {
+		if t.process == nil {
+			continue
+		}
+		l := load{Links: b.links, Connections: loads()[0], Burst: min(b.burst, time.Second)}
+		if t.kind == ours {
+			l.Burst = 0
+		}
+		var err error
+		if t.before, err = rss(t.process.pid()); err != nil {
+			return err
+		}
+		o, err := b.drive(ctx, t, l)
+		if err != nil {
+			return err
+		}
+		if _, err := rest(ctx, t.pids(), warmUpPatience); err != nil {
+			return err
+		}
+		if t.after, err = rss(t.process.pid()); err != nil {
+			return err
+		}
+		b.say("%s is warm: %d requests in %.1f s", t.name, o.Redirects, o.Took.Seconds())
+	}
+	return nil
+}
+
+func (t *target) pids() []int { return append([]int{t.process.pid()}, t.beside...) }
+
+// round measures everything once: each target right after the constant handler, but the textbook, which is compared with
+// Linkforge.
+func (b *bench) round(ctx context.Context, round, connections int) error {
+	var constant *target
+	for _, t := range b.targets {
+		if t.kind == baseline {
+			constant = t
+		}
+	}
+	l := load{Links: b.links, Connections: connections, Burst: b.burst, Seed: uint64(round)}
+	var base figures
+	for _, t := range b.targets {
+		if t.process == nil || t == constant {
+			continue
+		}
+		if t.kind != beaten {
+			var err error
+			if base, err = b.measure(ctx, constant, l, figures{}); err != nil {
+				return err
+			}
+		}
+		if _, err := b.measure(ctx, t, l, base); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// burst is what the machine did meanwhile: what the load generator used for a request in µs, of the cores that it may use,
+// and how many cores others used.
+type burst struct{ generator, busy, others float64 }
+
+// measure drives a target for one burst. What its processes use until they are at rest is counted as well.
+func (b *bench) measure(ctx context.Context, t *target, l load, base figures) (figures, error) {
+	counted, err := b.counting(t)
+	if err != nil {
+		return figures{}, err
+	}
+	before, err := t.used()
+	if err != nil {
+		return figures{}, err
+	}
+	o, err := b.drive(ctx, t, l)
+	if err != nil {
+		return figures{}, err
+	}
+	rested, err := rest(ctx, t.pids(), burstPatience)
+	if err != nil {
+		return figures{}, err
+	}
+	after, err := t.used()
+	if err != nil {
+		return figures{}, err
+	}
+	n, used := float64(max(o.Redirects, 1)), after.minus(before)
+	f := figures{
+		rate: float64(o.Redirects) / o.Took.Seconds(), cpu: micros(used.own) / n, beside: micros(used.beside) / n,
+		instructions: float64(counted()) / n, p50: millis(o.P50), p99: millis(o.P99), rest: rested.Seconds(), ofRate: 1, ofP99: 1,
+	}
+	if t.kind != baseline {
+		f.ofRate, f.ofP99 = f.rate/base.rate, f.p99/base.p99
+	}
+	t.figures[l.Connections] = append(t.figures[l.Connections], f)
+	b.bursts = append(b.bursts, burst{
+		generator: micros(o.CPU) / n,
+		busy:      o.CPU.Seconds() / o.Took.Seconds() / float64(generatorCores()),
+		others:    max(0, (used.machine-used.own-used.beside-o.whole).Seconds()/used.at.Seconds()),
+	})
+	return f, nil
+}
+
+// usage is the CPU time of a target's own processes, of those beside, and of the whole machine, with the time it is of.
+type usage struct{ own, beside, machine, at time.Duration }
+
+func (t *target) used() (u usage, err error) {
+	u.at = time.Duration(time.Now().UnixNano())
+	if u.own, err = cpu([]int{t.process.pid()}); err != nil {
+		return u, err
+	}
+	if u.beside, err = cpu(t.beside); err != nil {
+		return u, err
+	}
+	u.machine, err = machineCPU()
+	return u, err
+}
+
+func (u usage) minus(before usage) usage {
+	return usage{u.own - before.own, u.beside - before.beside, u.machine - before.machine, u.at - before.at}
+}
+
+// counting counts a target's instructions until the function is called that it returns; without perf there are none.
+func (b *bench) counting(t *target) (func() int64, error) {
+	if !b.counts {
+		return func() int64 { return 0 }, nil
+	}
+	c, err := startCounter(t.process.pid())
+	if err != nil {
+		return nil, fmt.Errorf("starting perf: %w", err)
+	}
+	return c.stop, nil
+}
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// drive has the load generator visit a target, and notes what should not have happened.
+func (b *bench) drive(ctx context.Context, t *target, l load) (outcome, error) {
+	l.Address = t.process.address
+	cmd := exec.CommandContext(ctx, b.self, l.arguments()...)
+	cmd.Stderr = os.Stderr
+	out, err := cmd.Output()
+	if err != nil {
+		return outcome{}, fmt.Errorf("the load generator, at %s: %w", t.name, err)
+	}
+	var o outcome
+	if err := json.Unmarshal(out, &o); err != nil {
+		return outcome{}, fmt.Errorf("the load generator, at %s: %w", t.name, err)
+	}
+	o.whole = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	t.seen += o.Redirects
+	for status, n := range o.Others {
+		b.wrong = append(b.wrong, fmt.Sprintf("%s, %d connections: %d answers were %d", t.name, l.Connections, n, status))
+	}
+	if len(o.Broken) > 0 {
+		b.wrong = append(b.wrong, fmt.Sprintf("%s, %d connections: %d broke, the first %s", t.name, l.Connections, len(o.Broken), o.Broken[0]))
+	}
+	return o, nil
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"flag"
+	"fmt"
+	"net/http"
+	"net/url"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	"github.com/redis/go-redis/v9"
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/linkforge/linkforge/internal/kv"
+)
+
+// runConstant is the server that does nothing but redirect: what net/http costs.
+func runConstant(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("constant", flag.ContinueOnError)
+	address := flags.String("address", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	location := urlOf(0)
+	return serve(ctx, *address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { redirect(w, location) }))
+}
+
+func redirect(w http.ResponseWriter, location string) {
+	w.Header().Set("Location", location)
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusFound)
+}
+
+// serve answers until the context ends.
+func serve(ctx context.Context, address string, handler http.Handler) error {
+	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+const (
+	// textbookPool and textbookRedisPool are as large as Linkforge's are by default.
+	textbookPool      = 20
+	textbookRedisPool = 50
+	// allowance is how many redirects a link has. Its counter goes down from zero, so that none has to be made first.
+	allowance = 1 << 40
+)
+
+// textbook is a link shortener as it is usually written: what there is to know is asked, and what there is to count is
+// counted, at every redirect. It has a table of its own, with none of Linkforge's other columns, indexes and rules.
+type textbook struct {
+	find, count *sql.Stmt
+	quota       redis.UniversalClient // nil without one
+}
+
+// The textbook's settings, which have passwords in them. Its Redis is in-process without a URL.
+const (
+	textbookDatabase = "TEXTBOOK_DATABASE"
+	textbookRedis    = "TEXTBOOK_REDIS"
+)
+
+// runTextbook is its server.
+func runTextbook(ctx context.Context, args []string, getenv func(string) string) error {
+	flags := flag.NewFlagSet("textbook", flag.ContinueOnError)
+	address := flags.String("address", "", "")
+	sqlite := flags.Bool("sqlite", false, "")
+	quota := flags.Bool("quota", false, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	reads, writes, err := openDatabase(getenv(textbookDatabase), *sqlite)
+	if err != nil {
+		return err
+	}
+	defer reads.Close()
+	defer writes.Close()
+	var t textbook
+	if t.find, err = reads.PrepareContext(ctx, "SELECT url FROM textbook WHERE code = $1"); err != nil {
+		return err
+	}
+	if t.count, err = writes.PrepareContext(ctx, "UPDATE textbook SET clicks = clicks + 1 WHERE code = $1"); err != nil {
+		return err
+	}
+	if *quota {
+		client, err := kv.Open(getenv(textbookRedis), textbookRedisPool)
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		t.quota = client
+	}
+	mux := http.NewServeMux()
+	mux.Handle("GET /{code}", &t)
+	return serve(ctx, *address, mux)
+}
+
+// openDatabase opens SQLite as Linkforge does, with one connection that writes and others that read, and as many of
+// PostgreSQL's.
+func openDatabase(database string, sqlite bool) (reads, writes *sql.DB, err error) {
+	if !sqlite {
+		both, err := openPool("pgx", database, textbookPool)
+		return both, both, err
+	}
+	if writes, err = openPool("sqlite", sqliteDSN(database), 1); err != nil {
+		return nil, nil, err
+	}
+	reads, err = openPool("sqlite", sqliteDSN(database), textbookPool)
+	return reads, writes, err
+}
+
+// sqliteDSN asks for what Linkforge asks for: a log that is written ahead, and on the disk before a commit has an answer.
+func sqliteDSN(path string) string {
+	query := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)"}}
+	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}).String()
+}
+
+func openPool(driver, source string, size int) (*sql.DB, error) {
+	pool, err := sql.Open(driver, source)
+	if err != nil {
+		return nil, fmt.Errorf("opening the textbook's database: %w", err)
+	}
+	pool.SetMaxOpenConns(size)
+	pool.SetMaxIdleConns(size)
+	return pool, nil
+}
+
+// ServeHTTP looks the link up, takes of its quota when there is one, counts the click, and redirects.
+func (t *textbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	ctx, code := r.Context(), r.PathValue("code")
+	var location string
+	err := t.find.QueryRowContext(ctx, code).Scan(&location)
+	if err == nil && t.quota != nil {
+		var left int64
+		if left, err = t.quota.Decr(ctx, "textbook:"+code).Result(); left < -allowance {
+			http.Error(w, "followed too often", http.StatusTooManyRequests)
+			return
+		}
+	}
+	if err == nil {
+		_, err = t.count.ExecContext(ctx, code)
+	}
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		http.NotFound(w, r)
+	case err != nil:
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+	default:
+		redirect(w, location)
+	}
+}

@@ -1,0 +1,37 @@
+package click
+
+import (
+	"context"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// leaseRow is there while redirects are out that were taken from the database.
+type leaseRow struct {
+	bun.BaseModel `bun:"table:click_leases,alias:lease"`
+
+	LogID  string `bun:",pk"`
+	Number int64  `bun:",pk"`
+	LinkID string
+	Month  string
+}
+
+// KeepLease keeps in the database that this process has taken a lease there, in the transaction that takes it.
+func (r *Recorder) KeepLease(ctx context.Context, tx bun.Tx, l quota.Lease) error {
+	row := &leaseRow{LogID: r.LogID(), Number: l.Number, LinkID: l.LinkID, Month: l.Month.String()}
+	_, err := tx.NewInsert().Model(row).Returning("NULL").Exec(ctx)
+	return err
+}
+
+// EndLease ends a lease of a log, in the transaction that gives back what is left of it, and reports false when it has been
+// ended before, or was never taken.
+func (r *Recorder) EndLease(ctx context.Context, tx bun.Tx, logID string, number int64) (bool, error) {
+	result, err := tx.NewDelete().Model((*leaseRow)(nil)).Where("log_id = ?", logID).Where("number = ?", number).Exec(ctx)
+	if err != nil {
+		return false, err
+	}
+	n, err := result.RowsAffected()
+	return n > 0, err
+}

@@ -1,0 +1,160 @@
+package click
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/journal"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// batch is a part of a log: its clicks, where each of them ends, and where the part does.
+type batch struct {
+	logID  string
+	clicks []Click
+	ends   []int64
+	leases []*quota.Lease
+	next   int64
+	source *journal.Journal
+}
+
+// next reads the batch that begins at the position. What cannot be understood is set aside.
+func (r *Recorder) next(j *journal.Journal, position int64) (*batch, error) {
+	chunk, err := j.Read(position, maxBatch)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{logID: j.ID(), next: chunk.Next, source: j}
+	if len(chunk.Damaged) > 0 {
+		r.setAside(j, chunk.Damaged)
+	}
+	for _, record := range chunk.Records {
+		c, l, err := parseRecord(record.Data)
+		switch {
+		case err != nil:
+			r.setAside(j, record.Data)
+		case c != nil:
+			b.clicks, b.ends = append(b.clicks, *c), append(b.ends, record.End)
+		default:
+			b.leases = append(b.leases, l)
+		}
+	}
+	return b, nil
+}
+
+func (r *Recorder) setAside(j *journal.Journal, data []byte) {
+	r.poison.Add(1)
+	r.Log.Error("a record of the click log was set aside", "log", j.ID(), "bytes", len(data))
+	if err := j.SetAside(data); err != nil {
+		r.Log.Error("a record that cannot be used was not kept", "error", err)
+	}
+}
+
+// ingestOneByOne writes a batch of which the database refuses something: that is set aside.
+func (r *Recorder) ingestOneByOne(ctx context.Context, b *batch) error {
+	for i, c := range b.clicks {
+		err := ingest(ctx, r.DB, b.logID, b.ends[i], []Click{c})
+		if db.IsRefused(err) {
+			r.setAside(b.source, appendClick(nil, &c))
+			err = nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return ingest(ctx, r.DB, b.logID, b.next, nil)
+}
+
+// Adopt ingests the logs of processes that have died, gives back what they had taken and not used, and removes them. A
+// server does so before it serves: what it knows of this month's clicks is what quotas begin with.
+func (r *Recorder) Adopt(ctx context.Context) error {
+	found, err := journal.Found(r.Dir)
+	for i, j := range found {
+		if problem := r.adopt(ctx, j); problem != nil {
+			for _, rest := range found[i:] {
+				_ = rest.Close() // for the next time
+			}
+			return errors.Join(err, problem)
+		}
+	}
+	return err
+}
+
+func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) error {
+	position, err := r.positionOf(ctx, j.ID())
+	if err != nil {
+		return err
+	}
+	adopted, open := 0, map[int64]*quota.Lease{}
+	used := map[int64]int64{}
+	for at := int64(0); ; {
+		b, err := r.next(j, at)
+		if err != nil {
+			return err
+		}
+		if b.next == at {
+			break
+		}
+		at = b.next
+		for _, l := range b.leases {
+			open[l.Number] = l
+		}
+		for _, c := range b.clicks {
+			used[c.HitLease]++
+			used[c.ClickLease]++
+		}
+		n, err := r.ingestAfter(ctx, b, position)
+		if err != nil {
+			return err
+		}
+		adopted += n
+	}
+	if adopted > 0 {
+		r.Log.InfoContext(ctx, "the clicks of a process that has died are written", "log", j.ID(), "clicks", adopted)
+	}
+	if err := r.giveBack(ctx, j.ID(), open, used); err != nil {
+		return err
+	}
+	return r.remove(ctx, j)
+}
+
+// ingestAfter writes what of the batch lies after the position, and returns how many clicks that are.
+func (r *Recorder) ingestAfter(ctx context.Context, b *batch, position int64) (int, error) {
+	skip := 0
+	for skip < len(b.ends) && b.ends[skip] <= position {
+		skip++
+	}
+	b.clicks, b.ends = b.clicks[skip:], b.ends[skip:]
+	if b.next <= position || len(b.clicks) == 0 {
+		return 0, nil
+	}
+	if err := r.ingest(ctx, b); err != nil {
+		return 0, err
+	}
+	r.batches.Add(1)
+	return len(b.clicks), nil
+}
+
+// positionOf is how far the database has a log.
+func (r *Recorder) positionOf(ctx context.Context, logID string) (position int64, err error) {
+	err = r.DB.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).Scan(db.AsSystem(ctx), &position)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("looking for a click log: %w", err)
+	}
+	return position, nil
+}
+
+func (r *Recorder) giveBack(ctx context.Context, logID string, open map[int64]*quota.Lease, used map[int64]int64) error {
+	if r.GiveBack == nil || len(open) == 0 {
+		return nil
+	}
+	leases := make([]quota.Lease, 0, len(open))
+	for _, l := range open {
+		l.Used = used[l.Number]
+		leases = append(leases, *l)
+	}
+	return r.GiveBack(ctx, logID, leases)
+}

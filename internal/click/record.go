@@ -1,0 +1,116 @@
+package click
+
+import (
+	"encoding/binary"
+	"errors"
+	"math"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// What a record of the log says. A number that was given out keeps its meaning for ever: a log may be read by a later
+// version than wrote it.
+const (
+	clickRecord = 1
+	leaseRecord = 2
+)
+
+var errRecord = errors.New("a record that is neither a click nor a lease")
+
+// appendClick writes the record of a click.
+func appendClick(b []byte, c *Click) []byte {
+	b = append(b, clickRecord)
+	b = binary.LittleEndian.AppendUint64(b, uint64(c.ClickedAt.UnixMicro()))
+	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.LatencyMs))
+	b = binary.AppendVarint(b, c.HitLease)
+	b = binary.AppendVarint(b, c.ClickLease)
+	b = appendText(b, c.LinkID)
+	return appendText(b, c.WorkspaceID)
+}
+
+// appendLease writes the record of a lease.
+func appendLease(b []byte, l *quota.Lease) []byte {
+	b = append(b, leaseRecord)
+	b = binary.AppendVarint(b, l.Number)
+	b = binary.AppendVarint(b, l.Hits)
+	b = appendText(b, l.LinkID)
+	return appendText(b, l.Month.String())
+}
+
+func appendText(b []byte, text string) []byte {
+	b = binary.AppendUvarint(b, uint64(len(text)))
+	return append(b, text...)
+}
+
+// parseRecord reads either of them; the other is nil.
+func parseRecord(data []byte) (*Click, *quota.Lease, error) {
+	r := reader{rest: data}
+	switch r.byte() {
+	case clickRecord:
+		c := &Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(), LatencyMs: math.Float64frombits(r.fixed())}
+		c.HitLease, c.ClickLease, c.LinkID, c.WorkspaceID = r.varint(), r.varint(), r.text(), r.text()
+		return c, nil, r.end()
+	case leaseRecord:
+		l := &quota.Lease{Number: r.varint(), Hits: r.varint(), LinkID: r.text()}
+		var err error
+		l.Month, err = quota.ParseMonth(r.text())
+		return nil, l, errors.Join(err, r.end())
+	}
+	return nil, nil, errRecord
+}
+
+// reader takes a record apart from its front. Once something is missing, all that follows is empty.
+type reader struct {
+	rest   []byte
+	failed bool
+}
+
+func (r *reader) take(n int) []byte {
+	if n < 0 || n > len(r.rest) {
+		r.failed, r.rest = true, nil
+		return nil
+	}
+	taken := r.rest[:n]
+	r.rest = r.rest[n:]
+	return taken
+}
+
+func (r *reader) byte() byte {
+	if b := r.take(1); b != nil {
+		return b[0]
+	}
+	return 0
+}
+
+func (r *reader) fixed() uint64 {
+	if b := r.take(8); b != nil {
+		return binary.LittleEndian.Uint64(b)
+	}
+	return 0
+}
+
+func (r *reader) varint() int64 {
+	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		n = -1
+	}
+	r.take(n)
+	return v
+}
+
+func (r *reader) text() string {
+	n, size := binary.Uvarint(r.rest)
+	if size <= 0 || n > uint64(len(r.rest)) {
+		size, n = -1, 0
+	}
+	r.take(size)
+	return string(r.take(int(n)))
+}
+
+func (r *reader) end() error {
+	if r.failed || len(r.rest) > 0 {
+		return errRecord
+	}
+	return nil
+}

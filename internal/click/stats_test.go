@@ -1,0 +1,169 @@
+package click
+
+import (
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+func TestPlatformWithoutClicks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		platform, err := b.Platform(t.Context())
+		if err != nil || platform.Mean() != nil {
+			t.Errorf("%+v: %v", platform, err)
+		}
+	})
+}
+
+func TestTallyMatchesTheTextbook(t *testing.T) {
+	t.Parallel()
+	values := []float64{1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16} // variance 22.5: naive sums of squares lose it
+	var one, left, right Tally
+	for i, v := range values {
+		one.Add(v)
+		if i < 1 {
+			left.Add(v)
+		} else {
+			right.Add(v)
+		}
+	}
+	left.Merge(right)
+	left.Merge(Tally{})
+	want := Tally{Clicks: 4, LatencyMean: 1e9 + 10, LatencyM2: 90}
+	if diff := cmp.Diff([]Tally{want, want}, []Tally{one, left}, about); diff != "" {
+		t.Errorf("one by one, merged (-want +got):\n%s", diff)
+	}
+}
+
+func TestCountsSinceTheMonthBegan(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, linkID, other := setup(t, d), id.New(id.Link), id.New(id.Link)
+		month := time.Date(2026, 11, 1, 0, 0, 0, 0, time.UTC)
+		b.record(linkID, month.Add(-time.Nanosecond), 1)
+		b.record(linkID, month, 1, 1)
+		b.record(other, noon, 1)
+		b.flush(t)
+		counts, err := b.CountsSince(t.Context(), b.member, []string{linkID, other, id.New(id.Link)}, month)
+		if diff := cmp.Diff(map[string]int64{linkID: 2, other: 1}, counts); diff != "" || err != nil {
+			t.Errorf("counts (-want +got):\n%s%v", diff, err)
+		}
+	})
+}
+
+func TestSeriesHaveNoGapsAndAddUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, linkID := setup(t, d), id.New(id.Link)
+		from, to := noon.AddDate(0, 0, -30), noon.AddDate(0, 0, 1)
+		random := rand.New(rand.NewPCG(7, 7))
+		for range 300 {
+			b.record(linkID, from.Add(time.Duration(random.Int64N(int64(to.Sub(from))))), 1)
+		}
+		b.record(linkID, from.Add(-time.Nanosecond), 1) // outside
+		b.record(linkID, to, 1)                         // outside
+		b.flush(t)
+		for _, zone := range []string{"", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Africa/Cairo"} {
+			stats, err := b.Link(t.Context(), b.member, linkID, &Range{From: from, To: to}, zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, interval := range []Interval{Hour, Day, Week, Month} {
+				points, err := stats.Series(interval)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var sum int64
+				for i, p := range points {
+					sum += p.Clicks
+					if i > 0 && !points[i-1].Start.Before(p.Start) {
+						t.Fatalf("%s %s: %s does not follow %s", zone, interval, p.Start, points[i-1].Start)
+					}
+				}
+				if sum != 300 || stats.Clicks != 300 || points[0].Start.After(from) {
+					t.Errorf("%s %s: %d in the series, %d in all, from %s", zone, interval, sum, stats.Clicks, points[0].Start)
+				}
+			}
+		}
+	})
+}
+
+func TestDaysOfTheZone(t *testing.T) {
+	t.Parallel()
+	const month = 30 * 24 * time.Hour
+	for _, c := range []struct {
+		zone     string
+		interval Interval
+		long     time.Duration
+		from     string
+		want     []string // starts, in the zone's own time
+	}{
+		{"Europe/Berlin", Day, month, "2026-03-28T12:00:00Z", []string{"28 00:00", "29 00:00", "30 00:00"}},  // 29: 23 hours
+		{"Europe/Berlin", Hour, month, "2026-10-25T00:00:00Z", []string{"25 02:00", "25 02:00", "25 03:00"}}, // comes twice
+		{"Africa/Cairo", Day, month, "2026-04-23T12:00:00Z", []string{"23 00:00", "24 01:00", "25 00:00"}},   // no midnight
+		{"Asia/Kathmandu", Day, month, "2026-11-20T12:00:00Z", []string{"20 00:00", "21 00:00", "22 00:00"}},
+		{"Pacific/Apia", Day, month, "2011-12-29T20:00:00Z", []string{"29 00:00", "31 00:00", "01 00:00"}}, // no 30
+		{"Asia/Manila", Day, month, "1844-12-30T00:00:00Z", []string{"29 00:00", "30 00:00", "01 00:00"}},  // no 31
+		{"UTC", Week, month, "2026-11-22T12:00:00Z", []string{"16 00:00", "23 00:00", "30 00:00"}},         // a Sunday's week
+		{"UTC", Month, 4 * month, "2026-11-20T12:00:00Z", []string{"01 00:00", "01 00:00", "01 00:00"}},
+	} {
+		location, err := time.LoadLocation(c.zone)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from, err := time.Parse(time.RFC3339, c.from)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := Stats{Range: Range{From: from, To: from.Add(c.long)}, zone: location}
+		var got []string
+		points, err := s.Series(c.interval)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, p := range points[:3] {
+			got = append(got, p.Start.In(location).Format("02 15:04"))
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s %s from %s: %v, want %v", c.zone, c.interval, c.from, got, c.want)
+		}
+	}
+}
+
+func TestHoursOfALongRange(t *testing.T) {
+	t.Parallel()
+	s := Stats{Range: Range{From: noon, To: noon.AddDate(0, 0, 32)}, zone: time.UTC}
+	if _, err := s.Series(Hour); !errs.Is(err, errs.InvalidInput) {
+		t.Errorf("32 days in hours: %v", err)
+	}
+}
+
+func TestBadRanges(t *testing.T) {
+	t.Parallel()
+	s := Store{Now: func() time.Time { return noon }}
+	for name, c := range map[string]struct {
+		r    *Range
+		zone string
+	}{
+		"backwards":   {&Range{From: noon, To: noon}, ""},
+		"too long":    {&Range{From: noon, To: noon.AddDate(2, 0, 0)}, ""},
+		"too early":   {&Range{From: time.Date(1844, 12, 29, 0, 0, 0, 0, time.UTC), To: time.Date(1845, 1, 5, 0, 0, 0, 0, time.UTC)}, ""},
+		"no zone":     {nil, "Mars/Olympus"},
+		"the server":  {nil, "Local"},
+		"out of tree": {nil, "../../etc/passwd"},
+	} {
+		if _, err := s.empty(c.r, c.zone); !errs.Is(err, errs.InvalidInput) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -1,0 +1,151 @@
+package click
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// Usage counts hits in the database while Redis is away: it is the quota.Source of that time. It knows every click that was
+// ingested, and what was granted since Redis went away.
+type Usage struct {
+	*Store
+	// Clicks is this process's recorder, whose log the leases belong to.
+	Clicks *Recorder
+}
+
+// hitUsage is what is known to have been granted of a link's month.
+type hitUsage struct {
+	bun.BaseModel `bun:"table:hit_usage"`
+
+	LinkID    string `bun:",pk"`
+	Month     string `bun:",pk"`
+	Hits      int64
+	ChangedAt time.Time
+}
+
+// Seeds are the hits of a month that are known to have been granted, as quota.Hits wants them.
+func (u *Usage) Seeds(ctx context.Context, m quota.Month, linkIDs []string, flush bool) (map[string]int64, error) {
+	if flush {
+		if err := u.Clicks.Flush(ctx); err != nil {
+			return nil, err
+		}
+	}
+	ctx = db.AsResolver(ctx)
+	seeds, err := u.countsSince(ctx, linkIDs, m.Start)
+	if err != nil {
+		return nil, err
+	}
+	var rows []hitUsage
+	err = u.DB.NewSelect().Model(&rows).Where("month = ?", m.String()).Where("link_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for granted hits: %w", err)
+	}
+	for _, row := range rows {
+		seeds[row.LinkID] = max(seeds[row.LinkID], row.Hits)
+	}
+	return seeds, nil
+}
+
+// Take implements quota.Source: one conditional statement for each link decides, so that no more are granted than the
+// limit, however many nodes ask at once.
+func (u *Usage) Take(ctx context.Context, asks []*quota.Ask) error {
+	for _, a := range asks {
+		seeds, err := u.Seeds(ctx, a.Month, []string{a.LinkID}, a.Known)
+		if err != nil {
+			return err
+		}
+		if err := u.take(ctx, a, seeds[a.LinkID]); err != nil {
+			return fmt.Errorf("taking hits from the database: %w", err)
+		}
+	}
+	return nil
+}
+
+// take tries to get as many as are wanted, and then a single one.
+func (u *Usage) take(ctx context.Context, a *quota.Ask, seed int64) error {
+	for _, hits := range []int64{a.Want, 1} {
+		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+			if seed+hits > a.Limit {
+				return nil
+			}
+			row := &hitUsage{LinkID: a.LinkID, Month: a.Month.String(), Hits: seed + hits, ChangedAt: db.Instant(u.Now())}
+			known := u.DB.Greatest("hit_usage.hits", seed)
+			result, err := tx.NewInsert().Model(row).On("CONFLICT (link_id, month) DO UPDATE").
+				Set("hits = ? + ?", known, hits).Set("changed_at = excluded.changed_at").
+				Where("? + ? <= ?", known, hits, a.Limit).Returning("NULL").Exec(ctx)
+			if err != nil {
+				return err
+			}
+			if n, err := result.RowsAffected(); err != nil || n == 0 {
+				return err
+			}
+			a.Granted, a.Left = hits, a.Limit-seed-hits
+			return u.Clicks.KeepLease(ctx, tx, quota.Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month})
+		})
+		if err != nil || a.Granted > 0 {
+			return err
+		}
+	}
+	return nil
+}
+
+// Return implements quota.Source: whoever removes the lease's row gives back what is left of it.
+func (u *Usage) Return(ctx context.Context, leases []quota.Lease) error {
+	return u.Recover(ctx, u.Clicks.LogID(), leases)
+}
+
+// Recover ends the leases of a log, this process's or that of one that has died.
+func (u *Usage) Recover(ctx context.Context, logID string, leases []quota.Lease) error {
+	for _, l := range leases {
+		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+			ended, err := u.Clicks.EndLease(ctx, tx, logID, l.Number)
+			if err != nil || !ended || l.Hits == l.Used {
+				return err
+			}
+			_, err = tx.NewUpdate().Model((*hitUsage)(nil)).Set("hits = hits - ?", l.Hits-l.Used).
+				Where("link_id = ?", l.LinkID).Where("month = ?", l.Month.String()).Exec(ctx)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("giving hits back to the database: %w", err)
+		}
+	}
+	return nil
+}
+
+// Resume implements quota.Source: the database needs nothing to go on.
+func (u *Usage) Resume(context.Context) error { return nil }
+
+// Granted tells what was granted without Redis since a time, as quota.Hits wants it.
+func (u *Usage) Granted(ctx context.Context, since time.Time, f func(linkID string, m quota.Month, hits int64) error) error {
+	var rows []hitUsage
+	if err := u.DB.NewSelect().Model(&rows).Where("changed_at >= ?", since).Scan(db.AsResolver(ctx)); err != nil {
+		return fmt.Errorf("looking for granted hits: %w", err)
+	}
+	for _, row := range rows {
+		m, err := quota.ParseMonth(row.Month)
+		if err != nil {
+			return err
+		}
+		if err := f(row.LinkID, m, row.Hits); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ForgetUsage removes what was granted in months that are over.
+func (s *Store) ForgetUsage(ctx context.Context) error {
+	before := quota.MonthOf(s.Now()).Start.AddDate(0, -1, 0)
+	_, err := s.DB.NewDelete().Model((*hitUsage)(nil)).Where("changed_at < ?", before).Exec(db.AsSystem(ctx))
+	if err != nil {
+		return fmt.Errorf("forgetting granted hits: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,280 @@
+// Package journal keeps records in files that survive the process: what Append has returned for is in the kernel's hands,
+// and outlives a kill -9. (A loss of power may take what the kernel has not written to the disk yet.)
+//
+// A journal is a folder that one process holds a lock on. Its name is the journal's id, for ever, wherever the folder is
+// moved to. Records are numbered by where they end, in bytes since the journal began. They lie in files, the segments,
+// named by where they begin, and are removed by whole segments once nobody needs them any more.
+package journal
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/gofrs/flock"
+)
+
+const (
+	// headerBytes come before each record: its length and its checksum, four bytes each.
+	headerBytes = 8
+	// MaxRecord bounds a record, so that a damaged length is told from a real one.
+	MaxRecord = 64 << 10
+	// segmentBytes is where a segment ends and the next begins.
+	segmentBytes = 8 << 20
+	// segmentEnding is the ending of a segment's name.
+	segmentEnding = ".log"
+	// lockName is the file that the process which holds a journal has locked.
+	lockName = "lock"
+)
+
+// castagnoli is the polynomial that processors compute by themselves.
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// ErrFull is returned when a record has no room: the journal has reached its bound, or the disk has none.
+var ErrFull = errors.New("the journal is full")
+
+// Journal is an open journal.
+type Journal struct {
+	dir   string
+	id    string
+	bound int64
+	lock  *flock.Flock
+
+	mu       sync.Mutex
+	segments []segment
+	file     *os.File // the last segment, to be written to; nil in a journal that was found
+	end      int64
+	buffer   []byte
+}
+
+// segment is a file of a journal: the bytes from begin to end.
+type segment struct{ begin, end int64 }
+
+// Create makes a journal of that id, in a folder of its own within dir, that takes up to bound bytes.
+func Create(dir, id string, bound int64) (*Journal, error) {
+	j, err := hold(dir, id)
+	if err != nil {
+		return nil, fmt.Errorf("making a journal: %w", err)
+	}
+	if j == nil {
+		return nil, fmt.Errorf("the journal %s is held by another process", id)
+	}
+	j.bound = bound
+	return j, nil
+}
+
+// hold locks the journal's folder; it returns nil when another process has.
+func hold(dir, id string) (*Journal, error) {
+	j := &Journal{dir: filepath.Join(dir, id), id: id}
+	if err := os.MkdirAll(j.dir, 0o700); err != nil {
+		return nil, err
+	}
+	j.lock = flock.New(filepath.Join(j.dir, lockName))
+	held, err := j.lock.TryLock()
+	if err != nil || !held {
+		return nil, err
+	}
+	return j, nil
+}
+
+// Found opens the journals within dir whose processes have died. This process holds them from now on.
+func Found(dir string) (found []*Journal, err error) {
+	folders, err := os.ReadDir(dir)
+	if errors.Is(err, os.ErrNotExist) {
+		return nil, nil
+	}
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			continue
+		}
+		j, problem := hold(dir, folder.Name())
+		if problem == nil && j != nil {
+			if problem = j.load(); problem == nil {
+				found = append(found, j)
+				continue
+			}
+			_ = j.Close() // it is left to whoever comes next
+		}
+		err = errors.Join(err, problem)
+	}
+	if err != nil {
+		return found, fmt.Errorf("looking for journals: %w", err)
+	}
+	return found, nil
+}
+
+// load finds out which segments a journal has.
+func (j *Journal) load() error {
+	files, err := os.ReadDir(j.dir)
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		name, ok := strings.CutSuffix(file.Name(), segmentEnding)
+		begin, problem := strconv.ParseInt(name, 10, 64)
+		if !ok || problem != nil {
+			continue
+		}
+		info, err := file.Info()
+		if err != nil {
+			return err
+		}
+		j.segments = append(j.segments, segment{begin, begin + info.Size()})
+	}
+	slices.SortFunc(j.segments, func(a, b segment) int { return int(a.begin - b.begin) })
+	for i := range len(j.segments) - 1 { // what a failed write has left goes no further than the next segment's begin
+		j.segments[i].end = min(j.segments[i].end, j.segments[i+1].begin)
+	}
+	if n := len(j.segments); n > 0 {
+		j.end = j.segments[n-1].end
+	}
+	return nil
+}
+
+// ID is the journal's name.
+func (j *Journal) ID() string { return j.id }
+
+// End is where the last record ends.
+func (j *Journal) End() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.end
+}
+
+// Bytes is the room that the journal takes.
+func (j *Journal) Bytes() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.bytes()
+}
+
+func (j *Journal) bytes() int64 {
+	if len(j.segments) == 0 {
+		return 0
+	}
+	return j.end - j.segments[0].begin
+}
+
+// Append keeps a record, and returns where it ends. It returns ErrFull, and nothing is kept, when there is no room.
+func (j *Journal) Append(record []byte) (end int64, err error) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	size := int64(headerBytes + len(record))
+	if j.bytes()+size > j.bound {
+		return j.end, ErrFull
+	}
+	if j.file == nil || j.end-j.segments[len(j.segments)-1].begin+size > segmentBytes {
+		if err := j.turn(); err != nil {
+			return j.end, full(err)
+		}
+	}
+	j.buffer = binary.LittleEndian.AppendUint32(j.buffer[:0], uint32(len(record)))
+	j.buffer = binary.LittleEndian.AppendUint32(j.buffer, crc32.Checksum(record, castagnoli))
+	j.buffer = append(j.buffer, record...)
+	if _, err := j.file.Write(j.buffer); err != nil {
+		j.mend()
+		return j.end, full(err)
+	}
+	j.end += size
+	j.segments[len(j.segments)-1].end = j.end
+	return j.end, nil
+}
+
+// full says in one way that there is no room.
+func full(err error) error {
+	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
+		return fmt.Errorf("%w: %w", ErrFull, err)
+	}
+	return fmt.Errorf("writing a journal: %w", err)
+}
+
+// turn begins the next segment.
+func (j *Journal) turn() error {
+	file, err := os.OpenFile(j.path(j.end), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		return err
+	}
+	if j.file != nil {
+		_ = j.file.Close() // every write has been answered
+	}
+	if n := len(j.segments); n == 0 || j.segments[n-1].begin != j.end {
+		j.segments = append(j.segments, segment{j.end, j.end})
+	}
+	j.file = file
+	return nil
+}
+
+// mend cuts off what a failed write has left. When that does not work either, the next record begins a segment: whoever
+// reads finds that this one goes no further.
+func (j *Journal) mend() {
+	last := j.segments[len(j.segments)-1]
+	if err := j.file.Truncate(last.end - last.begin); err == nil {
+		return
+	}
+	_ = j.file.Close()
+	j.file = nil
+}
+
+func (j *Journal) path(begin int64) string {
+	return filepath.Join(j.dir, fmt.Sprintf("%020d%s", begin, segmentEnding))
+}
+
+// Release removes the segments that lie before the position, except for the one that is being written.
+func (j *Journal) Release(position int64) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for len(j.segments) > 1 && j.segments[0].end <= position {
+		if err := os.Remove(j.path(j.segments[0].begin)); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return fmt.Errorf("releasing a journal: %w", err)
+		}
+		j.segments = j.segments[1:]
+	}
+	return nil
+}
+
+// Remove closes the journal and removes it with all that is in it.
+func (j *Journal) Remove() error {
+	j.mu.Lock()
+	for _, s := range j.segments { // before the lock: whoever takes it over finds nothing
+		_ = os.Remove(j.path(s.begin))
+	}
+	j.segments = nil
+	j.mu.Unlock()
+	if err := errors.Join(os.RemoveAll(j.dir), j.Close()); err != nil {
+		return fmt.Errorf("removing a journal: %w", err)
+	}
+	return nil
+}
+
+// Close leaves the journal to whoever comes next.
+func (j *Journal) Close() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var err error
+	if j.file != nil {
+		err = j.file.Close()
+		j.file = nil
+	}
+	return errors.Join(err, j.lock.Close())
+}
+
+// SetAside keeps bytes that could not be used beside the journals, for a person to look at.
+func (j *Journal) SetAside(data []byte) error {
+	file, err := os.OpenFile(j.dir+".damaged", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err == nil {
+		_, err = file.Write(data)
+		err = errors.Join(err, file.Close())
+	}
+	if err != nil {
+		return fmt.Errorf("setting damaged records aside: %w", err)
+	}
+	return nil
+}

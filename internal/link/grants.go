@@ -1,0 +1,91 @@
+package link
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// Grants are the redirects that links with MaxClicks may still answer. They are a quota.Source: the truth is in the links'
+// rows.
+type Grants struct {
+	*Store
+	// LogID names this process's click log, and so its leases.
+	LogID string
+}
+
+// Take implements quota.Source: one conditional statement for each link decides, so no more than MaxClicks are ever
+// granted, however many nodes ask at once.
+func (g Grants) Take(ctx context.Context, asks []*quota.Ask) error {
+	for _, a := range asks {
+		for _, hits := range []int64{a.Want, 1} {
+			if err := g.take(ctx, a, hits); err != nil {
+				return fmt.Errorf("granting redirects: %w", err)
+			}
+			if a.Granted > 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (g Grants) take(ctx context.Context, a *quota.Ask, hits int64) error {
+	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		a.Granted = 0
+		n, err := affected(tx.NewUpdate().Model((*Link)(nil)).Set("granted = granted + ?", hits).Where("id = ?", a.LinkID).
+			Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx))
+		if err != nil || n == 0 {
+			return err
+		}
+		var l Link
+		if err := tx.NewSelect().Model(&l).Column("granted", "max_clicks").Where("id = ?", a.LinkID).Scan(ctx); err != nil {
+			return err
+		}
+		a.Granted = hits
+		if l.MaxClicks != nil {
+			a.Left = *l.MaxClicks - l.Granted
+		}
+		return g.Clicks.KeepLease(ctx, tx, quota.Lease{Number: a.Number, LinkID: a.LinkID})
+	})
+}
+
+// Return implements quota.Source: whoever removes the lease's row gives back what is left of it.
+func (g Grants) Return(ctx context.Context, leases []quota.Lease) error {
+	return g.Recover(ctx, g.LogID, leases)
+}
+
+// Recover ends the leases of a log, this process's or that of one that has died.
+func (g Grants) Recover(ctx context.Context, logID string, leases []quota.Lease) error {
+	for _, l := range leases {
+		err := g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+			ended, err := g.Clicks.EndLease(ctx, tx, logID, l.Number)
+			if err != nil || !ended || l.Hits == l.Used {
+				return err
+			}
+			_, err = tx.NewUpdate().Model((*Link)(nil)).Set("granted = granted - ?", l.Hits-l.Used).
+				Where("id = ?", l.LinkID).Where("granted >= ?", l.Hits-l.Used).Exec(ctx)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("taking grants back: %w", err)
+		}
+	}
+	return nil
+}
+
+// Resume implements quota.Source: the database needs nothing to go on.
+func (g Grants) Resume(context.Context) error { return nil }
+
+// Exhausted says that a link with MaxClicks has none left to grant.
+func (s *Store) Exhausted(ctx context.Context, linkID string) (bool, error) {
+	exhausted, err := s.DB.NewSelect().Model((*Link)(nil)).Where("id = ?", linkID).Where("granted >= max_clicks").Exists(db.AsResolver(ctx))
+	if err != nil {
+		return false, fmt.Errorf("looking for what is left of a link: %w", err)
+	}
+	return exhausted, nil
+}

@@ -1,0 +1,78 @@
+package obs
+
+import (
+	"log/slog"
+	"net/http"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// Number is what a metric is at the moment of asking. Rooms keep plain numbers, and know nothing of metrics.
+type Number struct {
+	name, help        string
+	kind              prometheus.ValueType
+	value             float64
+	label, labelValue string
+}
+
+// plain are the types in which rooms keep numbers.
+type plain interface {
+	~int | ~int64 | ~uint64 | ~float64
+}
+
+// Counter is a number that only grows while the node runs. Its name ends in _total.
+func Counter[N plain](name, help string, value N) Number {
+	return Number{name: name, help: help, kind: prometheus.CounterValue, value: float64(value)}
+}
+
+// Gauge is a number that goes up and down. Its name ends in the unit, if it has one: _seconds or _bytes.
+func Gauge[N plain](name, help string, value N) Number {
+	return Number{name: name, help: help, kind: prometheus.GaugeValue, value: float64(value)}
+}
+
+// By is the number for one value of a label. The values are few and known beforehand: each makes a time series, and none
+// may come from links, workspaces, hosts or codes.
+func (n Number) By(label, value string) Number {
+	n.label, n.labelValue = label, value
+	return n
+}
+
+// metric is the number as Prometheus takes it: an error in its place, should it be none.
+func (n Number) metric() prometheus.Metric {
+	var names, values []string
+	if n.label != "" {
+		names, values = []string{n.label}, []string{n.labelValue}
+	}
+	d := prometheus.NewDesc(n.name, n.help, names, nil)
+	m, err := prometheus.NewConstMetric(d, n.kind, n.value, values...)
+	if err != nil {
+		return prometheus.NewInvalidMetric(d, err)
+	}
+	return m
+}
+
+// Metrics answers with the numbers that read returns at the moment of asking, and with those of the Go runtime and the
+// process, in the formats of Prometheus. A number that cannot be shown is logged, and the others are shown.
+func Metrics(read func() []Number, log *slog.Logger) http.Handler {
+	registry := prometheus.NewRegistry()
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector(read))
+	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
+		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelWarn),
+		ErrorHandling: promhttp.ContinueOnError,
+	})
+}
+
+// collector asks for all numbers at once, so that those of one room are of one moment.
+type collector func() []Number
+
+// Describe implements prometheus.Collector. It says nothing beforehand: the registry checks what Collect brings.
+func (c collector) Describe(chan<- *prometheus.Desc) {}
+
+// Collect implements prometheus.Collector.
+func (c collector) Collect(metrics chan<- prometheus.Metric) {
+	for _, n := range c() {
+		metrics <- n.metric()
+	}
+}

@@ -1,0 +1,92 @@
+package obs
+
+import (
+	"bytes"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// scrape is what the metrics of some numbers look like, without those of the runtime, and what is logged meanwhile.
+func scrape(t *testing.T, read func() []Number) (lines []string, logged string) {
+	t.Helper()
+	var log bytes.Buffer
+	w := httptest.NewRecorder()
+	Metrics(read, slog.New(slog.NewTextHandler(&log, nil))).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	if w.Code != http.StatusOK {
+		t.Fatalf("status %d: %s", w.Code, w.Body)
+	}
+	for line := range strings.Lines(w.Body.String()) {
+		if strings.Contains(line, "test_") {
+			lines = append(lines, line)
+		}
+	}
+	if !strings.Contains(w.Body.String(), "\ngo_goroutines ") || !strings.Contains(w.Body.String(), "\nprocess_start_time_seconds ") {
+		t.Errorf("the runtime's or the process's numbers are missing:\n%s", w.Body)
+	}
+	return lines, log.String()
+}
+
+func TestNumbersAreShown(t *testing.T) {
+	t.Parallel()
+	lines, logged := scrape(t, func() []Number {
+		return []Number{
+			Counter("test_answers_total", "Answers.", int64(7)).By("status", "302"),
+			Counter("test_answers_total", "Answers.", uint64(0)).By("status", "404"),
+			Gauge("test_lag_seconds", "Lag.", (1500 * time.Millisecond).Seconds()),
+			Gauge("test_up", "Up.", 1),
+		}
+	})
+	want := `# HELP test_answers_total Answers.
+# TYPE test_answers_total counter
+test_answers_total{status="302"} 7
+test_answers_total{status="404"} 0
+# HELP test_lag_seconds Lag.
+# TYPE test_lag_seconds gauge
+test_lag_seconds 1.5
+# HELP test_up Up.
+# TYPE test_up gauge
+test_up 1
+`
+	if got := strings.Join(lines, ""); got != want || logged != "" {
+		t.Errorf("got\n%swant\n%slogged: %s", got, want, logged)
+	}
+}
+
+// TestNumbersAreReadAnew at every scrape, and all at once.
+func TestNumbersAreReadAnew(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	handler := Metrics(func() []Number {
+		asked++
+		return []Number{Counter("test_a_total", "A.", asked), Counter("test_b_total", "B.", asked)}
+	}, slog.New(slog.DiscardHandler))
+	for _, want := range []string{"test_a_total 1\n", "test_a_total 2\n"} {
+		w := httptest.NewRecorder()
+		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		if !strings.Contains(w.Body.String(), want) || !strings.Contains(w.Body.String(), strings.Replace(want, "_a_", "_b_", 1)) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
+// TestANumberThatCannotBeShown hides no other.
+func TestANumberThatCannotBeShown(t *testing.T) {
+	t.Parallel()
+	good := Gauge("test_good", "Good.", 1)
+	for name, bad := range map[string]Number{
+		"two of one name":  good,
+		"no name":          Gauge("", "Nothing.", 1),
+		"a label's name":   Gauge("test_label", "Label.", 1).By("__name__", "x"),
+		"a label's value":  Gauge("test_value", "Value.", 1).By("x", "\xff"),
+		"two kinds of one": Counter("test_good", "Good.", 1).By("x", "y"),
+	} {
+		lines, logged := scrape(t, func() []Number { return []Number{good, bad} })
+		if got := strings.Join(lines, ""); !strings.Contains(got, "\ntest_good 1\n") || !strings.Contains(logged, "level=WARN") {
+			t.Errorf("%s: %s\nlogged: %s", name, got, logged)
+		}
+	}
+}

@@ -1,0 +1,12 @@
+GRANT UPDATE (granted) ON links TO linkforge_resolver;
+DROP TRIGGER link_changed ON links;
+DROP TRIGGER link_removed ON links;
+DROP TRIGGER workspace_changed ON workspaces;
+DROP TRIGGER slug_taken ON slugs;
+DROP TRIGGER domain_changed ON domains;
+DROP TRIGGER domain_removed ON domains;
+DROP FUNCTION link_changed;
+DROP FUNCTION place_changed;
+DROP TABLE changes;
+DROP TABLE hit_usage;
+DROP TABLE click_leases;

@@ -1,0 +1,74 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/pprof"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/linkforge/linkforge/internal/obs"
+)
+
+// adminDrain bounds how long the operator's requests may take after the signal to stop.
+const adminDrain = 5 * time.Second
+
+// adminRoutes is every URL at the operator's own address, which shows what no visitor is to see. The command line is not
+// shown: secrets may be among its flags. Nor are the profiles of blocking and mutexes filled: they would cost every
+// request something.
+func (a *app) adminRoutes(ctx context.Context) http.Handler {
+	mux := http.NewServeMux() // pprof has put itself into http.DefaultServeMux too, which nobody serves
+
+	mux.HandleFunc("GET /livez", a.live)
+	mux.Handle("GET /metrics", obs.Metrics(func() []obs.Number { return a.numbers(ctx) }, a.log))
+
+	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // and every profile that has a name
+	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
+	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
+	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
+	mux.HandleFunc("POST /debug/pprof/symbol", pprof.Symbol)
+	return mux
+}
+
+// runAdmin answers at LINKFORGE_ADMIN_LISTEN, if it is set, until the context ends. Profiles that are being taken end
+// then too. It returns an error when the address cannot be had.
+func (a *app) runAdmin(ctx context.Context) error {
+	if a.config.AdminListen == "" {
+		return nil
+	}
+	listener, err := net.Listen("tcp", a.config.AdminListen)
+	if err != nil {
+		return fmt.Errorf("listening on LINKFORGE_ADMIN_LISTEN: %w", err)
+	}
+	server := &http.Server{
+		Handler:           a.adminRoutes(ctx),
+		BaseContext:       func(net.Listener) context.Context { return ctx },
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       2 * time.Minute, // and no WriteTimeout: a profile takes as long as it is told to
+		MaxHeaderBytes:    64 << 10,
+	}
+	parts, ended := errgroup.WithContext(ctx)
+	parts.Go(func() error {
+		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+			return fmt.Errorf("serving metrics: %w", err)
+		}
+		return nil
+	})
+	parts.Go(func() error {
+		<-ended.Done()
+		draining, cancel := context.WithTimeout(context.WithoutCancel(ctx), adminDrain)
+		defer cancel()
+		if server.Shutdown(draining) != nil {
+			return server.Close() // nothing is lost but an operator's answer
+		}
+		return nil
+	})
+	a.log.InfoContext(ctx, "metrics and profiles are shown", "address", listener.Addr().String())
+	return parts.Wait()
+}

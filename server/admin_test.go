@@ -1,0 +1,257 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"regexp"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus/testutil/promlint"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/kv"
+)
+
+// TestAdmin has an app within the test's process, and nothing runs beside it: newApp gives the Redis library its log, which
+// is the whole process's.
+func TestAdmin(t *testing.T) {
+	c, err := config.Flags{DataDir: t.TempDir(), AdminListen: freeAddress(t)}.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, err := newApp(t.Context(), c, slog.New(slog.DiscardHandler), io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := a.close(); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Run("routes", func(t *testing.T) { testAdminRoutes(t, a) })
+	t.Run("metrics", func(t *testing.T) { testMetrics(t, a) })
+	t.Run("nothing of it is public", func(t *testing.T) { testAdminIsNotPublic(t, a) })
+	t.Run("runs", func(t *testing.T) { testRunAdmin(t, a) })
+	t.Run("Redis is away", func(t *testing.T) { testRedisIsAway(t, a) })
+}
+
+// request asks a handler.
+func request(h http.Handler, method, target string) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
+	return w
+}
+
+func testAdminRoutes(t *testing.T, a *app) {
+	admin := a.adminRoutes(t.Context())
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+	}{
+		{"GET", "/livez", "alive\n", http.StatusOK},
+		{"HEAD", "/livez", "", http.StatusOK},
+		{"GET", "/metrics", "\nlinkforge_build_info{version=\"" + version() + "\"} 1\n", http.StatusOK},
+		{"GET", "/debug/pprof/", "goroutine", http.StatusOK},
+		{"GET", "/debug/pprof/goroutine?debug=1", "goroutine profile: total ", http.StatusOK},
+		{"GET", "/debug/pprof/heap", "", http.StatusOK},
+		{"GET", "/debug/pprof/block?debug=1", "--- contention:\n", http.StatusOK},
+		{"GET", "/debug/pprof/trace?seconds=0.01", "go 1.", http.StatusOK},
+		{"GET", "/debug/pprof/profile?seconds=nothing&debug=0", "", http.StatusOK}, // cut short below
+		{"GET", "/debug/pprof/symbol", "num_symbols: 1", http.StatusOK},
+		{"POST", "/debug/pprof/symbol", "num_symbols: 1", http.StatusOK},
+		{"GET", "/debug/pprof/cmdline", "Unknown profile", http.StatusNotFound},
+		{"POST", "/metrics", "", http.StatusMethodNotAllowed},
+		{"GET", "/graphql", "", http.StatusNotFound},
+		{"GET", "/", "", http.StatusNotFound},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		if strings.Contains(c.path, "/profile") {
+			cancel() // else it takes half a minute
+		}
+		w := httptest.NewRecorder()
+		admin.ServeHTTP(w, httptest.NewRequestWithContext(ctx, c.method, c.path, nil))
+		cancel()
+		if w.Code != c.status || !strings.Contains(w.Body.String(), c.body) {
+			t.Errorf("%s %s: status %d, %.300q", c.method, c.path, w.Code, w.Body)
+		}
+	}
+	if blocked := request(admin, "GET", "/debug/pprof/block?debug=1").Body.String(); strings.Contains(blocked, "@") {
+		t.Errorf("blocking is recorded: %s", blocked)
+	}
+	if rate := runtime.SetMutexProfileFraction(-1); rate != 0 {
+		t.Errorf("one in %d mutex contentions is recorded", rate)
+	}
+}
+
+// labels are those that a metric may have. Each has a few values, which are known beforehand.
+var labels = []string{"status", "version"}
+
+// testMetrics compares what is shown with what docs/OPERATIONS.md says of it.
+func testMetrics(t *testing.T, a *app) {
+	w := request(a.adminRoutes(t.Context()), "GET", "/metrics")
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(w.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"go_goroutines", "process_resident_memory_bytes"} {
+		if families[name] == nil {
+			t.Errorf("%s is missing", name)
+		}
+	}
+	for name := range families {
+		if strings.HasPrefix(name, "go_") || strings.HasPrefix(name, "process_") {
+			delete(families, name)
+		}
+	}
+	shown := map[string]bool{}
+	for name, family := range families {
+		for _, m := range family.GetMetric() {
+			var names []string
+			for _, l := range m.GetLabel() {
+				if names = append(names, l.GetName()); !slices.Contains(labels, l.GetName()) {
+					t.Errorf("%s has the label %s, which is none of %v", name, l.GetName(), labels)
+				}
+			}
+			if len(names) > 0 {
+				name = family.GetName() + "{" + strings.Join(names, ",") + "}"
+			}
+			shown[name] = true
+		}
+	}
+	if diff := cmp.Diff(documentedMetrics(t), slices.Sorted(maps.Keys(shown))); diff != "" {
+		t.Errorf("the metrics are not those of docs/OPERATIONS.md (-documented +shown):\n%s", diff)
+	}
+	problems, err := promlint.NewWithMetricFamilies(slices.Collect(maps.Values(families))).Lint()
+	if err != nil || len(problems) > 0 {
+		t.Errorf("names and helps: %v, %v", problems, err)
+	}
+}
+
+// documentedMetrics are the metrics in the table of docs/OPERATIONS.md, with their labels.
+func documentedMetrics(t *testing.T) (names []string) {
+	t.Helper()
+	text, err := os.ReadFile("../docs/OPERATIONS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, row := range regexp.MustCompile("(?m)^\\| `(linkforge_[^`]+)` \\|").FindAllStringSubmatch(string(text), -1) {
+		names = append(names, row[1])
+	}
+	slices.Sort(names)
+	return names
+}
+
+func testAdminIsNotPublic(t *testing.T, a *app) {
+	public := a.routes()
+	for _, host := range []string{"localhost:8080", "127.0.0.1", "links.example.com"} {
+		for _, path := range []string{"/metrics", "/debug/pprof", "/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/profile", "/debug/vars"} {
+			w := request(public, "GET", "http://"+host+path)
+			if w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "goroutine") {
+				t.Errorf("%s%s: status %d, %.300s", host, path, w.Code, w.Body)
+			}
+		}
+	}
+}
+
+// testRunAdmin ends it in the middle of a profile, which is answered with what there is.
+func testRunAdmin(t *testing.T, a *app) {
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	ended := make(chan error, 1)
+	go func() { ended <- a.runAdmin(ctx) }()
+	client := http.Client{Timeout: patience, Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	eventually(t, "the metrics are shown", func() bool {
+		response, err := client.Get("http://" + a.config.AdminListen + "/metrics")
+		if err != nil {
+			return false
+		}
+		response.Body.Close()
+		return response.StatusCode == http.StatusOK
+	})
+	if err := a.runAdmin(ctx); !errors.Is(err, errInUse(t, a.config.AdminListen)) || !strings.Contains(err.Error(), "LINKFORGE_ADMIN_LISTEN") {
+		t.Errorf("an address in use: %v", err)
+	}
+
+	profiled := make(chan error, 1)
+	go func() {
+		response, err := client.Get("http://" + a.config.AdminListen + "/debug/pprof/profile?seconds=3600")
+		if err == nil {
+			_, err = io.Copy(io.Discard, response.Body)
+			response.Body.Close()
+		}
+		profiled <- err
+	}()
+	eventually(t, "a profile is being taken", func() bool {
+		return strings.Contains(request(a.adminRoutes(ctx), "GET", "/debug/pprof/goroutine?debug=2").Body.String(), "net/http/pprof.Profile(")
+	})
+	began := time.Now()
+	stop()
+	for what, c := range map[string]chan error{"the profile": profiled, "runAdmin": ended} {
+		select {
+		case err := <-c:
+			if err != nil {
+				t.Errorf("%s: %v", what, err)
+			}
+		case <-time.After(patience):
+			t.Fatalf("%s does not end", what)
+		}
+	}
+	if took := time.Since(began); took > adminDrain {
+		t.Errorf("ending took %s", took)
+	}
+	if err := (&app{}).runAdmin(t.Context()); err != nil {
+		t.Errorf("without an address: %v", err)
+	}
+}
+
+// errInUse is what the system says of an address that somebody listens at.
+func errInUse(t *testing.T, address string) error {
+	t.Helper()
+	l, err := net.Listen("tcp", address)
+	if err == nil {
+		l.Close()
+		t.Fatalf("nobody listens at %s", address)
+	}
+	var refused *os.SyscallError
+	if !errors.As(err, &refused) {
+		t.Fatal(err)
+	}
+	return refused.Err
+}
+
+func testRedisIsAway(t *testing.T, a *app) {
+	admin := a.adminRoutes(t.Context())
+	up := func() string {
+		_, line, _ := strings.Cut(request(admin, "GET", "/metrics").Body.String(), "\nlinkforge_redis_up ")
+		return line[:min(2, len(line))]
+	}
+	if got := up(); got != "1\n" {
+		t.Errorf("Redis is there, and up is %q", got)
+	}
+	nobody, err := kv.Open("redis://"+freeAddress(t), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nobody.Close()
+	defer func(there *kv.Client) { a.kv = there }(a.kv)
+	a.kv = nobody
+	if got := up(); got != "0\n" {
+		t.Errorf("Redis is away, and up is %q", got)
+	}
+}
