@@ -250,6 +250,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		}
 		return nil
 	})
+	parts.Go(func() error { return a.runAdmin(failed) })
 	parts.Go(func() error { return a.jobs.Run(failed) })
 	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
 	parts.Go(func() error { return a.links.Follow(failed) })

@@ -62,6 +62,9 @@ func run(ctx context.Context, args []string, getenv func(string) string, out, pr
 		}
 	}
 	o, err := parse(args, getenv)
+	if errors.Is(err, flag.ErrHelp) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -80,9 +83,9 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	}
 	switch {
 	case o.links < 2 || o.rounds < 1 || o.burst <= 0:
-		return o, fmt.Errorf("at least 2 links, one round and some time are needed")
+		return o, errors.New("at least 2 links, one round and some time are needed")
 	case o.databaseURL == "" || o.redisURL == "":
-		return o, fmt.Errorf("PostgreSQL and Redis are needed: scripts/with-services provides them")
+		return o, errors.New("PostgreSQL and Redis are needed: scripts/with-services provides them")
 	}
 	return o, nil
 }

@@ -210,8 +210,8 @@ func (on *backend) within(where string, do func(*db.DB) error) (err error) {
 	return do(d)
 }
 
-// PostgreSQL is given an array for each column, SQLite a list of rows. What only searching
-// needs stays empty: no redirect looks at it.
+// PostgreSQL is given an array for each column, SQLite a list of rows. What only searching needs stays empty: no redirect
+// looks at it.
 var (
 	linkRows = map[db.Kind]string{
 		db.Postgres: `INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash,

@@ -91,6 +91,17 @@ func (p *process) said() string {
 	return string(text[max(0, len(text)-2000):])
 }
 
+// warnings are the lines of its log that Linkforge has written, which was told to write of nothing less.
+func (p *process) warnings() (lines []string) {
+	text, _ := os.ReadFile(p.log) // as in said
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "{") {
+			lines = append(lines, strings.TrimSpace(line))
+		}
+	}
+	return lines
+}
+
 // stop asks the process to end, and waits for it. A second call does nothing.
 func (p *process) stop() error {
 	if p == nil || p.cmd == nil {
@@ -239,7 +250,8 @@ const (
 )
 
 // rest waits until the processes have done what they put off, and tells how long that took: a server that answers now and
-// works later must not be taken for a faster one, and not disturb the next. It tells so too when patience ends first.
+// works later must not be taken for a faster one, and must not disturb the next. When patience ends first, it took that
+// long.
 func rest(ctx context.Context, pids []int, patience time.Duration) (time.Duration, error) {
 	began := time.Now()
 	var used []time.Duration // at each look

@@ -78,6 +78,9 @@ func (b *bench) report(w io.Writer) {
 	for _, t := range b.targets {
 		if t.kind == ours {
 			fmt.Fprintf(w, "- %s: clicks counted %d, redirects seen %d.\n", t.name, t.clicks, t.seen)
+			if lines := t.process.warnings(); len(lines) > 0 {
+				fmt.Fprintf(w, "- %s: %d warnings, the first `%s`.\n", t.name, len(lines), lines[0])
+			}
 		}
 	}
 	fmt.Fprintf(w, "\n%s\n", b.verdict())

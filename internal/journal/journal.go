@@ -27,11 +27,14 @@ const (
 	headerBytes = 8
 	// MaxRecord bounds a record, so that a damaged length is told from a real one.
 	MaxRecord = 64 << 10
-	// segmentBytes is where a segment ends and the next begins.
+	// segmentBytes is where a segment ends and the next begins, but one takes no more than a part of the journal's bound: the
+	// last is never removed, and must leave room.
 	segmentBytes = 8 << 20
+	segmentPart  = 4
 	// segmentEnding is the ending of a segment's name.
 	segmentEnding = ".log"
-	// lockName is the file that the process which holds a journal has locked.
+	// lockName is the file that the process which holds a journal has locked, and beside the journals the file that is locked
+	// while one is made, found or removed.
 	lockName = "lock"
 )
 
@@ -46,6 +49,7 @@ type Journal struct {
 	dir   string
 	id    string
 	bound int64
+	turns int64 // how long a segment gets
 	lock  *flock.Flock
 
 	mu       sync.Mutex
@@ -59,16 +63,28 @@ type Journal struct {
 type segment struct{ begin, end int64 }
 
 // Create makes a journal of that id, in a folder of its own within dir, that takes up to bound bytes.
-func Create(dir, id string, bound int64) (*Journal, error) {
-	j, err := hold(dir, id)
+func Create(dir, id string, bound int64) (j *Journal, err error) {
+	if err = os.MkdirAll(dir, 0o700); err == nil {
+		err = alone(dir, func() (err error) { j, err = hold(dir, id); return err })
+	}
 	if err != nil {
 		return nil, fmt.Errorf("making a journal: %w", err)
 	}
 	if j == nil {
 		return nil, fmt.Errorf("the journal %s is held by another process", id)
 	}
-	j.bound = bound
+	j.bound, j.turns = bound, min(segmentBytes, bound/segmentPart)
 	return j, nil
+}
+
+// alone does something while no other process does: a journal that is being made is not found before it is held, and one
+// that is being removed is not found at all.
+func alone(dir string, do func() error) error {
+	lock := flock.New(filepath.Join(dir, lockName))
+	if err := lock.Lock(); err != nil {
+		return err
+	}
+	return errors.Join(do(), lock.Close())
 }
 
 // hold locks the journal's folder; it returns nil when another process has.
@@ -87,10 +103,18 @@ func hold(dir, id string) (*Journal, error) {
 
 // Found opens the journals within dir whose processes have died. This process holds them from now on.
 func Found(dir string) (found []*Journal, err error) {
-	folders, err := os.ReadDir(dir)
-	if errors.Is(err, os.ErrNotExist) {
+	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
 	}
+	err = alone(dir, func() (err error) { found, err = find(dir); return err })
+	if err != nil {
+		return found, fmt.Errorf("looking for journals: %w", err)
+	}
+	return found, nil
+}
+
+func find(dir string) (found []*Journal, err error) {
+	folders, err := os.ReadDir(dir)
 	for _, folder := range folders {
 		if !folder.IsDir() {
 			continue
@@ -105,10 +129,7 @@ func Found(dir string) (found []*Journal, err error) {
 		}
 		err = errors.Join(err, problem)
 	}
-	if err != nil {
-		return found, fmt.Errorf("looking for journals: %w", err)
-	}
-	return found, nil
+	return found, err
 }
 
 // load finds out which segments a journal has.
@@ -163,15 +184,19 @@ func (j *Journal) bytes() int64 {
 	return j.end - j.segments[0].begin
 }
 
-// Append keeps a record, and returns where it ends. It returns ErrFull, and nothing is kept, when there is no room.
+// Append keeps a record, which must not be empty nor longer than MaxRecord, and returns where it ends. It returns ErrFull, and
+// nothing is kept, when there is no room.
 func (j *Journal) Append(record []byte) (end int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	size := int64(headerBytes + len(record))
+	if len(record) == 0 || len(record) > MaxRecord {
+		return j.end, fmt.Errorf("a record of %d bytes cannot be read again", len(record))
+	}
 	if j.bytes()+size > j.bound {
 		return j.end, ErrFull
 	}
-	if j.file == nil || j.end-j.segments[len(j.segments)-1].begin+size > segmentBytes {
+	if j.file == nil || j.end-j.segments[len(j.segments)-1].begin+size > j.turns {
 		if err := j.turn(); err != nil {
 			return j.end, full(err)
 		}
@@ -202,11 +227,13 @@ func (j *Journal) turn() error {
 	if err != nil {
 		return err
 	}
-	if j.file != nil {
-		_ = j.file.Close() // every write has been answered
-	}
 	if n := len(j.segments); n == 0 || j.segments[n-1].begin != j.end {
 		j.segments = append(j.segments, segment{j.end, j.end})
+	} else if err := file.Truncate(0); err != nil { // its first write has failed, and may have left something
+		return errors.Join(err, file.Close())
+	}
+	if j.file != nil {
+		_ = j.file.Close() // every write has been answered
 	}
 	j.file = file
 	return nil
@@ -242,22 +269,26 @@ func (j *Journal) Release(position int64) error {
 
 // Remove closes the journal and removes it with all that is in it.
 func (j *Journal) Remove() error {
-	j.mu.Lock()
-	for _, s := range j.segments { // before the lock: whoever takes it over finds nothing
-		_ = os.Remove(j.path(s.begin))
-	}
-	j.segments = nil
-	j.mu.Unlock()
-	if err := errors.Join(os.RemoveAll(j.dir), j.Close()); err != nil {
+	err := alone(filepath.Dir(j.dir), func() error {
+		j.mu.Lock()
+		for _, s := range j.segments { // before the lock: should this process die here, whoever takes it over finds nothing
+			_ = os.Remove(j.path(s.begin))
+		}
+		j.bound, j.segments = 0, nil
+		j.mu.Unlock()
+		return errors.Join(os.RemoveAll(j.dir), j.Close())
+	})
+	if err != nil {
 		return fmt.Errorf("removing a journal: %w", err)
 	}
 	return nil
 }
 
-// Close leaves the journal to whoever comes next.
+// Close leaves the journal to whoever comes next: it takes nothing any more.
 func (j *Journal) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
+	j.bound = 0
 	var err error
 	if j.file != nil {
 		err = j.file.Close()

@@ -34,12 +34,12 @@ func (j *Journal) Read(position int64, most int) (c Chunk, err error) {
 	segments := append([]segment(nil), j.segments...)
 	j.mu.Unlock()
 	c.Next = position
-	for _, s := range segments {
+	for i, s := range segments {
 		if s.end <= c.Next {
 			continue
 		}
 		c.Next = max(c.Next, s.begin) // what lay between was released
-		if err := j.readSegment(s, &c, most); err != nil {
+		if err := j.readSegment(s, &c, most, i == len(segments)-1); err != nil {
 			return c, fmt.Errorf("reading a journal: %w", err)
 		}
 		if len(c.Records) >= most {
@@ -49,8 +49,8 @@ func (j *Journal) Read(position int64, most int) (c Chunk, err error) {
 	return c, nil
 }
 
-// readSegment adds the segment's records to the chunk.
-func (j *Journal) readSegment(s segment, c *Chunk, most int) error {
+// readSegment adds the segment's records to the chunk. Only the last may end in what is cut short.
+func (j *Journal) readSegment(s segment, c *Chunk, most int, last bool) error {
 	file, err := os.Open(j.path(s.begin))
 	if err != nil {
 		return err
@@ -62,20 +62,28 @@ func (j *Journal) readSegment(s segment, c *Chunk, most int) error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		c.take(buffer[:n], most, c.Next+int64(n) >= s.end)
+		if n == 0 {
+			return nil // the file has become shorter than it was
+		}
+		c.take(buffer[:n], most, n < len(buffer) || c.Next+int64(n) == s.end, last)
 	}
 	return nil
 }
 
-// take adds the records in the buffer. In the last buffer of a segment, what is cut short is no record.
-func (c *Chunk) take(rest []byte, most int, last bool) {
+// take adds the records in the buffer. At the end of a segment no record goes on in the next buffer, and at that of the last
+// segment, what is cut short is no record.
+func (c *Chunk) take(rest []byte, most int, end, last bool) {
 	for len(rest) > 0 && len(c.Records) < most {
 		record, size := parse(rest)
-		if size == 0 && !last && len(rest) < headerBytes+MaxRecord {
+		if size == 0 && !end && len(rest) < headerBytes+MaxRecord {
 			return // it may go on in the next buffer
 		}
 		if size == 0 {
-			if size = nextRecord(rest); size < len(rest) {
+			size = nextRecord(rest)
+			if size == len(rest) && !end {
+				size -= headerBytes + MaxRecord - 1 // in these, one may begin that goes on in the next buffer
+			}
+			if size < len(rest) || !last {
 				c.Damaged = append(c.Damaged, rest[:size]...)
 			}
 			c.Next += int64(size)

@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -18,43 +19,106 @@ import (
 // thisMonth is the real one: Redis expires keys by its own clock.
 func thisMonth() Month { return MonthOf(time.Now()) }
 
-// none is the seed of a link without clicks.
-func none(context.Context) (int64, error) { return 0, nil }
+// none are the seeds of links without clicks.
+func none(context.Context, Month, []string, bool) (map[string]int64, error) { return nil, nil }
 
-// takeAtOnce takes n hits at once and returns how many were given.
-func takeAtOnce(t *testing.T, h Hits, linkID string, n int, limit int64, seed Seed) int64 {
-	t.Helper()
-	var given atomic.Int64
-	var all sync.WaitGroup
-	for range n {
-		all.Go(func() {
-			ok, err := h.Take(t.Context(), linkID, thisMonth(), limit, seed)
-			if err != nil {
-				t.Error(err)
-			}
-			if ok {
-				given.Add(1)
-			}
-		})
-	}
-	all.Wait()
-	return given.Load()
+// newHits makes the source of a process that begins with these seeds.
+func newHits(k *kv.Client, seeds func(context.Context, Month, []string, bool) (map[string]int64, error)) *Hits {
+	return &Hits{KV: k, LogID: id.New(id.Log), Seeds: seeds, Now: time.Now}
 }
 
-func TestTheLimitIsExact(t *testing.T) {
+// leaseNumbers numbers the leases of all tests, which is as good as one for each process.
+var leaseNumbers atomic.Int64
+
+// askFor is a wish for so many of a link's hits in this month.
+func askFor(linkID string, want, limit int64) *Ask {
+	return &Ask{LinkID: linkID, Month: thisMonth(), Want: want, Limit: limit, Number: leaseNumbers.Add(1)}
+}
+
+// lease is what was granted, of which so many were used.
+func (a *Ask) lease(used int64) Lease {
+	return Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Granted, Used: used}
+}
+
+// grant takes what is asked for, and seeds what is missing first, as Leases do; it returns how many were granted.
+func grant(t *testing.T, h *Hits, a *Ask) int64 {
+	t.Helper()
+	for range seedRounds {
+		a.Err = nil
+		if err := h.Take(t.Context(), []*Ask{a}); err != nil {
+			t.Fatal(err)
+		}
+		if a.Err == nil {
+			return a.Granted
+		}
+		if !errors.Is(a.Err, ErrLost) {
+			t.Fatal(a.Err)
+		}
+		if err := h.Seed(t.Context(), []*Ask{a}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Fatal(a.Err)
+	return 0
+}
+
+// countOf is what a link's counter says, and -1 when there is none.
+func countOf(t *testing.T, k *kv.Client, linkID string) int64 {
+	t.Helper()
+	if k.Exists(t.Context(), hitsKey(linkID, thisMonth())).Val() == 0 {
+		return -1
+	}
+	n, err := k.Get(t.Context(), hitsKey(linkID, thisMonth())).Int64()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// keysOf are all the keys of a link's.
+func keysOf(t *testing.T, k *kv.Client, linkID string) []string {
+	t.Helper()
+	keys, err := k.Keys(t.Context(), "links:{"+linkID+"}:*").Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return keys
+}
+
+// flush takes a link's keys away, as a Redis that has lost everything would; the server is shared.
+func flush(t *testing.T, k *kv.Client, linkID string) {
+	t.Helper()
+	if keys := keysOf(t, k, linkID); len(keys) > 0 {
+		if err := k.Del(t.Context(), keys...).Err(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestHitsAreGrantedUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
-		h, linkID := Hits{KV: k}, id.New(id.Link)
-		if got := takeAtOnce(t, h, linkID, 200, 50, none); got != 50 {
-			t.Errorf("%d hits given, want 50", got)
-		}
-		used, err := h.Used(t.Context(), []string{linkID}, thisMonth())
-		if diff := cmp.Diff(map[string]int64{linkID: 50}, used); diff != "" || err != nil {
-			t.Errorf("used (-want +got):\n%s%v", diff, err)
-		}
-		// The refused ones are not held against a limit that is raised.
-		if got := takeAtOnce(t, h, linkID, 100, 60, none); got != 10 {
-			t.Errorf("%d hits given after the limit was raised by 10", got)
+		for _, own := range []bool{false, true} {
+			h, linkID := newHits(k, none), id.New(id.Link)
+			h.Own = own
+			for i, c := range []struct{ want, limit, granted, left int64 }{
+				{40, 100, 40, 60},
+				{50, 100, 50, 10},
+				{50, 100, 10, 0},  // what there is
+				{1, 100, 0, 0},    // nothing
+				{10, 50, 0, 0},    // the limit was lowered
+				{30, 120, 20, 0},  // and raised: the refused ones are not held against it
+				{30, 200, 30, 50}, // and raised again
+			} {
+				a := askFor(linkID, c.want, c.limit)
+				grant(t, h, a)
+				if a.Granted != c.granted || a.Left != c.left {
+					t.Errorf("own %t, ask %d: %d granted and %d left, want %d and %d", own, i, a.Granted, a.Left, c.granted, c.left)
+				}
+			}
+			if got := countOf(t, k, linkID); got != 150 {
+				t.Errorf("own %t: the counter says %d, want the 150 that were granted", own, got)
+			}
 		}
 	})
 }
@@ -62,8 +126,14 @@ func TestTheLimitIsExact(t *testing.T) {
 func TestCountersEndADayAfterTheMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
-		h, linkID, month := Hits{KV: k}, id.New(id.Link), thisMonth()
-		takeAtOnce(t, h, linkID, 20, 10, none)
+		h, linkID, month := newHits(k, none), id.New(id.Link), thisMonth()
+		for range 3 {
+			a := askFor(linkID, 8, 20)
+			grant(t, h, a)
+			if err := h.Return(t.Context(), []Lease{a.lease(4)}); err != nil {
+				t.Fatal(err)
+			}
+		}
 		ttl, err := k.PTTL(t.Context(), hitsKey(linkID, month)).Result()
 		if left := time.Until(month.End.Add(afterlife)); err != nil || ttl > left+2*time.Second || ttl < left-time.Minute {
 			t.Errorf("the counter lives for %s, want %s: %v", ttl, left, err)
@@ -75,15 +145,11 @@ func TestCountersEndADayAfterTheMonth(t *testing.T) {
 func TestALateRequestOfAMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
-		seeds := 0
 		now := time.Now()
-		month := Month{Start: now.AddDate(0, -1, 0), End: now.Add(-time.Second)}
-		ok, err := Hits{KV: k}.Take(t.Context(), id.New(id.Link), month, 1, func(context.Context) (int64, error) {
-			seeds++
-			return 0, nil
-		})
-		if !ok || err != nil || seeds != 1 {
-			t.Errorf("given %t after %d seeds: %v", ok, seeds, err)
+		a := askFor(id.New(id.Link), 1, 1)
+		a.Month = Month{Start: now.AddDate(0, -1, 0), End: now.Add(-time.Second)}
+		if got := grant(t, newHits(k, none), a); got != 1 {
+			t.Errorf("%d hits given, want 1", got)
 		}
 	})
 }
@@ -91,41 +157,75 @@ func TestALateRequestOfAMonth(t *testing.T) {
 func TestALostCounterIsSeeded(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
-		h, linkID := Hits{KV: k}, id.New(id.Link)
-		var known atomic.Int64
-		seed := func(context.Context) (int64, error) { return known.Load(), nil }
-		known.Add(takeAtOnce(t, h, linkID, 30, 50, seed))
-		for range 3 {
-			if err := k.Del(t.Context(), hitsKey(linkID, thisMonth())).Err(); err != nil {
-				t.Fatal(err)
+		var known int64
+		var asked []string
+		h, linkID := newHits(k, func(_ context.Context, m Month, linkIDs []string, known_ bool) (map[string]int64, error) {
+			asked = append(asked, fmt.Sprint(m, linkIDs, known_))
+			return map[string]int64{linkIDs[0]: known}, nil
+		}), id.New(id.Link)
+		for round, want := range []int64{20, 20, 10, 0} {
+			a := askFor(linkID, 20, 50)
+			a.Known = round > 0
+			if got := grant(t, h, a); got != want {
+				t.Errorf("round %d: %d hits given, want %d", round, got, want)
 			}
-			known.Add(takeAtOnce(t, h, linkID, 30, 50, seed))
+			known += a.Granted
+			flush(t, k, linkID)
 		}
-		if known.Load() != 50 {
-			t.Errorf("%d hits given, want 50", known.Load())
+		question := fmt.Sprint(thisMonth(), []string{linkID})
+		if diff := cmp.Diff([]string{question + " false", question + " true", question + " true", question + " true"}, asked); diff != "" {
+			t.Errorf("seeds (-want +got):\n%s", diff)
 		}
 	})
 }
 
-// TestCountersVanishUnderLoad deletes the counter after every 25 hits while others are being taken. Were a
+// TestALostCounterLeavesNothingBehind: neither a guard nor a lease of what was not granted.
+func TestALostCounterLeavesNothingBehind(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		h, there, lost := newHits(k, none), id.New(id.Link), id.New(id.Link)
+		grant(t, h, askFor(there, 1, 10))
+		asks := []*Ask{askFor(there, 1, 10), askFor(lost, 1, 10)}
+		if err := h.Take(t.Context(), asks); err != nil || asks[0].Err != nil || !errors.Is(asks[1].Err, ErrLost) {
+			t.Errorf("%v; got %v for the counter that is there and %v for the other", err, asks[0].Err, asks[1].Err)
+		}
+		if keys := keysOf(t, k, lost); len(keys) > 0 || asks[1].Granted != 0 {
+			t.Errorf("%d hits granted, and %v left", asks[1].Granted, keys)
+		}
+	})
+}
+
+// TestTheFirstToSeedWins: a seed that is older than the counter which is there changes nothing.
+func TestTheFirstToSeedWins(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		h, linkID := newHits(k, none), id.New(id.Link)
+		grant(t, h, askFor(linkID, 30, 50))
+		if err := h.Seed(t.Context(), []*Ask{askFor(linkID, 1, 50)}); err != nil {
+			t.Fatal(err)
+		}
+		if got := countOf(t, k, linkID); got != 30 {
+			t.Errorf("the counter says %d, want 30", got)
+		}
+	})
+}
+
+// TestCountersVanishUnderLoad takes everything away after every 25 hits while others are being taken. Were a
 // vanished counter to start over, all 800 would be given.
 func TestCountersVanishUnderLoad(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
-		h, linkID, month := Hits{KV: k}, id.New(id.Link), thisMonth()
 		var recorded atomic.Int64
-		seed := func(context.Context) (int64, error) { return recorded.Load(), nil }
+		h, linkID := newHits(k, func(_ context.Context, _ Month, linkIDs []string, _ bool) (map[string]int64, error) {
+			return map[string]int64{linkIDs[0]: recorded.Load()}, nil
+		}), id.New(id.Link)
 		const takers, each, limit, loss = 4, 200, 200, 25
 		var taking sync.WaitGroup
 		for range takers {
 			taking.Go(func() {
 				for range each {
-					ok, err := h.Take(t.Context(), linkID, month, limit, seed)
-					if err != nil {
-						t.Error(err)
-					}
-					if ok && recorded.Add(1)%loss == 0 {
-						k.Del(t.Context(), hitsKey(linkID, month))
+					if grant(t, h, askFor(linkID, 1, limit)) == 1 && recorded.Add(1)%loss == 0 {
+						flush(t, k, linkID)
 					}
 				}
 			})
@@ -135,7 +235,7 @@ func TestCountersVanishUnderLoad(t *testing.T) {
 		if got := recorded.Load(); got < limit || got > limit+loss+takers {
 			t.Errorf("%d hits given, want from %d to %d", got, limit, limit+loss+takers)
 		}
-		ttl, err := k.PTTL(t.Context(), hitsKey(linkID, month)).Result()
+		ttl, err := k.PTTL(t.Context(), hitsKey(linkID, thisMonth())).Result()
 		if err != nil || ttl == -1 {
 			t.Errorf("a counter without an expiry: %s, %v", ttl, err)
 		}
@@ -145,53 +245,13 @@ func TestCountersVanishUnderLoad(t *testing.T) {
 func TestAFailingSeedGivesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
-		h, linkID := Hits{KV: k}, id.New(id.Link)
 		broken := errors.New("the database is away")
-		ok, err := h.Take(t.Context(), linkID, thisMonth(), 50, func(context.Context) (int64, error) { return 0, broken })
-		if ok || !errors.Is(err, broken) {
-			t.Errorf("given %t: %v", ok, err)
+		h, linkID := newHits(k, func(context.Context, Month, []string, bool) (map[string]int64, error) { return nil, broken }), id.New(id.Link)
+		if err := h.Seed(t.Context(), []*Ask{askFor(linkID, 1, 50)}); !errors.Is(err, broken) {
+			t.Errorf("seeding: %v, want %v", err, broken)
 		}
-		if n := k.Exists(t.Context(), hitsKey(linkID, thisMonth())).Val(); n != 0 {
-			t.Error("a counter was made without knowing what to start from")
-		}
-	})
-}
-
-func TestReturn(t *testing.T) {
-	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
-		h, linkID, month := Hits{KV: k}, id.New(id.Link), thisMonth()
-		if err := h.Return(t.Context(), linkID, month); err != nil {
-			t.Fatal(err)
-		}
-		if n := k.Exists(t.Context(), hitsKey(linkID, month)).Val(); n != 0 {
-			t.Error("returning a hit made a counter")
-		}
-		takeAtOnce(t, h, linkID, 5, 5, none)
-		if err := h.Return(t.Context(), linkID, month); err != nil {
-			t.Fatal(err)
-		}
-		if got := takeAtOnce(t, h, linkID, 5, 5, none); got != 1 {
-			t.Errorf("%d hits given after one was returned", got)
+		if got := countOf(t, k, linkID); got != -1 {
+			t.Errorf("a counter of %d was made without knowing what to start from", got)
 		}
 	})
-}
-
-func TestMonthOf(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct{ at, month, end string }{
-		{"2026-12-31T23:59:59.999999999Z", "2026-12", "2027-01-01T00:00:00Z"},
-		{"2027-01-01T00:00:00Z", "2027-01", "2027-02-01T00:00:00Z"},
-		{"2027-01-01T00:30:00+01:00", "2026-12", "2027-01-01T00:00:00Z"},
-		{"2028-02-29T12:00:00Z", "2028-02", "2028-03-01T00:00:00Z"},
-	} {
-		at, err := time.Parse(time.RFC3339Nano, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := MonthOf(at)
-		if m.String() != c.month || m.End.Format(time.RFC3339) != c.end {
-			t.Errorf("%s lies in %s, which ends %s", c.at, m, m.End)
-		}
-	}
 }

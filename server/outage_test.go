@@ -1,0 +1,433 @@
+package main
+
+import (
+	"context"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/kv"
+)
+
+// crowd are visitors who follow a short URL again and again, and count what they are answered.
+type crowd struct {
+	server    *server
+	path      string
+	seen      atomic.Int64 // redirects
+	unsure    atomic.Int64 // requests without an answer
+	slowest   atomic.Int64 // nanoseconds, since it was last set to zero
+	mu        sync.Mutex
+	otherwise map[int]int
+	running   sync.WaitGroup
+	stop      context.CancelFunc
+}
+
+// gather lets n visitors loose.
+func gather(t *testing.T, s *server, path string, n int) *crowd {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	v := &crowd{server: s, path: path, otherwise: map[int]int{}, stop: cancel}
+	for range n {
+		v.running.Go(func() {
+			for ctx.Err() == nil {
+				v.once()
+			}
+		})
+	}
+	t.Cleanup(v.end)
+	return v
+}
+
+func (v *crowd) once() {
+	began := time.Now()
+	a, err := v.server.get(v.path)
+	if err != nil {
+		v.unsure.Add(1)
+		time.Sleep(time.Millisecond) // nobody listens: the others are to have the processor
+		return
+	}
+	if a.status == http.StatusFound {
+		v.seen.Add(1)
+		for took := int64(time.Since(began)); ; {
+			if slowest := v.slowest.Load(); took <= slowest || v.slowest.CompareAndSwap(slowest, took) {
+				return
+			}
+		}
+	}
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.otherwise[a.status]++
+}
+
+// end waits until every visitor has had an answer.
+func (v *crowd) end() {
+	v.stop()
+	v.running.Wait()
+}
+
+// others are the answers that were no redirects.
+func (v *crowd) others() map[int]int {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.otherwise
+}
+
+// clicksOf is how many clicks of the link there are, by its total, by its sums, and row by row.
+func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	ctx := db.AsSystem(t.Context())
+	for table, n := range map[string]*int64{"click_totals": &total, "click_buckets": &sums} {
+		if err := d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").Where("link_id = ?", linkID).Scan(ctx, n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	n, err := d.NewSelect().Table("clicks").Where("link_id = ?", linkID).Count(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return total, sums, int64(n)
+}
+
+// expectCounted wants every redirect counted once, in every way, and what had no answer at most once.
+func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
+	t.Helper()
+	total, sums, rows := clicksOf(t, b, linkID)
+	if total != sums || total != rows {
+		t.Errorf("%d clicks in all, %d by their sums, %d rows", total, sums, rows)
+	}
+	if seen, unsure := v.seen.Load(), v.unsure.Load(); total < seen || total > seen+unsure {
+		t.Errorf("%d clicks, of %d redirects that were seen and %d requests without an answer", total, seen, unsure)
+	}
+}
+
+// TestEveryClickSurvivesKills kills a server under load, with -9 and at any moment, twenty times: every redirect that
+// somebody saw is counted once. And the quota holds over all of it: what a dead process had taken and not used comes back.
+func TestEveryClickSurvivesKills(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
+		who := node.tenant(t, "killed")
+		l := who.shorten(t, "https://example.com/popular").Link
+		v := gather(t, node, l.path(node), 16)
+		for range kills {
+			time.Sleep(100*time.Millisecond + rand.N(400*time.Millisecond)) // whatever the server is doing
+			if err := node.process.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-node.exited
+			node.again()
+		}
+		v.end()
+		if others := v.others(); len(others) > 0 {
+			t.Errorf("other answers: %v", others)
+		}
+		node.stop()
+		v.expectCounted(t, b, l.ID)
+		t.Logf("%d redirects seen, %d requests without an answer", v.seen.Load(), v.unsure.Load())
+	})
+}
+
+// TestAQuotaSurvivesKills: a link is followed while its server is killed, until it answers no more. Never more than its
+// quota is seen, and hits that a dead process had taken and not used have come back by then.
+func TestAQuotaSurvivesKills(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const limit = 3000
+		node := start(t, b, "LINKFORGE_HIT_QUOTA=3000")
+		l := node.tenant(t, "quota").shorten(t, "https://example.com/limited").Link
+		v := gather(t, node, l.path(node), 8)
+		for v.others()[http.StatusTooManyRequests] == 0 {
+			time.Sleep(rand.N(200 * time.Millisecond))
+			if err := node.process.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			<-node.exited
+			node.again()
+			time.Sleep(100 * time.Millisecond)
+		}
+		eventually(t, "nothing comes back any more", func() bool {
+			before := v.seen.Load()
+			time.Sleep(3 * time.Second)
+			return before == v.seen.Load()
+		})
+		v.end()
+		node.stop()
+		v.expectCounted(t, b, l.ID)
+		if total, _, _ := clicksOf(t, b, l.ID); total != limit {
+			t.Errorf("%d clicks, want the %d of the quota", total, limit)
+		}
+	})
+}
+
+// kills is how often a server is killed.
+const kills = 20
+
+// outage is how long a backend is away: 30 seconds in the field, less in the suite.
+func outage() time.Duration {
+	if d, err := time.ParseDuration(os.Getenv("LINKFORGE_TEST_OUTAGE")); err == nil {
+		return d
+	}
+	return 3 * time.Second
+}
+
+// proxy stands between servers and a backend, so that a test can take the backend away from them.
+type proxy struct {
+	address string
+	target  string
+	mu      sync.Mutex
+	cut     bool
+	conns   map[net.Conn]bool
+}
+
+// newProxy listens before the server that the URL names, and returns the URL of itself.
+func newProxy(t *testing.T, serverURL string) (*proxy, string) {
+	t.Helper()
+	u, err := url.Parse(serverURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &proxy{address: listener.Addr().String(), target: u.Host, conns: map[net.Conn]bool{}}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() { p.pass(conn) })
+		}
+	})
+	t.Cleanup(func() {
+		listener.Close()
+		p.take(true)
+		running.Wait()
+	})
+	u.Host = p.address
+	return p, u.String()
+}
+
+// take takes the backend away, or gives it back.
+func (p *proxy) take(away bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.cut = away
+	for conn := range p.conns {
+		conn.Close()
+	}
+}
+
+func (p *proxy) keep(conn net.Conn) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.conns[conn] = true
+	return !p.cut
+}
+
+func (p *proxy) drop(conn net.Conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	delete(p.conns, conn)
+	conn.Close()
+}
+
+func (p *proxy) pass(client net.Conn) {
+	defer p.drop(client)
+	if !p.keep(client) {
+		return
+	}
+	backend, err := net.Dial("tcp", p.target)
+	if err != nil {
+		return
+	}
+	defer p.drop(backend)
+	if !p.keep(backend) {
+		return
+	}
+	var both sync.WaitGroup
+	both.Go(func() {
+		_, _ = io.Copy(backend, client)
+		backend.Close()
+	})
+	_, _ = io.Copy(client, backend)
+	client.Close()
+	both.Wait()
+}
+
+// behindProxies is a backend of which the database and Redis can be taken away.
+func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *proxy) {
+	t.Helper()
+	b = production(t)
+	b.fails = true
+	for i, setting := range b.env {
+		if u, ok := strings.CutPrefix(setting, "LINKFORGE_DATABASE_URL="); ok {
+			database, u = newProxy(t, u)
+			b.env[i] = "LINKFORGE_DATABASE_URL=" + u
+		}
+		if u, ok := strings.CutPrefix(setting, "LINKFORGE_REDIS_URL="); ok {
+			if redisURL != "" {
+				u = redisURL
+			}
+			redis, u = newProxy(t, u)
+			b.env[i] = "LINKFORGE_REDIS_URL=" + u
+		}
+	}
+	return b, database, redis
+}
+
+// TestRedirectsGoOnWithoutTheDatabase: PostgreSQL is away for a while, under load. Links that are known go on redirecting, no
+// click is lost, and soon after its return all is as before.
+func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Run("redis", func(t *testing.T) {
+			t.Parallel()
+			b, database, _ := behindProxies(t, "")
+			node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
+			l := node.tenant(t, "outage").shorten(t, "https://example.com/known").Link
+			v := gather(t, node, l.path(node), 16)
+			eventually(t, "there is load", func() bool { return v.seen.Load() > 100 })
+			database.take(true)
+			before := v.seen.Load()
+			time.Sleep(outage())
+			if during := v.seen.Load() - before; during < 100 {
+				t.Errorf("%d redirects while the database was away", during)
+			}
+			database.take(false)
+			time.Sleep(5 * time.Second) // what "soon after" is
+			v.slowest.Store(0)
+			time.Sleep(2 * time.Second)
+			slowest := time.Duration(v.slowest.Load())
+			v.end()
+			if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
+				t.Errorf("other answers: %v, and %d without one", others, v.unsure.Load())
+			}
+			node.stop()
+			v.expectCounted(t, b, l.ID)
+			t.Logf("%d redirects, the slowest of the last two seconds took %s", v.seen.Load(), slowest)
+		})
+	})
+}
+
+// ownRedis starts a Redis server that the test may stop, and returns its URL.
+func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not on PATH: make test installs it")
+	}
+	address := freeAddress(t)
+	_, port, err := net.SplitHostPort(address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var process *exec.Cmd
+	stop = func() {
+		_ = process.Process.Kill() // it may have ended
+		_ = process.Wait()
+	}
+	restart = func() {
+		process = exec.Command(path, "--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no")
+		process.Dir = t.TempDir()
+		if err := process.Start(); err != nil {
+			t.Fatal(err)
+		}
+		k, err := kv.Open("redis://"+address, 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer k.Close()
+		eventually(t, "Redis is ready", func() bool { return k.Ready(t.Context()) == nil })
+	}
+	restart()
+	t.Cleanup(func() { stop() })
+	return "redis://" + address, stop, restart
+}
+
+// TestRedirectsGoOnWithoutRedis: Redis is away for a while, and comes back empty, under load on two nodes. Nobody is answered
+// anything but redirects until the quota is used up, every redirect is counted, and no more are answered than the quota and
+// what the other node may have had in its hands.
+func TestRedirectsGoOnWithoutRedis(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Run("redis", func(t *testing.T) {
+			t.Parallel()
+			redisURL, stop, restart := ownRedis(t)
+			b, _, _ := behindProxies(t, redisURL)
+			nodes := startAll(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
+			who := nodes[0].tenant(t, "outage")
+			endless, limited := who.shorten(t, "https://example.com/endless").Link, who.shorten(t, "https://example.com/limited").Link
+			const limit, bound = 4000, 2 * 128 // the leases of one other node, of either way of counting
+			d, err := b.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8), gather(t, nodes[1], endless.path(nodes[0]), 8)
+			eventually(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
+			stop()
+			time.Sleep(outage())
+			restart()
+			time.Sleep(outage())
+			for _, v := range []*crowd{first, second} {
+				v.end()
+				if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
+					t.Errorf("other answers: %v, and %d without one", others, v.unsure.Load())
+				}
+			}
+			// A quota that is used up across another outage.
+			if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").Exec(db.AsSystem(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Second) // until every node knows
+			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8), gather(t, nodes[1], limited.path(nodes[0]), 8)
+			eventually(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
+			stop()
+			time.Sleep(500 * time.Millisecond)
+			restart()
+			eventually(t, "nobody is redirected any more", func() bool {
+				before := first.seen.Load() + second.seen.Load()
+				time.Sleep(3 * time.Second)
+				return before == first.seen.Load()+second.seen.Load()
+			})
+			first.end()
+			second.end()
+			for _, node := range nodes {
+				node.stop()
+			}
+			seen := first.seen.Load() + second.seen.Load()
+			if seen < limit || seen > limit+bound {
+				t.Errorf("%d redirects, want %d to %d", seen, limit, limit+bound)
+			}
+			for _, v := range []*crowd{first, second} {
+				for status, n := range v.others() {
+					if status != http.StatusTooManyRequests {
+						t.Errorf("%d answers %d", n, status)
+					}
+				}
+			}
+			if total, sums, rows := clicksOf(t, b, limited.ID); total != seen || sums != seen || rows != seen {
+				t.Errorf("%d clicks in all, %d by their sums, %d rows; want %d", total, sums, rows, seen)
+			}
+			t.Logf("%d redirects of %d", seen, limit)
+		})
+	})
+}
