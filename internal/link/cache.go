@@ -97,6 +97,7 @@ func (s *Store) forget(links ...*Link) {
 
 // CacheStats tell how the cache does.
 type CacheStats struct {
+	// Misses are looks into the database.
 	Hits, Misses, Evictions uint64
 	// Entries and Bytes are what it holds now.
 	Entries int
@@ -107,7 +108,7 @@ type CacheStats struct {
 func (s *Store) CacheStats() CacheStats {
 	at := s.cache.counter.Snapshot()
 	return CacheStats{
-		Hits: at.Hits, Misses: at.Misses, Evictions: at.Evictions,
+		Hits: at.Hits, Misses: at.Loads(), Evictions: at.Evictions,
 		Entries: s.cache.entries.EstimatedSize(), Bytes: s.cache.entries.WeightedSize(),
 	}
 }

@@ -1,0 +1,242 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// node is another node on the same database, which follows what changes.
+func (b *bundle) node(t *testing.T, d *db.DB) *Store {
+	t.Helper()
+	c := b.Config
+	c.DB, c.CacheBytes, c.Now = d, 1<<20, time.Now
+	s, err := NewStore(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := s.CatchUp(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// follow lets a node follow until the test's end.
+func follow(t *testing.T, s *Store) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := s.Follow(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+}
+
+// sees waits until the node resolves the address to what is wanted, and returns how long that took.
+func sees(t *testing.T, s *Store, a Address, want func(Target, error) bool) time.Duration {
+	t.Helper()
+	began := time.Now()
+	for {
+		target, err := s.Resolve(t.Context(), a)
+		if want(target, err) {
+			return time.Since(began)
+		}
+		if time.Since(began) > 20*time.Second {
+			t.Errorf("%+v: %+v, %v", a, target, err)
+			return time.Since(began)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// TestAChangeIsSeenByOtherNodesWithinASecond: one node changes and deletes links, and another, which has them in memory,
+// answers by what they are now: a thousand times of a thousand. No message passes between them but the database's list.
+func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		if _, err := d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").Where("id = ?", b.mine.ID()).Exec(db.AsSystem(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		other := b.node(t, d)
+		follow(t, other)
+		const links, rounds = 50, 10
+		var late atomic.Int64
+		var all sync.WaitGroup
+		for i := range links {
+			l, _ := b.create(t, New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(Random)})
+			at := Address{Code: l.Code}
+			sees(t, other, at, func(target Target, err error) bool { return err == nil })
+			all.Go(func() {
+				for round := range rounds {
+					url := fmt.Sprintf("https://example.com/%d/%d", i, round)
+					if _, err := b.Update(t.Context(), b.mine, Change{ID: l.ID, URL: to(url)}); err != nil {
+						t.Error(err)
+						return
+					}
+					took := sees(t, other, at, func(target Target, err error) bool { return err == nil && target.Location == url })
+					change := b.Delete
+					if round%2 == 1 {
+						change = b.Restore
+					}
+					if _, err := change(t.Context(), b.mine, l.ID); err != nil {
+						t.Error(err)
+						return
+					}
+					took = max(took, sees(t, other, at, func(target Target, err error) bool {
+						return err == nil && (target.Status(noon) == Deleted) == (round%2 == 0)
+					}))
+					if took > time.Second {
+						late.Add(1)
+					}
+				}
+			})
+		}
+		all.Wait()
+		if n := late.Load(); n > 0 {
+			t.Errorf("%d of %d changes were seen after more than a second", n, 2*links*rounds)
+		}
+	})
+}
+
+// TestThisNodeSeesItsChangesAtOnce: without waiting for the list.
+func TestThisNodeSeesItsChangesAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		if err := b.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		promo := Address{Slug: "mine", Code: "promo"}
+		if _, err := b.Resolve(t.Context(), promo); !errs.Is(err, errs.NotFound) {
+			t.Errorf("before it is made: %v", err)
+		}
+		l, _ := b.create(t, New{URL: "https://example.com/", Strategy: new(Custom), CustomCode: new("promo")})
+		if target, err := b.Resolve(t.Context(), promo); err != nil || target.ID != l.ID {
+			t.Errorf("after it is made: %v", err)
+		}
+		b.update(t, l, Change{URL: to("https://example.com/new")})
+		if target, err := b.Resolve(t.Context(), promo); err != nil || target.Location != "https://example.com/new" {
+			t.Errorf("after it has changed: %s, %v", target.Location, err)
+		}
+		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+			t.Fatal(err)
+		}
+		if target, err := b.Resolve(t.Context(), promo); err != nil || target.Status(noon) != Deleted {
+			t.Errorf("after it is deleted: %v", err)
+		}
+	})
+}
+
+// TestEverythingThatRedirectsGoByIsListed changes each fact that a redirect goes by, by whatever statement, and wants a node
+// that has the link in memory to hear of it.
+func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		other := b.node(t, d)
+		l, _ := b.create(t, New{URL: "https://example.com/"})
+		system := db.AsSystem(t.Context())
+		tomorrow := time.Now().Add(24 * time.Hour).UTC()
+		for _, c := range []struct{ table, set string }{
+			{"links", "original_url = 'https://example.com/new'"}, {"links", "redirect_status = 307"}, {"links", "max_clicks = 5"},
+			{"links", "starts_at = ?"}, {"links", "expires_at = ?"}, {"links", "deleted_at = ?"}, {"links", "disabled_at = ?"}, {"links", "root_code = NULL"},
+			{"links", "root_code = code"}, {"workspaces", "hit_quota = 7"}, {"workspaces", "deleted_at = ?"},
+		} {
+			for _, a := range []Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
+				_, _ = other.Resolve(t.Context(), a) // it is in memory
+			}
+			where, what := "id = ?", l.ID
+			if c.table == "workspaces" {
+				what = b.mine.ID()
+			}
+			q := d.NewUpdate().Table(c.table).Where(where, what)
+			if c.set[len(c.set)-1] == '?' {
+				q = q.Set(c.set, tomorrow)
+			} else {
+				q = q.Set(c.set)
+			}
+			if _, err := q.Exec(system); err != nil {
+				t.Fatalf("%s: %v", c.set, err)
+			}
+			if err := other.CatchUp(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			for _, a := range []Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
+				got, gotErr := other.Resolve(t.Context(), a)
+				want, wantErr := b.node(t, d).Resolve(t.Context(), a)
+				if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
+					t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
+				}
+			}
+		}
+	})
+}
+
+// TestAChangeThatCommitsLateIsSeen: a transaction that began first and commits last is heard of all the same.
+func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if d.Kind == db.SQLite {
+			return // it has one writer
+		}
+		b := setup(t, d)
+		other := b.node(t, d)
+		slow, _ := b.create(t, New{URL: "https://example.com/slow"})
+		fast, _ := b.create(t, New{URL: "https://example.com/fast"})
+		for _, l := range []*Link{slow, fast} {
+			if _, err := other.Resolve(t.Context(), Address{Code: l.Code}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			if _, err := tx.NewUpdate().Model((*Link)(nil)).Set("redirect_status = 307").Where("id = ?", slow.ID).Exec(ctx); err != nil {
+				return err
+			}
+			_, err := b.Delete(t.Context(), b.mine, fast.ID)
+			return errors.Join(err, other.CatchUp(t.Context()))
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := other.CatchUp(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if target, err := other.Resolve(t.Context(), Address{Code: slow.Code}); err != nil || target.RedirectStatus != 307 {
+			t.Errorf("%d, want 307: %v", target.RedirectStatus, err)
+		}
+	})
+}
+
+// TestMemoryIsBounded: however many codes that do not exist are asked for, and however long the answers stay.
+func TestMemoryIsBounded(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	b := setup(t, d)
+	s := b.node(t, d)
+	for i := range 20_000 {
+		if _, err := s.Resolve(t.Context(), Address{Code: fmt.Sprintf("unknown%d", i)}); !errs.Is(err, errs.NotFound) {
+			t.Fatal(err)
+		}
+	}
+	s.cache.entries.CleanUp()
+	if at := s.CacheStats(); at.Bytes > 1<<20 || at.Misses != 20_000 {
+		t.Errorf("%+v", at)
+	}
+}
