@@ -231,12 +231,17 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
 		Handler:           a.routes(),
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 10 * time.Second,
-		ReadTimeout:       time.Minute, // a body of 10 MiB over a slow line
-		WriteTimeout:      time.Minute,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       time.Minute,      // a body of 10 MiB over a slow line
+		WriteTimeout:      90 * time.Second, // longer: else the work is done after a slow upload, and its answer cut off
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
+		Protocols:         new(http.Protocols),
+		// Whoever does not read holds a stream for ever otherwise: the other timeouts are HTTP/1's.
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: 10 * time.Second, MaxConcurrentStreams: 100},
 	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // for proxies that speak it
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
 	var last errgroup.Group // until every request has been answered

@@ -75,7 +75,6 @@ func (b *bench) build(ctx context.Context) error {
 	}
 	b.server = filepath.Join(b.folder, "linkforge")
 	cmd := exec.CommandContext(ctx, "go", "build", "-o", b.server, "github.com/linkforge/linkforge/server")
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("building the server: %w\n%s", err, out)
 	}

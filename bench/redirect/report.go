@@ -66,7 +66,7 @@ func (b *bench) report(w io.Writer) {
 				t.name, mebibytes(t.before), mebibytes(t.after), (t.after-t.before)/int64(b.links))
 		}
 	}
-	fmt.Fprintf(w, "- The load generator used %s µs a request, and %s of the %d cores that it may use. Others used %s of the machine's.\n",
+	fmt.Fprintf(w, "- The load generator used %s µs a request, and %s of its %d of the machine's cores. Others used %s cores.\n",
 		spread(b.bursts, "%.1f", func(u burst) float64 { return u.generator }), spread(b.bursts, "%.2f", func(u burst) float64 { return u.busy }),
 		generatorCores(), spread(b.bursts, "%.1f", func(u burst) float64 { return u.others }))
 	if len(b.besides()) < 2 {

@@ -56,13 +56,13 @@ func (r *Recorder) setAside(j *journal.Journal, data []byte) {
 // ingestOneByOne writes a batch of which the database refuses something: that is set aside.
 func (r *Recorder) ingestOneByOne(ctx context.Context, b *batch) error {
 	for i, c := range b.clicks {
-		err := ingest(ctx, r.DB, b.logID, b.ends[i], []Click{c})
-		if db.IsRefused(err) {
+		switch err := ingest(ctx, r.DB, b.logID, b.ends[i], []Click{c}); {
+		case db.IsRefused(err):
 			r.setAside(b.source, appendClick(nil, &c))
-			err = nil
-		}
-		if err != nil {
+		case err != nil:
 			return err
+		default:
+			r.ingested.Add(1)
 		}
 	}
 	return ingest(ctx, r.DB, b.logID, b.next, nil)

@@ -30,6 +30,8 @@ const (
 	// ease is how many times as long as a batch took the next one waits while the log is empty: redirects come first. The
 	// fuller the log, the less it waits.
 	ease = 9
+	// longestRest bounds that: the batch may have waited for a database that was away.
+	longestRest = 2 * time.Second
 	// adoptEvery is how often a process looks for the logs of others that have died.
 	adoptEvery = 10 * time.Second
 	// defaultLogBytes bounds a log unless it is configured.
@@ -65,6 +67,7 @@ type Recorder struct {
 	full   bool       // the last click found no room
 	closed bool
 
+	handled                   atomic.Int64 // clicks of this log that the database has, or that were set aside
 	recorded, lost            atomic.Int64
 	ingested, batches, poison atomic.Int64
 	position                  atomic.Int64 // what the database has
@@ -145,8 +148,9 @@ func (r *Recorder) lose(err error) {
 
 // RecorderStats tell how the log does.
 type RecorderStats struct {
-	// Recorded, Ingested and Lost count clicks since the process began; Batches is in how many transactions.
-	Recorded, Ingested, Lost, Batches int64
+	// Recorded and Lost count clicks since the process began; Ingested counts those that it has written to the database, in so
+	// many Batches: also clicks of processes that have died. Waiting is how many of its own are still to be.
+	Recorded, Ingested, Lost, Batches, Waiting int64
 	// Poison counts records that were set aside.
 	Poison int64
 	// Lag is how old the oldest click is that the database does not have.
@@ -159,7 +163,8 @@ type RecorderStats struct {
 func (r *Recorder) Stats() RecorderStats {
 	return RecorderStats{
 		Recorded: r.recorded.Load(), Ingested: r.ingested.Load(), Lost: r.lost.Load(), Batches: r.batches.Load(),
-		Poison: r.poison.Load(), Lag: r.Lag(), LogBytes: r.journal.Bytes(),
+		Waiting: max(0, r.recorded.Load()-r.handled.Load()),
+		Poison:  r.poison.Load(), Lag: r.Lag(), LogBytes: r.journal.Bytes(),
 	}
 }
 
@@ -223,7 +228,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 
 // leave removes the log when the database has all of it, and else leaves it to whoever comes next.
 func (r *Recorder) leave(ctx context.Context) error {
-	if waiting := r.recorded.Load() - r.ingested.Load(); r.position.Load() < r.journal.End() {
+	if waiting := r.recorded.Load() - r.handled.Load(); r.position.Load() < r.journal.End() {
 		r.Log.WarnContext(ctx, "clicks wait in the log for the next start", "clicks", waiting, "log", r.LogID())
 		return r.journal.Close()
 	}
@@ -256,7 +261,7 @@ func (r *Recorder) gather(ctx context.Context) bool {
 // rest leaves the processors to the redirects for a while, if nobody waits for the clicks: a click is safe in the log.
 func (r *Recorder) rest(ctx context.Context, took time.Duration) {
 	free := 1 - float64(r.journal.Bytes())/float64(r.LogBytes)
-	r.wait(ctx, time.Duration(ease*max(0, free)*float64(took)))
+	r.wait(ctx, min(longestRest, time.Duration(ease*max(0, free)*float64(took))))
 }
 
 // wait ends early when somebody waits for Flush, and returns false when the context ends.
@@ -295,7 +300,9 @@ func (r *Recorder) moveTo(b *batch) {
 	r.mu.Lock()
 	r.position.Store(b.next)
 	r.oldest.Store(0)
-	if waiting := r.recorded.Load() - r.ingested.Add(int64(len(b.clicks))); waiting > 0 && len(b.clicks) > 0 {
+	if r.handled.Add(int64(len(b.clicks))); b.next == r.journal.End() {
+		r.handled.Store(r.recorded.Load()) // what could not be read was set aside
+	} else if len(b.clicks) > 0 {
 		r.oldest.Store(b.clicks[len(b.clicks)-1].ClickedAt.UnixMicro())
 	}
 	r.mu.Unlock()
@@ -339,6 +346,9 @@ func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	err := ingest(ctx, r.DB, b.logID, b.next, b.clicks)
 	if db.IsRefused(err) && len(b.clicks) > 0 {
 		return r.ingestOneByOne(ctx, b)
+	}
+	if err == nil {
+		r.ingested.Add(int64(len(b.clicks)))
 	}
 	return err
 }

@@ -30,7 +30,7 @@ func lay(t *testing.T, segments map[int64][]byte) *Journal {
 }
 
 // written is a segment with n records, as a journal writes it.
-func written(t *testing.T, n int) ([]byte, []Record) {
+func written(t testing.TB, n int) ([]byte, []Record) {
 	t.Helper()
 	j := create(t, segmentBytes)
 	records := fill(t, j, n)
@@ -246,8 +246,8 @@ func FuzzRead(f *testing.F) {
 	f.Add([]byte{4, 0, 0, 0, 1, 2, 3, 4, 'd', 'a', 't', 'a'})
 	f.Add(bytes.Repeat([]byte{0xff, 0x00}, 100))
 	f.Add([]byte{255, 255, 0, 0})
+	around, records := written(f, 2)
 	f.Fuzz(func(t *testing.T, data []byte) {
-		around, records := written(t, 2)
 		j := lay(t, map[int64][]byte{0: slices.Concat(around[:records[0].End], data, around[records[0].End:])})
 		for _, most := range []int{1, 100} {
 			got, damaged := readAll(t, j, 0, most)

@@ -18,14 +18,14 @@ import (
 const ample = 1 << 30
 
 // create makes a journal in a folder of the test's, whose segments end after so many bytes.
-func create(t *testing.T, turns int64) *Journal {
+func create(t testing.TB, turns int64) *Journal {
 	t.Helper()
 	j := createIn(t, t.TempDir(), "one", ample)
 	j.turns = turns
 	return j
 }
 
-func createIn(t *testing.T, dir, id string, bound int64) *Journal {
+func createIn(t testing.TB, dir, id string, bound int64) *Journal {
 	t.Helper()
 	j, err := Create(dir, id, bound)
 	if err != nil {
@@ -36,7 +36,7 @@ func createIn(t *testing.T, dir, id string, bound int64) *Journal {
 }
 
 // fill appends n records and returns them with where they end.
-func fill(t *testing.T, j *Journal, n int) []Record {
+func fill(t testing.TB, j *Journal, n int) []Record {
 	t.Helper()
 	records := make([]Record, n)
 	for i := range records {

@@ -105,17 +105,17 @@ func TestNoRoomOnTheDisk(t *testing.T) {
 	signal.Ignore(syscall.SIGXFSZ)
 	j := createIn(t, dir, "one", ample)
 	record := make([]byte, 100)
-	room := func(bytes uint64) {
+	room := func(most uint64) {
 		t.Helper()
 		var limit syscall.Rlimit
 		err := syscall.Getrlimit(syscall.RLIMIT_FSIZE, &limit)
-		limit.Cur = min(bytes, limit.Max)
+		limit.Cur = min(most, limit.Max)
 		if err = errors.Join(err, syscall.Setrlimit(syscall.RLIMIT_FSIZE, &limit)); err != nil {
 			t.Fatal(err)
 		}
 	}
-	for full := range uint64(3) {
-		room(10_000 * (full + 1))
+	for filled := range uint64(3) {
+		room(10_000 * (filled + 1))
 		before := j.End()
 		end, err := before, error(nil)
 		for err == nil && end < 1<<20 {

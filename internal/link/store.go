@@ -90,6 +90,9 @@ func NewStore(c Config) (*Store, error) {
 	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers, cache: newCache(c.CacheBytes)}, nil
 }
 
+// Collisions is how many generated codes were taken, since this node started.
+func (s *Store) Collisions() int64 { return s.collisions.Load() }
+
 // ShortURL is the shortest address at which the link answers: at the host that its workspace has chosen, if it has.
 func (s *Store) ShortURL(l *Link) string {
 	if host := l.In.Workspace().PrimaryHost; host != nil {

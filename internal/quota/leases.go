@@ -115,6 +115,7 @@ type Leases struct {
 
 	away        atomic.Bool
 	pin         atomic.Int64
+	leases      atomic.Int64
 	taken, back atomic.Int64
 	open, held  atomic.Int64
 }
@@ -269,16 +270,16 @@ func (l *Leases) Put(linkID string, m Month, number int64) {
 
 // LeasesStats tell how the leases do.
 type LeasesStats struct {
-	// Open is how many there are with hits in them, and Held how many hits. Taken and Returned count hits since the
-	// process began.
-	Open, Held, Taken, Returned int64
+	// Open is how many there are, and Held how many hits that are not used. Leases, Taken and Returned count leases, and the
+	// hits that were taken and given back, since the process began.
+	Open, Held, Leases, Taken, Returned int64
 	// Away says that the source cannot be reached.
 	Away bool
 }
 
 // Stats tell how the leases do.
 func (l *Leases) Stats() LeasesStats {
-	return LeasesStats{Open: l.open.Load(), Held: l.held.Load(), Taken: l.taken.Load(), Returned: l.back.Load(), Away: l.away.Load()}
+	return LeasesStats{Open: l.open.Load(), Held: l.held.Load(), Leases: l.leases.Load(), Taken: l.taken.Load(), Returned: l.back.Load(), Away: l.away.Load()}
 }
 
 // Pin is the position in the log from which on leases are open.
@@ -461,7 +462,9 @@ func (l *Leases) finish(q *queued, fallback bool) {
 			number: q.Number, taken: l.Now().UnixMilli(), left: int32(q.Granted), size: int32(q.Granted),
 			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position, fallback: fallback, refused: q.Granted == 0,
 		}
-		l.taken.Add(q.Granted)
+		if l.taken.Add(q.Granted); q.Granted > 0 {
+			l.leases.Add(1)
+		}
 	}
 	if s.asks[q.key] == q {
 		delete(s.asks, q.key)

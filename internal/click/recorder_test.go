@@ -1,0 +1,366 @@
+package click
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// smallLog is a recorder's log with room for some hundred clicks.
+const smallLog = 32 << 10
+
+// newSmallRecorder makes a recorder that does not run, whose log is soon full and whose words are in said.
+func newSmallRecorder(t *testing.T, d *db.DB) (r *Recorder, said *bytes.Buffer) {
+	t.Helper()
+	said = &bytes.Buffer{}
+	r, err := NewRecorder(RecorderConfig{
+		DB: d, Dir: t.TempDir(), LogBytes: smallLog, Log: slog.New(slog.NewTextHandler(said, nil)), Now: atNoon,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Close() })
+	return r, said
+}
+
+// recordOf records n clicks of a link.
+func recordOf(r *Recorder, linkID string, n int) {
+	c := clickOf(linkID)
+	for range n {
+		r.Record(&c)
+	}
+}
+
+// flush waits for a recorder that runs, ingest has one that does not run write what it has.
+func flush(t *testing.T, r *Recorder) {
+	t.Helper()
+	if err := r.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ingestAll(t *testing.T, r *Recorder) {
+	t.Helper()
+	for r.ingestNext(t.Context()) {
+	}
+	if r.position.Load() != r.End() {
+		t.Fatalf("the log is ingested up to %d, want %d", r.position.Load(), r.End())
+	}
+}
+
+func TestEveryClickIsCountedOnceWhenTheServerStops(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r := newRecorder(t, d, t.TempDir())
+		stop := start(t, r)
+		links := []string{id.New(id.Link), id.New(id.Link), id.New(id.Link)}
+		taken := make([]atomic.Int64, len(links))
+		const workers, each = 8, 500
+		var all sync.WaitGroup
+		for worker := range workers {
+			all.Go(func() {
+				for i := range each {
+					n := (worker + i) % len(links)
+					if c := clickOf(links[n]); r.Record(&c) > 0 { // else it came too late
+						taken[n].Add(1)
+					}
+				}
+			})
+		}
+		if err := stop(); err != nil {
+			t.Fatal(err)
+		}
+		all.Wait()
+		for i, linkID := range links {
+			if got, want := countOf(t, d, linkID), taken[i].Load(); got != want {
+				t.Errorf("link %d: %d clicks counted, want the %d that were taken", i, got, want)
+			}
+		}
+		if s := r.Stats(); s.Recorded+s.Lost != workers*each || s.Ingested != s.Recorded || s.Lag != 0 {
+			t.Errorf("%+v, want %d recorded or lost, and all that were recorded ingested", s, workers*each)
+		}
+	})
+}
+
+func TestAClickTellsWhereItEndsInTheLog(t *testing.T) {
+	t.Parallel()
+	r, c := newRecorder(t, nil, t.TempDir()), clickOf(id.New(id.Link))
+	for last := int64(0); last < 1000; {
+		end := r.Record(&c)
+		if end <= last || end != r.End() {
+			t.Fatalf("the click ends at %d, want more than %d and the log's end, %d", end, last, r.End())
+		}
+		last = end
+		if last, _ = r.Note(quota.Lease{LinkID: c.LinkID, Number: 1, Hits: 1}); last <= end || last != r.End() {
+			t.Fatalf("the lease ends at %d, want more than %d and the log's end, %d", last, end, r.End())
+		}
+	}
+}
+
+func TestClicksWaitForTheDatabase(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, linkID := newRecorder(t, d, t.TempDir()), id.New(id.Link)
+		start(t, r)
+		rename(t, d, "click_totals", "elsewhere")
+		recordOf(r, linkID, 2)
+		ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
+		defer cancel()
+		if err := r.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("flushed without a database: %v", err)
+		}
+		rename(t, d, "elsewhere", "click_totals")
+		flush(t, r)
+		if got := countOf(t, d, linkID); got != 2 {
+			t.Errorf("%d clicks, want 2", got)
+		}
+	})
+}
+
+func rename(t *testing.T, d *db.DB, from, to string) {
+	t.Helper()
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestClicksThatFindNoRoomAreLostAndCounted: the answer is given all the same, and it is logged once. When the database
+// has what was there, there is room again.
+func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, said := newSmallRecorder(t, d)
+		linkID := id.New(id.Link)
+		for round := range 3 {
+			recordOf(r, linkID, 1000)
+			s := r.Stats()
+			if s.Lost == 0 || s.Recorded+s.Lost != int64(1000*(round+1)) || s.LogBytes > smallLog {
+				t.Errorf("round %d: %+v, want recorded and lost clicks, %d in all", round, s, 1000*(round+1))
+			}
+			if got := strings.Count(said.String(), "clicks are lost"); got != round+1 {
+				t.Errorf("round %d: the loss was logged %d times, want once each", round, got)
+			}
+			if got := strings.Count(said.String(), "recorded again"); got != round {
+				t.Errorf("round %d: its end was logged %d times, want once each", round, got)
+			}
+			if _, err := r.Note(quota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err == nil {
+				t.Error("a lease found room in a full log")
+			}
+			ingestAll(t, r)
+			if got := countOf(t, d, linkID); got != s.Recorded || r.Stats().LogBytes > smallLog/2 {
+				t.Errorf("round %d: %d clicks and %d bytes of log, want %d clicks and room", round, got, r.Stats().LogBytes, s.Recorded)
+			}
+		}
+	})
+}
+
+// TestTheLagIsThatOfWhatWaits: of a click, whatever else is in the log.
+func TestTheLagIsThatOfWhatWaits(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	now := noon
+	r := newRecorder(t, d, t.TempDir())
+	r.Now = func() time.Time { return now }
+	lag := func(when string, want time.Duration) {
+		t.Helper()
+		if got := r.Lag(); got != want {
+			t.Errorf("%s: the lag is %s, want %s", when, got, want)
+		}
+	}
+	note := func(n int64) {
+		t.Helper()
+		for range n {
+			if _, err := r.Note(quota.Lease{LinkID: id.New(id.Link), Number: n, Hits: 1}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	lag("nothing was recorded", 0)
+	note(maxBatch)
+	lag("only leases wait", 0)
+	recordOf(r, id.New(id.Link), 1)
+	now = now.Add(time.Minute)
+	lag("a click waits", time.Minute)
+	r.ingestNext(t.Context())
+	lag("a click waits behind what was ingested", time.Minute)
+	ingestAll(t, r)
+	lag("all is ingested", 0)
+	if _, err := r.journal.Append([]byte("no record")); err != nil {
+		t.Fatal(err)
+	}
+	now = noon
+	recordOf(r, id.New(id.Link), maxBatch+1)
+	now = now.Add(time.Minute)
+	r.ingestNext(t.Context())
+	lag("more than a batch waited", time.Minute)
+	ingestAll(t, r)
+	lag("all is ingested but what is no record", 0)
+}
+
+// TestRestIsShort: as long as is told, but not for as long as the database was away, nor while the log is full or
+// somebody waits for Flush.
+func TestRestIsShort(t *testing.T) {
+	t.Parallel()
+	idle, _ := newSmallRecorder(t, nil)
+	full, _ := newSmallRecorder(t, nil)
+	recordOf(full, id.New(id.Link), 1000)
+	for name, c := range map[string]struct {
+		r           *Recorder
+		took        time.Duration
+		least, most time.Duration
+	}{
+		"a batch":             {idle, 10 * time.Millisecond, 90 * time.Millisecond, 90 * time.Millisecond},
+		"an outage":           {idle, time.Hour, longestRest, longestRest},
+		"a batch, a full log": {full, 10 * time.Millisecond, 0, time.Millisecond},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			began := time.Now()
+			c.r.rest(t.Context(), c.took)
+			if got := time.Since(began); got < c.least || got > c.most {
+				t.Errorf("after %s: rested for %s, want from %s to %s", name, got, c.least, c.most)
+			}
+		})
+	}
+}
+
+func TestFlushEndsTheRest(t *testing.T) {
+	t.Parallel()
+	r, _ := newSmallRecorder(t, nil)
+	recordOf(r, id.New(id.Link), 1)
+	synctest.Test(t, func(t *testing.T) {
+		r.progress, r.wake, r.rush = make(chan struct{}), make(chan struct{}, 1), make(chan struct{}, 1) // the bubble's own
+		ctx, cancel := context.WithCancel(t.Context())
+		began := time.Now()
+		var flushing sync.WaitGroup
+		flushing.Go(func() { _ = r.Flush(ctx) })
+		r.rest(ctx, time.Hour)
+		if got := time.Since(began); got != 0 {
+			t.Errorf("rested for %s while somebody waited, want not at all", got)
+		}
+		cancel()
+		flushing.Wait()
+	})
+}
+
+// TestPinKeepsWhatIsNeeded: what lies behind the oldest open lease may be read again, though it was ingested.
+func TestPinKeepsWhatIsNeeded(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	r, _ := newSmallRecorder(t, d)
+	var oldest atomic.Int64
+	r.Pin(oldest.Load)
+	recordOf(r, id.New(id.Link), 100)
+	oldest.Store(r.End())
+	recordOf(r, id.New(id.Link), 100)
+	ingestAll(t, r)
+	if got, least := r.Stats().LogBytes, r.End()-oldest.Load(); got < least || got == r.End() {
+		t.Errorf("the log keeps %d bytes, want the last %d and no whole segment before", got, least)
+	}
+	oldest.Store(r.End())
+	recordOf(r, id.New(id.Link), 1)
+	ingestAll(t, r)
+	if got := r.Stats().LogBytes; got > smallLog/4 {
+		t.Errorf("the log keeps %d bytes, want one segment", got)
+	}
+}
+
+// logs are the names of what lies in the folder of the logs.
+func logs(t *testing.T, dir string) []string {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := []string{}
+	for _, e := range entries {
+		if e.IsDir() {
+			names = append(names, e.Name())
+		}
+	}
+	return names
+}
+
+// knownLogs is how many logs the database knows.
+func knownLogs(t *testing.T, d *db.DB) int64 {
+	t.Helper()
+	n, err := d.NewSelect().Table("click_logs").Count(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestAtTheEndTheLogIsRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for _, clicks := range []int{0, 1, maxBatch + 1} {
+			dir, linkID := t.TempDir(), id.New(id.Link)
+			r := newRecorder(t, d, dir)
+			stop := start(t, r)
+			recordOf(r, linkID, clicks)
+			if err := stop(); err != nil {
+				t.Fatal(err)
+			}
+			if got := countOf(t, d, linkID); got != int64(clicks) {
+				t.Errorf("%d clicks, want %d", got, clicks)
+			}
+			if diff := cmp.Diff([]string{}, logs(t, dir)); diff != "" || knownLogs(t, d) != 0 {
+				t.Errorf("the database knows %d logs, want none; logs (-want +got):\n%s", knownLogs(t, d), diff)
+			}
+		}
+	})
+}
+
+// TestAtTheEndTheLogStaysWithoutADatabase: for the next process.
+func TestAtTheEndTheLogStaysWithoutADatabase(t *testing.T) {
+	t.Parallel()
+	file, dir, linkID := filepath.Join(t.TempDir(), "test.db"), t.TempDir(), id.New(id.Link)
+	d := dbtest.Migrated(t, dbtest.Open(t, db.SQLite, file))
+	r := newRecorder(t, d, dir)
+	recordOf(r, linkID, 10)
+	ingestAll(t, r)
+	recordOf(r, linkID, 10)
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		began := time.Now()
+		if err := r.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if got := time.Since(began); got < drainDeadline || got > drainDeadline+time.Second {
+			t.Errorf("it took %s to give up, want %s", got, drainDeadline)
+		}
+	})
+	if diff := cmp.Diff([]string{r.LogID()}, logs(t, dir)); diff != "" {
+		t.Errorf("logs (-want +got):\n%s", diff)
+	}
+	if c := clickOf(linkID); r.Record(&c) != 0 || r.Stats().Lost != 1 {
+		t.Errorf("a click was recorded after the end: %+v", r.Stats())
+	}
+	d = dbtest.Open(t, db.SQLite, file)
+	if err := newRecorder(t, d, dir).Adopt(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := countOf(t, d, linkID); got != 20 {
+		t.Errorf("%d clicks, want 20", got)
+	}
+}
