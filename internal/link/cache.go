@@ -115,40 +115,40 @@ func (s *Store) CacheStats() CacheStats {
 
 // Resolve finds the link that answers at the address, in whatever state it is, from memory if it can. It returns
 // NotFound, or Expired for addresses of a workspace that has been deleted.
-func (s *Store) Resolve(ctx context.Context, a Address) (Target, error) {
+func (s *Store) Resolve(ctx context.Context, a Address, now time.Time) (Target, error) {
 	if !a.plausible() {
 		return Target{}, errNotFound()
 	}
 	at := subject{root, a.Code}
 	if a.Slug != "" || a.Host != "" {
-		workspaceID, err := s.placeOf(ctx, a)
+		workspaceID, err := s.placeOf(ctx, a, now)
 		if err != nil {
 			return Target{}, err
 		}
 		at.space = workspaceID
 	}
-	kind, rest, err := s.lookUp(ctx, at)
+	kind, rest, err := s.lookUp(ctx, at, now)
 	if err != nil {
 		return Target{}, err
 	}
 	if kind == entryAbsent {
 		if at.space != root {
-			return Target{}, s.errUnknown(ctx, at.space)
+			return Target{}, s.errUnknown(ctx, at.space, now)
 		}
 		return Target{}, errNotFound()
 	}
 	t := rest.target()
-	t.HitQuota, t.Gone, err = s.workspaceFacts(ctx, t.WorkspaceID)
+	t.HitQuota, t.Gone, err = s.workspaceFacts(ctx, t.WorkspaceID, now)
 	return t, err
 }
 
 // placeOf is the workspace that has, or had, the slug, or that has the host now.
-func (s *Store) placeOf(ctx context.Context, a Address) (string, error) {
+func (s *Store) placeOf(ctx context.Context, a Address, now time.Time) (string, error) {
 	at := subject{hosts, a.Host}
 	if a.Host == "" {
 		at = subject{slugs, a.Slug}
 	}
-	kind, rest, err := s.lookUp(ctx, at)
+	kind, rest, err := s.lookUp(ctx, at, now)
 	if err != nil {
 		return "", err
 	}
@@ -159,8 +159,8 @@ func (s *Store) placeOf(ctx context.Context, a Address) (string, error) {
 }
 
 // workspaceFacts are what holds for all links of a workspace.
-func (s *Store) workspaceFacts(ctx context.Context, workspaceID string) (hitQuota int64, gone bool, err error) {
-	kind, rest, err := s.lookUp(ctx, subject{workspaces, workspaceID})
+func (s *Store) workspaceFacts(ctx context.Context, workspaceID string, now time.Time) (hitQuota int64, gone bool, err error) {
+	kind, rest, err := s.lookUp(ctx, subject{workspaces, workspaceID}, now)
 	if err != nil {
 		return 0, false, err
 	}
@@ -171,8 +171,8 @@ func (s *Store) workspaceFacts(ctx context.Context, workspaceID string) (hitQuot
 }
 
 // errUnknown is what there is to say of a code that a workspace does not have.
-func (s *Store) errUnknown(ctx context.Context, workspaceID string) error {
-	_, gone, err := s.workspaceFacts(ctx, workspaceID)
+func (s *Store) errUnknown(ctx context.Context, workspaceID string, now time.Time) error {
+	_, gone, err := s.workspaceFacts(ctx, workspaceID, now)
 	if err != nil {
 		return err
 	}
@@ -184,8 +184,8 @@ func (s *Store) errUnknown(ctx context.Context, workspaceID string) error {
 
 // lookUp finds what is known of the subject, in memory or in the database: one look at a time for each. While the database
 // does not answer, what is in memory holds on for staleLife.
-func (s *Store) lookUp(ctx context.Context, at subject) (byte, read, error) {
-	now, key := s.Now(), s.cache.key(at)
+func (s *Store) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
+	key := s.cache.key(at)
 	if s.cache.feed.fresh(now) {
 		if e, ok := s.cache.entries.GetIfPresent(key); ok {
 			kind, rest, ok := e.open(at)

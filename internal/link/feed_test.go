@@ -53,7 +53,7 @@ func sees(t *testing.T, s *Store, a Address, want func(Target, error) bool) time
 	t.Helper()
 	began := time.Now()
 	for {
-		target, err := s.Resolve(t.Context(), a)
+		target, err := s.Resolve(t.Context(), a, time.Now())
 		if want(target, err) {
 			return time.Since(began)
 		}
@@ -124,21 +124,21 @@ func TestThisNodeSeesItsChangesAtOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		promo := Address{Slug: "mine", Code: "promo"}
-		if _, err := b.Resolve(t.Context(), promo); !errs.Is(err, errs.NotFound) {
+		if _, err := b.Resolve(t.Context(), promo, time.Now()); !errs.Is(err, errs.NotFound) {
 			t.Errorf("before it is made: %v", err)
 		}
 		l, _ := b.create(t, New{URL: "https://example.com/", Strategy: new(Custom), CustomCode: new("promo")})
-		if target, err := b.Resolve(t.Context(), promo); err != nil || target.ID != l.ID {
+		if target, err := b.Resolve(t.Context(), promo, time.Now()); err != nil || target.ID != l.ID {
 			t.Errorf("after it is made: %v", err)
 		}
 		b.update(t, l, Change{URL: to("https://example.com/new")})
-		if target, err := b.Resolve(t.Context(), promo); err != nil || target.Location != "https://example.com/new" {
+		if target, err := b.Resolve(t.Context(), promo, time.Now()); err != nil || target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)
 		}
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		if target, err := b.Resolve(t.Context(), promo); err != nil || target.Status(noon) != Deleted {
+		if target, err := b.Resolve(t.Context(), promo, time.Now()); err != nil || target.Status(noon) != Deleted {
 			t.Errorf("after it is deleted: %v", err)
 		}
 	})
@@ -160,7 +160,7 @@ func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
 			{"links", "root_code = code"}, {"workspaces", "hit_quota = 7"}, {"workspaces", "deleted_at = ?"},
 		} {
 			for _, a := range []Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-				_, _ = other.Resolve(t.Context(), a) // it is in memory
+				_, _ = other.Resolve(t.Context(), a, time.Now()) // it is in memory
 			}
 			where, what := "id = ?", l.ID
 			if c.table == "workspaces" {
@@ -179,8 +179,8 @@ func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, a := range []Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-				got, gotErr := other.Resolve(t.Context(), a)
-				want, wantErr := b.node(t, d).Resolve(t.Context(), a)
+				got, gotErr := other.Resolve(t.Context(), a, time.Now())
+				want, wantErr := b.node(t, d).Resolve(t.Context(), a, time.Now())
 				if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
 					t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
 				}
@@ -201,7 +201,7 @@ func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
 		slow, _ := b.create(t, New{URL: "https://example.com/slow"})
 		fast, _ := b.create(t, New{URL: "https://example.com/fast"})
 		for _, l := range []*Link{slow, fast} {
-			if _, err := other.Resolve(t.Context(), Address{Code: l.Code}); err != nil {
+			if _, err := other.Resolve(t.Context(), Address{Code: l.Code}, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -218,7 +218,7 @@ func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
 		if err := other.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if target, err := other.Resolve(t.Context(), Address{Code: slow.Code}); err != nil || target.RedirectStatus != 307 {
+		if target, err := other.Resolve(t.Context(), Address{Code: slow.Code}, time.Now()); err != nil || target.RedirectStatus != 307 {
 			t.Errorf("%d, want 307: %v", target.RedirectStatus, err)
 		}
 	})
@@ -231,7 +231,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	b := setup(t, d)
 	s := b.node(t, d)
 	for i := range 20_000 {
-		if _, err := s.Resolve(t.Context(), Address{Code: fmt.Sprintf("unknown%d", i)}); !errs.Is(err, errs.NotFound) {
+		if _, err := s.Resolve(t.Context(), Address{Code: fmt.Sprintf("unknown%d", i)}, time.Now()); !errs.Is(err, errs.NotFound) {
 			t.Fatal(err)
 		}
 	}

@@ -30,8 +30,6 @@ const (
 type Hits struct {
 	// KV is Redis.
 	KV redis.UniversalClient
-	// Own says that Redis is this process's own, and ends with it: leases need not be found by others.
-	Own bool
 	// LogID names this process's log, and so its leases.
 	LogID string
 	// Seeds count the hits of links that the database knows: all that were granted in the month, after what this process
@@ -53,9 +51,7 @@ func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
 		key := hitsKey(a.LinkID, a.Month)
 		guarded[i] = pipe.SetNX(ctx, key, guard, guardTTL)
 		counts[i] = pipe.IncrBy(ctx, key, a.Want)
-		if !h.Own {
-			pipe.Set(ctx, h.leaseKey(a.LinkID, a.Number), a.Want, leaseTTL)
-		}
+		pipe.Set(ctx, h.leaseKey(a.LinkID, a.Number), a.Want, leaseTTL)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("taking hits: %w", err)
@@ -69,9 +65,7 @@ func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
 			if guarded[i].Val() {
 				lost = append(lost, hitsKey(a.LinkID, a.Month))
 			}
-			if !h.Own {
-				lost = append(lost, h.leaseKey(a.LinkID, a.Number))
-			}
+			lost = append(lost, h.leaseKey(a.LinkID, a.Number))
 			continue
 		}
 		a.Left = max(0, a.Limit-count)
@@ -151,15 +145,11 @@ func (h *Hits) settleAll(ctx context.Context, leases []Lease, how string) error 
 	pipe := h.KV.Pipeline()
 	for _, l := range leases {
 		key := hitsKey(l.LinkID, l.Month)
-		switch {
-		case h.Own && l.Hits > l.Used:
-			pipe.IncrBy(ctx, key, l.Used-l.Hits) // the counter is there: nobody else removes it
-		case h.Own:
-		case l.Hits == l.Used && how == "end":
+		if l.Hits == l.Used && how == "end" {
 			pipe.Del(ctx, h.leaseKey(l.LinkID, l.Number))
-		default:
-			settle.Eval(ctx, pipe, []string{h.leaseKey(l.LinkID, l.Number), key}, l.Used, how)
+			continue
 		}
+		settle.Eval(ctx, pipe, []string{h.leaseKey(l.LinkID, l.Number), key}, l.Used, how)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
 		return fmt.Errorf("giving hits back: %w", err)
@@ -169,9 +159,6 @@ func (h *Hits) settleAll(ctx context.Context, leases []Lease, how string) error 
 
 // Recover ends the leases of a process that has died, and gives back what it had not used.
 func (h *Hits) Recover(ctx context.Context, logID string, leases []Lease) error {
-	if h.Own { // what it had taken ended with it
-		return nil
-	}
 	dead := *h
 	dead.LogID = logID
 	return dead.Return(ctx, leases)

@@ -13,10 +13,11 @@ import (
 )
 
 const (
-	// sharedLife is how long hits that a node has taken and not used are out of the reach of others. A process that has
-	// its counters for itself keeps them for ownLife: nobody else lacks them.
-	sharedLife = 2 * time.Second
-	ownLife    = 30 * time.Second
+	// nearLife is how long hits that a node has taken and not used are out of the reach of others; plentyLife is so while more
+	// than half of a link's hits are left, when nobody lacks them yet. Most links are followed less than once in two seconds:
+	// each redirect would ask for a lease.
+	nearLife   = 2 * time.Second
+	plentyLife = time.Minute
 	// tidyEvery is how often leases that have ended are given back.
 	tidyEvery = 500 * time.Millisecond
 	// idleLife is how long a link that is not followed is remembered.
@@ -85,9 +86,10 @@ type LeasesConfig struct {
 	What string
 	// Source is where hits are taken from; Fallback, if any, while the source cannot be reached.
 	Source, Fallback Source
-	// Own says that no other process takes hits from the source.
+	// Own says that the source is this process's own and answers at once: whoever needs a hit asks for it.
 	Own bool
-	// Note keeps in this process's log that a lease is about to be taken, and returns its position there.
+	// Note keeps in this process's log that a lease is about to be taken, and returns its position there; nil where nothing
+	// has to come back when the process dies.
 	Note func(l Lease) (int64, error)
 	// LogEnd is the position that the log has reached, LogLag how old the oldest click is that waits in it.
 	LogEnd func() int64
@@ -104,7 +106,6 @@ type LeasesConfig struct {
 // lately needed, few when few are left, and for a short time.
 type Leases struct {
 	LeasesConfig
-	life   time.Duration
 	shards [64]shard
 
 	mu      sync.Mutex
@@ -134,6 +135,15 @@ type held struct {
 	month    int32
 	fallback bool // the lease is the fallback's
 	refused  bool // there were none at that time
+	plenty   bool // more than half of them were left at that time
+}
+
+// life is how long the lease may be kept.
+func (h held) life() int64 {
+	if h.plenty {
+		return plentyLife.Milliseconds()
+	}
+	return nearLife.Milliseconds()
 }
 
 type shard struct {
@@ -158,10 +168,7 @@ type ended struct {
 
 // NewLeases prepares Leases: Run takes and gives back.
 func NewLeases(c LeasesConfig) *Leases {
-	l := &Leases{LeasesConfig: c, life: sharedLife, wake: make(chan struct{}, 1)}
-	if c.Own {
-		l.life = ownLife
-	}
+	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1)}
 	for i := range l.shards {
 		l.shards[i].links, l.shards[i].asks = map[linkKey]held{}, map[linkKey]*queued{}
 	}
@@ -192,15 +199,20 @@ func (m Month) number() int32 {
 
 // Take takes one hit of the link's, and returns the number of the lease that it is from; false means that there is none
 // left. An error means that nobody could say.
-func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64) (number int64, ok bool, err error) {
+func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64, now time.Time) (number int64, ok bool, err error) {
 	key, err := keyOf(linkID)
 	if err != nil {
 		return 0, false, err
 	}
-	for {
-		number, answer, wait := l.try(&key, linkID, m, limit)
+	for ; ; now = l.Now() {
+		number, answer, wait, mine := l.try(&key, m, limit, now.UnixMilli())
 		if wait == nil {
 			return number, answer, nil
+		}
+		if mine && l.Own {
+			l.take(context.WithoutCancel(ctx), []*queued{wait})
+		} else if mine {
+			l.enqueue(wait)
 		}
 		select {
 		case <-wait.done:
@@ -216,31 +228,30 @@ func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64) 
 	}
 }
 
-// try takes a hit from the lease that there is, or joins the wish for another.
-func (l *Leases) try(key *linkKey, linkID string, m Month, limit int64) (number int64, ok bool, wait *queued) {
-	now, month, s := l.Now().UnixMilli(), m.number(), l.shard(key)
+// try takes a hit from the lease that there is, or joins the wish for another, which is to be made known if it is mine.
+func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok bool, wait *queued, mine bool) {
+	month, s := m.number(), l.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	h, known := s.links[*key]
 	if known && h.month == month {
-		if h.left > 0 && now-h.taken < l.life.Milliseconds() {
+		if h.left > 0 && now-h.taken < h.life() {
 			h.left--
 			s.links[*key] = h
-			return h.number, true, nil
+			return h.number, true, nil, false
 		}
 		if h.refused && now-h.taken < refusedLife.Milliseconds() {
-			return 0, false, nil
+			return 0, false, nil, false
 		}
 	}
 	if wait = s.asks[*key]; wait == nil || wait.Month != m {
 		wait = &queued{key: *key, Ask: Ask{
 			LinkID: string(key[:]), Month: m, Limit: limit, Known: known && h.month == month, done: make(chan struct{}),
 		}}
-		s.asks[*key] = wait
-		l.enqueue(wait)
+		s.asks[*key], mine = wait, true
 	}
 	wait.waiters++
-	return 0, false, wait
+	return 0, false, wait, mine
 }
 
 func (l *Leases) enqueue(asks ...*queued) {
@@ -433,7 +444,9 @@ func (l *Leases) begin(q *queued) {
 	h, known := s.links[q.key]
 	q.Want = l.size(h, known, q)
 	s.mu.Unlock()
-	q.Number = l.Numbers.Add(1)
+	if q.Number = l.Numbers.Add(1); l.Note == nil {
+		return
+	}
 	if position, err := l.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want}); err == nil {
 		q.position = position
 	}
@@ -446,7 +459,7 @@ func (l *Leases) size(h held, known bool, q *queued) int64 {
 	if !known || h.month != q.Month.number() {
 		return min(want, mostHits)
 	}
-	if l.Now().UnixMilli()-h.taken < l.life.Milliseconds() {
+	if l.Now().UnixMilli()-h.taken < nearLife.Milliseconds() {
 		want = max(want, 2*int64(h.size))
 	}
 	return max(1, min(want, mostHits, int64(h.free)/share))
@@ -461,6 +474,7 @@ func (l *Leases) finish(q *queued, fallback bool) {
 		s.links[q.key] = held{
 			number: q.Number, taken: l.Now().UnixMilli(), left: int32(q.Granted), size: int32(q.Granted),
 			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position, fallback: fallback, refused: q.Granted == 0,
+			plenty: q.Left > q.Limit/2,
 		}
 		if l.taken.Add(q.Granted); q.Granted > 0 {
 			l.leases.Add(1)
@@ -512,7 +526,7 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 		s.mu.Lock()
 		for key, h := range s.links {
 			age := now - h.taken
-			switch over := all || age >= l.life.Milliseconds() || age < 0; {
+			switch over := all || age >= h.life() || age < 0; {
 			case h.size > 0 && (over || h.left == 0):
 				l.end(h, key)
 				h.size, h.left = 0, 0

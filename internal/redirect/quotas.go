@@ -50,15 +50,18 @@ func NewQuotas(c QuotasConfig) *Quotas {
 	logID, alone := c.Clicks.LogID(), c.DB.Kind == db.SQLite
 	q := &Quotas{usage: &click.Usage{Store: c.Counts, Clicks: c.Clicks}, granted: link.Grants{Store: c.Links, LogID: logID}}
 	q.monthly = &quota.Hits{
-		KV: c.KV, Own: c.KV.InProcess(), LogID: logID, Seeds: q.usage.Seeds, Granted: q.usage.Granted, Now: c.Now,
+		KV: c.KV, LogID: logID, Seeds: q.usage.Seeds, Granted: q.usage.Granted, Now: c.Now,
 	}
 	leases := quota.LeasesConfig{
 		Note: c.Clicks.Note, LogEnd: c.Clicks.End, LogLag: c.Clicks.Lag, Numbers: &atomic.Int64{}, Log: c.Log, Now: c.Now,
 	}
 	hits, grants := leases, leases
-	hits.What, hits.Source, hits.Own = "monthly hits", q.monthly, c.KV.InProcess()
+	hits.What, hits.Source = "monthly hits", q.monthly
 	if c.Fallback {
 		hits.Fallback = q.usage
+	}
+	if c.KV.InProcess() { // what it counts, it forgets when this process ends: as well as Redis, and a hundred times as fast
+		hits.Source, hits.Fallback, hits.Own, hits.Note = &quota.Memory{Seeds: q.usage.Seeds}, nil, true, nil
 	}
 	grants.What, grants.Source, grants.Own = "redirects of links with a limit of their own", q.granted, alone
 	q.Hits, q.Grants = quota.NewLeases(hits), quota.NewLeases(grants)
@@ -85,5 +88,6 @@ func (q *Quotas) giveBack(ctx context.Context, logID string, leases []quota.Leas
 			monthly = append(monthly, l)
 		}
 	}
-	return errors.Join(q.granted.Recover(ctx, logID, ever), q.usage.Recover(ctx, logID, monthly), q.monthly.Recover(ctx, logID, monthly))
+	err := errors.Join(q.granted.Recover(ctx, logID, ever), q.usage.Recover(ctx, logID, monthly))
+	return errors.Join(err, q.monthly.Recover(ctx, logID, monthly))
 }

@@ -59,7 +59,7 @@ func AddressOf(path string) (link.Address, bool) {
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at link.Address) {
 	arrived := h.Now()
 	defer web.Recovered(h.Log, w, r)
-	target, err := h.Links.Resolve(r.Context(), at)
+	target, err := h.Links.Resolve(r.Context(), at, arrived)
 	if err != nil {
 		h.fail(w, r, err)
 		return
@@ -98,7 +98,7 @@ func (h *Handler) follow(ctx context.Context, t *link.Target, redirect answer, a
 	if t.HitQuota >= 0 {
 		limit = t.HitQuota
 	}
-	hit, ok, err := h.Hits.Take(ctx, t.ID, *month, limit)
+	hit, ok, err := h.Hits.Take(ctx, t.ID, *month, limit, arrived)
 	if err != nil {
 		return answer{}, err
 	}
@@ -107,7 +107,7 @@ func (h *Handler) follow(ctx context.Context, t *link.Target, redirect answer, a
 	}
 	var grant int64
 	if t.MaxClicks > 0 {
-		if grant, ok, err = h.Grants.Take(ctx, t.ID, quota.Month{}, t.MaxClicks); err != nil || !ok {
+		if grant, ok, err = h.Grants.Take(ctx, t.ID, quota.Month{}, t.MaxClicks, arrived); err != nil || !ok {
 			h.Hits.Put(t.ID, *month, hit)
 			return exhausted, err
 		}
