@@ -72,12 +72,9 @@ func (r *Recorder) ingestOneByOne(ctx context.Context, b *batch) error {
 // server does so before it serves: what it knows of this month's clicks is what quotas begin with.
 func (r *Recorder) Adopt(ctx context.Context) error {
 	found, err := journal.Found(r.Dir)
-	for i, j := range found {
+	for _, j := range found { // one that cannot be ingested keeps none of the others waiting
 		if problem := r.adopt(ctx, j); problem != nil {
-			for _, rest := range found[i:] {
-				_ = rest.Close() // for the next time
-			}
-			return errors.Join(err, problem)
+			err = errors.Join(err, problem, j.Close()) // for the next time
 		}
 	}
 	return err

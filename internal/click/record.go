@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"math"
+	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/quota"
@@ -105,7 +106,11 @@ func (r *reader) text() string {
 		size, n = -1, 0
 	}
 	r.take(size)
-	return string(r.take(int(n)))
+	text := string(r.take(int(n)))
+	if strings.IndexByte(text, 0) >= 0 { // no database takes it, and the batch would be tried for ever
+		r.failed = true
+	}
+	return text
 }
 
 func (r *reader) end() error {

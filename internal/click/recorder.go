@@ -299,9 +299,9 @@ func (r *Recorder) ingestNext(ctx context.Context) bool {
 func (r *Recorder) moveTo(b *batch) {
 	r.mu.Lock()
 	r.position.Store(b.next)
-	r.oldest.Store(0)
 	if r.handled.Add(int64(len(b.clicks))); b.next == r.journal.End() {
 		r.handled.Store(r.recorded.Load()) // what could not be read was set aside
+		r.oldest.Store(0)
 	} else if len(b.clicks) > 0 {
 		r.oldest.Store(b.clicks[len(b.clicks)-1].ClickedAt.UnixMicro())
 	}

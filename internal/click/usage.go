@@ -71,6 +71,7 @@ func (u *Usage) Take(ctx context.Context, asks []*quota.Ask) error {
 func (u *Usage) take(ctx context.Context, a *quota.Ask, seed int64) error {
 	for _, hits := range []int64{a.Want, 1} {
 		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+			a.Granted = 0
 			if seed+hits > a.Limit {
 				return nil
 			}

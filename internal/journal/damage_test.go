@@ -181,6 +181,29 @@ func TestASegmentThatIsGoneOrShort(t *testing.T) {
 	}
 }
 
+// TestRoomThatWasNotUsed: a process that was killed leaves its last segment as long as it could have become.
+func TestRoomThatWasNotUsed(t *testing.T) {
+	t.Parallel()
+	for _, turns := range []int64{1, 1000, 3 << 20} {
+		j := createIn(t, t.TempDir(), "one", ample)
+		j.turns = turns
+		want := fill(t, j, 100)
+		laid := map[int64][]byte{}
+		for _, s := range j.segments {
+			data, err := os.ReadFile(j.path(s.begin))
+			if err != nil {
+				t.Fatal(err)
+			}
+			laid[s.begin] = data
+		}
+		for name, j := range map[string]*Journal{"killed": lay(t, laid), "closed": leave(t, j)} {
+			if got, damaged := readAll(t, j, 0, 7); !slices.EqualFunc(want, got, same) || len(damaged) > 0 {
+				t.Errorf("%s, segments of %d: %d records and %d damaged bytes, want %d records", name, turns, len(got), len(damaged), len(want))
+			}
+		}
+	}
+}
+
 // TestAFailedWriteLeavesNothing fails in every record, with part of it written, even where that cannot be cut off.
 func TestAFailedWriteLeavesNothing(t *testing.T) {
 	t.Parallel()
@@ -188,7 +211,7 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 	var want []Record
 	for i := range 30 {
 		if i > 0 {
-			if err := j.file.Close(); err != nil { // from now on, writes fail, and so does cutting off
+			if err := j.tail.close(); err != nil { // from now on, writes fail, and so does cutting off
 				t.Fatal(err)
 			}
 			last := j.segments[len(j.segments)-1]
@@ -222,13 +245,13 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 func TestAFirstWriteThatFails(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)
-	if err := j.turn(); err != nil {
+	if err := j.turn(200); err != nil {
 		t.Fatal(err)
 	}
 	if err := os.WriteFile(j.path(0), []byte("part of a record"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := j.file.Close(); err != nil {
+	if err := j.tail.close(); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := j.Append([]byte("lost")); err == nil {

@@ -54,7 +54,8 @@ type Journal struct {
 
 	mu       sync.Mutex
 	segments []segment
-	file     *os.File // the last segment, to be written to; nil in a journal that was found
+	open     func(path string, most int64) (tail, error)
+	tail     tail // of the last segment; nil in a journal that was found
 	end      int64
 	buffer   []byte
 }
@@ -73,7 +74,7 @@ func Create(dir, id string, bound int64) (j *Journal, err error) {
 	if j == nil {
 		return nil, fmt.Errorf("the journal %s is held by another process", id)
 	}
-	j.bound, j.turns = bound, min(segmentBytes, bound/segmentPart)
+	j.bound, j.turns, j.open = bound, min(segmentBytes, bound/segmentPart), openTail
 	return j, nil
 }
 
@@ -154,10 +155,19 @@ func (j *Journal) load() error {
 	for i := range len(j.segments) - 1 { // what a failed write has left goes no further than the next segment's begin
 		j.segments[i].end = min(j.segments[i].end, j.segments[i+1].begin)
 	}
-	if n := len(j.segments); n > 0 {
-		j.end = j.segments[n-1].end
+	if len(j.segments) == 0 {
+		return nil
 	}
-	return nil
+	last := &j.segments[len(j.segments)-1]
+	file, err := os.Open(j.path(last.begin))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	size, err := used(file, last.end-last.begin)
+	last.end = last.begin + size
+	j.end = last.end
+	return err
 }
 
 // ID is the journal's name.
@@ -196,16 +206,19 @@ func (j *Journal) Append(record []byte) (end int64, err error) {
 	if j.bytes()+size > j.bound {
 		return j.end, ErrFull
 	}
-	if j.file == nil || j.end-j.segments[len(j.segments)-1].begin+size > j.turns {
-		if err := j.turn(); err != nil {
+	if j.tail == nil || j.end-j.segments[len(j.segments)-1].begin+size > j.turns {
+		if err := j.turn(size); err != nil {
 			return j.end, full(err)
 		}
 	}
 	j.buffer = binary.LittleEndian.AppendUint32(j.buffer[:0], uint32(len(record)))
 	j.buffer = binary.LittleEndian.AppendUint32(j.buffer, crc32.Checksum(record, castagnoli))
 	j.buffer = append(j.buffer, record...)
-	if _, err := j.file.Write(j.buffer); err != nil {
-		j.mend()
+	if err := j.tail.write(j.buffer); err != nil {
+		if errors.Is(err, errTorn) { // the next record begins a segment: whoever reads finds that this one goes no further
+			_ = j.tail.close()
+			j.tail = nil
+		}
 		return j.end, full(err)
 	}
 	j.end += size
@@ -221,33 +234,22 @@ func full(err error) error {
 	return fmt.Errorf("writing a journal: %w", err)
 }
 
-// turn begins the next segment.
-func (j *Journal) turn() error {
-	file, err := os.OpenFile(j.path(j.end), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+// turn begins the next segment, which has room for a record of that size. A segment that nothing was written to is begun
+// anew.
+func (j *Journal) turn(size int64) error {
+	if j.tail != nil {
+		_ = j.tail.close() // every write has been answered
+		j.tail = nil
+	}
+	tail, err := j.open(j.path(j.end), max(j.turns, size))
 	if err != nil {
 		return err
 	}
 	if n := len(j.segments); n == 0 || j.segments[n-1].begin != j.end {
 		j.segments = append(j.segments, segment{j.end, j.end})
-	} else if err := file.Truncate(0); err != nil { // its first write has failed, and may have left something
-		return errors.Join(err, file.Close())
 	}
-	if j.file != nil {
-		_ = j.file.Close() // every write has been answered
-	}
-	j.file = file
+	j.tail = tail
 	return nil
-}
-
-// mend cuts off what a failed write has left. When that does not work either, the next record begins a segment: whoever
-// reads finds that this one goes no further.
-func (j *Journal) mend() {
-	last := j.segments[len(j.segments)-1]
-	if err := j.file.Truncate(last.end - last.begin); err == nil {
-		return
-	}
-	_ = j.file.Close()
-	j.file = nil
 }
 
 func (j *Journal) path(begin int64) string {
@@ -290,9 +292,9 @@ func (j *Journal) Close() error {
 	defer j.mu.Unlock()
 	j.bound = 0
 	var err error
-	if j.file != nil {
-		err = j.file.Close()
-		j.file = nil
+	if j.tail != nil {
+		err = j.tail.close()
+		j.tail = nil
 	}
 	return errors.Join(err, j.lock.Close())
 }

@@ -1,6 +1,7 @@
 package journal
 
 import (
+	"bytes"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -114,10 +115,29 @@ func parse(b []byte) (record []byte, size int) {
 
 // nextRecord is where the next record begins after bytes that are none, or their length when there is no more.
 func nextRecord(b []byte) int {
-	for i := 1; i < len(b); i++ {
+	used := len(bytes.TrimRight(b, "\x00")) // no record begins in room that was not used
+	for i := 1; i < used; i++ {
 		if _, size := parse(b[i:]); size > 0 {
 			return i
 		}
 	}
 	return len(b)
+}
+
+// used is how much of a file of so many bytes was written to: a process that was killed leaves its last segment as long as it
+// could have become. The zeros that a record may end in are left.
+func used(file *os.File, size int64) (int64, error) {
+	buffer := make([]byte, min(readBytes, size))
+	for end := size; end > 0; {
+		begin := max(0, end-int64(len(buffer)))
+		n, err := file.ReadAt(buffer[:end-begin], begin)
+		if err != nil && !errors.Is(err, io.EOF) {
+			return 0, err
+		}
+		if written := len(bytes.TrimRight(buffer[:n], "\x00")); written > 0 {
+			return min(size, begin+int64(written)+MaxRecord), nil
+		}
+		end = begin
+	}
+	return 0, nil
 }

@@ -1,0 +1,187 @@
+package click
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+var november = quota.MonthOf(noon)
+
+// usageOf is what counts in the database, for the process of a recorder.
+func usageOf(d *db.DB, r *Recorder) *Usage {
+	return &Usage{Store: &Store{DB: d, Now: atNoon}, Clicks: r}
+}
+
+// number numbers the leases of all tests.
+var number atomic.Int64
+
+// takeUsage takes hits, and returns how many were granted, as the lease that they are.
+func takeUsage(t *testing.T, u *Usage, linkID string, want, limit int64) quota.Lease {
+	t.Helper()
+	a := &quota.Ask{LinkID: linkID, Month: november, Want: want, Limit: limit, Number: number.Add(1)}
+	if err := u.Take(t.Context(), []*quota.Ask{a}); err != nil {
+		t.Error(err)
+	}
+	return quota.Lease{LinkID: linkID, Month: november, Number: a.Number, Hits: a.Granted}
+}
+
+// grantedOf is what the database knows to be granted of a link.
+func grantedOf(t *testing.T, u *Usage, linkID string) int64 {
+	t.Helper()
+	seeds, err := u.Seeds(t.Context(), november, []string{linkID}, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return seeds[linkID]
+}
+
+func TestTheDatabaseGrantsUpToTheLimit(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, linkID := newRecorder(t, d, t.TempDir()), id.New(id.Link)
+		recordOf(r, linkID, 20)
+		ingestAll(t, r)
+		u := usageOf(d, r)
+		for i, c := range []struct{ want, limit, granted int64 }{
+			{20, 50, 20},
+			{20, 50, 1}, // as many as are wanted, or one
+			{9, 50, 9},
+			{5, 50, 0},
+			{5, 30, 0},
+			{5, 60, 5},
+		} {
+			if got := takeUsage(t, u, linkID, c.want, c.limit).Hits; got != c.granted {
+				t.Errorf("ask %d: %d granted, want %d", i, got, c.granted)
+			}
+		}
+		if got := grantedOf(t, u, linkID); got != 55 {
+			t.Errorf("the database knows of %d hits, want 20 clicks and 35 that were granted", got)
+		}
+	})
+}
+
+func TestManyProcessesTakeFromTheDatabase(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		linkID := id.New(id.Link)
+		var granted atomic.Int64
+		var all sync.WaitGroup
+		for range 6 {
+			u := usageOf(d, newRecorder(t, d, t.TempDir()))
+			all.Go(func() {
+				for range 20 {
+					granted.Add(takeUsage(t, u, linkID, 3, 100).Hits)
+				}
+			})
+		}
+		all.Wait()
+		if granted.Load() != 100 {
+			t.Errorf("%d hits granted, want 100", granted.Load())
+		}
+	})
+}
+
+// TestTheDatabaseTakesBackOnce: from the process, or from whoever finds its log.
+func TestTheDatabaseTakesBackOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dead, linkID := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link)
+		ended, open := takeUsage(t, dead, linkID, 10, 100), takeUsage(t, dead, linkID, 20, 100)
+		ended.Used, open.Used = 4, 5
+		neverTaken := quota.Lease{LinkID: linkID, Month: november, Number: number.Add(1), Hits: 50}
+		for range 2 {
+			if err := dead.Return(t.Context(), []quota.Lease{ended}); err != nil {
+				t.Fatal(err)
+			}
+			if got := grantedOf(t, dead, linkID); got != 24 {
+				t.Errorf("the database knows of %d hits, want 4 and 20", got)
+			}
+		}
+		finder := usageOf(d, newRecorder(t, d, t.TempDir()))
+		for range 2 {
+			if err := finder.Recover(t.Context(), dead.Clicks.LogID(), []quota.Lease{ended, open, neverTaken}); err != nil {
+				t.Fatal(err)
+			}
+			if got := grantedOf(t, dead, linkID); got != 9 {
+				t.Errorf("the database knows of %d hits, want 4 and 5", got)
+			}
+		}
+	})
+}
+
+// TestSeedsKnowWhatWaits: clicks in this process's log are written first, if there may be some.
+func TestSeedsKnowWhatWaits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, linkID, idle := newRecorder(t, d, t.TempDir()), id.New(id.Link), id.New(id.Link)
+		start(t, r)
+		before := clickOf(linkID)
+		before.ClickedAt = november.Start.Add(-time.Microsecond)
+		r.Record(&before)
+		recordOf(r, linkID, 7)
+		got, err := usageOf(d, r).Seeds(t.Context(), november, []string{linkID, idle}, true)
+		if diff := cmp.Diff(map[string]int64{linkID: 7}, got); diff != "" || err != nil {
+			t.Errorf("seeds (-want +got):\n%s%v", diff, err)
+		}
+	})
+}
+
+func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		u, one, two := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link), id.New(id.Link)
+		takeUsage(t, u, one, 3, 10)
+		takeUsage(t, u, two, 4, 10)
+		takeUsage(t, u, two, 4, 10)
+		for since, want := range map[time.Time]map[string]string{
+			november.Start:      {one: "2026-11: 3", two: "2026-11: 8"},
+			noon.Add(time.Hour): {},
+		} {
+			got := map[string]string{}
+			err := u.Granted(t.Context(), since, func(linkID string, m quota.Month, hits int64) error {
+				got[linkID] = fmt.Sprintf("%s: %d", m, hits)
+				return nil
+			})
+			if diff := cmp.Diff(want, got); diff != "" || err != nil {
+				t.Errorf("granted since %s (-want +got):\n%s%v", since, diff, err)
+			}
+		}
+		if err := u.Granted(t.Context(), november.Start, func(string, quota.Month, int64) error { return context.Canceled }); err == nil {
+			t.Error("an error of the one who is told got lost")
+		}
+	})
+}
+
+func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		u, linkID := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link)
+		takeUsage(t, u, linkID, 3, 10)
+		for _, c := range []struct {
+			at   time.Time
+			want int64
+		}{
+			{november.End, 3}, // late requests
+			{november.End.AddDate(0, 1, 0), 0},
+		} {
+			s := &Store{DB: d, Now: func() time.Time { return c.at }}
+			if err := s.ForgetUsage(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if got := grantedOf(t, u, linkID); got != c.want {
+				t.Errorf("at %s the database knows of %d hits, want %d", c.at, got, c.want)
+			}
+		}
+	})
+}
