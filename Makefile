@@ -49,7 +49,7 @@ bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./bench/... ./internal/...
 
 bench-redirect: ## measure the redirect path beside its limits: LINKS, ROUNDS, BURST
-	scripts/with-services go run ./bench/redirect -links '$(LINKS)' -rounds '$(ROUNDS)' -burst '$(BURST)'
+	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/redirect -links '$(LINKS)' -rounds '$(ROUNDS)' -burst '$(BURST)'
 
 playground: ## rebuild the playground page (needs Node.js)
 	cd internal/playground/ui && npm ci && node build.mjs

@@ -120,7 +120,7 @@ var scopes = map[string][]string{
 		"workspace.Authenticate", "workspace.IDBySlug", "workspace.workspaceOf", "workspace.HostKnown",
 	},
 	"AsSystem": {
-		"account.Delete", "audit.CleanUp", "audit.Export", "click.ForgetUsage", "click.ingest", "click.Platform", "click.positionOf", "click.PurgeWorkspace",
+		"account.Delete", "audit.CleanUp", "audit.Export", "click.eachLink", "click.ForgetUsage", "click.ingest", "click.Platform", "click.positionOf", "click.PurgeWorkspace",
 		"click.Recover", "click.remove", "click.take", "jobs.Look",
 		"link.Block", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
 		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "workspace.Accept", "workspace.Export", "workspace.verify",

@@ -75,17 +75,20 @@ func TestNotReady(t *testing.T) {
 	}
 	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
 	run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
-	for range 3 {
-		if a := s.expect(t, http.StatusServiceUnavailable, http.MethodGet, "/readyz"); strings.Contains(a.body, name) {
+	for range 3 { // links in memory go on redirecting: a proxy that took the node away would take them away
+		if a := s.expect(t, http.StatusOK, http.MethodGet, "/readyz"); a.body != "ready; the database does not answer\n" {
 			t.Errorf("readyz: %s", a.body)
 		}
 		s.expect(t, http.StatusOK, http.MethodGet, "/livez")
 	}
-	if out, stderr, status := command(t, s.env, "", "healthcheck"); status != 1 || out != "" || !strings.Contains(stderr, "not ready") {
-		t.Errorf("healthcheck: exit status %d, %q, %q", status, out, stderr)
+	if _, stderr, status := command(t, s.env, "", "healthcheck"); status != 0 {
+		t.Errorf("healthcheck: exit status %d, %q", status, stderr)
 	}
 	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
-	s.awaitReady()
+	eventually(t, "the database answers", func() bool {
+		a, err := s.get("/readyz")
+		return err == nil && a.body == "ready\n"
+	})
 }
 
 func TestMigrate(t *testing.T) {

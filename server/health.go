@@ -23,17 +23,14 @@ func (a *app) ready(w http.ResponseWriter, r *http.Request) {
 		plain(w, http.StatusServiceUnavailable, "shutting down")
 		return
 	}
+	text := "ready"
 	if err := a.db.PingContext(ctx); err != nil {
-		a.log.WarnContext(ctx, "not ready: database", "error", err)
-		plain(w, http.StatusServiceUnavailable, "the database does not answer")
-		return
+		text += "; the database does not answer"
 	}
 	if err := a.kv.Ready(ctx); err != nil {
-		a.log.WarnContext(ctx, "not ready: Redis", "error", err)
-		plain(w, http.StatusServiceUnavailable, "Redis does not answer")
-		return
+		text += "; Redis does not answer"
 	}
-	plain(w, http.StatusOK, "ready")
+	plain(w, http.StatusOK, text)
 }
 
 func plain(w http.ResponseWriter, status int, text string) {

@@ -30,6 +30,8 @@ type options struct {
 	// links is how many there are, rounds how often everything is measured, burst how long at a time.
 	links, rounds int
 	burst         time.Duration
+	// textbook says that the ways that are to be beaten are measured as well.
+	textbook bool
 	// server is the binary to measure; empty means this tree's.
 	server string
 	// databaseURL and redisURL are of the servers that scripts/with-services provides.
@@ -77,6 +79,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	flags.IntVar(&o.links, "links", 1_000_000, "how many links there are")
 	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
 	flags.DurationVar(&o.burst, "burst", 3*time.Second, "how long each target is measured at a time")
+	flags.BoolVar(&o.textbook, "textbook", true, "whether the ways that are to be beaten are measured as well")
 	flags.StringVar(&o.server, "server", "", "the linkforge binary to measure; built from this tree when empty")
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -31,15 +31,43 @@ func (b *bench) count(ctx context.Context) error {
 		if t.kind != ours {
 			continue
 		}
-		err := t.on.within(t.on.links, func(d *db.DB) error {
-			return d.NewRaw("SELECT coalesce(sum(clicks), 0) FROM click_totals").Scan(db.AsSystem(ctx), &t.clicks)
-		})
-		if err != nil {
-			return fmt.Errorf("counting the clicks on %s: %w", t.on.name, err)
+		if err := b.countClicks(ctx, t); err != nil {
+			return err
+		}
+		if t.clicks < t.seen { // what the database did not take in time waits in the log for the next start
+			if err := b.again(ctx, t); err != nil {
+				return err
+			}
+			if err := b.countClicks(ctx, t); err != nil {
+				return err
+			}
 		}
 		if t.clicks != t.seen {
 			b.wrong = append(b.wrong, fmt.Sprintf("%s: clicks counted %d, redirects seen %d", t.name, t.clicks, t.seen))
 		}
+	}
+	return nil
+}
+
+// again starts a server once more, which takes in what the last one has left in its log before it is ready, and stops it.
+func (b *bench) again(ctx context.Context, t *target) (err error) {
+	address, err := freeAddress()
+	if err != nil {
+		return err
+	}
+	p, err := b.startLinkforge(ctx, t, address)
+	if err != nil {
+		return err
+	}
+	return p.stop()
+}
+
+func (b *bench) countClicks(ctx context.Context, t *target) error {
+	err := t.on.within(t.on.links, func(d *db.DB) error {
+		return d.NewRaw("SELECT coalesce(sum(clicks), 0) FROM click_totals").Scan(db.AsSystem(ctx), &t.clicks)
+	})
+	if err != nil {
+		return fmt.Errorf("counting the clicks on %s: %w", t.on.name, err)
 	}
 	return nil
 }

@@ -101,6 +101,9 @@ func (b *bench) start(ctx context.Context) error {
 		{target{name: "SELECT, DECR, UPDATE on PostgreSQL + Redis", kind: beaten, on: b.servers}, b.startTextbook("-quota")},
 		{target{name: "SELECT, UPDATE on PostgreSQL", kind: beaten, on: b.servers}, b.startTextbook()},
 	} {
+		if t.kind == beaten && !b.textbook {
+			continue
+		}
 		address, err := freeAddress()
 		if err != nil {
 			return err
@@ -257,8 +260,16 @@ func (b *bench) round(ctx context.Context, round, connections int) error {
 // and how many cores others used.
 type burst struct{ generator, busy, others float64 }
 
-// measure drives a target for one burst. What its processes use until they are at rest is counted as well.
+// steadyAfter is how long a target is driven before it is measured: after every pause, what it keeps for a while is gone.
+const steadyAfter = 2 * time.Second
+
+// measure drives a target for one burst, once it is in its stride. What its processes use until they are at rest is counted as well.
 func (b *bench) measure(ctx context.Context, t *target, l load, base figures) (figures, error) {
+	steady := l
+	steady.Burst, steady.Seed = steadyAfter, l.Seed+1<<32
+	if _, err := b.drive(ctx, t, steady); err != nil {
+		return figures{}, err
+	}
 	counted, err := b.counting(t)
 	if err != nil {
 		return figures{}, err

@@ -103,28 +103,39 @@ func files(t *testing.T, dir string) (names []string) {
 
 func TestWhatIsAppendedIsRead(t *testing.T) {
 	t.Parallel()
-	for _, turns := range []int64{1, 100, 1000, segmentBytes} {
-		j := create(t, turns)
-		want := fill(t, j, 200)
-		if last := want[len(want)-1].End; j.End() != last || j.Bytes() != last {
-			t.Errorf("the journal ends at %d and takes %d bytes, want %d", j.End(), j.Bytes(), last)
-		}
-		for _, most := range []int{1, 7, 200, 5000} {
-			got, damaged := readAll(t, j, 0, most)
-			if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 {
-				t.Errorf("turns %d, %d at a time: %d damaged bytes, records (-want +got):\n%s", turns, most, len(damaged), diff)
+	for name, open := range map[string]func(string, int64) (tail, error){"by system calls": plain, "as the system does best": openTail} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, turns := range []int64{1, 100, 1000, segmentBytes} {
+				j := create(t, turns)
+				j.open = open
+				appendedIsRead(t, j)
 			}
+		})
+	}
+}
+
+func appendedIsRead(t *testing.T, j *Journal) {
+	t.Helper()
+	want := fill(t, j, 200)
+	if last := want[len(want)-1].End; j.End() != last || j.Bytes() != last {
+		t.Errorf("the journal ends at %d and takes %d bytes, want %d", j.End(), j.Bytes(), last)
+	}
+	for _, most := range []int{1, 7, 200, 5000} {
+		got, damaged := readAll(t, j, 0, most)
+		if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 {
+			t.Errorf("segments of %d, %d at a time: %d damaged bytes, records (-want +got):\n%s", j.turns, most, len(damaged), diff)
 		}
-		next := leave(t, j)
-		got, damaged := readAll(t, next, 0, 5000)
-		if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 || next.End() != j.End() || next.ID() != j.ID() {
-			t.Errorf("turns %d, by the next process: %d damaged bytes, records (-want +got):\n%s", turns, len(damaged), diff)
-		}
-		for i, record := range want {
-			c, err := next.Read(record.End, 1)
-			if err != nil || c.Next == record.End != (i == len(want)-1) || len(c.Records) > 0 && c.Records[0].End != want[i+1].End {
-				t.Fatalf("turns %d, after record %d: %+v, %v", turns, i, c, err)
-			}
+	}
+	next := leave(t, j)
+	got, damaged := readAll(t, next, 0, 5000)
+	if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 || next.End() != j.End() || next.ID() != j.ID() {
+		t.Errorf("segments of %d, by the next process: %d damaged bytes, records (-want +got):\n%s", j.turns, len(damaged), diff)
+	}
+	for i, record := range want {
+		c, err := next.Read(record.End, 1)
+		if err != nil || c.Next == record.End != (i == len(want)-1) || len(c.Records) > 0 && c.Records[0].End != want[i+1].End {
+			t.Fatalf("segments of %d, after record %d: %+v, %v", j.turns, i, c, err)
 		}
 	}
 }

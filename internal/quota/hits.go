@@ -118,13 +118,14 @@ func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
 	return nil
 }
 
-// settle ends a lease if it is still there, so that nothing is given back twice, or to a counter that knows nothing of it.
+// settle ends a lease if it is still there, so that nothing is given back twice, or to a counter that knows nothing of it. A
+// lease that is cut to nothing is over.
 // It is not on the way of a redirect.
 var settle = redis.NewScript(`
 local hits = tonumber(redis.call('GET', KEYS[1]))
 if not hits then return 0 end
 local used = tonumber(ARGV[1])
-if ARGV[2] == 'end' then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], used, 'PX', ARGV[2]) end
+if ARGV[2] == 'end' or used == 0 then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], used, 'PX', ARGV[2]) end
 if hits > used and redis.call('EXISTS', KEYS[2]) == 1 then redis.call('DECRBY', KEYS[2], hits - used) end
 return hits - used`)
 

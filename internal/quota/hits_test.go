@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/pause"
 )
 
 // thisMonth is the real one: Redis expires keys by its own clock.
@@ -63,6 +64,7 @@ func grant(t *testing.T, h seededSource, a *Ask) int64 {
 		if err := h.Seed(t.Context(), []*Ask{a}); err != nil {
 			t.Fatal(err)
 		}
+		_ = pause.For(t.Context(), guardWait)
 	}
 	t.Fatal(a.Err)
 	return 0

@@ -1,10 +1,12 @@
 package quota
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -35,6 +37,8 @@ const (
 	askDeadline = 5 * time.Second
 	// returnDeadline bounds giving everything back at the end.
 	returnDeadline = 10 * time.Second
+	// nowhere is the position of leases that no log knows of.
+	nowhere = math.MaxInt64
 )
 
 // Ask is a wish for hits of a link. A Source grants it.
@@ -111,6 +115,7 @@ type Leases struct {
 	mu      sync.Mutex
 	asks    []*queued
 	returns []ended
+	over    bool // nobody serves asks any more
 	wake    chan struct{}
 	seeding sync.WaitGroup
 
@@ -127,7 +132,7 @@ type linkKey [30]byte
 // held is what this node knows of a link. It has no pointers: a million of them are nothing to the garbage collector.
 type held struct {
 	number   int64
-	position int64 // of the lease's record in the log
+	position int64 // in the log, before the lease's record
 	taken    int64 // when, in milliseconds since 1970
 	left     int32 // hits of the lease that are not used
 	size     int32 // hits of the lease
@@ -156,7 +161,7 @@ type shard struct {
 type queued struct {
 	Ask
 	key      linkKey
-	position int64 // of the lease's record in the log
+	position int64 // in the log, before the lease's record
 }
 
 // ended is a lease that is to be given back.
@@ -254,10 +259,21 @@ func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok 
 	return 0, false, wait, mine
 }
 
-func (l *Leases) enqueue(asks ...*queued) {
+// errOver is what those are told who ask when everything has been given back.
+var errOver = errors.New("no more hits are taken")
+
+func (l *Leases) enqueue(q *queued) {
 	l.mu.Lock()
-	l.asks = append(l.asks, asks...)
+	over := l.over
+	if !over {
+		l.asks = append(l.asks, q)
+	}
 	l.mu.Unlock()
+	if over {
+		q.Err = errOver
+		l.finish(q, false)
+		return
+	}
 	select {
 	case l.wake <- struct{}{}:
 	default:
@@ -314,8 +330,11 @@ func (l *Leases) Run(ctx context.Context) error {
 		break
 	}
 	tidying.Wait()
-	l.seeding.Wait()
+	l.mu.Lock()
+	l.over = true
+	l.mu.Unlock()
 	l.serve(ctx) // nobody waits for long
+	l.seeding.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnDeadline)
 	defer cancel()
 	l.tidy(ctx, true)
@@ -343,18 +362,16 @@ func (l *Leases) take(ctx context.Context, batch []*queued) {
 		l.begin(q)
 		asks[i] = &q.Ask
 	}
-	fallback := l.away.Load()
-	err := l.ask(ctx, l.sourceOf(fallback), asks)
+	fallback := l.away.Load() && l.Fallback != nil
+	err := l.askAll(ctx, fallback, batch, asks)
 	if err != nil && !fallback && ctx.Err() == nil {
 		l.leave(ctx, err)
 		if l.Fallback != nil {
 			fallback = true
-			for _, q := range batch { // what was taken without an answer is given back under the old number
-				l.giveBack(ended{Lease: Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want}, position: q.position})
-				q.Err = nil
+			for _, q := range batch {
 				l.begin(q)
 			}
-			err = l.ask(ctx, l.Fallback, asks)
+			err = l.askAll(ctx, fallback, batch, asks)
 		}
 	}
 	var later []*queued
@@ -394,7 +411,7 @@ func (l *Leases) takeLost(ctx context.Context, batch []*queued) {
 		}
 		err := l.seed(ctx, asks)
 		if err == nil {
-			err = l.ask(ctx, l.Source, asks)
+			err = l.askAll(ctx, false, batch, asks)
 		}
 		var later []*queued
 		for _, q := range batch {
@@ -423,17 +440,29 @@ func (l *Leases) seed(ctx context.Context, asks []*Ask) error {
 	return l.Source.(Seeder).Seed(ctx, asks)
 }
 
-func (l *Leases) ask(ctx context.Context, s Source, asks []*Ask) error {
+// askAll asks for what the batch wants. After an error, whatever was taken all the same is given back.
+func (l *Leases) askAll(ctx context.Context, fallback bool, batch []*queued, asks []*Ask) error {
+	source := l.Source
+	if fallback {
+		source = l.Fallback
+	}
 	ctx, cancel := context.WithTimeout(ctx, askDeadline)
 	defer cancel()
-	return s.Take(ctx, asks)
-}
-
-func (l *Leases) sourceOf(fallback bool) Source {
-	if fallback && l.Fallback != nil {
-		return l.Fallback
+	err := source.Take(ctx, asks)
+	if err == nil {
+		return nil
 	}
-	return l.Source
+	for _, q := range batch {
+		if q.Granted == 0 && l.away.Load() {
+			continue // it could not be reached before either
+		}
+		hits := cmp.Or(q.Granted, q.Want) // when it did not come to an answer, the source knows how many
+		l.giveBack(ended{
+			Lease:    Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: hits},
+			position: q.position, fallback: fallback,
+		})
+	}
+	return err
 }
 
 // begin says how many hits are wanted, and keeps in the log that they are about to be taken. A log that takes nothing does
@@ -442,13 +471,14 @@ func (l *Leases) begin(q *queued) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
 	h, known := s.links[q.key]
-	q.Want = l.size(h, known, q)
-	s.mu.Unlock()
-	if q.Number = l.Numbers.Add(1); l.Note == nil {
-		return
+	q.Want, q.Granted, q.Left, q.Err = l.size(h, known, q), 0, 0, nil
+	q.Number, q.position = l.Numbers.Add(1), nowhere
+	if l.Note != nil {
+		q.position = l.LogEnd()
 	}
-	if position, err := l.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want}); err == nil {
-		q.position = position
+	s.mu.Unlock()
+	if l.Note != nil {
+		_, _ = l.Note(Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: q.Want})
 	}
 }
 
@@ -532,9 +562,14 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 				h.size, h.left = 0, 0
 				s.links[key] = h
 			case h.size > 0:
-				open, hits, pin = open+1, hits+int64(h.left), min(pin, h.position-1)
+				open, hits, pin = open+1, hits+int64(h.left), min(pin, h.position)
 			case age > idle && forget:
 				delete(s.links, key)
+			}
+		}
+		for _, q := range s.asks { // the log may have what is being taken
+			if q.Number > 0 {
+				pin = min(pin, q.position)
 			}
 		}
 		s.mu.Unlock()
@@ -550,7 +585,7 @@ func (l *Leases) returnAll(ctx context.Context) (pin int64) {
 	returns := l.returns
 	l.returns = nil
 	l.mu.Unlock()
-	pin = 1<<63 - 1
+	pin = nowhere
 	for _, fallback := range []bool{false, true} {
 		var leases []Lease
 		var these []ended
@@ -567,7 +602,7 @@ func (l *Leases) returnAll(ctx context.Context) (pin int64) {
 			l.returns = append(l.returns, these[:min(len(these), max(0, mostReturns-len(l.returns)))]...)
 			l.mu.Unlock()
 			for _, e := range these {
-				pin = min(pin, e.position-1)
+				pin = min(pin, e.position)
 			}
 			continue
 		}

@@ -50,6 +50,24 @@ func TestALeaseThatWasCutIsGivenBackAsItIs(t *testing.T) {
 	})
 }
 
+// TestARefusalLeavesNothing: a link that is over its limit is asked for again and again.
+func TestARefusalLeavesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		h, linkID := newHits(k, none), id.New(id.Link)
+		all := askFor(linkID, 50, 50)
+		grant(t, h, all)
+		for range 5 {
+			if got := grant(t, h, askFor(linkID, 3, 50)); got != 0 {
+				t.Errorf("%d hits granted beyond the limit", got)
+			}
+		}
+		if keys := keysOf(t, k, linkID); len(keys) != 2 || countOf(t, k, linkID) != 50 {
+			t.Errorf("%v are left, want a counter of 50 and the one lease", keys)
+		}
+	})
+}
+
 // TestWhatADeadProcessHeldComesBackOnce: by whoever finds its log, and whoever else does.
 func TestWhatADeadProcessHeldComesBackOnce(t *testing.T) {
 	t.Parallel()

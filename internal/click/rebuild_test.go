@@ -1,0 +1,64 @@
+package click
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// TestSumsAreMadeAnew breaks sums in every way, and wants each found, and all as they were.
+func TestSumsAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var links []string
+		for i := range 5 {
+			links = append(links, id.New(id.Link))
+			b.record(links[i], noon, 1, 2, 3)
+			b.record(links[i], noon.Add(time.Hour), 40)
+		}
+		b.flush(t)
+		verify := func(want int) {
+			t.Helper()
+			var found []Difference
+			n, err := b.Verify(t.Context(), func(f Difference) { found = append(found, f) })
+			if err != nil || n != len(links) || len(found) != want {
+				t.Errorf("%d links, %d differ: %+v; want %d: %v", n, len(found), found, want, err)
+			}
+		}
+		verify(0)
+		was, err := b.Totals(t.Context(), b.member, links...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, breakage := range []string{
+			"UPDATE click_totals SET clicks = clicks + 1 WHERE link_id = ?", "UPDATE click_buckets SET latency_mean = 7 WHERE link_id = ?",
+			"DELETE FROM click_buckets WHERE link_id = ?", "DELETE FROM click_totals WHERE link_id = ?",
+		} {
+			if _, err := d.NewRaw(breakage, links[i]).Exec(db.AsSystem(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		verify(4)
+		if n, err := b.Rebuild(t.Context()); err != nil || n != len(links) {
+			t.Errorf("%d links: %v", n, err)
+		}
+		verify(0)
+		b.record(links[0], noon, 5) // and clicks go on
+		b.flush(t)
+		verify(0)
+		is, err := b.Totals(t.Context(), b.member, links[1:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(was, links[0])
+		if diff := cmp.Diff(was, is, about); diff != "" {
+			t.Errorf("totals (-want +got):\n%s", diff)
+		}
+	})
+}

@@ -1,0 +1,406 @@
+package quota
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+var errGone = errors.New("the source has gone")
+
+// tally is a Source in memory, which a test can take away.
+type tally struct {
+	mu      sync.Mutex
+	used    map[string]int64 // by link and month
+	open    map[int64]int64  // hits of leases, by their numbers
+	wants   []int64
+	events  []string // what was called, without repetition
+	failing error    // what every call returns
+	taking  func(ctx context.Context, asks []*Ask) error
+}
+
+func newTally() *tally { return &tally{used: map[string]int64{}, open: map[int64]int64{}} }
+
+func (c *tally) called(name string) error {
+	if n := len(c.events); n == 0 || c.events[n-1] != name {
+		c.events = append(c.events, name)
+	}
+	return c.failing
+}
+
+// Take grants what there is, asks that come before an error included: so a database may that takes them one by one.
+func (c *tally) Take(ctx context.Context, asks []*Ask) error {
+	if c.taking != nil {
+		if err := c.taking(ctx, asks); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.called("take"); err != nil {
+		return err
+	}
+	for _, a := range asks {
+		c.grant(a)
+	}
+	return nil
+}
+
+func (c *tally) grant(a *Ask) {
+	key := a.LinkID + a.Month.String()
+	c.wants = append(c.wants, a.Want)
+	a.Granted = max(0, min(a.Want, a.Limit-c.used[key]))
+	c.used[key] += a.Granted
+	a.Left = max(0, a.Limit-c.used[key])
+	if a.Granted > 0 {
+		c.open[a.Number] = a.Granted
+	}
+}
+
+func (c *tally) Return(_ context.Context, leases []Lease) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.called("return"); err != nil {
+		return err
+	}
+	for _, l := range leases {
+		if hits, ok := c.open[l.Number]; ok {
+			c.used[l.LinkID+l.Month.String()] -= hits - l.Used
+			delete(c.open, l.Number)
+		}
+	}
+	return nil
+}
+
+func (c *tally) Resume(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.called("resume")
+}
+
+// fail has every call fail from now on, or work again.
+func (c *tally) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failing = err
+}
+
+// want checks how many of a link's hits are taken, in so many leases.
+func (c *tally) want(t *testing.T, when, linkID string, hits int64, leases int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got := c.used[linkID+thisMonth().String()]; got != hits || len(c.open) != leases {
+		t.Errorf("%s: %d hits are taken and %d leases open, want %d and %d", when, got, len(c.open), hits, leases)
+	}
+}
+
+// desk is Leases whose log is the test's.
+type desk struct {
+	*Leases
+	end  atomic.Int64 // of the log
+	lag  atomic.Int64
+	said bytes.Buffer
+}
+
+func newDesk(source, fallback Source) *desk {
+	d := &desk{}
+	d.Leases = NewLeases(LeasesConfig{
+		What: "hits", Source: source, Fallback: fallback, Numbers: &atomic.Int64{}, Now: time.Now,
+		Log:    slog.New(slog.NewTextHandler(&d.said, nil)),
+		Note:   func(Lease) (int64, error) { return d.end.Add(10), nil },
+		LogEnd: d.end.Load,
+		LogLag: func() time.Duration { return time.Duration(d.lag.Load()) },
+	})
+	return d
+}
+
+// run runs leases until the test's end, or until the function that it returns is called.
+func run(t *testing.T, l *Leases) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := l.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// take takes n hits at once, and returns how many were given.
+func take(t *testing.T, l *Leases, linkID string, n int, limit int64) int64 {
+	t.Helper()
+	given, err := tryTake(t.Context(), l, linkID, n, limit)
+	if err != nil {
+		t.Error(err)
+	}
+	return given
+}
+
+// tryTake is take where it may fail: it returns one of the errors.
+func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) (int64, error) {
+	var given atomic.Int64
+	var failed atomic.Pointer[error]
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			number, ok, err := l.Take(ctx, linkID, thisMonth(), limit, l.Now())
+			if ok && number == 0 {
+				err = errors.New("a hit of no lease")
+			}
+			if ok {
+				given.Add(1)
+			}
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		return given.Load(), *err
+	}
+	return given.Load(), nil
+}
+
+// hold leaves so many hits in the hands of leases that do not run yet: those who wanted them have gone.
+func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
+	t.Helper()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range n {
+		if _, err := tryTake(gone, l, linkID, 1, limit); !errors.Is(err, context.Canceled) {
+			t.Errorf("somebody who has gone was told %v", err)
+		}
+	}
+	l.serve(t.Context())
+}
+
+// after lets time pass, and everything that happens meanwhile.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestAHitIsTakenFromALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		stop := run(t, d.Leases)
+		if got := take(t, d.Leases, linkID, 300, 200); got != 200 {
+			t.Errorf("%d hits given, want 200", got)
+		}
+		if got := take(t, d.Leases, linkID, 5, 200); got != 0 {
+			t.Errorf("%d hits given beyond the limit", got)
+		}
+		if len(source.wants) > 100 {
+			t.Errorf("200 hits were taken one by one, in %d leases", len(source.wants))
+		}
+		stop()
+		source.want(t, "at the end", linkID, 200, 0)
+		if s := d.Stats(); s.Held != 0 || s.Taken-s.Returned != 200 || s.Away {
+			t.Errorf("%+v, want 200 taken and not returned", s)
+		}
+	})
+}
+
+// TestNearTheLimitHitsAreTakenOneByOne: so that no node holds what another lacks.
+func TestNearTheLimitHitsAreTakenOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		run(t, d.Leases)
+		const limit = 10_000
+		left := int64(limit)
+		for most := int64(0); left > 0; {
+			before := len(source.wants)
+			left -= take(t, d.Leases, linkID, 1, limit)
+			for _, want := range source.wants[before:] {
+				if allowed := max(1, min(mostHits, left/share+1)); want > allowed {
+					t.Fatalf("%d were wanted when %d were left, want %d at most", want, left, allowed)
+				}
+				most = max(most, want)
+			}
+			if left == limit/2 && most != mostHits {
+				t.Errorf("%d were wanted at most, want %d of a busy link", most, mostHits)
+			}
+		}
+	})
+}
+
+// TestIdleLeasesComeBackToOthers: soon when few are left, and within a minute in any case.
+func TestIdleLeasesComeBackToOthers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit int64
+		life  time.Duration
+	}{
+		{20, nearLife}, {30, nearLife}, {100, plentyLife},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			source, linkID := newTally(), id.New(id.Link)
+			idle, other := newDesk(source, nil), newDesk(source, nil)
+			other.Numbers.Store(1000)
+			hold(t, idle.Leases, linkID, 20, c.limit)
+			run(t, idle.Leases)
+			run(t, other.Leases)
+			after(c.life - time.Millisecond)
+			source.want(t, "within its life", linkID, 20, 1)
+			if s := idle.Stats(); s.Open != 1 || s.Held != 20 {
+				t.Errorf("%+v, want 20 hits held", s)
+			}
+			after(time.Millisecond + tidyEvery)
+			source.want(t, "after its life", linkID, 0, 0)
+			if got := take(t, other.Leases, linkID, 200, c.limit); got != c.limit {
+				t.Errorf("%d hits given to another node, want all of the %d", got, c.limit)
+			}
+		})
+	}
+}
+
+// TestARefusalIsShort: what another node gives back is found soon.
+func TestARefusalIsShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		run(t, d.Leases)
+		if got := take(t, d.Leases, linkID, 9, 5); got != 5 {
+			t.Errorf("%d hits given, want 5", got)
+		}
+		asked := len(source.wants)
+		if got := take(t, d.Leases, linkID, 100, 50); got != 0 || len(source.wants) != asked {
+			t.Errorf("%d hits given at once, by %d asks, want none", got, len(source.wants)-asked)
+		}
+		after(refusedLife)
+		if got := take(t, d.Leases, linkID, 100, 50); got != 45 {
+			t.Errorf("%d hits given when the limit was raised, want the other 45", got)
+		}
+		after(refusedLife)
+		if got := take(t, d.Leases, linkID, 10, 20); got != 0 {
+			t.Errorf("%d hits given when the limit was lowered, want none", got)
+		}
+		source.want(t, "then", linkID, 50, 0)
+	})
+}
+
+func TestAHitThatIsPutBackIsTakenAgain(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		put  func(d *desk, linkID string, number int64)
+		want int64
+	}{
+		"the hit":              {func(d *desk, linkID string, n int64) { d.Put(linkID, thisMonth(), n) }, 3},
+		"of another lease":     {func(d *desk, linkID string, n int64) { d.Put(linkID, thisMonth(), n+1) }, 2},
+		"of another month":     {func(d *desk, linkID string, n int64) { d.Put(linkID, Month{}, n) }, 2},
+		"of another link":      {func(d *desk, _ string, n int64) { d.Put(id.New(id.Link), thisMonth(), n) }, 2},
+		"of no link":           {func(d *desk, _ string, n int64) { d.Put("", thisMonth(), n) }, 2},
+		"more than were taken": {func(d *desk, linkID string, n int64) { d.Put(linkID, thisMonth(), n); d.Put(linkID, thisMonth(), n) }, 3},
+		"after it had been ended": {func(d *desk, linkID string, n int64) {
+			after(nearLife + tidyEvery)
+			d.Put(linkID, thisMonth(), n)
+		}, 2},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			source, linkID := newTally(), id.New(id.Link)
+			d := newDesk(source, nil)
+			hold(t, d.Leases, linkID, 3, 3)
+			stop := run(t, d.Leases)
+			number, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
+			if !ok || err != nil {
+				t.Fatalf("%s: given %t: %v", name, ok, err)
+			}
+			c.put(d, linkID, number)
+			if got := take(t, d.Leases, linkID, 5, 3); got != c.want {
+				t.Errorf("%s: %d hits given then, want %d", name, got, c.want)
+			}
+			stop()
+			source.want(t, "at the end", linkID, 3, 0)
+		})
+	}
+}
+
+func TestMonthsAreCountedEachByItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID, january := newTally(), id.New(id.Link), thisMonth()
+		d := newDesk(source, nil)
+		hold(t, d.Leases, linkID, 5, 10)
+		stop := run(t, d.Leases)
+		february := MonthOf(january.End)
+		for i, m := range []Month{january, february, january, february, february, {}, february} { // requests that are late, and clocks that differ
+			if _, ok, err := d.Take(t.Context(), linkID, m, 10, time.Now()); !ok || err != nil {
+				t.Errorf("take %d, of %q: given %t: %v", i, m, ok, err)
+			}
+		}
+		stop()
+		want := map[string]int64{linkID + january.String(): 2, linkID + february.String(): 4, linkID: 1}
+		if diff := cmp.Diff(want, source.used); diff != "" || len(source.open) > 0 {
+			t.Errorf("%d leases are open; used (-want +got):\n%s", len(source.open), diff)
+		}
+	})
+}
+
+func TestManyLinksAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := newTally()
+		most := 0
+		source.taking = func(_ context.Context, asks []*Ask) error {
+			most = max(most, len(asks))
+			return nil
+		}
+		d := newDesk(source, nil)
+		stop := run(t, d.Leases)
+		var links []string
+		for range 3 * mostAsks {
+			links = append(links, id.New(id.Link))
+		}
+		var all sync.WaitGroup
+		for _, linkID := range links {
+			all.Go(func() {
+				if got := take(t, d.Leases, linkID, 3, 2); got != 2 {
+					t.Errorf("%d hits given, want 2", got)
+				}
+			})
+		}
+		all.Wait()
+		if most > mostAsks {
+			t.Errorf("%d were asked for at once, want %d at most", most, mostAsks)
+		}
+		stop()
+		if len(source.open) > 0 {
+			t.Errorf("%d leases are open at the end", len(source.open))
+		}
+	})
+}
+
+func TestALinkOfAnUnknownForm(t *testing.T) {
+	t.Parallel()
+	d := newDesk(newTally(), nil)
+	for _, linkID := range []string{"", "lnk_1", id.New(id.Link) + "x", strings.Repeat("x", 1000)} {
+		if _, ok, err := d.Take(t.Context(), linkID, thisMonth(), 1, time.Now()); ok || !errors.Is(err, errLinkID) {
+			t.Errorf("%s: given %t: %v", fmt.Sprintf("%.10q", linkID), ok, err)
+		}
+	}
+}
