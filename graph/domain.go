@@ -23,12 +23,14 @@ func (r mutation) AddDomain(ctx context.Context, in gen.AddDomainInput) (*gen.Ad
 // VerifyDomain implements gen.MutationResolver.
 func (r mutation) VerifyDomain(ctx context.Context, in gen.VerifyDomainInput) (*gen.VerifyDomainPayload, error) {
 	d, mend, err := belonging(ctx, r, in.ID, r.Workspaces.WorkspaceOfDomain, r.Workspaces.VerifyDomain)
+	r.catchUp(ctx)
 	return &gen.VerifyDomainPayload{Domain: d, Errors: mend}, err
 }
 
 // RemoveDomain implements gen.MutationResolver.
 func (r mutation) RemoveDomain(ctx context.Context, in gen.RemoveDomainInput) (*gen.RemoveDomainPayload, error) {
 	d, mend, err := belonging(ctx, r, in.ID, r.Workspaces.WorkspaceOfDomain, r.Workspaces.RemoveDomain)
+	r.catchUp(ctx)
 	return &gen.RemoveDomainPayload{Domain: d, Errors: mend}, err
 }
 

@@ -46,6 +46,7 @@ func (r mutation) UpdateWorkspace(ctx context.Context, in gen.UpdateWorkspaceInp
 		})
 	}
 	w, mend, err := membershipOrErrors(m, err)
+	r.catchUp(ctx)
 	return &gen.UpdateWorkspacePayload{Workspace: w, Errors: mend}, err
 }
 
@@ -56,6 +57,7 @@ func (r mutation) DeleteWorkspace(ctx context.Context, in gen.DeleteWorkspaceInp
 		m, err = r.Workspaces.Delete(ctx, m)
 	}
 	w, mend, err := membershipOrErrors(m, err)
+	r.catchUp(ctx)
 	return &gen.DeleteWorkspacePayload{Workspace: w, Errors: mend}, err
 }
 
@@ -67,6 +69,7 @@ func (r mutation) RestoreWorkspace(ctx context.Context, in gen.RestoreWorkspaceI
 	}
 	m, err := r.Workspaces.Restore(ctx, actor, in.ID)
 	w, mend, err := membershipOrErrors(m, err)
+	r.catchUp(ctx)
 	return &gen.RestoreWorkspacePayload{Workspace: w, Errors: mend}, err
 }
 
@@ -199,3 +202,7 @@ func (r workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (
 	limit := r.Config.Links.QuotaOf(*m)
 	return &gen.Usage{Links: links, Limit: limit, Remaining: max(0, limit-links), ResetsAt: month.End}, nil
 }
+
+// catchUp lets redirects of this node go by what has just changed, before the caller hears of it. Should it not work, they
+// do in a moment.
+func (r *resolver) catchUp(ctx context.Context) { _ = r.Links.CatchUp(ctx) }

@@ -147,6 +147,7 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
 		change(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(), d.ID)
 		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
+		eventually(t, "redirects have heard of it", func() bool { return s.at(t, "links.example.com", "/promo").status == http.StatusFound })
 
 		for path, want := range map[string]int{
 			"/promo": http.StatusFound, "/promo?a=b": http.StatusFound, "/" + foreign.Link.Code: http.StatusNotFound, "/branded/promo": http.StatusNotFound,

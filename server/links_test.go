@@ -179,9 +179,15 @@ func TestTheOperatorBlocks(t *testing.T) {
 		if out := operate(0, "block", "disable", "evil.example"); out != "disabled 1 links\n" {
 			t.Errorf("disabled: %q", out)
 		}
-		s.expect(t, http.StatusGone, http.MethodGet, l.path(s))
+		soon := func(status int) {
+			eventually(t, "the server has heard of it", func() bool {
+				a, err := s.get(l.path(s))
+				return err == nil && a.status == status
+			})
+		}
+		soon(http.StatusGone)
 		operate(0, "block", "enable", "evil.example")
-		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+		soon(http.StatusFound)
 		operate(0, "block", "remove", "evil.example")
 		operate(1, "block", "remove", "evil.example")
 		operate(1, "block", "add", "https://evil.example/path")

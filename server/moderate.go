@@ -15,8 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// blockCommand is `linkforge block add|remove|list|disable|enable`. It works beside a running server, which obeys at
-// once.
+// blockCommand is `linkforge block add|remove|list|disable|enable`. It works beside running servers, which obey
+// within a second.
 type blockCommand struct {
 	Add     blockAdd     `cmd:"" help:"Refuse new links to a host and everything below it."`
 	Remove  blockRemove  `cmd:"" help:"Allow new links to a host again."`

@@ -217,14 +217,14 @@ func (r *Recorder) Run(ctx context.Context) error {
 		r.ingestNext(ctx)
 		r.rest(ctx, time.Since(began))
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainDeadline)
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainDeadline) // not ctx, by which adopting ends
 	defer cancel()
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	for r.ingestNext(ctx) {
+	for r.ingestNext(last) {
 	}
-	return r.leave(ctx)
+	return r.leave(last)
 }
 
 // leave removes the log when the database has all of it, and else leaves it to whoever comes next.
