@@ -246,7 +246,10 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	defer stopRecording()
 	var last errgroup.Group // until every request has been answered
 	last.Go(func() error { return a.clicks.Run(recording) })
-	last.Go(func() error { return a.quotas.Run(recording) })
+	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopLeasing()
+	var leases errgroup.Group // ends before the recorder, whose log knows of what could not be given back
+	leases.Go(func() error { return a.quotas.Run(leasing) })
 	last.Go(func() error { return a.mailer.Run(recording) })
 	parts, failed := errgroup.WithContext(ctx)
 	parts.Go(func() error {
@@ -265,6 +268,8 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		return drain(context.WithoutCancel(ctx), server)
 	})
 	err := parts.Wait()
+	stopLeasing()
+	err = errors.Join(err, leases.Wait())
 	stopRecording()
 	return errors.Join(err, last.Wait())
 }

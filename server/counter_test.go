@@ -8,11 +8,13 @@ import (
 )
 
 const (
-	counterLinks   = 20_000 // in each of two rounds
 	counterBatch   = 500
 	counterWorkers = 2    // a node
 	counterBlock   = 1000 // what a node takes from the database at once
 )
+
+// counterLinks is how many are made in each of two rounds: 20,000 in the field, less in the suite.
+var counterLinks = int64(sized("LINKFORGE_TEST_COUNTERS", 5000))
 
 const createCounters = `mutation ($in: CreateLinksInput!) {
 	createLinks(input: $in) { results { created link { code } errors { code } } errors { code } }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -61,6 +62,14 @@ var binary = sync.OnceValues(func() (path string, err error) {
 func underRace() bool {
 	info, _ := debug.ReadBuildInfo()
 	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
+}
+
+// sized is a size that the suite keeps small, and the environment makes what it is in the field.
+func sized(variable string, small int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return n
+	}
+	return small
 }
 
 // program prepares a process of the binary, with an environment of its own.

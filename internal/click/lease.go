@@ -2,6 +2,8 @@ package click
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 
 	"github.com/uptrace/bun"
 
@@ -16,22 +18,22 @@ type leaseRow struct {
 	Number int64  `bun:",pk"`
 	LinkID string
 	Month  string
+	Hits   int64
 }
 
 // KeepLease keeps in the database that this process has taken a lease there, in the transaction that takes it.
 func (r *Recorder) KeepLease(ctx context.Context, tx bun.Tx, l quota.Lease) error {
-	row := &leaseRow{LogID: r.LogID(), Number: l.Number, LinkID: l.LinkID, Month: l.Month.String()}
+	row := &leaseRow{LogID: r.LogID(), Number: l.Number, LinkID: l.LinkID, Month: l.Month.String(), Hits: l.Hits}
 	_, err := tx.NewInsert().Model(row).Returning("NULL").Exec(ctx)
 	return err
 }
 
-// EndLease ends a lease of a log, in the transaction that gives back what is left of it, and reports false when it has been
-// ended before, or was never taken.
-func (r *Recorder) EndLease(ctx context.Context, tx bun.Tx, logID string, number int64) (bool, error) {
-	result, err := tx.NewDelete().Model((*leaseRow)(nil)).Where("log_id = ?", logID).Where("number = ?", number).Exec(ctx)
-	if err != nil {
-		return false, err
+// EndLease ends a lease of a log, in the transaction that gives back what is left of it, and returns how many hits had been
+// granted: none when it has been ended before, or was never taken.
+func (r *Recorder) EndLease(ctx context.Context, tx bun.Tx, logID string, number int64) (hits int64, err error) {
+	err = tx.NewDelete().Model((*leaseRow)(nil)).Where("log_id = ?", logID).Where("number = ?", number).Returning("hits").Scan(ctx, &hits)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
 	}
-	n, err := result.RowsAffected()
-	return n > 0, err
+	return hits, err
 }

@@ -227,13 +227,23 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return r.leave(last)
 }
 
-// leave removes the log when the database has all of it, and else leaves it to whoever comes next.
+// leave removes the log when the database has all of it and every lease in it has ended, and else leaves it to whoever comes
+// next.
 func (r *Recorder) leave(ctx context.Context) error {
-	if waiting := r.recorded.Load() - r.handled.Load(); r.position.Load() < r.journal.End() {
-		r.Log.WarnContext(ctx, "clicks wait in the log for the next start", "clicks", waiting, "log", r.LogID())
-		return r.journal.Close()
+	if r.needed(r.position.Load()) >= r.journal.End() {
+		return r.remove(ctx, r.journal)
 	}
-	return r.remove(ctx, r.journal)
+	waiting := r.recorded.Load() - r.handled.Load()
+	r.Log.WarnContext(ctx, "the click log stays for the next start", "clicks", waiting, "log", r.LogID())
+	return r.journal.Close()
+}
+
+// needed is the position from which on the log is needed, once the database has it up to another.
+func (r *Recorder) needed(position int64) int64 {
+	if pin := r.pin.Load(); pin != nil {
+		return min(position, (*pin)())
+	}
+	return position
 }
 
 // remove removes a log that the database has all of, and then what the database knows of it: in this order, so that
@@ -311,11 +321,7 @@ func (r *Recorder) moveTo(b *batch) {
 	close(r.progress)
 	r.progress = make(chan struct{})
 	r.progressMu.Unlock()
-	needed := b.next
-	if pin := r.pin.Load(); pin != nil {
-		needed = min(needed, (*pin)())
-	}
-	if err := r.journal.Release(needed); err != nil {
+	if err := r.journal.Release(r.needed(b.next)); err != nil {
 		r.Log.Error("the click log keeps what it need not", "error", err)
 	}
 }

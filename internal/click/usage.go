@@ -87,7 +87,7 @@ func (u *Usage) take(ctx context.Context, a *quota.Ask, seed int64) error {
 				return err
 			}
 			a.Granted, a.Left = hits, a.Limit-seed-hits
-			return u.Clicks.KeepLease(ctx, tx, quota.Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month})
+			return u.Clicks.KeepLease(ctx, tx, quota.Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
 		})
 		if err != nil || a.Granted > 0 {
 			return err
@@ -105,11 +105,11 @@ func (u *Usage) Return(ctx context.Context, leases []quota.Lease) error {
 func (u *Usage) Recover(ctx context.Context, logID string, leases []quota.Lease) error {
 	for _, l := range leases {
 		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-			ended, err := u.Clicks.EndLease(ctx, tx, logID, l.Number)
-			if err != nil || !ended || l.Hits == l.Used {
+			hits, err := u.Clicks.EndLease(ctx, tx, logID, l.Number)
+			if err != nil || hits <= l.Used {
 				return err
 			}
-			_, err = tx.NewUpdate().Model((*hitUsage)(nil)).Set("hits = hits - ?", l.Hits-l.Used).
+			_, err = tx.NewUpdate().Model((*hitUsage)(nil)).Set("hits = hits - ?", hits-l.Used).
 				Where("link_id = ?", l.LinkID).Where("month = ?", l.Month.String()).Exec(ctx)
 			return err
 		})

@@ -185,3 +185,22 @@ func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
 		}
 	})
 }
+
+// TestALeaseThatWasCutIsRecoveredAsItIs: the log says what was wanted, which is more than there was.
+func TestALeaseThatWasCutIsRecoveredAsItIs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dead, linkID := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link)
+		used, cut := takeUsage(t, dead, linkID, 9, 10), takeUsage(t, dead, linkID, 8, 10)
+		if used.Hits != 9 || cut.Hits != 1 {
+			t.Fatalf("%d and %d granted, want 9 and 1", used.Hits, cut.Hits)
+		}
+		used.Used, cut.Hits = 9, 8 // as it was noted
+		if err := dead.Recover(t.Context(), dead.Clicks.LogID(), []quota.Lease{used, cut}); err != nil {
+			t.Fatal(err)
+		}
+		if got := grantedOf(t, dead, linkID); got != 9 {
+			t.Errorf("the database knows of %d hits, want the 9 that were used", got)
+		}
+	})
+}

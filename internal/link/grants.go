@@ -50,7 +50,7 @@ func (g Grants) take(ctx context.Context, a *quota.Ask, hits int64) error {
 		if l.MaxClicks != nil {
 			a.Left = *l.MaxClicks - l.Granted
 		}
-		return g.Clicks.KeepLease(ctx, tx, quota.Lease{Number: a.Number, LinkID: a.LinkID})
+		return g.Clicks.KeepLease(ctx, tx, quota.Lease{Number: a.Number, LinkID: a.LinkID, Hits: hits})
 	})
 }
 
@@ -63,12 +63,12 @@ func (g Grants) Return(ctx context.Context, leases []quota.Lease) error {
 func (g Grants) Recover(ctx context.Context, logID string, leases []quota.Lease) error {
 	for _, l := range leases {
 		err := g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-			ended, err := g.Clicks.EndLease(ctx, tx, logID, l.Number)
-			if err != nil || !ended || l.Hits == l.Used {
+			hits, err := g.Clicks.EndLease(ctx, tx, logID, l.Number)
+			if err != nil || hits <= l.Used {
 				return err
 			}
-			_, err = tx.NewUpdate().Model((*Link)(nil)).Set("granted = granted - ?", l.Hits-l.Used).
-				Where("id = ?", l.LinkID).Where("granted >= ?", l.Hits-l.Used).Exec(ctx)
+			_, err = tx.NewUpdate().Model((*Link)(nil)).Set("granted = granted - ?", hits-l.Used).
+				Where("id = ?", l.LinkID).Where("granted >= ?", hits-l.Used).Exec(ctx)
 			return err
 		})
 		if err != nil {

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -32,6 +33,7 @@ type bundle struct {
 	counts *click.Store
 	mux    *http.ServeMux
 	now    time.Time
+	ahead  atomic.Int64 // nanoseconds that the clock is ahead of now, while others look at it
 	mine   workspace.Membership
 	me     string
 	closed func()
@@ -40,7 +42,7 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{now: db.Instant(time.Now()), mux: http.NewServeMux()}
-	clock := func() time.Time { return b.now }
+	clock := func() time.Time { return b.now.Add(time.Duration(b.ahead.Load())) }
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	redis, clicks := dbtest.Redis(t, ""), clicktest.New(t, d, clock)
 	b.redis, b.counts = redis, clicks.Store
@@ -272,6 +274,57 @@ func TestTheMonthlyQuota(t *testing.T) {
 		b.now = month.End
 		if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code != 302 {
 			t.Errorf("in the next month: %d", w.Code)
+		}
+	})
+}
+
+// TestTheMonthTurnsUnderLoad: each month has a quota of its own, and every click is in the month that it arrived in.
+func TestTheMonthTurnsUnderLoad(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		month := quota.MonthOf(b.now)
+		b.now, b.HitQuota = month.End.Add(-time.Second), 200
+		l := b.link(t, link.New{URL: "https://example.com/"})
+		var visits, redirects atomic.Int64
+		var all sync.WaitGroup
+		for range 16 {
+			all.Go(func() {
+				for range 60 {
+					if visits.Add(1) == 300 {
+						b.ahead.Store(int64(2 * time.Second))
+					}
+					switch w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code {
+					case http.StatusFound:
+						redirects.Add(1)
+					case http.StatusTooManyRequests:
+					default:
+						t.Errorf("%d", w.Code)
+					}
+				}
+			})
+		}
+		all.Wait()
+		// What was taken ahead as the month turned, and not used, comes back in a moment.
+		for deadline := time.Now().Add(20 * time.Second); redirects.Load() < 400 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+			b.ahead.Add(int64(20 * time.Millisecond))
+			if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code == http.StatusFound {
+				redirects.Add(1)
+			}
+		}
+		b.clicks(t, l)
+		in := func(where string) (n int64) {
+			t.Helper()
+			err := d.NewSelect().Table("click_buckets").ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+				Where("link_id = ?", l.ID).Where(where, month.End).Scan(db.AsSystem(t.Context()), &n)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before, after := in("starts_at < ?"), in("starts_at >= ?")
+		if before != 200 || after != 200 || redirects.Load() != 400 {
+			t.Errorf("%d clicks in the first month and %d in the second, want 200 each; %d redirects", before, after, redirects.Load())
 		}
 	})
 }

@@ -62,6 +62,7 @@ CREATE TABLE click_leases (
     number  BIGINT NOT NULL,
     link_id TEXT COLLATE "C" NOT NULL,
     month   TEXT COLLATE "C" NOT NULL,  -- empty for max_clicks
+    hits    BIGINT NOT NULL,  -- what was granted, which may be less than the log says was wanted
     PRIMARY KEY (log_id, number)
 );
 

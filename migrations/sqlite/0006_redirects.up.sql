@@ -53,5 +53,6 @@ CREATE TABLE click_leases (
     number  INTEGER NOT NULL,
     link_id TEXT NOT NULL,
     month   TEXT NOT NULL,  -- empty for max_clicks
+    hits    INTEGER NOT NULL,  -- what was granted, which may be less than the log says was wanted
     PRIMARY KEY (log_id, number)
 ) STRICT, WITHOUT ROWID;
