@@ -47,11 +47,12 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
-// TestNotReady takes the database away from a running server, and gives it back: the server lives on, and is
-// ready only while it can do its work.
-func TestNotReady(t *testing.T) {
+// TestReadyWithoutTheDatabase takes the database away from a running server, and gives it back: the server lives on, and
+// says what is the matter.
+func TestReadyWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := production(t)
+	b.fails = true
 	s := start(t, b)
 	d, err := b.open()
 	if err != nil {

@@ -2,10 +2,12 @@ package journal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"testing"
 )
 
@@ -237,6 +239,51 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 	for name, j := range map[string]*Journal{"the same process": j, "the next": leave(t, j)} {
 		if got, damaged := readAll(t, j, 0, 7); !slices.EqualFunc(want, got, same) || len(damaged) > 0 {
 			t.Errorf("%s reads %d records and %d damaged bytes, want %d records", name, len(got), len(damaged), len(want))
+		}
+	}
+}
+
+// fixed is a tail that takes so many bytes, as a full disk does.
+type fixed struct {
+	tail
+	room int
+}
+
+func (f *fixed) write(record []byte) error {
+	if f.room -= len(record); f.room < 0 {
+		return syscall.ENOSPC
+	}
+	return f.tail.write(record)
+}
+
+// TestAFullDiskIsLeftBehind: once all that is in it was released, a segment that could not grow makes room for the next.
+func TestAFullDiskIsLeftBehind(t *testing.T) {
+	t.Parallel()
+	j := create(t, 1<<20)
+	j.open = func(path string, _ int64) (tail, error) {
+		plain, err := openPlain(path)
+		return &fixed{plain, 100}, err
+	}
+	for range 3 {
+		var end int64
+		for {
+			at, err := j.Append([]byte("a record"))
+			if errors.Is(err, ErrFull) {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			end = at
+		}
+		if end == 0 {
+			t.Fatal("there was no room")
+		}
+		if err := j.Release(end); err != nil {
+			t.Fatal(err)
+		}
+		if j.End() != end {
+			t.Errorf("the journal ends at %d, want %d", j.End(), end)
 		}
 	}
 }

@@ -55,6 +55,7 @@ type Journal struct {
 	mu       sync.Mutex
 	segments []segment
 	open     func(path string, most int64) (tail, error)
+	stuck    bool // the last segment could not grow
 	tail     tail // of the last segment; nil in a journal that was found
 	end      int64
 	buffer   []byte
@@ -215,6 +216,7 @@ func (j *Journal) Append(record []byte) (end int64, err error) {
 	j.buffer = binary.LittleEndian.AppendUint32(j.buffer, crc32.Checksum(record, castagnoli))
 	j.buffer = append(j.buffer, record...)
 	if err := j.tail.write(j.buffer); err != nil {
+		j.stuck = true
 		if errors.Is(err, errTorn) { // the next record begins a segment: whoever reads finds that this one goes no further
 			_ = j.tail.close()
 			j.tail = nil
@@ -256,15 +258,21 @@ func (j *Journal) path(begin int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%020d%s", begin, segmentEnding))
 }
 
-// Release removes the segments that lie before the position, except for the one that is being written.
+// Release removes the segments that lie before the position. The last one stays, unless it could not grow: its room is what
+// the next needs.
 func (j *Journal) Release(position int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	for len(j.segments) > 1 && j.segments[0].end <= position {
+	for len(j.segments) > 0 && j.segments[0].end <= position && (len(j.segments) > 1 || j.stuck) {
+		if len(j.segments) == 1 && j.tail != nil {
+			_ = j.tail.close() // it is removed
+			j.tail = nil
+		}
 		if err := os.Remove(j.path(j.segments[0].begin)); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return fmt.Errorf("releasing a journal: %w", err)
 		}
 		j.segments = j.segments[1:]
+		j.stuck = j.stuck && len(j.segments) > 0
 	}
 	return nil
 }
