@@ -14,8 +14,9 @@ import (
 const (
 	// followEvery is how often a node asks what others have changed: it knows within a second.
 	followEvery = 250 * time.Millisecond
-	// followDeadline bounds one question.
-	followDeadline = 2 * time.Second
+	// followDeadline bounds one question, and unheard is how long there may be no answer before somebody is told.
+	followDeadline = 5 * time.Second
+	unheard        = 10 * time.Second
 	// changesKept is how long the database keeps changes for nodes that have not asked.
 	changesKept = 15 * time.Minute
 )
@@ -41,13 +42,17 @@ func (f *feed) fresh(now time.Time) bool {
 // Follow learns of changes that other nodes make, until the context ends. It returns nil. That the database does not
 // answer is logged once.
 func (s *Store) Follow(ctx context.Context) error {
-	failing := false
+	told := false
 	for pause.For(ctx, followEvery) == nil {
 		err := s.CatchUp(ctx)
-		if err != nil && !failing && ctx.Err() == nil {
-			s.Log.ErrorContext(ctx, "changes of links are not learnt of", "error", err)
+		if err == nil {
+			told = false
+			continue
 		}
-		failing = err != nil
+		if s.Now().UnixNano()-s.cache.feed.at.Load() > int64(unheard) && !told && ctx.Err() == nil {
+			s.Log.ErrorContext(ctx, "changes of links are not learnt of", "error", err)
+			told = true
+		}
 	}
 	return nil
 }
