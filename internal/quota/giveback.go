@@ -1,0 +1,142 @@
+package quota
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// tidy ends leases that are over, all of them at the end, and gives back what has ended.
+func (l *Leases) tidy(ctx context.Context, all bool) {
+	l.comeBack(ctx)
+	pin := l.LogEnd()
+	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
+	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
+	var open, hits int64
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		for key, h := range s.links {
+			age := now - h.taken
+			switch over := all || age >= h.life() || age < 0; {
+			case h.size > 0 && (over || h.left == 0):
+				l.end(h, key)
+				h.size, h.left = 0, 0
+				s.links[key] = h
+			case h.size > 0:
+				open, hits, pin = open+1, hits+int64(h.left), min(pin, h.position)
+			case age > idle && forget:
+				delete(s.links, key)
+			}
+		}
+		for _, q := range s.asks { // the log may have what is being taken
+			if q.Number > 0 {
+				pin = min(pin, q.position)
+			}
+		}
+		s.mu.Unlock()
+	}
+	l.open.Store(open)
+	l.held.Store(hits)
+	l.pin.Store(min(pin, l.returnAll(ctx)))
+}
+
+// returnAll gives back what has ended, and returns the oldest position of what could not be.
+func (l *Leases) returnAll(ctx context.Context) (pin int64) {
+	l.mu.Lock()
+	returns := l.returns
+	l.returns = nil
+	l.mu.Unlock()
+	pin = nowhere
+	for _, fallback := range []bool{false, true} {
+		var leases []Lease
+		var these []ended
+		for _, e := range returns {
+			if e.fallback == fallback {
+				leases, these = append(leases, e.Lease), append(these, e)
+			}
+		}
+		if len(leases) == 0 {
+			continue
+		}
+		if err := l.returnTo(ctx, fallback, leases); err != nil {
+			l.mu.Lock()
+			l.returns = append(l.returns, these[:min(len(these), max(0, mostReturns-len(l.returns)))]...)
+			l.mu.Unlock()
+			for _, e := range these {
+				pin = min(pin, e.position)
+			}
+			continue
+		}
+		for _, lease := range leases {
+			l.back.Add(lease.Hits - lease.Used)
+		}
+	}
+	return pin
+}
+
+func (l *Leases) returnTo(ctx context.Context, fallback bool, leases []Lease) error {
+	ctx, cancel := context.WithTimeout(ctx, askDeadline)
+	defer cancel()
+	if fallback {
+		return l.Fallback.Return(ctx, leases)
+	}
+	if l.away.Load() {
+		return errAway
+	}
+	return l.Source.Return(ctx, leases)
+}
+
+var errAway = errors.New("the source of hits is away")
+
+// leave says that the source cannot be reached.
+func (l *Leases) leave(ctx context.Context, err error) {
+	if l.away.Swap(true) {
+		return
+	}
+	instead := "redirects are refused"
+	if l.Fallback != nil {
+		instead = "the database counts instead"
+	}
+	l.Log.ErrorContext(ctx, l.What+" cannot be taken: "+instead, "error", err, "held", l.held.Load())
+}
+
+// comeBack finds out whether the source can be reached again.
+func (l *Leases) comeBack(ctx context.Context) {
+	if !l.away.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askDeadline)
+	defer cancel()
+	if err := l.Source.Resume(ctx); err == nil {
+		l.away.Store(false)
+		l.Log.InfoContext(ctx, l.What+" are taken again")
+	}
+}
+
+// end gives a lease back. The shard is locked.
+func (l *Leases) end(h held, key linkKey) {
+	if h.size == 0 {
+		return
+	}
+	l.giveBack(ended{
+		Lease:    Lease{LinkID: string(key[:]), Month: monthOf(h.month), Number: h.number, Hits: int64(h.size), Used: int64(h.size - h.left)},
+		position: h.position, fallback: h.fallback,
+	})
+}
+
+func monthOf(number int32) Month {
+	if number == 0 {
+		return Month{}
+	}
+	number--
+	return MonthOf(time.Date(int(number/12), time.Month(number%12+1), 1, 0, 0, 0, 0, time.UTC))
+}
+
+func (l *Leases) giveBack(e ended) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.returns) < mostReturns { // else they come back when the counter is counted anew
+		l.returns = append(l.returns, e)
+	}
+}
