@@ -71,20 +71,20 @@ func TestCleanUpOnTwoNodes(t *testing.T) {
 			}
 		}
 
-		b.now = ends.Add(b.Links.Tombstones) // the first clean-up may purge as well as mark
+		b.turnTo(ends.Add(b.Links.Tombstones)) // the first clean-up may purge as well as mark
 		dies := b.now
 		dbtest.Kill(t, "TestCleaner", cleaning,
 			cleanerKind+"="+string(kind), cleanerURL+"="+where, cleanerNow+"="+dies.Format(time.RFC3339Nano))
 		answers(410, expired, counted)
 		for minute := time.Minute; minute < 14*time.Minute; minute += time.Minute {
-			b.now = dies.Add(minute)
+			b.turnTo(dies.Add(minute))
 			if n := b.lookTwice(t, d); n != 0 {
 				t.Fatalf("%d nodes cleaned up %s after the holder's death", n, minute)
 			}
 		}
 		answers(410, expired, counted)
 		answers(302, later, forever)
-		b.now = dies.Add(15 * time.Minute)
+		b.turnTo(dies.Add(15 * time.Minute))
 		if n := b.lookTwice(t, d); n != 1 {
 			t.Fatalf("%d nodes cleaned up, want one to take over", n)
 		}

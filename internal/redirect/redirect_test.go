@@ -33,6 +33,7 @@ type bundle struct {
 	counts *click.Store
 	mux    *http.ServeMux
 	now    time.Time
+	clock  atomic.Int64 // now, for those who look at it meanwhile
 	ahead  atomic.Int64 // nanoseconds that the clock is ahead of now, while others look at it
 	mine   workspace.Membership
 	me     string
@@ -42,7 +43,8 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{now: db.Instant(time.Now()), mux: http.NewServeMux()}
-	clock := func() time.Time { return b.now.Add(time.Duration(b.ahead.Load())) }
+	b.turnTo(b.now)
+	clock := func() time.Time { return time.Unix(0, b.clock.Load()+b.ahead.Load()).UTC() }
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	redis, clicks := dbtest.Redis(t, ""), clicktest.New(t, d, clock)
 	b.redis, b.counts = redis, clicks.Store
@@ -77,6 +79,12 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// turnTo sets the clock.
+func (b *bundle) turnTo(now time.Time) {
+	b.now = now
+	b.clock.Store(now.UnixNano())
 }
 
 func (b *bundle) link(t *testing.T, in link.New) *link.Link {
@@ -130,7 +138,7 @@ func TestWhatEachStateAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.now = start
+		b.turnTo(start)
 		for range 5 {
 			b.visit(t, http.MethodGet, "/"+popular.Code)
 		}
@@ -158,7 +166,7 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			{"unknown", start, "unknown", 404, 404, false},
 			{"no code", start, "a", 404, 404, false},
 		} {
-			b.now = c.at
+			b.turnTo(c.at)
 			b.expect(t, c.name, http.MethodGet, c.code, c.get, c.get/100 == 3)
 			b.expect(t, c.name, http.MethodHead, c.code, c.head, c.head/100 == 3 && !c.silent)
 		}
@@ -271,7 +279,7 @@ func TestTheMonthlyQuota(t *testing.T) {
 		if w.Code != 429 || w.Header().Get("Retry-After") == "" {
 			t.Errorf("after the loss: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 		}
-		b.now = month.End
+		b.turnTo(month.End)
 		if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code != 302 {
 			t.Errorf("in the next month: %d", w.Code)
 		}
@@ -284,7 +292,8 @@ func TestTheMonthTurnsUnderLoad(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		month := quota.MonthOf(b.now)
-		b.now, b.HitQuota = month.End.Add(-time.Second), 200
+		b.HitQuota = 200
+		b.turnTo(month.End.Add(-time.Second))
 		l := b.link(t, link.New{URL: "https://example.com/"})
 		var visits, redirects atomic.Int64
 		var all sync.WaitGroup
