@@ -185,19 +185,18 @@ func (s *Store) errUnknown(ctx context.Context, workspaceID string, now time.Tim
 // lookUp finds what is known of the subject, in memory or in the database: one look at a time for each. While the database
 // does not answer, what is in memory holds on for staleLife.
 func (s *Store) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
-	key := s.cache.key(at)
-	if s.cache.feed.fresh(now) {
-		if e, ok := s.cache.entries.GetIfPresent(key); ok {
-			kind, rest, ok := e.open(at)
-			if ok && (kind != entryAbsent || absenceHolds(rest, now)) {
-				return kind, rest, nil
-			}
-			if ok {
-				return s.renew(ctx, at, key, rest)
-			}
-		}
-	} else {
+	if !s.cache.feed.fresh(now) {
 		return s.loadAlone(ctx, at)
+	}
+	key := s.cache.key(at)
+	if e, ok := s.cache.entries.GetIfPresent(key); ok {
+		kind, rest, ok := e.open(at)
+		if ok && (kind != entryAbsent || absenceHolds(rest, now)) {
+			return kind, rest, nil
+		}
+		if ok {
+			return s.renew(ctx, at, key, rest)
+		}
 	}
 	return s.load(ctx, at, key)
 }

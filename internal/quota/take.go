@@ -41,20 +41,25 @@ func (l *Leases) take(ctx context.Context, batch []*queued) {
 			err = l.askAll(ctx, fallback, batch, asks)
 		}
 	}
-	var later []*queued
+	if lost := l.finishAll(batch, err, fallback); len(lost) > 0 {
+		l.seeding.Go(func() { l.takeLost(ctx, lost) })
+	}
+}
+
+// finishAll lets those go on who have an answer, or an error in the place of all answers, and returns the others: their counters
+// are to be counted anew.
+func (l *Leases) finishAll(batch []*queued, err error, fallback bool) (lost []*queued) {
 	for _, q := range batch {
 		if err != nil {
 			q.Err = err
 		}
 		if errors.Is(q.Err, ErrLost) {
-			later = append(later, q)
+			lost = append(lost, q)
 			continue
 		}
 		l.finish(q, fallback)
 	}
-	if len(later) > 0 {
-		l.seeding.Go(func() { l.takeLost(ctx, later) })
-	}
+	return lost
 }
 
 // ErrLost is what a source says of a counter that it has lost, and must count anew before it can grant anything.
@@ -80,18 +85,7 @@ func (l *Leases) takeLost(ctx context.Context, batch []*queued) {
 		if err == nil {
 			err = l.askAll(ctx, false, batch, asks)
 		}
-		var later []*queued
-		for _, q := range batch {
-			if err != nil {
-				q.Err = err
-			}
-			if errors.Is(q.Err, ErrLost) {
-				later = append(later, q)
-				continue
-			}
-			l.finish(q, false)
-		}
-		if batch = later; len(batch) == 0 {
+		if batch = l.finishAll(batch, err, false); len(batch) == 0 {
 			return
 		}
 		_ = pause.For(ctx, guardWait)
