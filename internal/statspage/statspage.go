@@ -1,0 +1,86 @@
+// Package statspage draws the page that people see at a short URL with a plus behind it: the stats of a link whose owner
+// made them public. It knows nothing but what it is handed.
+package statspage
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed"
+	"encoding/base64"
+	"html/template"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+//go:embed page.html
+var pageText string
+
+var pageTemplate = template.Must(template.New("page").Parse(pageText))
+
+// policy lets the page have its own style and nothing else: no script, no picture, no frame, no form.
+var policy = "default-src 'none'; style-src '" + hash(style(pageText)) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+// Page is what the page shows.
+type Page struct {
+	Title       string // Title may be empty: then the short URL is the heading.
+	ShortURL    string
+	Destination string // Destination is a link on the page only if it is an http or https URL.
+	Zone        string // Zone is the name of the time zone that the days are of, such as "UTC".
+	Days        []Day  // Days are in order of time, without gaps: 1 to 400 of them.
+
+	// Clicks, Visitors and Bots are sums over the days. A bot's click is among the clicks.
+	Clicks, Visitors, Bots int64
+
+	// Referrers and Countries begin with the most clicks. The empty value stands for those that are not known.
+	Referrers, Countries []Slice
+
+	Since time.Time // Since is zero, or the first day that is still known.
+}
+
+// Day is what happened on one day.
+type Day struct {
+	Start            time.Time // Start is in the zone of the page: the page shows its date as it is.
+	Clicks, Visitors int64
+}
+
+// Slice is the clicks of one referrer or one country, an ISO 3166 code of two letters.
+type Slice struct {
+	Value  string
+	Clicks int64
+	Other  bool // Other marks a last slice that sums up the rest; its value is not shown.
+}
+
+// Write answers with the page.
+func Write(w http.ResponseWriter, r *http.Request, p Page) {
+	var body bytes.Buffer
+	body.Grow(16<<10 + 256*len(p.Days))         // about what it comes to
+	_ = pageTemplate.Execute(&body, newView(p)) // plain values into a buffer: there is nothing to fail
+	h := w.Header()
+	h.Set("Cache-Control", "private, max-age=60")
+	h.Set("Content-Length", strconv.Itoa(body.Len()))
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Content-Type", "text/html; charset=utf-8")
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Robots-Tag", "noindex")
+	w.WriteHeader(http.StatusOK)
+	if r.Method != http.MethodHead {
+		_, _ = w.Write(body.Bytes()) // a client that has gone cannot be told
+	}
+}
+
+// style is what stands between the tags of the page's style. There is no comment in it: the template would drop it,
+// and the hash would be of something else.
+func style(page string) string {
+	_, page, _ = strings.Cut(page, "<style>")
+	page, _, _ = strings.Cut(page, "</style>")
+	return page
+}
+
+// hash names a style as a Content-Security-Policy does.
+func hash(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return "sha256-" + base64.StdEncoding.EncodeToString(sum[:])
+}
