@@ -21,7 +21,8 @@ const module = "github.com/linkforge/linkforge"
 // layers are the rooms from the bottom to the top. A room imports from the layers below its own, and from its
 // own only what within allows.
 var layers = [][]string{
-	{"", "internal/errs", "internal/id", "internal/journal", "internal/pause", "internal/text", "internal/urlnorm", "internal/shortcode", "migrations"},
+	{"", "internal/errs", "internal/id", "internal/journal", "internal/pause", "internal/statspage", "internal/text",
+		"internal/urlnorm", "internal/shortcode", "internal/visit", "internal/visit/visittest", "migrations"},
 	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/jobs", "internal/dbtest",
 		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "graph/scalar"},
 	{"internal/account", "internal/audit", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},
@@ -120,7 +121,7 @@ var scopes = map[string][]string{
 		"workspace.Authenticate", "workspace.IDBySlug", "workspace.workspaceOf", "workspace.HostKnown",
 	},
 	"AsSystem": {
-		"account.Delete", "audit.CleanUp", "audit.Export", "click.eachLink", "click.ForgetUsage", "click.ingest", "click.Platform", "click.positionOf", "click.PurgeWorkspace",
+		"account.Delete", "audit.CleanUp", "audit.Export", "click.eachSubject", "click.ForgetUsage", "click.ForgetVisitors", "click.Platform", "click.positionOf", "click.PurgeWorkspace", "click.Retain", "click.Seal", "click.share", "click.write",
 		"click.Recover", "click.remove", "click.take", "jobs.Look",
 		"link.Block", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
 		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "workspace.Accept", "workspace.Export", "workspace.verify",

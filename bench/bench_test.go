@@ -17,12 +17,14 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/redirect"
+	"github.com/linkforge/linkforge/internal/visit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -67,8 +69,13 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 	if err := links.CatchUp(ctx); err != nil {
 		b.Fatal(err)
 	}
+	keys := &click.Keys{DB: d, Log: log, Now: time.Now}
+	if err := keys.Fetch(ctx); err != nil {
+		b.Fatal(err)
+	}
 	handler := &redirect.Handler{
-		Links: links, Hits: quotas.Hits, HitQuota: 1 << 40, Grants: quotas.Grants, Clicks: clicks.Recorder, Log: log, Now: time.Now,
+		Links: links, Hits: quotas.Hits, HitQuota: 1 << 40, Grants: quotas.Grants, Clicks: clicks.Recorder,
+		Visits: visit.NewReader(nil), Keys: keys, Log: log, Now: time.Now,
 	}
 	w.redirects = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, _ := redirect.AddressOf(r.URL.Path)

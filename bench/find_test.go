@@ -45,7 +45,7 @@ func fill(b *testing.B, w *bundle) {
 	}
 	// As whoever may do what.
 	ctx := map[bool]context.Context{true: db.AsOwner(b.Context()), false: db.AsSystem(b.Context())}
-	statements := []string{`INSERT INTO click_totals (link_id, workspace_id, clicks, latency_mean, latency_m2)
+	statements := []string{`INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2)
 		SELECT id, workspace_id, n % 1000 + 1, 1, 0 FROM (SELECT id, workspace_id, row_number() OVER (ORDER BY code) AS n FROM links) AS numbered WHERE n % 3 > 0`}
 	if w.db.Kind == db.Postgres { // which does so by itself in time; SQLite never does
 		statements = append(statements, "VACUUM ANALYZE")

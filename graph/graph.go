@@ -62,6 +62,9 @@ type (
 	keyResolver       struct{ *resolver }
 	eventResolver     struct{ *resolver }
 	linkResolver      struct{ *resolver }
+	statsResolver     struct{ *resolver }
+	sliceResolver     struct{ *resolver }
+	clickResolver     struct{ *resolver }
 )
 
 // Query implements gen.ResolverRoot.
@@ -93,6 +96,15 @@ func (r *resolver) AuditEvent() gen.AuditEventResolver { return eventResolver{r}
 
 // Link implements gen.ResolverRoot.
 func (r *resolver) Link() gen.LinkResolver { return linkResolver{r} }
+
+// Stats implements gen.ResolverRoot.
+func (r *resolver) Stats() gen.StatsResolver { return statsResolver{r} }
+
+// StatsSlice implements gen.ResolverRoot.
+func (r *resolver) StatsSlice() gen.StatsSliceResolver { return sliceResolver{r} }
+
+// Click implements gen.ResolverRoot.
+func (r *resolver) Click() gen.ClickResolver { return clickResolver{r} }
 
 // New prepares the endpoint.
 func New(c Config) *Endpoint {

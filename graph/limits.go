@@ -72,7 +72,18 @@ func costs() gen.ComplexityRoot {
 	c.User.Workspaces = func(child int, _ *bool, first *int, _ *string) int { return pageCost(child, first, nil) }
 	c.Workspace.Members, c.Workspace.Invitations, c.Workspace.APIKeys, c.Workspace.Domains = listCost, listCost, listCost, listCost
 	c.Workspace.AuditLog = func(child int, first *int, _ *string, _ *audit.Filter) int { return pageCost(child, first, nil) }
-	c.Link.Stats = func(child int, _ *click.Range, _ *string) int { return statsCost + child }
+	c.Link.Stats = func(child int, _ *click.Range, _ *string, _ *gen.ClickFilter) int { return statsCost + child }
+	c.Workspace.Stats = func(child int, _ *click.Range, _ *string, _ *gen.ClickFilter, _ *string) int {
+		return statsCost + child
+	}
+	c.Stats.Previous = func(child int) int { return statsCost + child }
+	c.Stats.Breakdown = func(child int, _ click.Dimension, first *int) int {
+		if first == nil {
+			first = new(defaultSlices)
+		}
+		return statsCost + child*min(max(*first, 1), longestBreakdown)
+	}
+	c.Link.Clicks, c.Workspace.Clicks = clicksCost, clicksCost
 	c.Stats.Series = func(child int, interval click.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(child int, first *int, _ *string, last *int, _ *string, filter *link.Filter, _ *link.Order) int {
 		cost := pageCost(child, first, last)
@@ -100,6 +111,10 @@ func batchCost(child, size int) int { return 1 + size*max(1, child-batchFree) }
 func textPrice(int) int { return longText }
 
 func listCost(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
+
+func clicksCost(child int, first *int, _ *string, _ *click.Range, _ *gen.ClickFilter) int {
+	return pageCost(child, first, nil)
+}
 
 func pageCost(child int, first, last *int) int {
 	size := page.Default

@@ -7,7 +7,6 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -157,6 +156,7 @@ func changeOf(in gen.UpdateLinkInput) link.Change {
 		MaxClicks:      replace(in.MaxClicks),
 		RedirectStatus: edit(in.RedirectStatus),
 		Archived:       edit(in.Archived),
+		StatsPublic:    edit(in.StatsPublic),
 		Seen:           in.UpdatedAt,
 	}
 }
@@ -290,13 +290,4 @@ func (r linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota
 	return &gen.HitQuota{
 		Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: quota.MonthOf(r.Now()).End,
 	}, nil
-}
-
-// Stats implements gen.LinkResolver.
-func (r linkResolver) Stats(ctx context.Context, l *link.Link, span *click.Range, timezone *string) (*click.Stats, error) {
-	zone := ""
-	if timezone != nil {
-		zone = *timezone
-	}
-	return r.Clicks.Link(ctx, l.In, l.ID, span, zone)
 }

@@ -29,6 +29,7 @@ type linkLoaders struct {
 	totals loader[click.Tally]
 	tags   loader[[]string]
 	hits   loader[int64]
+	links  loader[*link.Link]
 }
 
 type loadersKey struct{}
@@ -48,6 +49,7 @@ func (l *loaders) of(m workspace.Membership) *linkLoaders {
 			totals: loader[click.Tally]{load: within(m, l.Clicks.Totals)},
 			tags:   loader[[]string]{load: within(m, l.Links.TagsOf)},
 			hits:   loader[int64]{load: within(m, l.hitsUsed)},
+			links:  loader[*link.Link]{load: within(m, l.Links.Many)},
 		}
 	}
 	return l.links[m.ID()]

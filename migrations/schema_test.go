@@ -22,6 +22,7 @@ var facts = map[db.Kind][]string{
 		// Columns. Time has a type of its own.
 		`SELECT table_name || '.' || column_name || ' ' || CASE data_type
 			WHEN 'text' THEN 'TEXT' WHEN 'bigint' THEN 'INTEGER' WHEN 'integer' THEN 'INTEGER' WHEN 'double precision' THEN 'REAL'
+			WHEN 'boolean' THEN 'INTEGER'
 			WHEN 'bytea' THEN 'BLOB' WHEN 'timestamp with time zone' THEN 'INSTANT' ELSE data_type END ||
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || column_default, '')
 		FROM information_schema.columns WHERE table_schema = 'public' AND table_name <> 'migrations'`,
@@ -67,15 +68,16 @@ func ask(t *testing.T, d *db.DB, query string) (answers []string) {
 
 // apart are facts that a dialect has for itself: each searches text with what the other does not have. PostgreSQL has
 // a GIN index of trigrams. SQLite has a virtual table, the tables that FTS5 keeps behind it, and the numbers by which
-// it knows links. And PostgreSQL alone commits changes in another order than that of their ids.
+// it knows links. And PostgreSQL alone commits in another order than that of ids.
 var apart = map[db.Kind]*regexp.Regexp{
-	db.Postgres: regexp.MustCompile(`^CREATE INDEX links_by_search ON links USING gin |^CREATE INDEX changes_by_xid |^changes.xid `),
+	db.Postgres: regexp.MustCompile(`^CREATE INDEX links_by_search ON links USING gin |^CREATE INDEX (changes|click_batches)_by_xid |^(changes|click_batches).xid `),
 	db.SQLite:   regexp.MustCompile(`^(link_numbers|link_search|link_search_(config|data|docsize|idx))[ .]`),
 }
 
-// What PostgreSQL writes out though it was left open: words, and parentheses around a condition and each of its terms.
+// What PostgreSQL writes out though it was left open, or in a way of its own: words, and parentheses around a condition and each of its terms.
 var (
-	wordy     = strings.NewReplacer("ON public.", "ON ", " USING btree", "", "::text", "", "\n", " ")
+	wordy     = strings.NewReplacer("ON public.", "ON ", "ON ONLY public.", "ON ", " USING btree", "", "::text", "", "\n", " ",
+		"+00'::timestamp with time zone", "+00:00'", "DEFAULT false", "DEFAULT FALSE")
 	condition = regexp.MustCompile(`^\((.*)\)$`)
 	term      = regexp.MustCompile(`\(([^()]*)\)( AND |$)`)
 )

@@ -31,20 +31,22 @@ var rows = map[string]string{
 	"link_tags":        `INSERT INTO link_tags VALUES ('ws_$', 't', 'lnk_$')`,
 	"link_usage":       `INSERT INTO link_usage VALUES ('ws_$', '2026-11', 1)`,
 	"idempotency_keys": `INSERT INTO idempotency_keys VALUES ('ws_$', 'usr_$', 'k', 'h', '[]', now())`,
-	"clicks":           `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms) VALUES ('clk_$', 'ws_$', 'lnk_$', now(), 1)`,
-	"click_buckets":    `INSERT INTO click_buckets (link_id, starts_at, workspace_id, clicks, latency_mean, latency_m2) VALUES ('lnk_$', now(), 'ws_$', 1, 1, 1)`,
-	"click_totals":     `INSERT INTO click_totals (link_id, workspace_id, clicks, latency_mean, latency_m2) VALUES ('lnk_$', 'ws_$', 1, 1, 1)`,
+	"clicks":           `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) VALUES (1, 'ws_$', 'lnk_$', now(), 1, true, false, 302)`,
+	"click_buckets":    `INSERT INTO click_buckets VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
+	"click_days":       `INSERT INTO click_days VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
+	"click_totals":     `INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2) VALUES ('lnk_$', 'ws_$', 1, 1, 1)`,
+	"orphans":          `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder are the tables in the order in which rows can be made.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links", "link_tags", "link_usage",
-	"idempotency_keys", "clicks", "click_buckets", "click_totals"}
+	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_totals", "orphans"}
 
 // tenantTables are the tables in which each row is some workspace's.
 func tenantTables(t *testing.T, d *db.DB) []string {
 	t.Helper()
 	return ask(t, d, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-		WHERE c.relkind = 'r' AND c.relnamespace = 'public'::regnamespace AND (a.attname = 'workspace_id' OR c.relname = 'workspaces' AND a.attname = 'id')
+		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace AND (a.attname = 'workspace_id' OR c.relname = 'workspaces' AND a.attname = 'id')
 		ORDER BY c.relname`)
 }
 
@@ -53,6 +55,7 @@ func walled(t *testing.T) *db.DB {
 	t.Helper()
 	d := dbtest.Migrated(t, dbtest.Postgres(t))
 	everything := db.AsSystem(t.Context())
+	do(t, d, everything, "SELECT keep_month(now())")
 	for _, tenant := range []string{"mine", "foreign"} {
 		do(t, d, everything, strings.ReplaceAll(`INSERT INTO accounts VALUES ('usr_$', '$@example.com', 'n', 'h', now(), now())`, "$", tenant))
 		for _, table := range inOrder {

@@ -28,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/redirect"
+	"github.com/linkforge/linkforge/internal/visit"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -39,6 +40,8 @@ const (
 	drainDeadline = 20 * time.Second
 	// jobInterval is how often the jobs are done.
 	jobInterval = 15 * time.Minute
+	// retainInterval is how often what is no longer kept is looked for.
+	retainInterval = 6 * time.Hour
 )
 
 // clicks are both halves of their room.
@@ -62,8 +65,11 @@ type app struct {
 	links    *link.Store
 	clicks   *click.Recorder
 	quotas   *redirect.Quotas
-	jobs     *jobs.Runner
-	stopping atomic.Bool
+	// countries is nil unless it is configured.
+	countries *visit.Countries
+	keys      *click.Keys
+	jobs      *jobs.Runner
+	stopping  atomic.Bool
 	// print gets the mail that is not sent, on a developer's own instance.
 	print io.Writer
 
@@ -111,6 +117,9 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.links.CatchUp(ctx); err != nil {
 		return nil, err
 	}
+	if err := a.keys.Fetch(ctx); err != nil {
+		return nil, err
+	}
 	if err := a.clicks.Adopt(ctx); err != nil { // it is tried again and again
 		log.ErrorContext(ctx, "the log of a process that has died is not ingested", "error", err)
 	}
@@ -138,8 +147,14 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 
 // wire gives every room what it needs.
 func (a *app) wire() error {
-	counts := &click.Store{DB: a.db, Now: a.now}
+	counts := &click.Store{DB: a.db, ClickMonths: a.config.ClickMonths, QuarterMonths: a.config.SumMonths, Now: a.now}
 	var err error
+	if a.config.GeoIP != "" {
+		if a.countries, err = visit.OpenCountries(a.config.GeoIP, a.log); err != nil {
+			return fmt.Errorf("LINKFORGE_GEOIP: %w", err)
+		}
+	}
+	a.keys = &click.Keys{DB: a.db, Log: a.log, Now: a.now}
 	a.clicks, err = click.NewRecorder(click.RecorderConfig{
 		DB: a.db, Dir: filepath.Join(a.config.DataDir, "clicks"), LogBytes: a.config.ClickLogBytes, Log: a.log, Now: a.now,
 	})
@@ -197,6 +212,9 @@ func (a *app) wire() error {
 		{Name: "invitations", Every: jobInterval, Run: a.spaces.CleanUp},
 		{Name: "audit log", Every: jobInterval, Run: events.CleanUp},
 		{Name: "granted hits", Every: jobInterval, Run: counts.ForgetUsage},
+		{Name: "visitors", Every: jobInterval, Run: counts.ForgetVisitors},
+		{Name: "click days", Every: jobInterval, Run: counts.Seal},
+		{Name: "click months", Every: retainInterval, Run: counts.Retain},
 		{Name: "domains", Every: jobInterval, Run: a.spaces.CheckDomains},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
 			return a.spaces.Purge(ctx, links.PurgeWorkspace, counts.PurgeWorkspace)
@@ -206,7 +224,8 @@ func (a *app) wire() error {
 		a.jobs.Jobs = append(a.jobs.Jobs, jobs.Job{Name: "destination checks", Every: jobInterval, Run: checker.Run})
 	}
 	a.redirects = &redirect.Handler{
-		Links: links, Hits: a.quotas.Hits, HitQuota: a.config.HitQuota, Grants: a.quotas.Grants, Clicks: a.clicks, Log: a.log, Now: a.now,
+		Links: links, Hits: a.quotas.Hits, HitQuota: a.config.HitQuota, Grants: a.quotas.Grants, Clicks: a.clicks,
+		Visits: visit.NewReader(a.countries), Keys: a.keys, Log: a.log, Now: a.now,
 	}
 	a.endpoint = graph.New(graph.Config{
 		Accounts:      a.accounts,
@@ -262,6 +281,10 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.jobs.Run(failed) })
 	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
 	parts.Go(func() error { return a.links.Follow(failed) })
+	parts.Go(func() error { return a.keys.Run(failed) })
+	if a.countries != nil {
+		parts.Go(func() error { return a.countries.Watch(failed) })
+	}
 	parts.Go(func() error {
 		<-failed.Done() // the signal to stop, or a listener that failed
 		a.stopping.Store(true)

@@ -101,7 +101,7 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	defer d.Close()
 	ctx := db.AsSystem(t.Context())
 	for table, n := range map[string]*int64{"click_totals": &total, "click_buckets": &sums} {
-		if err := d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").Where("link_id = ?", linkID).Scan(ctx, n); err != nil {
+		if err := d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").Where("subject_id = ?", linkID).Scan(ctx, n); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -30,7 +30,7 @@ const (
 	warmAfter = 10 * visitors
 )
 
-func visit(t *testing.T, s *server, path string) *load {
+func hammer(t *testing.T, s *server, path string) *load {
 	t.Helper()
 	l := &load{warm: make(chan struct{})}
 	for range visitors {
@@ -67,7 +67,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 		l := who.shorten(t, "https://example.com/busy").Link
 		var answered, unanswered int64
 		for round := range 3 {
-			visits := visit(t, s, l.path(s))
+			visits := hammer(t, s, l.path(s))
 			select {
 			case <-visits.warm:
 			case <-time.After(patience):

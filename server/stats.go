@@ -25,14 +25,18 @@ type (
 func (statsVerify) Run(ctx context.Context, f *config.Flags, io stdio) error {
 	return withClicks(f, func(counts *click.Store) error {
 		differences := 0
-		links, err := counts.Verify(ctx, func(d click.Difference) {
+		subjects, err := counts.Verify(ctx, func(d click.Difference) {
 			differences++
-			fmt.Fprintf(io.out, "%s: %d clicks, of which its total says %d and its quarters of an hour %d\n", d.LinkID, d.Clicks, d.Total, d.Buckets)
+			what := "in all"
+			if !d.Month.IsZero() {
+				what = "in " + d.Month.Format("2006-01")
+			}
+			fmt.Fprintf(io.out, "%s: %d clicks %s, of which the sums say %d\n", d.SubjectID, d.Clicks, what, d.Sum)
 		})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(io.out, "%d links with clicks, %d with other sums\n", links, differences)
+		fmt.Fprintf(io.out, "%d links and workspaces with clicks, %d differences\n", subjects, differences)
 		if differences > 0 {
 			return errSilent
 		}
@@ -43,14 +47,16 @@ func (statsVerify) Run(ctx context.Context, f *config.Flags, io stdio) error {
 // Run rebuilds.
 func (statsRebuild) Run(ctx context.Context, f *config.Flags, io stdio) error {
 	return withClicks(f, func(counts *click.Store) error {
-		links, err := counts.Rebuild(ctx)
+		subjects, err := counts.Rebuild(ctx)
 		if err == nil {
-			fmt.Fprintf(io.out, "%d links with clicks have sums that agree\n", links)
+			fmt.Fprintf(io.out, "%d links and workspaces with clicks have sums that agree\n", subjects)
 		}
 		return err
 	})
 }
 
 func withClicks(f *config.Flags, work func(*click.Store) error) error {
-	return besideServers(f, func(_ config.Config, d *db.DB) error { return work(&click.Store{DB: d, Now: time.Now}) })
+	return besideServers(f, func(c config.Config, d *db.DB) error {
+		return work(&click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now})
+	})
 }

@@ -153,12 +153,23 @@ func (n *selection) write() string {
 		return text.String()
 	}
 	text.WriteString(" {")
+	on := "" // the type of the fragment that is open
 	for _, child := range n.children {
-		one := child.write()
+		of := ""
 		if child.fragment {
-			one = " ... on " + child.parent.Name + " {" + one + " }"
+			of = child.parent.Name
 		}
-		text.WriteString(one)
+		if of != on && on != "" {
+			text.WriteString(" }")
+		}
+		if of != on && of != "" {
+			text.WriteString(" ... on " + of + " {")
+		}
+		on = of
+		text.WriteString(child.write())
+	}
+	if on != "" {
+		text.WriteString(" }")
 	}
 	return text.String() + " }"
 }

@@ -15,6 +15,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 )
@@ -314,6 +315,13 @@ func (e *estate) age(b backend) {
 	}
 	e.ids[sessionIDs] = read("sessions", "account_id", e.ids[userIDs])
 	e.ids[eventIDs] = read("audit_events", "workspace_id", e.ids[workspaceIDs])[:2]
+	var clicks []click.Click
+	if err := d.NewSelect().Table("clicks").Column("id", "clicked_at").Where("workspace_id IN (?)", bun.In(e.ids[workspaceIDs])).Scan(ctx, &clicks); err != nil {
+		e.t.Fatal(err)
+	}
+	for _, c := range clicks {
+		e.ids[clickIDs] = append(e.ids[clickIDs], c.PublicID())
+	}
 	e.ids[titlePlaces] = []string{e.links["plain"] + " TITLE+ title-plain-" + e.mark}
 	e.ids[clickPlaces] = []string{e.links["plain"] + " CLICKS 1"}
 	e.ids[exportParts] = []string{"links " + e.links["plain"], "changes " + e.ids[eventIDs][0]}

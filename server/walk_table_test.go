@@ -58,7 +58,7 @@ func (k *kind) wrapped(value string) string {
 }
 
 var (
-	workspaceIDs, linkIDs, invitationIDs, keyIDs, domainIDs, eventIDs = &kind{}, &kind{}, &kind{}, &kind{}, &kind{}, &kind{}
+	workspaceIDs, linkIDs, invitationIDs, keyIDs, domainIDs, eventIDs, clickIDs = &kind{}, &kind{}, &kind{}, &kind{}, &kind{}, &kind{}, &kind{}
 
 	// userIDs has a member of both tenants for one's own: should somebody get at another tenant's members, there is one.
 	userIDs = &kind{own: func(e *estate) string { return e.bridge.id }}
@@ -178,6 +178,27 @@ var fillers = map[string]filler{
 	"TimeRange.from":              later(-24 * time.Hour),
 	"TimeRange.to":                later(time.Hour),
 	"Link.stats.timezone":         put("Europe/Berlin"),
+	"Workspace.stats.timezone":    put("Asia/Kathmandu"),
+	"Workspace.stats.tag":         names(tags),
+	"Link.clicks.first":           small,
+	"Link.clicks.after":           names(cursors(clickIDs)),
+	"Workspace.clicks.first":      small,
+	"Workspace.clicks.after":      names(cursors(clickIDs)),
+	"Stats.breakdown.by":          put("LINK", "REFERRER", "STATUS"),
+	"Stats.breakdown.first":       small,
+	"ClickFilter.bots":            put(true, false),
+	"ClickFilter.referrer":        put("", "example.com"),
+	"ClickFilter.country":         put("", "DE"),
+	"ClickFilter.device":          put("", "desktop"),
+	"ClickFilter.browser":         put("", "Chrome"),
+	"ClickFilter.os":              put("", "Windows"),
+	"ClickFilter.language":        put("", "en"),
+	"ClickFilter.utmSource":       put("", "mail"),
+	"ClickFilter.utmMedium":       put("", "mail"),
+	"ClickFilter.utmCampaign":     put("", "autumn"),
+	"ClickFilter.utmTerm":         put("", "word"),
+	"ClickFilter.utmContent":      put("", "button"),
+	"ClickFilter.status":          put(302, 301),
 	"Stats.series.interval":       put("MONTH", "HOUR", "DAY", "WEEK"),
 
 	"RegisterInput.email":                 names(oneEmail),
@@ -270,6 +291,7 @@ var fillers = map[string]filler{
 	"UpdateLinkInput.maxClicks":       put(7),
 	"UpdateLinkInput.redirectStatus":  put(308),
 	"UpdateLinkInput.archived":        put(false),
+	"UpdateLinkInput.statsPublic":     put(true),
 	"UpdateLinkInput.updatedAt":       later(-time.Hour),
 	"UpdateLinksInput.workspaceId":    names(workspaceIDs),
 	"UpdateLinksInput.onError":        put("SKIP_FAILED"),

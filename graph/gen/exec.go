@@ -36,12 +36,15 @@ type Config = graphql.Config[ResolverRoot, DirectiveRoot, ComplexityRoot]
 type ResolverRoot interface {
 	ApiKey() ApiKeyResolver
 	AuditEvent() AuditEventResolver
+	Click() ClickResolver
 	Invitation() InvitationResolver
 	Link() LinkResolver
 	Member() MemberResolver
 	Mutation() MutationResolver
 	Query() QueryResolver
 	Session() SessionResolver
+	Stats() StatsResolver
+	StatsSlice() StatsSliceResolver
 	User() UserResolver
 	Workspace() WorkspaceResolver
 }
@@ -121,6 +124,35 @@ type ComplexityRoot struct {
 	ClaimLinksPayload struct {
 		Errors  func(childComplexity int) int
 		Results func(childComplexity int) int
+	}
+
+	Click struct {
+		At          func(childComplexity int) int
+		Bot         func(childComplexity int) int
+		Browser     func(childComplexity int) int
+		Country     func(childComplexity int) int
+		Device      func(childComplexity int) int
+		ID          func(childComplexity int) int
+		Language    func(childComplexity int) int
+		Link        func(childComplexity int) int
+		Os          func(childComplexity int) int
+		Referrer    func(childComplexity int) int
+		Status      func(childComplexity int) int
+		UtmCampaign func(childComplexity int) int
+		UtmContent  func(childComplexity int) int
+		UtmMedium   func(childComplexity int) int
+		UtmSource   func(childComplexity int) int
+		UtmTerm     func(childComplexity int) int
+	}
+
+	ClickConnection struct {
+		Edges    func(childComplexity int) int
+		PageInfo func(childComplexity int) int
+	}
+
+	ClickEdge struct {
+		Cursor func(childComplexity int) int
+		Node   func(childComplexity int) int
 	}
 
 	CodePreview struct {
@@ -247,11 +279,20 @@ type ComplexityRoot struct {
 		Token      func(childComplexity int) int
 	}
 
+	Latency struct {
+		Mean   func(childComplexity int) int
+		P50    func(childComplexity int) int
+		P95    func(childComplexity int) int
+		P99    func(childComplexity int) int
+		StdDev func(childComplexity int) int
+	}
+
 	Link struct {
 		Archived          func(childComplexity int) int
 		AverageRedirectMs func(childComplexity int) int
 		CanonicalURL      func(childComplexity int) int
 		ClickCount        func(childComplexity int) int
+		Clicks            func(childComplexity int, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) int
 		Code              func(childComplexity int) int
 		CreatedAt         func(childComplexity int) int
 		CreatedBy         func(childComplexity int) int
@@ -268,7 +309,8 @@ type ComplexityRoot struct {
 		RedirectStatus    func(childComplexity int) int
 		ShortURL          func(childComplexity int) int
 		StartsAt          func(childComplexity int) int
-		Stats             func(childComplexity int, rangeArg *click.Range, timezone *string) int
+		Stats             func(childComplexity int, rangeArg *click.Range, timezone *string, filter *ClickFilter) int
+		StatsPublic       func(childComplexity int) int
 		Status            func(childComplexity int) int
 		Strategy          func(childComplexity int) int
 		Tags              func(childComplexity int) int
@@ -477,14 +519,32 @@ type ComplexityRoot struct {
 	}
 
 	Stats struct {
-		Clicks func(childComplexity int) int
-		Mean   func(childComplexity int) int
-		Series func(childComplexity int, interval click.Interval) int
+		AverageRedirectMs func(childComplexity int) int
+		Bots              func(childComplexity int) int
+		Breakdown         func(childComplexity int, by click.Dimension, first *int) int
+		Clicks            func(childComplexity int) int
+		From              func(childComplexity int) int
+		Latency           func(childComplexity int) int
+		Previous          func(childComplexity int) int
+		Series            func(childComplexity int, interval click.Interval) int
+		To                func(childComplexity int) int
+		Visitors          func(childComplexity int) int
 	}
 
 	StatsPoint struct {
+		Bots   func(childComplexity int) int
 		Clicks func(childComplexity int) int
 		Start  func(childComplexity int) int
+		Visits func(childComplexity int) int
+	}
+
+	StatsSlice struct {
+		Bots     func(childComplexity int) int
+		Clicks   func(childComplexity int) int
+		IsOther  func(childComplexity int) int
+		Link     func(childComplexity int) int
+		Value    func(childComplexity int) int
+		Visitors func(childComplexity int) int
 	}
 
 	TransferOwnershipPayload struct {
@@ -553,6 +613,7 @@ type ComplexityRoot struct {
 	Workspace struct {
 		APIKeys               func(childComplexity int, first *int, after *string) int
 		AuditLog              func(childComplexity int, first *int, after *string, filter *audit.Filter) int
+		Clicks                func(childComplexity int, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) int
 		CreatedAt             func(childComplexity int) int
 		DefaultRedirectStatus func(childComplexity int) int
 		DefaultStrategy       func(childComplexity int) int
@@ -569,6 +630,7 @@ type ComplexityRoot struct {
 		PrimaryHost           func(childComplexity int) int
 		Role                  func(childComplexity int) int
 		Slug                  func(childComplexity int) int
+		Stats                 func(childComplexity int, rangeArg *click.Range, timezone *string, filter *ClickFilter, tag *string) int
 		Usage                 func(childComplexity int) int
 	}
 
@@ -594,6 +656,9 @@ type AuditEventResolver interface {
 	ActorID(ctx context.Context, obj *audit.Event) (*string, error)
 	Actor(ctx context.Context, obj *audit.Event) (*account.Account, error)
 }
+type ClickResolver interface {
+	Link(ctx context.Context, obj *Click) (*link.Link, error)
+}
 type InvitationResolver interface {
 	InvitedBy(ctx context.Context, obj *workspace.Invitation) (*account.Account, error)
 }
@@ -612,7 +677,8 @@ type LinkResolver interface {
 	AverageRedirectMs(ctx context.Context, obj *link.Link) (*float64, error)
 	HitQuota(ctx context.Context, obj *link.Link) (*HitQuota, error)
 
-	Stats(ctx context.Context, obj *link.Link, rangeArg *click.Range, timezone *string) (*click.Stats, error)
+	Stats(ctx context.Context, obj *link.Link, rangeArg *click.Range, timezone *string, filter *ClickFilter) (*click.Stats, error)
+	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) (*ClickConnection, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -669,6 +735,18 @@ type QueryResolver interface {
 type SessionResolver interface {
 	IsCurrent(ctx context.Context, obj *account.Session) (bool, error)
 }
+type StatsResolver interface {
+	Clicks(ctx context.Context, obj *click.Stats) (int64, error)
+	Visitors(ctx context.Context, obj *click.Stats) (int64, error)
+	Bots(ctx context.Context, obj *click.Stats) (int64, error)
+	AverageRedirectMs(ctx context.Context, obj *click.Stats) (*float64, error)
+	Latency(ctx context.Context, obj *click.Stats) (*click.Latency, error)
+
+	Breakdown(ctx context.Context, obj *click.Stats, by click.Dimension, first *int) ([]*StatsSlice, error)
+}
+type StatsSliceResolver interface {
+	Link(ctx context.Context, obj *StatsSlice) (*link.Link, error)
+}
 type UserResolver interface {
 	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*WorkspaceConnection, error)
 	Sessions(ctx context.Context, obj *account.Account, first *int, after *string) (*SessionConnection, error)
@@ -679,6 +757,8 @@ type WorkspaceResolver interface {
 	HitQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *link.Filter, orderBy *link.Order) (*LinkConnection, error)
+	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *click.Range, timezone *string, filter *ClickFilter, tag *string) (*click.Stats, error)
+	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) (*ClickConnection, error)
 	Usage(ctx context.Context, obj *workspace.Membership) (*Usage, error)
 
 	PrimaryHost(ctx context.Context, obj *workspace.Membership) (*string, error)
@@ -941,6 +1021,129 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.ClaimLinksPayload.Results(childComplexity), true
+
+	case "Click.at":
+		if e.ComplexityRoot.Click.At == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.At(childComplexity), true
+	case "Click.bot":
+		if e.ComplexityRoot.Click.Bot == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Bot(childComplexity), true
+	case "Click.browser":
+		if e.ComplexityRoot.Click.Browser == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Browser(childComplexity), true
+	case "Click.country":
+		if e.ComplexityRoot.Click.Country == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Country(childComplexity), true
+	case "Click.device":
+		if e.ComplexityRoot.Click.Device == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Device(childComplexity), true
+	case "Click.id":
+		if e.ComplexityRoot.Click.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.ID(childComplexity), true
+	case "Click.language":
+		if e.ComplexityRoot.Click.Language == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Language(childComplexity), true
+	case "Click.link":
+		if e.ComplexityRoot.Click.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Link(childComplexity), true
+	case "Click.os":
+		if e.ComplexityRoot.Click.Os == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Os(childComplexity), true
+	case "Click.referrer":
+		if e.ComplexityRoot.Click.Referrer == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Referrer(childComplexity), true
+	case "Click.status":
+		if e.ComplexityRoot.Click.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.Status(childComplexity), true
+	case "Click.utmCampaign":
+		if e.ComplexityRoot.Click.UtmCampaign == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.UtmCampaign(childComplexity), true
+	case "Click.utmContent":
+		if e.ComplexityRoot.Click.UtmContent == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.UtmContent(childComplexity), true
+	case "Click.utmMedium":
+		if e.ComplexityRoot.Click.UtmMedium == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.UtmMedium(childComplexity), true
+	case "Click.utmSource":
+		if e.ComplexityRoot.Click.UtmSource == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.UtmSource(childComplexity), true
+	case "Click.utmTerm":
+		if e.ComplexityRoot.Click.UtmTerm == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Click.UtmTerm(childComplexity), true
+
+	case "ClickConnection.edges":
+		if e.ComplexityRoot.ClickConnection.Edges == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClickConnection.Edges(childComplexity), true
+	case "ClickConnection.pageInfo":
+		if e.ComplexityRoot.ClickConnection.PageInfo == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClickConnection.PageInfo(childComplexity), true
+
+	case "ClickEdge.cursor":
+		if e.ComplexityRoot.ClickEdge.Cursor == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClickEdge.Cursor(childComplexity), true
+	case "ClickEdge.node":
+		if e.ComplexityRoot.ClickEdge.Node == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ClickEdge.Node(childComplexity), true
 
 	case "CodePreview.canonicalUrl":
 		if e.ComplexityRoot.CodePreview.CanonicalURL == nil {
@@ -1329,6 +1532,37 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.InviteMemberPayload.Token(childComplexity), true
 
+	case "Latency.meanMs":
+		if e.ComplexityRoot.Latency.Mean == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Latency.Mean(childComplexity), true
+	case "Latency.p50Ms":
+		if e.ComplexityRoot.Latency.P50 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Latency.P50(childComplexity), true
+	case "Latency.p95Ms":
+		if e.ComplexityRoot.Latency.P95 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Latency.P95(childComplexity), true
+	case "Latency.p99Ms":
+		if e.ComplexityRoot.Latency.P99 == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Latency.P99(childComplexity), true
+	case "Latency.standardDeviationMs":
+		if e.ComplexityRoot.Latency.StdDev == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Latency.StdDev(childComplexity), true
+
 	case "Link.archived":
 		if e.ComplexityRoot.Link.Archived == nil {
 			break
@@ -1353,6 +1587,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Link.ClickCount(childComplexity), true
+	case "Link.clicks":
+		if e.ComplexityRoot.Link.Clicks == nil {
+			break
+		}
+
+		args, err := ec.field_Link_clicks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Link.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*click.Range), args["filter"].(*ClickFilter)), true
 	case "Link.code":
 		if e.ComplexityRoot.Link.Code == nil {
 			break
@@ -1459,7 +1704,13 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Link.Stats(childComplexity, args["range"].(*click.Range), args["timezone"].(*string)), true
+		return e.ComplexityRoot.Link.Stats(childComplexity, args["range"].(*click.Range), args["timezone"].(*string), args["filter"].(*ClickFilter)), true
+	case "Link.statsPublic":
+		if e.ComplexityRoot.Link.StatsPublic == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Link.StatsPublic(childComplexity), true
 	case "Link.status":
 		if e.ComplexityRoot.Link.Status == nil {
 			break
@@ -2430,18 +2681,53 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.SetPrimaryDomainPayload.Workspace(childComplexity), true
 
+	case "Stats.averageRedirectMs":
+		if e.ComplexityRoot.Stats.AverageRedirectMs == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Stats.AverageRedirectMs(childComplexity), true
+	case "Stats.bots":
+		if e.ComplexityRoot.Stats.Bots == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Stats.Bots(childComplexity), true
+	case "Stats.breakdown":
+		if e.ComplexityRoot.Stats.Breakdown == nil {
+			break
+		}
+
+		args, err := ec.field_Stats_breakdown_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Stats.Breakdown(childComplexity, args["by"].(click.Dimension), args["first"].(*int)), true
 	case "Stats.clicks":
 		if e.ComplexityRoot.Stats.Clicks == nil {
 			break
 		}
 
 		return e.ComplexityRoot.Stats.Clicks(childComplexity), true
-	case "Stats.averageRedirectMs":
-		if e.ComplexityRoot.Stats.Mean == nil {
+	case "Stats.from":
+		if e.ComplexityRoot.Stats.From == nil {
 			break
 		}
 
-		return e.ComplexityRoot.Stats.Mean(childComplexity), true
+		return e.ComplexityRoot.Stats.From(childComplexity), true
+	case "Stats.latency":
+		if e.ComplexityRoot.Stats.Latency == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Stats.Latency(childComplexity), true
+	case "Stats.previous":
+		if e.ComplexityRoot.Stats.Previous == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Stats.Previous(childComplexity), true
 	case "Stats.series":
 		if e.ComplexityRoot.Stats.Series == nil {
 			break
@@ -2453,7 +2739,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Stats.Series(childComplexity, args["interval"].(click.Interval)), true
+	case "Stats.to":
+		if e.ComplexityRoot.Stats.To == nil {
+			break
+		}
 
+		return e.ComplexityRoot.Stats.To(childComplexity), true
+	case "Stats.visitors":
+		if e.ComplexityRoot.Stats.Visitors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Stats.Visitors(childComplexity), true
+
+	case "StatsPoint.bots":
+		if e.ComplexityRoot.StatsPoint.Bots == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsPoint.Bots(childComplexity), true
 	case "StatsPoint.clicks":
 		if e.ComplexityRoot.StatsPoint.Clicks == nil {
 			break
@@ -2466,6 +2770,49 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.StatsPoint.Start(childComplexity), true
+	case "StatsPoint.visitors":
+		if e.ComplexityRoot.StatsPoint.Visits == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsPoint.Visits(childComplexity), true
+
+	case "StatsSlice.bots":
+		if e.ComplexityRoot.StatsSlice.Bots == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsSlice.Bots(childComplexity), true
+	case "StatsSlice.clicks":
+		if e.ComplexityRoot.StatsSlice.Clicks == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsSlice.Clicks(childComplexity), true
+	case "StatsSlice.isOther":
+		if e.ComplexityRoot.StatsSlice.IsOther == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsSlice.IsOther(childComplexity), true
+	case "StatsSlice.link":
+		if e.ComplexityRoot.StatsSlice.Link == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsSlice.Link(childComplexity), true
+	case "StatsSlice.value":
+		if e.ComplexityRoot.StatsSlice.Value == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsSlice.Value(childComplexity), true
+	case "StatsSlice.visitors":
+		if e.ComplexityRoot.StatsSlice.Visitors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.StatsSlice.Visitors(childComplexity), true
 
 	case "TransferOwnershipPayload.errors":
 		if e.ComplexityRoot.TransferOwnershipPayload.Errors == nil {
@@ -2690,6 +3037,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.AuditLog(childComplexity, args["first"].(*int), args["after"].(*string), args["filter"].(*audit.Filter)), true
+	case "Workspace.clicks":
+		if e.ComplexityRoot.Workspace.Clicks == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_clicks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*click.Range), args["filter"].(*ClickFilter)), true
 	case "Workspace.createdAt":
 		if e.ComplexityRoot.Workspace.CreatedAt == nil {
 			break
@@ -2806,6 +3164,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Slug(childComplexity), true
+	case "Workspace.stats":
+		if e.ComplexityRoot.Workspace.Stats == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_stats_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*click.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string)), true
 	case "Workspace.usage":
 		if e.ComplexityRoot.Workspace.Usage == nil {
 			break
@@ -2853,6 +3222,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputChangePasswordInput,
 		ec.unmarshalInputCheckLinkInput,
 		ec.unmarshalInputClaimLinksInput,
+		ec.unmarshalInputClickFilter,
 		ec.unmarshalInputCreateAnonymousLinkInput,
 		ec.unmarshalInputCreateApiKeyInput,
 		ec.unmarshalInputCreateLinkInput,
@@ -3923,6 +4293,8 @@ input UpdateLinkInput {
   redirectStatus: Int
   "Whether the link is put away. It redirects all the same."
   archived: Boolean
+  "Whether everybody may look at its stats, at the short URL with a + behind it."
+  statsPublic: Boolean
   "The link's updatedAt as it was seen: should the link have been changed since, it stays as it is."
   updatedAt: Time
 }
@@ -4235,6 +4607,28 @@ type Workspace implements Node {
     "Their order. Absent: the newest first. A cursor is good in the order in which it was given."
     orderBy: LinkOrder
   ): LinkConnection!
+  "The clicks of its links in a range of time. Fails with INVALID_INPUT."
+  stats(
+    "The range; its ends are moved outwards to whole quarters of an hour. Absent: the last 30 days."
+    range: TimeRange
+    "The IANA name of the zone in which days begin, as in Europe/Berlin. Absent: UTC."
+    timezone: String
+    "Which clicks. Absent: all."
+    filter: ClickFilter
+    "Of the links that have this tag now. Absent: all, also those that have been purged."
+    tag: String
+  ): Stats!
+  "The clicks of its links one by one, newest first, as far back as they are kept. Fails with INVALID_INPUT."
+  clicks(
+    "How many, 1 to 100. Absent: 20."
+    first: Int
+    "The cursor after which to go on."
+    after: String
+    "The range. Absent: all that are kept."
+    range: TimeRange
+    "Which clicks. Absent: all."
+    filter: ClickFilter
+  ): ClickConnection!
   "What it has used of its link quota."
   usage: Usage!
   "What the caller may do in it."
@@ -4713,7 +5107,24 @@ type Link implements Node {
     range: TimeRange
     "The IANA name of the zone in which days begin, as in Europe/Berlin. Absent: UTC."
     timezone: String
+    "Which clicks. Absent: all."
+    filter: ClickFilter
   ): Stats!
+  """
+  Its clicks one by one, newest first, as far back as they are kept. Fails with INVALID_INPUT.
+  """
+  clicks(
+    "How many, 1 to 100. Absent: 20."
+    first: Int
+    "The cursor after which to go on."
+    after: String
+    "The range. Absent: all that are kept."
+    range: TimeRange
+    "Which clicks. Absent: all."
+    filter: ClickFilter
+  ): ClickConnection!
+  "Whether everybody may look at its stats, at the short URL with a + behind it."
+  statsPublic: Boolean!
 }
 
 "Redirects answered in this calendar month (UTC), against the quota."
@@ -4738,7 +5149,7 @@ type CodePreview {
   existing: Link
 }
 
-"A span of time of at most 400 days, from the year 2000 on."
+"A span of time of at most 10 years, from the year 2000 on."
 input TimeRange {
   "Its first instant."
   from: Time!
@@ -4758,20 +5169,123 @@ enum Interval {
   MONTH
 }
 
-"Clicks in a range of time."
+"What clicks can be divided by."
+enum Dimension {
+  "The host that the visitor came from; empty: none, or not told."
+  REFERRER
+  "The country, as ISO 3166-1 writes it in two letters; empty: not known."
+  COUNTRY
+  "What kind of device: desktop, mobile, tablet, tv, console or other; empty: not known, as with bots."
+  DEVICE
+  "The browser's name."
+  BROWSER
+  "The operating system's name."
+  OS
+  "The language that the visitor wants most, as ISO 639 writes it."
+  LANGUAGE
+  "utm_source, of the short URL's query or else of the destination's, as with the others."
+  UTM_SOURCE
+  "utm_medium."
+  UTM_MEDIUM
+  "utm_campaign."
+  UTM_CAMPAIGN
+  "utm_term."
+  UTM_TERM
+  "utm_content."
+  UTM_CONTENT
+  "The HTTP status of the redirect."
+  STATUS
+  "The link, by its id."
+  LINK
+}
+
+"Which clicks are meant: those that all of it holds for. An empty text means that it is not known."
+input ClickFilter {
+  "Only those of bots, or only those of people."
+  bots: Boolean
+  "The host that the visitor came from."
+  referrer: String
+  "The country in two letters."
+  country: String
+  "The kind of device."
+  device: String
+  "The browser's name."
+  browser: String
+  "The operating system's name."
+  os: String
+  "The language."
+  language: String
+  "utm_source."
+  utmSource: String
+  "utm_medium."
+  utmMedium: String
+  "utm_campaign."
+  utmCampaign: String
+  "utm_term."
+  utmTerm: String
+  "utm_content."
+  utmContent: String
+  "The HTTP status of the redirect."
+  status: Int
+}
+
+"""
+Clicks in a range of time. Whatever they are divided by, the parts add up to clicks. Clicks are kept one by one for some
+months, and sums for longer: what the server knows no longer fails with INVALID_INPUT and says since when it does, instead of
+counting nothing.
+"""
 type Stats {
-  "How many redirects were answered."
+  "The range's first instant."
+  from: Time!
+  "The first instant after the range."
+  to: Time!
+  "How many redirects were answered, to bots too."
   clicks: Int64!
+  """
+  How many visitors there were: each is counted once per link and day (UTC), with the first click that day. Bots are no
+  visitors, and who sends DNT or Sec-GPC is counted as a click alone.
+  """
+  visitors: Int64!
+  "How many of the clicks were those of bots: crawlers, previews, prefetches, programs."
+  bots: Int64!
   "The mean time in milliseconds until a redirect was ready; null without clicks."
   averageRedirectMs: Float
+  "How long redirects took to be ready; null without clicks."
+  latency: Latency
   """
   The clicks over time, without gaps: empty intervals are zero. The points add up to clicks. Fails with INVALID_INPUT
-  for hours of a range of more than 31 days.
+  for hours of a range of more than 31 days, and for more than 1,500 intervals.
   """
   series(
     "The length of a point."
     interval: Interval!
   ): [StatsPoint!]!
+  """
+  The clicks by the values of a dimension, the most first, and all other values together as the last. The slices add up to
+  clicks. Fails with INVALID_INPUT.
+  """
+  breakdown(
+    "What to divide by."
+    by: Dimension!
+    "How many values are told one by one, 1 to 1,000. Absent: 10."
+    first: Int
+  ): [StatsSlice!]!
+  "The period before, of the same length."
+  previous: Stats!
+}
+
+"How long redirects took to be ready, in milliseconds from the request's arrival."
+type Latency {
+  "The mean."
+  meanMs: Float!
+  "The standard deviation."
+  standardDeviationMs: Float!
+  "Half of the redirects took no longer; right to five per cent, as the other percentiles."
+  p50Ms: Float!
+  "95 of 100 took no longer."
+  p95Ms: Float!
+  "99 of 100 took no longer."
+  p99Ms: Float!
 }
 
 "Clicks in one interval."
@@ -4780,6 +5294,78 @@ type StatsPoint {
   start: Time!
   "How many redirects were answered."
   clicks: Int64!
+  "How many visitors there were whose first click of a day lies in the interval."
+  visitors: Int64!
+  "How many of the clicks were those of bots."
+  bots: Int64!
+}
+
+"Clicks with one value."
+type StatsSlice {
+  "The value; empty: not known, or isOther."
+  value: String!
+  "Whether these are all the other values together."
+  isOther: Boolean!
+  "The link, when that is what was divided by; null: it has been purged."
+  link: Link
+  "How many redirects were answered."
+  clicks: Int64!
+  "How many visitors there were whose first click of a day has the value."
+  visitors: Int64!
+  "How many of the clicks were those of bots."
+  bots: Int64!
+}
+
+"One redirect that was answered."
+type Click {
+  "The click's id, which is its cursor too. Ids are in the order of time."
+  id: ID!
+  "The link; null: it has been purged."
+  link: Link
+  "When the request arrived."
+  at: Time!
+  "The HTTP status of the redirect."
+  status: Int!
+  "The host that the visitor came from; null: none, or not told."
+  referrer: String
+  "The country in two letters; null: not known."
+  country: String
+  "The kind of device; null: not known."
+  device: String
+  "The browser's name; null: not known."
+  browser: String
+  "The operating system's name; null: not known."
+  os: String
+  "The language; null: not known."
+  language: String
+  "utm_source; null: none."
+  utmSource: String
+  "utm_medium; null: none."
+  utmMedium: String
+  "utm_campaign; null: none."
+  utmCampaign: String
+  "utm_term; null: none."
+  utmTerm: String
+  "utm_content; null: none."
+  utmContent: String
+  "Whether a bot asked."
+  bot: Boolean!
+}
+
+"A page of clicks."
+type ClickConnection {
+  "The clicks, each with its cursor."
+  edges: [ClickEdge!]!
+  "Where the page stands."
+  pageInfo: PageInfo!
+}
+
+"A click in a page."
+type ClickEdge {
+  "The click's cursor."
+  cursor: String!
+  "The click."
+  node: Click!
 }
 
 "Figures of the whole instance."
@@ -4943,6 +5529,64 @@ func (ec *executionContext) childFields_ClaimLinksPayload(ctx context.Context, f
 		return ec.fieldContext_ClaimLinksPayload_errors(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type ClaimLinksPayload", field.Name)
+}
+
+func (ec *executionContext) childFields_Click(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "id":
+		return ec.fieldContext_Click_id(ctx, field)
+	case "link":
+		return ec.fieldContext_Click_link(ctx, field)
+	case "at":
+		return ec.fieldContext_Click_at(ctx, field)
+	case "status":
+		return ec.fieldContext_Click_status(ctx, field)
+	case "referrer":
+		return ec.fieldContext_Click_referrer(ctx, field)
+	case "country":
+		return ec.fieldContext_Click_country(ctx, field)
+	case "device":
+		return ec.fieldContext_Click_device(ctx, field)
+	case "browser":
+		return ec.fieldContext_Click_browser(ctx, field)
+	case "os":
+		return ec.fieldContext_Click_os(ctx, field)
+	case "language":
+		return ec.fieldContext_Click_language(ctx, field)
+	case "utmSource":
+		return ec.fieldContext_Click_utmSource(ctx, field)
+	case "utmMedium":
+		return ec.fieldContext_Click_utmMedium(ctx, field)
+	case "utmCampaign":
+		return ec.fieldContext_Click_utmCampaign(ctx, field)
+	case "utmTerm":
+		return ec.fieldContext_Click_utmTerm(ctx, field)
+	case "utmContent":
+		return ec.fieldContext_Click_utmContent(ctx, field)
+	case "bot":
+		return ec.fieldContext_Click_bot(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Click", field.Name)
+}
+
+func (ec *executionContext) childFields_ClickConnection(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "edges":
+		return ec.fieldContext_ClickConnection_edges(ctx, field)
+	case "pageInfo":
+		return ec.fieldContext_ClickConnection_pageInfo(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ClickConnection", field.Name)
+}
+
+func (ec *executionContext) childFields_ClickEdge(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "cursor":
+		return ec.fieldContext_ClickEdge_cursor(ctx, field)
+	case "node":
+		return ec.fieldContext_ClickEdge_node(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ClickEdge", field.Name)
 }
 
 func (ec *executionContext) childFields_CodePreview(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5193,6 +5837,22 @@ func (ec *executionContext) childFields_InviteMemberPayload(ctx context.Context,
 	return nil, fmt.Errorf("no field named %q was found under type InviteMemberPayload", field.Name)
 }
 
+func (ec *executionContext) childFields_Latency(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "meanMs":
+		return ec.fieldContext_Latency_meanMs(ctx, field)
+	case "standardDeviationMs":
+		return ec.fieldContext_Latency_standardDeviationMs(ctx, field)
+	case "p50Ms":
+		return ec.fieldContext_Latency_p50Ms(ctx, field)
+	case "p95Ms":
+		return ec.fieldContext_Latency_p95Ms(ctx, field)
+	case "p99Ms":
+		return ec.fieldContext_Latency_p99Ms(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Latency", field.Name)
+}
+
 func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "id":
@@ -5249,6 +5909,10 @@ func (ec *executionContext) childFields_Link(ctx context.Context, field graphql.
 		return ec.fieldContext_Link_lastCheckedAt(ctx, field)
 	case "stats":
 		return ec.fieldContext_Link_stats(ctx, field)
+	case "clicks":
+		return ec.fieldContext_Link_clicks(ctx, field)
+	case "statsPublic":
+		return ec.fieldContext_Link_statsPublic(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Link", field.Name)
 }
@@ -5551,12 +6215,26 @@ func (ec *executionContext) childFields_SetPrimaryDomainPayload(ctx context.Cont
 
 func (ec *executionContext) childFields_Stats(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "from":
+		return ec.fieldContext_Stats_from(ctx, field)
+	case "to":
+		return ec.fieldContext_Stats_to(ctx, field)
 	case "clicks":
 		return ec.fieldContext_Stats_clicks(ctx, field)
+	case "visitors":
+		return ec.fieldContext_Stats_visitors(ctx, field)
+	case "bots":
+		return ec.fieldContext_Stats_bots(ctx, field)
 	case "averageRedirectMs":
 		return ec.fieldContext_Stats_averageRedirectMs(ctx, field)
+	case "latency":
+		return ec.fieldContext_Stats_latency(ctx, field)
 	case "series":
 		return ec.fieldContext_Stats_series(ctx, field)
+	case "breakdown":
+		return ec.fieldContext_Stats_breakdown(ctx, field)
+	case "previous":
+		return ec.fieldContext_Stats_previous(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type Stats", field.Name)
 }
@@ -5567,8 +6245,30 @@ func (ec *executionContext) childFields_StatsPoint(ctx context.Context, field gr
 		return ec.fieldContext_StatsPoint_start(ctx, field)
 	case "clicks":
 		return ec.fieldContext_StatsPoint_clicks(ctx, field)
+	case "visitors":
+		return ec.fieldContext_StatsPoint_visitors(ctx, field)
+	case "bots":
+		return ec.fieldContext_StatsPoint_bots(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type StatsPoint", field.Name)
+}
+
+func (ec *executionContext) childFields_StatsSlice(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "value":
+		return ec.fieldContext_StatsSlice_value(ctx, field)
+	case "isOther":
+		return ec.fieldContext_StatsSlice_isOther(ctx, field)
+	case "link":
+		return ec.fieldContext_StatsSlice_link(ctx, field)
+	case "clicks":
+		return ec.fieldContext_StatsSlice_clicks(ctx, field)
+	case "visitors":
+		return ec.fieldContext_StatsSlice_visitors(ctx, field)
+	case "bots":
+		return ec.fieldContext_StatsSlice_bots(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type StatsSlice", field.Name)
 }
 
 func (ec *executionContext) childFields_TransferOwnershipPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -5719,6 +6419,10 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_linkQuota(ctx, field)
 	case "links":
 		return ec.fieldContext_Workspace_links(ctx, field)
+	case "stats":
+		return ec.fieldContext_Workspace_stats(ctx, field)
+	case "clicks":
+		return ec.fieldContext_Workspace_clicks(ctx, field)
 	case "usage":
 		return ec.fieldContext_Workspace_usage(ctx, field)
 	case "permissions":
@@ -5877,6 +6581,44 @@ func (ec *executionContext) childFields___Type(ctx context.Context, field graphq
 
 // region    ***************************** args.gotpl *****************************
 
+func (ec *executionContext) field_Link_clicks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
+		func(ctx context.Context, v any) (*click.Range, error) {
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["range"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*ClickFilter, error) {
+			return ec.unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg3
+	return args, nil
+}
+
 func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -5896,6 +6638,14 @@ func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs m
 		return nil, err
 	}
 	args["timezone"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*ClickFilter, error) {
+			return ec.unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
 	return args, nil
 }
 
@@ -6523,6 +7273,28 @@ func (ec *executionContext) field_Query_workspace_args(ctx context.Context, rawA
 	return args, nil
 }
 
+func (ec *executionContext) field_Stats_breakdown_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "by",
+		func(ctx context.Context, v any) (click.Dimension, error) {
+			return ec.unmarshalNDimension2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐDimension(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["by"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg1
+	return args, nil
+}
+
 func (ec *executionContext) field_Stats_series_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -6638,6 +7410,44 @@ func (ec *executionContext) field_Workspace_auditLog_args(ctx context.Context, r
 		return nil, err
 	}
 	args["filter"] = arg2
+	return args, nil
+}
+
+func (ec *executionContext) field_Workspace_clicks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
+		func(ctx context.Context, v any) (*click.Range, error) {
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["range"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*ClickFilter, error) {
+			return ec.unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg3
 	return args, nil
 }
 
@@ -6758,6 +7568,44 @@ func (ec *executionContext) field_Workspace_members_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
+		func(ctx context.Context, v any) (*click.Range, error) {
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["range"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "timezone",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["timezone"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
+		func(ctx context.Context, v any) (*ClickFilter, error) {
+			return ec.unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["filter"] = arg2
+	arg3, err := graphql.ProcessArgField(ctx, rawArgs, "tag",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOString2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["tag"] = arg3
 	return args, nil
 }
 
@@ -7847,6 +8695,502 @@ func (ec *executionContext) fieldContext_ClaimLinksPayload_errors(_ context.Cont
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_UserError(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Click_id(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Click_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type ID does not have child fields"))
+}
+
+func (ec *executionContext) _Click_link(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Click().Link(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Click",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Click_at(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_at(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.At, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Click_at(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Click_status(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Click_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Click_referrer(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_referrer(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Referrer, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_referrer(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_country(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_country(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Country, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_country(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_device(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_device(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Device, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_device(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_browser(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_browser(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Browser, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_browser(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_os(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_os(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Os, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_os(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_language(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_language(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Language, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_language(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_utmSource(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_utmSource(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UtmSource, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_utmSource(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_utmMedium(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_utmMedium(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UtmMedium, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_utmMedium(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_utmCampaign(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_utmCampaign(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UtmCampaign, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_utmCampaign(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_utmTerm(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_utmTerm(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UtmTerm, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_utmTerm(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_utmContent(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_utmContent(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.UtmContent, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Click_utmContent(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Click_bot(ctx context.Context, field graphql.CollectedField, obj *Click) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Click_bot(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bot, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Click_bot(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Click", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _ClickConnection_edges(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClickConnection_edges(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Edges, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*ClickEdge) graphql.Marshaler {
+			return ec.marshalNClickEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdgeᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClickConnection_edges(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ClickConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ClickEdge(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ClickConnection_pageInfo(ctx context.Context, field graphql.CollectedField, obj *ClickConnection) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClickConnection_pageInfo(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.PageInfo, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *PageInfo) graphql.Marshaler {
+			return ec.marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClickConnection_pageInfo(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ClickConnection",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_PageInfo(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ClickEdge_cursor(ctx context.Context, field graphql.CollectedField, obj *ClickEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClickEdge_cursor(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Cursor, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClickEdge_cursor(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ClickEdge", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _ClickEdge_node(ctx context.Context, field graphql.CollectedField, obj *ClickEdge) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ClickEdge_node(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Node, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Click) graphql.Marshaler {
+			return ec.marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ClickEdge_node(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ClickEdge",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Click(ctx, field)
 		},
 	}
 	return fc, nil
@@ -9543,6 +10887,121 @@ func (ec *executionContext) fieldContext_InviteMemberPayload_errors(_ context.Co
 	return fc, nil
 }
 
+func (ec *executionContext) _Latency_meanMs(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Latency_meanMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Mean, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Latency_meanMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _Latency_standardDeviationMs(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Latency_standardDeviationMs(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StdDev, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Latency_standardDeviationMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _Latency_p50Ms(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Latency_p50Ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.P50, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Latency_p50Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _Latency_p95Ms(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Latency_p95Ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.P95, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Latency_p95Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _Latency_p99Ms(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Latency_p99Ms(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.P99, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v float64) graphql.Marshaler {
+			return ec.marshalNFloat2float64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Latency_p99Ms(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
+}
+
 func (ec *executionContext) _Link_id(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -10178,7 +11637,7 @@ func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.Colle
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Link().Stats(ctx, obj, fc.Args["range"].(*click.Range), fc.Args["timezone"].(*string))
+			return ec.Resolvers.Link().Stats(ctx, obj, fc.Args["range"].(*click.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *click.Stats) graphql.Marshaler {
@@ -10210,6 +11669,73 @@ func (ec *executionContext) fieldContext_Link_stats(ctx context.Context, field g
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Link_clicks(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_clicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Link().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*click.Range), fc.Args["filter"].(*ClickFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
+			return ec.marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_clicks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Link",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ClickConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Link_clicks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Link_statsPublic(ctx context.Context, field graphql.CollectedField, obj *link.Link) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Link_statsPublic(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.StatsPublic, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Link_statsPublic(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Link", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
 func (ec *executionContext) _LinkConnection_edges(ctx context.Context, field graphql.CollectedField, obj *LinkConnection) (ret graphql.Marshaler) {
@@ -14178,6 +15704,52 @@ func (ec *executionContext) fieldContext_SetPrimaryDomainPayload_errors(_ contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Stats_from(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Stats_from(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.From, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Stats_from(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Stats", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _Stats_to(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Stats_to(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.To, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Stats_to(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Stats", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
 func (ec *executionContext) _Stats_clicks(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14187,7 +15759,7 @@ func (ec *executionContext) _Stats_clicks(ctx context.Context, field graphql.Col
 			return ec.fieldContext_Stats_clicks(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Clicks, nil
+			return ec.Resolvers.Stats().Clicks(ctx, obj)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
@@ -14198,7 +15770,53 @@ func (ec *executionContext) _Stats_clicks(ctx context.Context, field graphql.Col
 	)
 }
 func (ec *executionContext) fieldContext_Stats_clicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, false, false, errors.New("field of type Int64 does not have child fields"))
+	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _Stats_visitors(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Stats_visitors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Stats().Visitors(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Stats_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _Stats_bots(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Stats_bots(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Stats().Bots(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Stats_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
 }
 
 func (ec *executionContext) _Stats_averageRedirectMs(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
@@ -14210,7 +15828,7 @@ func (ec *executionContext) _Stats_averageRedirectMs(ctx context.Context, field 
 			return ec.fieldContext_Stats_averageRedirectMs(ctx, field)
 		},
 		func(ctx context.Context) (any, error) {
-			return obj.Mean(), nil
+			return ec.Resolvers.Stats().AverageRedirectMs(ctx, obj)
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *float64) graphql.Marshaler {
@@ -14221,7 +15839,39 @@ func (ec *executionContext) _Stats_averageRedirectMs(ctx context.Context, field 
 	)
 }
 func (ec *executionContext) fieldContext_Stats_averageRedirectMs(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
-	return graphql.NewScalarFieldContext("Stats", field, true, false, errors.New("field of type Float does not have child fields"))
+	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Float does not have child fields"))
+}
+
+func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Stats_latency(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Stats().Latency(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *click.Latency) graphql.Marshaler {
+			return ec.marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐLatency(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Stats_latency(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Stats",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Latency(ctx, field)
+		},
+	}
+	return fc, nil
 }
 
 func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
@@ -14234,7 +15884,7 @@ func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.Col
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return obj.Series(fc.Args["interval"].(click.Interval))
+			return obj.Series(ctx, fc.Args["interval"].(click.Interval))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []click.Point) graphql.Marshaler {
@@ -14264,6 +15914,82 @@ func (ec *executionContext) fieldContext_Stats_series(ctx context.Context, field
 	if fc.Args, err = ec.field_Stats_series_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Stats_breakdown(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Stats_breakdown(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Stats().Breakdown(ctx, obj, fc.Args["by"].(click.Dimension), fc.Args["first"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*StatsSlice) graphql.Marshaler {
+			return ec.marshalNStatsSlice2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSliceᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Stats_breakdown(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Stats",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_StatsSlice(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Stats_breakdown_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Stats_previous(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Stats_previous(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Previous()
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *click.Stats) graphql.Marshaler {
+			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Stats_previous(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Stats",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Stats(ctx, field)
+		},
 	}
 	return fc, nil
 }
@@ -14312,6 +16038,199 @@ func (ec *executionContext) _StatsPoint_clicks(ctx context.Context, field graphq
 }
 func (ec *executionContext) fieldContext_StatsPoint_clicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _StatsPoint_visitors(ctx context.Context, field graphql.CollectedField, obj *click.Point) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsPoint_visitors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visits, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StatsPoint_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _StatsPoint_bots(ctx context.Context, field graphql.CollectedField, obj *click.Point) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsPoint_bots(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bots, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StatsPoint_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _StatsSlice_value(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsSlice_value(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Value, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNString2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StatsSlice_value(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _StatsSlice_isOther(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsSlice_isOther(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.IsOther, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StatsSlice_isOther(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _StatsSlice_link(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsSlice_link(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.StatsSlice().Link(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *link.Link) graphql.Marshaler {
+			return ec.marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_StatsSlice_link(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "StatsSlice",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Link(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _StatsSlice_clicks(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsSlice_clicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Clicks, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StatsSlice_clicks(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _StatsSlice_visitors(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsSlice_visitors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Visitors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StatsSlice_visitors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _StatsSlice_bots(ctx context.Context, field graphql.CollectedField, obj *StatsSlice) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_StatsSlice_bots(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Bots, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_StatsSlice_bots(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
 func (ec *executionContext) _TransferOwnershipPayload_member(ctx context.Context, field graphql.CollectedField, obj *TransferOwnershipPayload) (ret graphql.Marshaler) {
@@ -15435,6 +17354,94 @@ func (ec *executionContext) fieldContext_Workspace_links(ctx context.Context, fi
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Workspace_links_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Workspace_stats(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_stats(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Workspace().Stats(ctx, obj, fc.Args["range"].(*click.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter), fc.Args["tag"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *click.Stats) graphql.Marshaler {
+			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_stats(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Stats(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Workspace_stats_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Workspace_clicks(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_clicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Workspace().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*click.Range), fc.Args["filter"].(*ClickFilter))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
+			return ec.marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickConnection(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_clicks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ClickConnection(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Workspace_clicks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -17169,6 +19176,120 @@ func (ec *executionContext) unmarshalInputClaimLinksInput(ctx context.Context, o
 	return it, nil
 }
 
+func (ec *executionContext) unmarshalInputClickFilter(ctx context.Context, obj any) (ClickFilter, error) {
+	var it ClickFilter
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"bots", "referrer", "country", "device", "browser", "os", "language", "utmSource", "utmMedium", "utmCampaign", "utmTerm", "utmContent", "status"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "bots":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("bots"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Bots = data
+		case "referrer":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("referrer"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Referrer = data
+		case "country":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("country"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Country = data
+		case "device":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("device"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Device = data
+		case "browser":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("browser"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Browser = data
+		case "os":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("os"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Os = data
+		case "language":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("language"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Language = data
+		case "utmSource":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utmSource"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UtmSource = data
+		case "utmMedium":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utmMedium"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UtmMedium = data
+		case "utmCampaign":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utmCampaign"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UtmCampaign = data
+		case "utmTerm":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utmTerm"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UtmTerm = data
+		case "utmContent":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("utmContent"))
+			data, err := ec.unmarshalOString2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.UtmContent = data
+		case "status":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("status"))
+			data, err := ec.unmarshalOInt2ᚖint(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Status = data
+		}
+	}
+	return it, nil
+}
+
 func (ec *executionContext) unmarshalInputCreateAnonymousLinkInput(ctx context.Context, obj any) (CreateAnonymousLinkInput, error) {
 	var it CreateAnonymousLinkInput
 	if obj == nil {
@@ -18527,7 +20648,7 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 		asMap[k] = v
 	}
 
-	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "updatedAt"}
+	fieldsInOrder := [...]string{"id", "url", "title", "note", "tags", "startsAt", "expiresAt", "maxClicks", "redirectStatus", "archived", "statsPublic", "updatedAt"}
 	for _, k := range fieldsInOrder {
 		v, ok := asMap[k]
 		if !ok {
@@ -18604,6 +20725,13 @@ func (ec *executionContext) unmarshalInputUpdateLinkInput(ctx context.Context, o
 				return it, err
 			}
 			it.Archived = data
+		case "statsPublic":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("statsPublic"))
+			data, err := ec.unmarshalOBoolean2ᚖbool(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.StatsPublic = data
 		case "updatedAt":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("updatedAt"))
 			data, err := ec.unmarshalOTime2ᚖtimeᚐTime(ctx, v)
@@ -19557,6 +21685,238 @@ func (ec *executionContext) _ClaimLinksPayload(ctx context.Context, sel ast.Sele
 			}
 		case "errors":
 			out.Values[i] = ec._ClaimLinksPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var clickImplementors = []string{"Click"}
+
+func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, obj *Click) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, clickImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Click")
+		case "id":
+			out.Values[i] = ec._Click_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "link":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Click_link(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "at":
+			out.Values[i] = ec._Click_at(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "status":
+			out.Values[i] = ec._Click_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "referrer":
+			out.Values[i] = ec._Click_referrer(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "country":
+			out.Values[i] = ec._Click_country(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "device":
+			out.Values[i] = ec._Click_device(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "browser":
+			out.Values[i] = ec._Click_browser(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "os":
+			out.Values[i] = ec._Click_os(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "language":
+			out.Values[i] = ec._Click_language(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "utmSource":
+			out.Values[i] = ec._Click_utmSource(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "utmMedium":
+			out.Values[i] = ec._Click_utmMedium(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "utmCampaign":
+			out.Values[i] = ec._Click_utmCampaign(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "utmTerm":
+			out.Values[i] = ec._Click_utmTerm(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "utmContent":
+			out.Values[i] = ec._Click_utmContent(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "bot":
+			out.Values[i] = ec._Click_bot(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var clickConnectionImplementors = []string{"ClickConnection"}
+
+func (ec *executionContext) _ClickConnection(ctx context.Context, sel ast.SelectionSet, obj *ClickConnection) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, clickConnectionImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ClickConnection")
+		case "edges":
+			out.Values[i] = ec._ClickConnection_edges(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "pageInfo":
+			out.Values[i] = ec._ClickConnection_pageInfo(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var clickEdgeImplementors = []string{"ClickEdge"}
+
+func (ec *executionContext) _ClickEdge(ctx context.Context, sel ast.SelectionSet, obj *ClickEdge) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, clickEdgeImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ClickEdge")
+		case "cursor":
+			out.Values[i] = ec._ClickEdge_cursor(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "node":
+			out.Values[i] = ec._ClickEdge_node(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
@@ -20612,6 +22972,64 @@ func (ec *executionContext) _InviteMemberPayload(ctx context.Context, sel ast.Se
 	return out
 }
 
+var latencyImplementors = []string{"Latency"}
+
+func (ec *executionContext) _Latency(ctx context.Context, sel ast.SelectionSet, obj *click.Latency) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, latencyImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Latency")
+		case "meanMs":
+			out.Values[i] = ec._Latency_meanMs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "standardDeviationMs":
+			out.Values[i] = ec._Latency_standardDeviationMs(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "p50Ms":
+			out.Values[i] = ec._Latency_p50Ms(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "p95Ms":
+			out.Values[i] = ec._Latency_p95Ms(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "p99Ms":
+			out.Values[i] = ec._Latency_p99Ms(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var linkImplementors = []string{"Link", "Node"}
 
 func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj *link.Link) graphql.Marshaler {
@@ -21056,6 +23474,49 @@ func (ec *executionContext) _Link(ctx context.Context, sel ast.SelectionSet, obj
 			}
 
 			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "clicks":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Link_clicks(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "statsPublic":
+			out.Values[i] = ec._Link_statsPublic(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
 		}
@@ -22864,20 +25325,286 @@ func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, ob
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Stats")
+		case "from":
+			out.Values[i] = ec._Stats_from(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "to":
+			out.Values[i] = ec._Stats_to(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "clicks":
-			out.Values[i] = ec._Stats_clicks(ctx, field, obj)
-			if out.Values[i] == graphql.Null {
-				out.Invalids++
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Stats_clicks(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
 			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "visitors":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Stats_visitors(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "bots":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Stats_bots(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "averageRedirectMs":
-			out.Values[i] = ec._Stats_averageRedirectMs(ctx, field, obj)
-			if out.Values[i] == graphql.RequiredNull {
-				out.Invalids++
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Stats_averageRedirectMs(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
 			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "latency":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Stats_latency(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
 		case "series":
-			out.Values[i] = ec._Stats_series(ctx, field, obj)
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Stats_series(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "breakdown":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Stats_breakdown(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "previous":
+			out.Values[i] = ec._Stats_previous(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
-				out.Invalids++
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -22921,6 +25648,112 @@ func (ec *executionContext) _StatsPoint(ctx context.Context, sel ast.SelectionSe
 			out.Values[i] = ec._StatsPoint_clicks(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		case "visitors":
+			out.Values[i] = ec._StatsPoint_visitors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "bots":
+			out.Values[i] = ec._StatsPoint_bots(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var statsSliceImplementors = []string{"StatsSlice"}
+
+func (ec *executionContext) _StatsSlice(ctx context.Context, sel ast.SelectionSet, obj *StatsSlice) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, statsSliceImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("StatsSlice")
+		case "value":
+			out.Values[i] = ec._StatsSlice_value(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "isOther":
+			out.Values[i] = ec._StatsSlice_isOther(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "link":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._StatsSlice_link(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "clicks":
+			out.Values[i] = ec._StatsSlice_clicks(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "visitors":
+			out.Values[i] = ec._StatsSlice_visitors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "bots":
+			out.Values[i] = ec._StatsSlice_bots(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -23721,6 +26554,82 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 					}
 				}()
 				res = ec._Workspace_links(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "stats":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_stats(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "clicks":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_clicks(ctx, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -24847,6 +27756,52 @@ func (ec *executionContext) marshalNClaimStatus2githubᚗcomᚋlinkforgeᚋlinkf
 	return res
 }
 
+func (ec *executionContext) marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx context.Context, sel ast.SelectionSet, v *Click) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Click(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNClickConnection2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickConnection(ctx context.Context, sel ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ClickConnection(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalNClickEdge2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdgeᚄ(ctx context.Context, sel ast.SelectionSet, v []*ClickEdge) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNClickEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdge(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNClickEdge2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickEdge(ctx context.Context, sel ast.SelectionSet, v *ClickEdge) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ClickEdge(ctx, sel, v)
+}
+
 func (ec *executionContext) marshalNCodePreview2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐPreview(ctx context.Context, sel ast.SelectionSet, v *link.Preview) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -25061,6 +28016,23 @@ func (ec *executionContext) marshalNDeleteWorkspacePayload2ᚖgithubᚗcomᚋlin
 	return ec._DeleteWorkspacePayload(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalNDimension2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐDimension(ctx context.Context, v any) (click.Dimension, error) {
+	tmp, err := scalar.UnmarshalString(v)
+	res := click.Dimension(tmp)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNDimension2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐDimension(ctx context.Context, sel ast.SelectionSet, v click.Dimension) graphql.Marshaler {
+	_ = sel
+	res := scalar.MarshalString(string(v))
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return res
+}
+
 func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomain(ctx context.Context, sel ast.SelectionSet, v *workspace.Domain) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
@@ -25163,6 +28135,22 @@ func (ec *executionContext) marshalNExportMyDataPayload2ᚖgithubᚗcomᚋlinkfo
 		return graphql.Null
 	}
 	return ec._ExportMyDataPayload(ctx, sel, v)
+}
+
+func (ec *executionContext) unmarshalNFloat2float64(ctx context.Context, v any) (float64, error) {
+	res, err := graphql.UnmarshalFloatContext(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNFloat2float64(ctx context.Context, sel ast.SelectionSet, v float64) graphql.Marshaler {
+	_ = sel
+	res := graphql.MarshalFloatContext(v)
+	if res == graphql.Null {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+	}
+	return graphql.WrapContextMarshaler(ctx, res)
 }
 
 func (ec *executionContext) marshalNHitQuota2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐHitQuota(ctx context.Context, sel ast.SelectionSet, v *HitQuota) graphql.Marshaler {
@@ -25914,6 +28902,32 @@ func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlin
 	return ret
 }
 
+func (ec *executionContext) marshalNStatsSlice2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSliceᚄ(ctx context.Context, sel ast.SelectionSet, v []*StatsSlice) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSlice(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNStatsSlice2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐStatsSlice(ctx context.Context, sel ast.SelectionSet, v *StatsSlice) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._StatsSlice(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNString2string(ctx context.Context, v any) (string, error) {
 	res, err := scalar.UnmarshalString(v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -26478,6 +29492,14 @@ func (ec *executionContext) marshalOBoolean2ᚖbool(ctx context.Context, sel ast
 	return res
 }
 
+func (ec *executionContext) unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx context.Context, v any) (*ClickFilter, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := ec.unmarshalInputClickFilter(ctx, v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
 func (ec *executionContext) unmarshalOCodeStrategy2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStrategyᚄ(ctx context.Context, v any) ([]link.Strategy, error) {
 	if v == nil {
 		return nil, nil
@@ -26616,6 +29638,13 @@ func (ec *executionContext) marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlin
 		return graphql.Null
 	}
 	return ec._Invitation(ctx, sel, v)
+}
+
+func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐLatency(ctx context.Context, sel ast.SelectionSet, v *click.Latency) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	return ec._Latency(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐLink(ctx context.Context, sel ast.SelectionSet, v *link.Link) graphql.Marshaler {

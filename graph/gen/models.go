@@ -135,6 +135,90 @@ type ClaimLinksPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// One redirect that was answered.
+type Click struct {
+	// The click's id, which is its cursor too. Ids are in the order of time.
+	ID string `json:"id"`
+	// The link; null: it has been purged.
+	Link *link.Link `json:"link,omitempty"`
+	// When the request arrived.
+	At time.Time `json:"at"`
+	// The HTTP status of the redirect.
+	Status int `json:"status"`
+	// The host that the visitor came from; null: none, or not told.
+	Referrer *string `json:"referrer,omitempty"`
+	// The country in two letters; null: not known.
+	Country *string `json:"country,omitempty"`
+	// The kind of device; null: not known.
+	Device *string `json:"device,omitempty"`
+	// The browser's name; null: not known.
+	Browser *string `json:"browser,omitempty"`
+	// The operating system's name; null: not known.
+	Os *string `json:"os,omitempty"`
+	// The language; null: not known.
+	Language *string `json:"language,omitempty"`
+	// utm_source; null: none.
+	UtmSource *string `json:"utmSource,omitempty"`
+	// utm_medium; null: none.
+	UtmMedium *string `json:"utmMedium,omitempty"`
+	// utm_campaign; null: none.
+	UtmCampaign *string `json:"utmCampaign,omitempty"`
+	// utm_term; null: none.
+	UtmTerm *string `json:"utmTerm,omitempty"`
+	// utm_content; null: none.
+	UtmContent *string `json:"utmContent,omitempty"`
+	// Whether a bot asked.
+	Bot    bool                 `json:"bot"`
+	In     workspace.Membership `json:"-"`
+	LinkID string               `json:"-"`
+}
+
+// A page of clicks.
+type ClickConnection struct {
+	// The clicks, each with its cursor.
+	Edges []*ClickEdge `json:"edges"`
+	// Where the page stands.
+	PageInfo *PageInfo `json:"pageInfo"`
+}
+
+// A click in a page.
+type ClickEdge struct {
+	// The click's cursor.
+	Cursor string `json:"cursor"`
+	// The click.
+	Node *Click `json:"node"`
+}
+
+// Which clicks are meant: those that all of it holds for. An empty text means that it is not known.
+type ClickFilter struct {
+	// Only those of bots, or only those of people.
+	Bots *bool `json:"bots,omitempty"`
+	// The host that the visitor came from.
+	Referrer *string `json:"referrer,omitempty"`
+	// The country in two letters.
+	Country *string `json:"country,omitempty"`
+	// The kind of device.
+	Device *string `json:"device,omitempty"`
+	// The browser's name.
+	Browser *string `json:"browser,omitempty"`
+	// The operating system's name.
+	Os *string `json:"os,omitempty"`
+	// The language.
+	Language *string `json:"language,omitempty"`
+	// utm_source.
+	UtmSource *string `json:"utmSource,omitempty"`
+	// utm_medium.
+	UtmMedium *string `json:"utmMedium,omitempty"`
+	// utm_campaign.
+	UtmCampaign *string `json:"utmCampaign,omitempty"`
+	// utm_term.
+	UtmTerm *string `json:"utmTerm,omitempty"`
+	// utm_content.
+	UtmContent *string `json:"utmContent,omitempty"`
+	// The HTTP status of the redirect.
+	Status *int `json:"status,omitempty"`
+}
+
 // What createAnonymousLink needs.
 type CreateAnonymousLinkInput struct {
 	// The destination: http or https, at most 8,192 bytes.
@@ -746,6 +830,24 @@ type SetPrimaryDomainPayload struct {
 	Errors []*UserError `json:"errors"`
 }
 
+// Clicks with one value.
+type StatsSlice struct {
+	// The value; empty: not known, or isOther.
+	Value string `json:"value"`
+	// Whether these are all the other values together.
+	IsOther bool `json:"isOther"`
+	// The link, when that is what was divided by; null: it has been purged.
+	Link *link.Link `json:"link,omitempty"`
+	// How many redirects were answered.
+	Clicks int64 `json:"clicks"`
+	// How many visitors there were whose first click of a day has the value.
+	Visitors int64 `json:"visitors"`
+	// How many of the clicks were those of bots.
+	Bots   int64                `json:"bots"`
+	In     workspace.Membership `json:"-"`
+	LinkID string               `json:"-"`
+}
+
 // What transferOwnership needs.
 type TransferOwnershipInput struct {
 	// The workspace's id.
@@ -785,6 +887,8 @@ type UpdateLinkInput struct {
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
 	// Whether the link is put away. It redirects all the same.
 	Archived *bool `json:"archived,omitempty"`
+	// Whether everybody may look at its stats, at the short URL with a + behind it.
+	StatsPublic *bool `json:"statsPublic,omitempty"`
 	// The link's updatedAt as it was seen: should the link have been changed since, it stays as it is.
 	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
 }

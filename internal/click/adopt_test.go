@@ -44,8 +44,8 @@ func adopted(t *testing.T, d *db.DB, dir string) *Recorder {
 // wantClicks checks what the database has of a link, in sums and click by click.
 func wantClicks(t *testing.T, d *db.DB, linkID string, want int64) {
 	t.Helper()
-	rows, err := d.NewSelect().Model((*Click)(nil)).Where("link_id = ?", linkID).Count(db.AsSystem(t.Context()))
-	if got := countOf(t, d, linkID); got != want || int64(rows) != want || err != nil {
+	rows, err := d.NewSelect().Model((*row)(nil)).Where("link_id = ?", linkID).Count(db.AsSystem(t.Context()))
+	if got := clicksOf(t, d, linkID); got != want || int64(rows) != want || err != nil {
 		t.Errorf("%d clicks and %d rows, want %d: %v", got, rows, want, err)
 	}
 }

@@ -5,43 +5,76 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/visit"
 )
 
 // BucketLength is the grain of the sums over time. Days of every time zone start on a quarter of an hour in UTC.
 const BucketLength = 15 * time.Minute
 
+// day is a day in UTC.
+const day = 24 * time.Hour
+
 // Click is one redirect that was answered.
 type Click struct {
-	bun.BaseModel `bun:"table:clicks"`
-
-	ID          string `bun:",pk"`
+	ID          int64
 	WorkspaceID string
 	LinkID      string
 	// ClickedAt is when the request arrived.
 	ClickedAt time.Time
 	// LatencyMs is the time in milliseconds from then until the answer was ready to be written.
 	LatencyMs float64
+	// Status is that of the redirect.
+	Status int
+	// Visit is what is kept of who asked.
+	visit.Visit
+	// Visitor tells visitors of the link apart on the day of the click; zero for who asked not to be.
+	Visitor int64
+	// IsVisit says that this is the first click of its visitor on the link and day (UTC); the database knows.
+	IsVisit bool
 
 	// HitLease and ClickLease are the numbers of the leases that the redirect was taken from; zero without one.
-	HitLease   int64 `bun:"-"`
-	ClickLease int64 `bun:"-"`
+	HitLease   int64
+	ClickLease int64
 }
 
-// bucket is the tally of a link in one BucketLength.
-type bucket struct {
-	bun.BaseModel `bun:"table:click_buckets"`
+// PublicID is the id as others know it: such ids are in the order of time.
+func (c *Click) PublicID() string { return id.Join(id.Click, c.ClickedAt.UnixMicro(), c.ID) }
 
-	LinkID      string    `bun:",pk"`
-	StartsAt    time.Time `bun:",pk"`
-	WorkspaceID string
-	Tally
-}
-
-// total is the tally of a link since it was made.
+// total is what is known of a subject, a link or a workspace, since it was made. Its row is locked by whoever writes sums of
+// the subject.
 type total struct {
 	bun.BaseModel `bun:"table:click_totals"`
 
-	LinkID      string `bun:",pk"`
+	SubjectID   string `bun:",pk"`
 	WorkspaceID string
 	Tally
+	Bots int64
+	// LastAt is the latest click.
+	LastAt time.Time
+	// SealedAt is the midnight (UTC) before which each day of the subject has a row in click_days.
+	SealedAt time.Time
 }
+
+// never is what LastAt and SealedAt begin with.
+var never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+
+// bucket is the sum of a subject over one BucketLength or, as a row of click_days, over one day in UTC.
+type bucket struct {
+	bun.BaseModel `bun:"table:click_buckets"`
+
+	SubjectID   string    `bun:",pk"`
+	StartsAt    time.Time `bun:",pk"`
+	WorkspaceID string
+	Tally
+	Visits int64
+	Bots   int64
+	Counts []byte
+}
+
+// The tables of sums.
+const (
+	quarters = "click_buckets"
+	days     = "click_days"
+)

@@ -7,40 +7,132 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// ingest writes a batch that ends at the position of its log: the clicks, the sums and the position in one
-// transaction. A batch whose position has been reached changes nothing, so a commit whose answer got lost can
-// be tried again.
-func ingest(ctx context.Context, d *db.DB, logID string, position int64, batch []Click) error {
-	err := d.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+// idBlock is how many ids of clicks a process takes from the database at once. What it has not used when it ends is a gap.
+const idBlock = 1 << 16
+
+// writer writes clicks into the database.
+type writer struct {
+	db  *db.DB
+	now func() time.Time
+
+	mu        sync.Mutex
+	next, end int64           // the ids that are left
+	months    map[string]bool // that the database has room for
+}
+
+// write writes a batch that ends at the position of its log: the clicks, the sums and the position in one transaction. A
+// batch whose position has been reached changes nothing, so a commit whose answer got lost can be tried again.
+func (w *writer) write(ctx context.Context, logID string, position int64, batch []Click) error {
+	ctx = db.AsSystem(ctx)
+	firstID, err := w.makeRoom(ctx, batch)
+	if err != nil {
+		return fmt.Errorf("making room for clicks: %w", err)
+	}
+	err = w.db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		if first, err := advance(ctx, tx, logID, position); err != nil || !first || len(batch) == 0 {
-			return err
-		}
-		buckets, totals := sum(batch)
-		if err := merge(ctx, tx, &totals, "CONFLICT (link_id) DO UPDATE"); err != nil {
 			return err
 		}
 		clicks := slices.Clone(batch)
 		for i := range clicks {
-			clicks[i].ID = id.New(id.Click)
+			clicks[i].ID = firstID + int64(i)
 		}
-		follow(totals, clicks, buckets)
-		if _, err := tx.NewInsert().Model(&clicks).Returning("NULL").Exec(ctx); err != nil {
-			return err
-		}
-		return merge(ctx, tx, &buckets, "CONFLICT (link_id, starts_at) DO UPDATE")
+		return w.add(ctx, tx, clicks)
 	})
 	if err != nil {
+		w.mu.Lock()
+		w.months = nil // one of them may have been dropped meanwhile
+		w.mu.Unlock()
 		return fmt.Errorf("writing %d clicks: %w", len(batch), err)
 	}
 	return nil
+}
+
+// makeRoom sees to everything that a batch needs and no transaction may wait for: its months, and its ids, of which it
+// returns the first.
+func (w *writer) makeRoom(ctx context.Context, batch []Click) (firstID int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range batch {
+		month := batch[i].ClickedAt.UTC().Format("2006-01")
+		if w.months[month] {
+			continue
+		}
+		if err := keepMonth(ctx, w.db, batch[i].ClickedAt); err != nil {
+			return 0, err
+		}
+		if w.months == nil {
+			w.months = map[string]bool{}
+		}
+		w.months[month] = true
+	}
+	n := int64(len(batch))
+	if w.end-w.next < n {
+		block := max(idBlock, n)
+		err := w.db.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
+			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(ctx, &w.end)
+		if err != nil {
+			return 0, err
+		}
+		w.next = w.end - block
+	}
+	w.next += n
+	return w.next - n, nil
+}
+
+// keepMonth makes room for a month, where months have tables of their own.
+func keepMonth(ctx context.Context, d *db.DB, t time.Time) error {
+	if d.Kind != db.Postgres {
+		return nil
+	}
+	_, err := d.NewRaw("SELECT keep_month(?)", t).Exec(ctx)
+	return err
+}
+
+// add writes clicks and everything that is summed up of them. It begins with the totals of their links and workspaces, in the
+// order of their ids: they are locked from then on, so that nodes which write the same rows wait for each other instead of
+// deadlocking, and no link moves before the commit.
+func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click) error {
+	totals := totalsOf(clicks, func(c *Click) string { return c.LinkID })
+	if err := mergeTotals(ctx, tx, totals); err != nil {
+		return err
+	}
+	follow(totals, clicks)
+	spaces := totalsOf(clicks, func(c *Click) string { return c.WorkspaceID })
+	spaces = slices.DeleteFunc(spaces, func(t total) bool { return t.SubjectID == workspace.PublicID })
+	if err := mergeTotals(ctx, tx, spaces); err != nil {
+		return err
+	}
+	if err := w.markVisits(ctx, tx, clicks); err != nil {
+		return err
+	}
+	s, sealedAt := sums{}, map[string]time.Time{}
+	for i := range clicks {
+		s.addClick(&clicks[i])
+	}
+	for _, t := range slices.Concat(totals, spaces) {
+		sealedAt[t.SubjectID] = t.SealedAt
+	}
+	if late := s.sealed(sealedAt); len(late) > 0 {
+		if err := addSums(ctx, w.db, tx, days, late); err != nil {
+			return err
+		}
+	}
+	if err := addSums(ctx, w.db, tx, quarters, s); err != nil {
+		return err
+	}
+	if err := insertClicks(ctx, w.db, tx, clicks); err != nil {
+		return err
+	}
+	return w.announce(ctx, tx, clicks)
 }
 
 // advance moves the log's position forward, and reports false when it is there already.
@@ -54,65 +146,94 @@ func advance(ctx context.Context, tx bun.Tx, logID string, position int64) (bool
 	return err == nil, err
 }
 
-// follow puts clicks and buckets into the workspaces of their links' totals, which the database has told: a link may
-// have moved since its clicks were recorded. The totals' rows are locked, so none moves before the commit.
-func follow(totals []total, clicks []Click, buckets []bucket) {
-	workspaces := make(map[string]string, len(totals))
-	for _, t := range totals {
-		workspaces[t.LinkID] = t.WorkspaceID
-	}
+// totalsOf sums clicks up by subject, in the order of their ids.
+func totalsOf(clicks []Click, subject func(*Click) string) []total {
+	bySubject := map[string]*total{}
 	for i := range clicks {
-		clicks[i].WorkspaceID = workspaces[clicks[i].LinkID]
+		c := &clicks[i]
+		t := bySubject[subject(c)]
+		if t == nil {
+			t = &total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: never, SealedAt: never}
+			bySubject[subject(c)] = t
+		}
+		t.Add(c.LatencyMs)
+		if c.Bot {
+			t.Bots++
+		}
+		if c.ClickedAt.After(t.LastAt) {
+			t.LastAt = db.Instant(c.ClickedAt)
+		}
 	}
-	for i := range buckets {
-		buckets[i].WorkspaceID = workspaces[buckets[i].LinkID]
+	totals := make([]total, 0, len(bySubject))
+	for _, t := range bySubject {
+		totals = append(totals, *t)
 	}
+	slices.SortFunc(totals, func(a, b total) int { return cmp.Compare(a.SubjectID, b.SubjectID) })
+	return totals
 }
 
-// merge adds tallies to those that are there, in one statement, by Chan's formula, and reads their workspaces back.
-func merge(ctx context.Context, tx bun.Tx, tallies any, onConflict string) error {
-	_, err := tx.NewInsert().Model(tallies).On(onConflict).
+// mergeTotals adds to the totals that are there, in one statement, by Chan's formula, and reads back what only they know:
+// the workspaces, and what has been sealed.
+func mergeTotals(ctx context.Context, tx bun.Tx, totals []total) error {
+	if len(totals) == 0 {
+		return nil
+	}
+	_, err := tx.NewInsert().Model(&totals).On("CONFLICT (subject_id) DO UPDATE").
 		Set("clicks = ?TableAlias.clicks + excluded.clicks").
+		Set("bots = ?TableAlias.bots + excluded.bots").
+		Set("last_at = CASE WHEN ?TableAlias.last_at < excluded.last_at THEN excluded.last_at ELSE ?TableAlias.last_at END").
 		Set(`latency_mean = ?TableAlias.latency_mean + (excluded.latency_mean - ?TableAlias.latency_mean)
 			* excluded.clicks / (?TableAlias.clicks + excluded.clicks)`).
 		Set(`latency_m2 = ?TableAlias.latency_m2 + excluded.latency_m2
 			+ (excluded.latency_mean - ?TableAlias.latency_mean) * (excluded.latency_mean - ?TableAlias.latency_mean)
 			* ?TableAlias.clicks * excluded.clicks / (?TableAlias.clicks + excluded.clicks)`).
-		Returning("link_id, workspace_id").
+		Returning("subject_id, workspace_id, sealed_at").
 		Exec(ctx)
 	return err
 }
 
-// sum merges a batch in memory, so that each row is written once. The rows are in the order of their keys:
-// nodes that write the same rows at once then wait for each other instead of deadlocking.
-func sum(batch []Click) ([]bucket, []total) {
-	type slot struct {
-		link  string
-		start time.Time
+// follow puts clicks into the workspaces of their links' totals, which the database has told: a link may have moved since
+// its clicks were recorded.
+func follow(totals []total, clicks []Click) {
+	workspaces := make(map[string]string, len(totals))
+	for _, t := range totals {
+		workspaces[t.SubjectID] = t.WorkspaceID
 	}
-	slots, links := map[slot]*bucket{}, map[string]*total{}
-	for _, c := range batch {
-		at := slot{c.LinkID, c.ClickedAt.UTC().Truncate(BucketLength)}
-		if slots[at] == nil {
-			slots[at] = &bucket{LinkID: c.LinkID, StartsAt: at.start, WorkspaceID: c.WorkspaceID}
+	for i := range clicks {
+		clicks[i].WorkspaceID = workspaces[clicks[i].LinkID]
+	}
+}
+
+// clickColumns are what is kept of a click.
+var clickColumns = []string{
+	"id", "workspace_id", "link_id", "clicked_at", "latency_ms", "visit", "bot", "status",
+	"referrer", "country", "device", "browser", "os", "language", "utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content",
+}
+
+func insertClicks(ctx context.Context, d *db.DB, tx bun.Tx, clicks []Click) error {
+	values := make([]any, len(clickColumns))
+	byMonth := map[string][]*Click{}
+	for i := range clicks {
+		table := monthTable(d, "clicks", clicks[i].ClickedAt)
+		byMonth[table] = append(byMonth[table], &clicks[i])
+	}
+	for table, clicks := range byMonth {
+		err := d.Load(ctx, tx, table, clickColumns, len(clicks), func(i int) []any {
+			c := clicks[i]
+			values[0], values[1], values[2], values[3] = c.ID, c.WorkspaceID, c.LinkID, c.ClickedAt
+			values[4], values[5], values[6], values[7] = c.LatencyMs, c.IsVisit, c.Bot, c.Status
+			for i, text := range [...]string{
+				c.Referrer, c.Country, c.Device, c.Browser, c.OS, c.Language, c.Source, c.Medium, c.Campaign, c.Term, c.Content,
+			} {
+				if values[8+i] = text; text == "" {
+					values[8+i] = nil
+				}
+			}
+			return values
+		})
+		if err != nil {
+			return err
 		}
-		if links[c.LinkID] == nil {
-			links[c.LinkID] = &total{LinkID: c.LinkID, WorkspaceID: c.WorkspaceID}
-		}
-		slots[at].Add(c.LatencyMs)
-		links[c.LinkID].Add(c.LatencyMs)
 	}
-	buckets := make([]bucket, 0, len(slots))
-	for _, b := range slots {
-		buckets = append(buckets, *b)
-	}
-	slices.SortFunc(buckets, func(a, b bucket) int {
-		return cmp.Or(cmp.Compare(a.LinkID, b.LinkID), a.StartsAt.Compare(b.StartsAt))
-	})
-	totals := make([]total, 0, len(links))
-	for _, t := range links {
-		totals = append(totals, *t)
-	}
-	slices.SortFunc(totals, func(a, b total) int { return cmp.Compare(a.LinkID, b.LinkID) })
-	return buckets, totals
+	return nil
 }

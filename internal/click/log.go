@@ -56,7 +56,7 @@ func (r *Recorder) setAside(j *journal.Journal, data []byte) {
 // ingestOneByOne writes a batch of which the database refuses something: that is set aside.
 func (r *Recorder) ingestOneByOne(ctx context.Context, b *batch) error {
 	for i, c := range b.clicks {
-		switch err := ingest(ctx, r.DB, b.logID, b.ends[i], []Click{c}); {
+		switch err := r.writer.write(ctx, b.logID, b.ends[i], []Click{c}); {
 		case db.IsRefused(err):
 			r.setAside(b.source, appendClick(nil, &c))
 		case err != nil:
@@ -65,7 +65,7 @@ func (r *Recorder) ingestOneByOne(ctx context.Context, b *batch) error {
 			r.ingested.Add(1)
 		}
 	}
-	return ingest(ctx, r.DB, b.logID, b.next, nil)
+	return r.writer.write(ctx, b.logID, b.next, nil)
 }
 
 // Adopt ingests the logs of processes that have died, gives back what they had taken and not used, and removes them. A

@@ -2,170 +2,270 @@ package click
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
+	"maps"
 	"math"
-	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// linksAtOnce is how many links are looked at between two looks for more.
-const linksAtOnce = 500
+// subjectsAtOnce is how many subjects are looked at between two looks for more.
+const subjectsAtOnce = 500
 
-// Difference is a link whose sums are not those of its clicks.
+// Difference is a link, or a workspace, whose sums are not those of its clicks in a month.
 type Difference struct {
-	LinkID string
-	// Clicks is how many there are row by row, Total and Buckets what the sums say.
-	Clicks, Total, Buckets int64
+	// SubjectID is the link's, or the workspace's.
+	SubjectID string
+	// Month is the first instant of the month in UTC; zero when it is the total that differs from the other sums.
+	Month time.Time
+	// Clicks is how many there are row by row, or by the other sums; Sum is what the sums, or the total, say.
+	Clicks, Sum int64
 }
 
-// Verify compares the sums of every link with its clicks, row by row, and calls found for each that differs; it returns how
-// many links it has looked at. Each link is looked at in one transaction, so clicks may come in meanwhile.
-func (s *Store) Verify(ctx context.Context, found func(Difference)) (links int, err error) {
-	return s.eachLink(ctx, func(ctx context.Context, tx bun.Tx, linkID string) error {
-		is, err := sumsOf(ctx, tx, linkID)
-		if err != nil {
-			return err
-		}
-		want, err := s.count(ctx, tx, linkID)
-		if err == nil && !is.equal(want) {
-			found(Difference{LinkID: linkID, Clicks: want.total.Clicks, Total: is.total.Clicks, Buckets: is.clicks()})
-		}
-		return err
+// Verify compares the sums of every link and workspace with their clicks, row by row, and calls found for each month that
+// differs; it returns how many subjects it has looked at. Only months of which all clicks are still there are looked at, each
+// in one transaction, so clicks may come in meanwhile.
+func (s *Store) Verify(ctx context.Context, found func(Difference)) (subjects int, err error) {
+	return s.eachSubject(ctx, func(ctx context.Context, subject string) error { return s.compare(ctx, subject, false, found) })
+}
+
+// Rebuild makes the sums of every link and workspace anew from their clicks, where they differ, and returns how many subjects
+// it has looked at. Whoever writes clicks of a subject waits for its transactions, of a month each.
+func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
+	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
+		return s.compare(ctx, subject, true, func(Difference) {})
 	})
 }
 
-// Rebuild makes the sums of every link anew from its clicks, and returns how many links it has looked at. Whoever writes
-// clicks of a link waits for its transaction.
-func (s *Store) Rebuild(ctx context.Context) (links int, err error) {
-	return s.eachLink(ctx, func(ctx context.Context, tx bun.Tx, linkID string) error {
-		is, err := sumsOf(ctx, tx, linkID)
-		if err != nil {
-			return err
-		}
-		want, err := s.count(ctx, tx, linkID)
-		if err != nil || is.equal(want) {
-			return err
-		}
-		return want.write(ctx, tx, linkID, is.total.WorkspaceID)
-	})
-}
-
-// eachLink locks the total of each link that has one, in the order of their ids as whoever writes clicks does, and makes one
-// for links that have clicks and none.
-func (s *Store) eachLink(ctx context.Context, do func(ctx context.Context, tx bun.Tx, linkID string) error) (links int, err error) {
+// eachSubject goes through all subjects that have a total or clicks, in the order of their ids.
+func (s *Store) eachSubject(ctx context.Context, do func(ctx context.Context, subject string) error) (n int, err error) {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
 		var ids []string
-		totals := s.DB.NewSelect().Model((*total)(nil)).Column("link_id").Where("link_id > ?", last)
-		clicks := s.DB.NewSelect().Model((*Click)(nil)).Column("link_id").Where("link_id > ?", last)
-		both := totals.Union(clicks)
-		if err := s.DB.NewSelect().TableExpr("(?) AS links", both).Column("link_id").Order("link_id").Limit(linksAtOnce).Scan(ctx, &ids); err != nil {
-			return links, fmt.Errorf("looking for links with clicks: %w", err)
+		totals := s.DB.NewSelect().Model((*total)(nil)).Column("subject_id").Where("subject_id > ?", last)
+		links := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("link_id").Where("link_id > ?", last)
+		spaces := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("workspace_id").
+			Where("workspace_id > ?", last).Where("workspace_id <> ?", workspace.PublicID)
+		all := totals.Union(links).Union(spaces)
+		err := s.DB.NewSelect().TableExpr("(?) AS subjects", all).Column("subject_id").Order("subject_id").Limit(subjectsAtOnce).Scan(ctx, &ids)
+		if err != nil {
+			return n, fmt.Errorf("looking for what has clicks: %w", err)
 		}
 		if len(ids) == 0 {
-			return links, nil
+			return n, nil
 		}
-		for _, linkID := range ids {
-			if err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return do(ctx, tx, linkID) }); err != nil {
-				return links, fmt.Errorf("the sums of %s: %w", linkID, err)
+		for _, subject := range ids {
+			if err := do(ctx, subject); err != nil {
+				return n, fmt.Errorf("the sums of %s: %w", subject, err)
 			}
-			links++
+			n++
 		}
 		last = ids[len(ids)-1]
 	}
 }
 
-// sums are what is summed up of a link.
-type sums struct {
-	total   total
-	buckets []bucket // in the order of time
+// compare looks at each month of a subject, and then at its total. If it is to, it mends what differs.
+func (s *Store) compare(ctx context.Context, subject string, mend bool, found func(Difference)) error {
+	now := s.Now().UTC()
+	for month := s.clicksSince(); !month.After(now); month = month.AddDate(0, 1, 0) {
+		var differs *Difference
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			differs, err = s.compareMonth(ctx, tx, subject, month, mend)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if differs != nil {
+			found(*differs)
+		}
+	}
+	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		t, err := s.lockTotal(ctx, tx, subject)
+		if err != nil {
+			return err
+		}
+		want, err := s.addUp(ctx, tx, t)
+		if err != nil || t.near(want.Tally) && t.Bots == want.Bots {
+			return err
+		}
+		found(Difference{SubjectID: subject, Clicks: want.Clicks, Sum: t.Clicks})
+		if mend {
+			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "latency_mean", "latency_m2").WherePK().Exec(ctx)
+		}
+		return err
+	})
+}
+
+// compareMonth compares the sums of a month with its clicks.
+func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, month time.Time, mend bool) (*Difference, error) {
+	t, err := s.lockTotal(ctx, tx, subject)
+	if err != nil {
+		return nil, err
+	}
+	end := month.AddDate(0, 1, 0)
+	want, err := s.count(ctx, tx, t, month, end)
+	if err != nil {
+		return nil, err
+	}
+	wantDays := want.sealed(map[string]time.Time{subject: t.SealedAt})
+	differs, clicks := false, int64(0)
+	for _, part := range []struct {
+		table string
+		want  sums
+	}{{quarters, want}, {days, wantDays}} {
+		var is []bucket
+		err := tx.NewSelect().Model(&is).ModelTableExpr("? AS bucket", bun.Ident(part.table)).
+			Where("subject_id = ?", subject).Where("starts_at >= ?", month).Where("starts_at < ?", end).Scan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if part.table == quarters {
+			for i := range is {
+				clicks += is[i].Clicks
+			}
+		}
+		if part.want.equal(is) {
+			continue
+		}
+		differs = true
+		if mend {
+			if err := s.rewrite(ctx, tx, part.table, subject, month, end, part.want); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !differs {
+		return nil, nil
+	}
+	return &Difference{SubjectID: subject, Month: month, Clicks: want.clicks(), Sum: clicks}, nil
 }
 
 func (s sums) clicks() (n int64) {
-	for _, b := range s.buckets {
-		n += b.Clicks
+	for _, one := range s {
+		n += one.Clicks
 	}
 	return n
 }
 
-// sumsOf reads the sums of a link, and keeps others from adding to them until the transaction ends.
-func sumsOf(ctx context.Context, tx bun.Tx, linkID string) (s sums, err error) {
-	_, err = tx.NewUpdate().Model((*total)(nil)).Set("clicks = clicks").Where("link_id = ?", linkID).Exec(ctx) // locks it, on either database
-	if err == nil {
-		err = tx.NewSelect().Model(&s.total).Where("link_id = ?", linkID).Scan(ctx)
+// rewrite puts sums in the place of all that the table has of a subject in a span of time.
+func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, from, to time.Time, want sums) error {
+	_, err := tx.NewDelete().Table(table).Where("subject_id = ?", subject).Where("starts_at >= ?", from).Where("starts_at < ?", to).Exec(ctx)
+	if err != nil {
+		return err
 	}
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return s, err
-	}
-	err = tx.NewSelect().Model(&s.buckets).Where("link_id = ?", linkID).Order("starts_at").Scan(ctx)
-	return s, err
+	return addSums(ctx, s.DB, tx, table, want)
 }
 
-// count sums up the clicks of a link, row by row.
-func (s *Store) count(ctx context.Context, tx bun.Tx, linkID string) (counted sums, err error) {
-	rows, err := tx.NewSelect().Model((*Click)(nil)).Column("workspace_id", "clicked_at", "latency_ms").Where("link_id = ?", linkID).Rows(ctx)
+// lockTotal reads a subject's total and keeps others from writing sums of it until the transaction ends. It makes one when
+// there is none.
+func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*total, error) {
+	t := &total{SubjectID: subject, WorkspaceID: subject, LastAt: never, SealedAt: never}
+	if !isWorkspace(subject) {
+		var owners []string
+		if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).Scan(ctx, &owners); err != nil {
+			return nil, err
+		}
+		for _, owner := range owners {
+			t.WorkspaceID = owner
+		}
+	}
+	_, err := tx.NewInsert().Model(t).On("CONFLICT (subject_id) DO UPDATE").Set("clicks = ?TableAlias.clicks").Returning("*").Exec(ctx)
+	return t, err
+}
+
+func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }
+
+// addUp is what the total of a subject should be: its days, and the quarters of an hour since.
+func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *total) (*total, error) {
+	want := &total{SubjectID: t.SubjectID}
+	for table, where := range map[string]string{days: "starts_at < ?", quarters: "starts_at >= ?"} {
+		var rows []bucket
+		err := tx.NewSelect().Model(&rows).ModelTableExpr("? AS bucket", bun.Ident(table)).ExcludeColumn("counts").
+			Where("subject_id = ?", t.SubjectID).Where(where, t.SealedAt).Scan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			want.Tally.Merge(rows[i].Tally)
+			want.Bots += rows[i].Bots
+		}
+	}
+	return want, nil
+}
+
+// count sums up the clicks of a subject in a span of time, row by row.
+func (s *Store) count(ctx context.Context, tx bun.Tx, t *total, from, to time.Time) (sums, error) {
+	column := "link_id"
+	if isWorkspace(t.SubjectID) {
+		column = "workspace_id"
+	}
+	rows, err := tx.NewSelect().Model((*row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID).
+		Where("clicked_at >= ?", from).Where("clicked_at < ?", to).Rows(ctx)
 	if err != nil {
-		return counted, err
+		return nil, err
 	}
 	defer rows.Close()
-	slots := map[time.Time]*bucket{}
+	counted := sums{}
 	for rows.Next() {
-		var c Click
-		if err := s.DB.ScanRow(ctx, rows, &c); err != nil {
-			return counted, err
+		var r row
+		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
+			return nil, err
 		}
-		start := c.ClickedAt.UTC().Truncate(BucketLength)
-		if slots[start] == nil {
-			slots[start] = &bucket{LinkID: linkID, StartsAt: start, WorkspaceID: c.WorkspaceID}
+		counted.addClick(r.click())
+	}
+	for key := range counted { // a click counts for its link and its workspace
+		if key.subject != t.SubjectID {
+			delete(counted, key)
 		}
-		slots[start].Add(c.LatencyMs)
-		counted.total.Add(c.LatencyMs)
-		counted.total.WorkspaceID = c.WorkspaceID
 	}
-	for _, b := range slots {
-		counted.buckets = append(counted.buckets, *b)
-	}
-	slices.SortFunc(counted.buckets, func(a, b bucket) int { return a.StartsAt.Compare(b.StartsAt) })
 	return counted, rows.Err()
 }
 
-// equal says that both count the same; latencies may differ by how they were rounded.
-func (s sums) equal(o sums) bool {
-	return s.total.near(o.total.Tally) && slices.EqualFunc(s.buckets, o.buckets, func(a, b bucket) bool {
-		return a.StartsAt.Equal(b.StartsAt) && a.near(b.Tally)
+// equal says that rows say the same; latencies may differ by how they were rounded.
+func (s sums) equal(rows []bucket) bool {
+	if len(s) != len(rows) {
+		return false
+	}
+	for i := range rows {
+		one := s[slot{rows[i].SubjectID, rows[i].StartsAt.Unix()}]
+		if one == nil || !one.near(rows[i].Tally) || one.Visits != rows[i].Visits || one.Bots != rows[i].Bots {
+			return false
+		}
+		is := counts{}
+		if err := is.addEncoded(rows[i].Counts); err != nil || !is.equal(one.counts) {
+			return false
+		}
+	}
+	return true
+}
+
+// equal says that both count the same. Which values found room depends on the order in which they came: of a dimension that
+// has too many, all of them together are compared.
+func (c counts) equal(o counts) bool {
+	return maps.EqualFunc(c, o, func(a, b values) bool {
+		_, full := a[others]
+		if _, alsoFull := b[others]; full || alsoFull {
+			return a.all() == b.all()
+		}
+		return maps.Equal(a, b)
 	})
+}
+
+func (v values) all() (n Count) {
+	for _, one := range v {
+		n.add(one)
+	}
+	return n
 }
 
 func (t Tally) near(o Tally) bool {
 	return t.Clicks == o.Clicks && math.Abs(t.LatencyMean-o.LatencyMean) <= 1e-6*(1+math.Abs(o.LatencyMean)) &&
 		math.Abs(t.LatencyM2-o.LatencyM2) <= 1e-6*(1+math.Abs(o.LatencyM2))
-}
-
-// write replaces the sums of a link. Its workspace is the one that its total has, if it has one.
-func (s sums) write(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	if workspaceID == "" {
-		workspaceID = s.total.WorkspaceID
-	}
-	s.total.LinkID, s.total.WorkspaceID = linkID, workspaceID
-	if _, err := tx.NewDelete().Model((*bucket)(nil)).Where("link_id = ?", linkID).Exec(ctx); err != nil {
-		return err
-	}
-	_, err := tx.NewInsert().Model(&s.total).On("CONFLICT (link_id) DO UPDATE").
-		Set("clicks = excluded.clicks").Set("latency_mean = excluded.latency_mean").Set("latency_m2 = excluded.latency_m2").
-		Returning("NULL").Exec(ctx)
-	for chunk := range slices.Chunk(s.buckets, linksAtOnce) {
-		for i := range chunk {
-			chunk[i].WorkspaceID = workspaceID
-		}
-		if err == nil {
-			_, err = tx.NewInsert().Model(&chunk).Returning("NULL").Exec(ctx)
-		}
-	}
-	return err
 }

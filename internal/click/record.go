@@ -13,9 +13,13 @@ import (
 // What a record of the log says. A number that was given out keeps its meaning for ever: a log may be read by a later
 // version than wrote it.
 const (
-	clickRecord = 1
-	leaseRecord = 2
+	plainClickRecord = 1 // a click of which only the time is known
+	leaseRecord      = 2
+	clickRecord      = 3
 )
+
+// Clicks of other times are damage: no clock is so wrong.
+const firstYear, lastYear = 2000, 2200
 
 var errRecord = errors.New("a record that is neither a click nor a lease")
 
@@ -27,7 +31,20 @@ func appendClick(b []byte, c *Click) []byte {
 	b = binary.AppendVarint(b, c.HitLease)
 	b = binary.AppendVarint(b, c.ClickLease)
 	b = appendText(b, c.LinkID)
-	return appendText(b, c.WorkspaceID)
+	b = appendText(b, c.WorkspaceID)
+	b = binary.AppendUvarint(b, uint64(c.Status))
+	b = binary.LittleEndian.AppendUint64(b, uint64(c.Visitor))
+	if c.Bot {
+		b = append(b, 1)
+	} else {
+		b = append(b, 0)
+	}
+	for _, text := range [...]string{
+		c.Referrer, c.Country, c.Device, c.Browser, c.OS, c.Language, c.Source, c.Medium, c.Campaign, c.Term, c.Content,
+	} {
+		b = appendText(b, text)
+	}
+	return b
 }
 
 // appendLease writes the record of a lease.
@@ -47,10 +64,16 @@ func appendText(b []byte, text string) []byte {
 // parseRecord reads either of them; the other is nil.
 func parseRecord(data []byte) (*Click, *quota.Lease, error) {
 	r := reader{rest: data}
-	switch r.byte() {
-	case clickRecord:
-		c := &Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(), LatencyMs: math.Float64frombits(r.fixed())}
+	switch kind := r.byte(); kind {
+	case plainClickRecord, clickRecord:
+		c := &Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(), LatencyMs: math.Float64frombits(r.fixed()), Status: commonStatus}
 		c.HitLease, c.ClickLease, c.LinkID, c.WorkspaceID = r.varint(), r.varint(), r.text(), r.text()
+		if kind == clickRecord {
+			r.visit(c)
+		}
+		if year := c.ClickedAt.Year(); year < firstYear || year > lastYear || math.IsNaN(c.LatencyMs) || math.IsInf(c.LatencyMs, 0) {
+			r.failed = true
+		}
 		return c, nil, r.end()
 	case leaseRecord:
 		l := &quota.Lease{Number: r.varint(), Hits: r.varint(), LinkID: r.text()}
@@ -59,6 +82,16 @@ func parseRecord(data []byte) (*Click, *quota.Lease, error) {
 		return nil, l, errors.Join(err, r.end())
 	}
 	return nil, nil, errRecord
+}
+
+// visit reads what is kept of who asked.
+func (r *reader) visit(c *Click) {
+	c.Status, c.Visitor, c.Bot = int(r.uvarint()), int64(r.fixed()), r.byte() == 1
+	for _, text := range []*string{
+		&c.Referrer, &c.Country, &c.Device, &c.Browser, &c.OS, &c.Language, &c.Source, &c.Medium, &c.Campaign, &c.Term, &c.Content,
+	} {
+		*text = r.text()
+	}
 }
 
 // reader takes a record apart from its front. Once something is missing, all that follows is empty.
@@ -93,6 +126,15 @@ func (r *reader) fixed() uint64 {
 
 func (r *reader) varint() int64 {
 	v, n := binary.Varint(r.rest)
+	if n <= 0 {
+		n = -1
+	}
+	r.take(n)
+	return v
+}
+
+func (r *reader) uvarint() uint64 {
+	v, n := binary.Uvarint(r.rest)
 	if n <= 0 {
 		n = -1
 	}

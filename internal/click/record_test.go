@@ -25,10 +25,19 @@ func TestClicksAreReadAsTheyWereWritten(t *testing.T) {
 		want := &Click{
 			WorkspaceID: drawText(t, "workspace"),
 			LinkID:      drawText(t, "link"),
-			ClickedAt:   time.UnixMicro(rapid.Int64().Draw(t, "time")).UTC(),
+			ClickedAt:   time.UnixMicro(rapid.Int64Range(never.UnixMicro(), never.AddDate(200, 0, 0).UnixMicro()).Draw(t, "time")).UTC(),
 			LatencyMs:   rapid.Float64().Draw(t, "latency"),
+			Status:      rapid.IntRange(0, 999).Draw(t, "status"),
+			Visitor:     rapid.Int64().Draw(t, "visitor"),
 			HitLease:    rapid.Int64().Draw(t, "hit lease"),
 			ClickLease:  rapid.Int64().Draw(t, "click lease"),
+		}
+		want.Bot = rapid.Bool().Draw(t, "bot")
+		for _, text := range []*string{
+			&want.Referrer, &want.Country, &want.Device, &want.Browser, &want.OS, &want.Language,
+			&want.Source, &want.Medium, &want.Campaign, &want.Term, &want.Content,
+		} {
+			*text = drawText(t, "visit")
 		}
 		got, lease, err := parseRecord(appendClick(nil, want))
 		if diff := cmp.Diff(want, got); diff != "" || lease != nil || err != nil {
@@ -55,7 +64,7 @@ func TestLeasesAreReadAsTheyWereWritten(t *testing.T) {
 func TestRecordsOfOldLogsAreStillRead(t *testing.T) {
 	t.Parallel()
 	aClick := &Click{
-		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: noon, LatencyMs: 0.5, HitLease: 300, ClickLease: 7,
+		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: noon, LatencyMs: 0.5, Status: 302, HitLease: 300, ClickLease: 7,
 	}
 	aLease := &quota.Lease{LinkID: "lnk_1", Month: quota.MonthOf(noon), Number: 300, Hits: 64}
 	for _, c := range []struct {

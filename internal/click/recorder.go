@@ -59,6 +59,7 @@ type RecorderConfig struct {
 // goroutine, in Run, writes them to the database in batches.
 type Recorder struct {
 	RecorderConfig
+	writer  writer
 	journal *journal.Journal
 	// pin is the oldest position that is still needed after it was ingested.
 	pin atomic.Pointer[func() int64]
@@ -89,7 +90,7 @@ func NewRecorder(c RecorderConfig) (*Recorder, error) {
 		return nil, err
 	}
 	return &Recorder{
-		RecorderConfig: c, journal: j,
+		RecorderConfig: c, writer: writer{db: c.DB, now: c.Now}, journal: j,
 		progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
 	}, nil
 }
@@ -350,7 +351,7 @@ func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	ctx, cancel := context.WithTimeout(ctx, ingestDeadline)
 	defer cancel()
-	err := ingest(ctx, r.DB, b.logID, b.next, b.clicks)
+	err := r.writer.write(ctx, b.logID, b.next, b.clicks)
 	if db.IsRefused(err) && len(b.clicks) > 0 {
 		return r.ingestOneByOne(ctx, b)
 	}

@@ -89,7 +89,7 @@ func TestEveryClickIsCountedOnceWhenTheServerStops(t *testing.T) {
 		}
 		all.Wait()
 		for i, linkID := range links {
-			if got, want := countOf(t, d, linkID), taken[i].Load(); got != want {
+			if got, want := clicksOf(t, d, linkID), taken[i].Load(); got != want {
 				t.Errorf("link %d: %d clicks counted, want the %d that were taken", i, got, want)
 			}
 		}
@@ -128,7 +128,7 @@ func TestClicksWaitForTheDatabase(t *testing.T) {
 		}
 		rename(t, d, "elsewhere", "click_totals")
 		flush(t, r)
-		if got := countOf(t, d, linkID); got != 2 {
+		if got := clicksOf(t, d, linkID); got != 2 {
 			t.Errorf("%d clicks, want 2", got)
 		}
 	})
@@ -166,7 +166,7 @@ func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
 				}
 			}
 			ingestAll(t, r)
-			if got := countOf(t, d, linkID); got != s.Recorded || r.Stats().LogBytes > smallLog/2 {
+			if got := clicksOf(t, d, linkID); got != s.Recorded || r.Stats().LogBytes > smallLog/2 {
 				t.Errorf("round %d: %d clicks and %d bytes of log, want %d clicks and room", round, got, r.Stats().LogBytes, s.Recorded)
 			}
 		}
@@ -316,7 +316,7 @@ func TestAtTheEndTheLogIsRemoved(t *testing.T) {
 			if err := stop(); err != nil {
 				t.Fatal(err)
 			}
-			if got := countOf(t, d, linkID); got != int64(clicks) {
+			if got := clicksOf(t, d, linkID); got != int64(clicks) {
 				t.Errorf("%d clicks, want %d", got, clicks)
 			}
 			if diff := cmp.Diff([]string{}, logs(t, dir)); diff != "" || knownLogs(t, d) != 0 {
@@ -359,7 +359,7 @@ func TestAtTheEndTheLogStaysWithoutADatabase(t *testing.T) {
 	if err := newRecorder(t, d, dir).Adopt(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := countOf(t, d, linkID); got != 20 {
+	if got := clicksOf(t, d, linkID); got != 20 {
 		t.Errorf("%d clicks, want 20", got)
 	}
 }

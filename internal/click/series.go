@@ -1,6 +1,7 @@
 package click
 
 import (
+	"context"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
@@ -20,30 +21,51 @@ const (
 // Point is the clicks of one interval.
 type Point struct {
 	// Start is the interval's first instant, which may lie before the range.
-	Start  time.Time
-	Clicks int64
+	Start time.Time
+	Count
 }
 
-// longestHours is how long a range may be that is divided into hours.
-const longestHours = 31 * 24 * time.Hour
+const (
+	// longestHours is how long a range may be that is divided into hours, mostPoints how many intervals there may be.
+	longestHours = 31 * day
+	mostPoints   = 1500
+)
 
-// Series divides the range into intervals without gaps: empty ones are zero. The points add up to Clicks. It
-// returns InvalidInput for hours of a range of more than 31 days.
-func (s *Stats) Series(interval Interval) ([]Point, error) {
+// Series divides the range into intervals without gaps: empty ones are zero. The points add up to the total. It returns
+// InvalidInput for hours of a range of more than 31 days, and for more than 1,500 intervals.
+func (s *Stats) Series(ctx context.Context, interval Interval) ([]Point, error) {
+	points, err := s.intervals(interval)
+	if err != nil {
+		return nil, err
+	}
+	cuts := make([]time.Time, len(points))
+	for i := range points {
+		cuts[i] = points[i].Start
+	}
+	counts, err := s.points(ctx, cuts)
+	if err != nil {
+		return nil, err
+	}
+	at := 0
+	for _, n := range counts {
+		for at+1 < len(points) && !n.start.Before(points[at+1].Start) {
+			at++
+		}
+		points[at].add(n.Count)
+	}
+	return points, nil
+}
+
+// intervals are the points of a series, with nothing counted yet.
+func (s *Stats) intervals(interval Interval) (points []Point, err error) {
 	if interval == Hour && s.To.Sub(s.From) > longestHours+BucketLength {
 		return nil, errs.New(errs.InvalidInput, "Hours are told for ranges of at most 31 days.").At("interval")
 	}
-	var points []Point
-	rest := s.buckets
-	for start := s.start(interval, s.From); start.Before(s.To); {
-		end := s.after(interval, start)
-		p := Point{Start: start.UTC()}
-		for len(rest) > 0 && rest[0].StartsAt.Before(end) {
-			p.Clicks += rest[0].Clicks
-			rest = rest[1:]
+	for start := s.start(interval, s.From); start.Before(s.To); start = s.after(interval, start) {
+		if len(points) == mostPoints {
+			return nil, errs.New(errs.InvalidInput, "The range has more than %d such intervals: use longer ones.", mostPoints).At("interval")
 		}
-		points = append(points, p)
-		start = end
+		points = append(points, Point{Start: start.UTC()})
 	}
 	return points, nil
 }

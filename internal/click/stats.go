@@ -1,73 +1,73 @@
 package click
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"sync"
 	"time"
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/text"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const (
 	// defaultRange is how far stats reach back when no range is given, longestRange how far apart its ends may be.
-	defaultRange = 30 * 24 * time.Hour
-	longestRange = 400 * 24 * time.Hour
+	defaultRange = 30 * day
+	longestRange = 3700 * day
+	// mostSlices bounds a breakdown.
+	mostSlices = 1000
 )
-
-// earliest is before every click.
-var earliest = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// Store reads what the recorder wrote.
-type Store struct {
-	// DB is the database.
-	DB *db.DB
-	// Now is the clock.
-	Now func() time.Time
-}
 
 // Range is a span of time: From belongs to it, To does not.
 type Range struct {
 	From, To time.Time
 }
 
-// Stats are the clicks of a link in a range, in a time zone.
+// Subject says whose clicks are meant: of one link or of some, else of a whole workspace.
+type Subject struct {
+	LinkID string
+	// Links finds the ids of links.
+	Links *bun.SelectQuery
+}
+
+// Filter leaves clicks out.
+type Filter struct {
+	// Bots keeps only bots, or only people; nil keeps both.
+	Bots *bool
+	// Values are what the dimensions must be. An empty text means that it is not known.
+	Values map[Dimension]string
+}
+
+// Stats are the clicks of a subject in a range, as seen from a time zone. What is asked of them is read when it is asked.
 type Stats struct {
 	Range
-	// Tally is of the whole range.
-	Tally
-	zone    *time.Location
-	buckets []bucket // in the order of time
+	Subject
+	Filter
+	store  *Store
+	member workspace.Membership
+	zone   *time.Location
+
+	mu    sync.Mutex
+	count *Count
 }
 
-// Link reads the stats of a link. A nil range means the last 30 days, an empty zone UTC. The ends are moved
-// outwards to whole quarters of an hour, the grain of the sums. It returns InvalidInput or Forbidden.
-func (s *Store) Link(ctx context.Context, m workspace.Membership, linkID string, r *Range, zone string) (*Stats, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadStats)
-	if err != nil {
+// Stats prepares to read stats. A nil range means the last 30 days, an empty zone UTC. The ends are moved outwards to whole
+// quarters of an hour, the grain of the sums. It returns InvalidInput or Forbidden.
+func (s *Store) Stats(ctx context.Context, m workspace.Membership, of Subject, r *Range, zone string, f Filter) (*Stats, error) {
+	if _, err := m.Enter(ctx, workspace.ReadStats); err != nil {
 		return nil, err
 	}
-	stats, err := s.empty(r, zone)
-	if err != nil {
+	if err := f.check(); err != nil {
 		return nil, err
 	}
-	err = s.DB.NewSelect().Model(&stats.buckets).
-		Where("workspace_id = ?", m.ID()).Where("link_id = ?", linkID).
-		Where("starts_at >= ?", stats.From).Where("starts_at < ?", stats.To).
-		Order("starts_at").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("reading a link's clicks: %w", err)
-	}
-	for _, b := range stats.buckets {
-		stats.Merge(b.Tally)
-	}
-	return stats, nil
-}
-
-func (s *Store) empty(r *Range, zone string) (*Stats, error) {
 	if r == nil {
 		now := s.Now()
 		r = &Range{From: now.Add(-defaultRange), To: now}
@@ -75,135 +75,503 @@ func (s *Store) empty(r *Range, zone string) (*Stats, error) {
 	if !r.From.Before(r.To) {
 		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
 	}
-	if r.From.Before(earliest) {
-		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", earliest.Format(time.DateOnly)).At("range")
+	if r.From.Before(never) {
+		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", never.Format(time.DateOnly)).At("range")
 	}
 	if r.To.Sub(r.From) > longestRange {
-		return nil, errs.New(errs.InvalidInput, "The range must not be longer than 400 days.").At("range")
+		return nil, errs.New(errs.InvalidInput, "The range must not be longer than 10 years.").At("range")
 	}
 	location, err := time.LoadLocation(zone)
 	if err != nil || zone == "Local" {
 		return nil, errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").At("timezone")
 	}
-	to := r.To.UTC().Add(BucketLength - 1).Truncate(BucketLength)
-	return &Stats{Range: Range{From: r.From.UTC().Truncate(BucketLength), To: to}, zone: location}, nil
+	whole := Range{From: r.From.UTC().Truncate(BucketLength), To: r.To.UTC().Add(BucketLength - 1).Truncate(BucketLength)}
+	return &Stats{Range: whole, Subject: of, Filter: f, store: s, member: m, zone: location}, nil
 }
 
-// Totals reads the tallies of links since they were made. Links without a click are missing from the answer.
-func (s *Store) Totals(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]Tally, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+// Member is the membership by which the stats are read.
+func (s *Stats) Member() workspace.Membership { return s.member }
+
+// Previous are the stats of the period before: it is as long, and ends where this one begins.
+func (s *Stats) Previous() (*Stats, error) {
+	from := s.From.Add(-s.To.Sub(s.From))
+	if from.Before(never) {
+		return nil, errs.New(errs.InvalidInput, "The period before would begin before %s.", never.Format(time.DateOnly)).At("range")
+	}
+	return &Stats{Range: Range{from, s.From}, Subject: s.Subject, Filter: s.Filter, store: s.store, member: s.member, zone: s.zone}, nil
+}
+
+// Total counts all clicks of the range.
+func (s *Stats) Total(ctx context.Context) (Count, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.count != nil {
+		return *s.count, nil
+	}
+	points, err := s.points(ctx, nil)
+	if err != nil {
+		return Count{}, err
+	}
+	all := Count{}
+	for _, p := range points {
+		all.add(p.Count)
+	}
+	s.count = &all
+	return all, nil
+}
+
+// countAt is what was counted from a start on, until the next one at the earliest.
+type countAt struct {
+	start time.Time
+	Count
+}
+
+// points counts clicks piece by piece, none of which lies across one of the cuts, in the order of time.
+func (s *Stats) points(ctx context.Context, cuts []time.Time) (points []countAt, err error) {
+	ctx, err = s.member.Enter(ctx, workspace.ReadStats)
 	if err != nil {
 		return nil, err
 	}
-	var rows []total
-	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	switch len(s.Values) {
+	case 0:
+		points, err = s.countSums(ctx, cuts)
+	case 1:
+		err = s.eachSum(ctx, cuts, func(b *bucket) error {
+			for dimension, value := range s.Values {
+				n, err := countOf(b, dimension, value)
+				if err != nil {
+					return err
+				}
+				points = append(points, countAt{b.StartsAt, n})
+			}
+			return nil
+		})
+	default:
+		points, err = s.countRows(ctx)
+	}
 	if err != nil {
-		return nil, fmt.Errorf("reading click totals: %w", err)
+		return nil, err
 	}
-	totals := make(map[string]Tally, len(rows))
-	for _, row := range rows {
-		totals[row.LinkID] = row.Tally
+	for i := range points {
+		points[i].Count = s.people(points[i].Count)
 	}
-	return totals, nil
+	slices.SortStableFunc(points, func(a, b countAt) int { return a.start.Compare(b.start) })
+	return points, nil
 }
 
-// Counts are the clicks that links have had, ever, as the connection sees them. Links without a click are missing
-// from the answer.
-func (s *Store) Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error) {
-	var rows []total
-	err := conn.NewSelect().Model(&rows).Column("link_id", "clicks").Where("link_id IN (?)", bun.In(linkIDs)).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("counting clicks of links: %w", err)
+// people keeps of a count what the filter of bots does. Bots are no visitors.
+func (s *Stats) people(n Count) Count {
+	switch {
+	case s.Bots == nil:
+		return n
+	case *s.Bots:
+		return Count{Clicks: n.Bots, Bots: n.Bots}
 	}
-	counts := make(map[string]int64, len(rows))
-	for _, row := range rows {
-		counts[row.LinkID] = row.Clicks
-	}
-	return counts, nil
+	return Count{Clicks: n.Clicks - n.Bots, Visits: n.Visits}
 }
 
-// Move gives a link's clicks to another workspace. The total is moved first, and made if there is none: it is where
-// clicks that are still to be written find their workspace.
-func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	_, err := tx.NewInsert().Model(&total{LinkID: linkID, WorkspaceID: workspaceID}).
-		On("CONFLICT (link_id) DO UPDATE").Set("workspace_id = excluded.workspace_id").Returning("NULL").Exec(ctx)
-	for _, rows := range []any{(*Click)(nil), (*bucket)(nil)} {
-		if err == nil {
-			_, err = tx.NewUpdate().Model(rows).Set("workspace_id = ?", workspaceID).Where("link_id = ?", linkID).Exec(ctx)
+// countOf is how many clicks of a sum had that value.
+func countOf(b *bucket, dimension Dimension, value string) (Count, error) {
+	all, err := valuesOf(b, dimension)
+	return all[value], err
+}
+
+// valuesOf are the counts of a sum by the values of a dimension, with those of clicks of which it is not known.
+func valuesOf(b *bucket, dimension Dimension) (values, error) {
+	rest := Count{b.Clicks, b.Visits, b.Bots}
+	found := values{}
+	err := eachCount(b.Counts, numberOf(dimension), func(_ byte, value []byte, n Count) {
+		found[string(value)] = n
+		rest.add(Count{-n.Clicks, -n.Visits, -n.Bots})
+	})
+	if rest != (Count{}) {
+		found[unknownValue(dimension)] = rest
+	}
+	return found, err
+}
+
+// unknownValue is the value of clicks whose counts do not say one.
+func unknownValue(dimension Dimension) string {
+	if dimension == Status {
+		return strconv.Itoa(commonStatus)
+	}
+	return ""
+}
+
+// Slice is a part of the clicks: those of one value or, with IsOther, of all values that are not told one by one.
+type Slice struct {
+	Value   string
+	IsOther bool
+	Count
+}
+
+// Breakdown divides the clicks by a dimension: the values with the most clicks, and all others together. The slices add up
+// to the total. It returns InvalidInput.
+func (s *Stats) Breakdown(ctx context.Context, by Dimension, first int) ([]Slice, error) {
+	if first < 1 || first > mostSlices {
+		return nil, errs.New(errs.InvalidInput, "Ask for 1 to %d slices.", mostSlices).At("first")
+	}
+	ctx, err := s.member.Enter(ctx, workspace.ReadStats)
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]Count{}
+	if len(s.Values) == 0 && (by != ByLink || s.isWorkspace()) {
+		err = s.eachSum(ctx, nil, func(b *bucket) error {
+			found, err := valuesOf(b, by)
+			for value, n := range found {
+				sum := all[value]
+				sum.add(n)
+				all[value] = sum
+			}
+			return err
+		})
+	} else {
+		err = s.eachValue(ctx, by, func(value string, n Count) { all[value] = n })
+	}
+	if err != nil {
+		return nil, err
+	}
+	return s.slices(all, first), nil
+}
+
+func (s *Stats) slices(all map[string]Count, first int) []Slice {
+	other := Slice{IsOther: true, Count: s.people(all[others])}
+	delete(all, others)
+	sorted := make([]Slice, 0, len(all))
+	for value, n := range all {
+		if n = s.people(n); n.Clicks > 0 {
+			sorted = append(sorted, Slice{Value: value, Count: n})
 		}
 	}
-	if err != nil {
-		return fmt.Errorf("moving a link's clicks: %w", err)
+	slices.SortFunc(sorted, func(a, b Slice) int { return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), cmp.Compare(a.Value, b.Value)) })
+	if len(sorted) > first {
+		for _, rest := range sorted[first:] {
+			other.add(rest.Count)
+		}
+		sorted = sorted[:first]
 	}
-	return nil
+	if other.Clicks > 0 {
+		sorted = append(sorted, other)
+	}
+	return sorted
 }
 
-// purgeBatch is how many clicks are removed at once.
-const purgeBatch = 5000
+// Latency tells how long redirects took to be ready, in milliseconds: the mean and the standard deviation exactly, percentiles
+// to five per cent.
+type Latency struct {
+	Mean, StdDev, P50, P95, P99 float64
+}
 
-// PurgeWorkspace removes all clicks of a workspace, with their sums, in batches.
-func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
-	ctx = db.AsSystem(ctx)
-	for {
-		links := s.DB.NewSelect().Model((*total)(nil)).Column("link_id").Where("workspace_id = ?", workspaceID)
-		batch := s.DB.NewSelect().Model((*Click)(nil)).Column("id").Where("link_id IN (?)", links).Limit(purgeBatch)
-		result, err := s.DB.NewDelete().Model((*Click)(nil)).Where("id IN (?)", batch).Exec(ctx)
+// Latency is nil without clicks.
+func (s *Stats) Latency(ctx context.Context) (*Latency, error) {
+	ctx, err := s.member.Enter(ctx, workspace.ReadStats)
+	if err != nil {
+		return nil, err
+	}
+	tally, steps := Tally{}, values{}
+	if len(s.Values) == 0 && s.Bots == nil {
+		err = s.eachSum(ctx, nil, func(b *bucket) error {
+			tally.Merge(b.Tally)
+			return eachCount(b.Counts, numberOf(latency), func(_ byte, value []byte, n Count) { steps.add(string(value), n) })
+		})
+	} else {
+		tally, steps, err = s.latencies(ctx)
+	}
+	if err != nil || tally.Clicks == 0 {
+		return nil, err
+	}
+	p := steps.percentiles(0.5, 0.95, 0.99)
+	return &Latency{tally.LatencyMean, math.Sqrt(max(0, tally.LatencyM2) / float64(tally.Clicks)), p[0], p[1], p[2]}, nil
+}
+
+func (s *Stats) isWorkspace() bool { return s.LinkID == "" && s.Links == nil }
+
+// subject keeps the rows of a query whose column names a subject.
+func (s *Stats) subject(q *bun.SelectQuery, column string) *bun.SelectQuery {
+	switch {
+	case s.LinkID != "":
+		return q.Where("? = ?", bun.Ident(column), s.LinkID)
+	case s.Links != nil:
+		return q.Where("? IN (?)", bun.Ident(column), s.Links)
+	}
+	return q.Where("? = ?", bun.Ident(column), s.member.ID())
+}
+
+// countSums counts by the sums, none of which lies across a cut.
+func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, error) {
+	parts, err := s.parts(ctx, cuts)
+	if err != nil {
+		return nil, err
+	}
+	var points []countAt
+	for _, part := range parts {
+		var rows []bucket
+		err := part.ColumnExpr("starts_at").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").ColumnExpr("CAST(SUM(visits) AS BIGINT) AS visits").
+			ColumnExpr("CAST(SUM(bots) AS BIGINT) AS bots").Group("starts_at").Scan(ctx, &rows)
 		if err != nil {
-			return fmt.Errorf("removing the clicks of a workspace: %w", err)
+			return nil, fmt.Errorf("counting clicks: %w", err)
 		}
-		if n, err := result.RowsAffected(); err != nil || n < purgeBatch {
-			break
+		for _, b := range rows {
+			points = append(points, countAt{b.StartsAt.UTC(), Count{b.Clicks, b.Visits, b.Bots}})
 		}
 	}
-	links := s.DB.NewSelect().Model((*total)(nil)).Column("link_id").Where("workspace_id = ?", workspaceID)
-	_, err := s.DB.NewDelete().Model((*bucket)(nil)).Where("link_id IN (?)", links).Exec(ctx)
-	if err == nil {
-		_, err = s.DB.NewDelete().Model((*total)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx)
-	}
+	return points, nil
+}
+
+// eachSum goes through the sums of the range, none of which lies across a cut, in any order.
+func (s *Stats) eachSum(ctx context.Context, cuts []time.Time, f func(*bucket) error) error {
+	parts, err := s.parts(ctx, cuts)
 	if err != nil {
-		return fmt.Errorf("removing the sums of a workspace: %w", err)
+		return err
+	}
+	for _, part := range parts {
+		rows, err := part.Column("starts_at", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts").Rows(ctx)
+		if err != nil {
+			return fmt.Errorf("reading sums of clicks: %w", err)
+		}
+		for rows.Next() {
+			var b bucket
+			if err = s.store.DB.ScanRow(ctx, rows, &b); err == nil {
+				b.StartsAt = b.StartsAt.UTC()
+				err = f(&b)
+			}
+			if err != nil {
+				break
+			}
+		}
+		if err = cmp.Or(err, rows.Err(), rows.Close()); err != nil {
+			return fmt.Errorf("reading sums of clicks: %w", err)
+		}
 	}
 	return nil
 }
 
-// CountsSince counts clicks of links of a workspace from an instant on, which must be the start of a bucket: that of a month
-// is. Links without a click are missing from the answer.
-func (s *Store) CountsSince(ctx context.Context, m workspace.Membership, linkIDs []string, from time.Time) (map[string]int64, error) {
-	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+// parts are the queries for the sums of the range: by the day where a whole day (UTC) that is over lies between two cuts,
+// else by the quarter of an hour.
+func (s *Stats) parts(ctx context.Context, cuts []time.Time) ([]*bun.SelectQuery, error) {
+	sealed, err := s.sealedAt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return s.countsSince(ctx, linkIDs, from)
+	fine, whole := s.divide(cuts, sealed)
+	if err := s.checkKept(ctx, fine); err != nil {
+		return nil, err
+	}
+	var parts []*bun.SelectQuery
+	for _, part := range []struct {
+		table string
+		spans []Range
+	}{{days, whole}, {quarters, fine}} {
+		if len(part.spans) > 0 {
+			q := s.subject(s.store.DB.NewSelect().TableExpr("? AS bucket", bun.Ident(part.table)), "subject_id").Where("workspace_id = ?", s.member.ID())
+			parts = append(parts, q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
+				for _, span := range part.spans {
+					q = q.WhereOr("starts_at >= ? AND starts_at < ?", span.From, span.To)
+				}
+				return q
+			}))
+		}
+	}
+	return parts, nil
 }
 
-func (s *Store) countsSince(ctx context.Context, linkIDs []string, from time.Time) (map[string]int64, error) {
+// divide divides the range into spans that are read by the quarter of an hour and spans that are read by the day.
+func (s *Stats) divide(cuts []time.Time, sealed time.Time) (fine, whole []Range) {
+	cut := map[time.Time]bool{}
+	for _, c := range cuts {
+		if midnight := c.UTC().Truncate(day); !midnight.Equal(c) {
+			cut[midnight] = true
+		}
+	}
+	grow := func(spans []Range, from, to time.Time) []Range {
+		if n := len(spans); n > 0 && spans[n-1].To.Equal(from) {
+			spans[n-1].To = to
+			return spans
+		}
+		return append(spans, Range{from, to})
+	}
+	for start := s.From; start.Before(s.To); {
+		midnight := start.Truncate(day)
+		next := midnight.Add(day)
+		switch {
+		case !start.Before(sealed):
+			return grow(fine, start, s.To), whole
+		case !start.Equal(midnight) || next.After(s.To) || cut[midnight]:
+			if next.After(s.To) {
+				next = s.To
+			}
+			fine = grow(fine, start, next)
+		default:
+			whole = grow(whole, start, next)
+		}
+		start = next
+	}
+	return fine, whole
+}
+
+// sealedAt is the midnight before which the days of all subjects have been summed up.
+func (s *Stats) sealedAt(ctx context.Context) (time.Time, error) {
+	var open []total
+	q := s.subject(s.store.DB.NewSelect().Model(&open), "subject_id").Column("sealed_at").
+		Where("last_at >= sealed_at").Order("sealed_at").Limit(1)
+	if err := q.Scan(ctx); err != nil {
+		return time.Time{}, fmt.Errorf("looking for days that were summed up: %w", err)
+	}
+	if len(open) == 0 {
+		return s.store.Now().UTC().Truncate(day), nil
+	}
+	return open[0].SealedAt.UTC(), nil
+}
+
+// checkKept refuses to show zeros where quarters of an hour are no longer kept.
+func (s *Stats) checkKept(ctx context.Context, fine []Range) error {
+	since := s.store.quartersSince()
+	for _, span := range fine {
+		if span.From.Before(since) {
+			return s.checkClicks(ctx, Range{span.From, since}, "Clicks are told by the quarter of an hour, which days of a zone other than UTC need,")
+		}
+	}
+	return nil
+}
+
+// checkClicks returns InvalidInput if there were clicks in a span of which less is known than was asked for.
+func (s *Stats) checkClicks(ctx context.Context, span Range, what string) error {
+	q := s.subject(s.store.DB.NewSelect().Table(days), "subject_id").Where("workspace_id = ?", s.member.ID()).
+		Where("starts_at >= ?", span.From.Truncate(day)).Where("starts_at < ?", span.To)
+	some, err := q.Exists(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for old clicks: %w", err)
+	}
+	if some {
+		return errs.New(errs.InvalidInput, "%s only since %s: let the range begin then.", what, span.To.Format(time.DateOnly)).At("range")
+	}
+	return nil
+}
+
+// clicks asks for the clicks of the range, one by one.
+func (s *Stats) clicks(ctx context.Context) (*bun.SelectQuery, error) {
+	if since := s.store.clicksSince(); s.From.Before(since) {
+		if err := s.checkClicks(ctx, Range{s.From, since}, "Combined filters are told"); err != nil {
+			return nil, err
+		}
+	}
+	q := s.store.DB.NewSelect().Model((*row)(nil)).Where("workspace_id = ?", s.member.ID()).Where("clicked_at >= ?", s.From).Where("clicked_at < ?", s.To)
+	if !s.isWorkspace() {
+		q = s.subject(q, "link_id")
+	}
+	return s.filter(q), nil
+}
+
+// longestValue bounds the text of a filter: none that is kept is longer.
+const longestValue = 300
+
+func (f Filter) check() error {
+	for _, value := range f.Values {
+		if _, err := text.Line("A value", value, 0, longestValue); err != nil {
+			return errs.From(err).At("filter")
+		}
+	}
+	return nil
+}
+
+// filter keeps the clicks that the filter does.
+func (f Filter) filter(q *bun.SelectQuery) *bun.SelectQuery {
+	if f.Bots != nil {
+		q = q.Where("bot = ?", *f.Bots)
+	}
+	for _, dimension := range slices.Sorted(maps.Keys(f.Values)) {
+		column, value := columnOf(dimension), f.Values[dimension]
+		switch {
+		case dimension == Status:
+			status, err := strconv.Atoi(value)
+			if err != nil {
+				status = 0
+			}
+			q = q.Where("status = ?", status)
+		case value == "":
+			q = q.Where("? IS NULL", bun.Ident(column))
+		default:
+			q = q.Where("? = ?", bun.Ident(column), value)
+		}
+	}
+	return q
+}
+
+func columnOf(dimension Dimension) string {
+	for _, known := range dimensions {
+		if known.name == dimension {
+			return known.column
+		}
+	}
+	return ""
+}
+
+// counted is what a query counts as a Count.
+const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, COUNT(*) FILTER (WHERE bot) AS bots"
+
+// countRows counts clicks, one by one, by the quarter of an hour.
+func (s *Stats) countRows(ctx context.Context) ([]countAt, error) {
+	q, err := s.clicks(ctx)
+	if err != nil {
+		return nil, err
+	}
 	var rows []struct {
-		LinkID string
-		Clicks int64
+		Quarter int64
+		Count
 	}
-	err := s.DB.NewSelect().Model((*bucket)(nil)).
-		Column("link_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
-		Where("link_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).
-		Group("link_id").Scan(ctx, &rows)
-	if err != nil {
-		return nil, fmt.Errorf("counting clicks: %w", err)
+	if err := q.ColumnExpr("? AS quarter", s.store.quarter()).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows); err != nil {
+		return nil, fmt.Errorf("counting clicks one by one: %w", err)
 	}
-	counts := make(map[string]int64, len(rows))
-	for _, row := range rows {
-		counts[row.LinkID] = row.Clicks
+	points := make([]countAt, len(rows))
+	for i, r := range rows {
+		points[i] = countAt{time.Unix(r.Quarter*int64(BucketLength/time.Second), 0).UTC(), r.Count}
 	}
-	return counts, nil
+	return points, nil
 }
 
-// Platform is the tally of the whole instance; its mean is weighted by the count.
-func (s *Store) Platform(ctx context.Context) (Tally, error) {
-	var t Tally
-	err := s.DB.NewSelect().Model((*total)(nil)).
-		ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT) AS clicks").
-		ColumnExpr("CAST(COALESCE(SUM(latency_mean * clicks) / NULLIF(SUM(clicks), 0), 0) AS DOUBLE PRECISION) AS latency_mean").
-		Scan(db.AsSystem(ctx), &t.Clicks, &t.LatencyMean)
+// eachValue counts clicks, one by one, by the values of a dimension.
+func (s *Stats) eachValue(ctx context.Context, by Dimension, f func(value string, n Count)) error {
+	q, err := s.clicks(ctx)
 	if err != nil {
-		return Tally{}, fmt.Errorf("summing up clicks: %w", err)
+		return err
 	}
-	return t, nil
+	var rows []struct {
+		Value *string
+		Count
+	}
+	err = q.ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(columnOf(by))).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows)
+	if err != nil {
+		return fmt.Errorf("counting clicks one by one: %w", err)
+	}
+	for _, r := range rows {
+		if r.Value == nil {
+			r.Value = new("")
+		}
+		f(*r.Value, r.Count)
+	}
+	return nil
+}
+
+// latencies reads the latencies of clicks, one by one.
+func (s *Stats) latencies(ctx context.Context) (Tally, values, error) {
+	q, err := s.clicks(ctx)
+	if err != nil {
+		return Tally{}, nil, err
+	}
+	rows, err := q.Column("latency_ms").Rows(ctx)
+	if err != nil {
+		return Tally{}, nil, fmt.Errorf("reading latencies: %w", err)
+	}
+	defer rows.Close()
+	tally, steps := Tally{}, values{}
+	for rows.Next() {
+		var ms float64
+		if err := rows.Scan(&ms); err != nil {
+			return Tally{}, nil, fmt.Errorf("reading latencies: %w", err)
+		}
+		tally.Add(ms)
+		steps.add(string([]byte{latencyStep(ms)}), Count{Clicks: 1})
+	}
+	return tally, steps, rows.Err()
 }

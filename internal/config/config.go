@@ -42,7 +42,10 @@ type Flags struct {
 	LinkQuota         string `env:"LINKFORGE_LINK_QUOTA" default:"10000" help:"Links a workspace may create in a calendar month (UTC)."`
 	QuotaFallback     string `env:"LINKFORGE_QUOTA_FALLBACK" default:"database" help:"What counts monthly hits while Redis is away: database, or none: then redirects answer 503."`
 	CacheBytes        string `env:"LINKFORGE_CACHE_BYTES" default:"268435456" help:"Memory for links that are followed, in bytes; a link takes about 300."`
-	ClickLogBytes     string `env:"LINKFORGE_CLICK_LOG_BYTES" default:"1073741824" help:"Room for clicks that the database does not have yet, in the data folder, in bytes; a click takes about 100."`
+	ClickLogBytes     string `env:"LINKFORGE_CLICK_LOG_BYTES" default:"1073741824" help:"Room for clicks that the database does not have yet, in the data folder, in bytes; a click takes about 150."`
+	ClickMonths       string `env:"LINKFORGE_CLICK_MONTHS" default:"13" help:"Whole months that clicks are kept one by one, 1 to 1200; sums stay."`
+	SumMonths         string `env:"LINKFORGE_SUM_MONTHS" default:"25" help:"Whole months that clicks are summed up by the quarter of an hour, 1 to 1200, and never fewer than clicks are kept one by one; sums by the day stay for ever."`
+	GeoIP             string `name:"geoip" env:"LINKFORGE_GEOIP" help:"A file of countries in MaxMind's format, which is read again when it changes. Empty: countries are not known."`
 	Anonymous         string `env:"LINKFORGE_ANONYMOUS" default:"on" help:"Links without an account: on or off."`
 	AnonymousTTL      string `name:"anonymous-ttl" env:"LINKFORGE_ANONYMOUS_TTL" default:"8h" help:"How long such a link lives, 1m to 720h."`
 	Tombstones        string `env:"LINKFORGE_TOMBSTONES" default:"2160h" help:"How long a link that has ended says so before it is purged, 1h to 87600h."`
@@ -91,6 +94,10 @@ type Config struct {
 	QuotaFallback bool
 	// CacheBytes bounds the memory for links that are followed, ClickLogBytes the room for clicks in DataDir.
 	CacheBytes, ClickLogBytes int64
+	// ClickMonths is how many whole months clicks are kept one by one, SumMonths their sums by the quarter of an hour.
+	ClickMonths, SumMonths int
+	// GeoIP is a file of countries; may be empty.
+	GeoIP string
 	// AnonymousTTL is how long a link without an account lives; zero means that there are none.
 	AnonymousTTL time.Duration
 	// Tombstones is how long a link that has ended says so.
@@ -145,6 +152,9 @@ func (f Flags) check(secrets bool) (Config, error) {
 		QuotaFallback:     p.choice("LINKFORGE_QUOTA_FALLBACK", f.QuotaFallback, "database", "none"),
 		CacheBytes:        p.number("LINKFORGE_CACHE_BYTES", cmp.Or(f.CacheBytes, "268435456"), 1<<20, 1<<40),
 		ClickLogBytes:     p.number("LINKFORGE_CLICK_LOG_BYTES", cmp.Or(f.ClickLogBytes, "1073741824"), 1<<16, 1<<40),
+		ClickMonths:       int(p.number("LINKFORGE_CLICK_MONTHS", cmp.Or(f.ClickMonths, "13"), 1, 1200)),
+		SumMonths:         int(p.number("LINKFORGE_SUM_MONTHS", cmp.Or(f.SumMonths, "25"), 1, 1200)),
+		GeoIP:             f.GeoIP,
 		Tombstones:        p.duration("LINKFORGE_TOMBSTONES", cmp.Or(f.Tombstones, "2160h"), time.Hour, 87600*time.Hour),
 		DestinationChecks: p.toggle("LINKFORGE_DESTINATION_CHECKS", f.DestinationChecks, true),
 		RateLimits:        p.toggle("LINKFORGE_RATE_LIMITS", f.RateLimits, true),

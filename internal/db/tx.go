@@ -2,6 +2,7 @@ package db
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"strings"
@@ -14,6 +15,7 @@ import (
 // attempts is how often a transaction runs before a conflict with others is given up on.
 const attempts = 4
 
+// inTx is what the context of a transaction knows: its connection, on PostgreSQL.
 type inTx struct{}
 
 // Tx runs f in a transaction and commits when f returns nil. It runs f again when the database ended the
@@ -23,15 +25,26 @@ func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) erro
 	if ctx.Value(inTx{}) != nil {
 		return errors.New("a transaction inside a transaction")
 	}
-	ctx = context.WithValue(ctx, inTx{}, true)
 	var err error
 	for range attempts {
-		err = d.RunInTx(ctx, nil, f)
+		err = d.runInTx(ctx, f)
 		if !isConflict(err) {
 			return err
 		}
 	}
 	return fmt.Errorf("after %d attempts: %w", attempts, err)
+}
+
+func (d *DB) runInTx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) error) error {
+	if d.Kind == SQLite {
+		return d.RunInTx(context.WithValue(ctx, inTx{}, (*sql.Conn)(nil)), nil, f)
+	}
+	conn, err := d.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Close()
+	return conn.RunInTx(context.WithValue(ctx, inTx{}, conn.Conn), nil, f)
 }
 
 // isConflict reports whether running the same transaction again can succeed: serialization failure and

@@ -4,6 +4,7 @@
 package id
 
 import (
+	"encoding/binary"
 	"strings"
 
 	"github.com/google/uuid"
@@ -39,6 +40,27 @@ func New(p Prefix) string {
 		panic(err) // the system has no randomness: nothing can be kept secret, nothing should run
 	}
 	return string(p) + encode(u)
+}
+
+// Join makes an id of two numbers, by which such ids are ordered. The first must not be negative.
+func Join(p Prefix, high, low int64) string {
+	var u uuid.UUID
+	binary.BigEndian.PutUint64(u[:8], uint64(high))
+	binary.BigEndian.PutUint64(u[8:], uint64(low))
+	return string(p) + encode(u)
+}
+
+// Split is the opposite of Join; it returns false when s is no id of the type.
+func Split(p Prefix, s string) (high, low int64, ok bool) {
+	if !Valid(p, s) {
+		return 0, 0, false
+	}
+	var h, l uint64
+	for _, digit := range []byte(s[len(p):]) {
+		h = h<<5 | l>>59
+		l = l<<5 | uint64(strings.IndexByte(alphabet, digit))
+	}
+	return int64(h), int64(l), true
 }
 
 // Valid reports whether s is an id of the type: exactly what New writes.

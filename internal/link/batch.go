@@ -307,7 +307,7 @@ func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
 
 // later are the columns that no new link has: leaving them out makes a statement of a thousand rows a third shorter.
 var later = []string{
-	"granted", "archived_at", "deleted_at", "disabled_at", "ended_at", "purged_at", "destination_status", "last_checked_at", "check_failures",
+	"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at", "destination_status", "last_checked_at", "check_failures",
 }
 
 // insertRows inserts as many of the rows as no unique index refuses, and returns how many.

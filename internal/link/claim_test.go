@@ -83,9 +83,15 @@ func TestClaimKeepsCodeAndClicks(t *testing.T) {
 		}
 		b.follow(t, l, 2) // recorded by a node that has not heard of it
 		counts := b.Clicks.(clicktest.Clicks).Store
-		stats, err := counts.Link(t.Context(), b.mine, l.ID, &click.Range{From: noon.Add(-time.Hour), To: noon.Add(time.Hour)}, "")
-		if err != nil || stats.Clicks != 5 {
-			t.Errorf("%d clicks in the workspace's stats, want 5: %v", stats.Clicks, err)
+		for _, of := range []click.Subject{{LinkID: l.ID}, {}} {
+			stats, err := counts.Stats(t.Context(), b.mine, of, &click.Range{From: noon.Add(-time.Hour), To: noon.Add(time.Hour)}, "", click.Filter{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			total, err := stats.Total(t.Context())
+			if err != nil || total.Clicks != 5 {
+				t.Errorf("%+v: %d clicks in the workspace's stats, want 5: %v", of, total.Clicks, err)
+			}
 		}
 		for _, table := range []string{"clicks", "click_buckets", "click_totals"} {
 			n, err := d.NewSelect().Table(table).Where("workspace_id <> ?", b.mine.ID()).Count(db.AsSystem(t.Context()))
@@ -202,7 +208,7 @@ func TestClaimsAtOnce(t *testing.T) {
 		if len(winners) != 1 {
 			t.Fatalf("%d workspaces got the link", len(winners))
 		}
-		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_buckets": 1, "click_totals": 1} {
+		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_buckets": 2, "click_totals": 2} { // its own, and its workspace's
 			n, err := d.NewSelect().Table(table).Where("workspace_id = ?", winners[0].ID()).Count(db.AsSystem(t.Context()))
 			if err != nil || n != want {
 				t.Errorf("%d rows of %s are the winner's, want %d: %v", n, table, want, err)
@@ -220,8 +226,8 @@ func TestAClaimBeforeTheFirstClick(t *testing.T) {
 		l, token := b.anonymous(t, "https://example.com/a")
 		b.claimOne(t, b.mine, token)
 		b.follow(t, l, 1)
-		for _, table := range []string{"clicks", "click_buckets", "click_totals"} {
-			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.mine.ID()).Count(db.AsSystem(t.Context())); err != nil || n != 1 {
+		for table, want := range map[string]int64{"clicks": 1, "click_buckets": 2, "click_totals": 2} { // its own, and its workspace's
+			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.mine.ID()).Count(db.AsSystem(t.Context())); err != nil || n != want {
 				t.Errorf("%d rows of %s: %v", n, table, err)
 			}
 		}

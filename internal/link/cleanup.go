@@ -87,7 +87,7 @@ func hollow(ctx context.Context, tx bun.Tx, ids []string, now time.Time) error {
 	_, err := tx.NewUpdate().Model((*Link)(nil)).
 		Set("purged_at = ?", now).Set("deleted_at = COALESCE(deleted_at, ?)", now).Set("updated_at = ?", now).
 		Set("original_url = ''").Set("canonical_url = ''").Set("title = NULL").Set("note = NULL").
-		Set("title_key = ''").Set("search = ''").Set("created_by = NULL").Set("archived_at = NULL").
+		Set("title_key = ''").Set("search = ''").Set("created_by = NULL").Set("archived_at = NULL").Set("stats_public = FALSE").
 		Set("starts_at = NULL").Set("expires_at = NULL").Set("max_clicks = NULL").Set("granted = 0").
 		Set("destination_status = NULL").Set("last_checked_at = NULL").Set("check_at = NULL").Set("check_failures = 0").
 		Where("id IN (?)", bun.In(ids)).Where("strategy = 'DETERMINISTIC'").Exec(ctx)

@@ -229,7 +229,7 @@ func (s *Store) write(ctx context.Context, tx bun.Tx, changed map[string]*Link) 
 		q := tx.NewUpdate().With("after", tx.NewValues(&chunk)).Model((*Link)(nil)).TableExpr("after").Where("link.id = after.id")
 		for _, column := range []string{
 			"original_url", "canonical_url", "canonical_hash", "title", "note", "title_key", "search", "redirect_status",
-			"starts_at", "expires_at", "max_clicks", "granted", "archived_at", "updated_at", "deleted_at", "ended_at", "created_by",
+			"starts_at", "expires_at", "max_clicks", "granted", "archived_at", "stats_public", "updated_at", "deleted_at", "ended_at", "created_by",
 			"purged_at", "destination_status", "last_checked_at", "check_at", "check_failures",
 		} {
 			q = q.Set("? = after.?", bun.Ident(column), bun.Ident(column))

@@ -83,6 +83,8 @@ type Link struct {
 	Granted   int64
 	// ArchivedAt is when a member put the link away. It goes on redirecting.
 	ArchivedAt *time.Time
+	// StatsPublic says that everybody may look at its stats.
+	StatsPublic bool
 	// CreatedBy is the account that made the link, or claimed it.
 	CreatedBy *string
 	CreatedAt time.Time

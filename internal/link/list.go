@@ -304,7 +304,7 @@ func (n *search) rows(ctx context.Context, r page.Request) (rows []*found, err e
 	case OrderField(r.Order.Name) != ByClicks:
 		q = page.Limit(n.span(q), r, "link.id")
 	case n.narrow:
-		q = q.ModelTableExpr("links AS link LEFT JOIN click_totals AS total ON total.link_id = link.id").
+		q = q.ModelTableExpr("links AS link LEFT JOIN click_totals AS total ON total.subject_id = link.id").
 			ColumnExpr("?TableColumns, COALESCE(total.clicks, 0) AS clicks")
 		q = page.LimitBy(q, r, "COALESCE(total.clicks, 0)", "link.id")
 	default:
@@ -342,14 +342,14 @@ func (n *search) byClicks(ctx context.Context, r page.Request) (rows []*found, e
 // (https://www.sqlite.org/optoverview.html#manual_control_of_query_plans_using_cross_join).
 func (n *search) clicked(q *bun.SelectQuery, r page.Request) (*bun.SelectQuery, bool) {
 	q = q.ModelTableExpr("click_totals AS total CROSS JOIN links AS link").ColumnExpr("?TableColumns, total.clicks").
-		Where("link.id = total.link_id").Where("total.workspace_id = ?", n.member.ID()).Where("total.clicks > 0")
-	return page.LimitBy(q, r, "total.clicks", "total.link_id"), true
+		Where("link.id = total.subject_id").Where("total.workspace_id = ?", n.member.ID()).Where("total.clicks > 0")
+	return page.LimitBy(q, r, "total.clicks", "total.subject_id"), true
 }
 
 // neverClicked walks links that have not been clicked, if they can be on the page.
 func (n *search) neverClicked(q *bun.SelectQuery, r page.Request) (*bun.SelectQuery, bool) {
 	r, ok := r.Among(0)
-	q = q.Where("NOT EXISTS (SELECT 1 FROM click_totals AS total WHERE total.link_id = link.id AND total.clicks > 0)")
+	q = q.Where("NOT EXISTS (SELECT 1 FROM click_totals AS total WHERE total.subject_id = link.id AND total.clicks > 0)")
 	return page.Limit(q, r, "link.id"), ok
 }
 

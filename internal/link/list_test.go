@@ -43,7 +43,7 @@ type sample struct {
 type total struct {
 	bun.BaseModel `bun:"table:click_totals"`
 
-	LinkID      string `bun:",pk"`
+	SubjectID   string `bun:",pk"`
 	WorkspaceID string
 	Clicks      int64
 	LatencyMean float64
@@ -63,7 +63,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 				tags = append(tags, tag{WorkspaceID: s.WorkspaceID, Tag: name, LinkID: s.ID})
 			}
 			if s.clicks >= 0 {
-				totals = append(totals, total{LinkID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks})
+				totals = append(totals, total{SubjectID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks})
 			}
 		}
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {

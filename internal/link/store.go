@@ -139,6 +139,25 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 	return find(ctx, s.DB, m, "id = ?", linkID)
 }
 
+// Many finds links of the workspace by their ids. Those that there are not, or not any more, are missing from the answer.
+func (s *Store) Many(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]*Link, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var links []*Link
+	err = s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for links: %w", err)
+	}
+	found := make(map[string]*Link, len(links))
+	for _, l := range links {
+		l.In = m
+		found[l.ID] = l
+	}
+	return found, nil
+}
+
 // Usage is how many links the workspace has made in the current month, and the month.
 func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, month quota.Month, err error) {
 	ctx, err = m.Enter(ctx, workspace.ReadLinks)

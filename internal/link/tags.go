@@ -18,6 +18,15 @@ type tag struct {
 	LinkID      string `bun:",pk"`
 }
 
+// Tagged asks for the ids of the links of a workspace that have the tag. It returns InvalidInput for what is no tag.
+func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, error) {
+	names, err := checkTags([]string{name})
+	if err != nil {
+		return nil, err
+	}
+	return s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).Where("tag IN (?)", bun.In(names)), nil
+}
+
 // writeTags makes the links' tags those that they are to have.
 func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error {
 	var tags []tag

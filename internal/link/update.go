@@ -37,6 +37,8 @@ type Change struct {
 	MaxClicks      Edit[*int64]
 	RedirectStatus Edit[int]
 	Archived       Edit[bool]
+	// StatsPublic lets everybody look at the link's stats.
+	StatsPublic Edit[bool]
 	// Seen is the UpdatedAt of the link that the caller looked at; nil means whichever.
 	Seen *time.Time
 }
@@ -110,6 +112,7 @@ func (s *Store) change(l *Link, c Change) (err error) {
 	c.ExpiresAt.apply(&l.ExpiresAt)
 	c.MaxClicks.apply(&l.MaxClicks)
 	c.RedirectStatus.apply(&l.RedirectStatus)
+	c.StatsPublic.apply(&l.StatsPublic)
 	if c.Archived.Set && c.Archived.To != l.Archived() {
 		l.ArchivedAt = nil
 		if c.Archived.To {
@@ -141,6 +144,7 @@ func changedFields(before, after *Link) (fields []string) {
 		{"maxClicks", (before.MaxClicks == nil) != (after.MaxClicks == nil) || before.MaxClicks != nil && *before.MaxClicks != *after.MaxClicks},
 		{"redirectStatus", before.RedirectStatus != after.RedirectStatus},
 		{"archived", before.Archived() != after.Archived()},
+		{"statsPublic", before.StatsPublic != after.StatsPublic},
 	} {
 		if field.changed {
 			fields = append(fields, field.name)

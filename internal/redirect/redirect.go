@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/visit"
 	"github.com/linkforge/linkforge/internal/web"
 )
 
@@ -30,8 +31,10 @@ type Handler struct {
 	Hits     *quota.Leases
 	HitQuota int64
 	Grants   *quota.Leases
-	// Clicks records what was answered.
+	// Clicks records what was answered, Visits reads who asked, and Keys tells visitors apart.
 	Clicks *click.Recorder
+	Visits *visit.Reader
+	Keys   *click.Keys
 	// Log is told what broke.
 	Log *slog.Logger
 	// Now is the clock.
@@ -67,7 +70,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at link.Address)
 	answer := decide(&target, arrived)
 	if answer.isRedirect() {
 		if r.Method == http.MethodGet {
-			answer, err = h.follow(r.Context(), &target, answer, arrived)
+			answer, err = h.follow(r, &target, answer, arrived)
 		} else {
 			answer, err = h.look(r.Context(), &target, answer)
 		}
@@ -93,7 +96,8 @@ func (h *Handler) look(ctx context.Context, t *link.Target, redirect answer) (an
 
 // follow takes what a redirect costs, the monthly hit and one of the link's own clicks, and counts it. What was taken for a
 // redirect that is not answered in the end is given back.
-func (h *Handler) follow(ctx context.Context, t *link.Target, redirect answer, arrived time.Time) (answer, error) {
+func (h *Handler) follow(r *http.Request, t *link.Target, redirect answer, arrived time.Time) (answer, error) {
+	ctx := r.Context()
 	month, limit := h.monthOf(arrived), h.HitQuota
 	if t.HitQuota >= 0 {
 		limit = t.HitQuota
@@ -112,15 +116,22 @@ func (h *Handler) follow(ctx context.Context, t *link.Target, redirect answer, a
 			return exhausted, err
 		}
 	}
-	h.Clicks.Record(&click.Click{
-		WorkspaceID: t.WorkspaceID,
-		LinkID:      t.ID,
-		ClickedAt:   arrived,
-		LatencyMs:   float64(h.Now().Sub(arrived)) / float64(time.Millisecond),
-		HitLease:    hit,
-		ClickLease:  grant,
-	})
+	c := click.Click{
+		WorkspaceID: t.WorkspaceID, LinkID: t.ID, ClickedAt: arrived, Status: redirect.status, HitLease: hit, ClickLease: grant,
+	}
+	h.visit(r, t, &c)
+	c.LatencyMs = float64(h.Now().Sub(arrived)) / float64(time.Millisecond)
+	h.Clicks.Record(&c)
 	return redirect, nil
+}
+
+// visit reads what is kept of who asked. Whoever asked not to be told from others is not.
+func (h *Handler) visit(r *http.Request, t *link.Target, c *click.Click) {
+	address := web.Peer(r)
+	c.Visit = h.Visits.Read(r, address, t.Location)
+	if key := h.Keys.Of(c.ClickedAt); key != nil && !c.Bot && !visit.IsPrivate(r.Header) {
+		c.Visitor = key.Visitor(t.ID, address.String(), r.UserAgent())
+	}
 }
 
 // monthOf is the month that an instant lies in, which is nearly always that of the last redirect.

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/visit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -62,7 +63,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		Links: links, Clicks: clicks.Recorder, Counts: clicks.Store, KV: redis, DB: d, Fallback: true, Log: log, Now: clock,
 	})
 	b.Handler = &Handler{
-		Links: links, Hits: b.quotas.Hits, Grants: b.quotas.Grants, HitQuota: 5, Clicks: clicks.Recorder, Log: log, Now: clock,
+		Links: links, Hits: b.quotas.Hits, Grants: b.quotas.Grants, HitQuota: 5, Clicks: clicks.Recorder,
+		Visits: visit.NewReader(nil), Keys: &click.Keys{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		at, _ := AddressOf(r.URL.Path)
@@ -325,7 +327,7 @@ func TestTheMonthTurnsUnderLoad(t *testing.T) {
 		in := func(where string) (n int64) {
 			t.Helper()
 			err := d.NewSelect().Table("click_buckets").ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
-				Where("link_id = ?", l.ID).Where(where, month.End).Scan(db.AsSystem(t.Context()), &n)
+				Where("subject_id = ?", l.ID).Where(where, month.End).Scan(db.AsSystem(t.Context()), &n)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -157,14 +157,28 @@ func clientOf(ctx context.Context) client {
 }
 
 func network(remote string) string {
-	peer, err := netip.ParseAddrPort(remote)
-	if err != nil {
+	addr := peer(remote)
+	switch {
+	case !addr.IsValid():
 		return ""
-	}
-	addr := peer.Addr().Unmap().WithZone("")
-	if addr.Is4() {
+	case addr.Is4():
 		return addr.String()
 	}
+	return netip.PrefixFrom(addr, 64).String()
+}
+
+// Peer is where a request came from: an IPv4 address, or the first 64 bits of an IPv6 address; invalid when that is unknown.
+func Peer(r *http.Request) netip.Addr { return peer(r.RemoteAddr) }
+
+func peer(remote string) netip.Addr {
+	from, err := netip.ParseAddrPort(remote)
+	if err != nil {
+		return netip.Addr{}
+	}
+	addr := from.Addr().Unmap().WithZone("")
+	if addr.Is4() {
+		return addr
+	}
 	prefix, _ := addr.Prefix(64) // 64 bits fit into every IPv6 address
-	return prefix.String()
+	return prefix.Addr()
 }

@@ -1,0 +1,213 @@
+package click
+
+import (
+	"cmp"
+	"encoding/binary"
+	"errors"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Dimension is a way to divide clicks by.
+type Dimension string
+
+// The dimensions. Referrer is a host, Country an ISO 3166-1 code, Language an ISO 639 code, Status that of the redirect,
+// Link the id of a link.
+const (
+	Referrer Dimension = "REFERRER"
+	Country  Dimension = "COUNTRY"
+	Device   Dimension = "DEVICE"
+	Browser  Dimension = "BROWSER"
+	OS       Dimension = "OS"
+	Language Dimension = "LANGUAGE"
+	Source   Dimension = "UTM_SOURCE"
+	Medium   Dimension = "UTM_MEDIUM"
+	Campaign Dimension = "UTM_CAMPAIGN"
+	Term     Dimension = "UTM_TERM"
+	Content  Dimension = "UTM_CONTENT"
+	Status   Dimension = "STATUS"
+	ByLink   Dimension = "LINK"
+
+	latency Dimension = "latency" // the values are steps: see latencyStep
+)
+
+// dimensions are all that sums are kept by, and their columns in clicks. The numbers are written to the database: they keep
+// their meaning for ever.
+var dimensions = []struct {
+	number byte
+	name   Dimension
+	column string
+}{
+	{1, Referrer, "referrer"}, {2, Country, "country"}, {3, Device, "device"}, {4, Browser, "browser"}, {5, OS, "os"}, {6, Language, "language"},
+	{7, Source, "utm_source"}, {8, Medium, "utm_medium"}, {9, Campaign, "utm_campaign"}, {10, Term, "utm_term"}, {11, Content, "utm_content"},
+	{12, Status, "status"}, {13, ByLink, "link_id"}, {14, latency, ""},
+}
+
+func numberOf(d Dimension) byte {
+	for _, known := range dimensions {
+		if known.name == d {
+			return known.number
+		}
+	}
+	return 0
+}
+
+// commonStatus is that of a click of which its counts say nothing.
+const commonStatus = 302
+
+// Count is how many clicks there were, how many of them were the first of a visitor on a day (UTC), and how many a bot's.
+type Count struct{ Clicks, Visits, Bots int64 }
+
+func (c *Count) add(o Count) {
+	c.Clicks += o.Clicks
+	c.Visits += o.Visits
+	c.Bots += o.Bots
+}
+
+// values are counts by the values of one dimension. Clicks whose value is not known are in none of them.
+type values map[string]Count
+
+// others is the value of what has found no room: no visitor can send it. The values of a dimension in one row are bounded,
+// so that nobody makes rows grow by making values up.
+const (
+	others    = "\x01"
+	maxValues = 1000
+)
+
+func (v values) add(value string, c Count) {
+	if _, known := v[value]; !known && len(v) >= maxValues {
+		value = others
+	}
+	sum := v[value]
+	sum.add(c)
+	v[value] = sum
+}
+
+// counts are counts by dimension and value.
+type counts map[byte]values
+
+func (c counts) add(dimension byte, value string, n Count) {
+	if c[dimension] == nil {
+		c[dimension] = values{}
+	}
+	c[dimension].add(value, n)
+}
+
+// encode writes counts: for each dimension its number, how many values and, for each, its length and text and the counts.
+func (c counts) encode() []byte {
+	var b []byte
+	for _, dimension := range slices.Sorted(maps.Keys(c)) {
+		b = append(b, dimension)
+		b = binary.AppendUvarint(b, uint64(len(c[dimension])))
+		for _, value := range slices.Sorted(maps.Keys(c[dimension])) {
+			n := c[dimension][value]
+			b = appendText(b, value)
+			b = binary.AppendUvarint(b, uint64(n.Clicks))
+			b = binary.AppendUvarint(b, uint64(n.Visits))
+			b = binary.AppendUvarint(b, uint64(n.Bots))
+		}
+	}
+	return b
+}
+
+var errCounts = errors.New("counts that cannot be read")
+
+// eachCount reads what encode has written, one dimension of it, or all when that is zero.
+func eachCount(b []byte, only byte, f func(dimension byte, value []byte, n Count)) error {
+	for len(b) > 0 {
+		dimension := b[0]
+		n, size := binary.Uvarint(b[1:])
+		if size <= 0 {
+			return errCounts
+		}
+		b = b[1+size:]
+		for range n {
+			length, size := binary.Uvarint(b)
+			if size <= 0 || length > uint64(len(b)-size) {
+				return errCounts
+			}
+			value := b[size : size+int(length)]
+			b = b[size+int(length):]
+			var numbers [3]int64
+			for i := range numbers {
+				number, size := binary.Uvarint(b)
+				if size <= 0 {
+					return errCounts
+				}
+				numbers[i], b = int64(number), b[size:]
+			}
+			if only == 0 || only == dimension {
+				f(dimension, value, Count{numbers[0], numbers[1], numbers[2]})
+			}
+		}
+	}
+	return nil
+}
+
+// addEncoded adds what encode has written.
+func (c counts) addEncoded(b []byte) error {
+	return eachCount(b, 0, func(dimension byte, value []byte, n Count) { c.add(dimension, string(value), n) })
+}
+
+// addClick counts one click by all that is known of it.
+func (c counts) addClick(k *Click, one Count) {
+	for i, value := range [...]string{
+		k.Referrer, k.Country, k.Device, k.Browser, k.OS, k.Language, k.Source, k.Medium, k.Campaign, k.Term, k.Content,
+	} {
+		if value != "" {
+			c.add(byte(i+1), value, one)
+		}
+	}
+	if k.Status != commonStatus {
+		c.add(12, strconv.Itoa(k.Status), one)
+	}
+	c.add(14, string([]byte{latencyStep(k.LatencyMs)}), one)
+}
+
+// latencyGrowth is by how much each step of a latency is longer than the one before: a percentile is right to five per cent.
+// Step 0 ends at a microsecond.
+const latencyGrowth = 1.1
+
+var latencyScale = 1 / math.Log(latencyGrowth)
+
+func latencyStep(ms float64) byte {
+	if !(ms > 0.001) { // not a number, too
+		return 0
+	}
+	return byte(min(255, math.Ceil(math.Log(ms*1000)*latencyScale)))
+}
+
+// latencyOf is the middle of a step, in milliseconds.
+func latencyOf(step byte) float64 {
+	return math.Pow(latencyGrowth, float64(step)) / 1000 * 2 / (1 + latencyGrowth)
+}
+
+// percentiles of latencies that were counted by step, in milliseconds.
+func (v values) percentiles(wanted ...float64) []float64 {
+	type step struct {
+		step   byte
+		clicks int64
+	}
+	var steps []step
+	var all int64
+	for value, n := range v {
+		if len(value) == 1 && n.Clicks > 0 {
+			steps = append(steps, step{value[0], n.Clicks})
+			all += n.Clicks
+		}
+	}
+	slices.SortFunc(steps, func(a, b step) int { return cmp.Compare(a.step, b.step) })
+	found := make([]float64, len(wanted))
+	for i, p := range wanted {
+		rank, passed := int64(math.Ceil(p*float64(all))), int64(0)
+		for _, s := range steps {
+			if passed += s.clicks; passed >= rank {
+				found[i] = latencyOf(s.step)
+				break
+			}
+		}
+	}
+	return found
+}

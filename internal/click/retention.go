@@ -1,0 +1,143 @@
+package click
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/quota"
+)
+
+// How many whole months are kept unless it is configured: clicks one by one, and sums by the quarter of an hour. Sums by the
+// day are kept for ever.
+const (
+	DefaultClickMonths   = 13
+	DefaultQuarterMonths = 25
+)
+
+// clicksSince is the instant since which all clicks are kept, quartersSince that since which all sums by the quarter are: not
+// less than there are clicks.
+func (s *Store) clicksSince() time.Time { return s.since(s.ClickMonths, DefaultClickMonths) }
+func (s *Store) quartersSince() time.Time {
+	if since := s.since(s.QuarterMonths, DefaultQuarterMonths); since.Before(s.clicksSince()) {
+		return since
+	}
+	return s.clicksSince()
+}
+
+func (s *Store) since(months, otherwise int) time.Time {
+	if months == 0 {
+		months = otherwise
+	}
+	return quota.MonthOf(s.Now()).Start.AddDate(0, -months, 0)
+}
+
+// sealedAtOnce bounds a transaction.
+const sealedAtOnce = 100
+
+// Seal sums up the days that are over, so that long ranges are read by the day.
+func (s *Store) Seal(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
+	today := s.Now().UTC().Truncate(day)
+	for last := ""; ; {
+		var subjects []string
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			subjects, err = s.sealAfter(ctx, tx, last, today)
+			return err
+		})
+		if err != nil {
+			return fmt.Errorf("summing up days: %w", err)
+		}
+		if len(subjects) == 0 {
+			return nil
+		}
+		last = subjects[len(subjects)-1]
+	}
+}
+
+// sealAfter seals the next subjects in the order of their ids, which it returns.
+func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today time.Time) (subjects []string, err error) {
+	var totals []total
+	err = s.DB.ForUpdate(tx.NewSelect().Model(&totals).Column("subject_id", "sealed_at").Where("subject_id > ?", last).
+		Where("sealed_at < ?", today).Where("last_at >= sealed_at").Order("subject_id").Limit(sealedAtOnce)).Scan(ctx)
+	if err != nil || len(totals) == 0 {
+		return nil, err
+	}
+	whole := sums{}
+	for _, t := range totals {
+		subjects = append(subjects, t.SubjectID)
+		var rows []bucket
+		err := tx.NewSelect().Model(&rows).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", t.SealedAt).Where("starts_at < ?", today).Scan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if err := whole.at(t.SubjectID, rows[i].WorkspaceID, rows[i].StartsAt.Truncate(day)).add(&rows[i]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	for _, one := range whole {
+		one.Counts = one.counts.encode()
+	}
+	rows := make([]bucket, 0, len(whole))
+	for _, one := range whole.sorted() {
+		rows = append(rows, one.bucket)
+	}
+	if err := replace(ctx, tx, days, rows); err != nil {
+		return nil, err
+	}
+	_, err = tx.NewUpdate().Model((*total)(nil)).Set("sealed_at = ?", today).Where("subject_id IN (?)", bun.In(subjects)).Exec(ctx)
+	return subjects, err
+}
+
+// Retain makes room for the months to come, and removes what is kept no longer. Days must have been sealed before.
+func (s *Store) Retain(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
+	for ahead := range 3 {
+		if err := keepMonth(ctx, s.DB, quota.MonthOf(s.Now()).Start.AddDate(0, ahead, 0)); err != nil {
+			return fmt.Errorf("making room for a month: %w", err)
+		}
+	}
+	if s.DB.Kind == db.Postgres {
+		return s.forgetMonths(ctx)
+	}
+	return s.forgetRows(ctx)
+}
+
+func (s *Store) forgetMonths(ctx context.Context) error {
+	for table, since := range map[string]time.Time{"clicks": s.clicksSince(), quarters: s.quartersSince()} {
+		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, since).Exec(ctx); err != nil {
+			return fmt.Errorf("dropping months of %s: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// forgetRows goes through all subjects, whose rows are found by their keys.
+func (s *Store) forgetRows(ctx context.Context) error {
+	var subjects []total
+	if err := s.DB.NewSelect().Model(&subjects).Column("subject_id", "workspace_id").Scan(ctx); err != nil {
+		return fmt.Errorf("looking for what has clicks: %w", err)
+	}
+	spaces := map[string]bool{}
+	for _, t := range subjects {
+		spaces[t.WorkspaceID] = true
+		batch := s.DB.NewSelect().Table(quarters).Column("subject_id", "starts_at").
+			Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", s.quartersSince()).Limit(purgeBatch)
+		if err := s.removeAll(ctx, quarters, "subject_id, starts_at", batch); err != nil {
+			return err
+		}
+	}
+	for space := range spaces {
+		batch := s.DB.NewSelect().Table("clicks").Column("workspace_id", "clicked_at", "id").
+			Where("workspace_id = ?", space).Where("clicked_at < ?", s.clicksSince()).Limit(purgeBatch)
+		if err := s.removeAll(ctx, "clicks", "workspace_id, clicked_at, id", batch); err != nil {
+			return err
+		}
+	}
+	return nil
+}

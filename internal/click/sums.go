@@ -1,0 +1,208 @@
+package click
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// slot is where a sum belongs: a subject, and when its quarter of an hour or day begins, in seconds since 1970.
+type slot struct {
+	subject string
+	start   int64
+}
+
+// sum is a row of sums whose counts are open.
+type sum struct {
+	bucket
+	counts counts
+}
+
+// sums are what is to be added to a table of sums. They are merged in memory first, so that each row is written once.
+type sums map[slot]*sum
+
+func (s sums) at(subject, workspaceID string, start time.Time) *sum {
+	k := slot{subject, start.Unix()}
+	if s[k] == nil {
+		s[k] = &sum{bucket{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, counts{}}
+	}
+	return s[k]
+}
+
+// addClick counts a click where it belongs: with its link and, unless nobody owns that, with its workspace.
+func (s sums) addClick(c *Click) {
+	one := Count{Clicks: 1}
+	if c.IsVisit {
+		one.Visits = 1
+	}
+	if c.Bot {
+		one.Bots = 1
+	}
+	start := c.ClickedAt.UTC().Truncate(BucketLength)
+	s.at(c.LinkID, c.WorkspaceID, start).addClick(c, one)
+	if c.WorkspaceID != workspace.PublicID {
+		all := s.at(c.WorkspaceID, c.WorkspaceID, start)
+		all.addClick(c, one)
+		all.counts.add(numberOf(ByLink), c.LinkID, one)
+	}
+}
+
+func (s *sum) addClick(c *Click, one Count) {
+	s.Tally.Add(c.LatencyMs)
+	s.Visits += one.Visits
+	s.Bots += one.Bots
+	s.counts.addClick(c, one)
+}
+
+// add adds a row.
+func (s *sum) add(b *bucket) error {
+	s.Tally.Merge(b.Tally)
+	s.Visits += b.Visits
+	s.Bots += b.Bots
+	return s.counts.addEncoded(b.Counts)
+}
+
+// of returns the sums of one length for subjects that keep them, in the order of their keys.
+func (s sums) sorted() []*sum {
+	all := make([]*sum, 0, len(s))
+	for _, one := range s {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b *sum) int {
+		return cmp.Or(cmp.Compare(a.SubjectID, b.SubjectID), a.StartsAt.Compare(b.StartsAt))
+	})
+	return all
+}
+
+// sealed are the days among the sums that have been sealed: what comes to them comes to click_days as well.
+func (s sums) sealed(sealedAt map[string]time.Time) sums {
+	late := sums{}
+	for _, one := range s {
+		if one.StartsAt.Before(sealedAt[one.SubjectID]) {
+			d := late.at(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(day))
+			_ = d.add(&bucket{Tally: one.Tally, Visits: one.Visits, Bots: one.Bots}) // nothing to read
+			for dimension, values := range one.counts {
+				for value, n := range values {
+					d.counts.add(dimension, value, n)
+				}
+			}
+		}
+	}
+	return late
+}
+
+// sumsAtOnce bounds a statement.
+const sumsAtOnce = 1000
+
+// addSums adds to what the table has. The totals of the subjects are locked, so nobody adds to the same rows meanwhile.
+func addSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, s sums) error {
+	all := s.sorted()
+	known, err := existing(ctx, d, tx, table, all)
+	if err != nil {
+		return err
+	}
+	var added, changed []bucket
+	for _, one := range all {
+		old := known[slot{one.SubjectID, one.StartsAt.Unix()}]
+		if old != nil {
+			if err := one.add(old); err != nil {
+				return err
+			}
+		}
+		one.Counts = one.counts.encode()
+		if old != nil || table == days {
+			changed = append(changed, one.bucket)
+		} else {
+			added = append(added, one.bucket)
+		}
+	}
+	if err := replace(ctx, tx, table, changed); err != nil {
+		return err
+	}
+	return insertBuckets(ctx, d, tx, added)
+}
+
+// replace writes rows in the place of those that are there, if any.
+func replace(ctx context.Context, tx bun.Tx, table string, rows []bucket) error {
+	for chunk := range slices.Chunk(rows, sumsAtOnce) {
+		q := tx.NewInsert().Model(&chunk).ModelTableExpr("? AS bucket", bun.Ident(table)).On("CONFLICT (subject_id, starts_at) DO UPDATE")
+		for _, column := range []string{"workspace_id", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts"} {
+			q = q.Set("? = excluded.?", bun.Ident(column), bun.Ident(column))
+		}
+		if _, err := q.Returning("NULL").Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// insertBuckets writes rows that are not there yet, in the order of their keys.
+func insertBuckets(ctx context.Context, d *db.DB, tx bun.Tx, rows []bucket) error {
+	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts"}
+	values := make([]any, len(columns))
+	byMonth := map[string][]*bucket{}
+	for i := range rows {
+		table := monthTable(d, quarters, rows[i].StartsAt)
+		byMonth[table] = append(byMonth[table], &rows[i])
+	}
+	for table, rows := range byMonth {
+		err := d.Load(ctx, tx, table, columns, len(rows), func(i int) []any {
+			b := rows[i]
+			values[0], values[1], values[2], values[3], values[4], values[5] = b.SubjectID, b.StartsAt, b.WorkspaceID, b.Clicks, b.Visits, b.Bots
+			values[6], values[7], values[8] = b.LatencyMean, b.LatencyM2, b.Counts
+			return values
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// existing are the rows that the table has of the sums.
+func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*sum) (map[slot]*bucket, error) {
+	found := make(map[slot]*bucket, len(all))
+	for chunk := range slices.Chunk(all, sumsAtOnce) {
+		var rows []bucket
+		if err := lookUp(d, tx, table, chunk).Scan(ctx, &rows); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			found[slot{rows[i].SubjectID, rows[i].StartsAt.Unix()}] = &rows[i]
+		}
+	}
+	return found, nil
+}
+
+// lookUp asks for rows by their keys. PostgreSQL has to be told to look each of them up: it does not know how few there are.
+func lookUp(d *db.DB, tx bun.Tx, table string, all []*sum) *bun.RawQuery {
+	if d.Kind == db.Postgres {
+		subjects, starts := make([]string, len(all)), make([]time.Time, len(all))
+		for i, one := range all {
+			subjects[i], starts[i] = one.SubjectID, one.StartsAt
+		}
+		return tx.NewRaw(`SELECT b.* FROM unnest(?::TEXT[], ?::TIMESTAMPTZ[]) AS k (subject, start)
+			CROSS JOIN LATERAL (SELECT * FROM ? WHERE subject_id = k.subject AND starts_at = k.start OFFSET 0) AS b`,
+			pgdialect.Array(subjects), pgdialect.Array(starts), bun.Ident(table))
+	}
+	keys := make([][]any, len(all))
+	for i, one := range all {
+		keys[i] = []any{one.SubjectID, one.StartsAt}
+	}
+	return tx.NewRaw("SELECT * FROM ? WHERE (subject_id, starts_at) IN (VALUES ?)", bun.Ident(table), bun.In(keys))
+}
+
+// monthTable is where PostgreSQL keeps a month of a table.
+func monthTable(d *db.DB, table string, t time.Time) string {
+	if d.Kind == db.Postgres {
+		return table + t.UTC().Format("_2006_01")
+	}
+	return table
+}

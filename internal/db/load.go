@@ -1,0 +1,59 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/uptrace/bun"
+)
+
+// sqliteTime is how bun writes time into SQLite.
+const sqliteTime = "2006-01-02 15:04:05.999999-07:00"
+
+// Load inserts n rows, the fastest way there is: by COPY on PostgreSQL, which does not go through row-level security and so
+// takes only tables that have none, and by one prepared statement on SQLite. It is called within Tx. The values of a row are
+// in the order of the columns; row may use the same slice again.
+func (d *DB) Load(ctx context.Context, tx bun.Tx, table string, columns []string, n int, row func(i int) []any) error {
+	load := d.copyRows
+	if d.Kind == SQLite {
+		load = insertRows
+	}
+	if err := load(ctx, tx, table, columns, n, row); err != nil {
+		return fmt.Errorf("loading into %s: %w", table, err)
+	}
+	return nil
+}
+
+func (d *DB) copyRows(ctx context.Context, _ bun.Tx, table string, columns []string, n int, row func(i int) []any) error {
+	conn := ctx.Value(inTx{}).(*sql.Conn) // the one that the transaction has
+	rows := pgx.CopyFromSlice(n, func(i int) ([]any, error) { return row(i), nil })
+	return conn.Raw(func(c any) error {
+		_, err := c.(*scopedConn).Conn.Conn().CopyFrom(ctx, pgx.Identifier{table}, columns, rows)
+		return err
+	})
+}
+
+func insertRows(ctx context.Context, tx bun.Tx, table string, columns []string, n int, row func(i int) []any) error {
+	places := strings.TrimSuffix(strings.Repeat("?,", len(columns)), ",")
+	insert, err := tx.Tx.PrepareContext(ctx, "INSERT INTO "+table+" ("+strings.Join(columns, ",")+") VALUES ("+places+")")
+	if err != nil {
+		return err
+	}
+	defer insert.Close()
+	for i := range n {
+		values := row(i)
+		for j, v := range values {
+			if t, ok := v.(time.Time); ok {
+				values[j] = t.UTC().Format(sqliteTime)
+			}
+		}
+		if _, err := insert.ExecContext(ctx, values...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
