@@ -7,11 +7,14 @@ FUZZTIME ?= 30s
 LINKS ?= 1000000
 ROUNDS ?= 5
 BURST ?= 3s
+# What bench-clicks sends, and ARGS for more: -plans, -rebuild, -sqlite-clicks 0.
+CLICKS ?= 10000000
+ARGS ?=
 IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect playground test-playground test-pages docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-clicks playground test-playground test-pages docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +53,9 @@ bench: ## run the benchmarks
 
 bench-redirect: ## measure the redirect path beside its limits: LINKS, ROUNDS, BURST
 	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/redirect -links '$(LINKS)' -rounds '$(ROUNDS)' -burst '$(BURST)'
+
+bench-clicks: ## measure ingest beside COPY, and stats, with a year of clicks: CLICKS, ARGS
+	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/clicks -clicks '$(CLICKS)' $(ARGS)
 
 playground: ## rebuild the playground page (needs Node.js)
 	cd internal/playground/ui && npm ci && node build.mjs

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -30,11 +31,16 @@ const (
 )
 
 // Endpoint answers GraphQL over HTTP (https://graphql.github.io/graphql-over-http/draft/): POST with a JSON body,
-// and GET for queries. There are no cookies, forms or multipart bodies, so no other site can make a browser act
-// for its user.
+// and GET for queries; and subscriptions by server-sent events and over WebSockets. There are no cookies, forms or
+// multipart bodies, so no other site can make a browser act for its user.
 type Endpoint struct {
 	*resolver
 	exec *executor.Executor
+	// streams bounds subscriptions, sockets connections that the HTTP server does not know of any more.
+	streams, sockets *seats
+	// ending is over when the server stops, which end says.
+	ending context.Context
+	end    context.CancelFunc
 }
 
 // params are an operation as a request carries it.
@@ -54,8 +60,13 @@ type result struct {
 
 // ServeHTTP implements http.Handler.
 func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if wantsSocket(r) {
+		e.serveSocket(w, r)
+		return
+	}
 	media, ok := negotiate(r.Header.Values("Accept"))
-	if !ok {
+	events := r.Method == http.MethodPost && acceptsEvents(r.Header.Values("Accept"))
+	if !ok && !events {
 		e.refuse(w, mediaJSON, http.StatusNotAcceptable, errs.New(errs.BadRequest,
 			"The answer is application/graphql-response+json or application/json: accept one of them."))
 		return
@@ -79,8 +90,17 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.refuse(w, media, status, err)
 		return
 	}
-	answer, status, err := e.execute(e.withLoaders(ctx), r.Method, p)
+	operation, problems, err := e.prepare(ctx, p)
+	if err == nil && events && (!ok || isSubscription(operation)) {
+		e.serveEvents(lasting(r.Context(), ctx), w, r, operation, problems)
+		return
+	}
+	var answer result
+	if err == nil {
+		answer, status, err = e.execute(e.withLoaders(ctx), r.Method, operation, problems)
+	}
 	if err != nil {
+		status = cmp.Or(status, errs.From(err).Kind.Status())
 		if status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", http.MethodPost)
 		}
@@ -118,30 +138,64 @@ func subject(ctx context.Context) string {
 	return actor.AccountID
 }
 
-// execute runs an operation. The status is the one for application/graphql-response+json.
-func (e *Endpoint) execute(ctx context.Context, method string, p *params) (answer result, status int, err error) {
+// prepare reads an operation and checks it: what it returns as problems is for the caller, who is told no more.
+func (e *Endpoint) prepare(ctx context.Context, p *params) (operation *graphql.OperationContext, problems gqlerror.List, err error) {
 	defer func() {
 		if value := recover(); value != nil {
-			status, err = http.StatusInternalServerError, panicked{value}
+			err = panicked{value}
 		}
 	}()
 	ctx = graphql.StartOperationTrace(ctx)
-	operation, problems := e.exec.CreateOperationContext(ctx, &graphql.RawParams{
+	operation, problems = e.exec.CreateOperationContext(ctx, &graphql.RawParams{
 		Query: p.Query, OperationName: p.OperationName, Variables: p.Variables, Extensions: p.Extensions,
 	})
+	if len(problems) == 0 {
+		problems = checkRoot(operation)
+	}
 	if len(problems) > 0 {
-		response := e.exec.DispatchError(graphql.WithOperationContext(ctx, operation), problems)
-		return result{Errors: response.Errors}, http.StatusBadRequest, nil
+		problems = e.exec.DispatchError(graphql.WithOperationContext(ctx, operation), problems).Errors
 	}
+	return operation, problems, nil
+}
+
+// execute runs a prepared operation. The status is the one for application/graphql-response+json.
+func (e *Endpoint) execute(
+	ctx context.Context, method string, operation *graphql.OperationContext, problems gqlerror.List,
+) (answer result, status int, err error) {
+	if len(problems) > 0 {
+		return result{Errors: problems}, http.StatusBadRequest, nil
+	}
+	status = http.StatusBadRequest
 	if method != http.MethodPost && operation.Operation.Operation != ast.Query {
-		return result{}, http.StatusMethodNotAllowed, errs.New(errs.BadRequest, "GET only executes queries: send a mutation by POST.")
+		status = http.StatusMethodNotAllowed
 	}
+	if isSubscription(operation) {
+		return result{}, status, errs.New(errs.BadRequest, "A subscription goes over WebSocket (graphql-transport-ws), "+
+			"or by server-sent events: POST with Accept: text/event-stream.")
+	}
+	if status == http.StatusMethodNotAllowed {
+		return result{}, status, errs.New(errs.BadRequest, "GET only executes queries: send a mutation by POST.")
+	}
+	answer, err = e.dispatch(ctx, operation)
+	if err != nil {
+		return result{}, errs.From(err).Kind.Status(), err
+	}
+	return answer, http.StatusOK, nil
+}
+
+// dispatch executes a query or a mutation.
+func (e *Endpoint) dispatch(ctx context.Context, operation *graphql.OperationContext) (answer result, err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = panicked{value}
+		}
+	}()
 	responses, ctx := e.exec.DispatchOperation(ctx, operation)
 	response := responses(ctx)
 	if response == nil {
-		return result{}, http.StatusServiceUnavailable, errs.New(errs.Unavailable, "The operation took too long and was ended.")
+		return result{}, errs.New(errs.Unavailable, "The operation took too long and was ended.")
 	}
-	return result{Errors: response.Errors, Data: response.Data, Extensions: response.Extensions}, http.StatusOK, nil
+	return result{Errors: response.Errors, Data: response.Data, Extensions: response.Extensions}, nil
 }
 
 // read takes the operation out of a request. The status goes with the error.

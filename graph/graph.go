@@ -28,6 +28,10 @@ type Config struct {
 	Workspaces *workspace.Store
 	Links      *link.Store
 	Clicks     *click.Store
+	// Live tells of clicks as they come.
+	Live *click.Live
+	// Exports signs what may be downloaded.
+	Exports click.Exports
 	// Audit knows who has changed what.
 	Audit *audit.Store
 	// Checker asks destinations how they are.
@@ -37,6 +41,8 @@ type Config struct {
 	// Limits slows down whoever asks too often, RequestRate is how many requests a minute anybody may make.
 	Limits      quota.Limiter
 	RequestRate int64
+	// Hosts are the names that reach this instance: their pages may connect.
+	Hosts []string
 	// Introspection answers questions about the schema, and suggests names for misspelt ones.
 	Introspection bool
 	// Log is told what broke.
@@ -65,6 +71,7 @@ type (
 	statsResolver     struct{ *resolver }
 	sliceResolver     struct{ *resolver }
 	clickResolver     struct{ *resolver }
+	orphanResolver    struct{ *resolver }
 )
 
 // Query implements gen.ResolverRoot.
@@ -103,6 +110,9 @@ func (r *resolver) Stats() gen.StatsResolver { return statsResolver{r} }
 // StatsSlice implements gen.ResolverRoot.
 func (r *resolver) StatsSlice() gen.StatsSliceResolver { return sliceResolver{r} }
 
+// Orphan implements gen.ResolverRoot.
+func (r *resolver) Orphan() gen.OrphanResolver { return orphanResolver{r} }
+
 // Click implements gen.ResolverRoot.
 func (r *resolver) Click() gen.ClickResolver { return clickResolver{r} }
 
@@ -124,7 +134,12 @@ func New(c Config) *Endpoint {
 	if c.Introspection {
 		exec.Use(extension.Introspection{})
 	}
-	return &Endpoint{resolver: r, exec: exec}
+	e := &Endpoint{
+		resolver: r, exec: exec,
+		streams: &seats{most: maxStreams, mostOfOne: maxStreamsOfActor}, sockets: &seats{most: maxSockets, mostOfOne: maxSockets},
+	}
+	e.ending, e.end = context.WithCancel(context.Background())
+	return e
 }
 
 // chargeLogins counts log-ins against the caller's address.

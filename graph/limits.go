@@ -58,6 +58,8 @@ const (
 	// claimCost is a transaction for each link, checkCost a request to somebody else's server.
 	claimCost = 10
 	checkCost = 100
+	// eventPrice is how many events of a subscription are paid for, of which nobody knows how many come.
+	eventPrice = page.Max
 	// batchFree is what a link of a batch may be asked for without more being paid, longText the price of up to 8 KiB.
 	batchFree = 15
 	longText  = 5
@@ -84,6 +86,7 @@ func costs() gen.ComplexityRoot {
 		return statsCost + child*min(max(*first, 1), longestBreakdown)
 	}
 	c.Link.Clicks, c.Workspace.Clicks = clicksCost, clicksCost
+	c.Subscription.LinkClicked = func(child int, _ string, _, _ *string) int { return 1 + child*eventPrice }
 	c.Stats.Series = func(child int, interval click.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(child int, first *int, _ *string, last *int, _ *string, filter *link.Filter, _ *link.Order) int {
 		cost := pageCost(child, first, last)

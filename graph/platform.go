@@ -9,7 +9,7 @@ import (
 )
 
 // platformAge is how old the figures of the instance may get: everybody may ask for them, and they are dear.
-const platformAge = time.Second
+const platformAge = 30 * time.Second
 
 // platformCache keeps the figures of the instance.
 type platformCache struct {

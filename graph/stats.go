@@ -188,3 +188,53 @@ func (r sliceResolver) Link(ctx context.Context, s *gen.StatsSlice) (*link.Link,
 func (r clickResolver) Link(ctx context.Context, c *gen.Click) (*link.Link, error) {
 	return loadersOf(ctx).of(c.In).links.get(ctx, c.LinkID)
 }
+
+// Orphans implements gen.WorkspaceResolver.
+func (r workspaceResolver) Orphans(ctx context.Context, m *workspace.Membership, first *int) ([]*click.Orphan, error) {
+	if first == nil {
+		first = new(page.Default)
+	}
+	return r.Config.Clicks.Orphans(ctx, *m, *first)
+}
+
+// Code implements gen.OrphanResolver.
+func (r orphanResolver) Code(_ context.Context, o *click.Orphan) (*string, error) {
+	return orNothing(o.Code), nil
+}
+
+// ExportClicks implements gen.MutationResolver.
+func (r mutation) ExportClicks(ctx context.Context, in gen.ExportClicksInput) (*gen.ExportClicksPayload, error) {
+	payload, err := r.exportClicks(ctx, in)
+	if payload == nil {
+		payload = &gen.ExportClicksPayload{}
+	}
+	payload.Errors, err = userErrors(err)
+	return payload, err
+}
+
+func (r mutation) exportClicks(ctx context.Context, in gen.ExportClicksInput) (*gen.ExportClicksPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	of := click.Subject{}
+	if in.LinkID != nil {
+		if _, err := r.Links.Get(ctx, m, *in.LinkID); err != nil {
+			return nil, err
+		}
+		of.LinkID = *in.LinkID
+	}
+	s, err := r.Clicks.Stats(ctx, m, of, in.Range, "", filterOf(in.Filter))
+	if err != nil {
+		return nil, err
+	}
+	format := click.CSV
+	if in.Format != nil {
+		format = *in.Format
+	}
+	url, until, err := r.Exports.Sign(s, format)
+	if err != nil {
+		return nil, err
+	}
+	return &gen.ExportClicksPayload{URL: &url, ExpiresAt: &until}, nil
+}

@@ -68,12 +68,16 @@ type app struct {
 	// countries is nil unless it is configured.
 	countries *visit.Countries
 	keys      *click.Keys
+	counts    *click.Store
+	orphans   *click.Orphans
+	exports   click.Exports
 	jobs      *jobs.Runner
 	stopping  atomic.Bool
 	// print gets the mail that is not sent, on a developer's own instance.
 	print io.Writer
 
-	endpoint  http.Handler
+	watching  *click.Live
+	endpoint  *graph.Endpoint
 	redirects *redirect.Handler
 }
 
@@ -154,6 +158,9 @@ func (a *app) wire() error {
 			return fmt.Errorf("LINKFORGE_GEOIP: %w", err)
 		}
 	}
+	a.counts = counts
+	a.orphans = &click.Orphans{DB: a.db, Log: a.log, Now: a.now}
+	a.exports = click.Exports{Secret: a.config.JWTSecret, PublicURL: a.config.PublicURL, Now: a.now}
 	a.keys = &click.Keys{DB: a.db, Log: a.log, Now: a.now}
 	a.clicks, err = click.NewRecorder(click.RecorderConfig{
 		DB: a.db, Dir: filepath.Join(a.config.DataDir, "clicks"), LogBytes: a.config.ClickLogBytes, Log: a.log, Now: a.now,
@@ -213,6 +220,7 @@ func (a *app) wire() error {
 		{Name: "audit log", Every: jobInterval, Run: events.CleanUp},
 		{Name: "granted hits", Every: jobInterval, Run: counts.ForgetUsage},
 		{Name: "visitors", Every: jobInterval, Run: counts.ForgetVisitors},
+		{Name: "click batches", Every: jobInterval, Run: counts.ForgetBatches},
 		{Name: "click days", Every: jobInterval, Run: counts.Seal},
 		{Name: "click months", Every: retainInterval, Run: counts.Retain},
 		{Name: "domains", Every: jobInterval, Run: a.spaces.CheckDomains},
@@ -225,8 +233,9 @@ func (a *app) wire() error {
 	}
 	a.redirects = &redirect.Handler{
 		Links: links, Hits: a.quotas.Hits, HitQuota: a.config.HitQuota, Grants: a.quotas.Grants, Clicks: a.clicks,
-		Visits: visit.NewReader(a.countries), Keys: a.keys, Log: a.log, Now: a.now,
+		Visits: visit.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
 	}
+	a.watching = &click.Live{DB: a.db, Log: a.log, Now: a.now}
 	a.endpoint = graph.New(graph.Config{
 		Accounts:      a.accounts,
 		Workspaces:    a.spaces,
@@ -234,7 +243,10 @@ func (a *app) wire() error {
 		Links:         links,
 		Checker:       checker,
 		Clicks:        counts,
+		Live:          a.watching,
+		Exports:       a.exports,
 		HitQuota:      a.config.HitQuota,
+		Hosts:         a.config.Hosts,
 		Introspection: a.config.Introspection,
 		Limits:        limits,
 		RequestRate:   a.config.RequestRate,
@@ -269,6 +281,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	defer stopLeasing()
 	var leases errgroup.Group // ends before the recorder, whose log knows of what could not be given back
 	leases.Go(func() error { return a.quotas.Run(leasing) })
+	last.Go(func() error { return a.orphans.Run(recording) })
 	last.Go(func() error { return a.mailer.Run(recording) })
 	parts, failed := errgroup.WithContext(ctx)
 	parts.Go(func() error {
@@ -282,6 +295,8 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
 	parts.Go(func() error { return a.links.Follow(failed) })
 	parts.Go(func() error { return a.keys.Run(failed) })
+	parts.Go(func() error { return a.watching.Run(failed) })
+	parts.Go(func() error { return a.endpoint.Run(failed) })
 	if a.countries != nil {
 		parts.Go(func() error { return a.countries.Watch(failed) })
 	}

@@ -26,6 +26,7 @@ type cli struct {
 	Demo        demoCommand        `cmd:"" help:"Run the main job once on a throw-away instance, and tell it."`
 	Block       blockCommand       `cmd:"" help:"Refuse links to hosts, and disable those that are there."`
 	Stats       statsCommand       `cmd:"" help:"Compare the sums of clicks with the clicks, or make them anew."`
+	Quotas      quotasCommand      `cmd:"" help:"List the workspaces that are near one of their quotas this month."`
 	Reports     reportsCommand     `cmd:"" help:"List what people have reported of links."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Schema      schemaCommand      `cmd:"" help:"Print the GraphQL schema."`

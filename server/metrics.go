@@ -14,7 +14,7 @@ const scrapeDeadline = time.Second
 // numbers is every metric of this node but the runtime's and the process's: its name, what it says, what it is now. Each
 // is in the table of docs/OPERATIONS.md.
 func (a *app) numbers(ctx context.Context) []obs.Number {
-	cache, leases, clicks := a.links.CacheStats(), a.quotas.Hits.Stats(), a.clicks.Stats()
+	cache, leases, clicks, live := a.links.CacheStats(), a.quotas.Hits.Stats(), a.clicks.Stats(), a.watching.Stats()
 	all := []obs.Number{
 		obs.Gauge("linkforge_build_info", "Which version the node runs: always 1.", 1).By("version", version()),
 		obs.Gauge("linkforge_redis_up", "Whether Redis answers this node: 1 or 0.", a.redisUp(ctx)),
@@ -38,6 +38,8 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Counter("linkforge_clicks_lost_total", "Clicks that were answered and found no room in the log.", clicks.Lost),
 		obs.Counter("linkforge_click_ingest_batches_total", "Transactions that have written clicks to the database.", clicks.Batches),
 		obs.Counter("linkforge_click_ingested_total", "Clicks that this node has written to the database.", clicks.Ingested),
+		obs.Gauge("linkforge_click_subscriptions", "Subscriptions to clicks at this node.", live.Watches),
+		obs.Gauge("linkforge_click_subscriptions_lag_seconds", "How long ago the last look for new clicks was, 0 while nobody subscribes.", live.Lag.Seconds()),
 		obs.Counter("linkforge_click_poison_total", "Records of the log that were set aside because they cannot be used.", clicks.Poison),
 	}
 	for status, answers := range a.redirects.Answers() {

@@ -1,13 +1,21 @@
 package main
 
 import (
+	"bytes"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"net/netip"
 	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/kv"
@@ -165,4 +173,152 @@ func TestAnAccountGoesForGood(t *testing.T) {
 			t.Errorf("the link is still %+v's", after.Link.CreatedBy)
 		}
 	})
+}
+
+// onDisk is what a backend's servers keep in their folder, file by file: the embedded database and what it writes beside
+// itself, and the logs of clicks.
+func onDisk(t *testing.T, b backend) (files map[string][]byte) {
+	t.Helper()
+	files = map[string][]byte{}
+	for _, setting := range b.env {
+		folder, ok := strings.CutPrefix(setting, "LINKFORGE_DATA_DIR=")
+		if !ok {
+			continue
+		}
+		err := filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+			if err != nil || entry.IsDir() {
+				return err
+			}
+			files[path], err = os.ReadFile(path)
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	return files
+}
+
+// forgetAsOf does what the server's jobs will have done of themselves some days later.
+func forgetAsOf(t *testing.T, b backend, later time.Duration) {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := (&click.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).ForgetVisitors(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestNobodyIsFoundWhoHasFollowedALink: of a visitor there is nowhere, in no table, file, log or cache, whence and with what
+// exactly they came; and on the next day nothing by which it could be found out whether somebody did.
+func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_LOG_LEVEL=debug")
+		who := s.tenant(t, "discreet")
+		l := who.shorten(t, "https://example.com/discreet").Link
+		const from = "127.66.77.88"
+		planted := []string{
+			from, "203.0.113.77", "198.51.100.66", "PlantedEngine", "planted-path", "planted-query", "planted-user", "planted-fragment", "planted-cookie",
+			"planted-own", "planted-region", "planted-bearer", "planted-tag",
+		}
+		headers := []string{
+			"User-Agent", chromeOnWindows + " PlantedEngine/7.7.7", "Referer", "https://planted-user:planted-user@news.example/planted-path?q=planted-query#planted-fragment",
+			"X-Forwarded-For", "203.0.113.77, 198.51.100.66", "Forwarded", "for=203.0.113.77", "X-Real-IP", "198.51.100.66", "Cookie", "id=planted-cookie",
+			"Accept-Language", "de-planted-region,de;q=0.5", "Authorization", "Basic planted-bearer", "If-None-Match", `"planted-tag"`,
+		}
+		s.visit(t, http.MethodGet, l.path(s)+"?utm_source=kept&token=planted-own", from, headers...)
+		s.visit(t, http.MethodHead, l.path(s)+"?token=planted-own", from, headers...)
+		s.visit(t, http.MethodGet, l.path(s), from, append(headers, "DNT", "1")...)
+		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 2 })
+
+		raw := netip.MustParseAddr(from).As16()
+		inside := append(planted, hex.EncodeToString(raw[12:]), string(raw[:]))
+		look := func(when string) {
+			t.Helper()
+			places := everything(t, b)
+			if b.nodes > 1 {
+				places = append(places, inRedis(t)...)
+			}
+			places = append(places, "stdout "+content(t, s.out), "stderr "+content(t, s.err))
+			for path, file := range onDisk(t, b) {
+				places = append(places, filepath.Base(path)+" "+string(file))
+			}
+			found := false
+			for _, place := range places {
+				found = found || strings.Contains(place, "news.example")
+				for _, personal := range inside {
+					if at := strings.Index(strings.ToLower(place), strings.ToLower(personal)); at >= 0 {
+						t.Errorf("%s: %s is left: %.30q ... %.300q", when, personal, place, place[max(0, at-100):])
+					}
+				}
+			}
+			if !found {
+				t.Errorf("%s: not even what is kept is found", when)
+			}
+		}
+		look("on the day")
+		var key []string
+		for _, row := range everything(t, b) {
+			if strings.HasPrefix(row, "visitor_keys ") {
+				key = append(key, row)
+			}
+		}
+		if len(key) == 0 {
+			t.Error("there is no key to forget")
+		}
+		forgetAsOf(t, b, 48*time.Hour)
+		look("two days later")
+		forgetAsOf(t, b, 96*time.Hour)
+		for _, row := range everything(t, b) {
+			if strings.HasPrefix(row, "visitor_keys ") || strings.HasPrefix(row, "visitors ") {
+				t.Errorf("four days later there is %s", row)
+			}
+		}
+		s.stop() // after which the log of clicks is gone, too
+		for path := range onDisk(t, b) {
+			if strings.Contains(path, "log_") {
+				t.Errorf("the click log is left: %s", path)
+			}
+		}
+	})
+}
+
+// TestAForgottenKeyIsNotInTheFile: what has been removed from the embedded database is not read from its file either.
+func TestAForgottenKeyIsNotInTheFile(t *testing.T) {
+	t.Parallel()
+	t.Skip("SQLite leaves what was deleted in free pages and in its write-ahead log: see secure_delete and wal_checkpoint")
+	b := embedded(t)
+	s := start(t, b)
+	var keys [][]byte
+	eventually(t, "there is a key", func() bool {
+		d, err := b.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.NewSelect().Table("visitor_keys").Column("key").Scan(db.AsSystem(t.Context()), &keys); err != nil {
+			t.Fatal(err)
+		}
+		return len(keys) > 0
+	})
+	holds := func() (paths []string) {
+		for path, file := range onDisk(t, b) {
+			if slices.ContainsFunc(keys, func(key []byte) bool { return bytes.Contains(file, key) }) {
+				paths = append(paths, filepath.Base(path))
+			}
+		}
+		return paths
+	}
+	if len(holds()) == 0 {
+		t.Fatal("the key is looked for where it never was")
+	}
+	forgetAsOf(t, b, 48*time.Hour)
+	s.stop()
+	if paths := holds(); len(paths) > 0 {
+		t.Errorf("the key is left in %s", paths)
+	}
 }

@@ -32,6 +32,7 @@ func (a *app) routes() http.Handler {
 	}
 
 	mux.HandleFunc("GET /export/audit/{workspace}", a.exportAudit)
+	mux.HandleFunc("GET /export/clicks", a.exportClicks)
 	mux.HandleFunc("GET /domains/known", a.domainKnown)
 
 	mux.HandleFunc("GET /{$}", a.home)
@@ -62,7 +63,7 @@ func (a *app) routes() http.Handler {
 func (a *app) straight(others http.Handler) http.Handler {
 	all := a.log.Enabled(context.Background(), slog.LevelDebug)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if at, ok := redirect.AddressOf(r.URL.Path); ok && !all && r.URL.RawPath == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
+		if at, ok := redirect.AddressOf(r.URL.Path); ok && !all && !strings.HasSuffix(at.Code, statsSuffix) && r.URL.RawPath == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			if first := cmp.Or(at.Slug, at.Code); !shortcode.Reserved(first) && a.config.IsOwnHost(web.Host(r)) {
 				a.redirects.Serve(w, r, at)
 				return
@@ -74,12 +75,21 @@ func (a *app) straight(others http.Handler) http.Handler {
 
 // redirect answers a short URL.
 func (a *app) redirect(w http.ResponseWriter, r *http.Request) {
-	a.redirects.Serve(w, r, link.Address{Slug: r.PathValue("slug"), Code: r.PathValue("code")})
+	a.answer(w, r, link.Address{Slug: r.PathValue("slug"), Code: r.PathValue("code")})
 }
 
 // redirectOfHost answers a short URL at the host of a workspace.
 func (a *app) redirectOfHost(w http.ResponseWriter, r *http.Request) {
-	a.redirects.Serve(w, r, link.Address{Host: web.Host(r), Code: r.PathValue("code")})
+	a.answer(w, r, link.Address{Host: web.Host(r), Code: r.PathValue("code")})
+}
+
+// answer answers a short URL or, with a + behind it, tells of its clicks.
+func (a *app) answer(w http.ResponseWriter, r *http.Request, at link.Address) {
+	if strings.HasSuffix(at.Code, statsSuffix) {
+		a.stats(w, r, at)
+		return
+	}
+	a.redirects.Serve(w, r, at)
 }
 
 // home leads a developer to the playground.

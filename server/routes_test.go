@@ -84,6 +84,7 @@ func TestRoutesAreServed(t *testing.T) {
 		"GET /{code}":                   {root, "", http.StatusFound},
 		"GET /{slug}/{code}":            {"/routed" + root, "", http.StatusFound},
 		"GET /export/audit/{workspace}": {"/export/audit/" + who.workspaceID, "UNAUTHENTICATED", http.StatusUnauthorized},
+		"GET /export/clicks":            {"/export/clicks", "NOT_FOUND", http.StatusNotFound},
 		"GET /domains/known":            {"/domains/known?domain=sho.rt", "Unknown", http.StatusNotFound},
 		"GET /":                         {"/a/b/c", "There is nothing here.", http.StatusNotFound},
 	}

@@ -1,11 +1,16 @@
 package main
 
 import (
+	"bufio"
+	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
+	"net/http"
 	"slices"
 	"strings"
+	"time"
 )
 
 // target is an operation, or a field that takes arguments.
@@ -26,7 +31,7 @@ func (w *walker) targets() (reads, writes []target) {
 		switch {
 		case one.writes:
 			writes = append(writes, one)
-		case f.parent.Name == w.schema.query:
+		case f.parent.Name == w.schema.query, f.parent.Name == w.schema.subscription:
 			reads = append(reads, one)
 		case len(f.field.Args) > 0:
 			one.way = append(w.schema.wayTo(f.parent.Name), f)
@@ -170,12 +175,46 @@ func (w *walker) send(one target, v variant, d *document, given map[string]strin
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	if c.answer, err = w.caller.post(body); err != nil {
+	if d.root.parent.Name == w.schema.subscription {
+		c.answer, err = w.caller.first(body)
+	} else {
+		c.answer, err = w.caller.post(body)
+	}
+	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.requests++
 	w.note(c)
 	return c
+}
+
+// first is the first event of a subscription, or its end, as if it were an answer. What does not come soon is none.
+func (c client) first(body []byte) (answer, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
+	if err != nil {
+		return answer{}, err
+	}
+	r.Host = strings.TrimPrefix(c.public, "http://")
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Accept", "text/event-stream")
+	if c.token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	response, err := c.http.Do(r)
+	if err != nil {
+		return answer{}, err
+	}
+	defer response.Body.Close()
+	a := answer{status: response.StatusCode, header: response.Header, body: "{}"}
+	for lines := bufio.NewScanner(response.Body); lines.Scan(); {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			a.body = data
+			break
+		}
+	}
+	return a, nil
 }
 
 // picker chooses what is put into places, and keeps in sent what of that names something.

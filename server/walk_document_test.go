@@ -70,8 +70,11 @@ func (s *schema) document(way []step, given func(a argument) bool, usual picker)
 	w.open(way, last)
 	d.root.walk(func(n *selection) { d.fields = append(d.fields, n.key()) })
 	kind := "query"
-	if d.root.parent.Name == s.mutation {
+	switch d.root.parent.Name {
+	case s.mutation:
 		kind = "mutation"
+	case s.subscription:
+		kind = "subscription"
 	}
 	if len(w.defined) > 0 {
 		kind += " (" + strings.Join(w.defined, ", ") + ")"
@@ -98,7 +101,7 @@ func (w *writer) supply(n *selection) {
 
 // open selects everything behind a field, the nearest first. A type that comes again, or that the way has led through, is
 // asked for its leaves only: else there would be no end. A mutation is not asked for connections: they are what
-// a query shows.
+// a query shows. A subscription, where each event is paid for many times, is asked for leaves and links alone.
 func (w *writer) open(way []step, root *selection) {
 	opened := map[string]bool{}
 	for _, step := range way {
@@ -110,7 +113,8 @@ func (w *writer) open(way []step, root *selection) {
 			for i := range d.Fields {
 				child := &selection{step: step{d, &d.Fields[i]}, fragment: d.Name != n.field.Type.named(), variables: map[string]string{}}
 				kind := child.field.Type.named()
-				if !w.types[kind].leaf() && opened[d.Name] && w.hasLeaves(d) || opened[w.mutation] && strings.HasSuffix(kind, "Connection") {
+				if !w.types[kind].leaf() && opened[d.Name] && w.hasLeaves(d) || opened[w.mutation] && strings.HasSuffix(kind, "Connection") ||
+					!w.types[kind].leaf() && opened[w.subscription] && kind != "Link" {
 					continue
 				}
 				w.supply(child)

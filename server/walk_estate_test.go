@@ -129,6 +129,7 @@ func furnish(t *testing.T, s *server, b backend, initial string, bridge person, 
 	e.fill(pool)
 	e.follow("plain")
 	e.follow("exhausted")
+	e.misprint()
 	e.age(b)
 	return e
 }
@@ -262,6 +263,19 @@ func (e *estate) take() pooled {
 		e.t.Fatalf("all %d links of the pool are used: make more of them", len(e.pool))
 	}
 	return e.pool[e.next]
+}
+
+// misprint has a visitor ask for what there is not.
+func (e *estate) misprint() {
+	e.t.Helper()
+	e.s.expect(e.t, http.StatusNotFound, http.MethodGet, "/"+e.ids[slugs][0]+"/misprint-"+e.mark)
+	eventually(e.t, "that is told", func() bool {
+		var got struct {
+			Workspace struct{ Orphans []struct{ Code string } }
+		}
+		e.people["OWNER"].must(e.t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code } } }`, map[string]any{"w": e.workspaceID()})
+		return len(got.Workspace.Orphans) == 1
+	})
 }
 
 // follow has a visitor follow a link, which may be the last that it answers.

@@ -298,6 +298,9 @@ func (w *walker) foreignView() map[string]string {
 	}
 	reads, _ := w.targets()
 	for _, one := range reads {
+		if one.way[0].parent.Name == w.schema.subscription {
+			continue // what it shows is what queries show
+		}
 		for _, v := range one.alternatives() {
 			if v.rare || one.public != "" {
 				continue

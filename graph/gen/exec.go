@@ -41,10 +41,12 @@ type ResolverRoot interface {
 	Link() LinkResolver
 	Member() MemberResolver
 	Mutation() MutationResolver
+	Orphan() OrphanResolver
 	Query() QueryResolver
 	Session() SessionResolver
 	Stats() StatsResolver
 	StatsSlice() StatsSliceResolver
+	Subscription() SubscriptionResolver
 	User() UserResolver
 	Workspace() WorkspaceResolver
 }
@@ -241,6 +243,12 @@ type ComplexityRoot struct {
 		Node   func(childComplexity int) int
 	}
 
+	ExportClicksPayload struct {
+		Errors    func(childComplexity int) int
+		ExpiresAt func(childComplexity int) int
+		URL       func(childComplexity int) int
+	}
+
 	ExportMyDataPayload struct {
 		Data   func(childComplexity int) int
 		Errors func(childComplexity int) int
@@ -379,6 +387,7 @@ type ComplexityRoot struct {
 		DeleteLinks              func(childComplexity int, input DeleteLinksInput) int
 		DeleteMyAccount          func(childComplexity int, input DeleteMyAccountInput) int
 		DeleteWorkspace          func(childComplexity int, input DeleteWorkspaceInput) int
+		ExportClicks             func(childComplexity int, input ExportClicksInput) int
 		ExportMyData             func(childComplexity int, input ExportMyDataInput) int
 		InviteMember             func(childComplexity int, input InviteMemberInput) int
 		Login                    func(childComplexity int, input LoginInput) int
@@ -404,6 +413,13 @@ type ComplexityRoot struct {
 		UpdateWorkspace          func(childComplexity int, input UpdateWorkspaceInput) int
 		VerifyDomain             func(childComplexity int, input VerifyDomainInput) int
 		VerifyEmail              func(childComplexity int, input VerifyEmailInput) int
+	}
+
+	Orphan struct {
+		Code     func(childComplexity int) int
+		LastAt   func(childComplexity int) int
+		Requests func(childComplexity int) int
+		Status   func(childComplexity int) int
 	}
 
 	PageInfo struct {
@@ -547,6 +563,10 @@ type ComplexityRoot struct {
 		Visitors func(childComplexity int) int
 	}
 
+	Subscription struct {
+		LinkClicked func(childComplexity int, workspaceID string, linkID *string, after *string) int
+	}
+
 	TransferOwnershipPayload struct {
 		Errors func(childComplexity int) int
 		Member func(childComplexity int) int
@@ -626,6 +646,7 @@ type ComplexityRoot struct {
 		Links                 func(childComplexity int, first *int, after *string, last *int, before *string, filter *link.Filter, orderBy *link.Order) int
 		Members               func(childComplexity int, first *int, after *string) int
 		Name                  func(childComplexity int) int
+		Orphans               func(childComplexity int, first *int) int
 		Permissions           func(childComplexity int) int
 		PrimaryHost           func(childComplexity int) int
 		Role                  func(childComplexity int) int
@@ -721,8 +742,12 @@ type MutationResolver interface {
 	DeleteLink(ctx context.Context, input DeleteLinkInput) (*DeleteLinkPayload, error)
 	DeleteLinks(ctx context.Context, input DeleteLinksInput) (*DeleteLinksPayload, error)
 	RestoreLink(ctx context.Context, input RestoreLinkInput) (*RestoreLinkPayload, error)
+	ExportClicks(ctx context.Context, input ExportClicksInput) (*ExportClicksPayload, error)
 	CheckLink(ctx context.Context, input CheckLinkInput) (*CheckLinkPayload, error)
 	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
+}
+type OrphanResolver interface {
+	Code(ctx context.Context, obj *click.Orphan) (*string, error)
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
@@ -747,6 +772,9 @@ type StatsResolver interface {
 type StatsSliceResolver interface {
 	Link(ctx context.Context, obj *StatsSlice) (*link.Link, error)
 }
+type SubscriptionResolver interface {
+	LinkClicked(ctx context.Context, workspaceID string, linkID *string, after *string) (<-chan *Click, error)
+}
 type UserResolver interface {
 	Workspaces(ctx context.Context, obj *account.Account, deleted *bool, first *int, after *string) (*WorkspaceConnection, error)
 	Sessions(ctx context.Context, obj *account.Account, first *int, after *string) (*SessionConnection, error)
@@ -759,6 +787,7 @@ type WorkspaceResolver interface {
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *link.Filter, orderBy *link.Order) (*LinkConnection, error)
 	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *click.Range, timezone *string, filter *ClickFilter, tag *string) (*click.Stats, error)
 	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) (*ClickConnection, error)
+	Orphans(ctx context.Context, obj *workspace.Membership, first *int) ([]*click.Orphan, error)
 	Usage(ctx context.Context, obj *workspace.Membership) (*Usage, error)
 
 	PrimaryHost(ctx context.Context, obj *workspace.Membership) (*string, error)
@@ -1406,6 +1435,25 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.DomainEdge.Node(childComplexity), true
 
+	case "ExportClicksPayload.errors":
+		if e.ComplexityRoot.ExportClicksPayload.Errors == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ExportClicksPayload.Errors(childComplexity), true
+	case "ExportClicksPayload.expiresAt":
+		if e.ComplexityRoot.ExportClicksPayload.ExpiresAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ExportClicksPayload.ExpiresAt(childComplexity), true
+	case "ExportClicksPayload.url":
+		if e.ComplexityRoot.ExportClicksPayload.URL == nil {
+			break
+		}
+
+		return e.ComplexityRoot.ExportClicksPayload.URL(childComplexity), true
+
 	case "ExportMyDataPayload.data":
 		if e.ComplexityRoot.ExportMyDataPayload.Data == nil {
 			break
@@ -2036,6 +2084,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.DeleteWorkspace(childComplexity, args["input"].(DeleteWorkspaceInput)), true
+	case "Mutation.exportClicks":
+		if e.ComplexityRoot.Mutation.ExportClicks == nil {
+			break
+		}
+
+		args, err := ec.field_Mutation_exportClicks_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Mutation.ExportClicks(childComplexity, args["input"].(ExportClicksInput)), true
 	case "Mutation.exportMyData":
 		if e.ComplexityRoot.Mutation.ExportMyData == nil {
 			break
@@ -2311,6 +2370,31 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Mutation.VerifyEmail(childComplexity, args["input"].(VerifyEmailInput)), true
+
+	case "Orphan.code":
+		if e.ComplexityRoot.Orphan.Code == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Orphan.Code(childComplexity), true
+	case "Orphan.lastAt":
+		if e.ComplexityRoot.Orphan.LastAt == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Orphan.LastAt(childComplexity), true
+	case "Orphan.requests":
+		if e.ComplexityRoot.Orphan.Requests == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Orphan.Requests(childComplexity), true
+	case "Orphan.status":
+		if e.ComplexityRoot.Orphan.Status == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Orphan.Status(childComplexity), true
 
 	case "PageInfo.endCursor":
 		if e.ComplexityRoot.PageInfo.EndCursor == nil {
@@ -2814,6 +2898,18 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 
 		return e.ComplexityRoot.StatsSlice.Visitors(childComplexity), true
 
+	case "Subscription.linkClicked":
+		if e.ComplexityRoot.Subscription.LinkClicked == nil {
+			break
+		}
+
+		args, err := ec.field_Subscription_linkClicked_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Subscription.LinkClicked(childComplexity, args["workspaceId"].(string), args["linkId"].(*string), args["after"].(*string)), true
+
 	case "TransferOwnershipPayload.errors":
 		if e.ComplexityRoot.TransferOwnershipPayload.Errors == nil {
 			break
@@ -3140,6 +3236,17 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Workspace.Name(childComplexity), true
+	case "Workspace.orphans":
+		if e.ComplexityRoot.Workspace.Orphans == nil {
+			break
+		}
+
+		args, err := ec.field_Workspace_orphans_args(ctx, rawArgs)
+		if err != nil {
+			return 0, false
+		}
+
+		return e.ComplexityRoot.Workspace.Orphans(childComplexity, args["first"].(*int)), true
 	case "Workspace.permissions":
 		if e.ComplexityRoot.Workspace.Permissions == nil {
 			break
@@ -3232,6 +3339,7 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 		ec.unmarshalInputDeleteLinksInput,
 		ec.unmarshalInputDeleteMyAccountInput,
 		ec.unmarshalInputDeleteWorkspaceInput,
+		ec.unmarshalInputExportClicksInput,
 		ec.unmarshalInputExportMyDataInput,
 		ec.unmarshalInputInviteMemberInput,
 		ec.unmarshalInputLinkBy,
@@ -3306,6 +3414,23 @@ func (e *executableSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			ctx = graphql.WithUnmarshalerMap(ctx, inputUnmarshalMap)
 			data := ec._Mutation(ctx, opCtx.Operation.SelectionSet)
 			var buf bytes.Buffer
+			data.MarshalGQL(&buf)
+
+			return &graphql.Response{
+				Data: buf.Bytes(),
+			}
+		}
+	case ast.Subscription:
+		next := ec._Subscription(ctx, opCtx.Operation.SelectionSet)
+
+		var buf bytes.Buffer
+		return func(ctx context.Context) *graphql.Response {
+			buf.Reset()
+			data := next(ctx)
+
+			if data == nil {
+				return nil
+			}
 			data.MarshalGQL(&buf)
 
 			return &graphql.Response{
@@ -3635,6 +3760,11 @@ type Mutation {
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
   """
+  Makes a URL by which clicks can be downloaded for ten minutes, by a browser too, however many they are. Least role: VIEWER,
+  who must still be a member when it is used. Errors: NOT_FOUND, INVALID_INPUT.
+  """
+  exportClicks(input: ExportClicksInput!): ExportClicksPayload!
+  """
   Asks a link's destination now how it is, which the server else does about once a day: see destinationStatus. Needs
   the role EDITOR. Limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
   """
@@ -3644,6 +3774,32 @@ type Mutation {
   NOT_FOUND, INVALID_INPUT.
   """
   reportLink(input: ReportLinkInput!): ReportLinkPayload!
+}
+
+"""
+Listening. Subscriptions go over WebSocket (graphql-transport-ws) or server-sent events (POST with Accept: text/event-stream), both
+at the URL of the endpoint. A subscription ends with an error, with extensions.code, as soon as the caller may not see any more what
+it is about, within seconds; and with TOO_SLOW when the client does not take for five seconds what there is for it. No event is left out
+instead: extensions.after is the cursor to go on with.
+"""
+type Subscription {
+  """
+  Each click of a workspace, or of one of its links, those of bots included, as it is written: once, and in the same order whichever
+  server is asked. Fails with UNAUTHENTICATED, FORBIDDEN, NOT_FOUND for a workspace or link that the caller may not see, and
+  RATE_LIMITED when the caller has too many subscriptions, or the server.
+  """
+  linkClicked(
+    "The workspace."
+    workspaceId: ID!
+    "Only this link's clicks. Absent: those of all links."
+    linkId: ID
+    """
+    The id of the last click that was heard of by the subscription: what has come after it is told first, without a gap or a
+    repetition, on any server. Absent: only new clicks. Fails with EXPIRED when it is no click of the workspace that was written in the
+    last 23 hours: then read clicks for what is missing, and subscribe without it.
+    """
+    after: ID
+  ): Click!
 }
 
 "What register needs."
@@ -4147,6 +4303,38 @@ type CreateLinkPayload {
   errors: [UserError!]!
 }
 
+"How an export is written."
+enum ExportFormat {
+  "Comma-separated values, with the names of the columns in the first line."
+  CSV
+  "A JSON object a line."
+  JSON_LINES
+}
+
+"What exportClicks needs."
+input ExportClicksInput {
+  "The workspace's id."
+  workspaceId: ID!
+  "One of its links; absent: all."
+  linkId: ID
+  "The range, whose ends are moved outwards to whole quarters of an hour. Absent: the last 30 days."
+  range: TimeRange
+  "Which clicks. Absent: all."
+  filter: ClickFilter
+  "How it is written. Absent: CSV."
+  format: ExportFormat
+}
+
+"What exportClicks answers."
+type ExportClicksPayload {
+  "Where to download it; whoever has the URL can. Null when there are errors."
+  url: URL
+  "Until when the URL is good, ten minutes; null when there are errors."
+  expiresAt: Time
+  "What to mend."
+  errors: [UserError!]!
+}
+
 "What createLinks needs."
 input CreateLinksInput {
   "The workspace that gets the links."
@@ -4629,6 +4817,14 @@ type Workspace implements Node {
     "Which clicks. Absent: all."
     filter: ClickFilter
   ): ClickConnection!
+  """
+  Requests for its addresses that led nowhere in the last 90 days, the most frequent first: a code that there is not, or a
+  link that has ended, is not yet to begin, or is over its quota. Fails with INVALID_INPUT.
+  """
+  orphans(
+    "How many, 1 to 100. Absent: 20."
+    first: Int
+  ): [Orphan!]!
   "What it has used of its link quota."
   usage: Usage!
   "What the caller may do in it."
@@ -5352,6 +5548,18 @@ type Click {
   bot: Boolean!
 }
 
+"Requests for an address that led nowhere."
+type Orphan {
+  "The HTTP status that was answered: 404, 410 or 429."
+  status: Int!
+  "The code that was asked for; null: all that are not told apart, when a day had more than 1,000."
+  code: String
+  "How many requests there were."
+  requests: Int64!
+  "When the last one came."
+  lastAt: Time!
+}
+
 "A page of clicks."
 type ClickConnection {
   "The clicks, each with its cursor."
@@ -5761,6 +5969,18 @@ func (ec *executionContext) childFields_DomainEdge(ctx context.Context, field gr
 	return nil, fmt.Errorf("no field named %q was found under type DomainEdge", field.Name)
 }
 
+func (ec *executionContext) childFields_ExportClicksPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "url":
+		return ec.fieldContext_ExportClicksPayload_url(ctx, field)
+	case "expiresAt":
+		return ec.fieldContext_ExportClicksPayload_expiresAt(ctx, field)
+	case "errors":
+		return ec.fieldContext_ExportClicksPayload_errors(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type ExportClicksPayload", field.Name)
+}
+
 func (ec *executionContext) childFields_ExportMyDataPayload(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
 	case "data":
@@ -6005,6 +6225,20 @@ func (ec *executionContext) childFields_MemberEdge(ctx context.Context, field gr
 		return ec.fieldContext_MemberEdge_node(ctx, field)
 	}
 	return nil, fmt.Errorf("no field named %q was found under type MemberEdge", field.Name)
+}
+
+func (ec *executionContext) childFields_Orphan(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+	switch field.Name {
+	case "status":
+		return ec.fieldContext_Orphan_status(ctx, field)
+	case "code":
+		return ec.fieldContext_Orphan_code(ctx, field)
+	case "requests":
+		return ec.fieldContext_Orphan_requests(ctx, field)
+	case "lastAt":
+		return ec.fieldContext_Orphan_lastAt(ctx, field)
+	}
+	return nil, fmt.Errorf("no field named %q was found under type Orphan", field.Name)
 }
 
 func (ec *executionContext) childFields_PageInfo(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
@@ -6423,6 +6657,8 @@ func (ec *executionContext) childFields_Workspace(ctx context.Context, field gra
 		return ec.fieldContext_Workspace_stats(ctx, field)
 	case "clicks":
 		return ec.fieldContext_Workspace_clicks(ctx, field)
+	case "orphans":
+		return ec.fieldContext_Workspace_orphans(ctx, field)
 	case "usage":
 		return ec.fieldContext_Workspace_usage(ctx, field)
 	case "permissions":
@@ -6837,6 +7073,20 @@ func (ec *executionContext) field_Mutation_deleteWorkspace_args(ctx context.Cont
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
 		func(ctx context.Context, v any) (DeleteWorkspaceInput, error) {
 			return ec.unmarshalNDeleteWorkspaceInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐDeleteWorkspaceInput(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["input"] = arg0
+	return args, nil
+}
+
+func (ec *executionContext) field_Mutation_exportClicks_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "input",
+		func(ctx context.Context, v any) (ExportClicksInput, error) {
+			return ec.unmarshalNExportClicksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksInput(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7309,6 +7559,36 @@ func (ec *executionContext) field_Stats_series_args(ctx context.Context, rawArgs
 	return args, nil
 }
 
+func (ec *executionContext) field_Subscription_linkClicked_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "workspaceId",
+		func(ctx context.Context, v any) (string, error) {
+			return ec.unmarshalNID2string(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["workspaceId"] = arg0
+	arg1, err := graphql.ProcessArgField(ctx, rawArgs, "linkId",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["linkId"] = arg1
+	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "after",
+		func(ctx context.Context, v any) (*string, error) {
+			return ec.unmarshalOID2ᚖstring(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["after"] = arg2
+	return args, nil
+}
+
 func (ec *executionContext) field_User_sessions_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
 	var err error
 	args := map[string]any{}
@@ -7568,6 +7848,20 @@ func (ec *executionContext) field_Workspace_members_args(ctx context.Context, ra
 		return nil, err
 	}
 	args["after"] = arg1
+	return args, nil
+}
+
+func (ec *executionContext) field_Workspace_orphans_args(ctx context.Context, rawArgs map[string]any) (map[string]any, error) {
+	var err error
+	args := map[string]any{}
+	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "first",
+		func(ctx context.Context, v any) (*int, error) {
+			return ec.unmarshalOInt2ᚖint(ctx, v)
+		})
+	if err != nil {
+		return nil, err
+	}
+	args["first"] = arg0
 	return args, nil
 }
 
@@ -10359,6 +10653,84 @@ func (ec *executionContext) fieldContext_DomainEdge_node(_ context.Context, fiel
 		IsResolver: false,
 		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 			return ec.childFields_Domain(ctx, field)
+		},
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _ExportClicksPayload_url(ctx context.Context, field graphql.CollectedField, obj *ExportClicksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ExportClicksPayload_url(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.URL, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOURL2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ExportClicksPayload_url(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ExportClicksPayload", field, false, false, errors.New("field of type URL does not have child fields"))
+}
+
+func (ec *executionContext) _ExportClicksPayload_expiresAt(ctx context.Context, field graphql.CollectedField, obj *ExportClicksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ExportClicksPayload_expiresAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ExpiresAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *time.Time) graphql.Marshaler {
+			return ec.marshalOTime2ᚖtimeᚐTime(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_ExportClicksPayload_expiresAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("ExportClicksPayload", field, false, false, errors.New("field of type Time does not have child fields"))
+}
+
+func (ec *executionContext) _ExportClicksPayload_errors(ctx context.Context, field graphql.CollectedField, obj *ExportClicksPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_ExportClicksPayload_errors(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Errors, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*UserError) graphql.Marshaler {
+			return ec.marshalNUserError2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐUserErrorᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_ExportClicksPayload_errors(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "ExportClicksPayload",
+		Field:      field,
+		IsMethod:   false,
+		IsResolver: false,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_UserError(ctx, field)
 		},
 	}
 	return fc, nil
@@ -13948,6 +14320,50 @@ func (ec *executionContext) fieldContext_Mutation_restoreLink(ctx context.Contex
 	return fc, nil
 }
 
+func (ec *executionContext) _Mutation_exportClicks(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Mutation_exportClicks(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Mutation().ExportClicks(ctx, fc.Args["input"].(ExportClicksInput))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *ExportClicksPayload) graphql.Marshaler {
+			return ec.marshalNExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Mutation_exportClicks(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Mutation",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_ExportClicksPayload(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Mutation_exportClicks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _Mutation_checkLink(ctx context.Context, field graphql.CollectedField) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -14034,6 +14450,98 @@ func (ec *executionContext) fieldContext_Mutation_reportLink(ctx context.Context
 		return fc, err
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Orphan_status(ctx context.Context, field graphql.CollectedField, obj *click.Orphan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Orphan_status(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Status, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int) graphql.Marshaler {
+			return ec.marshalNInt2int(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Orphan_status(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Orphan", field, false, false, errors.New("field of type Int does not have child fields"))
+}
+
+func (ec *executionContext) _Orphan_code(ctx context.Context, field graphql.CollectedField, obj *click.Orphan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Orphan_code(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return ec.Resolvers.Orphan().Code(ctx, obj)
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *string) graphql.Marshaler {
+			return ec.marshalOString2ᚖstring(ctx, selections, v)
+		},
+		true,
+		false,
+	)
+}
+func (ec *executionContext) fieldContext_Orphan_code(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Orphan", field, true, true, errors.New("field of type String does not have child fields"))
+}
+
+func (ec *executionContext) _Orphan_requests(ctx context.Context, field graphql.CollectedField, obj *click.Orphan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Orphan_requests(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.Requests, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v int64) graphql.Marshaler {
+			return ec.marshalNInt642int64(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Orphan_requests(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Orphan", field, false, false, errors.New("field of type Int64 does not have child fields"))
+}
+
+func (ec *executionContext) _Orphan_lastAt(ctx context.Context, field graphql.CollectedField, obj *click.Orphan) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Orphan_lastAt(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.LastAt, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v time.Time) graphql.Marshaler {
+			return ec.marshalNTime2timeᚐTime(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Orphan_lastAt(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Orphan", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
 func (ec *executionContext) _PageInfo_hasNextPage(ctx context.Context, field graphql.CollectedField, obj *PageInfo) (ret graphql.Marshaler) {
@@ -16233,6 +16741,50 @@ func (ec *executionContext) fieldContext_StatsSlice_bots(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("StatsSlice", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
+func (ec *executionContext) _Subscription_linkClicked(ctx context.Context, field graphql.CollectedField) (ret func(ctx context.Context) graphql.Marshaler) {
+	return graphql.ResolveFieldStream(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Subscription_linkClicked(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Subscription().LinkClicked(ctx, fc.Args["workspaceId"].(string), fc.Args["linkId"].(*string), fc.Args["after"].(*string))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v *Click) graphql.Marshaler {
+			return ec.marshalNClick2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClick(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Subscription_linkClicked(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Subscription",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Click(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Subscription_linkClicked_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
 func (ec *executionContext) _TransferOwnershipPayload_member(ctx context.Context, field graphql.CollectedField, obj *TransferOwnershipPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -17442,6 +17994,50 @@ func (ec *executionContext) fieldContext_Workspace_clicks(ctx context.Context, f
 	}()
 	ctx = graphql.WithFieldContext(ctx, fc)
 	if fc.Args, err = ec.field_Workspace_clicks_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
+		ec.Error(ctx, err)
+		return fc, err
+	}
+	return fc, nil
+}
+
+func (ec *executionContext) _Workspace_orphans(ctx context.Context, field graphql.CollectedField, obj *workspace.Membership) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Workspace_orphans(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			fc := graphql.GetFieldContext(ctx)
+			return ec.Resolvers.Workspace().Orphans(ctx, obj, fc.Args["first"].(*int))
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v []*click.Orphan) graphql.Marshaler {
+			return ec.marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphanᚄ(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Workspace_orphans(ctx context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	fc = &graphql.FieldContext{
+		Object:     "Workspace",
+		Field:      field,
+		IsMethod:   true,
+		IsResolver: true,
+		Child: func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.childFields_Orphan(ctx, field)
+		},
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = ec.Recover(ctx, r)
+			ec.Error(ctx, err)
+		}
+	}()
+	ctx = graphql.WithFieldContext(ctx, fc)
+	if fc.Args, err = ec.field_Workspace_orphans_args(ctx, field.ArgumentMap(ec.Variables)); err != nil {
 		ec.Error(ctx, err)
 		return fc, err
 	}
@@ -19695,6 +20291,64 @@ func (ec *executionContext) unmarshalInputDeleteWorkspaceInput(ctx context.Conte
 				return it, err
 			}
 			it.ID = data
+		}
+	}
+	return it, nil
+}
+
+func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context, obj any) (ExportClicksInput, error) {
+	var it ExportClicksInput
+	if obj == nil {
+		return it, nil
+	}
+
+	asMap := map[string]any{}
+	for k, v := range obj.(map[string]any) {
+		asMap[k] = v
+	}
+
+	fieldsInOrder := [...]string{"workspaceId", "linkId", "range", "filter", "format"}
+	for _, k := range fieldsInOrder {
+		v, ok := asMap[k]
+		if !ok {
+			continue
+		}
+		switch k {
+		case "workspaceId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("workspaceId"))
+			data, err := ec.unmarshalNID2string(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.WorkspaceID = data
+		case "linkId":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("linkId"))
+			data, err := ec.unmarshalOID2ᚖstring(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.LinkID = data
+		case "range":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("range"))
+			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Range = data
+		case "filter":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("filter"))
+			data, err := ec.unmarshalOClickFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐClickFilter(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Filter = data
+		case "format":
+			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("format"))
+			data, err := ec.unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx, v)
+			if err != nil {
+				return it, err
+			}
+			it.Format = data
 		}
 	}
 	return it, nil
@@ -22641,6 +23295,54 @@ func (ec *executionContext) _DomainEdge(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var exportClicksPayloadImplementors = []string{"ExportClicksPayload"}
+
+func (ec *executionContext) _ExportClicksPayload(ctx context.Context, sel ast.SelectionSet, obj *ExportClicksPayload) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, exportClicksPayloadImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("ExportClicksPayload")
+		case "url":
+			out.Values[i] = ec._ExportClicksPayload_url(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "expiresAt":
+			out.Values[i] = ec._ExportClicksPayload_expiresAt(ctx, field, obj)
+			if out.Values[i] == graphql.RequiredNull {
+				out.Invalids++
+			}
+		case "errors":
+			out.Values[i] = ec._ExportClicksPayload_errors(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
 var exportMyDataPayloadImplementors = []string{"ExportMyDataPayload"}
 
 func (ec *executionContext) _ExportMyDataPayload(ctx context.Context, sel ast.SelectionSet, obj *ExportMyDataPayload) graphql.Marshaler {
@@ -24219,6 +24921,13 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "exportClicks":
+			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
+				return ec._Mutation_exportClicks(ctx, field)
+			})
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "checkLink":
 			out.Values[i] = ec.OperationContext.RootResolverMiddleware(innerCtx, func(ctx context.Context) (res graphql.Marshaler) {
 				return ec._Mutation_checkLink(ctx, field)
@@ -24232,6 +24941,92 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 			})
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
+			}
+		default:
+			panic("unknown field " + strconv.Quote(field.Name))
+		}
+	}
+	out.Dispatch(ctx)
+	if out.Invalids > 0 {
+		return graphql.Null
+	}
+
+	atomic.AddInt32(&ec.Deferred, int32(min(len(deferLabelToView), math.MaxInt32)))
+
+	ec.ProcessDeferredGroup(graphql.DeferredGroup{
+		Defers:   deferLabelToView,
+		Path:     graphql.GetPath(ctx),
+		FieldSet: deferredFieldSet,
+		Context:  ctx,
+	})
+
+	return out
+}
+
+var orphanImplementors = []string{"Orphan"}
+
+func (ec *executionContext) _Orphan(ctx context.Context, sel ast.SelectionSet, obj *click.Orphan) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, orphanImplementors)
+
+	out := graphql.NewFieldSet(fields)
+	deferredFieldSet := graphql.NewFieldSet(nil)
+	deferLabelToView := make(map[string]*graphql.FieldSetView)
+	for i, field := range fields {
+		switch field.Name {
+		case "__typename":
+			out.Values[i] = graphql.MarshalString("Orphan")
+		case "status":
+			out.Values[i] = ec._Orphan_status(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "code":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Orphan_code(ctx, field, obj)
+				if res == graphql.RequiredNull {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "requests":
+			out.Values[i] = ec._Orphan_requests(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
+		case "lastAt":
+			out.Values[i] = ec._Orphan_lastAt(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
 			}
 		default:
 			panic("unknown field " + strconv.Quote(field.Name))
@@ -25776,6 +26571,26 @@ func (ec *executionContext) _StatsSlice(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
+var subscriptionImplementors = []string{"Subscription"}
+
+func (ec *executionContext) _Subscription(ctx context.Context, sel ast.SelectionSet) func(ctx context.Context) graphql.Marshaler {
+	fields := graphql.CollectFields(ec.OperationContext, sel, subscriptionImplementors)
+	ctx = graphql.WithFieldContext(ctx, &graphql.FieldContext{
+		Object: "Subscription",
+	})
+	if len(fields) != 1 {
+		graphql.AddErrorf(ctx, "must subscribe to exactly one stream")
+		return nil
+	}
+
+	switch fields[0].Name {
+	case "linkClicked":
+		return ec._Subscription_linkClicked(ctx, fields[0])
+	default:
+		panic("unknown field " + strconv.Quote(fields[0].Name))
+	}
+}
+
 var transferOwnershipPayloadImplementors = []string{"TransferOwnershipPayload"}
 
 func (ec *executionContext) _TransferOwnershipPayload(ctx context.Context, sel ast.SelectionSet, obj *TransferOwnershipPayload) graphql.Marshaler {
@@ -26630,6 +27445,44 @@ func (ec *executionContext) _Workspace(ctx context.Context, sel ast.SelectionSet
 					}
 				}()
 				res = ec._Workspace_clicks(ctx, field, obj)
+				if res == graphql.Null {
+					atomic.AddUint32(&fs.Invalids, 1)
+				}
+				return res
+			}
+
+			if field.IsDeferred() {
+				deferredFieldSet.AddField(field)
+				fieldIndex := len(deferredFieldSet.Values) - 1
+				deferredFieldSet.Concurrently(fieldIndex, func(ctx context.Context) graphql.Marshaler {
+					return innerFunc(ctx, deferredFieldSet)
+				})
+
+				for _, deferrable := range field.Deferrables {
+					view, ok := deferLabelToView[deferrable.Label]
+					if !ok {
+						view = deferredFieldSet.NewView()
+						deferLabelToView[deferrable.Label] = view
+					}
+					view.AddIndices(fieldIndex)
+				}
+
+				// don't run the out.Concurrently() call below
+				out.Values[i] = graphql.Null
+				continue
+			}
+
+			out.Concurrently(i, func(ctx context.Context) graphql.Marshaler { return innerFunc(ctx, out) })
+		case "orphans":
+			field := field
+
+			innerFunc := func(ctx context.Context, fs *graphql.FieldSet) (res graphql.Marshaler) {
+				defer func() {
+					if r := recover(); r != nil {
+						ec.Error(ctx, ec.Recover(ctx, r))
+					}
+				}()
+				res = ec._Workspace_orphans(ctx, field, obj)
 				if res == graphql.Null {
 					atomic.AddUint32(&fs.Invalids, 1)
 				}
@@ -28122,6 +28975,21 @@ func (ec *executionContext) marshalNErrorCode2githubᚗcomᚋlinkforgeᚋlinkfor
 	return v
 }
 
+func (ec *executionContext) unmarshalNExportClicksInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksInput(ctx context.Context, v any) (ExportClicksInput, error) {
+	res, err := ec.unmarshalInputExportClicksInput(ctx, v)
+	return res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNExportClicksPayload2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportClicksPayload(ctx context.Context, sel ast.SelectionSet, v *ExportClicksPayload) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._ExportClicksPayload(ctx, sel, v)
+}
+
 func (ec *executionContext) unmarshalNExportMyDataInput2githubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐExportMyDataInput(ctx context.Context, v any) (ExportMyDataInput, error) {
 	res, err := ec.unmarshalInputExportMyDataInput(ctx, v)
 	return res, graphql.ErrorOnPath(ctx, err)
@@ -28528,6 +29396,32 @@ func (ec *executionContext) unmarshalNNewLinkInput2ᚕᚖgithubᚗcomᚋlinkforg
 func (ec *executionContext) unmarshalNNewLinkInput2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐNew(ctx context.Context, v any) (*link.New, error) {
 	res, err := ec.unmarshalInputNewLinkInput(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphanᚄ(ctx context.Context, sel ast.SelectionSet, v []*click.Orphan) graphql.Marshaler {
+	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
+		fc := graphql.GetFieldContext(ctx)
+		fc.Result = &v[i]
+		return ec.marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphan(ctx, sel, v[i])
+	})
+
+	for _, e := range ret {
+		if e == graphql.Null {
+			return graphql.Null
+		}
+	}
+
+	return ret
+}
+
+func (ec *executionContext) marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphan(ctx context.Context, sel ast.SelectionSet, v *click.Orphan) graphql.Marshaler {
+	if v == nil {
+		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
+			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
+		}
+		return graphql.Null
+	}
+	return ec._Orphan(ctx, sel, v)
 }
 
 func (ec *executionContext) marshalNPageInfo2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋgraphᚋgenᚐPageInfo(ctx context.Context, sel ast.SelectionSet, v *PageInfo) graphql.Marshaler {
@@ -29562,6 +30456,25 @@ func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
+func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx context.Context, v any) (*click.Format, error) {
+	if v == nil {
+		return nil, nil
+	}
+	tmp, err := scalar.UnmarshalString(v)
+	res := click.Format(tmp)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx context.Context, sel ast.SelectionSet, v *click.Format) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(string(*v))
+	return res
+}
+
 func (ec *executionContext) unmarshalOFloat2ᚖfloat64(ctx context.Context, v any) (*float64, error) {
 	if v == nil {
 		return nil, nil
@@ -29823,6 +30736,24 @@ func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋli
 	}
 	res, err := ec.unmarshalInputTimeRange(ctx, v)
 	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) unmarshalOURL2ᚖstring(ctx context.Context, v any) (*string, error) {
+	if v == nil {
+		return nil, nil
+	}
+	res, err := scalar.UnmarshalString(v)
+	return &res, graphql.ErrorOnPath(ctx, err)
+}
+
+func (ec *executionContext) marshalOURL2ᚖstring(ctx context.Context, sel ast.SelectionSet, v *string) graphql.Marshaler {
+	if v == nil {
+		return graphql.Null
+	}
+	_ = sel
+	_ = ctx
+	res := scalar.MarshalString(*v)
+	return res
 }
 
 func (ec *executionContext) marshalOUser2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋaccountᚐAccount(ctx context.Context, sel ast.SelectionSet, v *account.Account) graphql.Marshaler {

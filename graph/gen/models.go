@@ -12,6 +12,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -424,6 +425,30 @@ type DomainEdge struct {
 	Cursor string `json:"cursor"`
 	// A domain.
 	Node *workspace.Domain `json:"node"`
+}
+
+// What exportClicks needs.
+type ExportClicksInput struct {
+	// The workspace's id.
+	WorkspaceID string `json:"workspaceId"`
+	// One of its links; absent: all.
+	LinkID *string `json:"linkId,omitempty"`
+	// The range, whose ends are moved outwards to whole quarters of an hour. Absent: the last 30 days.
+	Range *click.Range `json:"range,omitempty"`
+	// Which clicks. Absent: all.
+	Filter *ClickFilter `json:"filter,omitempty"`
+	// How it is written. Absent: CSV.
+	Format *click.Format `json:"format,omitempty"`
+}
+
+// What exportClicks answers.
+type ExportClicksPayload struct {
+	// Where to download it; whoever has the URL can. Null when there are errors.
+	URL *string `json:"url,omitempty"`
+	// Until when the URL is good, ten minutes; null when there are errors.
+	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
+	// What to mend.
+	Errors []*UserError `json:"errors"`
 }
 
 // What exportMyData needs.

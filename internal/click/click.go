@@ -53,11 +53,13 @@ type total struct {
 	Bots int64
 	// LastAt is the latest click.
 	LastAt time.Time
+	// BeforeAt is what LastAt was before it was last written: no sum that begins later has been there.
+	BeforeAt time.Time
 	// SealedAt is the midnight (UTC) before which each day of the subject has a row in click_days.
 	SealedAt time.Time
 }
 
-// never is what LastAt and SealedAt begin with.
+// never is what LastAt, BeforeAt and SealedAt begin with.
 var never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // bucket is the sum of a subject over one BucketLength or, as a row of click_days, over one day in UTC.

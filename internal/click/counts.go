@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
-	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -45,6 +44,9 @@ var dimensions = []struct {
 	{12, Status, "status"}, {13, ByLink, "link_id"}, {14, latency, ""},
 }
 
+// lastDimension is the greatest number.
+const lastDimension = 14
+
 func numberOf(d Dimension) byte {
 	for _, known := range dimensions {
 		if known.name == d {
@@ -69,6 +71,12 @@ func (c *Count) add(o Count) {
 // values are counts by the values of one dimension. Clicks whose value is not known are in none of them.
 type values map[string]Count
 
+func (v values) add(value string, c Count) {
+	sum := v[value]
+	sum.add(c)
+	v[value] = sum
+}
+
 // others is the value of what has found no room: no visitor can send it. The values of a dimension in one row are bounded,
 // so that nobody makes rows grow by making values up.
 const (
@@ -76,40 +84,97 @@ const (
 	maxValues = 1000
 )
 
-func (v values) add(value string, c Count) {
-	if _, known := v[value]; !known && len(v) >= maxValues {
-		value = others
-	}
-	sum := v[value]
-	sum.add(c)
-	v[value] = sum
-}
-
 // counts are counts by dimension and value.
-type counts map[byte]values
+type counts map[countKey]Count
+
+type countKey struct {
+	dimension byte
+	value     string
+}
 
 func (c counts) add(dimension byte, value string, n Count) {
-	if c[dimension] == nil {
-		c[dimension] = values{}
-	}
-	c[dimension].add(value, n)
+	key := countKey{dimension, value}
+	sum := c[key]
+	sum.add(n)
+	c[key] = sum
 }
 
-// encode writes counts: for each dimension its number, how many values and, for each, its length and text and the counts.
-func (c counts) encode() []byte {
-	var b []byte
-	for _, dimension := range slices.Sorted(maps.Keys(c)) {
-		b = append(b, dimension)
-		b = binary.AppendUvarint(b, uint64(len(c[dimension])))
-		for _, value := range slices.Sorted(maps.Keys(c[dimension])) {
-			n := c[dimension][value]
-			b = appendText(b, value)
-			b = binary.AppendUvarint(b, uint64(n.Clicks))
-			b = binary.AppendUvarint(b, uint64(n.Visits))
-			b = binary.AppendUvarint(b, uint64(n.Bots))
+func (c counts) addAll(o counts) {
+	for key, n := range o {
+		c.add(key.dimension, key.value, n)
+	}
+}
+
+// of are the counts of one dimension.
+func (c counts) of(dimension byte) values {
+	found := values{}
+	for key, n := range c {
+		if key.dimension == dimension {
+			found[key.value] = n
 		}
 	}
+	return found
+}
+
+// countedValue is a value with its count.
+type countedValue struct {
+	countKey
+	Count
+}
+
+// encode writes counts: for each dimension its number, how many values and, for each, its length and text and the counts. Of
+// values that are too many, those with the most clicks find room.
+func (c counts) encode() []byte {
+	all := make([]countedValue, 0, len(c))
+	size := 0
+	for key, n := range c {
+		all = append(all, countedValue{key, n})
+		size += len(key.value) + 7
+	}
+	slices.SortFunc(all, func(a, b countedValue) int {
+		return cmp.Or(cmp.Compare(a.dimension, b.dimension), cmp.Compare(a.value, b.value))
+	})
+	b := make([]byte, 0, size)
+	for len(all) > 0 {
+		end := 1
+		for end < len(all) && all[end].dimension == all[0].dimension {
+			end++
+		}
+		of := bounded(all[:end])
+		b = append(b, all[0].dimension)
+		b = binary.AppendUvarint(b, uint64(len(of)))
+		for _, v := range of {
+			b = appendText(b, v.value)
+			b = binary.AppendUvarint(b, uint64(v.Clicks))
+			b = binary.AppendUvarint(b, uint64(v.Visits))
+			b = binary.AppendUvarint(b, uint64(v.Bots))
+		}
+		all = all[end:]
+	}
 	return b
+}
+
+// bounded are values that find room, and the others.
+func bounded(of []countedValue) []countedValue {
+	if len(of) <= maxValues {
+		return of
+	}
+	rest := countedValue{countKey: countKey{of[0].dimension, others}}
+	of = slices.DeleteFunc(slices.Clone(of), func(v countedValue) bool {
+		if v.value == others {
+			rest.add(v.Count)
+		}
+		return v.value == others
+	})
+	slices.SortStableFunc(of, func(a, b countedValue) int { return cmp.Compare(b.Clicks, a.Clicks) })
+	for _, v := range of[min(len(of), maxValues):] {
+		rest.add(v.Count)
+	}
+	of = of[:min(len(of), maxValues)]
+	if rest.Count != (Count{}) {
+		of = append(of, rest)
+	}
+	return of
 }
 
 var errCounts = errors.New("counts that cannot be read")
@@ -119,7 +184,7 @@ func eachCount(b []byte, only byte, f func(dimension byte, value []byte, n Count
 	for len(b) > 0 {
 		dimension := b[0]
 		n, size := binary.Uvarint(b[1:])
-		if size <= 0 {
+		if size <= 0 || dimension == 0 || dimension > lastDimension {
 			return errCounts
 		}
 		b = b[1+size:]

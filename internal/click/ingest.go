@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -37,16 +38,21 @@ func (w *writer) write(ctx context.Context, logID string, position int64, batch 
 	if err != nil {
 		return fmt.Errorf("making room for clicks: %w", err)
 	}
-	err = w.db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		if first, err := advance(ctx, tx, logID, position); err != nil || !first || len(batch) == 0 {
-			return err
-		}
-		clicks := slices.Clone(batch)
-		for i := range clicks {
-			clicks[i].ID = firstID + int64(i)
-		}
-		return w.add(ctx, tx, clicks)
-	})
+	attempt := func(trusting bool) error {
+		return w.db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			if first, err := advance(ctx, tx, logID, position); err != nil || !first || len(batch) == 0 {
+				return err
+			}
+			clicks := slices.Clone(batch)
+			for i := range clicks {
+				clicks[i].ID = firstID + int64(i)
+			}
+			return w.add(ctx, tx, clicks, trusting)
+		})
+	}
+	if err = attempt(true); db.IsUniqueViolation(err) { // a total knew too little of its sums: somebody has removed or restored it
+		err = attempt(false)
+	}
 	if err != nil {
 		w.mu.Lock()
 		w.months = nil // one of them may have been dropped meanwhile
@@ -99,34 +105,39 @@ func keepMonth(ctx context.Context, d *db.DB, t time.Time) error {
 
 // add writes clicks and everything that is summed up of them. It begins with the totals of their links and workspaces, in the
 // order of their ids: they are locked from then on, so that nodes which write the same rows wait for each other instead of
-// deadlocking, and no link moves before the commit.
-func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click) error {
+// deadlocking, and no link moves before the commit. Whoever trusts the totals does not look for sums that cannot be there.
+func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bool) error {
 	totals := totalsOf(clicks, func(c *Click) string { return c.LinkID })
-	if err := mergeTotals(ctx, tx, totals); err != nil {
+	if err := mergeTotals(ctx, w.db, tx, totals); err != nil {
 		return err
 	}
 	follow(totals, clicks)
 	spaces := totalsOf(clicks, func(c *Click) string { return c.WorkspaceID })
 	spaces = slices.DeleteFunc(spaces, func(t total) bool { return t.SubjectID == workspace.PublicID })
-	if err := mergeTotals(ctx, tx, spaces); err != nil {
+	if err := mergeTotals(ctx, w.db, tx, spaces); err != nil {
 		return err
 	}
 	if err := w.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
-	s, sealedAt := sums{}, map[string]time.Time{}
+	s, known := sums{}, map[string]*total{}
 	for i := range clicks {
 		s.addClick(&clicks[i])
 	}
-	for _, t := range slices.Concat(totals, spaces) {
-		sealedAt[t.SubjectID] = t.SealedAt
+	for _, all := range [][]total{totals, spaces} {
+		for i := range all {
+			known[all[i].SubjectID] = &all[i]
+		}
 	}
-	if late := s.sealed(sealedAt); len(late) > 0 {
-		if err := addSums(ctx, w.db, tx, days, late); err != nil {
+	if late := s.sealed(known); len(late) > 0 {
+		if err := addSums(ctx, w.db, tx, days, late, known); err != nil {
 			return err
 		}
 	}
-	if err := addSums(ctx, w.db, tx, quarters, s); err != nil {
+	if !trusting {
+		known = nil
+	}
+	if err := addSums(ctx, w.db, tx, quarters, s, known); err != nil {
 		return err
 	}
 	if err := insertClicks(ctx, w.db, tx, clicks); err != nil {
@@ -153,12 +164,15 @@ func totalsOf(clicks []Click, subject func(*Click) string) []total {
 		c := &clicks[i]
 		t := bySubject[subject(c)]
 		if t == nil {
-			t = &total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: never, SealedAt: never}
+			t = &total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: never, BeforeAt: never, SealedAt: c.ClickedAt.UTC().Truncate(day)}
 			bySubject[subject(c)] = t
 		}
 		t.Add(c.LatencyMs)
 		if c.Bot {
 			t.Bots++
+		}
+		if c.ClickedAt.Before(t.SealedAt) { // a new subject has nothing to seal before its first day
+			t.SealedAt = c.ClickedAt.UTC().Truncate(day)
 		}
 		if c.ClickedAt.After(t.LastAt) {
 			t.LastAt = db.Instant(c.ClickedAt)
@@ -172,24 +186,56 @@ func totalsOf(clicks []Click, subject func(*Click) string) []total {
 	return totals
 }
 
-// mergeTotals adds to the totals that are there, in one statement, by Chan's formula, and reads back what only they know:
-// the workspaces, and what has been sealed.
-func mergeTotals(ctx context.Context, tx bun.Tx, totals []total) error {
+// addTotal adds to a total that is there by Chan's formula, and reads back what only the table knows: the workspace, and what
+// has been there and sealed before.
+const addTotal = ` ON CONFLICT (subject_id) DO UPDATE SET clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots, before_at = t.last_at,
+	last_at = CASE WHEN t.last_at < excluded.last_at THEN excluded.last_at ELSE t.last_at END,
+	latency_mean = t.latency_mean + (excluded.latency_mean - t.latency_mean) * excluded.clicks / (t.clicks + excluded.clicks),
+	latency_m2 = t.latency_m2 + excluded.latency_m2 + (excluded.latency_mean - t.latency_mean) * (excluded.latency_mean - t.latency_mean)
+		* t.clicks * excluded.clicks / (t.clicks + excluded.clicks)
+	RETURNING subject_id, workspace_id, before_at, sealed_at`
+
+// mergeTotals adds to totals, which are in the order of their ids, in one statement.
+func mergeTotals(ctx context.Context, d *db.DB, tx bun.Tx, totals []total) error {
 	if len(totals) == 0 {
 		return nil
 	}
-	_, err := tx.NewInsert().Model(&totals).On("CONFLICT (subject_id) DO UPDATE").
-		Set("clicks = ?TableAlias.clicks + excluded.clicks").
-		Set("bots = ?TableAlias.bots + excluded.bots").
-		Set("last_at = CASE WHEN ?TableAlias.last_at < excluded.last_at THEN excluded.last_at ELSE ?TableAlias.last_at END").
-		Set(`latency_mean = ?TableAlias.latency_mean + (excluded.latency_mean - ?TableAlias.latency_mean)
-			* excluded.clicks / (?TableAlias.clicks + excluded.clicks)`).
-		Set(`latency_m2 = ?TableAlias.latency_m2 + excluded.latency_m2
-			+ (excluded.latency_mean - ?TableAlias.latency_mean) * (excluded.latency_mean - ?TableAlias.latency_mean)
-			* ?TableAlias.clicks * excluded.clicks / (?TableAlias.clicks + excluded.clicks)`).
-		Returning("subject_id, workspace_id, sealed_at").
-		Exec(ctx)
-	return err
+	var merged []total
+	if err := mergeStatement(d, tx, totals).Scan(ctx, &merged); err != nil {
+		return err
+	}
+	bySubject := make(map[string]*total, len(totals))
+	for i := range totals {
+		bySubject[totals[i].SubjectID] = &totals[i]
+	}
+	for _, m := range merged {
+		t := bySubject[m.SubjectID]
+		t.WorkspaceID, t.BeforeAt, t.SealedAt = m.WorkspaceID, m.BeforeAt.UTC(), m.SealedAt.UTC()
+	}
+	return nil
+}
+
+// mergeStatement is the same text however many totals there are, where the database plans each text anew.
+func mergeStatement(d *db.DB, tx bun.Tx, totals []total) *bun.RawQuery {
+	const columns = "subject_id, workspace_id, clicks, bots, last_at, before_at, sealed_at, latency_mean, latency_m2"
+	if d.Kind == db.SQLite {
+		rows := make([][]any, len(totals))
+		for i, t := range totals {
+			rows[i] = []any{t.SubjectID, t.WorkspaceID, t.Clicks, t.Bots, t.LastAt, t.BeforeAt, t.SealedAt, t.LatencyMean, t.LatencyM2}
+		}
+		return tx.NewRaw("INSERT INTO click_totals AS t ("+columns+") VALUES ?"+addTotal, bun.In(rows))
+	}
+	n := len(totals)
+	subjects, workspaces, clicks, bots := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
+	last, before, sealed, means, squares := make([]time.Time, n), make([]time.Time, n), make([]time.Time, n), make([]float64, n), make([]float64, n)
+	for i, t := range totals {
+		subjects[i], workspaces[i], clicks[i], bots[i] = t.SubjectID, t.WorkspaceID, t.Clicks, t.Bots
+		last[i], before[i], sealed[i], means[i], squares[i] = t.LastAt, t.BeforeAt, t.SealedAt, t.LatencyMean, t.LatencyM2
+	}
+	return tx.NewRaw("INSERT INTO click_totals AS t ("+columns+`) SELECT * FROM unnest(?::TEXT[], ?::TEXT[], ?::BIGINT[], ?::BIGINT[], ?::TIMESTAMPTZ[],
+		?::TIMESTAMPTZ[], ?::TIMESTAMPTZ[], ?::DOUBLE PRECISION[], ?::DOUBLE PRECISION[])`+addTotal,
+		pgdialect.Array(subjects), pgdialect.Array(workspaces), pgdialect.Array(clicks), pgdialect.Array(bots),
+		pgdialect.Array(last), pgdialect.Array(before), pgdialect.Array(sealed), pgdialect.Array(means), pgdialect.Array(squares))
 }
 
 // follow puts clicks into the workspaces of their links' totals, which the database has told: a link may have moved since

@@ -45,6 +45,33 @@ func (r *Recorder) next(j *journal.Journal, position int64) (*batch, error) {
 	return b, nil
 }
 
+// addWaiting adds the clicks of a month that lie in the log behind the position to the counts of their links. Should some of
+// them have gone meanwhile, it is to be tried again from a later position.
+func (r *Recorder) addWaiting(counts map[string]int64, m quota.Month, position int64) (again bool, err error) {
+	waiting := make(map[string]int64, len(counts))
+	for at, end := position, r.journal.End(); at < end; {
+		chunk, err := r.journal.Read(at, maxBatch)
+		if err != nil || chunk.Next == at {
+			return false, err
+		}
+		for _, record := range chunk.Records {
+			if linkID, clickedAt, ok := parseWhat(record.Data); ok && !clickedAt.Before(m.Start) && clickedAt.Before(m.End) {
+				if _, wanted := counts[string(linkID)]; wanted {
+					waiting[string(linkID)]++
+				}
+			}
+		}
+		at = chunk.Next
+	}
+	if r.journal.Begin() > position {
+		return true, nil
+	}
+	for linkID, n := range waiting {
+		counts[linkID] += n
+	}
+	return false, nil
+}
+
 func (r *Recorder) setAside(j *journal.Journal, data []byte) {
 	r.poison.Add(1)
 	r.Log.Error("a record of the click log was set aside", "log", j.ID(), "bytes", len(data))

@@ -3,7 +3,6 @@ package click
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/schema"
@@ -14,7 +13,7 @@ import (
 // Move gives the clicks of a link that nobody owned to a workspace, whose sums they are added to. The total is moved first,
 // and made if there is none: it is where clicks that are still to be written find their workspace.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
-	moved := total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: never, SealedAt: never}
+	moved := total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: never, BeforeAt: never, SealedAt: never}
 	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").Set("workspace_id = excluded.workspace_id").Returning("*").Exec(ctx)
 	if err == nil && moved.Clicks > 0 {
 		err = s.addToWorkspace(ctx, tx, &moved)
@@ -37,8 +36,8 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 // addToWorkspace adds the sums of a link to those of its workspace.
 func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *total) error {
 	space := []total{*link}
-	space[0].SubjectID, space[0].SealedAt = link.WorkspaceID, never
-	if err := mergeTotals(ctx, tx, space); err != nil {
+	space[0].SubjectID, space[0].BeforeAt = link.WorkspaceID, never
+	if err := mergeTotals(ctx, s.DB, tx, space); err != nil {
 		return err
 	}
 	var rows []bucket
@@ -53,10 +52,11 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *total) erro
 		}
 		one.counts.add(numberOf(ByLink), link.SubjectID, Count{rows[i].Clicks, rows[i].Visits, rows[i].Bots})
 	}
-	if err := addSums(ctx, s.DB, tx, days, all.sealed(map[string]time.Time{link.WorkspaceID: space[0].SealedAt})); err != nil {
+	known := map[string]*total{link.WorkspaceID: &space[0]}
+	if err := addSums(ctx, s.DB, tx, days, all.sealed(known), known); err != nil {
 		return err
 	}
-	return addSums(ctx, s.DB, tx, quarters, all)
+	return addSums(ctx, s.DB, tx, quarters, all, known)
 }
 
 // purgeBatch is how many clicks are removed at once.

@@ -97,7 +97,7 @@ func (s *Store) compare(ctx context.Context, subject string, mend bool, found fu
 		}
 		found(Difference{SubjectID: subject, Clicks: want.Clicks, Sum: t.Clicks})
 		if mend {
-			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "latency_mean", "latency_m2").WherePK().Exec(ctx)
+			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2").WherePK().Exec(ctx)
 		}
 		return err
 	})
@@ -114,7 +114,7 @@ func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, mon
 	if err != nil {
 		return nil, err
 	}
-	wantDays := want.sealed(map[string]time.Time{subject: t.SealedAt})
+	wantDays := want.sealed(map[string]*total{subject: t})
 	differs, clicks := false, int64(0)
 	for _, part := range []struct {
 		table string
@@ -160,13 +160,13 @@ func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, f
 	if err != nil {
 		return err
 	}
-	return addSums(ctx, s.DB, tx, table, want)
+	return addSums(ctx, s.DB, tx, table, want, nil)
 }
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction ends. It makes one when
 // there is none.
 func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*total, error) {
-	t := &total{SubjectID: subject, WorkspaceID: subject, LastAt: never, SealedAt: never}
+	t := &total{SubjectID: subject, WorkspaceID: subject, LastAt: never, BeforeAt: never, SealedAt: never}
 	if !isWorkspace(subject) {
 		var owners []string
 		if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).Scan(ctx, &owners); err != nil {
@@ -184,7 +184,7 @@ func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string
 
 // addUp is what the total of a subject should be: its days, and the quarters of an hour since.
 func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *total) (*total, error) {
-	want := &total{SubjectID: t.SubjectID}
+	want := &total{SubjectID: t.SubjectID, LastAt: t.LastAt}
 	for table, where := range map[string]string{days: "starts_at < ?", quarters: "starts_at >= ?"} {
 		var rows []bucket
 		err := tx.NewSelect().Model(&rows).ModelTableExpr("? AS bucket", bun.Ident(table)).ExcludeColumn("counts").
@@ -195,6 +195,9 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *total) (*total, error) 
 		for i := range rows {
 			want.Tally.Merge(rows[i].Tally)
 			want.Bots += rows[i].Bots
+			if rows[i].StartsAt.After(want.LastAt) {
+				want.LastAt = rows[i].StartsAt
+			}
 		}
 	}
 	return want, nil
@@ -239,7 +242,7 @@ func (s sums) equal(rows []bucket) bool {
 			return false
 		}
 		is := counts{}
-		if err := is.addEncoded(rows[i].Counts); err != nil || !is.equal(one.counts) {
+		if err := is.addEncoded(rows[i].Counts); err != nil || !is.equal(one.counts.kept()) {
 			return false
 		}
 	}
@@ -249,13 +252,25 @@ func (s sums) equal(rows []bucket) bool {
 // equal says that both count the same. Which values found room depends on the order in which they came: of a dimension that
 // has too many, all of them together are compared.
 func (c counts) equal(o counts) bool {
-	return maps.EqualFunc(c, o, func(a, b values) bool {
+	for _, d := range dimensions {
+		a, b := c.of(d.number), o.of(d.number)
 		_, full := a[others]
-		if _, alsoFull := b[others]; full || alsoFull {
-			return a.all() == b.all()
+		_, alsoFull := b[others]
+		if (full || alsoFull) && a.all() == b.all() {
+			continue
 		}
-		return maps.Equal(a, b)
-	})
+		if !maps.Equal(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// kept are the counts that find room in a row.
+func (c counts) kept() counts {
+	kept := counts{}
+	_ = kept.addEncoded(c.encode()) // it has been written just now
+	return kept
 }
 
 func (v values) all() (n Count) {

@@ -18,7 +18,7 @@ import (
 
 const (
 	// maxBatch bounds one transaction.
-	maxBatch = 5000
+	maxBatch = 10_000
 	// gather is how long the first click of a batch waits for others.
 	gather = 20 * time.Millisecond
 	// ingestDeadline bounds one attempt to write a batch, drainDeadline everything that is left at the end.
@@ -266,6 +266,9 @@ func (r *Recorder) gather(ctx context.Context) bool {
 	case <-r.wake:
 	case <-ctx.Done():
 		return false
+	}
+	if r.recorded.Load()-r.handled.Load() >= maxBatch { // a whole batch is there already
+		return true
 	}
 	return r.wait(ctx, gather)
 }

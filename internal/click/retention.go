@@ -36,7 +36,7 @@ func (s *Store) since(months, otherwise int) time.Time {
 }
 
 // sealedAtOnce bounds a transaction.
-const sealedAtOnce = 100
+const sealedAtOnce = 500
 
 // Seal sums up the days that are over, so that long ranges are read by the day.
 func (s *Store) Seal(ctx context.Context) error {
@@ -66,28 +66,32 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 	if err != nil || len(totals) == 0 {
 		return nil, err
 	}
-	whole := sums{}
+	whole, sealedAt, oldest := sums{}, map[string]time.Time{}, today
 	for _, t := range totals {
 		subjects = append(subjects, t.SubjectID)
-		var rows []bucket
-		err := tx.NewSelect().Model(&rows).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", t.SealedAt).Where("starts_at < ?", today).Scan(ctx)
-		if err != nil {
-			return nil, err
+		sealedAt[t.SubjectID] = t.SealedAt
+		if t.SealedAt.Before(oldest) {
+			oldest = t.SealedAt
 		}
-		for i := range rows {
-			if err := whole.at(t.SubjectID, rows[i].WorkspaceID, rows[i].StartsAt.Truncate(day)).add(&rows[i]); err != nil {
+	}
+	var rows []bucket
+	err = tx.NewSelect().Model(&rows).Where("subject_id IN (?)", bun.In(subjects)).Where("starts_at >= ?", oldest).Where("starts_at < ?", today).Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i := range rows {
+		if b := &rows[i]; !b.StartsAt.Before(sealedAt[b.SubjectID]) {
+			if err := whole.at(b.SubjectID, b.WorkspaceID, b.StartsAt.UTC().Truncate(day)).add(b); err != nil {
 				return nil, err
 			}
 		}
 	}
-	for _, one := range whole {
-		one.Counts = one.counts.encode()
-	}
-	rows := make([]bucket, 0, len(whole))
+	sealed := make([]bucket, 0, len(whole))
 	for _, one := range whole.sorted() {
-		rows = append(rows, one.bucket)
+		one.Counts = one.counts.encode()
+		sealed = append(sealed, one.bucket)
 	}
-	if err := replace(ctx, tx, days, rows); err != nil {
+	if err := replace(ctx, tx, days, sealed); err != nil {
 		return nil, err
 	}
 	_, err = tx.NewUpdate().Model((*total)(nil)).Set("sealed_at = ?", today).Where("subject_id IN (?)", bun.In(subjects)).Exec(ctx)
@@ -101,6 +105,9 @@ func (s *Store) Retain(ctx context.Context) error {
 		if err := keepMonth(ctx, s.DB, quota.MonthOf(s.Now()).Start.AddDate(0, ahead, 0)); err != nil {
 			return fmt.Errorf("making room for a month: %w", err)
 		}
+	}
+	if err := s.forgetOrphans(ctx); err != nil {
+		return err
 	}
 	if s.DB.Kind == db.Postgres {
 		return s.forgetMonths(ctx)

@@ -136,16 +136,11 @@ func (s *Stats) points(ctx context.Context, cuts []time.Time) (points []countAt,
 	case 0:
 		points, err = s.countSums(ctx, cuts)
 	case 1:
-		err = s.eachSum(ctx, cuts, func(b *bucket) error {
-			for dimension, value := range s.Values {
-				n, err := countOf(b, dimension, value)
-				if err != nil {
-					return err
-				}
-				points = append(points, countAt{b.StartsAt, n})
-			}
-			return nil
-		})
+		var all bool
+		points, all, err = s.countValue(ctx, cuts)
+		if err == nil && !all {
+			points, err = s.countRows(ctx)
+		}
 	default:
 		points, err = s.countRows(ctx)
 	}
@@ -170,10 +165,23 @@ func (s *Stats) people(n Count) Count {
 	return Count{Clicks: n.Clicks - n.Bots, Visits: n.Visits}
 }
 
-// countOf is how many clicks of a sum had that value.
-func countOf(b *bucket, dimension Dimension, value string) (Count, error) {
-	all, err := valuesOf(b, dimension)
-	return all[value], err
+// countValue counts clicks of one value by the sums. It returns false when a sum may have counted some among others.
+func (s *Stats) countValue(ctx context.Context, cuts []time.Time) (points []countAt, all bool, err error) {
+	all = true
+	err = s.eachSum(ctx, cuts, func(b *bucket) error {
+		for dimension, value := range s.Values {
+			found, err := valuesOf(b, dimension)
+			if err != nil {
+				return err
+			}
+			if _, some := found[others]; some {
+				all = false
+			}
+			points = append(points, countAt{b.StartsAt, found[value]})
+		}
+		return nil
+	})
+	return points, all, err
 }
 
 // valuesOf are the counts of a sum by the values of a dimension, with those of clicks of which it is not known.
@@ -428,15 +436,19 @@ func (s *Stats) sealedAt(ctx context.Context) (time.Time, error) {
 func (s *Stats) checkKept(ctx context.Context, fine []Range) error {
 	since := s.store.quartersSince()
 	for _, span := range fine {
-		if span.From.Before(since) {
-			return s.checkClicks(ctx, Range{span.From, since}, "Clicks are told by the quarter of an hour, which days of a zone other than UTC need,")
+		if !span.From.Before(since) {
+			break
+		}
+		err := s.checkClicks(ctx, Range{span.From, earlier(since, span.To)}, since, "Clicks are told by the quarter of an hour, which days of a zone other than UTC need,")
+		if err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
 // checkClicks returns InvalidInput if there were clicks in a span of which less is known than was asked for.
-func (s *Stats) checkClicks(ctx context.Context, span Range, what string) error {
+func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, what string) error {
 	q := s.subject(s.store.DB.NewSelect().Table(days), "subject_id").Where("workspace_id = ?", s.member.ID()).
 		Where("starts_at >= ?", span.From.Truncate(day)).Where("starts_at < ?", span.To)
 	some, err := q.Exists(ctx)
@@ -444,15 +456,22 @@ func (s *Stats) checkClicks(ctx context.Context, span Range, what string) error 
 		return fmt.Errorf("looking for old clicks: %w", err)
 	}
 	if some {
-		return errs.New(errs.InvalidInput, "%s only since %s: let the range begin then.", what, span.To.Format(time.DateOnly)).At("range")
+		return errs.New(errs.InvalidInput, "%s only since %s: let the range begin then.", what, since.Format(time.DateOnly)).At("range")
 	}
 	return nil
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
 }
 
 // clicks asks for the clicks of the range, one by one.
 func (s *Stats) clicks(ctx context.Context) (*bun.SelectQuery, error) {
 	if since := s.store.clicksSince(); s.From.Before(since) {
-		if err := s.checkClicks(ctx, Range{s.From, since}, "Combined filters are told"); err != nil {
+		if err := s.checkClicks(ctx, Range{s.From, earlier(since, s.To)}, since, "Combined filters are told"); err != nil {
 			return nil, err
 		}
 	}

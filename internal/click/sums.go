@@ -82,17 +82,13 @@ func (s sums) sorted() []*sum {
 }
 
 // sealed are the days among the sums that have been sealed: what comes to them comes to click_days as well.
-func (s sums) sealed(sealedAt map[string]time.Time) sums {
+func (s sums) sealed(known map[string]*total) sums {
 	late := sums{}
 	for _, one := range s {
-		if one.StartsAt.Before(sealedAt[one.SubjectID]) {
+		if one.StartsAt.Before(known[one.SubjectID].SealedAt) {
 			d := late.at(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(day))
 			_ = d.add(&bucket{Tally: one.Tally, Visits: one.Visits, Bots: one.Bots}) // nothing to read
-			for dimension, values := range one.counts {
-				for value, n := range values {
-					d.counts.add(dimension, value, n)
-				}
-			}
+			d.counts.addAll(one.counts)
 		}
 	}
 	return late
@@ -101,10 +97,17 @@ func (s sums) sealed(sealedAt map[string]time.Time) sums {
 // sumsAtOnce bounds a statement.
 const sumsAtOnce = 1000
 
-// addSums adds to what the table has. The totals of the subjects are locked, so nobody adds to the same rows meanwhile.
-func addSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, s sums) error {
+// addSums adds to what the table has. The totals of the subjects are locked, so nobody adds to the same rows meanwhile; what
+// they know says which rows cannot be there.
+func addSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, s sums, totals map[string]*total) error {
 	all := s.sorted()
-	known, err := existing(ctx, d, tx, table, all)
+	old := make([]*sum, 0, len(all))
+	for _, one := range all {
+		if t := totals[one.SubjectID]; t == nil || !one.StartsAt.After(t.BeforeAt) {
+			old = append(old, one)
+		}
+	}
+	known, err := existing(ctx, d, tx, table, old)
 	if err != nil {
 		return err
 	}

@@ -29,15 +29,16 @@ type hitUsage struct {
 	ChangedAt time.Time
 }
 
-// Seeds are the hits of a month that are known to have been granted, as quota.Hits wants them.
-func (u *Usage) Seeds(ctx context.Context, m quota.Month, linkIDs []string, flush bool) (map[string]int64, error) {
-	if flush {
-		if err := u.Clicks.Flush(ctx); err != nil {
-			return nil, err
+// Seeds are the hits of a month that are known to have been granted, as quota.Hits wants them: the clicks that the database has
+// and, if there may be some, those that still wait in this process's log.
+func (u *Usage) Seeds(ctx context.Context, m quota.Month, linkIDs []string, waiting bool) (map[string]int64, error) {
+	ctx = db.AsSystem(ctx)
+	seeds, position, err := u.countsAt(ctx, u.Clicks.LogID(), linkIDs, m.Start)
+	for again := waiting; again && err == nil; {
+		if again, err = u.Clicks.addWaiting(seeds, m, position); again && err == nil {
+			seeds, position, err = u.countsAt(ctx, u.Clicks.LogID(), linkIDs, m.Start) // the database has some of them by now
 		}
 	}
-	ctx = db.AsResolver(ctx)
-	seeds, err := u.countsSince(ctx, linkIDs, m.Start)
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +51,33 @@ func (u *Usage) Seeds(ctx context.Context, m quota.Month, linkIDs []string, flus
 		seeds[row.LinkID] = max(seeds[row.LinkID], row.Hits)
 	}
 	return seeds, nil
+}
+
+// countsAt counts the clicks of links that the database has from an instant on, and says up to which position it has this
+// process's log, both of the same moment.
+func (u *Usage) countsAt(ctx context.Context, logID string, linkIDs []string, from time.Time) (counts map[string]int64, position int64, err error) {
+	var rows []struct {
+		SubjectID string
+		Clicks    int64
+	}
+	clicks := u.DB.NewSelect().Model((*bucket)(nil)).Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
+		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id")
+	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").Where("id = ?", logID)
+	if err := clicks.UnionAll(log).Scan(ctx, &rows); err != nil {
+		return nil, 0, fmt.Errorf("counting the clicks of a month: %w", err)
+	}
+	counts = make(map[string]int64, len(linkIDs))
+	for _, linkID := range linkIDs {
+		counts[linkID] = 0
+	}
+	for _, row := range rows {
+		if row.SubjectID == logID {
+			position = row.Clicks
+			continue
+		}
+		counts[row.SubjectID] = row.Clicks
+	}
+	return counts, position, nil
 }
 
 // Take implements quota.Source: one conditional statement for each link decides, so that no more are granted than the

@@ -120,20 +120,31 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 	})
 }
 
-// TestSeedsKnowWhatWaits: clicks in this process's log are written first, if there may be some.
+// TestSeedsKnowWhatWaits: clicks in this process's log are counted too, if there may be some, whether the database takes clicks
+// at this moment or not.
 func TestSeedsKnowWhatWaits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, linkID, idle := newRecorder(t, d, t.TempDir()), id.New(id.Link), id.New(id.Link)
-		start(t, r)
 		before := clickOf(linkID)
 		before.ClickedAt = november.Start.Add(-time.Microsecond)
 		r.Record(&before)
 		recordOf(r, linkID, 7)
-		got, err := usageOf(d, r).Seeds(t.Context(), november, []string{linkID, idle}, true)
-		if diff := cmp.Diff(map[string]int64{linkID: 7}, got); diff != "" || err != nil {
-			t.Errorf("seeds (-want +got):\n%s%v", diff, err)
+		seed := func(want int64) {
+			t.Helper()
+			got, err := usageOf(d, r).Seeds(t.Context(), november, []string{linkID, idle}, true)
+			if diff := cmp.Diff(map[string]int64{linkID: want, idle: 0}, got); diff != "" || err != nil {
+				t.Errorf("seeds (-want +got):\n%s%v", diff, err)
+			}
 		}
+		seed(7)
+		start(t, r)
+		if err := r.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		seed(7) // each is counted once
+		recordOf(r, linkID, 5)
+		seed(12)
 	})
 }
 

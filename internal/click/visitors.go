@@ -50,22 +50,23 @@ func (k *Keys) Of(t time.Time) *visit.Key {
 }
 
 // Fetch gets the keys of today and, when that is near, of tomorrow, and forgets those of days that are over.
-func (k *Keys) Fetch(ctx context.Context) error {
+func (k *Keys) Fetch(ctx context.Context) (err error) {
 	now := k.Now()
 	today := dayOf(now)
 	held := map[int64]*visit.Key{}
 	for _, d := range slices.Compact([]int64{today, dayOf(now.Add(keyAhead))}) {
 		key := k.Of(time.Unix(d*int64(day/time.Second), 0))
 		if key == nil {
-			var err error
-			if key, err = k.share(ctx, d); err != nil {
-				return err
-			}
+			var problem error
+			key, problem = k.share(ctx, d)
+			err = errors.Join(err, problem)
 		}
-		held[d] = key
+		if key != nil {
+			held[d] = key
+		}
 	}
-	k.held.Store(&held)
-	return nil
+	k.held.Store(&held) // also after an error: the keys of days that are over are forgotten
+	return err
 }
 
 // share makes a key of the day, unless another node has: that one holds for all.

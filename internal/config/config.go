@@ -41,7 +41,7 @@ type Flags struct {
 	HitQuota          string `env:"LINKFORGE_HIT_QUOTA" default:"10000" help:"Redirects a link may answer in a calendar month (UTC)."`
 	LinkQuota         string `env:"LINKFORGE_LINK_QUOTA" default:"10000" help:"Links a workspace may create in a calendar month (UTC)."`
 	QuotaFallback     string `env:"LINKFORGE_QUOTA_FALLBACK" default:"database" help:"What counts monthly hits while Redis is away: database, or none: then redirects answer 503."`
-	CacheBytes        string `env:"LINKFORGE_CACHE_BYTES" default:"268435456" help:"Memory for links that are followed, in bytes; a link takes about 300."`
+	CacheBytes        string `env:"LINKFORGE_CACHE_BYTES" default:"268435456" help:"Memory for links that are followed, in bytes; a link takes about 600."`
 	ClickLogBytes     string `env:"LINKFORGE_CLICK_LOG_BYTES" default:"1073741824" help:"Room for clicks that the database does not have yet, in the data folder, in bytes; a click takes about 150."`
 	ClickMonths       string `env:"LINKFORGE_CLICK_MONTHS" default:"13" help:"Whole months that clicks are kept one by one, 1 to 1200; sums stay."`
 	SumMonths         string `env:"LINKFORGE_SUM_MONTHS" default:"25" help:"Whole months that clicks are summed up by the quarter of an hour, 1 to 1200, and never fewer than clicks are kept one by one; sums by the day stay for ever."`

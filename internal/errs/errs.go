@@ -39,7 +39,8 @@ const (
 	BadRequest                      // the request is not one that can be executed
 	TooLarge                        // the request is larger than allowed
 	TooComplex                      // the operation would cost more than allowed
-	RateLimited                     // too many attempts in a short time
+	RateLimited                     // too many attempts in a short time, or too much at once
+	TooSlow                         // the caller does not take what it has asked for
 	Unavailable                     // a dependency is away; trying again later helps
 )
 
@@ -77,6 +78,7 @@ var answers = map[Kind]answer{
 	TooLarge:            {code: "REQUEST_TOO_LARGE", status: http.StatusRequestEntityTooLarge},
 	TooComplex:          {code: "COMPLEXITY_LIMIT_EXCEEDED", status: http.StatusBadRequest},
 	RateLimited:         {code: "RATE_LIMITED", status: http.StatusTooManyRequests},
+	TooSlow:             {code: "TOO_SLOW", status: http.StatusRequestTimeout},
 	Unavailable: {code: "UNAVAILABLE", status: http.StatusServiceUnavailable,
 		generic: "The service is busy or a part of it is away. Please try again in a moment."},
 }

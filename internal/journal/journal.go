@@ -181,6 +181,13 @@ func (j *Journal) End() int64 {
 	return j.end
 }
 
+// Begin is the position from which on records are still there.
+func (j *Journal) Begin() int64 {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	return j.end - j.bytes()
+}
+
 // Bytes is the room that the journal takes.
 func (j *Journal) Bytes() int64 {
 	j.mu.Lock()

@@ -133,7 +133,7 @@ func (s *Store) Resolve(ctx context.Context, a Address, now time.Time) (Target, 
 	}
 	if kind == entryAbsent {
 		if at.space != root {
-			return Target{}, s.errUnknown(ctx, at.space, now)
+			return Target{WorkspaceID: at.space}, s.errUnknown(ctx, at.space, now)
 		}
 		return Target{}, errNotFound()
 	}

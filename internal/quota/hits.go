@@ -32,8 +32,8 @@ type Hits struct {
 	KV redis.UniversalClient
 	// LogID names this process's log, and so its leases.
 	LogID string
-	// Seeds count the hits of links that the database knows: all that were granted in the month, after what this process
-	// still has of it has been written, if known says that there may be some.
+	// Seeds count the hits of links that are known to have been granted in the month: what the database knows and, if known
+	// says that there may be some, what this process has not written yet.
 	Seeds func(ctx context.Context, m Month, linkIDs []string, known bool) (map[string]int64, error)
 	// Granted calls f with what was granted without Redis since a time, link by link, and what is known to be used of it.
 	Granted func(ctx context.Context, since time.Time, f func(linkID string, m Month, hits int64) error) error

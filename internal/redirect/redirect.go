@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/visit"
 	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // unavailableRetry is what Retry-After says when a dependency is away.
@@ -35,6 +36,8 @@ type Handler struct {
 	Clicks *click.Recorder
 	Visits *visit.Reader
 	Keys   *click.Keys
+	// Orphans counts what led nowhere.
+	Orphans *click.Orphans
 	// Log is told what broke.
 	Log *slog.Logger
 	// Now is the clock.
@@ -65,6 +68,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at link.Address)
 	target, err := h.Links.Resolve(r.Context(), at, arrived)
 	if err != nil {
 		h.fail(w, r, err)
+		h.orphan(r, target.WorkspaceID, at.Code, answerOf(err).status, arrived)
 		return
 	}
 	answer := decide(&target, arrived)
@@ -80,6 +84,16 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at link.Address)
 		}
 	}
 	h.write(w, r, answer)
+	if !answer.isRedirect() {
+		h.orphan(r, target.WorkspaceID, at.Code, answer.status, arrived)
+	}
+}
+
+// orphan counts a visit that led nowhere, where it is known whose address it was.
+func (h *Handler) orphan(r *http.Request, workspaceID, code string, status int, arrived time.Time) {
+	if workspaceID != "" && workspaceID != workspace.PublicID && r.Method == http.MethodGet && status < http.StatusInternalServerError {
+		h.Orphans.Add(workspaceID, strings.Clone(code), status, arrived)
+	}
 }
 
 // look answers without counting. Where a link leads that only so many may follow, whoever asks by HEAD does not learn.
@@ -146,19 +160,23 @@ func (h *Handler) monthOf(t time.Time) *quota.Month {
 
 // fail answers when there is no link, or when something broke: then trying again helps.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
-	if errs.Is(err, errs.NotFound) {
-		h.write(w, r, unknown)
-		return
-	}
-	if errs.Is(err, errs.Expired) {
-		h.write(w, r, gone)
-		return
-	}
+	answer := answerOf(err)
 	web.NameRequest(w, r)
-	if r.Context().Err() == nil { // a visitor who has gone is nobody's failure
+	if answer.status == http.StatusServiceUnavailable && r.Context().Err() == nil { // a visitor who has gone is nobody's failure
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
-	h.write(w, r, unavailable)
+	h.write(w, r, answer)
+}
+
+// answerOf is what there is to say of an error.
+func answerOf(err error) answer {
+	switch {
+	case errs.Is(err, errs.NotFound):
+		return unknown
+	case errs.Is(err, errs.Expired):
+		return gone
+	}
+	return unavailable
 }
 
 // answer is what a visitor gets: a redirect, or a page that says why not.

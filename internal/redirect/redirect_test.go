@@ -64,7 +64,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	})
 	b.Handler = &Handler{
 		Links: links, Hits: b.quotas.Hits, Grants: b.quotas.Grants, HitQuota: 5, Clicks: clicks.Recorder,
-		Visits: visit.NewReader(nil), Keys: &click.Keys{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
+		Visits: visit.NewReader(nil), Keys: &click.Keys{DB: d, Log: log, Now: clock},
+		Orphans: &click.Orphans{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		at, _ := AddressOf(r.URL.Path)

@@ -31,7 +31,7 @@ DELETE FROM click_totals WHERE subject_id = workspace_id;
 DELETE FROM counters WHERE name = 'click';
 DROP TABLE clicks_after, click_buckets_after, click_days, visitors, visitor_keys, click_batches, orphans;
 DROP FUNCTION keep_month, forget_months;
-ALTER TABLE click_totals DROP bots, DROP last_at, DROP sealed_at;
+ALTER TABLE click_totals DROP bots, DROP last_at, DROP before_at, DROP sealed_at;
 ALTER TABLE click_totals RENAME subject_id TO link_id;
 ALTER TABLE click_totals FORCE ROW LEVEL SECURITY;
 ALTER TABLE links DROP stats_public;

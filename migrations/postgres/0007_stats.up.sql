@@ -66,6 +66,7 @@ ALTER TABLE click_totals RENAME link_id TO subject_id;
 ALTER TABLE click_totals
     ADD bots      BIGINT NOT NULL DEFAULT 0,
     ADD last_at   TIMESTAMPTZ NOT NULL DEFAULT '2000-01-01 00:00:00+00:00',  -- the latest click
+    ADD before_at TIMESTAMPTZ NOT NULL DEFAULT '2000-01-01 00:00:00+00:00',  -- what last_at was before it was last written
     ADD sealed_at TIMESTAMPTZ NOT NULL DEFAULT '2000-01-01 00:00:00+00:00';  -- the days before are in click_days
 
 -- Who has followed which link on a day (UTC), for as long as that is needed to count each of them once.

@@ -32,6 +32,7 @@ DROP TABLE click_batches;
 DROP TABLE orphans;
 ALTER TABLE click_totals DROP bots;
 ALTER TABLE click_totals DROP last_at;
+ALTER TABLE click_totals DROP before_at;
 ALTER TABLE click_totals DROP sealed_at;
 ALTER TABLE click_totals RENAME subject_id TO link_id;
 ALTER TABLE links DROP stats_public;

@@ -60,6 +60,7 @@ CREATE INDEX click_days_of_workspace ON click_days (workspace_id, starts_at);
 ALTER TABLE click_totals RENAME link_id TO subject_id;
 ALTER TABLE click_totals ADD bots INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE click_totals ADD last_at TEXT NOT NULL DEFAULT '2000-01-01 00:00:00+00:00';  -- the latest click
+ALTER TABLE click_totals ADD before_at TEXT NOT NULL DEFAULT '2000-01-01 00:00:00+00:00';  -- what last_at was before it was last written
 ALTER TABLE click_totals ADD sealed_at TEXT NOT NULL DEFAULT '2000-01-01 00:00:00+00:00';  -- the days before are in click_days
 
 -- Who has followed which link on a day (UTC), for as long as that is needed to count each of them once.

@@ -1,0 +1,222 @@
+package click
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"pgregory.net/rapid"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// drawCounts draws counts as they may become: of few values, each of them something.
+func drawCounts(t *rapid.T) map[byte]values {
+	number := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(0, math.MaxInt64))
+	return rapid.MapOfN(rapid.ByteRange(1, lastDimension), rapid.Custom(func(t *rapid.T) values {
+		return rapid.MapOfN(rapid.String(), rapid.Custom(func(t *rapid.T) Count {
+			return Count{number.Draw(t, "clicks"), number.Draw(t, "visits"), number.Draw(t, "bots")}
+		}), 1, 8).Draw(t, "values")
+	}), 0, 5).Draw(t, "counts")
+}
+
+// countsOf opens counts.
+func countsOf(all map[byte]values) counts {
+	c := counts{}
+	for dimension, values := range all {
+		for value, n := range values {
+			c.add(dimension, value, n)
+		}
+	}
+	return c
+}
+
+// closed are counts by dimension.
+func closed(c counts) map[byte]values {
+	all := map[byte]values{}
+	for key, n := range c {
+		if all[key.dimension] == nil {
+			all[key.dimension] = values{}
+		}
+		all[key.dimension][key.value] = n
+	}
+	return all
+}
+
+func TestCountsAreReadAsTheyWereWritten(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(t *rapid.T) {
+		want, got := drawCounts(t), counts{}
+		if err := got.addEncoded(countsOf(want).encode()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(want, closed(got)); diff != "" {
+			t.Errorf("counts (-want +got):\n%s", diff)
+		}
+		for dimension, all := range want {
+			one := values{}
+			err := eachCount(countsOf(want).encode(), dimension, func(d byte, value []byte, n Count) {
+				if d != dimension {
+					t.Errorf("dimension %d, want %d alone", d, dimension)
+				}
+				one[string(value)] = n
+			})
+			if diff := cmp.Diff(all, one); diff != "" || err != nil {
+				t.Errorf("dimension %d (-want +got):\n%s%v", dimension, diff, err)
+			}
+		}
+	})
+}
+
+// TestDamagedCountsAreAnError: they are neither a panic nor an endless loop.
+func TestDamagedCountsAreAnError(t *testing.T) {
+	t.Parallel()
+	first := values{"example.com": {7, 1, 0}, "t.example": {300, 2, 1}}
+	whole := countsOf(map[byte]values{1: first, 12: {"301": {1 << 40, 0, 0}}}).encode()
+	for n := 1; n < len(whole); n++ {
+		if err := (counts{}).addEncoded(whole[:n]); err == nil && n != len(countsOf(map[byte]values{1: first}).encode()) {
+			t.Errorf("the first %d of %d bytes are read", n, len(whole))
+		}
+	}
+	for _, damaged := range [][]byte{
+		{1}, {1, 0x80}, {1, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01}, {1, 1, 5, 'a'}, {1, 1, 0, 1, 1},
+		append([]byte{1, 1}, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01, 'a'),
+	} {
+		if err := (counts{}).addEncoded(damaged); err == nil {
+			t.Errorf("%x is read", damaged)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		b := countsOf(drawCounts(t)).encode()
+		for range rapid.IntRange(1, 4).Draw(t, "times") {
+			if len(b) > 0 {
+				b[rapid.IntRange(0, len(b)-1).Draw(t, "at")] = rapid.Byte().Draw(t, "byte")
+			}
+		}
+		_ = (counts{}).addEncoded(b)
+	})
+}
+
+func FuzzCounts(f *testing.F) {
+	f.Add(countsOf(map[byte]values{1: {"example.com": {7, 1, 0}}, 14: {"\x07": {1, 0, 0}}}).encode())
+	f.Add([]byte{1, 1, 0, 1, 1})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		read := counts{}
+		if read.addEncoded(b) != nil {
+			return
+		}
+		again := counts{}
+		if err := again.addEncoded(read.encode()); err != nil {
+			t.Errorf("%x is read, and what is written of it is not: %v", b, err)
+		}
+	})
+}
+
+// TestNobodyMakesRowsGrow: of more values than there is room for, the rest are counted together, and nothing is lost however
+// often the row is read and written.
+func TestNobodyMakesRowsGrow(t *testing.T) {
+	t.Parallel()
+	row, want := counts{}, Count{}
+	again := func() {
+		read := counts{}
+		if err := read.addEncoded(row.encode()); err != nil {
+			t.Fatal(err)
+		}
+		row = read
+	}
+	for i := range 3 * maxValues {
+		n := Count{int64(i%7 + 1), int64(i % 2), int64(i % 3)}
+		want.add(n)
+		row.add(1, fmt.Sprintf("%04d.example", i*7919%(3*maxValues)), n)
+		if i%500 == 0 {
+			again()
+		}
+	}
+	again()
+	if got := row.of(1); got.all() != want || len(got) != maxValues+1 || got[others].Clicks == 0 {
+		t.Errorf("%d values, %+v in all of which %+v are others, want %+v", len(got), got.all(), got[others], want)
+	}
+}
+
+// TestWhatIsReadAgainIsTheSame: a row that is full loses none of its values by being read and written.
+func TestWhatIsReadAgainIsTheSame(t *testing.T) {
+	t.Parallel()
+	row := counts{}
+	for i := range maxValues + 5 {
+		row.add(1, fmt.Sprintf("%04d.example", i), Count{Clicks: int64(2*maxValues - i)})
+	}
+	read := counts{}
+	if err := read.addEncoded(row.encode()); err != nil {
+		t.Fatal(err)
+	}
+	again := counts{}
+	if err := again.addEncoded(read.encode()); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(closed(read), closed(again)); diff != "" || len(read.of(1)) != maxValues+1 || read.of(1).all() != row.of(1).all() {
+		t.Errorf("%d values (-once +twice):\n%s", len(read.of(1)), diff)
+	}
+}
+
+// TestValuesMadeUpDriveNoneOut: somebody who makes values up takes no room from those that were counted before, more often.
+func TestValuesMadeUpDriveNoneOut(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newWorld(t, d)
+		c := w.links[0]
+		c.ClickedAt, c.Status, c.Referrer = noon, 302, "zeit.example"
+		w.write(t, c, c, c)
+		var flood []Click
+		for i := range maxValues + 10 {
+			c.Referrer = fmt.Sprintf("%04d.example", i)
+			flood = append(flood, c)
+		}
+		w.write(t, flood...)
+		got, err := w.stats(t, w.all(w.members[0], noon.Add(-day), noon.Add(day))).Breakdown(t.Context(), Referrer, 1)
+		if err != nil || len(got) != 2 || got[0] != (Slice{Value: "zeit.example", Count: Count{Clicks: 3}}) || got[1].Clicks != maxValues+10 {
+			t.Errorf("%+v: %v", got, err)
+		}
+	})
+}
+
+// TestPercentilesAreRightToFivePerCent, of latencies from a microsecond to minutes, however they are distributed.
+func TestPercentilesAreRightToFivePerCent(t *testing.T) {
+	t.Parallel()
+	random := rand.New(rand.NewPCG(5, 5))
+	for name, draw := range map[string]func() float64{
+		"one value":   func() float64 { return 0.137 },
+		"exponential": func() float64 { return 0.001 + random.ExpFloat64() },
+		"heavy tail":  func() float64 { return math.Exp(random.NormFloat64()*3) + 0.001 },
+		"two humps":   func() float64 { return []float64{0.05, 250}[random.IntN(2)] * (1 + random.Float64()) },
+		"on the edge": func() float64 { return math.Pow(latencyGrowth, float64(random.IntN(100))) / 1000 },
+	} {
+		for _, n := range []int{1, 2, 3, 10, 1001} {
+			steps, all := values{}, []float64{}
+			for range n {
+				ms := draw()
+				all = append(all, ms)
+				steps.add(string([]byte{latencyStep(ms)}), Count{Clicks: 1})
+			}
+			slices.Sort(all)
+			wanted := []float64{0.5, 0.95, 0.99}
+			for i, got := range steps.percentiles(wanted...) {
+				want := all[int(math.Ceil(wanted[i]*float64(n)))-1]
+				if math.Abs(got-want) > 0.05*want {
+					t.Errorf("%s, %d values: percentile %g is %g, want %g", name, n, wanted[i], got, want)
+				}
+			}
+		}
+	}
+	for _, odd := range []float64{math.NaN(), -1, 0, math.Inf(-1)} {
+		if step := latencyStep(odd); step != 0 {
+			t.Errorf("%g is step %d", odd, step)
+		}
+	}
+	if step := latencyStep(math.Inf(1)); step != 255 {
+		t.Errorf("for ever is step %d", step)
+	}
+}

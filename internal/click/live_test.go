@@ -1,0 +1,357 @@
+package click
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// newLive makes what a node has to tell of clicks; it does not run.
+func newLive(d *db.DB) *Live {
+	return &Live{DB: d, Log: slog.New(slog.DiscardHandler), Now: atNoon}
+}
+
+// run runs it until the test's end.
+func (l *Live) run(t *testing.T) *Live {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = l.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return l
+}
+
+// watch watches until the test's end.
+func (l *Live) watch(t *testing.T, m workspace.Membership, linkID, after string) *Watch {
+	t.Helper()
+	w, err := l.Watch(t.Context(), m, linkID, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// hear waits for n clicks, of which it returns the ids.
+func (w *Watch) hear(t *testing.T, n int) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var ids []string
+	for range n {
+		c, err := w.Next(ctx)
+		if err != nil {
+			t.Errorf("after %d clicks of %d: %v", len(ids), n, err)
+			return ids
+		}
+		ids = append(ids, c.PublicID())
+	}
+	return ids
+}
+
+// hearsNothing wants nothing to come until the node has looked once more.
+func (w *Watch) hearsNothing(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*tellEvery)
+	defer cancel()
+	if c, err := w.Next(ctx); err == nil {
+		t.Errorf("heard of %s, which is one too many", c.PublicID())
+	}
+}
+
+// other is a member of another workspace.
+func (b *bundle) other(t *testing.T, slug string) workspace.Membership {
+	t.Helper()
+	a := account.Account{ID: id.New(id.Account), Email: slug + "@example.com", Name: slug, CreatedAt: noon, UpdatedAt: noon}
+	if _, err := b.Store.DB.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	workspaces := workspace.Store{DB: b.Store.DB, Now: atNoon}
+	m, err := workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, slug, slug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// TestEverybodyHearsOfEachClickOnceInOneOrder: at two nodes, while several processes write, whoever watches hears of all
+// that is theirs. Among them are some who are too slow for the buffer, some who come later, and some who change the node.
+func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		other := b.other(t, "grace")
+		links := []string{id.New(id.Link), id.New(id.Link)}
+		foreign := id.New(id.Link)
+		nodes := []*Live{newLive(d).run(t), newLive(d).run(t)}
+		const writers, rounds, size = 4, 10, 100
+		const all = writers * rounds * size
+		var watching sync.WaitGroup
+		var mu sync.Mutex
+		heard := map[string][]string{}
+		keep := func(name string, ids []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard[name] = ids
+		}
+		for i, l := range nodes {
+			whole, one := l.watch(t, b.member, "", ""), l.watch(t, b.member, links[0], "")
+			watching.Go(func() { keep(fmt.Sprintf("all at %d", i), whole.hear(t, all)) })
+			watching.Go(func() { keep(fmt.Sprintf("one at %d", i), one.hear(t, all/2)) })
+			watching.Go(func() {
+				w := l.watch(t, b.member, "", "")
+				ids := w.hear(t, 1)
+				late := nodes[1-i].watch(t, b.member, "", ids[0])
+				keep(fmt.Sprintf("later at %d", i), append(ids, late.hear(t, all-1)...))
+			})
+		}
+		slow := nodes[0].watch(t, b.member, "", "")
+		if !slow.join() {
+			t.Fatal("it does not join")
+		}
+		theirs := nodes[1].watch(t, other, "", "")
+		var writing sync.WaitGroup
+		for i := range writers {
+			w := writer{db: d, now: atNoon}
+			logID := id.New(id.Log)
+			writing.Go(func() {
+				for round := range rounds {
+					var batch []Click
+					for n := range size {
+						batch = append(batch, Click{WorkspaceID: b.member.ID(), LinkID: links[n%2], ClickedAt: noon.Add(time.Duration(n*round) * time.Second)})
+					}
+					batch = append(batch, Click{WorkspaceID: other.ID(), LinkID: foreign, ClickedAt: noon})
+					if err := w.write(t.Context(), logID, int64(round+1), batch); err != nil {
+						t.Errorf("writer %d: %v", i, err)
+					}
+				}
+			})
+		}
+		writing.Wait()
+		keep("slow", slow.hear(t, all))
+		keep("foreign", theirs.hear(t, writers*rounds))
+		watching.Wait()
+		slow.hearsNothing(t)
+
+		whole := heard["slow"]
+		sorted := slices.Sorted(slices.Values(whole))
+		if len(slices.Compact(sorted)) != all {
+			t.Errorf("heard of %d different clicks, want %d", len(slices.Compact(sorted)), all)
+		}
+		for name, ids := range heard {
+			switch {
+			case name == "foreign":
+				for _, one := range ids {
+					if slices.Contains(whole, one) {
+						t.Fatalf("%s was heard of in both workspaces", one)
+					}
+				}
+			case strings.HasPrefix(name, "one"):
+				if diff := cmp.Diff(heard["one at 0"], ids); diff != "" || !isSubsequence(ids, whole) {
+					t.Errorf("%s: another order", name)
+				}
+			case strings.HasPrefix(name, "later") && !slices.Equal(ids, whole[len(whole)-len(ids):]), !strings.HasPrefix(name, "later") && !slices.Equal(ids, whole):
+				t.Errorf("%s: another order", name)
+			}
+		}
+		if s := nodes[0].Stats(); s.Watches == 0 {
+			t.Errorf("%+v: nobody is counted", s)
+		}
+	})
+}
+
+func isSubsequence(part, whole []string) bool {
+	for _, one := range whole {
+		if len(part) > 0 && part[0] == one {
+			part = part[1:]
+		}
+	}
+	return len(part) == 0
+}
+
+// TestNobodyIsToldBeforeAnEarlierTransactionHasEnded: what was begun first comes first, even if it commits last.
+func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := setup(t, d)
+	early, late := id.New(id.Link), id.New(id.Link)
+	w := writer{db: d, now: atNoon}
+	if err := w.write(t.Context(), "log", 1, []Click{{WorkspaceID: b.member.ID(), LinkID: late, ClickedAt: noon}}); err != nil {
+		t.Fatal(err)
+	}
+	l := newLive(d)
+	watch := l.watch(t, b.member, "", "")
+	begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		ended <- d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			if _, err := tx.ExecContext(ctx, "SELECT pg_current_xact_id()"); err != nil {
+				return err
+			}
+			close(begun)
+			<-goOn
+			return (&writer{db: d, now: atNoon}).add(ctx, tx, []Click{{ID: 1 << 40, WorkspaceID: b.member.ID(), LinkID: early, ClickedAt: noon}}, true)
+		})
+	}()
+	<-begun
+	if err := w.write(t.Context(), "log", 2, []Click{{WorkspaceID: b.member.ID(), LinkID: late, ClickedAt: noon}}); err != nil {
+		t.Error(err)
+	}
+	for range 3 {
+		if s, err := l.readOn(t.Context(), watch.place, []string{b.member.ID()}, ""); err != nil || slices.ContainsFunc(s.clicks, func(c *placed) bool { return c.place.batch > 1 }) {
+			t.Errorf("told before the earlier transaction has ended: %+v: %v", s.clicks, err)
+		}
+	}
+	close(goOn)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	l.run(t)
+	var heard []string
+	for len(heard) < 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		c, err := watch.Next(ctx)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ID != 1<<40 && len(heard) == 0 {
+			continue // the very first, should somebody else's transaction have held it back
+		}
+		heard = append(heard, c.LinkID)
+	}
+	if diff := cmp.Diff([]string{early, late}, heard); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	// Whoever has heard of the first only goes on with the second, at any node.
+	again := newLive(d).run(t).watch(t, b.member, "", (&Click{ID: 1 << 40, ClickedAt: noon}).PublicID())
+	if got := again.hear(t, 1); len(got) != 1 || again.last.LinkID != late {
+		t.Errorf("after the first comes %v", got)
+	}
+	again.hearsNothing(t)
+}
+
+// TestWhoDoesNotTakeClicksHarmsNobody: its buffer fills, and it reads what it has missed once it goes on.
+func TestWhoDoesNotTakeClicksHarmsNobody(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, l := setup(t, d), newLive(d).run(t)
+		lazy, linkID := l.watch(t, b.member, "", ""), id.New(id.Link)
+		if !lazy.join() {
+			t.Fatal("it does not join")
+		}
+		eager := l.watch(t, b.member, "", "")
+		const n = 3 * watchBuffer
+		b.record(linkID, noon, make([]float64, n)...)
+		b.flush(t)
+		whole := eager.hear(t, n)
+		if len(lazy.buffer) > watchBuffer {
+			t.Errorf("%d clicks wait, want %d at most", len(lazy.buffer), watchBuffer)
+		}
+		if diff := cmp.Diff(whole, lazy.hear(t, n)); diff != "" {
+			t.Errorf("what it hears later (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCursors(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		other, linkID := b.other(t, "grace"), id.New(id.Link)
+		now := noon
+		l := newLive(d)
+		l.Now = func() time.Time { return now }
+		l.run(t)
+		w := l.watch(t, b.member, linkID, "")
+		b.record(linkID, noon, 1, 2, 3)
+		b.flush(t)
+		ids := w.hear(t, 3)
+		if w.Last() != ids[2] {
+			t.Errorf("the cursor is %q, want %q", w.Last(), ids[2])
+		}
+		if diff := cmp.Diff(ids[1:], l.watch(t, b.member, "", ids[0]).hear(t, 2)); diff != "" {
+			t.Errorf("after the first (-want +got):\n%s", diff)
+		}
+		l.watch(t, b.member, "", ids[2]).hearsNothing(t)
+		refused := func(m workspace.Membership, after string, want errs.Kind) {
+			t.Helper()
+			if _, err := l.Watch(t.Context(), m, "", after); !errs.Is(err, want) {
+				t.Errorf("after %q: %v, want %s", after, err, want)
+			}
+		}
+		refused(b.member, "nonsense", errs.InvalidInput)
+		refused(b.member, linkID, errs.InvalidInput)
+		refused(b.member, (&Click{ID: 99, ClickedAt: noon}).PublicID(), errs.Expired)
+		refused(other, ids[0], errs.Expired)
+		refused(workspace.Membership{}, ids[0], errs.Forbidden)
+
+		b.Store.Now = func() time.Time { return noon.Add(25 * time.Hour) }
+		b.record(linkID, noon, 4)
+		b.flush(t)
+		if err := b.ForgetBatches(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.NewSelect().Table("click_batches").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
+			t.Errorf("%d batches are left, want the last: %v", n, err)
+		}
+		refused(b.member, ids[0], errs.Expired)
+		last := w.hear(t, 1)
+		l.watch(t, b.member, "", last[0]).hearsNothing(t)
+		if err := withLater(l, w, noon.Add(30*time.Hour)); !errs.Is(err, errs.Expired) {
+			t.Errorf("after a day without an answer: %v", err)
+		}
+	})
+}
+
+// withLater asks for what comes after the watch's place at a later time.
+func withLater(l *Live, w *Watch, later time.Time) error {
+	late := &Live{DB: l.DB, Now: func() time.Time { return later }}
+	_, err := late.readOn(context.Background(), w.place, []string{w.workspaceID}, "")
+	return err
+}
+
+// TestAnOutageIsSaidOnceAndHidesNothing takes the list of batches away for a while.
+func TestAnOutageIsSaidOnceAndHidesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, l := setup(t, d), newLive(d)
+		var said bytes.Buffer
+		l.Log = slog.New(slog.NewTextHandler(&said, nil))
+		linkID := id.New(id.Link)
+		w := l.watch(t, b.member, "", "")
+		if !w.join() {
+			t.Fatal("it does not join")
+		}
+		b.record(linkID, noon, 1, 2)
+		b.flush(t)
+		rename(t, d, "click_batches", "elsewhere")
+		ctx, cancel := context.WithTimeout(t.Context(), 4*tellEvery)
+		_ = l.Run(ctx)
+		cancel()
+		rename(t, d, "elsewhere", "click_batches")
+		if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
+			t.Errorf("said %d times, want once:\n%s", n, said.String())
+		}
+		l.run(t)
+		w.hear(t, 2)
+	})
+}

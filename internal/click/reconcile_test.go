@@ -1,0 +1,655 @@
+package click
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// sized is a size that the suite keeps small, and the environment makes larger.
+func sized(variable string, small int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return n
+	}
+	return small
+}
+
+// world is what has been written, beside the database that was told of it: every question is answered twice.
+type world struct {
+	*Store
+	writer  writer
+	clock   atomic.Int64 // nanoseconds since 1970
+	members []workspace.Membership
+	links   []Click // of each link what does not change: its id, and its workspace
+
+	position int64
+	log      string
+	clicks   []Click // with IsVisit as it must be
+	seen     map[visitorOf]bool
+}
+
+// visitorOf is who must be counted once.
+type visitorOf struct {
+	linkID  string
+	day     string
+	visitor int64
+}
+
+// newWorld has two workspaces, some links in each, and some of nobody's.
+func newWorld(t *testing.T, d *db.DB) *world {
+	t.Helper()
+	w := &world{log: id.New(id.Log), seen: map[visitorOf]bool{}}
+	w.set(noon)
+	w.Store = &Store{DB: d, Now: func() time.Time { return time.Unix(0, w.clock.Load()).UTC() }}
+	w.writer.db, w.writer.now = d, w.Now
+	a := account.Account{ID: id.New(id.Account), Email: "ada@example.com", Name: "Ada", CreatedAt: noon, UpdatedAt: noon}
+	if _, err := d.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	workspaces := workspace.Store{DB: d, Now: atNoon}
+	for _, slug := range []string{"ada", "bob"} {
+		m, err := workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, slug, slug)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.members = append(w.members, m)
+	}
+	for i, n := range []int{3, 2, 1} {
+		owner := workspace.PublicID
+		if i < len(w.members) {
+			owner = w.members[i].ID()
+		}
+		for range n {
+			w.links = append(w.links, Click{WorkspaceID: owner, LinkID: id.New(id.Link)})
+		}
+	}
+	return w
+}
+
+func (w *world) set(t time.Time) { w.clock.Store(t.UnixNano()) }
+
+// texts are what the dimensions of a click may be; some are not known.
+var texts = map[Dimension][]string{
+	Referrer: {"", "example.com", "news.example", "t.example"}, Country: {"", "DE", "NP", "CA"}, Device: {"", visit.Desktop, visit.Mobile},
+	Browser: {"", "Chrome", "Firefox", "Instagram"}, OS: {"", "Android", "macOS"}, Language: {"", "de", "ne"},
+	Source: {"", "", "newsletter"}, Medium: {"", "mail", "Post & Brief"}, Campaign: {"", "früh"}, Term: {"", "a b"}, Content: {"", "top", "bottom"},
+}
+
+// fields are where a click keeps its dimensions.
+func fields(c *Click) map[Dimension]*string {
+	return map[Dimension]*string{
+		Referrer: &c.Referrer, Country: &c.Country, Device: &c.Device, Browser: &c.Browser, OS: &c.OS, Language: &c.Language,
+		Source: &c.Source, Medium: &c.Medium, Campaign: &c.Campaign, Term: &c.Term, Content: &c.Content,
+	}
+}
+
+// valueOf is a click's value of a dimension.
+func valueOf(c *Click, d Dimension) string {
+	switch d {
+	case Status:
+		return strconv.Itoa(c.Status)
+	case ByLink:
+		return c.LinkID
+	}
+	return *fields(c)[d]
+}
+
+// told are the dimensions that can be asked for, in an order that does not change.
+func told() (all []Dimension) {
+	for _, d := range dimensions {
+		if d.column != "" {
+			all = append(all, d.name)
+		}
+	}
+	return all
+}
+
+// draw makes a click of one of the links in a span of time, half of them near midnights: of somebody who may come back, of
+// somebody who is not told from others, or of a bot.
+func (w *world) draw(random *rand.Rand, from, to time.Time) Click {
+	c := w.links[random.IntN(len(w.links))]
+	c.ClickedAt = from.Add(time.Duration(random.Int64N(int64(to.Sub(from))))).Truncate(time.Microsecond)
+	if edge := c.ClickedAt.Truncate(day).Add(time.Duration(random.IntN(5)-2) * BucketLength); random.IntN(2) == 0 && !edge.Before(from) && edge.Before(to) {
+		c.ClickedAt = edge.Add(-time.Duration(random.IntN(2)) * time.Microsecond)
+	}
+	c.ClickedAt = later(c.ClickedAt, from)
+	c.LatencyMs = math.Exp(random.NormFloat64() * 2)
+	c.Status = [...]int{302, 302, 302, 301, 307, 308}[random.IntN(6)]
+	c.Bot = random.IntN(5) == 0
+	if random.IntN(4) > 0 { // a bot has none in the field: then it must not count either
+		c.Visitor = person(&c, random.IntN(3))
+	}
+	for d, field := range fields(&c) {
+		if values := texts[d]; !c.Bot {
+			*field = values[random.IntN(len(values))]
+		}
+	}
+	return c
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+// person is how a link knows one of its visitors.
+func person(c *Click, n int) int64 {
+	return new(visit.Key).Visitor(c.LinkID, fmt.Sprint(n), "")
+}
+
+// write gives the database a batch, and remembers it.
+func (w *world) write(t *testing.T, batch ...Click) {
+	t.Helper()
+	w.position += int64(len(batch))
+	if err := w.writer.write(t.Context(), w.log, w.position, batch); err != nil {
+		t.Fatal(err)
+	}
+	w.remember(batch)
+}
+
+// remember finds who is counted: whoever is the first to come, in the order of writing.
+func (w *world) remember(batch []Click) {
+	for _, c := range batch {
+		who := visitorOf{c.LinkID, c.ClickedAt.Format(time.DateOnly), c.Visitor}
+		c.IsVisit = c.Visitor != 0 && !c.Bot && !w.seen[who]
+		if c.IsVisit {
+			w.seen[who] = true
+		}
+		w.clicks = append(w.clicks, c)
+	}
+}
+
+// writeAll writes clicks in an order and in batches of chance.
+func (w *world) writeAll(t *testing.T, random *rand.Rand, clicks []Click) {
+	t.Helper()
+	random.Shuffle(len(clicks), func(i, j int) { clicks[i], clicks[j] = clicks[j], clicks[i] })
+	for len(clicks) > 0 {
+		n := min(len(clicks), 1+random.IntN(300))
+		w.write(t, clicks[:n]...)
+		clicks = clicks[n:]
+	}
+}
+
+// question is what is asked of the stats.
+type question struct {
+	member workspace.Membership
+	of     Subject
+	links  []string // of the subject; none: all of the workspace
+	r      Range
+	zone   string
+	f      Filter
+}
+
+func (q question) String() string {
+	bots := "all"
+	if q.f.Bots != nil {
+		bots = strconv.FormatBool(*q.f.Bots)
+	}
+	return fmt.Sprintf("%s %v from %s to %s, %s, bots %s, %v", q.member.Slug(), q.links, q.r.From.Format(time.RFC3339Nano), q.r.To.Format(time.RFC3339Nano),
+		q.zone, bots, q.f.Values)
+}
+
+// ask draws a question.
+func (w *world) ask(random *rand.Rand, from, to time.Time) (q question) {
+	q.member = w.members[random.IntN(len(w.members))]
+	switch random.IntN(3) {
+	case 0:
+		q.links = []string{w.links[random.IntN(len(w.links))].LinkID} // perhaps a foreign one: then there is nothing
+		q.of.LinkID = q.links[0]
+	case 1:
+		for _, l := range w.links {
+			if random.IntN(2) == 0 {
+				q.links = append(q.links, l.LinkID)
+			}
+		}
+		q.links = append(q.links, id.New(id.Link))
+		q.of.Links = w.DB.NewSelect().Model((*total)(nil)).Column("subject_id").Where("subject_id IN (?)", bun.In(q.links))
+	}
+	instant := func() time.Time {
+		t := from.Add(time.Duration(random.Int64N(int64(to.Sub(from)))))
+		return t.Truncate([]time.Duration{1, BucketLength, time.Hour, day, day}[random.IntN(5)])
+	}
+	for !q.r.From.Before(q.r.To) {
+		q.r = Range{instant(), instant()}
+		if random.IntN(3) == 0 {
+			q.r.To = q.r.From.Add(time.Duration(random.Int64N(int64(3 * day))))
+		}
+	}
+	q.zone = []string{"", "UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Africa/Cairo", "Pacific/Apia", "Europe/Berlin"}[random.IntN(8)]
+	if bots := random.IntN(4); bots < 2 {
+		q.f.Bots = new(bots == 0)
+	}
+	q.f.Values = map[Dimension]string{}
+	for range max(0, random.IntN(5)-2) {
+		if d := told()[random.IntN(12)]; d == Status {
+			q.f.Values[d] = []string{"302", "301", "404"}[random.IntN(3)]
+		} else {
+			q.f.Values[d] = texts[d][random.IntN(len(texts[d]))]
+		}
+	}
+	return q
+}
+
+// whole is the range with its ends moved outwards to quarters of an hour.
+func (q question) whole() Range {
+	const quarter = 15 * 60
+	to := q.r.To.Unix() / quarter * quarter
+	if !time.Unix(to, 0).Equal(q.r.To) {
+		to += quarter
+	}
+	return Range{time.Unix(q.r.From.Unix()/quarter*quarter, 0).UTC(), time.Unix(to, 0).UTC()}
+}
+
+// meant are the clicks that are asked for.
+func (w *world) meant(q question) (found []*Click) {
+	r := q.whole()
+	for i := range w.clicks {
+		c := &w.clicks[i]
+		if c.WorkspaceID != q.member.ID() || c.ClickedAt.Before(r.From) || !c.ClickedAt.Before(r.To) || len(q.links) > 0 && !slices.Contains(q.links, c.LinkID) {
+			continue
+		}
+		if q.f.Bots != nil && *q.f.Bots != c.Bot {
+			continue
+		}
+		differs := false
+		for d, value := range q.f.Values {
+			differs = differs || valueOf(c, d) != value
+		}
+		if !differs {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func countAll(clicks []*Click) (n Count) {
+	for _, c := range clicks {
+		one := Count{Clicks: 1}
+		if c.Bot {
+			one.Bots = 1
+		}
+		if c.IsVisit {
+			one.Visits = 1
+		}
+		n.add(one)
+	}
+	return n
+}
+
+func (w *world) stats(t *testing.T, q question) *Stats {
+	t.Helper()
+	s, err := w.Stats(t.Context(), q.member, q.of, &q.r, q.zone, q.f)
+	if err != nil {
+		t.Fatalf("%v: %v", q, err)
+	}
+	return s
+}
+
+// check asks for all that there is to know, and compares it with what was written.
+func (w *world) check(t *testing.T, random *rand.Rand, q question) {
+	t.Helper()
+	s, meant := w.stats(t, q), w.meant(q)
+	if diff := gocmp.Diff(q.whole(), s.Range); diff != "" {
+		t.Errorf("%v, the range (-want +got):\n%s", q, diff)
+	}
+	want := countAll(meant)
+	got, err := s.Total(t.Context())
+	if w.refused(t, q, err, len(q.f.Values) > 1) {
+		return
+	}
+	if got != want {
+		t.Errorf("%v: %+v in all, want %+v", q, got, want)
+	}
+	w.checkSeries(t, random, q, meant)
+	all := told()
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, by := range all[:min(len(all), sized("LINKFORGE_TEST_DIMENSIONS", 4))] {
+		w.checkBreakdown(t, q, by, []int{1, 2, 10}[random.IntN(3)], meant)
+	}
+	w.checkLatency(t, q, meant)
+}
+
+// refused says that a question was refused for want of clicks one by one, as it may be.
+func (w *world) refused(t *testing.T, q question, err error, needsClicks bool) bool {
+	t.Helper()
+	if err == nil {
+		return false
+	}
+	if !errs.Is(err, errs.InvalidInput) || !needsClicks || !q.r.From.Before(w.clicksSince()) {
+		t.Errorf("%v: %v", q, err)
+	}
+	return true
+}
+
+func (w *world) checkSeries(t *testing.T, random *rand.Rand, q question, meant []*Click) {
+	t.Helper()
+	s := w.stats(t, q)
+	interval := []Interval{Hour, Day, Week, Month}[random.IntN(4)]
+	if q.r.To.Sub(q.r.From) > 30*day && interval == Hour {
+		interval = Day
+	}
+	points, err := s.Series(t.Context(), interval)
+	if w.refused(t, q, err, len(q.f.Values) > 1) {
+		return
+	}
+	zone, err := time.LoadLocation(q.zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range points {
+		end := q.whole().To
+		if i+1 < len(points) {
+			end = points[i+1].Start
+		}
+		if !p.Start.Before(end) || i == 0 && p.Start.After(q.whole().From) {
+			t.Fatalf("%v, %s %d: from %s to %s", q, interval, i, p.Start, end)
+		}
+		before := p.Start.Add(-time.Nanosecond).In(zone)
+		if interval == Day && before.Day() == p.Start.In(zone).Day() || interval == Month && before.Month() == p.Start.In(zone).Month() {
+			t.Errorf("%v, %s %d begins at %s", q, interval, i, p.Start.In(zone))
+		}
+		within := slices.DeleteFunc(slices.Clone(meant), func(c *Click) bool { return c.ClickedAt.Before(p.Start) || !c.ClickedAt.Before(end) })
+		if want := countAll(within); p.Count != want {
+			t.Errorf("%v, %s from %s to %s: %+v, want %+v", q, interval, p.Start, end, p.Count, want)
+		}
+	}
+}
+
+func (w *world) checkBreakdown(t *testing.T, q question, by Dimension, first int, meant []*Click) {
+	t.Helper()
+	got, err := w.stats(t, q).Breakdown(t.Context(), by, first)
+	if w.refused(t, q, err, len(q.f.Values) > 0 || by == ByLink && len(q.links) > 0) {
+		return
+	}
+	if diff := gocmp.Diff(slicesOf(meant, by, first), got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%v, first %d by %s (-want +got):\n%s", q, first, by, diff)
+	}
+}
+
+// slicesOf divides clicks.
+func slicesOf(clicks []*Click, by Dimension, first int) (all []Slice) {
+	parts := map[string][]*Click{}
+	for _, c := range clicks {
+		parts[valueOf(c, by)] = append(parts[valueOf(c, by)], c)
+	}
+	for value, part := range parts {
+		all = append(all, Slice{Value: value, Count: countAll(part)})
+	}
+	slices.SortFunc(all, func(a, b Slice) int { return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), cmp.Compare(a.Value, b.Value)) })
+	if len(all) > first {
+		rest := Slice{IsOther: true}
+		for _, s := range all[first:] {
+			rest.add(s.Count)
+		}
+		all = append(all[:first], rest)
+	}
+	return all
+}
+
+func (w *world) checkLatency(t *testing.T, q question, meant []*Click) {
+	t.Helper()
+	got, err := w.stats(t, q).Latency(t.Context())
+	if w.refused(t, q, err, len(q.f.Values) > 0 || q.f.Bots != nil) {
+		return
+	}
+	if len(meant) == 0 || got == nil {
+		if len(meant) > 0 || got != nil {
+			t.Errorf("%v: latency %+v of %d clicks", q, got, len(meant))
+		}
+		return
+	}
+	var sum, squares float64
+	var sorted []float64
+	for _, c := range meant {
+		sum += c.LatencyMs
+		sorted = append(sorted, c.LatencyMs)
+	}
+	slices.Sort(sorted)
+	n := float64(len(meant))
+	for _, c := range meant {
+		squares += (c.LatencyMs - sum/n) * (c.LatencyMs - sum/n)
+	}
+	for i, one := range []struct{ got, want, margin float64 }{
+		{got.Mean, sum / n, 1e-9}, {got.StdDev, math.Sqrt(squares / n), 1e-6}, {got.P50, sorted[int(math.Ceil(0.5*n))-1], 0.05},
+		{got.P95, sorted[int(math.Ceil(0.95*n))-1], 0.05}, {got.P99, sorted[int(math.Ceil(0.99*n))-1], 0.05},
+	} {
+		if math.Abs(one.got-one.want) > one.margin*(0.02+one.want) { // a microsecond is the shortest that is told
+			t.Errorf("%v: figure %d of the latency is %g, want %g", q, i, one.got, one.want)
+		}
+	}
+}
+
+// verify wants all sums to be those of the clicks.
+func (w *world) verify(t *testing.T) {
+	t.Helper()
+	if _, err := w.Verify(t.Context(), func(d Difference) { t.Errorf("differs: %+v", d) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// checkTotals compares how often each link was followed, ever.
+func (w *world) checkTotals(t *testing.T) {
+	t.Helper()
+	want, linkIDs := map[string]int64{}, []string{w.members[0].ID(), w.members[1].ID()}
+	for _, l := range w.links {
+		linkIDs = append(linkIDs, l.LinkID)
+	}
+	for _, c := range w.clicks {
+		want[c.LinkID]++
+		if c.WorkspaceID != workspace.PublicID {
+			want[c.WorkspaceID]++
+		}
+	}
+	got, err := w.Counts(db.AsSystem(t.Context()), w.DB, linkIDs...)
+	if diff := gocmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("totals (-want +got):\n%s%v", diff, err)
+	}
+	for _, m := range w.members {
+		var own int64
+		totals, err := w.Totals(t.Context(), m, linkIDs[2:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range totals {
+			own += one.Clicks
+		}
+		if own != want[m.ID()] {
+			t.Errorf("%s: %d clicks of all links, want %d", m.Slug(), own, want[m.ID()])
+		}
+	}
+}
+
+// all asks for everything of a workspace.
+func (w *world) all(m workspace.Membership, from, to time.Time) question {
+	return question{member: m, r: Range{from, to}}
+}
+
+// TestWhateverIsAskedAddsUp writes clicks of 14 months in any order, many of them for days that have been summed up, and asks
+// at each stage whatever comes to mind. Whichever way the answer is found, by the day, by the quarter of an hour or click by
+// click, it is what was written. LINKFORGE_TEST_CLICKS, LINKFORGE_TEST_QUESTIONS, LINKFORGE_TEST_DIMENSIONS and
+// LINKFORGE_TEST_SEED make it larger and other.
+func TestWhateverIsAskedAddsUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := newWorld(t, d), rand.New(rand.NewPCG(uint64(sized("LINKFORGE_TEST_SEED", 1)), 14))
+		from := noon.AddDate(0, -14, 0)
+		questions := sized("LINKFORGE_TEST_QUESTIONS", 45)
+		askAll := func(stage string) {
+			t.Helper()
+			for range questions / 3 {
+				w.check(t, random, w.ask(random, from.Add(-3*day), noon.Add(2*day)))
+			}
+			for _, m := range w.members { // by the day, but for days that have not been summed up
+				w.check(t, random, w.all(m, from.Truncate(day), noon.Add(2*day).Truncate(day)))
+			}
+			w.checkTotals(t)
+			if t.Failed() {
+				t.Fatal(stage)
+			}
+		}
+		var clicks, late []Click
+		for range sized("LINKFORGE_TEST_CLICKS", 1200) {
+			clicks = append(clicks, w.draw(random, from, noon))
+		}
+		for range 60 {
+			clicks = append(clicks, w.draw(random, noon.Add(-3*day), noon))
+		}
+		slices.SortFunc(clicks, func(a, b Click) int { return a.ClickedAt.Compare(b.ClickedAt) })
+		for _, until := range []time.Time{from.AddDate(0, 5, 3), from.AddDate(0, 11, 0).Truncate(day), noon} {
+			end, _ := slices.BinarySearchFunc(clicks, until, func(c Click, t time.Time) int { return c.ClickedAt.Compare(t) })
+			n := end / 7
+			random.Shuffle(end, func(i, j int) { clicks[i], clicks[j] = clicks[j], clicks[i] })
+			w.writeAll(t, random, append(late, clicks[n:end]...))
+			late, clicks = slices.Clone(clicks[:n]), clicks[end:]
+			if w.set(until); until.Equal(noon) {
+				w.set(noon.Add(-2 * day))
+			}
+			if err := w.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		w.writeAll(t, random, late)
+		w.set(noon.Add(26 * time.Hour))
+		askAll("with late clicks, and days that nobody has summed up yet")
+		w.verify(t)
+
+		for range 2 {
+			if err := w.Seal(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		askAll("when all days have been summed up")
+
+		since := w.clicksSince()
+		for _, breakage := range []string{
+			"UPDATE click_buckets SET visits = bots WHERE starts_at >= ?", "DELETE FROM click_days WHERE starts_at >= ?", "DELETE FROM click_buckets WHERE visits = 1 AND starts_at >= ?",
+			"UPDATE click_totals SET clicks = clicks + 7 WHERE last_at >= ?",
+		} {
+			if _, err := d.NewRaw(breakage, since).Exec(db.AsSystem(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		askAll("when the sums have been made anew")
+		w.verify(t)
+	})
+}
+
+// TestNothingIsLostWhileDaysAreSummedUp writes clicks of some days, on several nodes, while the days are summed up, again and
+// again.
+func TestNothingIsLostWhileDaysAreSummedUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newWorld(t, d)
+		from := noon.Truncate(day).Add(-4 * day)
+		var mu sync.Mutex
+		var writing, sealing sync.WaitGroup
+		for node := range 3 {
+			random, log := rand.New(rand.NewPCG(3, uint64(node))), id.New(id.Log)
+			writing.Go(func() {
+				for position := range int64(sized("LINKFORGE_TEST_BATCHES", 5)) {
+					var batch []Click
+					for range 60 {
+						batch = append(batch, w.draw(random, from, noon))
+					}
+					own := writer{db: d, now: atNoon}
+					if err := own.write(context.Background(), log, position+1, batch); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					w.remember(batch)
+					mu.Unlock()
+				}
+			})
+		}
+		done := make(chan struct{})
+		sealing.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				w.set(noon.Add(time.Duration(min(n/2, 5)-4) * day)) // the days pass
+				if err := w.Seal(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		writing.Wait()
+		close(done)
+		sealing.Wait()
+
+		w.set(noon.Add(day))
+		state := func() (all []string) {
+			for _, q := range []*bun.SelectQuery{
+				d.NewSelect().Table(days).ColumnExpr("CAST(starts_at AS TEXT) || subject_id || ' ' || clicks || ' ' || visits || ' ' || bots"),
+				d.NewSelect().Table("click_totals").ColumnExpr("CAST(sealed_at AS TEXT) || subject_id || ' ' || clicks || ' ' || bots"),
+			} {
+				var rows []string
+				if err := q.Scan(db.AsSystem(t.Context()), &rows); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, rows...)
+			}
+			slices.Sort(all)
+			return all
+		}
+		if err := w.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := state()
+		if err := w.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(before, state()); diff != "" || len(before) == 0 {
+			t.Errorf("summing up twice (-once +twice):\n%s", diff)
+		}
+		w.verify(t)
+		w.checkTotals(t)
+		for _, m := range w.members {
+			q := w.all(m, from.Add(-day), noon.Add(day))
+			for _, read := range []struct {
+				how   string
+				stats *Stats
+			}{{"by the day", w.stats(t, q)}, {"by the quarter", w.stats(t, question{member: m, r: Range{q.r.From.Add(time.Hour), q.r.To}, zone: "Asia/Kathmandu"})}} {
+				points, err := read.stats.Series(t.Context(), Day)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var sum Count
+				for _, p := range points {
+					sum.add(p.Count)
+				}
+				if want := countAll(w.meant(q)); sum != want {
+					t.Errorf("%s, %s: %+v, want %+v", m.Slug(), read.how, sum, want)
+				}
+			}
+		}
+	})
+}

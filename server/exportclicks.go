@@ -1,0 +1,173 @@
+package main
+
+import (
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// exportedClick is a line of exported clicks; the names are those of the columns too.
+type exportedClick struct {
+	ID          string    `json:"id"`
+	LinkID      string    `json:"linkId"`
+	At          time.Time `json:"at"`
+	Status      int       `json:"status"`
+	Bot         bool      `json:"bot"`
+	Visit       bool      `json:"visit"` // the first of its visitor on that day
+	LatencyMs   float64   `json:"latencyMs"`
+	Referrer    string    `json:"referrer,omitempty"`
+	Country     string    `json:"country,omitempty"`
+	Device      string    `json:"device,omitempty"`
+	Browser     string    `json:"browser,omitempty"`
+	OS          string    `json:"os,omitempty"`
+	Language    string    `json:"language,omitempty"`
+	UTMSource   string    `json:"utmSource,omitempty"`
+	UTMMedium   string    `json:"utmMedium,omitempty"`
+	UTMCampaign string    `json:"utmCampaign,omitempty"`
+	UTMTerm     string    `json:"utmTerm,omitempty"`
+	UTMContent  string    `json:"utmContent,omitempty"`
+}
+
+func exported(c *click.Click) exportedClick {
+	return exportedClick{
+		ID: c.PublicID(), LinkID: c.LinkID, At: c.ClickedAt, Status: c.Status, Bot: c.Bot, Visit: c.IsVisit, LatencyMs: c.LatencyMs,
+		Referrer: c.Referrer, Country: c.Country, Device: c.Device, Browser: c.Browser, OS: c.OS, Language: c.Language,
+		UTMSource: c.Source, UTMMedium: c.Medium, UTMCampaign: c.Campaign, UTMTerm: c.Term, UTMContent: c.Content,
+	}
+}
+
+var exportHead = []string{
+	"id", "linkId", "at", "status", "bot", "visit", "latencyMs", "referrer", "country", "device", "browser", "os", "language",
+	"utmSource", "utmMedium", "utmCampaign", "utmTerm", "utmContent",
+}
+
+func (c exportedClick) row() []string {
+	row := []string{
+		c.ID, c.LinkID, c.At.Format(time.RFC3339Nano), strconv.Itoa(c.Status), strconv.FormatBool(c.Bot), strconv.FormatBool(c.Visit),
+		strconv.FormatFloat(c.LatencyMs, 'f', -1, 64), c.Referrer, c.Country, c.Device, c.Browser, c.OS, c.Language,
+		c.UTMSource, c.UTMMedium, c.UTMCampaign, c.UTMTerm, c.UTMContent,
+	}
+	for i, cell := range row {
+		row[i] = inert(cell)
+	}
+	return row
+}
+
+// inert is a cell that a spreadsheet takes for text: a visitor writes what a campaign is called
+// (https://owasp.org/www-community/attacks/CSV_Injection).
+func inert(cell string) string {
+	if cell != "" && (cell[0] == '=' || cell[0] == '+' || cell[0] == '-' || cell[0] == '@') {
+		return "'" + cell
+	}
+	return cell
+}
+
+// exportClicks writes what a signed URL asks for, a thousand clicks at a time.
+func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
+	s, format, err := a.signedExport(r)
+	if err != nil {
+		a.refuseExport(w, r, err)
+		return
+	}
+	write := linesOf(w)
+	if format == click.CSV {
+		write = cellsOf(w)
+	}
+	control, begun := http.NewResponseController(w), false
+	err = s.Export(r.Context(), func(clicks []*click.Click) error {
+		if !begun {
+			exportHeaders(w, format)
+			begun = true
+		}
+		if err := control.SetWriteDeadline(time.Now().Add(linesDeadline)); err != nil {
+			return err
+		}
+		if err := write(clicks); err != nil {
+			return err
+		}
+		return control.Flush()
+	})
+	switch {
+	case err == nil:
+	case !begun:
+		a.refuseExport(w, r, err)
+	default:
+		if r.Context().Err() == nil {
+			a.log.ErrorContext(r.Context(), "an export was cut off", "error", err)
+		}
+		panic(http.ErrAbortHandler) // nobody takes it for the whole
+	}
+}
+
+// signedExport finds out what a signed URL lets its bearer see: no more than whoever has signed it may see now.
+func (a *app) signedExport(r *http.Request) (*click.Stats, click.Format, error) {
+	ctx := r.Context()
+	e, err := a.exports.Open(r.URL.Query().Get("token"))
+	if err != nil {
+		return nil, "", err
+	}
+	if err := a.limits.Charge(ctx, exports, e.Actor); err != nil {
+		return nil, "", err
+	}
+	m, err := a.signer(ctx, e)
+	if err != nil {
+		return nil, "", err
+	}
+	s, err := a.counts.Stats(ctx, m, click.Subject{LinkID: e.LinkID}, &click.Range{From: e.From, To: e.To}, "UTC", click.Filter{Bots: e.Bots, Values: e.Values})
+	return s, e.Format, err
+}
+
+func (a *app) signer(ctx context.Context, e *click.ExportRequest) (workspace.Membership, error) {
+	if id.Valid(id.Account, e.Actor) {
+		return a.spaces.Require(ctx, account.Actor{AccountID: e.Actor}, e.WorkspaceID)
+	}
+	return a.spaces.Observe(ctx, e.WorkspaceID) // an API key, for as long as the URL is good
+}
+
+func exportHeaders(w http.ResponseWriter, format click.Format) {
+	head := w.Header()
+	head.Set("Content-Type", "application/x-ndjson; charset=utf-8")
+	head.Set("Content-Disposition", `attachment; filename="clicks.ndjson"`)
+	if format == click.CSV {
+		head.Set("Content-Type", "text/csv; charset=utf-8; header=present")
+		head.Set("Content-Disposition", `attachment; filename="clicks.csv"`)
+	}
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Content-Type-Options", "nosniff")
+	head.Set("Referrer-Policy", "no-referrer") // the URL is a secret for as long as it is good
+}
+
+func linesOf(w http.ResponseWriter) func([]*click.Click) error {
+	lines := json.NewEncoder(w)
+	return func(clicks []*click.Click) error {
+		for _, c := range clicks {
+			if err := lines.Encode(exported(c)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+}
+
+func cellsOf(w http.ResponseWriter) func([]*click.Click) error {
+	cells, begun := csv.NewWriter(w), false
+	return func(clicks []*click.Click) error {
+		if !begun {
+			_ = cells.Write(exportHead) // what fails, Error says
+			begun = true
+		}
+		for _, c := range clicks {
+			_ = cells.Write(exported(c).row())
+		}
+		cells.Flush()
+		return cells.Error()
+	}
+}

@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
+)
+
+// quotasCommand is `linkforge quotas`. It works beside running servers.
+type quotasCommand struct {
+	At int `default:"80" help:"From how many per cent of a quota on a workspace is listed; 0 lists all."`
+}
+
+// Run lists the workspaces that are near one of their quotas this month.
+func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return besideServers(f, func(c config.Config, d *db.DB) error {
+		links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, LinkQuota: c.LinkQuota, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		if err != nil {
+			return err
+		}
+		usages, err := links.Usages(ctx)
+		if err != nil {
+			return err
+		}
+		share := float64(q.At) / 100
+		busy, err := (&click.Store{DB: d, Now: time.Now}).BusyLinks(ctx, share, c.HitQuota)
+		if err != nil {
+			return err
+		}
+		table := newTable(io.out)
+		fmt.Fprintf(table, "WORKSPACE\tNAME\tLINKS MADE\tOF\tLINKS NEAR THEIR HITS\tTHE BUSIEST\tOF\n")
+		for _, u := range usages {
+			b, near := busy[u.ID]
+			if near || float64(u.Links) >= share*float64(u.Quota) {
+				// Quoted: what tenants write must not move the operator's cursor.
+				fmt.Fprintf(table, "%s\t%q\t%d\t%d\t%d\t%d\t%d\n", u.Slug, u.Name, u.Links, u.Quota, b.Links, b.Hits, b.Allowed)
+			}
+		}
+		return table.Flush()
+	})
+}

@@ -1,0 +1,367 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/linkforge/linkforge/internal/visit/visittest"
+)
+
+// What browsers and others say of themselves.
+const (
+	chromeOnWindows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36"
+	safariOnIPhone  = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1"
+	googlebot       = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+)
+
+// visit asks for a short URL from a loopback address; headers are names and values in turn.
+func (s *server) visit(t *testing.T, method, path, from string, headers ...string) {
+	t.Helper()
+	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
+	visitor := &server{address: s.address, public: s.public, http: &http.Client{
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			return dialer.DialContext(ctx, network, address)
+		}},
+		CheckRedirect: s.http.CheckRedirect, Timeout: patience,
+	}}
+	a, err := visitor.ask(method, path, "", headers...)
+	if err != nil || a.status != http.StatusFound || len(a.header.Values("Set-Cookie")) > 0 {
+		t.Fatalf("%s %s from %s: %+v: %v", method, path, from, a, err)
+	}
+}
+
+// figures are a Stats as these tests see it: a breakdown says for each value, "(other)" for all others, the clicks, visitors and bots.
+type figures struct {
+	Clicks, Visitors, Bots int64
+	Latency                *struct{ MeanMs, P50Ms, P99Ms float64 }
+	Series                 []struct{ Clicks, Visitors, Bots int64 }
+
+	Referrer, Country, Device, Browser, OS, Language, Source, Medium, Campaign, Term, Content, Status, Link []figure
+}
+
+type figure struct {
+	Value                  string
+	IsOther                bool
+	Link                   *struct{ ID string }
+	Clicks, Visitors, Bots int64
+}
+
+// statsFields are a fragment that reads figures.
+var statsFields = func() string {
+	fields := "clicks visitors bots latency { meanMs p50Ms p99Ms } series(interval: HOUR) { clicks visitors bots }"
+	for name, dimension := range map[string]string{
+		"referrer": "REFERRER", "country": "COUNTRY", "device": "DEVICE", "browser": "BROWSER", "os": "OS", "language": "LANGUAGE", "source": "UTM_SOURCE",
+		"medium": "UTM_MEDIUM", "campaign": "UTM_CAMPAIGN", "term": "UTM_TERM", "content": "UTM_CONTENT", "status": "STATUS", "link": "LINK",
+	} {
+		fields += fmt.Sprintf(" %s: breakdown(by: %s, first: 5) { value isOther link { id } clicks visitors bots }", name, dimension)
+	}
+	return " fragment figures on Stats { " + fields + " }"
+}()
+
+// told writes figures as "value clicks/visitors/bots", in the order of the values.
+func told(all []figure) (lines []string) {
+	for _, f := range all {
+		value := cmp.Or(f.Value, "-")
+		if f.IsOther {
+			value = "(other)"
+		}
+		lines = append(lines, fmt.Sprintf("%s %d/%d/%d", value, f.Clicks, f.Visitors, f.Bots))
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// aWholeDay skips a test in a day's last minutes: its visitors would be those of two.
+func aWholeDay(t *testing.T) {
+	t.Helper()
+	if now := time.Now().UTC(); now.Add(3*time.Minute).Day() != now.Day() {
+		t.Skip("the day is about to end")
+	}
+}
+
+// TestWhoFollowsALinkIsTold plays visitors of all kinds, and asks who they were.
+func TestWhoFollowsALinkIsTold(t *testing.T) {
+	t.Parallel()
+	aWholeDay(t)
+	eachBackend(t, func(t *testing.T, b backend) {
+		countries := filepath.Join(t.TempDir(), "countries.mmdb")
+		if err := visittest.WriteCountries(countries, map[string]string{"0.0.0.0/0": "NP"}); err != nil {
+			t.Fatal(err)
+		}
+		s := start(t, b, "LINKFORGE_GEOIP="+countries)
+		who := s.tenant(t, "counted")
+		l := who.shorten(t, "https://example.com/landing?utm_medium=mail&utm_source=overridden").Link
+		other := who.shorten(t, "https://example.com/other", "tags", []string{"second"}).Link
+		path := l.path(s)
+
+		// One who comes twice, the second time with less to say.
+		s.visit(t, http.MethodGet, path+"?utm_source=newsletter&utm_campaign=fr%C3%BCh+%26%20sp%C3%A4t", "127.0.0.2", "User-Agent", chromeOnWindows,
+			"Accept-Language", "ne,en;q=0.8", "Referer", "https://www.News.example:8443/a/page?of=hers")
+		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", chromeOnWindows)
+		// Another address, which says to be the first one; and another browser at the first one.
+		s.visit(t, http.MethodGet, path, "127.0.0.3", "User-Agent", chromeOnWindows, "X-Forwarded-For", "127.0.0.2, 8.8.8.8", "Forwarded", "for=127.0.0.2",
+			"Accept-Language", "de-AT;q=0.5, fr-CH")
+		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", safariOnIPhone, "Referer", "android-app://com.slack/")
+		// Who wants to be nobody.
+		for _, wish := range []string{"DNT", "Sec-GPC"} {
+			s.visit(t, http.MethodGet, path+"?utm_source=private&utm_term=private&utm_content=private", "127.0.0.4", "User-Agent", safariOnIPhone,
+				wish, "1", "Accept-Language", "pt", "Referer", "https://private.example/")
+		}
+		// Bots, of which two say so by what they want; and somebody who only looks.
+		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", googlebot)
+		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", "curl/8.5.0")
+		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", chromeOnWindows, "Sec-Purpose", "prefetch;prerender")
+		s.visit(t, http.MethodHead, path, "127.0.0.6", "User-Agent", chromeOnWindows)
+		s.visit(t, http.MethodGet, other.path(s), "127.0.0.2", "User-Agent", chromeOnWindows)
+
+		var got struct {
+			Link struct {
+				Stats, People figures
+				Clicks        struct {
+					Edges []struct {
+						Cursor string
+						Node   map[string]any
+					}
+					PageInfo struct{ HasNextPage bool }
+				}
+			}
+			Workspace struct{ Stats, Second figures }
+		}
+		ask := func() bool {
+			who.must(t, &got, `query ($id: ID!, $w: ID!) {
+				link(by: {id: $id}) {
+					stats { ...figures }
+					people: stats(filter: {bots: false, device: "desktop"}) { ...figures }
+					clicks(first: 20) { edges { cursor node { link { id } at status bot referrer country device browser os language
+						utmSource utmMedium utmCampaign utmTerm utmContent } } pageInfo { hasNextPage } }
+				}
+				workspace(by: {id: $w}) { stats { ...figures } second: stats(tag: "second") { ...figures } }
+			}`+statsFields, map[string]any{"id": l.ID, "w": who.workspaceID})
+			return got.Workspace.Stats.Clicks >= 10
+		}
+		eventually(t, "the clicks are counted", ask)
+		stats := got.Link.Stats
+		if stats.Clicks != 9 || stats.Visitors != 3 || stats.Bots != 3 || got.Workspace.Stats.Clicks != 10 || got.Workspace.Stats.Visitors != 4 {
+			t.Errorf("%d clicks, %d visitors, %d bots; of the workspace %d clicks, %d visitors", stats.Clicks, stats.Visitors, stats.Bots,
+				got.Workspace.Stats.Clicks, got.Workspace.Stats.Visitors)
+		}
+		for name, one := range map[string]struct {
+			got  []figure
+			want []string
+		}{
+			"referrer": {stats.Referrer, []string{"- 7/1/3", "com.slack 1/1/0", "news.example 1/1/0"}},
+			// Loopback is in no country, whatever the file says, and whatever address a header says.
+			"country":  {stats.Country, []string{"- 9/3/3"}},
+			"device":   {stats.Device, []string{"- 4/0/2", "desktop 4/2/1", "mobile 1/1/0"}},
+			"browser":  {stats.Browser, []string{"- 4/0/2", "Chrome 4/2/1", "Safari 1/1/0"}},
+			"os":       {stats.OS, []string{"- 4/0/2", "Windows 4/2/1", "iOS 1/1/0"}},
+			"language": {stats.Language, []string{"- 7/1/3", "fr 1/1/0", "ne 1/1/0"}},
+			"source":   {stats.Source, []string{"- 2/0/0", "newsletter 1/1/0", "overridden 6/2/3"}},
+			"medium":   {stats.Medium, []string{"- 2/0/0", "mail 7/3/3"}},
+			"campaign": {stats.Campaign, []string{"- 8/2/3", "früh & spät 1/1/0"}},
+			"term":     {stats.Term, []string{"- 9/3/3"}},
+			"content":  {stats.Content, []string{"- 9/3/3"}},
+			"status":   {stats.Status, []string{"302 9/3/3"}},
+			"link":     {stats.Link, []string{l.ID + " 9/3/3"}},
+			"links":    {got.Workspace.Stats.Link, []string{l.ID + " 9/3/3", other.ID + " 1/1/0"}},
+			"tagged":   {got.Workspace.Second.Link, []string{other.ID + " 1/1/0"}},
+			"people":   {got.Link.People.Referrer, []string{"- 2/1/0", "news.example 1/1/0"}},
+		} {
+			slices.Sort(one.want)
+			if diff := gocmp.Diff(one.want, told(one.got)); diff != "" {
+				t.Errorf("by %s (-want +got):\n%s", name, diff)
+			}
+		}
+		for _, one := range []figures{stats, got.Link.People, got.Workspace.Stats, got.Workspace.Second} {
+			var clicks, visitors, bots int64
+			for _, p := range one.Series {
+				clicks, visitors, bots = clicks+p.Clicks, visitors+p.Visitors, bots+p.Bots
+			}
+			if clicks != one.Clicks || visitors != one.Visitors || bots != one.Bots {
+				t.Errorf("the series adds up to %d, %d, %d, want %d, %d, %d", clicks, visitors, bots, one.Clicks, one.Visitors, one.Bots)
+			}
+			if one.Latency == nil || one.Latency.MeanMs <= 0 || one.Latency.P50Ms > one.Latency.P99Ms {
+				t.Errorf("the latency is %+v", one.Latency)
+			}
+			for _, f := range one.Link {
+				if f.Link == nil || f.Link.ID != f.Value {
+					t.Errorf("the link of %q is %+v", f.Value, f.Link)
+				}
+			}
+		}
+		edges := got.Link.Clicks.Edges
+		if len(edges) != 9 || got.Link.Clicks.PageInfo.HasNextPage {
+			t.Fatalf("%d clicks one by one", len(edges))
+		}
+		known := func(i int) map[string]any {
+			node := got.Link.Clicks.Edges[len(edges)-1-i].Node
+			for _, always := range []string{"at", "link", "status"} {
+				delete(node, always)
+			}
+			return node
+		}
+		first := map[string]any{"bot": false, "referrer": "news.example", "country": nil, "device": "desktop", "browser": "Chrome", "os": "Windows", "language": "ne",
+			"utmSource": "newsletter", "utmMedium": "mail", "utmCampaign": "früh & spät", "utmTerm": nil, "utmContent": nil}
+		if diff := gocmp.Diff(first, known(0)); diff != "" {
+			t.Errorf("the first click (-want +got):\n%s", diff)
+		}
+		for _, i := range []int{4, 5} {
+			for name, value := range known(i) {
+				if value != nil && value != false {
+					t.Errorf("of who wants to be nobody %s is told: %v", name, value)
+				}
+			}
+		}
+	})
+}
+
+// TestClicksAreReadPageByPage, filtered and not, newest first and each once.
+func TestClicksAreReadPageByPage(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "pages")
+		l := who.shorten(t, "https://example.com/pages").Link
+		for i := range 7 {
+			s.visit(t, http.MethodGet, l.path(s)+"?utm_source="+[]string{"a", "b"}[i%2]+"&utm_term="+fmt.Sprint(i), "127.0.0.2", "User-Agent", chromeOnWindows)
+		}
+		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 7 })
+		for filter, want := range map[string]string{"{}": "6543210", `{utmSource: "b"}`: "531", `{utmSource: "b", utmTerm: "3"}`: "3", `{utmSource: ""}`: "", `{bots: true}`: ""} {
+			var seen string
+			var after any
+			for pages := 0; pages < 9; pages++ {
+				var got struct {
+					Link struct {
+						Clicks struct {
+							Edges    []struct{ Node struct{ UTMTerm string } }
+							PageInfo struct {
+								HasNextPage bool
+								EndCursor   *string
+							}
+						}
+					}
+				}
+				who.must(t, &got, `query ($id: ID!, $a: String) { link(by: {id: $id}) { clicks(first: 2, after: $a, filter: `+filter+`) {
+					edges { node { utmTerm } } pageInfo { hasNextPage endCursor } } } }`, map[string]any{"id": l.ID, "a": after})
+				for _, e := range got.Link.Clicks.Edges {
+					seen += e.Node.UTMTerm
+				}
+				if !got.Link.Clicks.PageInfo.HasNextPage {
+					break
+				}
+				after = *got.Link.Clicks.PageInfo.EndCursor
+			}
+			if seen != want {
+				t.Errorf("%s: %q, want %q", filter, seen, want)
+			}
+		}
+	})
+}
+
+// TestStatsOfOthersAreNotThere: what belongs to another tenant looks as what does not exist, and no tag, filter or cursor
+// leads to it.
+func TestStatsOfOthersAreNotThere(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who, eve := s.tenant(t, "careful"), s.tenant(t, "eve")
+		l := who.shorten(t, "https://example.com/hers", "tags", []string{"shared"}).Link
+		own := eve.shorten(t, "https://example.com/eve", "tags", []string{"shared"}).Link
+		const campaign = "?utm_campaign=hers"
+		for range 3 {
+			s.visit(t, http.MethodGet, l.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer", "https://hers.example/")
+		}
+		s.visit(t, http.MethodGet, own.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer", "https://eve.example/")
+		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 && eve.look(t, own.ID).ClickCount == 1 })
+		var hers struct {
+			Link struct {
+				Clicks struct{ Edges []struct{ Cursor string } }
+			}
+		}
+		who.must(t, &hers, `query ($id: ID!) { link(by: {id: $id}) { clicks { edges { cursor } } } }`, map[string]any{"id": l.ID})
+
+		nowhere := map[string]string{l.ID: "lnk_" + strings.Repeat("0", 26), who.workspaceID: "ws_" + strings.Repeat("7", 26)}
+		for theirs, unknown := range nowhere {
+			query := `query ($id: ID!) { link(by: {id: $id}) { stats { clicks breakdown(by: REFERRER) { value } } clicks { edges { cursor } } } }`
+			if theirs == who.workspaceID {
+				query = `query ($id: ID!) { workspace(by: {id: $id}) { stats { clicks breakdown(by: LINK) { value } } clicks { edges { cursor } } } }`
+			}
+			for _, asker := range []client{eve.client, {server: s}} {
+				var answers []string
+				for _, of := range []string{theirs, unknown} {
+					a, err := asker.run(query, map[string]any{"id": of})
+					if err != nil || strings.Contains(a.body, "hers.example") || strings.Contains(a.body, `"clicks":3`) {
+						t.Errorf("%s: %s: %v", of, a.body, err)
+					}
+					answers = append(answers, fmt.Sprint(a.status, strings.ReplaceAll(a.body, of, "")))
+				}
+				if answers[0] != answers[1] {
+					t.Errorf("what is there is told from what is not:\n%s\n%s", answers[0], answers[1])
+				}
+			}
+		}
+
+		var got struct {
+			Workspace struct {
+				Tagged, Filtered, None figures
+				Clicks                 struct {
+					Edges []struct{ Node json.RawMessage }
+				}
+			}
+		}
+		variables := map[string]any{"w": eve.workspaceID, "a": hers.Link.Clicks.Edges[0].Cursor}
+		eve.must(t, &got, `query ($w: ID!, $a: String) { workspace(by: {id: $w}) {
+			tagged: stats(tag: "shared") { ...figures } filtered: stats(filter: {utmCampaign: "hers"}) { ...figures }
+			none: stats(filter: {referrer: "hers.example", utmCampaign: "hers"}) { ...figures }
+			clicks(after: $a) { edges { node { link { id } referrer } } } } }`+statsFields, variables)
+		for name, one := range map[string]figures{"by tag": got.Workspace.Tagged, "by filter": got.Workspace.Filtered} {
+			if diff := gocmp.Diff([]string{own.ID + " 1/1/0"}, told(one.Link)); diff != "" || one.Clicks != 1 {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+			if diff := gocmp.Diff([]string{"eve.example 1/1/0"}, told(one.Referrer)); diff != "" {
+				t.Errorf("%s (-want +got):\n%s", name, diff)
+			}
+		}
+		if diff := gocmp.Diff(int64(0), got.Workspace.None.Clicks, cmpopts.EquateEmpty()); diff != "" || len(got.Workspace.None.Link) > 0 {
+			t.Errorf("what is hers alone is found: %+v", got.Workspace.None)
+		}
+		for _, e := range got.Workspace.Clicks.Edges {
+			if !strings.Contains(string(e.Node), own.ID) {
+				t.Errorf("her cursor leads to %s", e.Node)
+			}
+		}
+	})
+}
+
+// TestWhatCannotBeAsked is refused with words that help, where it was asked for.
+func TestWhatCannotBeAsked(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	who := s.tenant(t, "asking")
+	l := who.shorten(t, "https://example.com/asked").Link
+	for _, ask := range []string{
+		`stats(range: {from: "2026-01-02T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`, `stats(range: {from: "1999-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`,
+		`stats(timezone: "Mars/Olympus") { clicks }`, `stats(timezone: "Local") { clicks }`, `stats { breakdown(by: OS, first: 0) { value } }`,
+		`stats { breakdown(by: OS, first: 1001) { value } }`, `clicks(first: 101) { edges { cursor } }`, `clicks(after: "nonsense") { edges { cursor } }`,
+		`stats(range: {from: "2025-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { series(interval: HOUR) { clicks } }`,
+		`stats(filter: {referrer: "` + url.QueryEscape(strings.Repeat("x", 301)) + `"}) { clicks }`,
+	} {
+		a, err := who.run(`query ($id: ID!) { link(by: {id: $id}) { `+ask+` } }`, map[string]any{"id": l.ID})
+		if err != nil || a.code() != "INVALID_INPUT" && a.code() != "QUERY_TOO_COMPLEX" {
+			t.Errorf("%s: %s: %v", ask, a.body, err)
+		}
+	}
+}

@@ -1,0 +1,130 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/statspage"
+	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// statsSuffix is what a short URL ends in that asks for the link's stats. No code has it.
+	statsSuffix = "+"
+	// statsDays is how many days the page tells of, statsSlices how many referrers and countries.
+	statsDays   = 30
+	statsSlices = 10
+)
+
+// statsPages is how many such pages an address may ask for.
+var statsPages = quota.Rate{Name: "stats-pages", Attempts: 120, Window: time.Minute}
+
+// stats answers a short URL that ends in + with a page about the link's clicks, if its owner has made them public or a member
+// asks. For everybody else there is nothing there, as where there is no link.
+func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
+	ctx := r.Context()
+	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
+	if err := a.limits.Charge(ctx, statsPages, web.AddressOf(ctx)); err != nil {
+		a.refuseStats(w, r, err)
+		return
+	}
+	l, err := a.observed(ctx, at, r.Header.Get("Authorization"))
+	if err != nil {
+		a.refuseStats(w, r, err)
+		return
+	}
+	p, err := a.pageOf(ctx, l)
+	if err != nil {
+		a.refuseStats(w, r, err)
+		return
+	}
+	statspage.Write(w, r, *p)
+}
+
+// observed finds a link whose stats the caller may see. It returns NotFound.
+func (a *app) observed(ctx context.Context, at link.Address, authorization string) (*link.Link, error) {
+	l, err := a.links.At(ctx, at)
+	if err != nil {
+		return nil, err
+	}
+	if authorization != "" {
+		if ctx, err = a.accounts.Authenticate(ctx, authorization); err != nil {
+			return nil, err
+		}
+		actor, err := account.Current(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if l.In, err = a.spaces.Require(ctx, actor, l.WorkspaceID); err == nil {
+			return l, nil
+		}
+	}
+	if !l.StatsPublic || l.DeletedAt != nil || l.DisabledAt != nil || l.PurgedAt != nil || l.WorkspaceID == workspace.PublicID {
+		return nil, errs.New(errs.NotFound, "There is no such link, or its stats are not public.")
+	}
+	l.In, err = a.spaces.Observe(ctx, l.WorkspaceID)
+	return l, err
+}
+
+// pageOf reads what the page tells.
+func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error) {
+	now := a.now().UTC()
+	today := now.Truncate(24 * time.Hour)
+	span := &click.Range{From: today.AddDate(0, 0, 1-statsDays), To: now}
+	if !span.From.Before(now) {
+		span.To = span.From.Add(click.BucketLength)
+	}
+	s, err := a.counts.Stats(ctx, l.In, click.Subject{LinkID: l.ID}, span, "UTC", click.Filter{})
+	if err != nil {
+		return nil, err
+	}
+	total, err := s.Total(ctx)
+	if err != nil {
+		return nil, err
+	}
+	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Destination: l.OriginalURL, Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
+	if l.Title != nil {
+		p.Title = *l.Title
+	}
+	points, err := s.Series(ctx, click.Day)
+	if err != nil {
+		return nil, err
+	}
+	for _, point := range points {
+		p.Days = append(p.Days, statspage.Day{Start: point.Start, Clicks: point.Clicks, Visitors: point.Visits})
+	}
+	if p.Referrers, err = slicesOf(ctx, s, click.Referrer); err != nil {
+		return nil, err
+	}
+	p.Countries, err = slicesOf(ctx, s, click.Country)
+	return p, err
+}
+
+func slicesOf(ctx context.Context, s *click.Stats, by click.Dimension) (slices []statspage.Slice, err error) {
+	parts, err := s.Breakdown(ctx, by, statsSlices)
+	for _, part := range parts {
+		slices = append(slices, statspage.Slice{Value: part.Value, Clicks: part.Clicks, Other: part.IsOther})
+	}
+	return slices, err
+}
+
+func (a *app) refuseStats(w http.ResponseWriter, r *http.Request, err error) {
+	e := errs.From(err)
+	switch e.Kind {
+	case errs.Internal:
+		a.log.ErrorContext(r.Context(), "a page of stats failed", "error", err)
+		web.Page(w, r, http.StatusServiceUnavailable, "Please try again in a moment", "A part of this service is away.")
+	case errs.NotFound:
+		web.Page(w, r, http.StatusNotFound, "There are no stats to see here", "There is no such link, or whoever made it keeps its stats to themselves.")
+	default:
+		web.Page(w, r, e.Kind.Status(), "That did not work", e.Public())
+	}
+}

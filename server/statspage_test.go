@@ -1,0 +1,136 @@
+package main
+
+import (
+	"encoding/csv"
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// TestTheStatsPage: it is there for everybody once the owner says so, and before that for nobody else.
+func TestTheStatsPage(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := startAll(t, b, 1)[0]
+		who, stranger := s.tenant(t, "owner"), s.tenant(t, "stranger")
+		l := who.shorten(t, "https://example.com/campaign?<script>").Link
+		for range 3 {
+			s.expect(t, http.StatusFound, http.MethodGet, l.path(s), "Referer", "https://news.example/story")
+		}
+		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
+		page := l.path(s) + "+"
+		html := []string{"Accept", "text/html"}
+		private := s.expect(t, http.StatusNotFound, http.MethodGet, page, html...)
+		unknown := s.expect(t, http.StatusNotFound, http.MethodGet, "/nothing-here+", html...)
+		if private.body != unknown.body {
+			t.Error("a link whose stats are private looks unlike one that does not exist")
+		}
+		s.expect(t, http.StatusNotFound, http.MethodGet, page, "Authorization", "Bearer "+stranger.token)
+		s.expect(t, http.StatusOK, http.MethodGet, page, "Authorization", "Bearer "+who.token)
+		who.must(t, new(any), `mutation ($id: ID!) { updateLink(input: {id: $id, statsPublic: true}) { link { statsPublic } errors { code } } }`, map[string]any{"id": l.ID})
+		a := s.expect(t, http.StatusOK, http.MethodGet, page, html...)
+		for _, part := range []string{"news.example", "<svg", "https://example.com/campaign?&lt;script&gt;", "3 "} {
+			if !strings.Contains(a.body, part) {
+				t.Errorf("the page has no %q", part)
+			}
+		}
+		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(a.body, "<script") {
+			t.Errorf("the page may run scripts: %q", policy)
+		}
+		if n := who.look(t, l.ID).ClickCount; n != 3 {
+			t.Errorf("looking at stats was counted: %d clicks", n)
+		}
+		who.remove(t, l.ID)
+		s.expect(t, http.StatusNotFound, http.MethodGet, page, html...)
+	})
+}
+
+// TestClicksAreExported: whoever has the URL that a member asked for downloads what the member may see, and nobody else.
+func TestClicksAreExported(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := startAll(t, b, 1)[0]
+		who, stranger := s.tenant(t, "owner"), s.tenant(t, "stranger")
+		l, other := who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link
+		for range 5 {
+			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd", "User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36")
+		}
+		s.expect(t, http.StatusFound, http.MethodGet, other.path(s))
+		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 5 && who.look(t, other.ID).ClickCount == 1 })
+		sign := func(as tenant, input map[string]any) (path string, codes []string) {
+			input["workspaceId"] = who.workspaceID
+			var got struct {
+				ExportClicks struct {
+					URL    *string
+					Errors []mend
+				}
+			}
+			as.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code message field } } }`, map[string]any{"in": input})
+			for _, e := range got.ExportClicks.Errors {
+				codes = append(codes, e.Code)
+			}
+			if got.ExportClicks.URL == nil {
+				return "", codes
+			}
+			return strings.TrimPrefix(*got.ExportClicks.URL, s.public), codes
+		}
+		if path, codes := sign(stranger, map[string]any{}); path != "" || len(codes) != 1 || codes[0] != "NOT_FOUND" {
+			t.Errorf("a stranger got %q, %v", path, codes)
+		}
+		path, _ := sign(who, map[string]any{"linkId": l.ID, "filter": map[string]any{"browser": "Chrome"}})
+		rows, err := csv.NewReader(strings.NewReader(s.expect(t, http.StatusOK, http.MethodGet, path).body)).ReadAll()
+		if err != nil || len(rows) != 6 || rows[0][0] != "id" || rows[1][1] != l.ID || rows[1][10] != "Chrome" || rows[1][15] != "'=cmd" {
+			t.Errorf("%v: %v", rows, err)
+		}
+		path, _ = sign(who, map[string]any{"format": "JSON_LINES"})
+		lines := strings.Split(strings.TrimSpace(s.expect(t, http.StatusOK, http.MethodGet, path).body), "\n")
+		ids := map[string]bool{}
+		for _, line := range lines {
+			var one struct{ ID string }
+			if err := json.Unmarshal([]byte(line), &one); err != nil {
+				t.Fatal(err)
+			}
+			ids[one.ID] = true
+		}
+		if len(ids) != 6 {
+			t.Errorf("%d clicks of 6: %v", len(ids), lines)
+		}
+		s.expect(t, http.StatusNotFound, http.MethodGet, path[:len(path)-2])
+		s.expect(t, http.StatusNotFound, http.MethodGet, strings.Replace(path, "token=ey", "token=ez", 1))
+		s.expect(t, http.StatusNotFound, http.MethodGet, "/export/clicks")
+	})
+}
+
+// TestOrphansAreCounted: requests that lead nowhere are seen by whose address it is.
+func TestOrphansAreCounted(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := startAll(t, b, 1)[0]
+		who := s.tenant(t, "owner")
+		for range 3 {
+			s.expect(t, http.StatusNotFound, http.MethodGet, "/owner/misprint")
+		}
+		s.expect(t, http.StatusNotFound, http.MethodGet, "/another/misprint")
+		l := who.shorten(t, "https://example.com/a").Link
+		who.remove(t, l.ID)
+		eventually(t, "the link is gone", func() bool {
+			a, err := s.get("/owner/" + l.Code)
+			return err == nil && a.status == http.StatusNotFound
+		})
+		eventually(t, "they are told", func() bool {
+			var got struct {
+				Workspace struct {
+					Orphans []struct {
+						Code     *string
+						Status   int
+						Requests int
+					}
+				}
+			}
+			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code status requests lastAt } } }`, map[string]any{"w": who.workspaceID})
+			o := got.Workspace.Orphans
+			return len(o) == 2 && *o[0].Code == "misprint" && o[0].Status == http.StatusNotFound && o[0].Requests == 3 && *o[1].Code == l.Code
+		})
+	})
+}
