@@ -290,7 +290,6 @@ func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
 // TestAForgottenKeyIsNotInTheFile: what has been removed from the embedded database is not read from its file either.
 func TestAForgottenKeyIsNotInTheFile(t *testing.T) {
 	t.Parallel()
-	t.Skip("SQLite leaves what was deleted in free pages and in its write-ahead log: see secure_delete and wal_checkpoint")
 	b := embedded(t)
 	s := start(t, b)
 	var keys [][]byte

@@ -22,7 +22,7 @@ func TestEverythingAgrees(t *testing.T) {
 	t.Parallel()
 	many := "20000"
 	if underRace() {
-		many = "3000" // SQLite is Go here, which takes ten times as long then
+		many = "3000" // which takes ten times as long then
 	}
 	t.Run("sqlite", func(t *testing.T) {
 		t.Parallel()
@@ -35,7 +35,7 @@ func TestEverythingAgrees(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		dbtest.ServerURL(t, dbtest.DatabaseURL)
-		agrees(t, "-sqlite-clicks", "0", "-clicks", "20000", "-plans")
+		agrees(t, "-sqlite-clicks", "0", "-clicks", many, "-plans")
 	})
 }
 

@@ -114,11 +114,10 @@ func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
 			heard[name] = ids
 		}
 		for i, l := range nodes {
-			whole, one := l.watch(t, b.member, "", ""), l.watch(t, b.member, links[0], "")
+			whole, one, w := l.watch(t, b.member, "", ""), l.watch(t, b.member, links[0], ""), l.watch(t, b.member, "", "")
 			watching.Go(func() { keep(fmt.Sprintf("all at %d", i), whole.hear(t, all)) })
 			watching.Go(func() { keep(fmt.Sprintf("one at %d", i), one.hear(t, all/2)) })
 			watching.Go(func() {
-				w := l.watch(t, b.member, "", "")
 				ids := w.hear(t, 1)
 				late := nodes[1-i].watch(t, b.member, "", ids[0])
 				keep(fmt.Sprintf("later at %d", i), append(ids, late.hear(t, all-1)...))

@@ -131,29 +131,6 @@ func TestALinkIsClaimedWhileItIsFollowed(t *testing.T) {
 	})
 }
 
-// TestALinkThatIsClaimedLate brings also days of which the quarters of an hour are no longer kept.
-func TestALinkThatIsClaimedLate(t *testing.T) {
-	t.Parallel()
-	t.Skip("only the quarters of an hour that are left are added to the workspace's sums: see Store.addToWorkspace")
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		w := newWorld(t, d)
-		w.ClickMonths, w.QuarterMonths = 1, 1
-		anonymous := w.links[len(w.links)-1]
-		w.write(t, crowdOf(anonymous, noon.AddDate(0, -2, -1), 10)...)
-		w.write(t, crowdOf(anonymous, noon.AddDate(0, 0, -1), 10)...)
-		for _, job := range []func(context.Context) error{w.Seal, w.Retain} {
-			if err := job(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-		}
-		w.move(t, anonymous.LinkID)
-		q := w.all(w.members[0], noon.AddDate(0, -3, 0).Truncate(day), noon.Truncate(day))
-		w.checkBreakdown(t, q, ByLink, 10, w.meant(q))
-		w.verify(t)
-		w.checkTotals(t)
-	})
-}
-
 // TestAPurgedWorkspaceLeavesNothing in any table that says whose its rows are, and takes nothing of others.
 func TestAPurgedWorkspaceLeavesNothing(t *testing.T) {
 	t.Parallel()

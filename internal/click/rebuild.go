@@ -111,7 +111,7 @@ func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, mon
 	}
 	end := month.AddDate(0, 1, 0)
 	want, err := s.count(ctx, tx, t, month, end)
-	if err != nil {
+	if err != nil || len(want) == 0 { // without any click, they are kept no longer: months go as a whole
 		return nil, err
 	}
 	wantDays := want.sealed(map[string]*total{subject: t})

@@ -326,7 +326,7 @@ func (w *world) check(t *testing.T, random *rand.Rand, q question) {
 	w.checkSeries(t, random, q, meant)
 	all := told()
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-	for _, by := range all[:min(len(all), sized("LINKFORGE_TEST_DIMENSIONS", 4))] {
+	for _, by := range all[:min(len(all), sized("LINKFORGE_TEST_DIMENSIONS", 2))] {
 		w.checkBreakdown(t, q, by, []int{1, 2, 10}[random.IntN(3)], meant)
 	}
 	w.checkLatency(t, q, meant)
@@ -496,7 +496,7 @@ func TestWhateverIsAskedAddsUp(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := newWorld(t, d), rand.New(rand.NewPCG(uint64(sized("LINKFORGE_TEST_SEED", 1)), 14))
 		from := noon.AddDate(0, -14, 0)
-		questions := sized("LINKFORGE_TEST_QUESTIONS", 45)
+		questions := sized("LINKFORGE_TEST_QUESTIONS", 15)
 		askAll := func(stage string) {
 			t.Helper()
 			for range questions / 3 {
@@ -511,7 +511,7 @@ func TestWhateverIsAskedAddsUp(t *testing.T) {
 			}
 		}
 		var clicks, late []Click
-		for range sized("LINKFORGE_TEST_CLICKS", 1200) {
+		for range sized("LINKFORGE_TEST_CLICKS", 600) {
 			clicks = append(clicks, w.draw(random, from, noon))
 		}
 		for range 60 {

@@ -174,7 +174,7 @@ func (s *Stats) countValue(ctx context.Context, cuts []time.Time) (points []coun
 			if err != nil {
 				return err
 			}
-			if _, some := found[others]; some {
+			if _, some := found[others]; some && value != unknownValue(dimension) {
 				all = false
 			}
 			points = append(points, countAt{b.StartsAt, found[value]})

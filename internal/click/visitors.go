@@ -109,6 +109,9 @@ func (s *Store) ForgetVisitors(ctx context.Context) error {
 	if err == nil {
 		_, err = s.DB.NewDelete().Table("visitors").Where("day < ?", dayOf(now.Add(-visitorsKept))).Exec(ctx)
 	}
+	if err == nil && s.DB.Kind == db.SQLite { // else they lie in its log until that is written anew
+		_, err = s.DB.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
 	if err != nil {
 		return fmt.Errorf("forgetting visitors: %w", err)
 	}

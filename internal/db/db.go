@@ -58,13 +58,15 @@ const writerCache = "cache_size(-65536)"
 // OpenSQLite opens the file, which is made when it is missing: one connection that writes, and a pool of at
 // most pool that can only read.
 //
+// secure_delete overwrites what is removed: a key that is forgotten is in no file afterwards.
+//
 // synchronous=FULL keeps every commit through a loss of power. NORMAL is faster, and may lose the last ones.
 func OpenSQLite(path string, pool int) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
 	writer, err := sql.Open("sqlite", sqliteDSN(path,
-		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", writerCache))
+		"journal_mode(WAL)", "synchronous(FULL)", "foreign_keys(1)", "busy_timeout(10000)", "secure_delete(1)", writerCache))
 	if err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
 	}
