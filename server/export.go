@@ -40,11 +40,7 @@ func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 		a.refuseExport(w, r, err)
 		return
 	}
-	head := w.Header()
-	head.Set("Content-Type", "application/x-ndjson; charset=utf-8")
-	head.Set("Content-Disposition", `attachment; filename="audit-`+m.Slug()+`.ndjson"`)
-	head.Set("Cache-Control", "no-store")
-	head.Set("X-Content-Type-Options", "nosniff")
+	download(w, jsonLines, "audit-"+m.Slug()+".ndjson")
 	for {
 		if err := writeEvents(w, p.Items); err != nil {
 			return // a client that has gone cannot be told
@@ -58,6 +54,18 @@ func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 			panic(http.ErrAbortHandler) // nobody takes it for the whole
 		}
 	}
+}
+
+// jsonLines is the media type of a JSON object a line.
+const jsonLines = "application/x-ndjson; charset=utf-8"
+
+// download says that a file follows.
+func download(w http.ResponseWriter, mediaType, name string) {
+	head := w.Header()
+	head.Set("Content-Type", mediaType)
+	head.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	head.Set("Cache-Control", "no-store")
+	head.Set("X-Content-Type-Options", "nosniff")
 }
 
 // mayExport proves that the caller may export the audit log of the workspace in the path.

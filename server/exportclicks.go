@@ -133,16 +133,12 @@ func (a *app) signer(ctx context.Context, e *click.ExportRequest) (workspace.Mem
 }
 
 func exportHeaders(w http.ResponseWriter, format click.Format) {
-	head := w.Header()
-	head.Set("Content-Type", "application/x-ndjson; charset=utf-8")
-	head.Set("Content-Disposition", `attachment; filename="clicks.ndjson"`)
+	mediaType, name := jsonLines, "clicks.ndjson"
 	if format == click.CSV {
-		head.Set("Content-Type", "text/csv; charset=utf-8; header=present")
-		head.Set("Content-Disposition", `attachment; filename="clicks.csv"`)
+		mediaType, name = "text/csv; charset=utf-8; header=present", "clicks.csv"
 	}
-	head.Set("Cache-Control", "no-store")
-	head.Set("X-Content-Type-Options", "nosniff")
-	head.Set("Referrer-Policy", "no-referrer") // the URL is a secret for as long as it is good
+	download(w, mediaType, name)
+	w.Header().Set("Referrer-Policy", "no-referrer") // the URL is a secret for as long as it is good
 }
 
 func linesOf(w http.ResponseWriter) func([]*click.Click) error {

@@ -39,6 +39,16 @@ type Click struct {
 	ClickLease int64
 }
 
+// visitTexts is how many texts there are of a visit.
+const visitTexts = 11
+
+// texts are those of a visit, in the order of the dimensions' numbers, of records and of columns.
+func (c *Click) texts() [visitTexts]*string {
+	return [...]*string{
+		&c.Referrer, &c.Country, &c.Device, &c.Browser, &c.OS, &c.Language, &c.Source, &c.Medium, &c.Campaign, &c.Term, &c.Content,
+	}
+}
+
 // PublicID is the id as others know it: such ids are in the order of time.
 func (c *Click) PublicID() string { return id.Join(id.Click, c.ClickedAt.UnixMicro(), c.ID) }
 

@@ -41,11 +41,17 @@ var dimensions = []struct {
 }{
 	{1, Referrer, "referrer"}, {2, Country, "country"}, {3, Device, "device"}, {4, Browser, "browser"}, {5, OS, "os"}, {6, Language, "language"},
 	{7, Source, "utm_source"}, {8, Medium, "utm_medium"}, {9, Campaign, "utm_campaign"}, {10, Term, "utm_term"}, {11, Content, "utm_content"},
-	{12, Status, "status"}, {13, ByLink, "link_id"}, {14, latency, ""},
+	{statusDimension, Status, "status"}, {linkDimension, ByLink, "link_id"}, {latencyDimension, latency, ""},
 }
 
-// lastDimension is the greatest number.
-const lastDimension = 14
+// The numbers of what is no text of a visit.
+const (
+	statusDimension  = 12
+	linkDimension    = 13
+	latencyDimension = 14
+
+	lastDimension = latencyDimension
+)
 
 func numberOf(d Dimension) byte {
 	for _, known := range dimensions {
@@ -218,17 +224,15 @@ func (c counts) addEncoded(b []byte) error {
 
 // addClick counts one click by all that is known of it.
 func (c counts) addClick(k *Click, one Count) {
-	for i, value := range [...]string{
-		k.Referrer, k.Country, k.Device, k.Browser, k.OS, k.Language, k.Source, k.Medium, k.Campaign, k.Term, k.Content,
-	} {
-		if value != "" {
-			c.add(byte(i+1), value, one)
+	for i, value := range k.texts() {
+		if *value != "" {
+			c.add(byte(i+1), *value, one)
 		}
 	}
 	if k.Status != commonStatus {
-		c.add(12, strconv.Itoa(k.Status), one)
+		c.add(statusDimension, strconv.Itoa(k.Status), one)
 	}
-	c.add(14, string([]byte{latencyStep(k.LatencyMs)}), one)
+	c.add(latencyDimension, string([]byte{latencyStep(k.LatencyMs)}), one)
 }
 
 // latencyGrowth is by how much each step of a latency is longer than the one before: a percentile is right to five per cent.

@@ -268,10 +268,8 @@ func insertClicks(ctx context.Context, d *db.DB, tx bun.Tx, clicks []Click) erro
 			c := clicks[i]
 			values[0], values[1], values[2], values[3] = c.ID, c.WorkspaceID, c.LinkID, c.ClickedAt
 			values[4], values[5], values[6], values[7] = c.LatencyMs, c.IsVisit, c.Bot, c.Status
-			for i, text := range [...]string{
-				c.Referrer, c.Country, c.Device, c.Browser, c.OS, c.Language, c.Source, c.Medium, c.Campaign, c.Term, c.Content,
-			} {
-				if values[8+i] = text; text == "" {
+			for i, text := range c.texts() {
+				if values[8+i] = *text; *text == "" {
 					values[8+i] = nil
 				}
 			}

@@ -50,7 +50,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *total) erro
 		if err := one.add(&rows[i]); err != nil {
 			return err
 		}
-		one.counts.add(numberOf(ByLink), link.SubjectID, Count{rows[i].Clicks, rows[i].Visits, rows[i].Bots})
+		one.counts.add(linkDimension, link.SubjectID, Count{rows[i].Clicks, rows[i].Visits, rows[i].Bots})
 	}
 	known := map[string]*total{link.WorkspaceID: &space[0]}
 	if err := addSums(ctx, s.DB, tx, days, all.sealed(known), known); err != nil {

@@ -39,10 +39,8 @@ func appendClick(b []byte, c *Click) []byte {
 	} else {
 		b = append(b, 0)
 	}
-	for _, text := range [...]string{
-		c.Referrer, c.Country, c.Device, c.Browser, c.OS, c.Language, c.Source, c.Medium, c.Campaign, c.Term, c.Content,
-	} {
-		b = appendText(b, text)
+	for _, text := range c.texts() {
+		b = appendText(b, *text)
 	}
 	return b
 }
@@ -101,9 +99,7 @@ func parseWhat(data []byte) (linkID []byte, clickedAt time.Time, ok bool) {
 // visit reads what is kept of who asked.
 func (r *reader) visit(c *Click) {
 	c.Status, c.Visitor, c.Bot = int(r.uvarint()), int64(r.fixed()), r.byte() == 1
-	for _, text := range []*string{
-		&c.Referrer, &c.Country, &c.Device, &c.Browser, &c.OS, &c.Language, &c.Source, &c.Medium, &c.Campaign, &c.Term, &c.Content,
-	} {
+	for _, text := range c.texts() {
 		*text = r.text()
 	}
 }

@@ -28,9 +28,8 @@ const (
 	firstPause   = 100 * time.Millisecond
 	longestPause = 2 * time.Second
 	// ease is how many times as long as a batch took the next one waits while little waits: redirects come first. The fuller
-	// the log and the older the clicks in it, up to tooOld, the less it waits.
-	ease   = 9
-	tooOld = 30 * time.Second
+	// the log, the less it waits.
+	ease = 9
 	// longestRest bounds that: the batch may have waited for a database that was away.
 	longestRest = 2 * time.Second
 	// adoptEvery is how often a process looks for the logs of others that have died.

@@ -74,15 +74,19 @@ func (s *Store) CountsSince(ctx context.Context, m workspace.Membership, linkIDs
 	return s.countsSince(ctx, linkIDs, from)
 }
 
+// clicksByLink counts clicks by link.
+func (s *Store) clicksByLink(linkIDs []string, from time.Time) *bun.SelectQuery {
+	return s.DB.NewSelect().Model((*bucket)(nil)).
+		Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
+		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id")
+}
+
 func (s *Store) countsSince(ctx context.Context, linkIDs []string, from time.Time) (map[string]int64, error) {
 	var rows []struct {
 		SubjectID string
 		Clicks    int64
 	}
-	err := s.DB.NewSelect().Model((*bucket)(nil)).
-		Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
-		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).
-		Group("subject_id").Scan(ctx, &rows)
+	err := s.clicksByLink(linkIDs, from).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)
 	}

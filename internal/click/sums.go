@@ -50,7 +50,7 @@ func (s sums) addClick(c *Click) {
 	if c.WorkspaceID != workspace.PublicID {
 		all := s.at(c.WorkspaceID, c.WorkspaceID, start)
 		all.addClick(c, one)
-		all.counts.add(numberOf(ByLink), c.LinkID, one)
+		all.counts.add(linkDimension, c.LinkID, one)
 	}
 }
 
@@ -69,7 +69,7 @@ func (s *sum) add(b *bucket) error {
 	return s.counts.addEncoded(b.Counts)
 }
 
-// of returns the sums of one length for subjects that keep them, in the order of their keys.
+// sorted are the sums in the order of their keys.
 func (s sums) sorted() []*sum {
 	all := make([]*sum, 0, len(s))
 	for _, one := range s {

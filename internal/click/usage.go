@@ -60,10 +60,8 @@ func (u *Usage) countsAt(ctx context.Context, logID string, linkIDs []string, fr
 		SubjectID string
 		Clicks    int64
 	}
-	clicks := u.DB.NewSelect().Model((*bucket)(nil)).Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
-		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id")
 	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").Where("id = ?", logID)
-	if err := clicks.UnionAll(log).Scan(ctx, &rows); err != nil {
+	if err := u.clicksByLink(linkIDs, from).UnionAll(log).Scan(ctx, &rows); err != nil {
 		return nil, 0, fmt.Errorf("counting the clicks of a month: %w", err)
 	}
 	counts = make(map[string]int64, len(linkIDs))

@@ -161,8 +161,8 @@ func (h *Handler) monthOf(t time.Time) *quota.Month {
 // fail answers when there is no link, or when something broke: then trying again helps.
 func (h *Handler) fail(w http.ResponseWriter, r *http.Request, err error) {
 	answer := answerOf(err)
-	web.NameRequest(w, r)
 	if answer.status == http.StatusServiceUnavailable && r.Context().Err() == nil { // a visitor who has gone is nobody's failure
+		web.NameRequest(w, r)
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
 	h.write(w, r, answer)
