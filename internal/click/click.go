@@ -37,6 +37,9 @@ type Click struct {
 	// HitLease and ClickLease are the numbers of the leases that the redirect was taken from; zero without one.
 	HitLease   int64
 	ClickLease int64
+
+	// End is where its record ends in the log that it was read from; zero for one that was not.
+	End int64
 }
 
 // visitTexts is how many texts there are of a visit.

@@ -3,8 +3,6 @@ package click
 import (
 	"cmp"
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -30,8 +28,9 @@ type writer struct {
 	months    map[string]bool // that the database has room for
 }
 
-// write writes a batch that ends at the position of its log: the clicks, the sums and the position in one transaction. A
-// batch whose position has been reached changes nothing, so a commit whose answer got lost can be tried again.
+// write writes a batch that ends at the position of its log: the clicks, the sums and the position in one transaction. What
+// lies before the position that the database has is not written again, so a commit whose answer got lost can be tried again,
+// also as a part of a larger batch.
 func (w *writer) write(ctx context.Context, logID string, position int64, batch []Click) error {
 	ctx = db.AsSystem(ctx)
 	firstID, err := w.makeRoom(ctx, batch)
@@ -40,10 +39,14 @@ func (w *writer) write(ctx context.Context, logID string, position int64, batch 
 	}
 	attempt := func(trusting bool) error {
 		return w.db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-			if first, err := advance(ctx, tx, logID, position); err != nil || !first || len(batch) == 0 {
+			before, err := advance(ctx, tx, logID, position)
+			if err != nil {
 				return err
 			}
-			clicks := slices.Clone(batch)
+			clicks := slices.Clone(after(before, position, batch))
+			if len(clicks) == 0 {
+				return nil
+			}
 			for i := range clicks {
 				clicks[i].ID = firstID + int64(i)
 			}
@@ -146,15 +149,27 @@ func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bo
 	return w.announce(ctx, tx, clicks)
 }
 
-// advance moves the log's position forward, and reports false when it is there already.
-func advance(ctx context.Context, tx bun.Tx, logID string, position int64) (bool, error) {
-	err := tx.NewRaw(`INSERT INTO click_logs AS l (id, position) VALUES (?, ?)
-		ON CONFLICT (id) DO UPDATE SET position = excluded.position WHERE l.position < excluded.position
-		RETURNING position`, logID, position).Scan(ctx, &position)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
+// advance moves the log's position forward, and returns where it was before. Its row is locked first: whoever else writes of
+// the same log, be it a commit that nobody waits for any more, is waited for.
+func advance(ctx context.Context, tx bun.Tx, logID string, position int64) (before int64, err error) {
+	err = tx.NewRaw(`INSERT INTO click_logs AS l (id, position) VALUES (?, 0)
+		ON CONFLICT (id) DO UPDATE SET position = l.position RETURNING position`, logID).Scan(ctx, &before)
+	if err != nil || before >= position {
+		return before, err
 	}
-	return err == nil, err
+	_, err = tx.NewUpdate().Table("click_logs").Set("position = ?", position).Where("id = ?", logID).Exec(ctx)
+	return before, err
+}
+
+// after is what of a batch, which ends at a position, lies after another.
+func after(before, position int64, batch []Click) []Click {
+	if before >= position {
+		return nil
+	}
+	for len(batch) > 0 && batch[0].End > 0 && batch[0].End <= before {
+		batch = batch[1:]
+	}
+	return batch
 }
 
 // totalsOf sums clicks up by subject, in the order of their ids.

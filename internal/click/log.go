@@ -11,11 +11,10 @@ import (
 	"github.com/linkforge/linkforge/internal/quota"
 )
 
-// batch is a part of a log: its clicks, where each of them ends, and where the part does.
+// batch is a part of a log: its clicks, and where it ends.
 type batch struct {
 	logID  string
 	clicks []Click
-	ends   []int64
 	leases []*quota.Lease
 	next   int64
 	source *journal.Journal
@@ -37,7 +36,8 @@ func (r *Recorder) next(j *journal.Journal, position int64) (*batch, error) {
 		case err != nil:
 			r.setAside(j, record.Data)
 		case c != nil:
-			b.clicks, b.ends = append(b.clicks, *c), append(b.ends, record.End)
+			c.End = record.End
+			b.clicks = append(b.clicks, *c)
 		default:
 			b.leases = append(b.leases, l)
 		}
@@ -82,8 +82,8 @@ func (r *Recorder) setAside(j *journal.Journal, data []byte) {
 
 // ingestOneByOne writes a batch of which the database refuses something: that is set aside.
 func (r *Recorder) ingestOneByOne(ctx context.Context, b *batch) error {
-	for i, c := range b.clicks {
-		switch err := r.writer.write(ctx, b.logID, b.ends[i], []Click{c}); {
+	for _, c := range b.clicks {
+		switch err := r.writer.write(ctx, b.logID, c.End, []Click{c}); {
 		case db.IsRefused(err):
 			r.setAside(b.source, appendClick(nil, &c))
 		case err != nil:
@@ -130,11 +130,15 @@ func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) error {
 			used[c.HitLease]++
 			used[c.ClickLease]++
 		}
-		n, err := r.ingestAfter(ctx, b, position)
-		if err != nil {
+		left := after(position, b.next, b.clicks)
+		if len(left) == 0 {
+			continue
+		}
+		if err := r.ingest(ctx, b); err != nil {
 			return err
 		}
-		adopted += n
+		r.batches.Add(1)
+		adopted += len(left)
 	}
 	if adopted > 0 {
 		r.Log.InfoContext(ctx, "the clicks of a process that has died are written", "log", j.ID(), "clicks", adopted)
@@ -143,23 +147,6 @@ func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) error {
 		return err
 	}
 	return r.remove(ctx, j)
-}
-
-// ingestAfter writes what of the batch lies after the position, and returns how many clicks that are.
-func (r *Recorder) ingestAfter(ctx context.Context, b *batch, position int64) (int, error) {
-	skip := 0
-	for skip < len(b.ends) && b.ends[skip] <= position {
-		skip++
-	}
-	b.clicks, b.ends = b.clicks[skip:], b.ends[skip:]
-	if b.next <= position || len(b.clicks) == 0 {
-		return 0, nil
-	}
-	if err := r.ingest(ctx, b); err != nil {
-		return 0, err
-	}
-	r.batches.Add(1)
-	return len(b.clicks), nil
 }
 
 // positionOf is how far the database has a log.

@@ -363,3 +363,25 @@ func TestAtTheEndTheLogStaysWithoutADatabase(t *testing.T) {
 		t.Errorf("%d clicks, want 20", got)
 	}
 }
+
+// TestAnAnswerThatGotLost: the database has a batch, and the recorder does not know. What it writes next begins with the same
+// clicks, and has more.
+func TestAnAnswerThatGotLost(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, linkID := newRecorder(t, d, t.TempDir()), id.New(id.Link)
+		recordOf(r, linkID, 5)
+		b, err := r.next(r.journal, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.writer.write(t.Context(), b.logID, b.next, b.clicks); err != nil {
+			t.Fatal(err)
+		}
+		recordOf(r, linkID, 3)
+		ingestAll(t, r)
+		if got := clicksOf(t, d, linkID); got != 8 {
+			t.Errorf("%d clicks, want 8", got)
+		}
+	})
+}
