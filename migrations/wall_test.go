@@ -34,13 +34,14 @@ var rows = map[string]string{
 	"clicks":           `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) VALUES (1, 'ws_$', 'lnk_$', now(), 1, true, false, 302)`,
 	"click_buckets":    `INSERT INTO click_buckets VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
 	"click_days":       `INSERT INTO click_days VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
+	"click_details":    `INSERT INTO click_details VALUES ('lnk_$', now(), 'ws_$', 1, '', '', '', '', '', '', '', '', '', '', '', '', '', '')`,
 	"click_totals":     `INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2) VALUES ('lnk_$', 'ws_$', 1, 1, 1)`,
 	"orphans":          `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder are the tables in the order in which rows can be made.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links", "link_tags", "link_usage",
-	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_totals", "orphans"}
+	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "orphans"}
 
 // tenantTables are the tables in which each row is some workspace's.
 func tenantTables(t *testing.T, d *db.DB) []string {

@@ -222,6 +222,7 @@ func (a *app) wire() error {
 		{Name: "visitors", Every: jobInterval, Run: counts.ForgetVisitors},
 		{Name: "click batches", Every: jobInterval, Run: counts.ForgetBatches},
 		{Name: "click days", Every: jobInterval, Run: counts.Seal},
+		{Name: "click details", Every: jobInterval, Run: counts.Detail},
 		{Name: "click months", Every: retainInterval, Run: counts.Retain},
 		{Name: "domains", Every: jobInterval, Run: a.spaces.CheckDomains},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {

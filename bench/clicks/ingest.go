@@ -23,14 +23,14 @@ type round struct {
 	clicks, upTo int
 	// generate is what it took to make them, ingest to record them and to wait until the database had them, copying to COPY them.
 	generate, ingest, copying time.Duration
-	// seal, forget and retain are what the jobs took meanwhile.
-	seal, forget, retain time.Duration
+	// seal, detail, forget and retain are what the jobs took meanwhile.
+	seal, detail, forget, retain time.Duration
 	// ingestLog, jobsLog and copyLog are what PostgreSQL has written to its log, in bytes.
 	ingestLog, jobsLog, copyLog int64
 }
 
 // jobs are what they took together.
-func (r round) jobs() time.Duration { return r.seal + r.forget + r.retain }
+func (r round) jobs() time.Duration { return r.seal + r.detail + r.forget + r.retain }
 
 // a is a part of a round for each of its clicks, in microseconds.
 func (r round) a(part time.Duration) float64 {
@@ -145,7 +145,7 @@ func (b *bench) work(ctx context.Context, r *round) error {
 	for _, job := range []struct {
 		took *time.Duration
 		run  func(context.Context) error
-	}{{&r.seal, b.store.Seal}, {&r.forget, b.store.ForgetVisitors}, {&r.retain, b.store.Retain}} {
+	}{{&r.seal, b.store.Seal}, {&r.detail, b.store.Detail}, {&r.forget, b.store.ForgetVisitors}, {&r.retain, b.store.Retain}} {
 		began := time.Now()
 		if err := job.run(ctx); err != nil {
 			return err
@@ -178,7 +178,7 @@ type size struct {
 }
 
 // tables are what clicks are kept in.
-var tables = []string{"clicks", "click_buckets", "click_days", "click_totals", "visitors", "click_batches"}
+var tables = []string{"clicks", "click_buckets", "click_days", "click_details", "click_totals", "visitors", "click_batches"}
 
 // tidy does what PostgreSQL's own workers do in time, and finds out how much room everything takes.
 func (b *bench) tidy(ctx context.Context) error {

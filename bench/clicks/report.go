@@ -58,7 +58,7 @@ func (b *bench) ratio() float64 {
 
 // stages prints the costs when few clicks were there, and when all were.
 func (b *bench) stages() {
-	b.line("\n| µs a click, around | ingest | COPY | Seal | ForgetVisitors | Retain |\n|---|---|---|---|---|---|")
+	b.line("\n| µs a click, around | ingest | COPY | Seal | Detail | ForgetVisitors | Retain |\n|---|---|---|---|---|---|---|")
 	for _, tenth := range []int{1, 5, 10} {
 		from, to := b.total*(2*tenth-1)/20, b.total*(2*tenth+1)/20
 		around := slices.Collect(func(yield func(round) bool) {
@@ -70,7 +70,8 @@ func (b *bench) stages() {
 		})
 		b.line("| %d clicks | %s |", b.total*tenth/10, strings.Join([]string{
 			mean(around, func(r round) time.Duration { return r.ingest }), mean(around, func(r round) time.Duration { return r.copying }),
-			mean(around, func(r round) time.Duration { return r.seal }), mean(around, func(r round) time.Duration { return r.forget }),
+			mean(around, func(r round) time.Duration { return r.seal }), mean(around, func(r round) time.Duration { return r.detail }),
+			mean(around, func(r round) time.Duration { return r.forget }),
 			mean(around, func(r round) time.Duration { return r.retain }),
 		}, " | "))
 	}

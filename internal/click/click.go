@@ -2,6 +2,7 @@
 package click
 
 import (
+	"strconv"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -52,6 +53,17 @@ func (c *Click) texts() [visitTexts]*string {
 	}
 }
 
+// value is that of a dimension which is known of each click.
+func (c *Click) value(dimension Dimension) string {
+	switch dimension {
+	case Status:
+		return strconv.Itoa(c.Status)
+	case ByLink:
+		return c.LinkID
+	}
+	return *c.texts()[numberOf(dimension)-1]
+}
+
 // PublicID is the id as others know it: such ids are in the order of time.
 func (c *Click) PublicID() string { return id.Join(id.Click, c.ClickedAt.UnixMicro(), c.ID) }
 
@@ -70,6 +82,8 @@ type total struct {
 	BeforeAt time.Time
 	// SealedAt is the midnight (UTC) before which each day of the subject has a row in click_days.
 	SealedAt time.Time
+	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in click_details.
+	DetailedAt time.Time `bun:",scanonly"`
 }
 
 // never is what LastAt, BeforeAt and SealedAt begin with.

@@ -7,6 +7,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"time"
 )
 
 // Dimension is a way to divide clicks by.
@@ -29,7 +30,8 @@ const (
 	Status   Dimension = "STATUS"
 	ByLink   Dimension = "LINK"
 
-	latency Dimension = "latency" // the values are steps: see latencyStep
+	latency   Dimension = "latency" // the values are steps: see latencyStep
+	ofQuarter Dimension = "quarter" // of a day: the values are quarters of an hour: see quarterOf
 )
 
 // dimensions are all that sums are kept by, and their columns in clicks. The numbers are written to the database: they keep
@@ -42,6 +44,7 @@ var dimensions = []struct {
 	{1, Referrer, "referrer"}, {2, Country, "country"}, {3, Device, "device"}, {4, Browser, "browser"}, {5, OS, "os"}, {6, Language, "language"},
 	{7, Source, "utm_source"}, {8, Medium, "utm_medium"}, {9, Campaign, "utm_campaign"}, {10, Term, "utm_term"}, {11, Content, "utm_content"},
 	{statusDimension, Status, "status"}, {linkDimension, ByLink, "link_id"}, {latencyDimension, latency, ""},
+	{quarterDimension, ofQuarter, ""},
 }
 
 // The numbers of what is no text of a visit.
@@ -49,8 +52,9 @@ const (
 	statusDimension  = 12
 	linkDimension    = 13
 	latencyDimension = 14
+	quarterDimension = 15
 
-	lastDimension = latencyDimension
+	lastDimension = quarterDimension
 )
 
 func numberOf(d Dimension) byte {
@@ -233,6 +237,14 @@ func (c counts) addClick(k *Click, one Count) {
 		c.add(statusDimension, strconv.Itoa(k.Status), one)
 	}
 	c.add(latencyDimension, string([]byte{latencyStep(k.LatencyMs)}), one)
+}
+
+// quarterOf is the number of the quarter of an hour that an instant lies in, on its day in UTC.
+func quarterOf(t time.Time) byte { return byte(t.Sub(t.UTC().Truncate(day)) / BucketLength) }
+
+// addQuarter counts a quarter of an hour among the counts of its day.
+func (c counts) addQuarter(start time.Time, n Count) {
+	c.add(quarterDimension, string([]byte{quarterOf(start)}), n)
 }
 
 // latencyGrowth is by how much each step of a latency is longer than the one before: a percentile is right to five per cent.

@@ -25,10 +25,10 @@ func (s *Stats) Export(ctx context.Context, each func([]*Click) error) error {
 		return err
 	}
 	for after := (*row)(nil); ; {
-		q, err := s.clicks(ctx)
-		if err != nil {
+		if err := s.checkCombined(ctx); err != nil {
 			return err
 		}
+		q := s.clicks(s.Range)
 		if after != nil {
 			q = q.Where("(clicked_at, id) > (?, ?)", after.ClickedAt, after.ID)
 		}

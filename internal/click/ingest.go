@@ -132,10 +132,8 @@ func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bo
 			known[all[i].SubjectID] = &all[i]
 		}
 	}
-	if late := s.sealed(known); len(late) > 0 {
-		if err := addSums(ctx, w.db, tx, days, late, known); err != nil {
-			return err
-		}
+	if err := addLate(ctx, w.db, tx, s.sealed(known), known); err != nil {
+		return err
 	}
 	if !trusting {
 		known = nil
@@ -202,8 +200,9 @@ func totalsOf(clicks []Click, subject func(*Click) string) []total {
 }
 
 // addTotal adds to a total that is there by Chan's formula, and reads back what only the table knows: the workspace, and what
-// has been there and sealed before.
+// has been there and sealed before. When all that was there is sealed, so are the days without clicks that followed.
 const addTotal = ` ON CONFLICT (subject_id) DO UPDATE SET clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots, before_at = t.last_at,
+	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at THEN excluded.sealed_at ELSE t.sealed_at END,
 	last_at = CASE WHEN t.last_at < excluded.last_at THEN excluded.last_at ELSE t.last_at END,
 	latency_mean = t.latency_mean + (excluded.latency_mean - t.latency_mean) * excluded.clicks / (t.clicks + excluded.clicks),
 	latency_m2 = t.latency_m2 + excluded.latency_m2 + (excluded.latency_mean - t.latency_mean) * (excluded.latency_mean - t.latency_mean)

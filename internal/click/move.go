@@ -53,7 +53,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *total) erro
 		one.counts.add(linkDimension, link.SubjectID, Count{rows[i].Clicks, rows[i].Visits, rows[i].Bots})
 	}
 	known := map[string]*total{link.WorkspaceID: &space[0]}
-	if err := addSums(ctx, s.DB, tx, days, all.sealed(known), known); err != nil {
+	if err := addLate(ctx, s.DB, tx, all.sealed(known), known); err != nil {
 		return err
 	}
 	return addSums(ctx, s.DB, tx, quarters, all, known)
@@ -74,6 +74,7 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 		{"orphans", "workspace_id, day, code, status", bun.SafeQuery("workspace_id = ?", workspaceID)},
 		{quarters, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 		{days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
+		{details, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
 	} {
 		batch := s.DB.NewSelect().Table(table.name).ColumnExpr(table.keys).Where("?", table.of).Limit(purgeBatch)
 		if err := s.removeAll(ctx, table.name, table.keys, batch); err != nil {

@@ -16,18 +16,22 @@ import (
 
 // This file answers what the sums do not know: from the clicks themselves, as far back as they are kept.
 
-// clicks asks for the clicks of the range, one by one.
-func (s *Stats) clicks(ctx context.Context) (*bun.SelectQuery, error) {
-	if since := s.store.clicksSince(); s.From.Before(since) {
-		if err := s.checkClicks(ctx, Range{s.From, earlier(since, s.To)}, since, "Combined filters are told"); err != nil {
-			return nil, err
-		}
+// checkCombined refuses to show what is left where clicks are no longer kept one by one.
+func (s *Stats) checkCombined(ctx context.Context) error {
+	since := s.store.clicksSince()
+	if !s.From.Before(since) {
+		return nil
 	}
-	q := s.store.DB.NewSelect().Model((*row)(nil)).Where("workspace_id = ?", s.member.ID()).Where("clicked_at >= ?", s.From).Where("clicked_at < ?", s.To)
+	return s.checkClicks(ctx, Range{s.From, earlier(since, s.To)}, since, "Combined filters are told")
+}
+
+// clicks asks for the clicks of some spans, one by one.
+func (s *Stats) clicks(spans ...Range) *bun.SelectQuery {
+	q := within(s.store.DB.NewSelect().Model((*row)(nil)).Where("workspace_id = ?", s.member.ID()), "clicked_at", spans)
 	if !s.isWorkspace() {
 		q = s.subject(q, "link_id")
 	}
-	return s.filter(q), nil
+	return s.filter(q)
 }
 
 // longestValue bounds the text of a filter: none that is kept is longer.
@@ -77,56 +81,85 @@ func columnOf(dimension Dimension) string {
 // counted is what a query counts as a Count.
 const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, COUNT(*) FILTER (WHERE bot) AS bots"
 
-// countRows counts clicks, one by one, by the quarter of an hour.
-func (s *Stats) countRows(ctx context.Context) ([]countAt, error) {
-	q, err := s.clicks(ctx)
-	if err != nil {
+// countClicks counts clicks by the quarter of an hour: by columns, and one by one where there are none.
+func (s *Stats) countClicks(ctx context.Context) (points []countAt, err error) {
+	if err := s.checkCombined(ctx); err != nil {
 		return nil, err
+	}
+	rest, err := s.eachDetail(ctx, slices.Collect(maps.Keys(s.Values)), func(d *dayOfDetails) {
+		var found [day / BucketLength]Count
+		d.eachClick(s.Values, func(_ int, quarter byte, one Count) { found[quarter].add(one) })
+		for quarter, n := range found {
+			at := d.start.Add(time.Duration(quarter) * BucketLength)
+			if n.Clicks > 0 && !at.Before(s.From) && at.Before(s.To) {
+				points = append(points, countAt{at, n})
+			}
+		}
+	})
+	if err != nil || len(rest) == 0 {
+		return points, err
 	}
 	var rows []struct {
 		Quarter int64
 		Count
 	}
-	if err := q.ColumnExpr("? AS quarter", s.store.quarter()).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows); err != nil {
+	err = s.clicks(rest...).ColumnExpr("? AS quarter", s.store.quarter()).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows)
+	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
 	}
-	points := make([]countAt, len(rows))
-	for i, r := range rows {
-		points[i] = countAt{time.Unix(r.Quarter*int64(BucketLength/time.Second), 0).UTC(), r.Count}
+	for _, r := range rows {
+		points = append(points, countAt{time.Unix(r.Quarter*int64(BucketLength/time.Second), 0).UTC(), r.Count})
 	}
 	return points, nil
 }
 
-// eachValue counts clicks, one by one, by the values of a dimension.
-func (s *Stats) eachValue(ctx context.Context, by Dimension, f func(value string, n Count)) error {
-	q, err := s.clicks(ctx)
-	if err != nil {
-		return err
+// countBy counts clicks by the values of a dimension: by columns, and one by one where there are none.
+func (s *Stats) countBy(ctx context.Context, by Dimension) (values, error) {
+	if err := s.checkCombined(ctx); err != nil {
+		return nil, err
+	}
+	all := values{}
+	wanted := append(slices.Collect(maps.Keys(s.Values)), by)
+	rest, err := s.eachDetail(ctx, slices.Compact(slices.Sorted(slices.Values(wanted))), func(d *dayOfDetails) {
+		column := d.columns[by]
+		found := make([]Count, len(column.values))
+		d.eachClick(s.Values, func(click int, quarter byte, one Count) {
+			if at := d.start.Add(time.Duration(quarter) * BucketLength); !at.Before(s.From) && at.Before(s.To) {
+				found[column.at(click)].add(one)
+			}
+		})
+		for code, n := range found {
+			if n.Clicks > 0 {
+				all.add(column.values[code], n)
+			}
+		}
+	})
+	if err != nil || len(rest) == 0 {
+		return all, err
 	}
 	var rows []struct {
 		Value *string
 		Count
 	}
-	err = q.ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(columnOf(by))).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows)
+	err = s.clicks(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(columnOf(by))).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows)
 	if err != nil {
-		return fmt.Errorf("counting clicks one by one: %w", err)
+		return nil, fmt.Errorf("counting clicks one by one: %w", err)
 	}
 	for _, r := range rows {
 		if r.Value == nil {
 			r.Value = new("")
 		}
-		f(*r.Value, r.Count)
+		all.add(*r.Value, r.Count)
 	}
-	return nil
+	return all, nil
 }
 
 // latencies reads the latencies of clicks, one by one.
 func (s *Stats) latencies(ctx context.Context) (Tally, values, error) {
-	q, err := s.clicks(ctx)
-	if err != nil {
+	if err := s.checkCombined(ctx); err != nil {
 		return Tally{}, nil, err
 	}
-	rows, err := q.Column("latency_ms").Rows(ctx)
+	rows, err := s.clicks(s.Range).Column("latency_ms").Rows(ctx)
 	if err != nil {
 		return Tally{}, nil, fmt.Errorf("reading latencies: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"math"
+	"slices"
 	"strings"
 	"time"
 
@@ -142,9 +143,40 @@ func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, mon
 		}
 	}
 	if !differs {
-		return nil, nil
+		differs, err = s.detailsDiffer(ctx, tx, subject, month, wantDays)
+	}
+	if err != nil || !differs {
+		return nil, err
+	}
+	if mend {
+		if err := s.forgetDetails(ctx, tx, t, month, end); err != nil {
+			return nil, err
+		}
 	}
 	return &Difference{SubjectID: subject, Month: month, Clicks: want.clicks(), Sum: clicks}, nil
+}
+
+// detailsDiffer compares what is kept by column of a subject's month with its days.
+func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, month time.Time, want sums) (bool, error) {
+	columns, differs := told, false
+	if !isWorkspace(subject) { // a link's sums are not kept by link
+		columns = slices.DeleteFunc(slices.Clone(told), func(d Dimension) bool { return d == ByLink })
+	}
+	err := eachDetailOf(ctx, tx.NewSelect().TableExpr("? AS x", bun.Ident(details)).Where("x.subject_id = ?", subject).
+		Where("x.starts_at >= ?", month).Where("x.starts_at < ?", month.AddDate(0, 1, 0)), columns, func(d *dayOfDetails) {
+		one := want[slot{subject, d.start.Unix()}]
+		differs = differs || one != nil && one.Clicks == int64(len(d.moments)/momentBytes) && !d.equal(one.counts)
+	})
+	return differs, err
+}
+
+// forgetDetails has what is kept by column of a subject's month written anew.
+func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *total, from, to time.Time) error {
+	_, err := tx.NewDelete().Table(details).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).Where("starts_at < ?", to).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	return reopen(ctx, tx, t.WorkspaceID, from)
 }
 
 func (s sums) clicks() (n int64) {

@@ -81,9 +81,11 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 	}
 	for i := range rows {
 		if b := &rows[i]; !b.StartsAt.Before(sealedAt[b.SubjectID]) {
-			if err := whole.at(b.SubjectID, b.WorkspaceID, b.StartsAt.UTC().Truncate(day)).add(b); err != nil {
+			d := whole.at(b.SubjectID, b.WorkspaceID, b.StartsAt.UTC().Truncate(day))
+			if err := d.add(b); err != nil {
 				return nil, err
 			}
+			d.counts.addQuarter(b.StartsAt, Count{b.Clicks, b.Visits, b.Bots})
 		}
 	}
 	sealed := make([]bucket, 0, len(whole))
@@ -116,7 +118,7 @@ func (s *Store) Retain(ctx context.Context) error {
 }
 
 func (s *Store) forgetMonths(ctx context.Context) error {
-	for table, since := range map[string]time.Time{"clicks": s.clicksSince(), quarters: s.quartersSince()} {
+	for table, since := range map[string]time.Time{"clicks": s.clicksSince(), details: s.clicksSince(), quarters: s.quartersSince()} {
 		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, since).Exec(ctx); err != nil {
 			return fmt.Errorf("dropping months of %s: %w", table, err)
 		}
@@ -133,10 +135,12 @@ func (s *Store) forgetRows(ctx context.Context) error {
 	spaces := map[string]bool{}
 	for _, t := range subjects {
 		spaces[t.WorkspaceID] = true
-		batch := s.DB.NewSelect().Table(quarters).Column("subject_id", "starts_at").
-			Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", s.quartersSince()).Limit(purgeBatch)
-		if err := s.removeAll(ctx, quarters, "subject_id, starts_at", batch); err != nil {
-			return err
+		for table, since := range map[string]time.Time{quarters: s.quartersSince(), details: s.clicksSince()} {
+			batch := s.DB.NewSelect().Table(table).Column("subject_id", "starts_at").
+				Where("subject_id = ?", t.SubjectID).Where("starts_at < ?", since).Limit(purgeBatch)
+			if err := s.removeAll(ctx, table, "subject_id, starts_at", batch); err != nil {
+				return err
+			}
 		}
 	}
 	for space := range spaces {

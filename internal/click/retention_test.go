@@ -43,9 +43,7 @@ func aged(t *testing.T, d *db.DB) (*world, *rand.Rand) {
 func (w *world) tidy(t *testing.T) {
 	t.Helper()
 	for range 2 {
-		if err := w.Seal(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		w.seal(t)
 		if err := w.Retain(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -141,6 +139,7 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 			}
 		}
 
+		nepal := Filter{Values: map[Dimension]string{Country: "NP"}}
 		two := Filter{Values: map[Dimension]string{Country: "NP", Device: visit.Mobile}}
 		ask := func(from time.Time, zone string, f Filter) (*Stats, question) {
 			q := question{member: w.members[0], r: Range{from, noon}, zone: zone, f: f}
@@ -155,13 +154,13 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 		}{
 			{"two filters", clicksKept, "", two, func(s *Stats) error { _, err := s.Total(t.Context()); return err }},
 			{"a series of them", clicksKept, "", two, func(s *Stats) error { _, err := s.Series(t.Context(), Month); return err }},
-			{"a filter and a dimension", clicksKept, "", Filter{Values: map[Dimension]string{Country: "NP"}}, func(s *Stats) error {
+			{"a filter and a dimension", clicksKept, "", nepal, func(s *Stats) error {
 				_, err := s.Breakdown(t.Context(), Browser, 3)
 				return err
 			}},
 			{"a latency of people", clicksKept, "", Filter{Bots: new(false)}, func(s *Stats) error { _, err := s.Latency(t.Context()); return err }},
-			{"days of a zone", quartersKept, "Asia/Kathmandu", Filter{}, func(s *Stats) error { _, err := s.Series(t.Context(), Day); return err }},
-			{"weeks of a zone", quartersKept, "America/St_Johns", Filter{}, func(s *Stats) error { _, err := s.Series(t.Context(), Week); return err }},
+			{"days of a zone, of a country", quartersKept, "Asia/Kathmandu", nepal, func(s *Stats) error { _, err := s.Series(t.Context(), Day); return err }},
+			{"weeks of a zone, of a country", quartersKept, "America/St_Johns", nepal, func(s *Stats) error { _, err := s.Series(t.Context(), Week); return err }},
 		} {
 			for _, early := range []time.Duration{BucketLength, day, 60 * day} {
 				s, _ := ask(one.since.Add(-early), one.zone, one.f)
@@ -173,10 +172,12 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 			}
 			w.check(t, random, q)
 		}
-		s, _ := ask(quartersKept.Add(-20*day+time.Hour), "", Filter{}) // part of a day
-		_, err := s.Total(t.Context())
-		if n := w.meant(question{member: w.members[0], r: Range{quartersKept.Add(-20 * day).Truncate(day), quartersKept.Add(-19 * day)}}); len(n) > 0 {
-			wantRefused(t, "a part of a day", err, quartersKept)
+		for _, zone := range []string{"", "Asia/Kathmandu", "America/St_Johns"} { // days know their quarters for ever
+			s, q := ask(quartersKept.Add(-20*day+time.Hour), zone, Filter{})
+			if got, err := s.Total(t.Context()); err != nil || got != countAll(w.meant(q)) {
+				t.Errorf("%v: %+v, want %+v: %v", q, got, countAll(w.meant(q)), err)
+			}
+			w.checkSeries(t, random, q, w.meant(q))
 		}
 	})
 }
@@ -290,5 +291,23 @@ func TestMoreIsToBeKeptThanThereIs(t *testing.T) {
 		if got, err := w.stats(t, q).Total(t.Context()); err != nil || got != countAll(w.meant(q)) {
 			t.Errorf("after a rebuild: %+v, want %+v: %v", got, countAll(w.meant(q)), err)
 		}
+	})
+}
+
+// TestDaysThatDoNotKnowTheirQuarters were summed up before days did: their quarters of an hour are read as long as they are kept.
+func TestDaysThatDoNotKnowTheirQuarters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		if _, err := d.NewUpdate().Table(days).Set("counts = ?", []byte{}).Where("starts_at < ?", noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for _, from := range []time.Time{quartersKept, quartersKept.Add(day + time.Hour), noon.AddDate(0, -3, 0)} {
+			q := question{member: w.members[0], r: Range{from, noon}, zone: "Asia/Kathmandu"}
+			w.checkSeries(t, random, q, w.meant(q))
+		}
+		s := w.stats(t, question{member: w.members[0], r: Range{quartersKept.Add(-60 * day), noon}, zone: "Asia/Kathmandu"})
+		_, err := s.Series(t.Context(), Day)
+		wantRefused(t, "days of a zone", err, quartersKept)
 	})
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -137,10 +138,10 @@ func (s *Stats) points(ctx context.Context, cuts []time.Time) (points []countAt,
 		var all bool
 		points, all, err = s.countValue(ctx, cuts)
 		if err == nil && !all {
-			points, err = s.countRows(ctx)
+			points, err = s.countClicks(ctx)
 		}
 	default:
-		points, err = s.countRows(ctx)
+		points, err = s.countClicks(ctx)
 	}
 	if err != nil {
 		return nil, err
@@ -221,19 +222,17 @@ func (s *Stats) Breakdown(ctx context.Context, by Dimension, first int) ([]Slice
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]Count{}
+	all := values{}
 	if len(s.Values) == 0 && (by != ByLink || s.isWorkspace()) {
 		err = s.eachSum(ctx, nil, func(b *bucket) error {
 			found, err := valuesOf(b, by)
 			for value, n := range found {
-				sum := all[value]
-				sum.add(n)
-				all[value] = sum
+				all.add(value, n)
 			}
 			return err
 		})
 	} else {
-		err = s.eachValue(ctx, by, func(value string, n Count) { all[value] = n })
+		all, err = s.countBy(ctx, by)
 	}
 	if err != nil {
 		return nil, err
@@ -241,7 +240,7 @@ func (s *Stats) Breakdown(ctx context.Context, by Dimension, first int) ([]Slice
 	return s.slices(all, first), nil
 }
 
-func (s *Stats) slices(all map[string]Count, first int) []Slice {
+func (s *Stats) slices(all values, first int) []Slice {
 	other := Slice{IsOther: true, Count: s.people(all[others])}
 	delete(all, others)
 	sorted := make([]Slice, 0, len(all))
@@ -306,12 +305,20 @@ func (s *Stats) subject(q *bun.SelectQuery, column string) *bun.SelectQuery {
 
 // countSums counts by the sums, none of which lies across a cut.
 func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, error) {
-	parts, err := s.parts(ctx, cuts)
+	sealed, err := s.sealedAt(ctx)
 	if err != nil {
 		return nil, err
 	}
-	var points []countAt
-	for _, part := range parts {
+	fine, cut, whole := s.divide(cuts, sealed)
+	points, unknown, err := s.countWithin(ctx, cut)
+	if err != nil {
+		return nil, err
+	}
+	fine = append(unknown, fine...)
+	if err := s.checkKept(ctx, fine); err != nil {
+		return nil, err
+	}
+	for _, part := range s.parts(fine, whole) {
 		var rows []bucket
 		err := part.ColumnExpr("starts_at").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").ColumnExpr("CAST(SUM(visits) AS BIGINT) AS visits").
 			ColumnExpr("CAST(SUM(bots) AS BIGINT) AS bots").Group("starts_at").Scan(ctx, &rows)
@@ -325,69 +332,117 @@ func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, err
 	return points, nil
 }
 
-// eachSum goes through the sums of the range, none of which lies across a cut, in any order.
+// countWithin counts the quarters of an hour of days that have been summed up, by what the days know of them. Days that do not
+// know are returned: they were summed up before days did.
+func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countAt, unknown []Range, err error) {
+	if len(spans) == 0 {
+		return nil, nil, nil
+	}
+	dark := map[time.Time]bool{}
+	whole := make([]Range, len(spans))
+	for i, span := range spans {
+		whole[i] = Range{span.From.Truncate(day), span.To}
+	}
+	err = s.eachRow(ctx, s.sumsOf(days, whole).Column("starts_at", "clicks", "visits", "bots", "counts"), func(b *bucket) error {
+		rest := b.Clicks
+		err := eachCount(b.Counts, quarterDimension, func(_ byte, value []byte, n Count) {
+			rest -= n.Clicks
+			at := b.StartsAt.Add(time.Duration(value[0]) * BucketLength)
+			if !at.Before(s.From) && at.Before(s.To) {
+				points = append(points, countAt{at, n})
+			}
+		})
+		if rest != 0 {
+			dark[b.StartsAt] = true
+		}
+		return err
+	})
+	if err != nil || len(dark) == 0 {
+		return points, nil, err
+	}
+	points = slices.DeleteFunc(points, func(p countAt) bool { return dark[p.start.Truncate(day)] })
+	for _, start := range slices.SortedFunc(maps.Keys(dark), time.Time.Compare) {
+		unknown = append(unknown, Range{later(start, s.From), earlier(start.Add(day), s.To)})
+	}
+	return points, unknown, nil
+}
+
+// eachSum goes through the sums of the range, none of which lies across a cut, in any order: by the day where a whole day (UTC)
+// that is over lies between two cuts, else by the quarter of an hour.
 func (s *Stats) eachSum(ctx context.Context, cuts []time.Time, f func(*bucket) error) error {
-	parts, err := s.parts(ctx, cuts)
+	sealed, err := s.sealedAt(ctx)
 	if err != nil {
 		return err
 	}
-	for _, part := range parts {
-		rows, err := part.Column("starts_at", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts").Rows(ctx)
+	fine, cut, whole := s.divide(cuts, sealed)
+	fine = append(cut, fine...)
+	if err := s.checkKept(ctx, fine); err != nil {
+		return err
+	}
+	for _, part := range s.parts(fine, whole) {
+		err := s.eachRow(ctx, part.Column("starts_at", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts"), f)
 		if err != nil {
-			return fmt.Errorf("reading sums of clicks: %w", err)
-		}
-		for rows.Next() {
-			var b bucket
-			if err = s.store.DB.ScanRow(ctx, rows, &b); err == nil {
-				b.StartsAt = b.StartsAt.UTC()
-				err = f(&b)
-			}
-			if err != nil {
-				break
-			}
-		}
-		if err = cmp.Or(err, rows.Err(), rows.Close()); err != nil {
-			return fmt.Errorf("reading sums of clicks: %w", err)
+			return err
 		}
 	}
 	return nil
 }
 
-// parts are the queries for the sums of the range: by the day where a whole day (UTC) that is over lies between two cuts,
-// else by the quarter of an hour.
-func (s *Stats) parts(ctx context.Context, cuts []time.Time) ([]*bun.SelectQuery, error) {
-	sealed, err := s.sealedAt(ctx)
+func (s *Stats) eachRow(ctx context.Context, q *bun.SelectQuery, f func(*bucket) error) error {
+	rows, err := q.Rows(ctx)
 	if err != nil {
-		return nil, err
+		return fmt.Errorf("reading sums of clicks: %w", err)
 	}
-	fine, whole := s.divide(cuts, sealed)
-	if err := s.checkKept(ctx, fine); err != nil {
-		return nil, err
-	}
-	var parts []*bun.SelectQuery
-	for _, part := range []struct {
-		table string
-		spans []Range
-	}{{days, whole}, {quarters, fine}} {
-		if len(part.spans) > 0 {
-			q := s.subject(s.store.DB.NewSelect().TableExpr("? AS bucket", bun.Ident(part.table)), "subject_id").Where("workspace_id = ?", s.member.ID())
-			parts = append(parts, q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
-				for _, span := range part.spans {
-					q = q.WhereOr("starts_at >= ? AND starts_at < ?", span.From, span.To)
-				}
-				return q
-			}))
+	defer rows.Close()
+	for rows.Next() {
+		var b bucket
+		if err := s.store.DB.ScanRow(ctx, rows, &b); err != nil {
+			return fmt.Errorf("reading sums of clicks: %w", err)
+		}
+		b.StartsAt = b.StartsAt.UTC()
+		if err := f(&b); err != nil {
+			return fmt.Errorf("reading sums of clicks: %w", err)
 		}
 	}
-	return parts, nil
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("reading sums of clicks: %w", err)
+	}
+	return nil
 }
 
-// divide divides the range into spans that are read by the quarter of an hour and spans that are read by the day.
-func (s *Stats) divide(cuts []time.Time, sealed time.Time) (fine, whole []Range) {
-	cut := map[time.Time]bool{}
+// parts are the queries for spans by the quarter of an hour and by the day.
+func (s *Stats) parts(fine, whole []Range) (parts []*bun.SelectQuery) {
+	if len(whole) > 0 {
+		parts = append(parts, s.sumsOf(days, whole))
+	}
+	if len(fine) > 0 {
+		parts = append(parts, s.sumsOf(quarters, fine))
+	}
+	return parts
+}
+
+func (s *Stats) sumsOf(table string, spans []Range) *bun.SelectQuery {
+	q := s.subject(s.store.DB.NewSelect().TableExpr("? AS bucket", bun.Ident(table)), "subject_id").Where("workspace_id = ?", s.member.ID())
+	return within(q, "starts_at", spans)
+}
+
+// within keeps the rows of some spans.
+func within(q *bun.SelectQuery, column string, spans []Range) *bun.SelectQuery {
+	return q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
+		for _, span := range spans {
+			q = q.WhereOr("?0 >= ?1 AND ?0 < ?2", bun.Ident(column), span.From, span.To)
+		}
+		return q
+	})
+}
+
+// divide divides the range into spans that are not summed up by the day, days of which only a part is meant or which are cut,
+// and whole days.
+func (s *Stats) divide(cuts []time.Time, sealed time.Time) (fine, cut, whole []Range) {
+	isCut := map[time.Time]bool{}
 	for _, c := range cuts {
 		if midnight := c.UTC().Truncate(day); !midnight.Equal(c) {
-			cut[midnight] = true
+			isCut[midnight] = true
 		}
 	}
 	grow := func(spans []Range, from, to time.Time) []Range {
@@ -402,18 +457,16 @@ func (s *Stats) divide(cuts []time.Time, sealed time.Time) (fine, whole []Range)
 		next := midnight.Add(day)
 		switch {
 		case !start.Before(sealed):
-			return grow(fine, start, s.To), whole
-		case !start.Equal(midnight) || next.After(s.To) || cut[midnight]:
-			if next.After(s.To) {
-				next = s.To
-			}
-			fine = grow(fine, start, next)
+			return grow(fine, start, s.To), cut, whole
+		case !start.Equal(midnight) || next.After(s.To) || isCut[midnight]:
+			next = earlier(next, s.To)
+			cut = grow(cut, start, next)
 		default:
 			whole = grow(whole, start, next)
 		}
 		start = next
 	}
-	return fine, whole
+	return fine, cut, whole
 }
 
 // sealedAt is the midnight before which the days of all subjects have been summed up.
@@ -457,6 +510,13 @@ func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, wh
 		return errs.New(errs.InvalidInput, "%s only since %s: let the range begin then.", what, since.Format(time.DateOnly)).At("range")
 	}
 	return nil
+}
+
+func later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
 }
 
 func earlier(a, b time.Time) time.Time {

@@ -89,9 +89,40 @@ func (s sums) sealed(known map[string]*total) sums {
 			d := late.at(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(day))
 			_ = d.add(&bucket{Tally: one.Tally, Visits: one.Visits, Bots: one.Bots}) // nothing to read
 			d.counts.addAll(one.counts)
+			d.counts.addQuarter(one.StartsAt, Count{one.Clicks, one.Visits, one.Bots})
 		}
 	}
 	return late
+}
+
+// addLate adds to days that have been summed up.
+func addLate(ctx context.Context, d *db.DB, tx bun.Tx, late sums, totals map[string]*total) error {
+	if len(late) == 0 {
+		return nil
+	}
+	if err := addSums(ctx, d, tx, days, late, totals); err != nil {
+		return err
+	}
+	for workspaceID, from := range late.workspaces() {
+		if err := reopen(ctx, tx, workspaceID, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workspaces are those among the subjects, with the oldest of their sums.
+func (s sums) workspaces() map[string]time.Time {
+	found := map[string]time.Time{}
+	for _, one := range s {
+		if one.SubjectID != one.WorkspaceID {
+			continue
+		}
+		if oldest, known := found[one.SubjectID]; !known || one.StartsAt.Before(oldest) {
+			found[one.SubjectID] = one.StartsAt
+		}
+	}
+	return found
 }
 
 // sumsAtOnce bounds a statement.
