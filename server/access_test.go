@@ -239,7 +239,7 @@ func TestAHundredLogInsAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachBackend(t, func(t *testing.T, b backend) {
-				s := start(t, b, "LINKFORGE_RATE_LIMITS=on")
+				s := start(t, b.raced(), "LINKFORGE_RATE_LIMITS=on")
 				who := s.tenant(t, "guessed")
 				document := "mutation ($i: LoginInput!) {"
 				for i := range 100 {

@@ -23,7 +23,7 @@ func TestTheSameURLAtOnce(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const asked = 1000
-		nodes := startAll(t, b, b.nodes) // on an empty database: one migrates, the other waits
+		nodes := startAll(t, b.raced(), b.nodes) // on an empty database: one migrates, the other waits
 		who := nodes[0].tenant(t, "eager")
 		got := make([]made, asked)
 		gate := make(chan struct{})
@@ -65,7 +65,7 @@ func TestManyURLsAtOnce(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const urls, askers = 20, 10
-		nodes := startAll(t, b, b.nodes)
+		nodes := startAll(t, b.raced(), b.nodes)
 		who := nodes[0].tenant(t, "busy")
 		var mu sync.Mutex
 		created := map[string]int{}

@@ -33,31 +33,40 @@ const (
 	codeSecret = "the code secret of these tests, long enough"
 )
 
-// TestMain removes the binary that the tests have built.
+// TestMain removes the binaries that the tests have built.
 func TestMain(m *testing.M) {
 	status := m.Run()
-	if path, err := binary(); err == nil {
-		os.RemoveAll(filepath.Dir(path))
+	if folder, err := binaries(); err == nil {
+		os.RemoveAll(folder)
 	}
 	os.Exit(status)
 }
 
-// binary builds the program once, with the race detector when the tests run with it, where scripts/test has it.
-var binary = sync.OnceValues(func() (path string, err error) {
-	folder, err := os.MkdirTemp("", "linkforge-test-")
+// binaries is the folder of the binaries.
+var binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "linkforge-test-") })
+
+// The program is built once as it is and, when the tests run with the race detector, once with that, where scripts/test has it.
+var (
+	plainBinary = sync.OnceValues(func() (string, error) { return build("linkforge") })
+	racedBinary = sync.OnceValues(func() (string, error) {
+		if !underRace() {
+			return plainBinary()
+		}
+		return build("linkforge-race", "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=golang.org/x/crypto/...=-race=false")
+	})
+)
+
+func build(name string, flags ...string) (path string, err error) {
+	folder, err := binaries()
 	if err != nil {
 		return "", err
 	}
-	path = filepath.Join(folder, "linkforge")
-	args := []string{"build", "-o", path}
-	if underRace() {
-		args = append(args, "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=golang.org/x/crypto/...=-race=false")
-	}
-	if out, err := exec.Command("go", append(args, ".")...).CombinedOutput(); err != nil {
+	path = filepath.Join(folder, name)
+	if out, err := exec.Command("go", append(append([]string{"build", "-o", path}, flags...), ".")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the server: %w\n%s", err, out)
 	}
 	return path, nil
-})
+}
 
 func underRace() bool {
 	info, _ := debug.ReadBuildInfo()
@@ -72,8 +81,8 @@ func sized(variable string, small int) int {
 	return small
 }
 
-// program prepares a process of the binary, with an environment of its own.
-func program(ctx context.Context, t testing.TB, env []string, args ...string) *exec.Cmd {
+// program prepares a process of a binary, with an environment of its own.
+func program(ctx context.Context, t testing.TB, binary func() (string, error), env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	path, err := binary()
 	if err != nil {
@@ -87,12 +96,12 @@ func program(ctx context.Context, t testing.TB, env []string, args ...string) *e
 	return p
 }
 
-// command runs the binary to its end.
+// command runs the program to its end.
 func command(t testing.TB, env []string, stdin string, args ...string) (stdout, stderr string, status int) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	p := program(ctx, t, env, args...)
+	p := program(ctx, t, plainBinary, env, args...)
 	var out, err strings.Builder
 	p.Stdin, p.Stdout, p.Stderr = strings.NewReader(stdin), &out, &err
 	if failed := p.Run(); failed != nil && !errors.As(failed, new(*exec.ExitError)) {
@@ -110,6 +119,14 @@ type backend struct {
 	open func() (*db.DB, error)
 	// fails says that it is taken away from the servers, which may say so.
 	fails bool
+	// busy says that servers are asked many things at once: they run with the race detector, if the tests do.
+	busy bool
+}
+
+// raced is the backend for tests that ask many things at once.
+func (b backend) raced() backend {
+	b.busy = true
+	return b
 }
 
 // eachBackend runs the test on SQLite with the in-process Redis, and on PostgreSQL with Redis.
@@ -162,6 +179,7 @@ type server struct {
 	exited          chan struct{}
 	http            *http.Client
 	fails           bool
+	binary          func() (string, error)
 }
 
 // start starts a server and waits until it is ready. Rate limits are off: all tests come from one address.
@@ -176,7 +194,10 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	t.Helper()
 	var all []*server
 	for range n {
-		s := &server{t: t, address: freeAddress(t), fails: b.fails}
+		s := &server{t: t, address: freeAddress(t), fails: b.fails, binary: plainBinary}
+		if b.busy {
+			s.binary = racedBinary
+		}
 		if s.public = "http://" + s.address; len(all) > 0 {
 			s.public = all[0].public
 		}
@@ -207,7 +228,7 @@ func freeAddress(t testing.TB) string {
 // launch starts the process. It is killed after the test, and fails it when it has said something alarming.
 func (s *server) launch() {
 	s.t.Helper()
-	s.process = program(context.Background(), s.t, s.env)
+	s.process = program(context.Background(), s.t, s.binary, s.env)
 	folder := s.t.TempDir()
 	for name, file := range map[string]**os.File{"stdout": &s.out, "stderr": &s.err} {
 		var err error

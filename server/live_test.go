@@ -273,7 +273,7 @@ func TestLiveClicks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		subscribers, clicks := sized("LINKFORGE_TEST_SUBSCRIBERS", 10), (sized("LINKFORGE_TEST_LIVE_CLICKS", 600)+5)/6*6
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_HIT_QUOTA=1000000000")
+		nodes := startAll(t, b.raced(), b.nodes, "LINKFORGE_HIT_QUOTA=1000000000")
 		who, other := nodes[0].tenant(t, "listened"), nodes[0].tenant(t, "unheard")
 		links := []linkView{who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link}
 		foreign := other.shorten(t, "https://example.com/a").Link
@@ -384,7 +384,7 @@ func TestWhoDoesNotReadIsEnded(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		admin := freeAddress(t)
-		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_ADMIN_LISTEN="+admin)
+		node := start(t, b.raced(), "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_ADMIN_LISTEN="+admin)
 		who := node.tenant(t, "deaf")
 		l := who.shorten(t, "https://example.com/loud").Link
 		node.follow(t, l.path(node))
@@ -452,7 +452,7 @@ func subscribed(t *testing.T, admin string) int {
 func TestASubscriptionEndsWithItsAccess(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes)
+		nodes := startAll(t, b.raced(), b.nodes)
 		here, there := nodes[0], nodes[len(nodes)-1]
 		host, guest, gone, spare := here.tenant(t, "host"), here.tenant(t, "guest"), here.tenant(t, "gone"), here.tenant(t, "spare")
 		l := host.shorten(t, "https://example.com/shared").Link
@@ -494,7 +494,7 @@ func TestASubscriptionEndsWithItsAccess(t *testing.T) {
 func TestSubscriptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b)
+		node := start(t, b.raced())
 		who, other := node.tenant(t, "asking"), node.tenant(t, "asked")
 		own, foreign := who.shorten(t, "https://example.com/").Link, other.shorten(t, "https://example.com/").Link
 		stranger, noStats := client{server: node}, client{}
@@ -608,7 +608,7 @@ func standing(who tenant, id string) string {
 func TestAServerThatStopsEndsSubscriptions(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b)
+		node := start(t, b.raced())
 		who := node.tenant(t, "stopping")
 		bySocket, byEvents := who.listen(t, "socket", "", ""), who.listen(t, "events", "", "")
 		l := who.shorten(t, "https://example.com/").Link

@@ -30,7 +30,7 @@ func (s *server) login(t *testing.T, who tenant) tokens {
 func TestTwentyRefreshesAtOnce(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes)
+		nodes := startAll(t, b.raced(), b.nodes)
 		who := nodes[0].tenant(t, "tabs")
 		first := nodes[0].login(t, who)
 		var mu sync.Mutex
@@ -59,7 +59,7 @@ func TestTwentyRefreshesAtOnce(t *testing.T) {
 func TestALogoutReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes)
+		nodes := startAll(t, b.raced(), b.nodes)
 		who := nodes[0].tenant(t, "leaver")
 		other := nodes[len(nodes)-1]
 		session := client{server: other, token: nodes[0].login(t, who).Token}

@@ -62,7 +62,7 @@ func hammer(t *testing.T, s *server, path string) *load {
 func TestTerminateUnderLoad(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		s := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
+		s := start(t, b.raced(), "LINKFORGE_HIT_QUOTA=1000000000")
 		who := s.tenant(t, "pressed")
 		l := who.shorten(t, "https://example.com/busy").Link
 		var answered, unanswered int64
