@@ -25,19 +25,22 @@ const (
 	randomAttempts = 5
 )
 
-// batch is a number of links on their way into the database.
+// batch is a number of links of a workspace on their way into the database.
 type batch struct {
 	*Store
-	member workspace.Membership
+	member workspace.Membership // one of those who ask for them
 	now    time.Time
 	policy Policy
 	key    *key // nil without an idempotency key
 	rows   []*row
 }
 
-// row is one link on its way: a draft, and the codes that it may get. Those of a deterministic link are computed when
-// it is their turn: nearly always the first is free.
+// row is one link on its way: what somebody asks for, a draft, and the codes that it may get. Those of a deterministic link are
+// computed when it is their turn: nearly always the first is free.
 type row struct {
+	member workspace.Membership
+	in     *New
+
 	draft *Link
 	codes []string
 	// wish is what makes it the same link as another; empty for strategies that make one each time.
@@ -89,19 +92,22 @@ var (
 	errAgain = errors.New("the batch must run again")
 )
 
-// prepare checks what the caller says, finds wishes that are the same, and gives every row its codes.
-func (b *batch) prepare(ctx context.Context, in []*New) error {
+// add says that a member asks for a link.
+func (b *batch) add(m workspace.Membership, in *New) {
+	b.rows = append(b.rows, &row{member: m, in: in})
+}
+
+// prepare checks what the callers say, finds wishes that are the same, and gives every row its codes.
+func (b *batch) prepare(ctx context.Context) error {
 	first := map[identity]*row{}
-	for _, one := range in {
-		r := &row{}
-		b.rows = append(b.rows, r)
-		if r.draft, r.Err = b.draft(b.member, *one, b.now); r.Err == nil {
-			r.codes, r.Err = codes(r.draft, one.CustomCode)
+	for _, r := range b.rows {
+		if r.draft, r.Err = b.draft(r.member, *r.in, b.now); r.Err == nil {
+			r.codes, r.Err = codes(r.draft, r.in.CustomCode)
 		}
 		if r.Err != nil || !r.draft.Strategy.idempotent() {
 			continue
 		}
-		r.wish = identity{hash: string(r.draft.CanonicalHash), code: deref(one.CustomCode)}
+		r.wish = identity{hash: string(r.draft.CanonicalHash), code: deref(r.in.CustomCode)}
 		if r.same = first[r.wish]; r.same == nil {
 			first[r.wish] = r
 		}
@@ -392,7 +398,7 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	}
 	there, taken := map[identity]*Link{}, map[string]bool{}
 	for _, l := range links {
-		l.In, taken[l.Code] = b.member, true
+		taken[l.Code] = true
 		there[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
 		if l.Strategy == Deterministic {
 			there[identity{hash: string(l.CanonicalHash)}] = l
@@ -404,7 +410,7 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 		case l != nil && l.DisabledAt != nil:
 			r.attempt.Err = errDisabled().At("url")
 		case l != nil:
-			r.attempt.Link = l
+			l.In, r.attempt.Link = r.member, l
 		case r.draft.Strategy == Custom && taken[r.codes[0]]:
 			r.attempt.Err = errNoCode(Custom)
 		}
@@ -445,9 +451,9 @@ func (b *batch) audit(ctx context.Context, tx bun.Tx) error {
 	for _, r := range b.rows {
 		switch {
 		case r.attempt.Created:
-			events = append(events, b.member.Event(b.now, audit.LinkCreated, r.draft.ID, nil))
+			events = append(events, r.member.Event(b.now, audit.LinkCreated, r.draft.ID, nil))
 		case r.revived:
-			events = append(events, b.member.Event(b.now, audit.LinkRestored, r.attempt.Link.ID, nil))
+			events = append(events, r.member.Event(b.now, audit.LinkRestored, r.attempt.Link.ID, nil))
 		}
 	}
 	return audit.Write(ctx, tx, events...)
@@ -458,19 +464,23 @@ func (b *batch) failed() bool {
 	return slices.ContainsFunc(b.rows, func(r *row) bool { return r.Err != nil || r.attempt.Err != nil })
 }
 
-// results are the rows' results.
-func (b *batch) results() ([]Result, error) {
+// results are the rows' results. Whoever asked for the same as another has a link of their own, through their own membership.
+func (b *batch) results() []Result {
 	results := make([]Result, 0, len(b.rows))
 	for _, r := range b.rows {
 		if r.same != nil {
 			r.Result = Result{Link: r.same.Link, Err: r.same.Err}
+		}
+		if r.same != nil && r.Link != nil {
+			own := *r.Link
+			own.In, r.Link = r.member, &own
 		}
 		results = append(results, r.Result)
 	}
 	if b.policy == AllOrNothing {
 		abandon(results)
 	}
-	return results, internal(results)
+	return results
 }
 
 func (b *batch) errQuota() error {

@@ -74,18 +74,26 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err != nil {
 		return nil, err
 	}
+	if len(in.Links) == 1 && key == nil && in.Links[0].MaxClicks == nil {
+		one, err := s.createGathered(ctx, m, in.Links[0])
+		return []Result{one}, err
+	}
 	for {
 		answer, err := s.recall(ctx, m, key)
 		if answer != nil || err != nil {
 			return answer, err
 		}
 		b := &batch{Store: s, member: m, now: s.now(), policy: in.OnError, key: key}
-		if err := b.prepare(ctx, in.Links); err != nil {
+		for _, one := range in.Links {
+			b.add(m, one)
+		}
+		if err := b.prepare(ctx); err != nil {
 			return nil, err
 		}
 		err = b.settle(ctx)
 		if err == nil {
-			return b.results()
+			results := b.results()
+			return results, internal(results)
 		}
 		if !errors.Is(err, errKeyTaken) { // else the same call was faster, and has an answer now
 			return nil, fmt.Errorf("making links: %w", err)

@@ -42,7 +42,7 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			r.revived = true
 			revived[l.ID] = l
 		}
-		r.attempt.Link = l
+		l.In, r.attempt.Link = r.member, l
 	}
 	return b.write(ctx, tx, revived)
 }

@@ -77,6 +77,7 @@ type Store struct {
 	candidate func(canonical, workspaceID string, salt int) string
 	counters  *counters
 	cache     *cache
+	gatherer  gatherer
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
 }

@@ -1,0 +1,278 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// open says whose turn has come.
+func (g *group) open() bool {
+	select {
+	case <-g.turn:
+		return true
+	default:
+		return false
+	}
+}
+
+// TestWhoComesTogetherIsMadeTogether: the first waits for nobody, those who come meanwhile are one group, or as many as a batch
+// holds, and whoever comes after its turn is in the next.
+func TestWhoComesTogetherIsMadeTogether(t *testing.T) {
+	t.Parallel()
+	var g gatherer
+	join := func() *group { return g.join(&wish{member: workspace.Public()}) }
+	first, second := join(), join()
+	if first == nil || !first.open() || second == nil || second.open() {
+		t.Fatal("the first is not alone, or the second does not wait")
+	}
+	for i := range MaxBatch - 1 {
+		if join() != nil {
+			t.Fatalf("wish %d does not join the group that waits", i)
+		}
+	}
+	third := join()
+	if third == nil || len(second.wishes) != MaxBatch {
+		t.Fatalf("%d wishes in a group, want %d", len(second.wishes), MaxBatch)
+	}
+	g.next(workspace.PublicID)
+	if !second.open() || third.open() || join() != nil {
+		t.Error("it is not the second's turn alone")
+	}
+	g.next(workspace.PublicID)
+	fourth := join()
+	if !third.open() || len(third.wishes) != 2 || fourth == nil || fourth.open() {
+		t.Error("it is not the third's turn alone")
+	}
+	g.next(workspace.PublicID)
+	g.next(workspace.PublicID)
+	if last := join(); !last.open() {
+		t.Error("with nobody before, somebody waits")
+	}
+}
+
+// hold keeps anybody from making links in a workspace until it is released: whoever comes meanwhile is gathered.
+func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
+	t.Helper()
+	first := b.gatherer.join(&wish{member: m})
+	if !first.open() {
+		t.Fatal("somebody else is first")
+	}
+	return func() { b.gatherer.next(m.ID()) }
+}
+
+// gathered waits until so many wait for a workspace's turn.
+func (b *bundle) gathered(t *testing.T, m workspace.Membership, n int) {
+	t.Helper()
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		b.gatherer.mu.Lock()
+		waiting := 0
+		for _, g := range b.gatherer.queues[m.ID()] {
+			waiting += len(g.wishes)
+		}
+		b.gatherer.mu.Unlock()
+		if waiting == n {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d wait, want %d", waiting, n)
+		}
+	}
+}
+
+// colleague makes somebody else a member of a workspace.
+func (b *bundle) colleague(t *testing.T, m workspace.Membership) workspace.Membership {
+	t.Helper()
+	system := db.AsSystem(t.Context())
+	a := account.Account{ID: id.New(id.Account), Email: id.New(id.Account) + "@example.com", Name: "colleague", CreatedAt: noon, UpdatedAt: noon}
+	if _, err := b.DB.NewInsert().Model(&a).Exec(system); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.DB.NewRaw("INSERT INTO members (workspace_id, account_id, role, created_at) VALUES (?, ?, 'EDITOR', ?)", m.ID(), a.ID, noon).Exec(system); err != nil {
+		t.Fatal(err)
+	}
+	joined, err := (&workspace.Store{DB: b.DB, Now: func() time.Time { return noon }}).Require(t.Context(), account.Actor{AccountID: a.ID}, m.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return joined
+}
+
+// TestEachHasAnAnswerOfTheirOwn: two members ask at once for new links, for the same one, for what is refused and for a code that
+// is taken. All of it is one batch, and each hears what they would have heard alone.
+func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		there, _ := b.create(t, New{URL: "https://example.com/there"})
+		other := b.colleague(t, b.mine)
+		release := b.hold(t, b.mine)
+		type answer struct {
+			member  workspace.Membership
+			in      New
+			want    string
+			link    *Link
+			created bool
+			err     error
+		}
+		promo := "promo"
+		answers := []*answer{
+			{member: b.mine, in: New{URL: "https://example.com/there"}, want: "there"},
+			{member: other, in: New{URL: "https://example.com/there"}, want: "there"},
+			{member: b.mine, in: New{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
+			{member: b.mine, in: New{URL: "https://example.com/promo", Strategy: new(Custom), CustomCode: &promo}, want: "created"},
+			{member: other, in: New{URL: "https://example.com/other", Strategy: new(Custom), CustomCode: &promo}, want: errs.CodeTaken.Code()},
+		}
+		for i := range 10 {
+			m := b.mine
+			if i%2 == 1 {
+				m = other
+			}
+			answers = append(answers, &answer{member: m, in: New{URL: fmt.Sprintf("https://example.com/%d", i), Tags: []string{"tag"}}, want: "created"})
+		}
+		var asking sync.WaitGroup
+		for i, a := range answers { // in this order: the fourth has the code before the fifth
+			asking.Go(func() { a.link, a.created, a.err = b.Create(t.Context(), a.member, a.in) })
+			b.gathered(t, b.mine, i+1)
+		}
+		release()
+		asking.Wait()
+		for _, a := range answers {
+			said := outcomes([]Result{{Link: a.link, Created: a.created, Err: a.err}})[0]
+			if said != a.want {
+				t.Errorf("%s: %s, want %s: %v", a.in.URL, said, a.want, a.err)
+			}
+			if a.err == nil && a.link.In.ActorID() != a.member.ActorID() {
+				t.Errorf("%s: the link came through somebody else's membership", a.in.URL)
+			}
+			if a.created && deref(a.link.CreatedBy) != a.member.AccountID() {
+				t.Errorf("%s: made by %q, want %q", a.in.URL, deref(a.link.CreatedBy), a.member.AccountID())
+			}
+			if a.want == "there" && a.link != nil && a.link.ID != there.ID {
+				t.Errorf("%s: it is another link", a.in.URL)
+			}
+		}
+		var actors []string
+		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?", b.mine.ID()).Scan(db.AsSystem(t.Context()), &actors)
+		slices.Sort(actors)
+		want := slices.Concat(slices.Repeat([]string{b.mine.ActorID()}, 7), slices.Repeat([]string{other.ActorID()}, 5))
+		slices.Sort(want)
+		if diff := cmp.Diff(want, actors); diff != "" || err != nil {
+			t.Errorf("who has made links (-want +got):\n%s%v", diff, err)
+		}
+	})
+}
+
+// TestTheSameURLOfManyAtOnce is one link, which one of them has made.
+func TestTheSameURLOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		other := b.colleague(t, b.mine)
+		release := b.hold(t, b.mine)
+		var mu sync.Mutex
+		var asking sync.WaitGroup
+		made, ids := 0, map[string]bool{}
+		for i := range 20 {
+			m := b.mine
+			if i%2 == 1 {
+				m = other
+			}
+			asking.Go(func() {
+				l, created, err := b.Create(t.Context(), m, New{URL: "https://example.com/same"})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				if ids[l.ID] = true; created {
+					made++
+				}
+				if l.In.ActorID() != m.ActorID() {
+					t.Error("the link came through somebody else's membership")
+				}
+			})
+		}
+		b.gathered(t, b.mine, 20)
+		release()
+		asking.Wait()
+		if made != 1 || len(ids) != 1 {
+			t.Errorf("%d made %d links, want 1 and 1", made, len(ids))
+		}
+	})
+}
+
+// TestNobodySuffersFromAnother: what the database refuses of one is not refused to the others.
+func TestNobodySuffersFromAnother(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		statement := map[db.Kind]string{
+			db.Postgres: "ALTER TABLE links ADD CHECK (title <> 'refused')",
+			db.SQLite:   "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = 'refused' BEGIN SELECT RAISE(ABORT, 'refused'); END",
+		}[d.Kind]
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
+			t.Fatal(err)
+		}
+		release := b.hold(t, b.mine)
+		var asking sync.WaitGroup
+		failed := make([]error, 5)
+		for i := range failed {
+			in := New{URL: fmt.Sprintf("https://example.com/%d", i)}
+			if i == 2 {
+				in.Title = new("refused")
+			}
+			asking.Go(func() { _, _, failed[i] = b.Create(t.Context(), b.mine, in) })
+		}
+		b.gathered(t, b.mine, len(failed))
+		release()
+		asking.Wait()
+		for i, err := range failed {
+			if (err != nil) != (i == 2) {
+				t.Errorf("wish %d: %v", i, err)
+			}
+		}
+	})
+}
+
+// TestWhoeverGoesTakesNobodyAlong: the one who was to make the batch has gone, and so has another. The rest has links.
+func TestWhoeverGoesTakesNobodyAlong(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		release := b.hold(t, b.mine)
+		gone, leave := context.WithCancel(t.Context())
+		var asking sync.WaitGroup
+		failed := make([]error, 4)
+		for i := range failed {
+			ctx := t.Context()
+			if i < 2 {
+				ctx = gone
+			}
+			asking.Go(func() {
+				_, _, failed[i] = b.Create(ctx, b.mine, New{URL: fmt.Sprintf("https://example.com/%d", i)})
+			})
+			b.gathered(t, b.mine, i+1)
+		}
+		leave()
+		release()
+		asking.Wait()
+		if !errors.Is(failed[1], context.Canceled) || failed[2] != nil || failed[3] != nil {
+			t.Errorf("%v", failed)
+		}
+	})
+}
