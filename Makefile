@@ -14,7 +14,7 @@ IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-clicks playground test-playground test-pages docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks playground test-playground test-pages test-web audit docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -54,6 +54,9 @@ bench: ## run the benchmarks
 bench-redirect: ## measure the redirect path beside its limits: LINKS, ROUNDS, BURST
 	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/redirect -links '$(LINKS)' -rounds '$(ROUNDS)' -burst '$(BURST)'
 
+bench-graphql: ## measure operations beside a bare gqlgen handler and their SQL by itself: ARGS
+	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/graphql $(ARGS)
+
 bench-clicks: ## measure ingest beside COPY, and stats, with a year of clicks: CLICKS, ARGS
 	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/clicks -clicks '$(CLICKS)' $(ARGS)
 
@@ -65,6 +68,13 @@ test-playground: ## try the playground in a headless Chromium (needs Node.js and
 
 test-pages: ## follow links in every state with a headless Chromium (needs Node.js and Chromium)
 	scripts/test-pages
+
+test-web: ## build the example front end, and try it in a headless Chromium (needs Node.js and Chromium)
+	scripts/test-web
+
+audit: ## try the server and the schema with the tools that front ends are built with (needs Node.js)
+	cd scripts/audit && npm ci --loglevel=error
+	scripts/with-server scripts/audit/run
 
 docker: ## build the container image
 	docker build --build-arg VERSION='$(VERSION)' --tag $(IMAGE) .

@@ -34,6 +34,7 @@ var layers = [][]string{
 var within = map[string][]string{
 	"internal/text":            {"internal/errs"},
 	"internal/page":            {},
+	"internal/config":          {"internal/kv"},
 	"internal/jobs":            {"internal/db"},
 	"internal/dbtest":          {"internal/db", "internal/kv"},
 	"internal/account":         {"internal/quota"},
@@ -117,12 +118,12 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"click.Granted", "link.At", "link.CatchUp", "link.Exhausted", "link.query", "link.WorkspaceOf", "link.claim", "link.lookUp",
+		"click.Granted", "link.At", "link.CatchUp", "link.Exhausted", "link.query", "link.WorkspacesOf", "link.claim", "link.lookUp",
 		"workspace.Authenticate", "workspace.IDBySlug", "workspace.workspaceOf", "workspace.HostKnown", "workspace.Observe",
 	},
 	"AsSystem": {
-		"account.Delete", "audit.CleanUp", "audit.Export", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetUsage", "click.ForgetVisitors", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Seeds", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
-		"click.Recover", "click.remove", "click.take", "jobs.Look",
+		"account.Delete", "audit.CleanUp", "audit.Export", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetUsage", "click.ForgetVisitors", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Seeds", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
+		"click.Recover", "click.remove", "click.take", "jobs.States", "jobs.attempt",
 		"link.Block", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
 		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "workspace.Accept", "workspace.Export", "workspace.verify",
 	},

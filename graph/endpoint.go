@@ -9,6 +9,7 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -22,30 +23,27 @@ import (
 	"github.com/linkforge/linkforge/internal/web"
 )
 
-const (
-	// maxBody bounds a request's body of somebody who is logged in, maxAnonymousBody everybody else's.
-	maxBody          = 10 << 20
-	maxAnonymousBody = 256 << 10
-	// operationDeadline bounds one operation.
-	operationDeadline = 15 * time.Second
-)
-
 // Endpoint answers GraphQL over HTTP (https://graphql.github.io/graphql-over-http/draft/): POST with a JSON body,
-// and GET for queries; and subscriptions by server-sent events and over WebSockets. There are no cookies, forms or
+// and GET for queries; and subscriptions by server-sent events, by either method, and over WebSockets. There are no cookies, forms or
 // multipart bodies, so no other site can make a browser act for its user.
 type Endpoint struct {
 	*resolver
 	exec *executor.Executor
+	// persisted are documents that clients name by their hash.
+	persisted persisted
 	// streams bounds subscriptions, sockets connections that the HTTP server does not know of any more.
 	streams, sockets *seats
 	// ending is over when the server stops, which end says.
 	ending context.Context
 	end    context.CancelFunc
+	// zippers are *gzip.Writer: each has a megabyte of its own.
+	zippers sync.Pool
 }
 
 // params are an operation as a request carries it.
 type params struct {
 	Query         string         `json:"query"`
+	DocumentID    string         `json:"documentId"`
 	OperationName string         `json:"operationName"`
 	Variables     map[string]any `json:"variables"`
 	Extensions    map[string]any `json:"extensions"`
@@ -64,34 +62,37 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		e.serveSocket(w, r)
 		return
 	}
+	observing, end := e.observe(r.Context(), r.Header.Get("X-Request-Id"))
+	defer end()
+	r = r.WithContext(observing)
 	media, ok := negotiate(r.Header.Values("Accept"))
-	events := r.Method == http.MethodPost && acceptsEvents(r.Header.Values("Accept"))
+	events := r.Method != http.MethodHead && acceptsEvents(r.Header.Values("Accept"))
 	if !ok && !events {
-		e.refuse(w, mediaJSON, http.StatusNotAcceptable, errs.New(errs.BadRequest,
-			"The answer is application/graphql-response+json or application/json: accept one of them."))
+		e.refuse(r.Context(), w, mediaJSON, http.StatusNotAcceptable, errs.New(errs.BadRequest,
+			"The answer is application/graphql-response+json, application/json or, of a subscription, text/event-stream: accept one of them."))
 		return
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), operationDeadline)
+	ctx, cancel := context.WithTimeout(r.Context(), e.Bounds.Deadline)
 	defer cancel()
 	ctx, refused := e.Accounts.Authenticate(ctx, r.Header.Get("Authorization"))
 	if err := e.charge(ctx, w.Header()); err != nil { // of the address, if it is nobody
-		e.refuse(w, media, http.StatusTooManyRequests, err)
+		e.refuse(r.Context(), w, media, http.StatusTooManyRequests, err)
 		return
 	}
 	if refused != nil {
 		if errs.Is(refused, errs.Unauthenticated) {
 			w.Header().Set("WWW-Authenticate", `Bearer error="invalid_token"`)
 		}
-		e.refuse(w, media, errs.From(refused).Kind.Status(), refused)
+		e.refuse(r.Context(), w, media, errs.From(refused).Kind.Status(), refused)
 		return
 	}
-	p, status, err := read(w, r.WithContext(ctx))
+	p, status, err := e.read(w, r.WithContext(ctx))
 	if err != nil {
-		e.refuse(w, media, status, err)
+		e.refuse(r.Context(), w, media, status, err)
 		return
 	}
 	operation, problems, err := e.prepare(ctx, p)
-	if err == nil && events && (!ok || isSubscription(operation)) {
+	if err == nil && events && (!ok || isSubscription(operation)) && (r.Method == http.MethodPost || !isMutation(operation)) {
 		e.serveEvents(lasting(r.Context(), ctx), w, r, operation, problems)
 		return
 	}
@@ -104,14 +105,19 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if status == http.StatusMethodNotAllowed {
 			w.Header().Set("Allow", http.MethodPost)
 		}
-		e.refuse(w, media, status, err)
+		e.refuse(r.Context(), w, media, status, err)
 		return
 	}
 	// A client that asks for plain JSON expects 200 for whatever is well-formed GraphQL (section 6.4.1).
 	if media == mediaJSON && status == http.StatusBadRequest {
 		status = http.StatusOK
 	}
-	write(w, media, status, answer)
+	e.write(w, media, status, answer, mayZip(r, operation))
+}
+
+// isMutation says so of an operation that may have problems.
+func isMutation(operation *graphql.OperationContext) bool {
+	return operation != nil && operation.Operation != nil && operation.Operation.Operation == ast.Mutation
 }
 
 // charge counts the request of a person, an API key or, for nobody, an address, and says in the headers what is left
@@ -138,24 +144,37 @@ func subject(ctx context.Context) string {
 	return actor.AccountID
 }
 
-// prepare reads an operation and checks it: what it returns as problems is for the caller, who is told no more.
+// prepare finds an operation's document, reads and checks it, and takes its cost from its caller's points: what it returns as
+// problems is for the caller, who is told no more. A document that clients may name by its hash is kept, if it is good.
 func (e *Endpoint) prepare(ctx context.Context, p *params) (operation *graphql.OperationContext, problems gqlerror.List, err error) {
+	defer func() { observedIn(ctx).prepared(operation, problems, err) }()
 	defer func() {
 		if value := recover(); value != nil {
 			err = panicked{value}
 		}
 	}()
+	text, hash, err := e.find(p)
+	if errs.Is(err, errs.DocumentUnknown) || errs.Is(err, errs.NoPersistedQueries) {
+		return nil, gqlerror.List{e.present(ctx, err)}, nil // which clients await as an answer, not as a broken request
+	}
+	if err != nil {
+		return nil, nil, err
+	}
 	ctx = graphql.StartOperationTrace(ctx)
 	operation, problems = e.exec.CreateOperationContext(ctx, &graphql.RawParams{
-		Query: p.Query, OperationName: p.OperationName, Variables: p.Variables, Extensions: p.Extensions,
+		Query: text, OperationName: p.OperationName, Variables: p.Variables, Extensions: p.Extensions,
 	})
 	if len(problems) == 0 {
 		problems = checkRoot(operation)
 	}
 	if len(problems) > 0 {
 		problems = e.exec.DispatchError(graphql.WithOperationContext(ctx, operation), problems).Errors
+		return operation, problems, nil
 	}
-	return operation, problems, nil
+	if hash != "" {
+		e.persisted.texts.Set(hash, text)
+	}
+	return operation, nil, e.spend(ctx, operation)
 }
 
 // execute runs a prepared operation. The status is the one for application/graphql-response+json.
@@ -171,7 +190,7 @@ func (e *Endpoint) execute(
 	}
 	if isSubscription(operation) {
 		return result{}, status, errs.New(errs.BadRequest, "A subscription goes over WebSocket (graphql-transport-ws), "+
-			"or by server-sent events: POST with Accept: text/event-stream.")
+			"or by server-sent events: ask with Accept: text/event-stream.")
 	}
 	if status == http.StatusMethodNotAllowed {
 		return result{}, status, errs.New(errs.BadRequest, "GET only executes queries: send a mutation by POST.")
@@ -185,6 +204,7 @@ func (e *Endpoint) execute(
 
 // dispatch executes a query or a mutation.
 func (e *Endpoint) dispatch(ctx context.Context, operation *graphql.OperationContext) (answer result, err error) {
+	defer func() { observedIn(ctx).answered(answer.Errors, err) }()
 	defer func() {
 		if value := recover(); value != nil {
 			err = panicked{value}
@@ -199,37 +219,39 @@ func (e *Endpoint) dispatch(ctx context.Context, operation *graphql.OperationCon
 }
 
 // read takes the operation out of a request. The status goes with the error.
-func read(w http.ResponseWriter, r *http.Request) (p *params, status int, err error) {
+func (e *Endpoint) read(w http.ResponseWriter, r *http.Request) (p *params, status int, err error) {
 	if r.Method == http.MethodPost {
-		p, status, err = readBody(w, r)
-	} else {
-		p, status, err = readQuery(r)
+		return e.readBody(w, r)
 	}
-	if err == nil && p.Query == "" {
-		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The request has no query.")
-	}
-	return p, status, err
+	return readQuery(r)
 }
 
-func readBody(w http.ResponseWriter, r *http.Request) (*params, int, error) {
+func (e *Endpoint) readBody(w http.ResponseWriter, r *http.Request) (*params, int, error) {
 	if !isJSON(r.Header.Get("Content-Type")) {
 		return nil, http.StatusUnsupportedMediaType, errs.New(errs.BadRequest, "The body must be sent as application/json in UTF-8.")
 	}
-	limit := int64(maxBody)
-	if _, err := account.Current(r.Context()); err != nil {
-		limit = maxAnonymousBody
+	if r.Header.Get("Content-Encoding") != "" { // a small body could be a large one
+		w.Header().Set("Accept-Encoding", "identity")
+		return nil, http.StatusUnsupportedMediaType, errs.New(errs.BadRequest, "The body must be sent as it is, without Content-Encoding.")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	limit := e.Bounds.Body
+	if _, err := account.Current(r.Context()); err != nil {
+		limit = e.Bounds.AnonymousBody
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(limit)))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, http.StatusRequestEntityTooLarge, errs.New(errs.TooLarge,
-			"The body is larger than %d bytes, which is the most: %d without log-in, %d with.", limit, maxAnonymousBody, maxBody)
+			"The body is larger than %d bytes, which is the most: %d without log-in, %d with.", limit, e.Bounds.AnonymousBody, e.Bounds.Body)
 	}
 	if err != nil {
 		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body did not arrive whole.").Because(err)
 	}
+	if err := checkValues(body, e.Bounds.Values); err != nil {
+		return nil, http.StatusRequestEntityTooLarge, err
+	}
 	var p params
 	if err := unmarshal(body, &p); err != nil {
-		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body must be one JSON object: query is a string, "+
+		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body must be one JSON object: query and documentId are strings, "+
 			"operationName a string or null, variables and extensions are objects or null.").Because(err)
 	}
 	return &p, 0, nil
@@ -237,7 +259,7 @@ func readBody(w http.ResponseWriter, r *http.Request) (*params, int, error) {
 
 func readQuery(r *http.Request) (*params, int, error) {
 	query := r.URL.Query()
-	p := &params{Query: query.Get("query"), OperationName: query.Get("operationName")}
+	p := &params{Query: query.Get("query"), DocumentID: query.Get("documentId"), OperationName: query.Get("operationName")}
 	for name, target := range map[string]*map[string]any{"variables": &p.Variables, "extensions": &p.Extensions} {
 		if text := query.Get(name); text != "" {
 			if err := unmarshal([]byte(text), target); err != nil {
@@ -249,15 +271,16 @@ func readQuery(r *http.Request) (*params, int, error) {
 }
 
 // refuse answers a request that was not executed.
-func (e *Endpoint) refuse(w http.ResponseWriter, media string, status int, err error) {
-	shown := e.present(context.Background(), err)
+func (e *Endpoint) refuse(ctx context.Context, w http.ResponseWriter, media string, status int, err error) {
+	observedIn(ctx).answered(nil, err)
+	shown := e.present(context.WithoutCancel(ctx), err)
 	if wait, ok := shown.Extensions["retryAfter"].(int); ok {
 		w.Header().Set("Retry-After", strconv.Itoa(wait))
 	}
-	write(w, media, status, result{Errors: gqlerror.List{shown}})
+	e.write(w, media, status, result{Errors: gqlerror.List{shown}}, false)
 }
 
-func write(w http.ResponseWriter, media string, status int, answer result) {
+func (e *Endpoint) write(w http.ResponseWriter, media string, status int, answer result, zip bool) {
 	body, err := json.Marshal(answer)
 	if err != nil {
 		panic(err) // the executor's own JSON does not parse
@@ -266,7 +289,11 @@ func write(w http.ResponseWriter, media string, status int, answer result) {
 	h.Set("Content-Type", media+"; charset=utf-8")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Add("Vary", "Accept, Authorization")
+	h.Add("Vary", "Accept, Accept-Encoding, Authorization")
+	if zip && len(body) >= leastZipped {
+		h.Set("Content-Encoding", "gzip")
+		body = e.zip(body)
+	}
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that has gone cannot be told

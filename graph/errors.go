@@ -85,6 +85,9 @@ func (r *resolver) logBroken(ctx context.Context, e *errs.Error, shown *gqlerror
 		return
 	}
 	attributes := []any{"path", shown.Path.String(), "error", e.Error()}
+	if o := observedIn(ctx); o != nil && o.requestID != "" {
+		attributes = append(attributes, "request_id", o.requestID)
+	}
 	if _, ok := errors.AsType[panicked](e.Cause); ok {
 		attributes = append(attributes, "stack", string(debug.Stack()))
 	}

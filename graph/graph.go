@@ -7,13 +7,16 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
@@ -41,12 +44,21 @@ type Config struct {
 	// Limits slows down whoever asks too often, RequestRate is how many requests a minute anybody may make.
 	Limits      quota.Limiter
 	RequestRate int64
-	// Hosts are the names that reach this instance: their pages may connect.
-	Hosts []string
+	// CostRate is how many points their operations may cost a minute.
+	CostRate int64
+	// Bounds are what one request may ask for.
+	Bounds config.Bounds
+	// Documents are those that clients may name; may be nil. DocumentsOnly refuses all others.
+	Documents     *Manifest
+	DocumentsOnly bool
+	// Origins are those whose pages may connect.
+	Origins web.Origins
 	// Introspection answers questions about the schema, and suggests names for misspelt ones.
 	Introspection bool
-	// Log is told what broke.
+	// Log is told of each operation, and what broke.
 	Log *slog.Logger
+	// Tracer makes the spans of operations; nil means none.
+	Tracer trace.Tracer
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -55,6 +67,8 @@ type Config struct {
 type resolver struct {
 	Config
 	platform platformCache
+	schema   graphql.ExecutableSchema
+	tally    tally
 }
 
 type (
@@ -120,22 +134,24 @@ func (r *resolver) Click() gen.ClickResolver { return clickResolver{r} }
 func New(c Config) *Endpoint {
 	r := &resolver{Config: c}
 	schema := gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
+	r.schema = schema
 	exec := executor.New(schema)
 	exec.SetErrorPresenter(r.present)
 	exec.SetRecoverFunc(r.recover)
-	exec.SetParserTokenLimit(maxTokens)
-	valid := newDocuments()
+	exec.SetParserTokenLimit(c.Bounds.Tokens)
+	valid := newDocuments(c.Documents)
 	exec.SetQueryCache(valid)
 	exec.SetDisableSuggestion(!c.Introspection)
 	exec.AroundRootFields(r.freshLoaders)
-	exec.Use(shapeLimit{documents: valid, introspection: c.Introspection, charge: r.chargeLogins})
+	exec.Use(shapeLimit{Bounds: c.Bounds, documents: valid, introspection: c.Introspection, charge: r.chargeLogins})
 	exec.Use(&variableCheck{})
-	exec.Use(extension.FixedComplexityLimit(maxCost))
+	exec.Use(&priceLimit{most: c.Bounds.Cost})
+	exec.AroundResponses(r.tellCost)
 	if c.Introspection {
 		exec.Use(extension.Introspection{})
 	}
 	e := &Endpoint{
-		resolver: r, exec: exec,
+		resolver: r, exec: exec, persisted: newPersisted(maxPersistedBytes),
 		streams: &seats{most: maxStreams, mostOfOne: maxStreamsOfActor}, sockets: &seats{most: maxSockets, mostOfOne: maxSockets},
 	}
 	e.ending, e.end = context.WithCancel(context.Background())

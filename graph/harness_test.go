@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
@@ -36,7 +37,7 @@ type bundle struct {
 	statements atomic.Int64
 }
 
-func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
+func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	t.Helper()
 	b := &bundle{db: d, log: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(b.log, nil))
@@ -60,9 +61,10 @@ func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
 		Clicks:     clicks.Store,
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
-		Limits:     limits, RequestRate: 1 << 40,
-		Log: log,
-		Now: time.Now,
+		Limits:     limits, RequestRate: 1 << 40, CostRate: 1 << 40,
+		Bounds: bounds(),
+		Log:    log,
+		Now:    time.Now,
 	}
 	for _, option := range options {
 		option(&c)
@@ -70,6 +72,15 @@ func setup(t *testing.T, d *db.DB, options ...func(*Config)) *bundle {
 	b.Endpoint = New(c)
 	return b
 }
+
+// bounds are those of an instance that is not configured.
+var bounds = sync.OnceValue(func() config.Bounds {
+	c, err := config.Flags{}.Check()
+	if err != nil {
+		panic(err)
+	}
+	return c.Bounds
+})
 
 // passwords are prepared once: it takes as long as hashing one.
 var passwords = sync.OnceValue(account.NewPasswords)
@@ -87,7 +98,7 @@ type person struct {
 }
 
 // person makes somebody without the cost of hashing a password.
-func (b *bundle) person(t *testing.T, name string) person {
+func (b *bundle) person(t testing.TB, name string) person {
 	t.Helper()
 	now := db.Instant(time.Now())
 	a := account.Account{ID: id.New(id.Account), Email: name + "@example.com", Name: name, CreatedAt: now, UpdatedAt: now}
@@ -102,7 +113,7 @@ func (b *bundle) person(t *testing.T, name string) person {
 	return p
 }
 
-func (b *bundle) token(t *testing.T, accountID string) string {
+func (b *bundle) token(t testing.TB, accountID string) string {
 	t.Helper()
 	token, _, err := b.tokens.Issue(account.Actor{AccountID: accountID, SessionID: id.New(id.Session)}, time.Now())
 	if err != nil {
@@ -134,7 +145,7 @@ func (r reply) codes() string {
 }
 
 // ask runs an operation with variables given as name, value, name, value.
-func (b *bundle) ask(t *testing.T, token, query string, variables ...any) reply {
+func (b *bundle) ask(t testing.TB, token, query string, variables ...any) reply {
 	t.Helper()
 	values := map[string]any{}
 	for i := 0; i < len(variables); i += 2 {
@@ -147,7 +158,7 @@ func (b *bundle) ask(t *testing.T, token, query string, variables ...any) reply 
 	return b.send(t, token, http.MethodPost, "/graphql", "application/json", string(body), mediaGraphQL)
 }
 
-func (b *bundle) send(t *testing.T, token, method, target, contentType, body, accept string) reply {
+func (b *bundle) send(t testing.TB, token, method, target, contentType, body, accept string) reply {
 	t.Helper()
 	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
 	r.Header.Set("Content-Type", contentType)

@@ -3,6 +3,8 @@ package graph
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/99designs/gqlgen/graphql"
@@ -49,7 +51,7 @@ func (l *loaders) of(m workspace.Membership) *linkLoaders {
 			totals: loader[click.Tally]{load: within(m, l.Clicks.Totals)},
 			tags:   loader[[]string]{load: within(m, l.Links.TagsOf)},
 			hits:   loader[int64]{load: within(m, l.hitsUsed)},
-			links:  loader[*link.Link]{load: within(m, l.Links.Many)},
+			links:  loader[*link.Link]{load: within(m, l.many)},
 		}
 	}
 	return l.links[m.ID()]
@@ -88,6 +90,33 @@ func (l *loaders) expect(links []*link.Link) {
 		loaders.hits.expect(ids)
 	}
 	l.accounts.expect(accounts)
+}
+
+// many loads links, of which what belongs to them will be asked.
+func (l *loaders) many(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]*link.Link, error) {
+	found, err := l.Links.Many(ctx, m, linkIDs...)
+	l.expect(slices.Collect(maps.Values(found)))
+	return found, err
+}
+
+// load loads links by their workspaces, and expects that what follows is about them.
+func (l *loaders) load(ctx context.Context, spaces map[string]workspace.Membership, ids map[string][]string) error {
+	var links []*link.Link
+	for spaceID, ids := range ids {
+		of := l.of(spaces[spaceID])
+		of.links.expect(ids)
+		for _, linkID := range ids {
+			one, err := of.links.get(ctx, linkID)
+			if err != nil {
+				return err
+			}
+			if one != nil {
+				links = append(links, one)
+			}
+		}
+	}
+	l.expect(links)
+	return nil
 }
 
 // loader loads values by key. Keys that are expected together are loaded together, when the first of them is

@@ -6,8 +6,9 @@ import (
 	"errors"
 	"io"
 	"mime"
-	"strconv"
 	"strings"
+
+	"github.com/linkforge/linkforge/internal/web"
 )
 
 // The media types of an answer. The first tells a GraphQL server's answer from a proxy's.
@@ -16,31 +17,56 @@ const (
 	mediaJSON    = "application/json"
 )
 
-// negotiate picks the media type that the client likes best. Plain JSON is for clients that do not say, or take
-// anything: those are the older ones.
+// negotiate picks the media type that the client likes best (RFC 9110, section 12.5.1). Plain JSON is for clients that do
+// not say, or take anything: those are the older ones.
 func negotiate(accept []string) (media string, ok bool) {
-	if len(accept) == 0 {
+	ranges := parseAccept(accept)
+	if len(ranges) == 0 && strings.TrimSpace(strings.Join(accept, "")) == "" {
 		return mediaJSON, true
 	}
-	best := map[string]float64{}
-	for _, one := range strings.Split(strings.Join(accept, ","), ",") {
+	own, plain := ranges.quality(mediaGraphQL), ranges.quality(mediaJSON)
+	_, named := ranges[mediaGraphQL]
+	if own > plain || own > 0 && own == plain && named {
+		return mediaGraphQL, true
+	}
+	return mediaJSON, plain > 0
+}
+
+// acceptsEvents says that a client takes server-sent events, and says so: no browser's page expects them unasked.
+func acceptsEvents(accept []string) bool {
+	return parseAccept(accept)[mediaEvents] > 0
+}
+
+// ranges are the media ranges of an Accept field, and how much each is liked, from 0 to 1.
+type ranges map[string]float64
+
+func parseAccept(fields []string) ranges {
+	all := ranges{}
+	for one := range strings.SplitSeq(strings.Join(fields, ","), ",") {
 		kind, parameters, err := mime.ParseMediaType(one)
 		if err != nil {
 			continue
 		}
-		q, err := strconv.ParseFloat(parameters["q"], 64)
-		if err != nil {
-			q = 1
+		q := 1.0
+		if value, said := parameters["q"]; said {
+			q = web.Quality(value)
 		}
-		if kind == "*/*" || kind == "application/*" {
-			kind, q = mediaJSON, q/1000 // whatever is named goes before what is not
+		if known, twice := all[kind]; !twice || q > known {
+			all[kind] = q
 		}
-		best[kind] = max(best[kind], q)
 	}
-	if best[mediaGraphQL] > 0 && best[mediaGraphQL] >= best[mediaJSON] {
-		return mediaGraphQL, true
+	return all
+}
+
+// quality is how much a media type is liked: what names it goes before what includes it.
+func (r ranges) quality(media string) float64 {
+	group, _, _ := strings.Cut(media, "/")
+	for _, kind := range []string{media, group + "/*", "*/*"} {
+		if q, said := r[kind]; said {
+			return q
+		}
 	}
-	return mediaJSON, best[mediaJSON] > 0
+	return 0
 }
 
 func isJSON(contentType string) bool {

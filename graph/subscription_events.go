@@ -4,10 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"mime"
 	"net/http"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
@@ -17,17 +14,6 @@ import (
 
 // mediaEvents is that of server-sent events.
 const mediaEvents = "text/event-stream"
-
-// acceptsEvents says that a client takes server-sent events.
-func acceptsEvents(accept []string) bool {
-	for one := range strings.SplitSeq(strings.Join(accept, ","), ",") {
-		kind, parameters, err := mime.ParseMediaType(one)
-		if q, wrong := strconv.ParseFloat(parameters["q"], 64); err == nil && kind == mediaEvents && (wrong != nil || q > 0) {
-			return true
-		}
-	}
-	return false
-}
 
 // serveEvents answers an operation by server-sent events, in distinct connections mode
 // (https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md): an event next for each result, and complete at the end.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -15,7 +14,6 @@ import (
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/web"
 )
 
 const (
@@ -26,8 +24,7 @@ const (
 	pongWithin = 10 * time.Second
 	// closeWithin is how long a client may take to agree to the end.
 	closeWithin = time.Second
-	// maxMessage bounds a message of the client, maxOperations what it may ask for at once.
-	maxMessage    = maxAnonymousBody
+	// maxOperations bounds what the client may ask for at once.
 	maxOperations = 100
 	// maxSockets bounds the connections of a node.
 	maxSockets = 5000
@@ -55,6 +52,8 @@ type message struct {
 type socket struct {
 	*Endpoint
 	conn *websocket.Conn
+	// requestID is that of the request which has opened it.
+	requestID string
 	// authorization is what the client has introduced itself with; ready says that it has.
 	authorization string
 	ready         bool
@@ -71,24 +70,25 @@ func wantsSocket(r *http.Request) bool {
 // serveSocket answers operations over a WebSocket until one of both sides ends it.
 func (e *Endpoint) serveSocket(w http.ResponseWriter, r *http.Request) {
 	authorization := r.Header.Get("Authorization")
-	ctx, cancelled := context.WithTimeout(r.Context(), operationDeadline)
+	ctx, cancelled := context.WithTimeout(r.Context(), e.Bounds.Deadline)
 	defer cancelled()
 	ctx, wrong := e.Accounts.Authenticate(ctx, authorization)
 	if err := e.charge(ctx, w.Header()); err != nil {
-		e.refuse(w, mediaJSON, http.StatusTooManyRequests, err)
+		e.refuse(r.Context(), w, mediaJSON, http.StatusTooManyRequests, err)
 		return
 	}
 	if wrong != nil {
-		e.refuse(w, mediaJSON, errs.From(wrong).Kind.Status(), wrong)
+		e.refuse(r.Context(), w, mediaJSON, errs.From(wrong).Kind.Status(), wrong)
 		return
 	}
-	if !e.isOwnOrigin(r) {
-		e.refuse(w, mediaJSON, http.StatusForbidden, errs.New(errs.Forbidden, "Pages of other hosts may not connect: their host must be one of this server's."))
+	if !e.Origins.Allow(r) { // https://www.rfc-editor.org/rfc/rfc6455#section-10.2
+		e.refuse(r.Context(), w, mediaJSON, http.StatusForbidden, errs.New(errs.Forbidden,
+			"Pages of this origin may not connect: it must be of one of this server's hosts, or in LINKFORGE_ORIGINS."))
 		return
 	}
 	leave, err := e.sockets.take("")
 	if err != nil {
-		e.refuse(w, mediaJSON, errs.From(err).Kind.Status(), err)
+		e.refuse(r.Context(), w, mediaJSON, errs.From(err).Kind.Status(), err)
 		return
 	}
 	defer leave()
@@ -97,24 +97,11 @@ func (e *Endpoint) serveSocket(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return // which Accept has told the client
 	}
-	conn.SetReadLimit(maxMessage)
-	s := &socket{Endpoint: e, conn: conn, authorization: authorization, operations: map[string]*context.CancelFunc{}}
+	conn.SetReadLimit(int64(e.Bounds.AnonymousBody))
+	s := &socket{
+		Endpoint: e, conn: conn, requestID: r.Header.Get("X-Request-Id"), authorization: authorization, operations: map[string]*context.CancelFunc{},
+	}
 	s.serve(context.WithoutCancel(r.Context()))
-}
-
-// isOwnOrigin says that the page which connects, if it is one, is of the host that it connects to, or of another one of this
-// server's (https://www.rfc-editor.org/rfc/rfc6455#section-10.2).
-func (e *Endpoint) isOwnOrigin(r *http.Request) bool {
-	origin := r.Header.Get("Origin")
-	if origin == "" {
-		return true
-	}
-	u, err := url.Parse(origin)
-	if err != nil || u.Host == "" {
-		return false
-	}
-	host := strings.ToLower(u.Hostname())
-	return strings.EqualFold(u.Host, r.Host) || host == web.Host(r) || slices.Contains(e.Hosts, host)
 }
 
 // serve reads messages until the connection ends, and then ends what goes on.
@@ -235,7 +222,7 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 		return closeUnauthorized, "Unauthorized"
 	}
 	var p params
-	if m.ID == "" || len(m.Payload) == 0 || unmarshal(m.Payload, &p) != nil {
+	if m.ID == "" || len(m.Payload) == 0 || checkValues(m.Payload, s.Bounds.Values) != nil || unmarshal(m.Payload, &p) != nil {
 		return closeBadMessage, "Invalid message received"
 	}
 	ctx, cancel := s.whileServing(ctx)
@@ -292,19 +279,19 @@ func (s *socket) forget(operationID string, own *context.CancelFunc) bool {
 
 // operate does for an operation what ServeHTTP does for a request.
 func (s *socket) operate(ctx context.Context, p *params, send func(result) error) (ended gqlerror.List) {
+	ctx, end := s.observe(ctx, s.requestID)
+	defer end()
+	defer func() { observedIn(ctx).answered(ended, nil) }()
 	defer func() {
 		if value := recover(); value != nil {
 			ended = gqlerror.List{s.present(context.Background(), panicked{value})}
 		}
 	}()
-	proving, cancel := context.WithTimeout(ctx, operationDeadline)
+	proving, cancel := context.WithTimeout(ctx, s.Bounds.Deadline)
 	defer cancel()
 	proved, err := s.Accounts.Authenticate(proving, s.authorization)
 	if err == nil {
 		err = s.charge(proved, http.Header{})
-	}
-	if err == nil && p.Query == "" {
-		err = errs.New(errs.BadRequest, "The operation has no query.")
 	}
 	if err != nil {
 		return gqlerror.List{s.present(ctx, err)}

@@ -69,6 +69,7 @@ func checkRoot(operation *graphql.OperationContext) gqlerror.List {
 func (e *Endpoint) answerAll(
 	ctx context.Context, authorization string, operation *graphql.OperationContext, started func(), send func(result) error,
 ) (ended gqlerror.List) {
+	defer func() { observedIn(ctx).answered(ended, nil) }()
 	defer func() {
 		if value := recover(); value != nil {
 			ended = gqlerror.List{e.present(context.Background(), panicked{value})}
@@ -76,7 +77,7 @@ func (e *Endpoint) answerAll(
 	}()
 	if !isSubscription(operation) {
 		started()
-		ctx, cancel := context.WithTimeout(ctx, operationDeadline)
+		ctx, cancel := context.WithTimeout(ctx, e.Bounds.Deadline)
 		defer cancel()
 		answer, err := e.dispatch(e.withLoaders(ctx), operation)
 		if err != nil {

@@ -98,7 +98,7 @@ func testAdminRoutes(t *testing.T, a *app) {
 }
 
 // labels are those that a metric may have. Each has a few values, which are known beforehand.
-var labels = []string{"status", "version"}
+var labels = []string{"code", "kind", "name", "status", "version"}
 
 // testMetrics compares what is shown with what docs/OPERATIONS.md says of it.
 func testMetrics(t *testing.T, a *app) {

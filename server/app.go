@@ -24,11 +24,14 @@ import (
 	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
+	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/outbound"
+	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -38,6 +41,8 @@ const (
 	migrateDeadline = 10 * time.Minute
 	// drainDeadline bounds how long requests in flight may take after the signal to stop.
 	drainDeadline = 20 * time.Second
+	// uploadDeadline is how long a body of 10 MiB may take over a slow line.
+	uploadDeadline = time.Minute
 	// jobInterval is how often the jobs are done.
 	jobInterval = 15 * time.Minute
 	// retainInterval is how often what is no longer kept is looked for.
@@ -52,19 +57,22 @@ type clicks struct {
 
 // app is a whole server, put together.
 type app struct {
-	config   config.Config
-	log      *slog.Logger
-	now      func() time.Time
-	data     *dataFolder // nil with a database URL
-	db       *db.DB
-	kv       *kv.Client
-	mailer   *mail.Mailer
-	accounts *account.Store
-	spaces   *workspace.Store
-	limits   quota.Limiter
-	links    *link.Store
-	clicks   *click.Recorder
-	quotas   *redirect.Quotas
+	config config.Config
+	log    *slog.Logger
+	now    func() time.Time
+	traces *obs.Traces // nil when there are none
+	// certificate is nil where somebody else speaks TLS, or nobody.
+	certificate *certificate
+	data        *dataFolder // nil with a database URL
+	db          *db.DB
+	kv          *kv.Client
+	mailer      *mail.Mailer
+	accounts    *account.Store
+	spaces      *workspace.Store
+	limits      quota.Limiter
+	links       *link.Store
+	clicks      *click.Recorder
+	quotas      *redirect.Quotas
 	// countries is nil unless it is configured.
 	countries *visit.Countries
 	keys      *click.Keys
@@ -92,6 +100,14 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			err = errors.Join(err, a.close())
 		}
 	}()
+	if a.traces, err = obs.OpenTraces(ctx, version(), log); err != nil {
+		return nil, err
+	}
+	if c.TLSCertificate != "" {
+		if a.certificate, err = openCertificate(c.TLSCertificate, c.TLSKey, log); err != nil {
+			return nil, err
+		}
+	}
 	if c.Embedded() {
 		if a.data, err = openDataFolder(c.DataDir); err != nil {
 			return nil, err
@@ -110,6 +126,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if a.kv, err = kv.Open(c.RedisURL, c.RedisPool); err != nil {
 		return nil, err
 	}
+	a.trace()
 	pinging, cancel := context.WithTimeout(ctx, readyDeadline)
 	defer cancel()
 	if err := a.kv.Ready(pinging); err != nil {
@@ -237,6 +254,12 @@ func (a *app) wire() error {
 		Visits: visit.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
 	}
 	a.watching = &click.Live{DB: a.db, Log: a.log, Now: a.now}
+	var documents *graph.Manifest
+	if a.config.Documents != "" {
+		if documents, err = graph.LoadManifest(a.config.Documents, a.config.Bounds, a.config.Introspection); err != nil {
+			return fmt.Errorf("LINKFORGE_DOCUMENTS: %w", err)
+		}
+	}
 	a.endpoint = graph.New(graph.Config{
 		Accounts:      a.accounts,
 		Workspaces:    a.spaces,
@@ -247,25 +270,30 @@ func (a *app) wire() error {
 		Live:          a.watching,
 		Exports:       a.exports,
 		HitQuota:      a.config.HitQuota,
-		Hosts:         a.config.Hosts,
+		Origins:       a.origins(),
 		Introspection: a.config.Introspection,
 		Limits:        limits,
 		RequestRate:   a.config.RequestRate,
+		CostRate:      a.config.CostRate,
+		Bounds:        a.config.Bounds,
+		Documents:     documents,
+		DocumentsOnly: a.config.DocumentsOnly,
 		Log:           a.log,
+		Tracer:        a.traces.Tracer(),
 		Now:           a.now,
 	})
 	return nil
 }
 
-// serve answers requests until the context ends. Then it takes no new ones, finishes those in flight, and
-// writes the clicks that are still waiting.
+// serve answers requests until the context ends. Then it says that it is not ready, and after LINKFORGE_DRAIN_DELAY it takes
+// no new ones, finishes those in flight, and writes the clicks that are still waiting.
 func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	server := &http.Server{
-		Handler:           a.routes(),
+		Handler:           a.leaving(web.Proxies(a.config.TrustedProxies).Forwarded(a.routes())),
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       time.Minute,      // a body of 10 MiB over a slow line
-		WriteTimeout:      90 * time.Second, // longer: else the work is done after a slow upload, and its answer cut off
+		ReadTimeout:       uploadDeadline,
+		WriteTimeout:      uploadDeadline + a.config.Bounds.Deadline + 15*time.Second, // else the work is done after a slow upload, and its answer cut off
 		IdleTimeout:       2 * time.Minute,
 		MaxHeaderBytes:    64 << 10,
 		Protocols:         new(http.Protocols),
@@ -273,7 +301,13 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		HTTP2: &http.HTTP2Config{WriteByteTimeout: 10 * time.Second, MaxConcurrentStreams: 100},
 	}
 	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // for proxies that speak it
+	serve := func() error { return server.Serve(listener) }
+	if a.certificate != nil {
+		server.TLSConfig = a.certificate.config()
+		serve = func() error { return server.ServeTLS(listener, "", "") }
+	}
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
 	var last errgroup.Group // until every request has been answered
@@ -284,9 +318,11 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	leases.Go(func() error { return a.quotas.Run(leasing) })
 	last.Go(func() error { return a.orphans.Run(recording) })
 	last.Go(func() error { return a.mailer.Run(recording) })
-	parts, failed := errgroup.WithContext(ctx)
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx)) // all that requests need goes on while they are taken
+	defer stop()
+	parts, failed := errgroup.WithContext(lasting)
 	parts.Go(func() error {
-		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		if err := serve(); !errors.Is(err, http.ErrServerClosed) {
 			return fmt.Errorf("serving: %w", err)
 		}
 		return nil
@@ -301,9 +337,12 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	if a.countries != nil {
 		parts.Go(func() error { return a.countries.Watch(failed) })
 	}
+	if a.certificate != nil {
+		parts.Go(func() error { return a.certificate.watch(failed) })
+	}
 	parts.Go(func() error {
-		<-failed.Done() // the signal to stop, or a listener that failed
-		a.stopping.Store(true)
+		a.awaitStop(ctx, failed)
+		stop()
 		return drain(context.WithoutCancel(ctx), server)
 	})
 	err := parts.Wait()
@@ -311,6 +350,32 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	err = errors.Join(err, leases.Wait())
 	stopRecording()
 	return errors.Join(err, last.Wait())
+}
+
+// awaitStop waits for the signal to stop, and then as long as proxies may take to see that this node is not ready. A part that
+// failed, such as the listener, ends both.
+func (a *app) awaitStop(ctx, failed context.Context) {
+	select {
+	case <-ctx.Done():
+	case <-failed.Done():
+	}
+	a.stopping.Store(true)
+	if a.config.DrainDelay == 0 || failed.Err() != nil {
+		return
+	}
+	a.log.InfoContext(ctx, "requests are still taken, and proxies told to send none", "for", a.config.DrainDelay)
+	_ = pause.For(failed, a.config.DrainDelay) // its error says no more than that a part has failed
+}
+
+// leaving has clients open new connections, which proxies open elsewhere, once the node is to stop. Closing idle ones at the
+// end would meet requests that are on their way.
+func (a *app) leaving(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if a.stopping.Load() {
+			w.Header().Set("Connection", "close")
+		}
+		h.ServeHTTP(w, r)
+	})
 }
 
 // drain stops listening and waits for the requests in flight.
@@ -337,6 +402,9 @@ func (a *app) close() error {
 	}
 	if a.data != nil {
 		err = errors.Join(err, a.data.close())
+	}
+	if unsent := a.traces.Close(); unsent != nil { // nobody's loss but the operator's
+		a.log.Warn("spans are not sent", "error", unsent)
 	}
 	return err
 }

@@ -164,7 +164,8 @@ func requests() map[string]hostile {
 		"extensions is a list":  {body: `{"query": "{ __typename }", "extensions": []}`},
 		"unknown operationName": {body: `{"query": "query a { __typename }", "operationName": "` + marker + `"}`},
 		"which operation":       {body: `{"query": "query a { __typename } query b { __typename }"}`},
-		"deep JSON":             {body: strings.Repeat(`[`, 200_000)},
+		"deep JSON":             {body: strings.Repeat(`[`, 90_000)},
+		"deeper JSON":           {body: strings.Repeat(`[`, 200_000), status: http.StatusRequestEntityTooLarge, code: "REQUEST_TOO_LARGE"},
 		"deep variables":        {body: `{"query": "{ __typename }", "variables": {"a": ` + strings.Repeat(`[`, 50_000) + strings.Repeat(`]`, 50_000) + `}}`},
 		"UTF-16":                {body: "\xff\xfe{\x00}\x00"},
 
@@ -176,9 +177,9 @@ func requests() map[string]hostile {
 		"another charset":   typed("application/json; charset=utf-16"),
 		"broken media type": typed("application/json; ="),
 
-		"PUT":             {method: http.MethodPut, body: good, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, POST"},
-		"DELETE":          {method: http.MethodDelete, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, POST"},
-		"unknown method":  {method: "BREW", body: good, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, POST"},
+		"PUT":             {method: http.MethodPut, body: good, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, OPTIONS, POST"},
+		"DELETE":          {method: http.MethodDelete, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, OPTIONS, POST"},
+		"unknown method":  {method: "BREW", body: good, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, OPTIONS, POST"},
 		"mutation by GET": {method: http.MethodGet, path: "/graphql?query=mutation%7BdeleteLink(input:%7Bid:%221%22%7D)%7B__typename%7D%7D", status: http.StatusMethodNotAllowed, code: "BAD_REQUEST", allow: "POST"},
 		"Accept":          {body: good, headers: []string{"Accept", "text/html"}, status: http.StatusNotAcceptable},
 		"Accept q=0":      {body: good, headers: []string{"Accept", "application/json;q=0"}, status: http.StatusNotAcceptable},

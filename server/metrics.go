@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"slices"
 	"strconv"
 	"time"
 
@@ -17,6 +18,9 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 	cache, leases, clicks, live := a.links.CacheStats(), a.quotas.Hits.Stats(), a.clicks.Stats(), a.watching.Stats()
 	all := []obs.Number{
 		obs.Gauge("linkforge_build_info", "Which version the node runs: always 1.", 1).By("version", version()),
+		obs.Gauge("linkforge_ready", "Whether /readyz says that the node takes requests: 1, or 0 once it is to stop.", one(!a.stopping.Load())),
+		obs.Gauge("linkforge_certificate_expiry_timestamp_seconds", "When the TLS certificate ends, 0 when the node speaks no TLS.", a.certificateEnd()),
+		obs.Gauge("linkforge_database_up", "Whether the database answers this node: 1 or 0.", a.databaseUp(ctx)),
 		obs.Gauge("linkforge_redis_up", "Whether Redis answers this node: 1 or 0.", a.redisUp(ctx)),
 
 		obs.Counter("linkforge_link_cache_hits_total", "Looks into the node's memory that found what they looked for.", cache.Hits),
@@ -35,6 +39,7 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_click_log_lag_clicks", "Clicks in the node's log that the database does not have yet.", clicks.Waiting),
 		obs.Gauge("linkforge_click_log_lag_seconds", "Age of the oldest of these, 0 when there are none.", clicks.Lag.Seconds()),
 		obs.Gauge("linkforge_click_log_bytes", "Room that the node's log of clicks takes on disk.", clicks.LogBytes),
+		obs.Gauge("linkforge_click_log_limit_bytes", "Room that it may take.", a.config.ClickLogBytes),
 		obs.Counter("linkforge_clicks_lost_total", "Clicks that were answered and found no room in the log.", clicks.Lost),
 		obs.Counter("linkforge_click_ingest_batches_total", "Transactions that have written clicks to the database.", clicks.Batches),
 		obs.Counter("linkforge_click_ingested_total", "Clicks that this node has written to the database.", clicks.Ingested),
@@ -46,6 +51,32 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		all = append(all, obs.Counter("linkforge_redirects_total", "Short URLs asked for, by the status of the answer.", answers).
 			By("status", strconv.Itoa(status)))
 	}
+	return slices.Concat(all, a.operations(), a.jobNumbers())
+}
+
+// jobNumbers are the numbers of the jobs. Their label is no "job": Prometheus has one of its own.
+func (a *app) jobNumbers() (all []obs.Number) {
+	for _, job := range a.jobs.Stats() {
+		all = append(all,
+			obs.Gauge("linkforge_job_interval_seconds", "Time from one run of a job to the next, on any node.", job.Every.Seconds()).By("name", job.Name),
+			obs.Counter("linkforge_job_failures_total", "Runs of a job on this node that failed.", job.Failures).By("name", job.Name),
+			obs.Gauge("linkforge_job_last_success_timestamp_seconds", "When this node last did a job well, or, while it has not, when it began to look after it.",
+				seconds(job.LastSuccess)).By("name", job.Name))
+	}
+	return all
+}
+
+// operations are the numbers of GraphQL. Kinds and codes are words of this program.
+func (a *app) operations() (all []obs.Number) {
+	answered := a.endpoint.Stats()
+	for kind, outcomes := range answered.Outcomes {
+		for code, n := range outcomes {
+			all = append(all, obs.Counter("linkforge_graphql_operations_total", "GraphQL operations, by kind and by what they came to.", n).
+				By("kind", kind).By("code", code))
+		}
+		all = append(all, obs.Histogram("linkforge_graphql_operation_seconds", "How long GraphQL operations took.", answered.Durations[kind]).
+			By("kind", kind))
+	}
 	return all
 }
 
@@ -54,6 +85,29 @@ func one(yes bool) int {
 		return 1
 	}
 	return 0
+}
+
+// seconds is an instant as Prometheus counts them, 0 for the zero time.
+func seconds(t time.Time) float64 {
+	if t.IsZero() {
+		return 0
+	}
+	return float64(t.UnixMilli()) / 1000
+}
+
+// certificateEnd is when the server's own certificate ends.
+func (a *app) certificateEnd() float64 {
+	if a.certificate == nil {
+		return 0
+	}
+	return seconds(a.certificate.current.Load().Leaf.NotAfter)
+}
+
+// databaseUp asks the database. No answer in time is none.
+func (a *app) databaseUp(ctx context.Context) int {
+	ctx, cancel := context.WithTimeout(ctx, scrapeDeadline)
+	defer cancel()
+	return one(a.db.PingContext(ctx) == nil)
 }
 
 // redisUp asks Redis. No answer in time is none.

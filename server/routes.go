@@ -25,8 +25,10 @@ func (a *app) routes() http.Handler {
 	mux.HandleFunc("GET /livez", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
 
-	mux.Handle("GET /graphql", a.endpoint)
-	mux.Handle("POST /graphql", a.endpoint)
+	api := a.origins().CORS("GET, HEAD, OPTIONS, POST")(a.endpoint)
+	mux.Handle("GET /graphql", api)
+	mux.Handle("POST /graphql", api)
+	mux.Handle("OPTIONS /graphql", api)
 	if a.config.Playground {
 		mux.Handle("GET /playground", playground.Handler("/graphql"))
 	}
@@ -54,7 +56,12 @@ func (a *app) routes() http.Handler {
 			tenants.ServeHTTP(w, r)
 		}
 	})
-	return a.straight(web.Chain(hosts, web.RequestID, web.Client, web.Log(a.log, a.now), web.Recover(a.log)))
+	return a.straight(web.Chain(hosts, web.RequestID, web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log)))
+}
+
+// origins are those whose pages may call the API.
+func (a *app) origins() web.Origins {
+	return web.Origins{Hosts: a.config.Hosts, Listed: a.config.Origins}
 }
 
 // straight takes requests for short URLs of the instance's own hosts past everything that a redirect does without: patterns,
@@ -62,10 +69,11 @@ func (a *app) routes() http.Handler {
 // is answered the same by the routes above.
 func (a *app) straight(others http.Handler) http.Handler {
 	all := a.log.Enabled(context.Background(), slog.LevelDebug)
+	serve := a.straightRedirects()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if at, ok := redirect.AddressOf(r.URL.Path); ok && !all && !strings.HasSuffix(at.Code, statsSuffix) && r.URL.RawPath == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
 			if first := cmp.Or(at.Slug, at.Code); !shortcode.Reserved(first) && a.config.IsOwnHost(web.Host(r)) {
-				a.redirects.Serve(w, r, at)
+				serve(w, r, at)
 				return
 			}
 		}

@@ -52,7 +52,7 @@ func TestRoutesAreReservedWords(t *testing.T) {
 	for _, pattern := range all {
 		method, path, _ := strings.Cut(pattern, " ")
 		word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if method != http.MethodGet && method != http.MethodPost || !strings.HasPrefix(path, "/") {
+		if method != http.MethodGet && method != http.MethodPost && method != http.MethodOptions || !strings.HasPrefix(path, "/") {
 			t.Errorf("%q does not say its method and path", pattern)
 		}
 		if word == "" || strings.HasPrefix(word, "{") {
@@ -79,6 +79,7 @@ func TestRoutesAreServed(t *testing.T) {
 		"GET /readyz":                   {"/readyz", "ready\n", http.StatusOK},
 		"GET /graphql":                  {"/graphql" + query, `{"data":{"__typename":"Query"}}`, http.StatusOK},
 		"POST /graphql":                 {"/graphql", "application/json", http.StatusUnsupportedMediaType},
+		"OPTIONS /graphql":              {"/graphql", "", http.StatusNoContent},
 		"GET /playground":               {"/playground", "<html", http.StatusOK},
 		"GET /{$}":                      {"/", "/playground", http.StatusTemporaryRedirect},
 		"GET /{code}":                   {root, "", http.StatusFound},

@@ -5,9 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/url"
 	"path/filepath"
+	"strings"
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/obs"
@@ -28,9 +28,9 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err err
 		return err
 	}
 	defer func() { err = errors.Join(err, a.close()) }()
-	listener, err := net.Listen("tcp", c.Listen)
+	listener, err := listen(c)
 	if err != nil {
-		return fmt.Errorf("listening on %s: %w", c.Listen, err)
+		return err
 	}
 	announce(io.out, a.config)
 	return a.serve(ctx, listener)
@@ -58,10 +58,10 @@ func announce(w io.Writer, c config.Config) {
 	}
 }
 
-// whereabouts is a server's URL without its user and password.
+// whereabouts is a server's URL, or that of several, without user, password and parameters.
 func whereabouts(serverURL string) string {
 	u, err := url.Parse(serverURL)
-	if err != nil {
+	if err != nil || strings.Contains(u.Path, "@") { // part of a password with a slash in it
 		return "(configured)"
 	}
 	return u.Host + u.Path

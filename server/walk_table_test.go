@@ -134,6 +134,7 @@ var wrongPassword = put("a wrong password")
 // their fields are.
 var fillers = map[string]filler{
 	"Query.node.id":                 names(nodeIDs),
+	"Query.nodes.ids":               names(nodeIDs),
 	"WorkspaceBy.id":                names(workspaceIDs),
 	"WorkspaceBy.slug":              names(slugs),
 	"LinkBy.id":                     names(linkIDs),
@@ -342,10 +343,12 @@ type calls struct {
 var operations = map[string]calls{
 	"Query.me":            {},
 	"Query.node":          {},
+	"Query.nodes":         {},
 	"Query.workspace":     {},
 	"Query.link":          {},
 	"Query.previewCode":   {},
 	"Query.platformStats": {public: "they are figures of the whole instance"},
+	"Query.rateLimit":     {},
 
 	"Mutation.exportClicks": {variants: []variant{{}, {only: []string{"ExportClicksInput.workspaceId"}}}},
 

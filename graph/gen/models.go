@@ -631,6 +631,18 @@ type PlatformStats struct {
 	AverageRedirectMs *float64 `json:"averageRedirectMs,omitempty"`
 }
 
+// What the caller's operations may cost within a minute.
+type RateLimit struct {
+	// How many points there are a minute; null where nothing is limited.
+	Limit *int64 `json:"limit,omitempty"`
+	// What this operation costs.
+	Cost int `json:"cost"`
+	// How many points are left, this operation paid; null where nothing is limited, or while the counters are away.
+	Remaining *int64 `json:"remaining,omitempty"`
+	// When there are all of them again; null together with remaining.
+	ResetsAt *time.Time `json:"resetsAt,omitempty"`
+}
+
 // What refreshSession needs.
 type RefreshSessionInput struct {
 	// The refresh token that was answered last.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -123,9 +124,14 @@ func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bo
 	if err := w.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
+	var copying errgroup.Group // the database takes the clicks while they are summed up here
+	copying.Go(func() error { return insertClicks(ctx, w.db, tx, clicks) })
 	s, known := sums{}, map[string]*total{}
 	for i := range clicks {
 		s.addClick(&clicks[i])
+	}
+	if err := copying.Wait(); err != nil {
+		return err
 	}
 	for _, all := range [][]total{totals, spaces} {
 		for i := range all {
@@ -139,9 +145,6 @@ func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bo
 		known = nil
 	}
 	if err := addSums(ctx, w.db, tx, quarters, s, known); err != nil {
-		return err
-	}
-	if err := insertClicks(ctx, w.db, tx, clicks); err != nil {
 		return err
 	}
 	return w.announce(ctx, tx, clicks)

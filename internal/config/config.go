@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -27,12 +28,16 @@ const MinSecretBytes = 32
 type Flags struct {
 	Listen            string `env:"LINKFORGE_LISTEN" default:":8080" help:"Address to listen on, host:port."`
 	AdminListen       string `env:"LINKFORGE_ADMIN_LISTEN" help:"Address of the metrics and profiles, host:port, which nobody outside may reach. Empty: there are none."`
+	TrustedProxies    string `env:"LINKFORGE_TRUSTED_PROXIES" help:"Addresses or networks of proxies, with commas between them, whose X-Forwarded-For says whom a request is from. Empty: nobody's does."`
+	ProxyProtocol     string `env:"LINKFORGE_PROXY_PROTOCOL" default:"off" help:"Whether those proxies begin each connection with a PROXY header: on or off. On: nobody else may connect."`
+	TLSCertificate    string `name:"tls-certificate" env:"LINKFORGE_TLS_CERTIFICATE" help:"A file with a certificate and those above it, in PEM, which is read again when it changes. Empty: the server speaks no TLS."`
+	TLSKey            string `name:"tls-key" env:"LINKFORGE_TLS_KEY" help:"The file with the certificate's key, in PEM."`
 	PublicURL         string `name:"public-url" env:"LINKFORGE_PUBLIC_URL" help:"Where people reach this instance; short URLs start with it. Empty: http://localhost and the port of LINKFORGE_LISTEN."`
 	DataDir           string `env:"LINKFORGE_DATA_DIR" default:"./data" help:"Folder of the embedded database, the generated secrets, and the clicks that the database does not have yet."`
 	DatabaseURL       string `name:"database-url" env:"LINKFORGE_DATABASE_URL" help:"postgres:// URL. Empty: SQLite in the data folder."`
 	DatabasePool      string `env:"LINKFORGE_DATABASE_POOL" default:"20" help:"Most connections to the database."`
-	RedisURL          string `name:"redis-url" env:"LINKFORGE_REDIS_URL" help:"redis:// or rediss:// URL. Empty: an in-process Redis."`
-	RedisPool         string `env:"LINKFORGE_REDIS_POOL" default:"50" help:"Most connections to Redis."`
+	RedisURL          string `name:"redis-url" env:"LINKFORGE_REDIS_URL" help:"redis:// URL; redis+sentinel:// or redis+cluster:// and several hosts; rediss for TLS. Empty: an in-process Redis."`
+	RedisPool         string `env:"LINKFORGE_REDIS_POOL" default:"50" help:"Most connections to Redis, to each node of a cluster."`
 	Migrate           string `env:"LINKFORGE_MIGRATE" default:"on" help:"Whether serve migrates the database: on or off."`
 	JWTSecret         string `name:"jwt-secret" hidden:"" env:"LINKFORGE_JWT_SECRET" help:"Key of the log-in tokens, at least 32 bytes."`
 	CodeSecret        string `hidden:"" env:"LINKFORGE_CODE_SECRET" help:"Key of the generated codes, at least 32 bytes; never changes."`
@@ -52,10 +57,29 @@ type Flags struct {
 	DestinationChecks string `env:"LINKFORGE_DESTINATION_CHECKS" default:"on" help:"Ask each link's destination about once a day how it is: on or off."`
 	RateLimits        string `env:"LINKFORGE_RATE_LIMITS" default:"on" help:"Short-term limits on requests, log-in, registration, mail, anonymous links, reports and checks: on or off."`
 	RequestRate       string `env:"LINKFORGE_REQUEST_RATE" help:"GraphQL requests a minute of a person, an API key, or an address that is not logged in. Empty: 60000 in development, 6000 in production."`
+	CostRate          string `env:"LINKFORGE_COST_RATE" help:"What the GraphQL operations of a person, an API key, or an address that is not logged in may cost a minute, at least LINKFORGE_MAX_COST. Empty: 6000000 in development, 600000 in production."`
+	MaxBody           string `env:"LINKFORGE_MAX_BODY" default:"10485760" help:"Bytes that a GraphQL request's body may have of somebody who is logged in."`
+	MaxAnonymousBody  string `env:"LINKFORGE_MAX_ANONYMOUS_BODY" default:"262144" help:"Bytes that it may have of everybody else, and a message over a WebSocket."`
+	MaxValues         string `env:"LINKFORGE_MAX_VALUES" default:"100000" help:"Values that its JSON may hold."`
+	MaxDocument       string `env:"LINKFORGE_MAX_DOCUMENT" default:"65536" help:"Bytes that a GraphQL document may have."`
+	MaxTokens         string `env:"LINKFORGE_MAX_TOKENS" default:"1000" help:"Tokens that a document may have: names, values and signs."`
+	MaxFields         string `env:"LINKFORGE_MAX_FIELDS" default:"1000" help:"Fields that an operation may have, with its fragments spread."`
+	MaxRootFields     string `env:"LINKFORGE_MAX_ROOT_FIELDS" default:"100" help:"Fields that it may have at its root."`
+	MaxDepth          string `env:"LINKFORGE_MAX_DEPTH" default:"20" help:"How deep its fields may nest."`
+	MaxAliases        string `env:"LINKFORGE_MAX_ALIASES" default:"100" help:"Aliases that it may have."`
+	MaxRepeats        string `env:"LINKFORGE_MAX_REPEATS" default:"100" help:"How often the same name may stand in one place of its answer."`
+	MaxFragments      string `env:"LINKFORGE_MAX_FRAGMENTS" default:"500" help:"Fragments that it may spread, inline ones included."`
+	MaxDirectives     string `env:"LINKFORGE_MAX_DIRECTIVES" default:"50" help:"Directives that it may have."`
+	MaxCost           string `env:"LINKFORGE_MAX_COST" default:"10000" help:"What it may cost, page sizes multiplied."`
+	OperationDeadline string `env:"LINKFORGE_OPERATION_DEADLINE" default:"15s" help:"How long it may take, 1s to 10m."`
+	Documents         string `env:"LINKFORGE_DOCUMENTS" help:"A JSON file of GraphQL documents by id, which clients may then name instead of sending them. Empty: there is none."`
+	DocumentsOnly     string `env:"LINKFORGE_DOCUMENTS_ONLY" default:"off" help:"Refuse every document that is not in that file: on or off."`
 	Hosts             string `env:"LINKFORGE_HOSTS" help:"Further hosts that reach this instance, with commas between them. Its public URL's, localhost and addresses always do; any other must be a workspace's domain."`
+	Origins           string `env:"LINKFORGE_ORIGINS" help:"Further origins whose pages may call the API, as in https://app.example.com, with commas between them; * for every one. Pages of this instance's own hosts always may."`
 	SMTPURL           string `name:"smtp-url" hidden:"" env:"LINKFORGE_SMTP_URL" help:"Mail server, smtp://user:password@host:587 or smtps://host:465. Empty: no mail is sent."`
 	MailFrom          string `env:"LINKFORGE_MAIL_FROM" help:"Whom mail is from, as in Linkforge <no-reply@example.com>. Needed with a mail server."`
 	Env               string `env:"LINKFORGE_ENV" default:"development" help:"development or production."`
+	DrainDelay        string `env:"LINKFORGE_DRAIN_DELAY" default:"0s" help:"How long requests are still taken after the signal to stop, while /readyz says 503, so that proxies see it: 0s to 5m."`
 	Playground        string `env:"LINKFORGE_PLAYGROUND" help:"Serve the playground: on or off. Empty: on in development."`
 	Introspection     string `env:"LINKFORGE_INTROSPECTION" help:"Answer introspection and suggest names: on or off. Empty: on in development."`
 	LogFormat         string `env:"LINKFORGE_LOG_FORMAT" help:"text or json. Empty: text in development, json in production."`
@@ -68,6 +92,12 @@ type Config struct {
 	Listen string
 	// AdminListen is where metrics and profiles are shown; empty means nowhere.
 	AdminListen string
+	// TrustedProxies are those whose word is taken about where requests come from; with ProxyProtocol they say it at the
+	// beginning of each connection.
+	TrustedProxies []netip.Prefix
+	ProxyProtocol  bool
+	// TLSCertificate and TLSKey are files; empty means no TLS.
+	TLSCertificate, TLSKey string
 	// PublicURL is where people reach the instance, without a slash at the end.
 	PublicURL string
 	// DataDir is the folder of the embedded database, the generated secrets, and clicks that the database does not have.
@@ -108,8 +138,19 @@ type Config struct {
 	RateLimits bool
 	// RequestRate is how many GraphQL requests a minute a person, a key or an address may make.
 	RequestRate int64
+	// CostRate is what their operations may cost a minute.
+	CostRate int64
+	// Bounds are what one request may ask for.
+	Bounds Bounds
+	// Documents is a file of GraphQL documents, empty for none; DocumentsOnly refuses all others.
+	Documents     string
+	DocumentsOnly bool
+	// DrainDelay is how long requests are still taken after the signal to stop.
+	DrainDelay time.Duration
 	// Hosts are the names that reach the instance itself: its public URL's, localhost, and what else was configured.
 	Hosts []string
+	// Origins are further origins whose pages may call the API, as browsers write them; "*" is every one.
+	Origins []string
 	// SMTPURL is the mail server, empty for none; MailFrom is whom mail is from.
 	SMTPURL, MailFrom string
 	// Development says that the instance is a developer's own.
@@ -138,11 +179,15 @@ func (f Flags) check(secrets bool) (Config, error) {
 	c := Config{
 		Listen:            p.address("LINKFORGE_LISTEN", cmp.Or(f.Listen, ":8080")),
 		AdminListen:       p.address("LINKFORGE_ADMIN_LISTEN", f.AdminListen),
-		PublicURL:         p.publicURL("LINKFORGE_PUBLIC_URL", cmp.Or(f.PublicURL, localURL(f.Listen))),
+		PublicURL:         p.publicURL("LINKFORGE_PUBLIC_URL", cmp.Or(f.PublicURL, localURL(f.Listen, f.TLSCertificate != ""))),
+		TrustedProxies:    p.networks("LINKFORGE_TRUSTED_PROXIES", f.TrustedProxies),
+		ProxyProtocol:     p.toggle("LINKFORGE_PROXY_PROTOCOL", f.ProxyProtocol, false),
+		TLSCertificate:    f.TLSCertificate,
+		TLSKey:            f.TLSKey,
 		DataDir:           cmp.Or(f.DataDir, "./data"),
 		DatabaseURL:       p.serverURL("LINKFORGE_DATABASE_URL", f.DatabaseURL, "postgres", "postgresql"),
 		DatabasePool:      int(p.number("LINKFORGE_DATABASE_POOL", cmp.Or(f.DatabasePool, "20"), 2, 10_000)),
-		RedisURL:          p.serverURL("LINKFORGE_REDIS_URL", f.RedisURL, "redis", "rediss"),
+		RedisURL:          p.redisURL("LINKFORGE_REDIS_URL", f.RedisURL),
 		RedisPool:         int(p.number("LINKFORGE_REDIS_POOL", cmp.Or(f.RedisPool, "50"), 1, 10_000)),
 		Migrate:           p.toggle("LINKFORGE_MIGRATE", f.Migrate, true),
 		TokenTTL:          p.duration("LINKFORGE_TOKEN_TTL", cmp.Or(f.TokenTTL, "24h"), time.Minute, 720*time.Hour),
@@ -156,6 +201,7 @@ func (f Flags) check(secrets bool) (Config, error) {
 		SumMonths:         int(p.number("LINKFORGE_SUM_MONTHS", cmp.Or(f.SumMonths, "25"), 1, 1200)),
 		GeoIP:             f.GeoIP,
 		Tombstones:        p.duration("LINKFORGE_TOMBSTONES", cmp.Or(f.Tombstones, "2160h"), time.Hour, 87600*time.Hour),
+		DrainDelay:        p.duration("LINKFORGE_DRAIN_DELAY", cmp.Or(f.DrainDelay, "0s"), 0, 5*time.Minute),
 		DestinationChecks: p.toggle("LINKFORGE_DESTINATION_CHECKS", f.DestinationChecks, true),
 		RateLimits:        p.toggle("LINKFORGE_RATE_LIMITS", f.RateLimits, true),
 		RequestRate:       p.number("LINKFORGE_REQUEST_RATE", cmp.Or(f.RequestRate, requestRateFor(development)), 1, 1<<40),
@@ -167,7 +213,17 @@ func (f Flags) check(secrets bool) (Config, error) {
 		LogJSON:           !p.choice("LINKFORGE_LOG_FORMAT", cmp.Or(f.LogFormat, formatFor(development)), "text", "json"),
 		LogLevel:          p.level("LINKFORGE_LOG_LEVEL", cmp.Or(f.LogLevel, "info")),
 	}
+	if c.ProxyProtocol && len(c.TrustedProxies) == 0 {
+		p.add("LINKFORGE_PROXY_PROTOCOL", "goes with LINKFORGE_TRUSTED_PROXIES: name the proxies")
+	}
+	if (c.TLSCertificate == "") != (c.TLSKey == "") {
+		p.add("LINKFORGE_TLS_KEY", "goes with LINKFORGE_TLS_CERTIFICATE: set both or none")
+	}
+	c.Bounds = p.bounds(f)
+	c.CostRate = p.costRate(f.CostRate, development, c.Bounds)
+	c.Documents, c.DocumentsOnly = f.Documents, p.documentsOnly(f.DocumentsOnly, f.Documents)
 	c.Hosts = p.hosts("LINKFORGE_HOSTS", f.Hosts, c.PublicURL)
+	c.Origins = p.origins("LINKFORGE_ORIGINS", f.Origins)
 	ttl := p.duration("LINKFORGE_ANONYMOUS_TTL", cmp.Or(f.AnonymousTTL, "8h"), time.Minute, 720*time.Hour)
 	if p.toggle("LINKFORGE_ANONYMOUS", f.Anonymous, true) {
 		c.AnonymousTTL = ttl
@@ -204,12 +260,16 @@ func formatFor(development bool) string {
 }
 
 // localURL is where a developer reaches a server with that address; a wrong one is another problem's to report.
-func localURL(listen string) string {
+func localURL(listen string, tls bool) string {
+	scheme := "http"
+	if tls {
+		scheme = "https"
+	}
 	_, port, err := net.SplitHostPort(listen)
 	if err != nil || !validPort(port) || port == "0" {
 		port = "8080"
 	}
-	return "http://localhost:" + port
+	return scheme + "://localhost:" + port
 }
 
 // problems collects what is wrong, so that it is all said at once. A value is never repeated: it may be a secret
@@ -271,6 +331,25 @@ func (p *problems) address(name, value string) string {
 	return value
 }
 
+// networks reads addresses and networks, with commas between them.
+func (p *problems) networks(name, value string) (all []netip.Prefix) {
+	for word := range strings.SplitSeq(value, ",") {
+		if word = strings.TrimSpace(word); word == "" {
+			continue
+		}
+		network, err := netip.ParsePrefix(word)
+		if addr, problem := netip.ParseAddr(word); problem == nil {
+			network, err = netip.PrefixFrom(addr, addr.BitLen()), nil
+		}
+		if err != nil {
+			p.add(name, "must be addresses or networks with commas between them, as in 127.0.0.1,10.0.0.0/8,fd00::/8")
+			return nil
+		}
+		all = append(all, network.Masked())
+	}
+	return all
+}
+
 func validPort(s string) bool {
 	n, err := strconv.ParseUint(s, 10, 16)
 	return err == nil && n <= 65535
@@ -308,6 +387,13 @@ func (p *problems) serverURL(name, value string, schemes ...string) string {
 	return value
 }
 
+func (p *problems) redisURL(name, value string) string {
+	if err := kv.Check(value); err != nil {
+		p.add(name, "%s", err)
+	}
+	return value
+}
+
 func (p *problems) hosts(name, value, publicURL string) []string {
 	hosts := []string{"localhost"}
 	if u, err := urlnorm.Canonical(publicURL); err == nil { // else it has been said
@@ -326,6 +412,24 @@ func (p *problems) hosts(name, value, publicURL string) []string {
 	}
 	slices.Sort(hosts)
 	return slices.Compact(hosts)
+}
+
+func (p *problems) origins(name, value string) (origins []string) {
+	for origin := range strings.SplitSeq(value, ",") {
+		if origin = strings.TrimSpace(origin); origin == "" {
+			continue
+		}
+		u, err := urlnorm.Canonical(origin)
+		if origin != "*" && (err != nil || strings.Count(u.String(), "/") != 3 || !strings.HasSuffix(u.String(), "/") || strings.ContainsAny(origin, "?#")) {
+			p.add(name, "must be origins with commas between them, scheme, host and port without a path, as in https://app.example.com; or *")
+			break
+		}
+		if origin != "*" {
+			origin = strings.TrimSuffix(u.String(), "/")
+		}
+		origins = append(origins, origin)
+	}
+	return origins
 }
 
 func (p *problems) mailFrom(name, value string, needed bool) string {

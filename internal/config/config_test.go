@@ -57,7 +57,7 @@ func TestDefaults(t *testing.T) {
 		Migrate: true, TokenTTL: 24 * time.Hour, HitQuota: 10_000, LinkQuota: 10_000, RateLimits: true,
 		QuotaFallback: true, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickMonths: 13, SumMonths: 25,
 		SessionTTL: 720 * time.Hour, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, DestinationChecks: true,
-		RequestRate: 60_000, Hosts: []string{"localhost"},
+		RequestRate: 60_000, CostRate: 6_000_000, Bounds: usualBounds, Hosts: []string{"localhost"},
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelInfo,
 	}
 	got, err := Flags{}.Check()
@@ -95,7 +95,7 @@ func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 	var want []string
 	for field, variable := range variables() {
 		f = set(f, field, "no such thing")
-		if field != "DataDir" && field != "GeoIP" { // any name will do for a folder or a file
+		if !slices.Contains([]string{"DataDir", "GeoIP", "Documents", "TLSCertificate", "TLSKey"}, field) { // any name will do for a folder or a file
 			want = append(want, variable)
 		}
 	}
@@ -133,16 +133,19 @@ func TestLimitsOfValues(t *testing.T) {
 		"SessionTTL":   {[]string{"1h", "8760h"}, []string{"59m", "8761h", "30d"}},
 		"AnonymousTTL": {[]string{"1m", "720h"}, []string{"59s", "721h", "8"}},
 		"Tombstones":   {[]string{"1h", "87600h"}, []string{"59m", "87601h", "90d"}},
+		"DrainDelay":   {[]string{"", "0s", "7s", "5m"}, []string{"-1s", "5m1s", "10"}},
 		"HitQuota":     {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625", "1e4", "1_000"}},
 		"LinkQuota":    {[]string{"0", "1125899906842624"}, []string{"-1", "1125899906842625"}},
 		"RequestRate":  {[]string{"", "1", "1000000"}, []string{"0", "-1", "many"}},
-		"Hosts":        {[]string{"", "a", "a.example, b.example,"}, []string{"http://a", "a:80", "a/b", "a b", "%"}},
-		"MailFrom":     {[]string{"", "a@b.c", "A <a@b.c>"}, []string{"a", "A <a>", "a@b.c\r\nBcc: x@y.z"}},
-		"Env":          {[]string{"", "development", "Production"}, []string{"staging", "prod"}},
-		"LogFormat":    {[]string{"", "text", "JSON"}, []string{"xml"}},
-		"LogLevel":     {[]string{"debug", "INFO", "warn", "error"}, []string{"trace", "warning"}},
-		"JWTSecret":    {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
-		"CodeSecret":   {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
+		"Origins": {[]string{"", "*", "https://a.example, http://localhost:5173,", "https://Bücher.example:443/"},
+			[]string{"a.example", "https://a.example/b", "https://a.example?b", "https://a.example/#b", "ftp://a.example", "https://*.example", "null", "https://u@a.example"}},
+		"Hosts":      {[]string{"", "a", "a.example, b.example,"}, []string{"http://a", "a:80", "a/b", "a b", "%"}},
+		"MailFrom":   {[]string{"", "a@b.c", "A <a@b.c>"}, []string{"a", "A <a>", "a@b.c\r\nBcc: x@y.z"}},
+		"Env":        {[]string{"", "development", "Production"}, []string{"staging", "prod"}},
+		"LogFormat":  {[]string{"", "text", "JSON"}, []string{"xml"}},
+		"LogLevel":   {[]string{"debug", "INFO", "warn", "error"}, []string{"trace", "warning"}},
+		"JWTSecret":  {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
+		"CodeSecret": {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
 	} {
 		for _, value := range c.good {
 			if _, err := set(setup(), field, value).Check(); err != nil {
@@ -164,6 +167,7 @@ func TestValuesArrive(t *testing.T) {
 	f.Listen, f.DataDir, f.RedisURL, f.DatabasePool, f.RedisPool = "127.0.0.1:9000", "/var/lib/linkforge", "rediss://:p@h:1/0", "7", "8"
 	f.TokenTTL, f.HitQuota, f.LinkQuota, f.LogLevel = "90m", "11", "12", "debug"
 	f.AnonymousTTL, f.Tombstones, f.DestinationChecks, f.SessionTTL = "20m", "48h", "off", "24h"
+	f.Origins = "https://Bücher.example:443, http://localhost:5173, *"
 	f.PublicURL, f.Hosts, f.RequestRate, f.SMTPURL, f.MailFrom = "https://sho.rt", "Internal, bücher.example", "77", "smtp://h", "x@y.z"
 	f.AdminListen = "127.0.0.1:9090"
 	want := Config{
@@ -171,7 +175,8 @@ func TestValuesArrive(t *testing.T) {
 		DatabaseURL: f.DatabaseURL, DatabasePool: 7, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecret: []byte(f.CodeSecret), TokenTTL: 90 * time.Minute,
 		HitQuota: 11, LinkQuota: 12, QuotaFallback: true, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickMonths: 13, SumMonths: 25, RateLimits: true, SessionTTL: 24 * time.Hour, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
-		RequestRate: 77, Hosts: []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"}, SMTPURL: "smtp://h", MailFrom: "x@y.z",
+		RequestRate: 77, CostRate: 6_000_000, Bounds: usualBounds, Hosts: []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
+		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"}, SMTPURL: "smtp://h", MailFrom: "x@y.z",
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelDebug,
 	}
 	got, err := f.Check()
@@ -273,6 +278,32 @@ func TestOwnHosts(t *testing.T) {
 	} {
 		if got := c.IsOwnHost(host); got != want {
 			t.Errorf("%q is the instance's own: %t, want %t", host, got, want)
+		}
+	}
+}
+
+func TestProxiesAndTLS(t *testing.T) {
+	t.Parallel()
+	f := setup()
+	f.TrustedProxies, f.ProxyProtocol = " 10.1.2.3/8, fd00::1 ,192.0.2.7", "on"
+	f.TLSCertificate, f.TLSKey = "certificate.pem", "key.pem"
+	c, err := f.Check()
+	if diff := cmp.Diff("[10.0.0.0/8 fd00::1/128 192.0.2.7/32]", fmt.Sprint(c.TrustedProxies)); diff != "" || err != nil || !c.ProxyProtocol {
+		t.Errorf("%v (-want +got):\n%s", err, diff)
+	}
+	if c.PublicURL != "https://localhost:8080" {
+		t.Errorf("the public URL is %s", c.PublicURL)
+	}
+	f.TrustedProxies, f.TLSKey = "", ""
+	_, err = f.Check()
+	if diff := cmp.Diff([]string{"LINKFORGE_PROXY_PROTOCOL", "LINKFORGE_TLS_KEY"}, blamed(err)); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for _, wrong := range []string{"10.0.0.0/33", "proxy.internal", "10.0.0.1:80", "10.0.0.0/8;10.0.0.1"} {
+		f := setup()
+		f.TrustedProxies = wrong
+		if _, err := f.Check(); !slices.Equal(blamed(err), []string{"LINKFORGE_TRUSTED_PROXIES"}) {
+			t.Errorf("%q: %v", wrong, err)
 		}
 	}
 }

@@ -7,8 +7,10 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/url"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -111,6 +113,33 @@ type readPool struct{ *sql.DB }
 func (p readPool) ResolveConn(_ context.Context, query bun.Query) bun.IConn {
 	if _, ok := query.(*bun.SelectQuery); ok {
 		return p.DB
+	}
+	return nil
+}
+
+// CopyTo writes SQLite's database into a file, as it is at one moment, beside all who use it: they go on meanwhile. Only its owner
+// can read the file, and what was there before is gone.
+func (d *DB) CopyTo(ctx context.Context, path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("copying the database: %w", err)
+	}
+	if err := makePrivate(path); err != nil {
+		return fmt.Errorf("copying the database: %w", err)
+	}
+	if _, err := d.ExecContext(ctx, "VACUUM INTO ?", path); err != nil {
+		return fmt.Errorf("copying the database: %w", err)
+	}
+	return nil
+}
+
+// CheckIntegrity reads all of SQLite's database, and returns an error when a part of it is damaged.
+func (d *DB) CheckIntegrity(ctx context.Context) error {
+	var found []string
+	if err := d.NewRaw("PRAGMA integrity_check(1)").Scan(ctx, &found); err != nil {
+		return fmt.Errorf("checking the database: %w", err)
+	}
+	if len(found) != 1 || found[0] != "ok" {
+		return fmt.Errorf("the database is damaged: %s", strings.Join(found, "; "))
 	}
 	return nil
 }

@@ -37,7 +37,7 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	})
 }
 
-// EachRedis runs the test on either kind of Redis. The server is shared: keys must be the test's own.
+// EachRedis runs the test on every kind of Redis. Server and cluster are shared: keys must be the test's own.
 func EachRedis(t *testing.T, test func(t *testing.T, k *kv.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
@@ -47,6 +47,10 @@ func EachRedis(t *testing.T, test func(t *testing.T, k *kv.Client)) {
 	t.Run("redis", func(t *testing.T) {
 		t.Parallel()
 		test(t, Redis(t, ServerURL(t, RedisURL)))
+	})
+	t.Run("cluster", func(t *testing.T) {
+		t.Parallel()
+		test(t, Redis(t, ClusterURL(t)))
 	})
 }
 

@@ -39,6 +39,9 @@ const (
 	BadRequest                      // the request is not one that can be executed
 	TooLarge                        // the request is larger than allowed
 	TooComplex                      // the operation would cost more than allowed
+	DocumentUnknown                 // the server has no document of that hash or id
+	NoPersistedQueries              // documents cannot be named by their hash here
+	DocumentNotAllowed              // the server executes documents of its list only
 	RateLimited                     // too many attempts in a short time, or too much at once
 	TooSlow                         // the caller does not take what it has asked for
 	Unavailable                     // a dependency is away; trying again later helps
@@ -77,8 +80,12 @@ var answers = map[Kind]answer{
 	BadRequest:          {code: "BAD_REQUEST", status: http.StatusBadRequest},
 	TooLarge:            {code: "REQUEST_TOO_LARGE", status: http.StatusRequestEntityTooLarge},
 	TooComplex:          {code: "COMPLEXITY_LIMIT_EXCEEDED", status: http.StatusBadRequest},
-	RateLimited:         {code: "RATE_LIMITED", status: http.StatusTooManyRequests},
-	TooSlow:             {code: "TOO_SLOW", status: http.StatusRequestTimeout},
+	// The first two codes are those that clients of automatic persisted queries know.
+	DocumentUnknown:    {code: "PERSISTED_QUERY_NOT_FOUND", status: http.StatusBadRequest},
+	NoPersistedQueries: {code: "PERSISTED_QUERY_NOT_SUPPORTED", status: http.StatusBadRequest},
+	DocumentNotAllowed: {code: "DOCUMENT_NOT_ALLOWED", status: http.StatusForbidden},
+	RateLimited:        {code: "RATE_LIMITED", status: http.StatusTooManyRequests},
+	TooSlow:            {code: "TOO_SLOW", status: http.StatusRequestTimeout},
 	Unavailable: {code: "UNAVAILABLE", status: http.StatusServiceUnavailable,
 		generic: "The service is busy or a part of it is away. Please try again in a moment."},
 }

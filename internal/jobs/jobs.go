@@ -50,12 +50,77 @@ type Runner struct {
 	Now func() time.Time
 	// Jobs are what Run looks after.
 	Jobs []Job
+	// Node is what the operator knows this node by.
+	Node string
+
+	mu sync.Mutex
+	// begun is when Run began, done what came of the jobs since then, by their names.
+	begun time.Time
+	done  map[string]outcome
+}
+
+// outcome is what came of one job on this node.
+type outcome struct {
+	failures int64
+	// well is when it last ended without an error; the zero time says not yet.
+	well time.Time
+}
+
+// JobStats are the numbers of one job on this node, since Run began.
+type JobStats struct {
+	// Name and Every are the job's.
+	Name  string
+	Every time.Duration
+	// Failures counts the runs that failed, and the looks at the lease that did.
+	Failures int64
+	// LastSuccess is when this node last did the job well; while it has not, when Run began, and before that the zero time.
+	LastSuccess time.Time
+}
+
+// Stats are the numbers of the jobs, in their order. Which node does a job changes: whoever wants to know how a job is asks all.
+func (r *Runner) Stats() []JobStats {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var all []JobStats
+	for _, job := range r.Jobs {
+		o := r.done[job.Name]
+		if o.well.IsZero() {
+			o.well = r.begun
+		}
+		all = append(all, JobStats{Name: job.Name, Every: job.Every, Failures: o.failures, LastSuccess: o.well})
+	}
+	return all
+}
+
+// began notes that the jobs are looked after from now on.
+func (r *Runner) began() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.begun = r.Now()
+}
+
+// count notes what came of a look at the job.
+func (r *Runner) count(job Job, well, failed bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.done == nil {
+		r.done = map[string]outcome{}
+	}
+	o := r.done[job.Name]
+	switch {
+	case failed:
+		o.failures++
+	case well:
+		o.well = r.Now()
+	}
+	r.done[job.Name] = o
 }
 
 // Run looks at each job's lease again and again, for the first time after one look's time: a node that has just
 // started has better things to do. It ends when the context does, after the jobs that are running, and returns
 // nil: a job that fails is logged, and tried again when it is due.
 func (r *Runner) Run(ctx context.Context) error {
+	r.began()
 	var all sync.WaitGroup
 	for _, job := range r.Jobs {
 		all.Go(func() { r.keep(ctx, job) })
@@ -68,17 +133,26 @@ func (r *Runner) Run(ctx context.Context) error {
 // sees all workspaces.
 // It reports whether the job ran, and returns the job's error, a panic as one, as well as the database's.
 func (r *Runner) Look(ctx context.Context, job Job) (ran bool, err error) {
+	return r.attempt(ctx, job, false)
+}
+
+// RunNow is Look of a job that need not be due: only while somebody does it, it is left alone.
+func (r *Runner) RunNow(ctx context.Context, job Job) (ran bool, err error) {
+	return r.attempt(ctx, job, true)
+}
+
+func (r *Runner) attempt(ctx context.Context, job Job, atOnce bool) (ran bool, err error) {
 	ctx = db.AsSystem(ctx)
 	lasting, cancel := context.WithTimeout(ctx, job.atMost()) // begun before the lease, so as not to outlast it
 	defer cancel()
-	l := newLease(job, r.Now())
-	took, err := l.take(ctx, r.DB)
+	l := newLease(job, r.Node, r.Now())
+	took, err := l.take(ctx, r.DB, atOnce)
 	if err != nil || !took {
 		return false, err
 	}
 	err = run(lasting, job)
 	interrupted := err != nil && ctx.Err() != nil
-	return true, errors.Join(err, l.giveBack(ctx, r.DB, r.Now(), interrupted))
+	return true, errors.Join(err, l.giveBack(ctx, r.DB, r.Now(), err, interrupted))
 }
 
 // keep looks at one job's lease until the context ends.
@@ -86,25 +160,27 @@ func (r *Runner) keep(ctx context.Context, job Job) {
 	looks := time.NewTicker(job.look())
 	defer looks.Stop()
 	for await(ctx, looks.C) {
-		_, err := r.Look(ctx, job)
-		r.report(ctx, job, err)
+		ran, err := r.Look(ctx, job)
+		interrupted := r.report(ctx, job, err)
+		r.count(job, ran && err == nil, err != nil && !interrupted)
 	}
 }
 
-// report is the one place where a run's error is logged. An interrupted run is no failure: another follows.
-func (r *Runner) report(ctx context.Context, job Job, err error) {
+// report is the one place where a run's error is logged. An interrupted run, of which it tells, is no failure: another follows.
+func (r *Runner) report(ctx context.Context, job Job, err error) (interrupted bool) {
 	if err == nil {
-		return
+		return false
 	}
 	if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
 		r.Log.InfoContext(ctx, "job interrupted", "name", job.Name, "error", err)
-		return
+		return true
 	}
 	attributes := []any{"name", job.Name, "error", err}
 	if p, ok := errors.AsType[*panicError](err); ok {
 		attributes = append(attributes, "stack", string(p.stack))
 	}
 	r.Log.ErrorContext(ctx, "job failed", attributes...)
+	return false
 }
 
 // panicError is what a job panicked with.

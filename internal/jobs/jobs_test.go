@@ -19,6 +19,7 @@ const patience = 60 * time.Second
 
 // started is a runner at work, by the real clock.
 type started struct {
+	runner   *Runner
 	log      bytes.Buffer // to be read once it has stopped
 	shutDown context.CancelFunc
 	running  sync.WaitGroup
@@ -29,8 +30,8 @@ func start(t *testing.T, d *db.DB, jobs ...Job) *started {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	s := &started{shutDown: cancel}
-	r := &Runner{DB: d, Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: time.Now, Jobs: jobs}
-	s.running.Go(func() { s.err = r.Run(ctx) })
+	s.runner = &Runner{DB: d, Log: slog.New(slog.NewTextHandler(&s.log, nil)), Now: time.Now, Jobs: jobs}
+	s.running.Go(func() { s.err = s.runner.Run(ctx) })
 	t.Cleanup(func() { s.stop(t) })
 	return s
 }
@@ -87,6 +88,36 @@ func TestRunLivesOn(t *testing.T) {
 				t.Errorf("the log has %q %d times, want %d:\n%s", text, got, want, s.log.String())
 			}
 		}
+		for i, failures := range []int64{2, 0} {
+			got := s.runner.Stats()[i]
+			if got.Failures != failures || !got.LastSuccess.After(s.runner.begun) || got.Every != 300*time.Millisecond {
+				t.Errorf("since %s: %+v, want %d failures", s.runner.begun, got, failures)
+			}
+		}
+	})
+}
+
+// TestStatsOfAJobThatNeverEndsWell: its last success is when the runner began, whatever has happened since.
+func TestStatsOfAJobThatNeverEndsWell(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		second, runs := make(chan struct{}), 0
+		job := Job{Name: "unlucky", Every: 300 * time.Millisecond, Run: func(context.Context) error {
+			if runs++; runs == 2 {
+				close(second)
+			}
+			return errors.New("no luck")
+		}}
+		if got := (&Runner{Jobs: []Job{job}}).Stats(); len(got) != 1 || got[0].Name != "unlucky" || !got[0].LastSuccess.IsZero() {
+			t.Errorf("before it runs: %+v", got)
+		}
+		s := start(t, d, job)
+		wait(t, "the second run", second)
+		s.stop(t)
+		got := s.runner.Stats()[0]
+		if got.Failures != int64(runs) || got.LastSuccess.IsZero() || !got.LastSuccess.Equal(s.runner.begun) {
+			t.Errorf("since %s, with %d runs: %+v", s.runner.begun, runs, got)
+		}
 	})
 }
 
@@ -124,6 +155,9 @@ func TestShutDown(t *testing.T) {
 		s.stop(t)
 		if !ended {
 			t.Error("Run did not wait for the job")
+		}
+		if got := s.runner.Stats()[0]; got.Failures != 0 || !got.LastSuccess.Equal(s.runner.begun) {
+			t.Errorf("an interrupted run: %+v", got)
 		}
 		if l := leaseOf(t, d, "tidy"); l.Holder != "" || l.DueAt.After(time.Now()) {
 			t.Errorf("after the shutdown the lease is %+v", l)

@@ -147,8 +147,8 @@ func TestOneOfManyTakesTheLease(t *testing.T) {
 // abandon takes the lease and does not give it back, as a node that dies.
 func abandon(t *testing.T, d *db.DB, job Job, afterNoon time.Duration) lease {
 	t.Helper()
-	l := newLease(job, noon.Add(afterNoon))
-	if took, err := l.take(db.AsSystem(t.Context()), d); !took || err != nil {
+	l := newLease(job, "a node that dies", noon.Add(afterNoon))
+	if took, err := l.take(db.AsSystem(t.Context()), d, false); !took || err != nil {
 		t.Fatalf("took the lease %t: %v", took, err)
 	}
 	return l

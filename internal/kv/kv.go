@@ -1,18 +1,30 @@
-// Package kv opens Redis: a server by its URL or, without one, an in-process Redis that lives as long as the
-// client. It is the only room that knows which of the two it is.
+// Package kv opens Redis: a server, what sentinels take for the master, or a cluster, by its URL; or, without one, an
+// in-process Redis that lives as long as the client. It is the only room that knows which of them it is.
 package kv
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/url"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// dialDeadline bounds how long a server may take to answer the phone, and dials how often it is called before the command
+	// is tried again: a server that has died is to be noticed long before those give up who wait for it.
+	dialDeadline = 2 * time.Second
+	dials        = 1
+	// noPipelinePool leaves pipelines to the one pool, so that its size is what it says.
+	noPipelinePool = -1
 )
 
 // Client speaks to Redis.
@@ -21,24 +33,55 @@ type Client struct {
 	embedded *embedded
 }
 
-// Open prepares a client with at most pool connections. A server is not connected to yet.
+// Open prepares a client with at most pool connections, to each node of a cluster. No server is connected to yet. The error
+// is that of Check.
 func Open(redisURL string, pool int) (*Client, error) {
 	if redisURL == "" {
 		return openEmbedded(pool)
 	}
-	options, err := redis.ParseURL(redisURL)
+	u, err := parse(redisURL)
 	if err != nil {
-		return nil, errors.New("the Redis URL cannot be read") // go-redis's own text may hold the password
+		return nil, fmt.Errorf("the Redis URL %w", err)
+	}
+	if isList(u) {
+		return openList(u, pool)
+	}
+	options, err := parseOne(redisURL)
+	if err != nil {
+		return nil, fmt.Errorf("the Redis URL %w", err)
 	}
 	return &Client{UniversalClient: redis.NewClient(tuned(options, pool))}, nil
 }
 
+// openList opens what sentinels or a cluster's nodes lead to.
+func openList(u *url.URL, pool int) (*Client, error) {
+	options, err := parseList(u)
+	if err != nil {
+		return nil, fmt.Errorf("the Redis URL %w", err)
+	}
+	options.PoolSize, options.PipelinePoolSize = pool, noPipelinePool
+	options.DialTimeout, options.DialerRetries = dialDeadline, dials
+	options.ContextTimeoutEnabled = true
+	options.ClientName = clientName
+	return &Client{UniversalClient: redis.NewUniversalClient(options)}, nil
+}
+
+// clientName is what Redis lists connections by.
+const clientName = "linkforge"
+
 // tuned makes deadlines hold: a command that waits for Redis is otherwise not interrupted by its context.
 func tuned(options *redis.Options, pool int) *redis.Options {
-	options.PoolSize = pool
+	options.PoolSize, options.PipelinePoolSize = pool, noPipelinePool
+	options.DialTimeout, options.DialerRetries = cmp.Or(options.DialTimeout, dialDeadline), cmp.Or(options.DialerRetries, dials)
 	options.ContextTimeoutEnabled = true
-	options.ClientName = "linkforge"
+	options.ClientName = clientName
 	return options
+}
+
+// Sharded says that this is a cluster: no transaction spans keys of two slots.
+func (c *Client) Sharded() bool {
+	_, yes := c.UniversalClient.(*redis.ClusterClient)
+	return yes
 }
 
 // LogTo sends what the client library itself says, for every client of the process, to the log.
@@ -115,7 +158,19 @@ func (e *embedded) stop() {
 	e.server.Close()
 }
 
-// Ready asks Redis for a sign of life.
+// Ready asks Redis for a sign of life; in a cluster, every master, and whether it knows who has every key.
 func (c *Client) Ready(ctx context.Context) error {
-	return c.Ping(ctx).Err()
+	cluster, ok := c.UniversalClient.(*redis.ClusterClient)
+	if !ok {
+		return c.Ping(ctx).Err()
+	}
+	return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		info, err := master.ClusterInfo(ctx).Result()
+		if err == nil && !strings.Contains(info, "cluster_state:ok") {
+			return errIncomplete
+		}
+		return err
+	})
 }
+
+var errIncomplete = errors.New("the Redis cluster has keys that nobody serves")

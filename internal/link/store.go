@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync/atomic"
 	"time"
 
@@ -113,19 +114,34 @@ func (s *Store) shortURL(slug, code string, rootCode *string) string {
 // WorkspaceOf finds the workspace that a link is in. It says nothing of who may see it: ask
 // workspace.Store.Require. It returns NotFound.
 func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) {
-	if !id.Valid(id.Link, linkID) {
-		return "", errNotFound()
-	}
-	var workspaceID string
-	err := s.DB.NewSelect().Model((*Link)(nil)).Column("workspace_id").Where("id = ?", linkID).Where("purged_at IS NULL").
-		Scan(db.AsResolver(ctx), &workspaceID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", errNotFound()
-	}
+	spaces, err := s.WorkspacesOf(ctx, linkID)
 	if err != nil {
-		return "", fmt.Errorf("looking for a link's workspace: %w", err)
+		return "", err
+	}
+	workspaceID, known := spaces[linkID]
+	if !known {
+		return "", errNotFound()
 	}
 	return workspaceID, nil
+}
+
+// WorkspacesOf are the workspaces of links, by the links' ids. What is no link is missing from the answer.
+func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
+	if len(ids) == 0 {
+		return map[string]string{}, nil
+	}
+	var links []*Link
+	err := s.DB.NewSelect().Model(&links).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).Where("purged_at IS NULL").
+		Scan(db.AsResolver(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("looking for links' workspaces: %w", err)
+	}
+	spaces := make(map[string]string, len(links))
+	for _, l := range links {
+		spaces[l.ID] = l.WorkspaceID
+	}
+	return spaces, nil
 }
 
 // Get loads a link, in whatever state it is. It returns NotFound.

@@ -3,6 +3,7 @@ package obs
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -11,10 +12,12 @@ import (
 
 // Number is what a metric is at the moment of asking. Rooms keep plain numbers, and know nothing of metrics.
 type Number struct {
-	name, help        string
-	kind              prometheus.ValueType
-	value             float64
-	label, labelValue string
+	name, help string
+	kind       prometheus.ValueType
+	value      float64
+	// spread is a histogram's; nil for a plain number.
+	spread         *Spread
+	labels, values []string
 }
 
 // plain are the types in which rooms keep numbers.
@@ -32,25 +35,33 @@ func Gauge[N plain](name, help string, value N) Number {
 	return Number{name: name, help: help, kind: prometheus.GaugeValue, value: float64(value)}
 }
 
+// Histogram is how durations are spread. Its name ends in _seconds.
+func Histogram(name, help string, durations Spread) Number {
+	return Number{name: name, help: help, spread: &durations}
+}
+
 // By is the number for one value of a label. The values are few and known beforehand: each makes a time series, and none
 // may come from links, workspaces, hosts or codes.
 func (n Number) By(label, value string) Number {
-	n.label, n.labelValue = label, value
+	n.labels, n.values = append(slices.Clip(n.labels), label), append(slices.Clip(n.values), value)
 	return n
 }
 
 // metric is the number as Prometheus takes it: an error in its place, should it be none.
 func (n Number) metric() prometheus.Metric {
-	var names, values []string
-	if n.label != "" {
-		names, values = []string{n.label}, []string{n.labelValue}
-	}
-	d := prometheus.NewDesc(n.name, n.help, names, nil)
-	m, err := prometheus.NewConstMetric(d, n.kind, n.value, values...)
+	d := prometheus.NewDesc(n.name, n.help, n.labels, nil)
+	m, err := n.measured(d)
 	if err != nil {
 		return prometheus.NewInvalidMetric(d, err)
 	}
 	return m
+}
+
+func (n Number) measured(d *prometheus.Desc) (prometheus.Metric, error) {
+	if n.spread == nil {
+		return prometheus.NewConstMetric(d, n.kind, n.value, n.values...)
+	}
+	return prometheus.NewConstHistogram(d, n.spread.Count, n.spread.Sum.Seconds(), n.spread.upTo(), n.values...)
 }
 
 // Metrics answers with the numbers that read returns at the moment of asking, and with those of the Go runtime and the

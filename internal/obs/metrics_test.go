@@ -90,3 +90,26 @@ func TestANumberThatCannotBeShown(t *testing.T) {
 		}
 	}
 }
+
+// TestDurationsAreShown as a histogram, under more than one label.
+func TestDurationsAreShown(t *testing.T) {
+	t.Parallel()
+	var d Durations
+	for _, took := range []time.Duration{0, time.Millisecond, 1001 * time.Microsecond, 20 * time.Second} {
+		d.Add(took)
+	}
+	lines, logged := scrape(t, func() []Number {
+		n := Histogram("test_took_seconds", "Took.", d.Spread())
+		return []Number{n.By("kind", "a").By("code", "x"), n.By("kind", "a").By("code", "y")}
+	})
+	got := strings.Join(lines, "")
+	for _, want := range []string{
+		`test_took_seconds_bucket{code="x",kind="a",le="0.001"} 2`, `test_took_seconds_bucket{code="x",kind="a",le="0.0025"} 3`,
+		`test_took_seconds_bucket{code="x",kind="a",le="15"} 3`, `test_took_seconds_bucket{code="y",kind="a",le="+Inf"} 4`,
+		`test_took_seconds_count{code="y",kind="a"} 4`, `test_took_seconds_sum{code="x",kind="a"} 20.002001`,
+	} {
+		if !strings.Contains(got, want+"\n") || logged != "" {
+			t.Errorf("%s is missing in\n%slogged: %s", want, got, logged)
+		}
+	}
+}

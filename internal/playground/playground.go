@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/web"
 )
 
 //go:embed bundle.html.gz
@@ -63,7 +65,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	p := h.load()
 	body, etag := p.gzipped, `"`+p.version+`-gzip"`
-	zipped := acceptsGzip(r.Header.Values("Accept-Encoding"))
+	zipped := web.AcceptsGzip(r.Header.Values("Accept-Encoding"))
 	if !zipped {
 		body, etag = h.inflate(), `"`+p.version+`"`
 	}

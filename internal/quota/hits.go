@@ -10,6 +10,9 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/linkforge/linkforge/internal/kv"
 )
 
 const (
@@ -29,7 +32,7 @@ const (
 // Hits counts how many redirects links have answered this month, in Redis. It is a Source.
 type Hits struct {
 	// KV is Redis.
-	KV redis.UniversalClient
+	KV *kv.Client
 	// LogID names this process's log, and so its leases.
 	LogID string
 	// Seeds count the hits of links that are known to have been granted in the month: what the database knows and, if known
@@ -45,6 +48,52 @@ type Hits struct {
 // has vanished must be seeded and not start over. INCRBY would make one: a guard is put in its place within the same step,
 // which is removed at once. With the counter, the lease is kept under a key of its own, so that it is given back once.
 func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
+	sums := make([]sum, len(asks))
+	if err := h.addAll(ctx, asks, sums); err != nil {
+		return fmt.Errorf("taking hits: %w", err)
+	}
+	var lost []*Ask
+	var excess []Lease
+	for i, a := range asks {
+		if sums[i].guarded || sums[i].count >= guard/2 {
+			a.Err = ErrLost
+			lost = append(lost, a)
+			continue
+		}
+		a.Left = max(0, a.Limit-sums[i].count)
+		a.Granted = a.Want - min(a.Want, max(0, sums[i].count-a.Limit))
+		if a.Granted < a.Want {
+			excess = append(excess, Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Want, Used: a.Granted})
+		}
+	}
+	h.unguard(ctx, lost)
+	return h.shrink(ctx, excess)
+}
+
+// sum is what a counter says after something was added, and whether a guard had to be put in its place.
+type sum struct {
+	count   int64
+	guarded bool
+}
+
+// atOnce is how many transactions go to a cluster at once.
+const atOnce = 16
+
+// addAll adds everything in one transaction or, in a cluster, in one for each link: none spans two of its slots, and a link has
+// its own. After an error some may have been added; their leases are known, and given back.
+func (h *Hits) addAll(ctx context.Context, asks []*Ask, sums []sum) error {
+	if !h.KV.Sharded() {
+		return h.add(ctx, asks, sums)
+	}
+	var adding errgroup.Group
+	adding.SetLimit(atOnce)
+	for i := range asks {
+		adding.Go(func() error { return h.add(ctx, asks[i:i+1], sums[i:i+1]) })
+	}
+	return adding.Wait()
+}
+
+func (h *Hits) add(ctx context.Context, asks []*Ask, sums []sum) error {
 	pipe := h.KV.TxPipeline()
 	guarded, counts := make([]*redis.BoolCmd, len(asks)), make([]*redis.IntCmd, len(asks))
 	for i, a := range asks {
@@ -54,38 +103,30 @@ func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
 		pipe.Set(ctx, h.leaseKey(a.LinkID, a.Number), a.Want, leaseTTL)
 	}
 	if _, err := pipe.Exec(ctx); err != nil {
-		return fmt.Errorf("taking hits: %w", err)
+		return err
 	}
-	var lost []string
-	var excess []Lease
-	for i, a := range asks {
-		count := counts[i].Val()
-		if guarded[i].Val() || count >= guard/2 {
-			a.Err = ErrLost
-			if guarded[i].Val() {
-				lost = append(lost, hitsKey(a.LinkID, a.Month))
-			}
-			lost = append(lost, h.leaseKey(a.LinkID, a.Number))
-			continue
-		}
-		a.Left = max(0, a.Limit-count)
-		a.Granted = a.Want - min(a.Want, max(0, count-a.Limit))
-		if a.Granted < a.Want {
-			excess = append(excess, Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Want, Used: a.Granted})
-		}
+	for i := range asks {
+		sums[i] = sum{counts[i].Val(), guarded[i].Val()}
 	}
-	h.remove(ctx, lost)
-	return h.shrink(ctx, excess)
+	return nil
 }
 
-// remove removes guards, at once: not later, when a counter may stand in their place again. Else they expire.
-func (h *Hits) remove(ctx context.Context, keys []string) {
-	if len(keys) == 0 {
+// remove removes a guard, and nothing else: a counter may stand in its place again.
+var remove = redis.NewScript(`
+local hits = tonumber(redis.call('GET', KEYS[1]))
+if hits and hits >= tonumber(ARGV[1]) then return redis.call('DEL', KEYS[1]) end
+return 0`)
+
+// unguard removes guards, one's own and those that somebody has left who got no answer, and the leases of what was not
+// granted. Else they expire.
+func (h *Hits) unguard(ctx context.Context, lost []*Ask) {
+	if len(lost) == 0 {
 		return
 	}
-	pipe := h.KV.Pipeline() // not one DEL: on a cluster the keys live on many nodes
-	for _, key := range keys {
-		pipe.Del(ctx, key)
+	pipe := h.KV.Pipeline() // not one DEL: in a cluster the keys live on many nodes
+	for _, a := range lost {
+		remove.Eval(ctx, pipe, []string{hitsKey(a.LinkID, a.Month)}, guard/2)
+		pipe.Del(ctx, h.leaseKey(a.LinkID, a.Number))
 	}
 	_, _ = pipe.Exec(ctx)
 }
@@ -111,8 +152,11 @@ func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
 		for _, linkID := range linkIDs {
 			pipe.SetArgs(ctx, hitsKey(linkID, g.month), seeds[linkID], redis.SetArgs{Mode: "NX", ExpireAt: g.month.End.Add(afterlife)})
 		}
-		if _, err := pipe.Exec(ctx); err != nil && !errors.Is(err, redis.Nil) {
-			return fmt.Errorf("making hit counters: %w", err)
+		made, _ := pipe.Exec(ctx) // its error is the first one's, which is often that a counter is there
+		for _, c := range made {
+			if err := c.Err(); err != nil && !errors.Is(err, redis.Nil) {
+				return fmt.Errorf("making hit counters: %w", err)
+			}
 		}
 	}
 	return nil
@@ -173,7 +217,7 @@ return redis.call('INCRBY', KEYS[1], ARGV[1] - hits)`)
 
 // Resume implements Source: what was granted without Redis is added to the counters that Redis still has.
 func (h *Hits) Resume(ctx context.Context) error {
-	if err := h.KV.Ping(ctx).Err(); err != nil {
+	if err := h.KV.Ready(ctx); err != nil {
 		return err
 	}
 	month := MonthOf(h.Now())

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
@@ -86,7 +87,15 @@ func countOf(t *testing.T, k *kv.Client, linkID string) int64 {
 // keysOf are all the keys of a link's.
 func keysOf(t *testing.T, k *kv.Client, linkID string) []string {
 	t.Helper()
-	keys, err := k.Keys(t.Context(), "links:{"+linkID+"}:*").Result()
+	server := k.Keys
+	if cluster, ok := k.UniversalClient.(*redis.ClusterClient); ok { // else any node's are listed
+		master, err := cluster.MasterForKey(t.Context(), hitsKey(linkID, thisMonth()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		server = master.Keys
+	}
+	keys, err := server(t.Context(), "links:{"+linkID+"}:*").Result()
 	if err != nil {
 		t.Fatal(err)
 	}

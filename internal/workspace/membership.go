@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -81,6 +82,25 @@ func (m Membership) Event(at time.Time, action audit.Action, targetID string, d 
 // workspace that does not exist.
 func (s *Store) Require(ctx context.Context, a account.Actor, workspaceID string) (Membership, error) {
 	return s.require(ctx, a, workspaceID, "workspace.deleted_at IS NULL")
+}
+
+// RequireEach proves of each workspace whether the actor belongs to it: those that it does not are missing from the answer.
+func (s *Store) RequireEach(ctx context.Context, a account.Actor, workspaceIDs ...string) (map[string]Membership, error) {
+	workspaceIDs = slices.DeleteFunc(slices.Clone(workspaceIDs), func(spaceID string) bool { return !id.Valid(id.Workspace, spaceID) })
+	found := map[string]Membership{}
+	if len(workspaceIDs) == 0 {
+		return found, nil
+	}
+	ctx, q := s.memberships(ctx, a)
+	var rows []membershipRow
+	err := q.Model(&rows).Where("workspace.id IN (?)", bun.In(workspaceIDs)).Where("workspace.deleted_at IS NULL").Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking for memberships: %w", err)
+	}
+	for _, row := range rows {
+		found[row.ID] = row.membership(a)
+	}
+	return found, nil
 }
 
 // RequireFor proves that the actor belongs to the workspace of something that is known by its id. Whoever does not hears

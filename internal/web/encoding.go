@@ -1,13 +1,13 @@
-package playground
+package web
 
 import (
 	"strconv"
 	"strings"
 )
 
-// acceptsGzip reports whether a client that sent these Accept-Encoding fields takes gzip, and does not like the
+// AcceptsGzip reports whether a client that sent these Accept-Encoding fields takes gzip, and does not like the
 // plain form better (RFC 9110, section 12.5.3).
-func acceptsGzip(fields []string) bool {
+func AcceptsGzip(fields []string) bool {
 	weights := map[string]float64{}
 	for coding := range strings.SplitSeq(strings.Join(fields, ","), ",") {
 		name, params, _ := strings.Cut(coding, ";")
@@ -29,8 +29,13 @@ func weight(params string) float64 {
 	if !found || !strings.EqualFold(strings.TrimSpace(name), "q") {
 		return 1
 	}
-	q, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
-	if err != nil || q < 0 || q > 1 {
+	return Quality(strings.TrimSpace(value))
+}
+
+// Quality reads the value of a q parameter: 0 when it is no number from 0 to 1.
+func Quality(value string) float64 {
+	q, err := strconv.ParseFloat(value, 64)
+	if err != nil || !(q >= 0 && q <= 1) { // which NaN is not
 		return 0
 	}
 	return q

@@ -1,0 +1,237 @@
+// The page: a form to come in, and then a workspace's links with their clicks.
+import type { CombinedError } from '@urql/core';
+
+import { connect } from './api';
+import type { LinksQuery } from './gql/graphql';
+import { CreateLink, CreateWorkspace, Links, LogIn, LogOut, Me, Register } from './operations';
+import * as session from './session';
+import { type Click, watch } from './watch';
+
+type Link = NonNullable<LinksQuery['workspace']>['links']['edges'][number]['node'];
+type Mend = { message: string; field?: string[] | null };
+
+const SHOWN_CLICKS = 20;
+
+const client = connect(() => {
+  say('Your session has ended: log in again.');
+  void start();
+});
+const links = new Map<string, { row: HTMLElement; clicks: number }>();
+let workspace = '';
+let cursor: string | null = null;
+let unwatch = () => {};
+
+element('account').addEventListener('submit', submitted(comeIn));
+element('workspace').addEventListener('submit', submitted(createWorkspace));
+element('link').addEventListener('submit', submitted(shorten));
+element('more').addEventListener('click', () => void more());
+element('log-out').addEventListener('click', () => void logOut());
+void start();
+
+// start shows what there is for whoever is here.
+async function start() {
+  unwatch();
+  if (session.load() === null) return show('welcome');
+  const { data, error } = await client.query(Me, {});
+  if (error) return complain(error);
+  if (!data?.me) return session.save(null), show('welcome');
+  element('who').querySelector('span')!.textContent = data.me.name;
+  const first = data.me.workspaces.edges[0]?.node;
+  if (!first) return show('begin');
+  workspace = first.id;
+  element('list-title').firstChild!.textContent = `Links of ${first.name} `;
+  show('links');
+  await relist();
+  unwatch = watch(client, workspace, clicked, () => void relist());
+}
+
+async function comeIn(form: HTMLFormElement, pressed: string) {
+  const { name, email, password } = values(form);
+  const input = { email: email!, password: password! };
+  let came: { token?: string | null; refreshToken?: string | null; errors: Mend[] } | undefined;
+  if (pressed === 'register') {
+    const { data, error } = await client.mutation(Register, { input: { ...input, name: name! } });
+    if (error) return complain(error);
+    came = data?.register;
+  } else {
+    const { data, error } = await client.mutation(LogIn, { input });
+    if (error) return complain(error);
+    came = data?.login;
+  }
+  if (!came?.token || !came.refreshToken) return mend(form, came?.errors ?? []);
+  session.save({ token: came.token, refreshToken: came.refreshToken });
+  form.reset();
+  say('Welcome.');
+  await start();
+}
+
+async function createWorkspace(form: HTMLFormElement) {
+  const { name, slug } = values(form);
+  const { data, error } = await client.mutation(CreateWorkspace, { input: { name: name!, slug: slug! } });
+  if (error) return complain(error);
+  if (!data?.createWorkspace.workspace) return mend(form, data?.createWorkspace.errors ?? []);
+  say(`${data.createWorkspace.workspace.name} is yours.`);
+  await start();
+}
+
+async function shorten(form: HTMLFormElement) {
+  const { url, title } = values(form);
+  const input = { workspaceId: workspace, url: url!, title: title || null };
+  const { data, error } = await client.mutation(CreateLink, { input });
+  if (error) return complain(error);
+  const made = data?.createLink;
+  if (!made?.link) return mend(form, made?.errors ?? []);
+  form.reset();
+  say(made.created ? `${made.link.shortUrl} is ready.` : `There was one already: ${made.link.shortUrl}`);
+  await relist();
+}
+
+async function logOut() {
+  unwatch();
+  await client.mutation(LogOut, {});
+  session.save(null);
+  say('You have logged out.');
+  await start();
+}
+
+// relist shows the first page, and forgets the others.
+async function relist() {
+  cursor = null;
+  links.clear();
+  element('links').querySelector('tbody')!.replaceChildren();
+  await more();
+}
+
+// more shows the next page.
+async function more() {
+  const { data, error } = await client.query(Links, { workspace, after: cursor }, { requestPolicy: 'network-only' });
+  if (error) return complain(error);
+  const page = data?.workspace?.links;
+  if (!page) return say('This workspace is gone.', true);
+  for (const { node } of page.edges) list(node);
+  cursor = page.pageInfo.endCursor ?? cursor;
+  element('more').hidden = !page.pageInfo.hasNextPage;
+  element('none').hidden = links.size > 0;
+  element('total').textContent = page.totalCount > 0 ? `${links.size} of ${page.totalCount}` : '';
+}
+
+function list(link: Link) {
+  const row = document.createElement('tr');
+  const short = document.createElement('td');
+  short.append(anchor(link.shortUrl), small(link.title ?? ''));
+  const long = document.createElement('td');
+  long.textContent = link.originalUrl;
+  const clicks = document.createElement('td');
+  clicks.className = 'number';
+  clicks.textContent = String(link.clickCount);
+  row.append(short, long, clicks);
+  links.set(link.id, { row, clicks: link.clickCount });
+  element('links').querySelector('tbody')!.append(row);
+}
+
+// clicked shows a click that has just come, and how many its link has now.
+function clicked(click: Click) {
+  const { link } = click; // null once the link is purged
+  const known = link && links.get(link.id);
+  if (known) {
+    // What is told of the link is up to a second old, and each click is told once: so this one is counted here.
+    known.clicks = Math.max(known.clicks + 1, link.clickCount);
+    known.row.lastElementChild!.textContent = String(known.clicks);
+    refresh(known.row);
+  }
+  const at = document.createElement('time');
+  at.dateTime = click.at;
+  at.textContent = new Date(click.at).toLocaleTimeString();
+  const item = document.createElement('li');
+  item.className = 'fresh';
+  const from = [click.browser, click.device, click.bot ? 'a bot' : '', click.referrer && `from ${click.referrer}`];
+  item.append(at, ' ', link?.title ?? link?.shortUrl ?? 'A link that is gone', small(` ${from.filter(Boolean).join(', ')}`));
+  const all = element('clicks');
+  all.prepend(item);
+  while (all.children.length > SHOWN_CLICKS) all.lastElementChild!.remove();
+  element('quiet').hidden = true;
+}
+
+// refresh begins the highlight of an element anew.
+function refresh(one: HTMLElement) {
+  one.classList.remove('fresh');
+  void one.offsetWidth; // the browser forgets an animation only when it has seen the element without
+  one.classList.add('fresh');
+}
+
+// submitted handles a form, which cannot be sent twice at once. It takes the value of the button that was pressed.
+function submitted(handle: (form: HTMLFormElement, pressed: string) => Promise<unknown>) {
+  return async (event: SubmitEvent) => {
+    event.preventDefault();
+    const form = event.currentTarget as HTMLFormElement;
+    const buttons = form.querySelectorAll('button');
+    mend(form, []);
+    say('');
+    for (const button of buttons) button.disabled = true;
+    try {
+      await handle(form, (event.submitter as HTMLButtonElement | null)?.value ?? '');
+    } finally {
+      for (const button of buttons) button.disabled = false;
+    }
+  };
+}
+
+// mend shows what is wrong with a form, each at its field.
+function mend(form: HTMLFormElement, errors: Mend[]) {
+  for (const input of form.querySelectorAll('input')) {
+    const problem = errors.find(e => e.field?.[0] === input.name);
+    input.toggleAttribute('aria-invalid', false);
+    input.parentElement!.querySelector('em')?.remove();
+    if (!problem) continue;
+    const note = document.createElement('em');
+    note.id = `${form.id}-${input.name}-problem`;
+    note.textContent = problem.message;
+    input.setAttribute('aria-invalid', 'true');
+    input.setAttribute('aria-describedby', note.id);
+    input.after(note);
+  }
+  const wrong = form.querySelector<HTMLInputElement>('[aria-invalid]');
+  if (wrong) wrong.focus();
+  const elsewhere = errors.filter(e => !e.field?.[0] || !form.elements.namedItem(e.field[0]));
+  if (errors.length > 0) say(elsewhere.map(e => e.message).join(' '), true);
+}
+
+function complain(error: CombinedError) {
+  say(error.networkError ? 'The server does not answer.' : error.graphQLErrors.map(e => e.message).join(' '), true);
+}
+
+function say(sentence: string, wrong = false) {
+  element('status').textContent = sentence;
+  element('status').classList.toggle('wrong', wrong);
+}
+
+function show(part: 'welcome' | 'begin' | 'links') {
+  for (const main of document.querySelectorAll('main')) main.hidden = main.id !== part;
+  element('who').hidden = part === 'welcome';
+  if (part !== 'links') {
+    element('clicks').replaceChildren();
+    element('quiet').hidden = false;
+  }
+}
+
+function values(form: HTMLFormElement): Record<string, string> {
+  return Object.fromEntries([...new FormData(form)].map(([name, value]) => [name, String(value)]));
+}
+
+function anchor(url: string) {
+  const a = document.createElement('a');
+  a.href = url;
+  a.target = '_blank';
+  a.textContent = url.replace(/^https?:\/\//, '');
+  return a;
+}
+
+function small(text: string) {
+  const one = document.createElement('small');
+  one.textContent = text;
+  return one;
+}
+
+function element(id: string): HTMLElement {
+  return document.getElementById(id)!;
+}

@@ -1,0 +1,138 @@
+// Every operation that this front end sends. graphql-codegen reads them here and makes their types.
+import { graphql } from './gql';
+
+export const Register = graphql(`
+  mutation Register($input: RegisterInput!) {
+    register(input: $input) {
+      token
+      refreshToken
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const LogIn = graphql(`
+  mutation LogIn($input: LoginInput!) {
+    login(input: $input) {
+      token
+      refreshToken
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const RefreshSession = graphql(`
+  mutation RefreshSession($input: RefreshSessionInput!) {
+    refreshSession(input: $input) {
+      token
+      refreshToken
+    }
+  }
+`);
+
+export const LogOut = graphql(`
+  mutation LogOut {
+    logout(input: {}) {
+      loggedOut
+    }
+  }
+`);
+
+export const Me = graphql(`
+  query Me {
+    me {
+      id
+      name
+      workspaces(first: 20) {
+        edges {
+          node {
+            id
+            name
+            slug
+          }
+        }
+      }
+    }
+  }
+`);
+
+export const CreateWorkspace = graphql(`
+  mutation CreateWorkspace($input: CreateWorkspaceInput!) {
+    createWorkspace(input: $input) {
+      workspace {
+        id
+        name
+        slug
+      }
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const CreateLink = graphql(`
+  mutation CreateLink($input: CreateLinkInput!) {
+    createLink(input: $input) {
+      created
+      link {
+        id
+        shortUrl
+      }
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const Links = graphql(`
+  query Links($workspace: ID!, $after: String) {
+    workspace(by: { id: $workspace }) {
+      id
+      links(first: 5, after: $after) {
+        totalCount
+        edges {
+          node {
+            id
+            title
+            shortUrl
+            originalUrl
+            clickCount
+          }
+        }
+        pageInfo {
+          hasNextPage
+          endCursor
+        }
+      }
+    }
+  }
+`);
+
+export const Clicks = graphql(`
+  subscription Clicks($workspace: ID!, $after: ID) {
+    linkClicked(workspaceId: $workspace, after: $after) {
+      id
+      at
+      browser
+      device
+      referrer
+      bot
+      link {
+        id
+        title
+        shortUrl
+        clickCount
+      }
+    }
+  }
+`);

@@ -1,0 +1,307 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+const typename = "query Name { __typename }"
+
+// request is the body of a request, as a client writes it.
+type request map[string]any
+
+// automatic names a document by its hash, in the words of automatic persisted queries.
+func automatic(hash string) map[string]any {
+	return map[string]any{"persistedQuery": map[string]any{"version": 1, "sha256Hash": hash}}
+}
+
+func (r request) text(t *testing.T) string {
+	t.Helper()
+	text, err := json.Marshal(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// query is the request as the parameters of a GET.
+func (r request) query(t *testing.T) string {
+	t.Helper()
+	values := url.Values{}
+	for name, value := range r {
+		text, ok := value.(string)
+		if !ok {
+			text = request(value.(map[string]any)).text(t)
+		}
+		values.Set(name, text)
+	}
+	return "/graphql?" + values.Encode()
+}
+
+// ways are how an operation can reach the endpoint. Each answers with what is said in the end.
+func (b *bundle) ways(t *testing.T) map[string]func(request) string {
+	server := httptest.NewServer(b.Endpoint)
+	t.Cleanup(server.Close)
+	t.Cleanup(b.end)
+	return map[string]func(request) string{
+		"POST": func(r request) string {
+			return b.send(t, "", http.MethodPost, "/graphql", "application/json", r.text(t), mediaGraphQL).text
+		},
+		"GET": func(r request) string { return b.send(t, "", http.MethodGet, r.query(t), "", "", mediaGraphQL).text },
+		"events": func(r request) string {
+			post := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", strings.NewReader(r.text(t)))
+			post.Header.Set("Content-Type", "application/json")
+			post.Header.Set("Accept", mediaEvents)
+			w := httptest.NewRecorder()
+			b.ServeHTTP(deadlines{w}, post)
+			return w.Body.String()
+		},
+		"socket": func(r request) string {
+			conn, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{Subprotocols: []string{protocol}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.CloseNow()
+			said := ""
+			for _, m := range []string{`{"type":"connection_init"}`, `{"id":"1","type":"subscribe","payload":` + r.text(t) + `}`} {
+				if err := conn.Write(t.Context(), websocket.MessageText, []byte(m)); err != nil {
+					t.Fatal(err)
+				}
+				_, answer, err := conn.Read(t.Context())
+				if err != nil {
+					t.Fatal(err)
+				}
+				said = string(answer)
+			}
+			return said
+		},
+	}
+}
+
+// deadlines can be set on a recorder, and do nothing.
+type deadlines struct{ *httptest.ResponseRecorder }
+
+func (deadlines) SetReadDeadline(time.Time) error  { return nil }
+func (deadlines) SetWriteDeadline(time.Time) error { return nil }
+
+// TestDocumentsAreNamedByTheirHash once they have been sent with it, on every way to the endpoint.
+func TestDocumentsAreNamedByTheirHash(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	const answer = `{"__typename":"Query"}`
+	for way := range setup(t, d).ways(t) {
+		for name, by := range map[string]func(hash string) request{
+			"extension": func(hash string) request { return request{"extensions": automatic(hash)} },
+			"id":        func(hash string) request { return request{"documentId": sha256Prefix + hash} },
+		} {
+			b := setup(t, d)
+			send := b.ways(t)[way]
+			hash := hashOf(typename)
+			if got := send(by(hash)); !strings.Contains(got, "PERSISTED_QUERY_NOT_FOUND") || strings.Contains(got, answer) {
+				t.Errorf("%s, by %s, unknown: %s", way, name, got)
+			}
+			wrong := by(hashOf(typename + " "))
+			wrong["query"] = typename
+			if got := send(wrong); !strings.Contains(got, "BAD_REQUEST") || !strings.Contains(got, "hash is not that of the query") {
+				t.Errorf("%s, by %s, another one's hash: %s", way, name, got)
+			}
+			both := by(hash)
+			both["query"] = typename
+			for _, r := range []request{both, by(hash), {"documentId": sha256Prefix + hash}, {"extensions": automatic(hash)}} {
+				if got := send(r); !strings.Contains(got, answer) {
+					t.Errorf("%s, by %s: %v: %s", way, name, r, got)
+				}
+			}
+			if got := send(by(hashOf(typename + " "))); !strings.Contains(got, "PERSISTED_QUERY_NOT_FOUND") {
+				t.Errorf("%s, by %s, what was sent with another's hash is kept: %s", way, name, got)
+			}
+		}
+	}
+}
+
+// TestHowADocumentMayBeNamed and what is said of any other way.
+func TestHowADocumentMayBeNamed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	hash := hashOf(typename)
+	persisted := func(value any) request { return request{"extensions": map[string]any{"persistedQuery": value}} }
+	for name, c := range map[string]struct {
+		request request
+		code    string
+		// plain and graphql are the statuses of both media types.
+		plain, graphql int
+	}{
+		"unknown hash":        {request{"extensions": automatic(hash)}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
+		"unknown id":          {request{"documentId": "abc"}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
+		"another version":     {persisted(map[string]any{"version": 2, "sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
+		"no version":          {persisted(map[string]any{"sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
+		"no hash":             {persisted(map[string]any{"version": 1}), "BAD_REQUEST", 400, 400},
+		"a short hash":        {persisted(map[string]any{"version": 1, "sha256Hash": hash[1:]}), "BAD_REQUEST", 400, 400},
+		"in upper case":       {persisted(map[string]any{"version": 1, "sha256Hash": strings.ToUpper(hash)}), "BAD_REQUEST", 400, 400},
+		"a number":            {persisted(map[string]any{"version": 1, "sha256Hash": 7}), "BAD_REQUEST", 400, 400},
+		"a text":              {persisted("yes"), "BAD_REQUEST", 400, 400},
+		"two names":           {request{"extensions": automatic(hash), "documentId": "abc"}, "BAD_REQUEST", 400, 400},
+		"a query and an id":   {request{"query": typename, "documentId": "abc"}, "BAD_REQUEST", 400, 400},
+		"neither":             {request{"extensions": map[string]any{"persistedQuery": nil}}, "BAD_REQUEST", 400, 400},
+		"an id of a number":   {request{"documentId": 7}, "BAD_REQUEST", 400, 400},
+		"null beside a query": {request{"query": typename, "documentId": nil, "extensions": map[string]any{"persistedQuery": nil}}, "", 200, 200},
+	} {
+		for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
+			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
+			if r.codes() != c.code || r.status != status {
+				t.Errorf("%s as %s: %d, want %d: %s", name, media, r.status, status, r.text)
+			}
+		}
+	}
+	// Some clients know these two by their words.
+	for code, words := range map[string]request{
+		"PersistedQueryNotFound": {"extensions": automatic(hash)}, "PersistedQueryNotSupported": persisted(map[string]any{"version": 9}),
+	} {
+		if r := b.send(t, "", http.MethodPost, "/", "application/json", words.text(t), ""); r.Errors[0].Message != code {
+			t.Errorf("%s: %s", code, r.text)
+		}
+	}
+	if r := b.send(t, "", http.MethodGet, request{"query": "mutation { logoutEverywhere(input: {}) { errors { code } } }"}.query(t), "", "", ""); r.status != http.StatusMethodNotAllowed {
+		t.Errorf("a mutation by GET: %d %s", r.status, r.text)
+	}
+}
+
+// TestWhatIsKeptIsBounded: documents that are no good are not kept, and good ones take no more room than there is.
+func TestWhatIsKeptIsBounded(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b.persisted = newPersisted(100_000)
+	send := func(query string) reply {
+		return b.send(t, "", http.MethodPost, "/", "application/json", request{"query": query, "extensions": automatic(hashOf(query))}.text(t), mediaGraphQL)
+	}
+	for _, query := range []string{"{ nothing }", "{", bomb(30), "{" + typenames(2000) + "}"} {
+		if r := send(query); len(r.Errors) == 0 {
+			t.Fatal(r.text)
+		}
+		if _, kept := b.persisted.texts.GetIfPresent(hashOf(query)); kept {
+			t.Errorf("kept: %.100s", query)
+		}
+	}
+	for i := range 1000 {
+		if r := send(fmt.Sprintf("{ __typename } #%d%s", i, strings.Repeat(" ", 1000))); len(r.Errors) > 0 {
+			t.Fatal(r.text)
+		}
+	}
+	b.persisted.texts.CleanUp()
+	if n := b.persisted.texts.EstimatedSize(); n == 0 || n > 100 {
+		t.Errorf("%d documents of 1 KB in 100 KB", n)
+	}
+}
+
+// manifest is a file with the documents.
+func manifest(t *testing.T, documents map[string]string) string {
+	t.Helper()
+	content, err := json.Marshal(documents)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return manifestOf(t, string(content))
+}
+
+func manifestOf(t *testing.T, content string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "persisted-documents.json")
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// TestOnlyDocumentsOfTheList are executed where the operator says so.
+func TestOnlyDocumentsOfTheList(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	const me, watch = "query Me { me { id } }", "{ platformStats { totalLinks } }"
+	list, err := LoadManifest(manifest(t, map[string]string{
+		hashOf(typename): typename, sha256Prefix + hashOf(me): me, "watch": watch,
+	}), bounds(), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	open := setup(t, d, func(c *Config) { c.Documents = list })
+	only := setup(t, d, func(c *Config) { c.Documents, c.DocumentsOnly = list, true })
+	openWays, onlyWays := open.ways(t), only.ways(t)
+	for way := range openWays {
+		for name, c := range map[string]struct {
+			request    request
+			open, only string
+		}{
+			"a bare id of a bare one":    {request{"documentId": hashOf(typename)}, "data", "data"},
+			"a prefix before a bare one": {request{"documentId": sha256Prefix + hashOf(typename)}, "data", "data"},
+			"a bare id of one with it":   {request{"documentId": hashOf(me)}, "data", "data"},
+			"a prefix":                   {request{"documentId": sha256Prefix + hashOf(me)}, "data", "data"},
+			"a name":                     {request{"documentId": "watch"}, "data", "data"},
+			"the hash of a name's":       {request{"documentId": sha256Prefix + hashOf(watch)}, "data", "data"},
+			"the extension":              {request{"extensions": automatic(hashOf(watch))}, "data", "data"},
+			"with its operation":         {request{"documentId": hashOf(me), "operationName": "Me"}, "data", "data"},
+			"with another operation":     {request{"documentId": hashOf(me), "operationName": "Name"}, "BAD_REQUEST", "BAD_REQUEST"},
+			"the whole of it":            {request{"query": me}, "data", "data"},
+			"the whole and its hash":     {request{"query": me, "extensions": automatic(hashOf(me))}, "data", "data"},
+			"another one":                {request{"query": me + " "}, "data", "DOCUMENT_NOT_ALLOWED"},
+			"another one with its hash":  {request{"query": me + "\n", "extensions": automatic(hashOf(me + "\n"))}, "data", "DOCUMENT_NOT_ALLOWED"},
+			"another one's hash":         {request{"extensions": automatic(hashOf("#" + me))}, "PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_SUPPORTED"},
+			"another one's id":           {request{"documentId": "unknown"}, "PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_FOUND"},
+			"another one's hash as id":   {request{"documentId": sha256Prefix + hashOf("#"+me)}, "PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_FOUND"},
+		} {
+			if got := openWays[way](c.request); !strings.Contains(got, c.open) {
+				t.Errorf("open, %s, %s: %s", way, name, got)
+			}
+			if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" && strings.Contains(got, `"data":{`) {
+				t.Errorf("only, %s, %s: %s", way, name, got)
+			}
+		}
+	}
+	if r := only.ask(t, "", me+" "); r.status != http.StatusForbidden || !strings.Contains(r.text, "Have it added") {
+		t.Errorf("%d %s", r.status, r.text)
+	}
+}
+
+// TestABadList says what is wrong with it, and where.
+func TestABadList(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ content, says string }{
+		"no JSON":              {`{"a": `, "must be a JSON object"},
+		"a list":               {`["{ __typename }"]`, "must be a JSON object"},
+		"numbers":              {`{"a": 1}`, "must be a JSON object"},
+		"two objects":          {`{"a": "{ __typename }"} {}`, "must be a JSON object"},
+		"nothing":              {`{}`, "no documents"},
+		"an empty id":          {`{"": "{ __typename }"}`, "id is empty"},
+		"an empty document":    {`{"a": ""}`, `document "a"`},
+		"no GraphQL":           {`{"a": "SELECT 1"}`, `document "a"`},
+		"an unknown field":     {`{"good": "{ __typename }", "bad": "{ nothing }"}`, `document "bad": input:1:3: Cannot query field "nothing"`},
+		"only a fragment":      {`{"a": "fragment F on Query { __typename }"}`, `document "a"`},
+		"too deep":             {`{"a": "` + strings.ReplaceAll(deep(21), `"`, `\"`) + `"}`, "levels of fields: 20"},
+		"too long":             {`{"a": "{ __typename ` + strings.Repeat(" ", 64<<10) + `}"}`, "65536 bytes"},
+		"another one's hash":   {`{"sha256:` + hashOf("x") + `": "{ __typename }"}`, hashOf("{ __typename }")},
+		"the same hash for it": {`{"` + hashOf(typename) + `": "{ __typename }", "b": "` + typename + `"}`, "another document"},
+		"about the schema":     {`{"a": "{ __schema { queryType { name } } }"}`, "about its schema"},
+	} {
+		_, err := LoadManifest(manifestOf(t, c.content), bounds(), false)
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "persisted-documents.json") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := LoadManifest(manifestOf(t, `{"a": "{ nothing }", "b": "{"}`), bounds(), false); strings.Count(err.Error(), "\n") != 1 {
+		t.Errorf("not both: %v", err)
+	}
+	if _, err := LoadManifest(filepath.Join(t.TempDir(), "none.json"), bounds(), false); err == nil {
+		t.Error("there is no file")
+	}
+}

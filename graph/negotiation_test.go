@@ -1,0 +1,176 @@
+package graph
+
+import (
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+func TestNegotiate(t *testing.T) {
+	t.Parallel()
+	const none = "none"
+	for _, c := range []struct {
+		accept []string
+		want   string
+		events bool
+	}{
+		{nil, mediaJSON, false},
+		{[]string{""}, mediaJSON, false},
+		{[]string{"*/*"}, mediaJSON, false},
+		{[]string{"application/*"}, mediaJSON, false},
+		{[]string{mediaGraphQL}, mediaGraphQL, false},
+		{[]string{mediaGraphQL + "; charset=utf-8"}, mediaGraphQL, false},
+		{[]string{strings.ToUpper(mediaGraphQL)}, mediaGraphQL, false},
+		{[]string{"application/json", mediaGraphQL}, mediaGraphQL, false},
+		{[]string{"application/json, " + mediaGraphQL + ";q=0.9"}, mediaJSON, false},
+		{[]string{mediaGraphQL + ";q=0.9, application/json;q=0.8"}, mediaGraphQL, false},
+		{[]string{mediaGraphQL + ", */*"}, mediaGraphQL, false},
+		{[]string{mediaGraphQL + ";q=0.1, */*"}, mediaJSON, false},
+		{[]string{"application/json;q=0, */*"}, mediaGraphQL, false}, // what is named goes before what includes it
+		{[]string{"application/json;q=0, application/*;q=0.1"}, mediaGraphQL, false},
+		{[]string{"application/*;q=0, */*"}, none, false},
+		{[]string{"*/*;q=0"}, none, false},
+		{[]string{mediaGraphQL + ";q=0, application/json;q=0"}, none, false},
+		{[]string{mediaGraphQL + ";q=2"}, none, false},
+		{[]string{mediaGraphQL + ";q=NaN"}, none, false},
+		{[]string{"text/html, image/*"}, none, false},
+		{[]string{"nonsense"}, none, false},
+		{[]string{"text/event-stream"}, none, true},
+		{[]string{"text/event-stream;q=0"}, none, false},
+		{[]string{"text/event-stream;q=0.1, application/json"}, mediaJSON, true},
+		{[]string{"text/*"}, none, false},
+	} {
+		got, ok := negotiate(c.accept)
+		if !ok {
+			got = none
+		}
+		if events := acceptsEvents(c.accept); got != c.want || events != c.events {
+			t.Errorf("%q: %s, events %t; want %s, %t", c.accept, got, events, c.want, c.events)
+		}
+	}
+}
+
+func TestAnswersAreCompressed(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	long := "{" + strings.Repeat(" a%: __typename", 80) + " }"
+	for i := range 80 {
+		long = strings.Replace(long, "%", strconv.Itoa(i), 1)
+	}
+	mutation := strings.Replace(long, "{", `mutation { login(input: {email: "x@example.com", password: "x"}) { token }`, 1)
+	for name, c := range map[string]struct {
+		query, encoding, accept string
+		zipped                  bool
+	}{
+		"a long answer":       {long, "br, gzip;q=0.5", mediaGraphQL, true},
+		"an older client's":   {long, "gzip", mediaJSON, true},
+		"a short answer":      {"{ __typename }", "gzip", mediaGraphQL, false},
+		"not asked":           {long, "", mediaGraphQL, false},
+		"not liked":           {long, "gzip;q=0", mediaGraphQL, false},
+		"another coding":      {long, "br", mediaGraphQL, false},
+		"that of a mutation":  {mutation, "gzip", mediaGraphQL, false}, // which may have a secret
+		"events":              {long, "gzip", mediaEvents, false},
+		"what is not allowed": {"mutation { " + strings.Repeat("x", 2000) + " }", "gzip", mediaGraphQL, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", strings.NewReader(`{"query":`+strconv.Quote(c.query)+`}`))
+			r.Header.Set("Content-Type", "application/json")
+			r.Header.Set("Accept-Encoding", c.encoding)
+			r.Header.Set("Accept", c.accept)
+			w := httptest.NewRecorder()
+			b.ServeHTTP(writable{w}, r)
+			zipped := w.Header().Get("Content-Encoding") == "gzip"
+			if zipped != c.zipped || !strings.Contains(w.Header().Get("Vary"), "Accept-Encoding") && c.accept != mediaEvents {
+				t.Fatalf("compressed: %t, want %t: %v", zipped, c.zipped, w.Header())
+			}
+			if length := w.Header().Get("Content-Length"); length != strconv.Itoa(w.Body.Len()) && c.accept != mediaEvents {
+				t.Errorf("%s bytes announced, %d sent", length, w.Body.Len())
+			}
+			var body io.Reader = w.Body
+			if zipped {
+				var err error
+				if body, err = gzip.NewReader(w.Body); err != nil {
+					t.Fatal(err)
+				}
+			}
+			text, err := io.ReadAll(body)
+			if err != nil || strings.Contains(c.query, "{ __typename") && string(text) != `{"data":{"__typename":"Query"}}` ||
+				c.query == long && !strings.Contains(string(text), `"a79":"Query"`) {
+				t.Errorf("%s: %v", text, err)
+			}
+		})
+	}
+}
+
+// writable is a recorder that has deadlines, as a connection has.
+type writable struct{ *httptest.ResponseRecorder }
+
+// SetReadDeadline and SetWriteDeadline are found by http.ResponseController.
+func (writable) SetReadDeadline(time.Time) error  { return nil }
+func (writable) SetWriteDeadline(time.Time) error { return nil }
+
+// TestEventsByGET: EventSource sends nothing but an address, and can be made to by another site.
+func TestEventsByGET(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	const (
+		mutation     = `mutation { logoutEverywhere(input: {}) { loggedOut } }`
+		subscription = `subscription { linkClicked(workspaceId: "x") { id } }`
+	)
+	for name, c := range map[string]struct {
+		method, query, accept string
+		status                int
+		want                  string
+	}{
+		"a query":                     {"GET", "{ __typename }", mediaEvents, 200, "event: next\ndata: {\"data\":{\"__typename\":\"Query\"}}\n\nevent: complete\ndata:\n\n"},
+		"a subscription":              {"GET", subscription, mediaEvents, 200, `"UNAUTHENTICATED"`},
+		"one that may be JSON":        {"GET", subscription, mediaJSON + ", " + mediaEvents, 200, "event: complete\ndata:\n\n"},
+		"a query that may be JSON":    {"GET", "{ __typename }", mediaJSON + ", " + mediaEvents, 200, `{"data":{"__typename":"Query"}}`},
+		"a mutation":                  {"GET", mutation, mediaEvents, 405, `"BAD_REQUEST"`},
+		"a mutation that may be JSON": {"GET", mutation, mediaGraphQL + ", " + mediaEvents, 405, `"BAD_REQUEST"`},
+		"a subscription by HEAD":      {"HEAD", subscription, mediaEvents, 406, `"BAD_REQUEST"`},
+		"a subscription for JSON":     {"GET", subscription, mediaJSON, 405, "text/event-stream"},
+		"no query":                    {"GET", "", mediaEvents, 400, `"BAD_REQUEST"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := httptest.NewRequestWithContext(t.Context(), c.method, "/graphql?query="+url.QueryEscape(c.query), nil)
+			r.Header.Set("Accept", c.accept)
+			w := httptest.NewRecorder()
+			b.ServeHTTP(writable{w}, r)
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
+				t.Errorf("%d, want %d with %s: %s", w.Code, c.status, c.want, w.Body)
+			}
+			body := w.Body.String()
+			streamed := strings.HasPrefix(body, "event: ") || strings.HasPrefix(body, ":")
+			if kind := w.Header().Get("Content-Type"); streamed != (kind == mediaEvents+"; charset=utf-8") {
+				t.Errorf("%s: %s", kind, body)
+			}
+			if allow := w.Header().Get("Allow"); (allow == "POST") != (c.status == 405) {
+				t.Errorf("%d, and Allow: %s", w.Code, allow)
+			}
+		})
+	}
+}
+
+func TestCompressedBodiesAreRefused(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", strings.NewReader("marker"))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Encoding", "gzip")
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	if w.Code != http.StatusUnsupportedMediaType || w.Header().Get("Accept-Encoding") != "identity" || strings.Contains(w.Body.String(), "marker") {
+		t.Errorf("%d %v: %s", w.Code, w.Header(), w.Body)
+	}
+}

@@ -1,0 +1,121 @@
+package graph
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// lines are what the log says of operations, without times.
+func (b *bundle) lines() (all []string) {
+	times := regexp.MustCompile(`^time=\S+ level=INFO msg=operation | ?duration=\S+`)
+	for line := range strings.Lines(b.log.String()) {
+		if strings.Contains(line, "msg=operation ") {
+			all = append(all, strings.TrimSpace(times.ReplaceAllString(line, "")))
+		}
+	}
+	return all
+}
+
+// TestEachOperationIsToldOnce: of whatever kind and outcome, with nothing of what was asked but a name.
+func TestEachOperationIsToldOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		const planted = "planted.example"
+		for _, c := range []struct {
+			name, query string
+			variables   []any
+			want        string
+			before      func(t *testing.T)
+			token       string
+		}{
+			{name: "a query", query: `query Mine { me { email } }`, want: "kind=query name=Mine outcome=ok cost=2", token: ada.token},
+			{name: "without a name", query: `{ me { id } }`, want: "kind=query outcome=ok cost=2"},
+			{name: "a mutation whose payload has errors", query: createLink, variables: []any{"w", ada.workspace.ID(), "url", "ftp://" + planted},
+				want: "kind=mutation outcome=ok cost=", token: ada.token},
+			{name: "nobody", query: createLink, variables: []any{"w", ada.workspace.ID(), "url", "https://" + planted},
+				want: "kind=mutation outcome=UNAUTHENTICATED cost="},
+			{name: "a bad token", query: `query Q { me { id } }`, want: "kind=unread outcome=UNAUTHENTICATED", token: planted},
+			{name: "no GraphQL", query: `{ "` + planted, want: "kind=unread outcome=BAD_REQUEST"},
+			{name: "an unknown field", query: `query Q { planted }`, want: "kind=unread outcome=BAD_REQUEST"},
+			{name: "a missing variable", query: `query Q($x: ID!) { node(id: $x) { id } }`, want: "kind=query name=Q outcome=BAD_REQUEST"},
+			{name: "a subscription over HTTP", query: `subscription S { linkClicked(workspaceId: "` + planted + `") { id } }`,
+				want: "kind=subscription name=S outcome=BAD_REQUEST cost="},
+			{name: "a long name", query: `query ` + strings.Repeat("N", 80) + ` { me { id } }`,
+				want: "kind=query name=" + strings.Repeat("N", 64) + " outcome=ok cost=2"},
+			{name: "what broke", query: `query Q($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`, variables: []any{"w", ada.workspace.ID()},
+				want: "kind=query name=Q outcome=INTERNAL cost=", token: ada.token, before: func(t *testing.T) {
+					if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
+						t.Fatal(err)
+					}
+				}},
+		} {
+			if c.before != nil {
+				c.before(t)
+			}
+			b.log.Reset()
+			b.ask(t, c.token, c.query, c.variables...)
+			if got := b.lines(); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
+				t.Errorf("%s: told\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), c.want)
+			}
+			for _, secret := range []string{planted, "example.com", ada.workspace.ID(), "email", "ftp"} {
+				if strings.Contains(b.log.String(), secret) {
+					t.Errorf("%s: the log says %s:\n%s", c.name, secret, b.log)
+				}
+			}
+		}
+		answered := b.Stats()
+		want := map[string]map[string]int64{
+			"query": {"ok": 3, "BAD_REQUEST": 1, "INTERNAL": 1}, "mutation": {"ok": 1, "UNAUTHENTICATED": 1},
+			"subscription": {"BAD_REQUEST": 1}, "unread": {"UNAUTHENTICATED": 1, "BAD_REQUEST": 2},
+		}
+		if diff := cmp.Diff(want, answered.Outcomes); diff != "" {
+			t.Errorf("counted (-want +got):\n%s", diff)
+		}
+		if got := answered.Durations["query"].Count; got != 5 {
+			t.Errorf("%d durations of queries, want 5", got)
+		}
+	})
+}
+
+// TestAnOperationIsToldWithItsRequest, by which the log's other lines are found, and what broke too.
+func TestAnOperationIsToldWithItsRequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/graphql?query={me{id}}", nil)
+	r.Header.Set("X-Request-Id", "request-1")
+	b.ServeHTTP(httptest.NewRecorder(), r)
+	if got := b.lines(); len(got) != 1 || !strings.HasSuffix(got[0], "request_id=request-1") {
+		t.Errorf("told %q", got)
+	}
+}
+
+// TestEachWayIsObserved: an operation counts once, however it has come.
+func TestEachWayIsObserved(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	sent := int64(0)
+	for way, send := range b.ways(t) {
+		send(request{"query": "query Mine { me { id } }"})
+		send(request{"query": "query Mine { planted }"})
+		sent++
+		deadline := time.Now().Add(10 * time.Second)
+		for answered := b.Stats().Outcomes; answered["query"][fine] != sent || answered[unread]["BAD_REQUEST"] != sent; answered = b.Stats().Outcomes {
+			if time.Now().After(deadline) { // a socket's operation ends after its answer
+				t.Fatalf("%s: after %d of each: %v", way, sent, answered)
+			}
+			runtime.Gosched()
+		}
+	}
+}

@@ -1,0 +1,286 @@
+package graph
+
+import (
+	"fmt"
+	"log/slog"
+	"maps"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// counted says how each connection and list of objects is asked for n items: an operation in which %s stands for the
+// selection of an item. Its variables say what it is about: see variables.
+var counted = map[string]string{
+	"Query.nodes":           `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { %s } } }`,
+	"User.workspaces":       `query ($n: Int!) { me { workspaces(first: $n) { edges { cursor node { %s } } pageInfo { endCursor } } } }`,
+	"User.sessions":         `query ($n: Int!) { me { sessions(first: $n) { edges { cursor node { %s } } } } }`,
+	"Workspace.links":       ofWorkspace(`links(first: $n) { totalCount edges { cursor node { %s } } }`),
+	"Workspace.clicks":      ofWorkspace(`clicks(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.orphans":     ofWorkspace(`orphans(first: $n) { %s }`),
+	"Workspace.members":     ofWorkspace(`members(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.invitations": ofWorkspace(`invitations(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.apiKeys":     ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.domains":     ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
+	"Workspace.auditLog":    ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
+	"Link.clicks":           `query ($id: ID!, $n: Int!) { node(id: $id) { ... on Link { clicks(first: $n) { edges { cursor node { %s } } } } } }`,
+	"Stats.breakdown":       ofWorkspace(`stats { clicks visitors bots latency { p99Ms } breakdown(by: LINK, first: $n) { %s } }`),
+
+	"CreateLinksPayload.results": `mutation ($w: ID!, $links: [NewLinkInput!]!) {
+		createLinks(input: {workspaceId: $w, links: $links}) { results { %s } errors { message } } }`,
+	"UpdateLinksPayload.results": `mutation ($w: ID!, $changes: [UpdateLinkInput!]!) {
+		updateLinks(input: {workspaceId: $w, links: $changes}) { results { %s } errors { message } } }`,
+	"DeleteLinksPayload.results": `mutation ($w: ID!, $ids: [ID!]!) {
+		deleteLinks(input: {workspaceId: $w, ids: $ids}) { results { %s } errors { message } } }`,
+}
+
+func ofWorkspace(connection string) string {
+	return `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { ` + connection + ` } }`
+}
+
+// notCounted are the lists that need no counting, and why.
+var notCounted = map[string]string{
+	"Stats.series":              "computed from the sums of one subject, however many points they are cut into",
+	"ClaimLinksPayload.results": "each claim is a transaction of its own, and is priced as one",
+}
+
+// eachByItself are fields that cost statements for each item of a page, and why: a page that asks for them pays for each.
+var eachByItself = map[string]string{
+	"Link.stats":      "sums of one link over a range of its own, priced at a statement and more",
+	"Workspace.usage": "what lies in a workspace is read as its member, one workspace at a time: that is the second wall",
+	"Workspace.stats": "as Workspace.usage",
+}
+
+// TestAPageCostsAsManyStatementsWhateverItsSize asks for pages of 1, 10 and 100 items, with every field that an item has, of
+// every connection and list.
+func TestAPageCostsAsManyStatementsWhateverItsSize(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		e := newEstate(t, b)
+		for _, name := range slices.Sorted(maps.Keys(counted)) {
+			t.Run(name, func(t *testing.T) { e.count(t, name) })
+		}
+	})
+}
+
+// TestEveryListIsCounted finds the connections and lists of the schema that the tests above know nothing of.
+func TestEveryListIsCounted(t *testing.T) {
+	t.Parallel()
+	lists := map[string]bool{}
+	for _, def := range contract(t).Types {
+		if def.BuiltIn || def.Kind != ast.Object {
+			continue
+		}
+		for _, f := range def.Fields {
+			if isList(contract(t), f) && !strings.HasSuffix(def.Name, "Connection") {
+				lists[def.Name+"."+f.Name] = true
+			}
+		}
+	}
+	for name := range lists {
+		if counted[name] == "" && notCounted[name] == "" {
+			t.Errorf("%s is not counted: say how it is asked for, or why it need not be", name)
+		}
+	}
+	for _, known := range []map[string]string{counted, notCounted} {
+		for name := range known {
+			if !lists[name] {
+				t.Errorf("%s is no list of the schema", name)
+			}
+		}
+	}
+}
+
+func contract(t *testing.T) *ast.Schema {
+	t.Helper()
+	schema, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return schema
+}
+
+// isList says that a field is a connection, or a list of what has fields of its own. Errors are made, not loaded.
+func isList(schema *ast.Schema, f *ast.FieldDefinition) bool {
+	if strings.HasSuffix(f.Type.Name(), "Connection") {
+		return true
+	}
+	return f.Type.Elem != nil && schema.Types[f.Type.Name()].IsCompositeType() && f.Type.Name() != "UserError"
+}
+
+// selection is everything that can be asked of an item without arguments, and of what belongs to it, but lists, which are
+// counted by themselves.
+func selection(schema *ast.Schema, typeName string, depth int) string {
+	def := schema.Types[typeName]
+	var fields []string
+	for _, f := range def.Fields {
+		name := def.Name + "." + f.Name
+		switch {
+		case strings.HasPrefix(f.Name, "__") || eachByItself[name] != "" || isList(schema, f):
+		case schema.Types[f.Type.Name()].IsLeafType():
+			fields = append(fields, f.Name)
+		case depth > 0:
+			fields = append(fields, f.Name+" { "+selection(schema, f.Type.Name(), depth-1)+" }")
+		}
+	}
+	return strings.Join(append(fields, "__typename"), " ")
+}
+
+// itemOf is the type of a list's items: of Nodes, the one that the query asks for.
+func itemOf(schema *ast.Schema, name string) string {
+	if asked := regexp.MustCompile(`\.\.\. on (\w+) { %s`).FindStringSubmatch(counted[name]); asked != nil {
+		return asked[1]
+	}
+	of, field, _ := strings.Cut(name, ".")
+	item := schema.Types[of].Fields.ForName(field).Type.Name()
+	if edge, ok := strings.CutSuffix(item, "Connection"); ok {
+		return schema.Types[edge+"Edge"].Fields.ForName("node").Type.Name()
+	}
+	return item
+}
+
+// most is how many items an estate has of everything.
+const most = page.Max
+
+// estate is a workspace with a hundred of everything, each made by somebody else.
+type estate struct {
+	*bundle
+	schema *ast.Schema
+	ada    person
+	links  []*link.Link
+	made   int
+}
+
+func newEstate(t *testing.T, b *bundle) *estate {
+	t.Helper()
+	e := &estate{bundle: b, schema: contract(t), ada: b.person(t, "ada")}
+	now := db.Instant(time.Now())
+	var people []account.Account
+	var members []workspace.Member
+	var invitations []workspace.Invitation
+	var keys []workspace.Key
+	var domains []workspace.Domain
+	var sessions []account.Session
+	for i := range most {
+		one := account.Account{ID: id.New(id.Account), Email: fmt.Sprintf("p%d@example.com", i), Name: "P", CreatedAt: now, UpdatedAt: now}
+		people = append(people, one)
+		w := e.ada.workspace.ID()
+		members = append(members, workspace.Member{WorkspaceID: w, AccountID: one.ID, Role: workspace.Admin, CreatedAt: now})
+		invitations = append(invitations, workspace.Invitation{
+			ID: id.New(id.Invitation), WorkspaceID: w, Email: fmt.Sprintf("i%d@example.com", i), Role: workspace.Viewer,
+			TokenHash: fmt.Appendf(nil, "%032d", i), InvitedBy: one.ID, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		})
+		keys = append(keys, workspace.Key{
+			ID: id.New(id.Key), WorkspaceID: w, Name: "key", Prefix: "lfk_", Hash: fmt.Appendf(nil, "%032d", i), Scopes: "LINKS_READ", CreatedBy: one.ID, CreatedAt: now,
+		})
+		domains = append(domains, workspace.Domain{ID: id.New(id.Domain), WorkspaceID: w, Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
+		sessions = append(sessions, account.Session{
+			ID: id.New(id.Session), AccountID: e.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(time.Hour),
+		})
+	}
+	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &sessions} {
+		e.insert(t, rows)
+	}
+	for i, one := range people {
+		m, err := b.Workspaces.Require(t.Context(), account.Actor{AccountID: one.ID}, e.ada.workspace.ID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, _, err := b.Links.Create(t.Context(), m, link.New{URL: fmt.Sprintf("https://example.com/%d", i), Tags: []string{fmt.Sprint("tag", i)}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.links = append(e.links, l)
+		if i > 0 { // the first is ada's own
+			if _, err := b.Workspaces.Create(t.Context(), account.Actor{AccountID: e.ada.accountID}, "more", fmt.Sprint("more-", i)); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	e.follow(t)
+	return e
+}
+
+func (e *estate) insert(t *testing.T, rows any) {
+	t.Helper()
+	if _, err := e.db.NewInsert().Model(rows).Returning("NULL").Exec(db.AsSystem(t.Context())); err != nil {
+		t.Fatalf("%T: %v", rows, err)
+	}
+}
+
+// follow makes clicks of each link, more of the first, and as many requests that led nowhere.
+func (e *estate) follow(t *testing.T) {
+	t.Helper()
+	clicks := clicktest.New(t, e.db, time.Now)
+	clicktest.Run(t, clicks.Recorder)
+	orphans := &click.Orphans{DB: e.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	for i, l := range e.links {
+		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
+		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: e.links[0].ID, ClickedAt: time.Now(), Status: 302})
+		orphans.Add(l.WorkspaceID, fmt.Sprint("lost", i), 404, time.Now())
+	}
+	if err := clicks.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if err := orphans.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// count asks for 1, 10 and 100 items.
+func (e *estate) count(t *testing.T, name string) {
+	t.Helper()
+	query := fmt.Sprintf(counted[name], selection(e.schema, itemOf(e.schema, name), 2))
+	statements := map[int]int64{}
+	for _, n := range []int{1, 10, most} {
+		before := e.statements.Load()
+		r := e.ask(t, e.ada.token, query, e.variables(query, n)...)
+		statements[n] = e.statements.Load() - before
+		if len(r.Errors) > 0 || strings.Contains(r.text, `"message"`) {
+			t.Fatalf("%s: %.500s", query, r.text)
+		}
+		item := itemOf(e.schema, name)
+		if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, item)); got < n {
+			t.Fatalf("asked for %d of %s, got %d:\n%s\n%.2000s", n, item, got, query, r.text)
+		}
+	}
+	if statements[1] == 0 || statements[1] != statements[10] || statements[1] != statements[most] {
+		t.Errorf("statements for 1, 10 and %d: %d, %d, %d", most, statements[1], statements[10], statements[most])
+	}
+}
+
+// variables are those that a query declares.
+func (e *estate) variables(query string, n int) (pairs []any) {
+	ids, links, changes := []string{}, []any{}, []any{}
+	for i := range n {
+		e.made++
+		ids = append(ids, e.links[i].ID)
+		links = append(links, map[string]any{"url": fmt.Sprintf("https://example.com/made/%d", e.made), "tags": []string{"made"}})
+		changes = append(changes, map[string]any{"id": e.links[i].ID, "title": fmt.Sprint("title ", e.made), "tags": []string{fmt.Sprint("tag", e.made)}})
+	}
+	for name, value := range map[string]any{
+		"$w: ID!": e.ada.workspace.ID(), "$n: Int!": n, "$ids: [ID!]!": ids, "$id: ID!": ids[0], "$links: [NewLinkInput!]!": links, "$changes: [UpdateLinkInput!]!": changes,
+	} {
+		if declared, _, _ := strings.Cut(query, "{"); strings.Contains(declared, name) {
+			pairs = append(pairs, strings.TrimPrefix(strings.Split(name, ":")[0], "$"), value)
+		}
+	}
+	return pairs
+}

@@ -1,0 +1,341 @@
+package dbtest
+
+import (
+	"bufio"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	mathrand "math/rand/v2"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// formation is how long servers may take until they are what they are to be together, on a busy machine.
+const formation = 60 * time.Second
+
+// node is a Redis server of a test's own.
+type node struct {
+	address, bus string
+	pid          int
+	client       *redis.Client
+	supervisor   *exec.Cmd
+	leash        io.Closer
+}
+
+// supervise ends its server, and removes its folder, when the test's process has ended, however it has.
+const supervise = `"$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $!; wait; rm -rf -- "$folder"; rmdir -- "${folder%/*}"`
+
+// redisServer is where the binary is. A machine that has a Redis for tests has it, or the tests fail.
+func redisServer(t testing.TB) string {
+	t.Helper()
+	ServerURL(t, RedisURL)
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Fatal("redis-server is not on PATH: make test installs it")
+	}
+	return path
+}
+
+// launch starts a server with a file of settings, and waits until it answers. Whoever calls it ends it.
+func launch(path, folder, password string, settings func(n *node) []string, args ...string) (*node, error) {
+	for range 10 {
+		n := &node{address: freeAddress(), bus: freeAddress()}
+		own, err := os.MkdirTemp(folder, "node")
+		if err != nil {
+			return nil, err
+		}
+		lines := append([]string{
+			"port " + portOf(n.address), "bind 127.0.0.1", "dir " + own, "daemonize no", "requirepass " + password, "logfile " + filepath.Join(own, "log"),
+		}, settings(n)...)
+		conf := filepath.Join(own, "redis.conf")
+		if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+		if err := n.run(own, append([]string{path, conf}, args...)); err != nil {
+			return nil, err
+		}
+		n.client = redis.NewClient(&redis.Options{Addr: n.address, Password: password, MaxRetries: -1, DialerRetries: 1})
+		if n.awaitAnswer() {
+			return n, nil
+		}
+		n.end() // somebody else has got its port
+	}
+	return nil, fmt.Errorf("redis-server does not start")
+}
+
+func (n *node) run(folder string, command []string) (err error) {
+	n.supervisor = exec.Command("/bin/sh", append([]string{"-c", supervise, "sh"}, command...)...)
+	n.supervisor.Env = append(os.Environ(), "folder="+folder)
+	if n.leash, err = n.supervisor.StdinPipe(); err != nil {
+		return err
+	}
+	out, err := n.supervisor.StdoutPipe()
+	if err != nil {
+		return err
+	}
+	if err := n.supervisor.Start(); err != nil {
+		return err
+	}
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		return err
+	}
+	n.pid, err = strconv.Atoi(strings.TrimSpace(line))
+	return err
+}
+
+func (n *node) awaitAnswer() bool {
+	return poll(func() bool { return n.gone() || n.listens() && n.do("PING") == nil }) && !n.gone()
+}
+
+func (n *node) gone() bool { return syscall.Kill(n.pid, 0) != nil }
+
+func (n *node) listens() bool {
+	conn, err := net.Dial("tcp", n.address)
+	if err != nil {
+		return false
+	}
+	conn.Close()
+	return true
+}
+
+// kill ends the server at once.
+func (n *node) kill() { _ = syscall.Kill(n.pid, syscall.SIGKILL) } // it may have ended
+
+func (n *node) end() {
+	n.kill()
+	n.client.Close()
+	n.leash.Close()
+	_ = n.supervisor.Wait() // its kill found nothing to end, and it says so
+}
+
+// do asks the server, which must answer.
+func (n *node) do(args ...any) error { return n.client.Do(context.Background(), args...).Err() }
+
+// poll asks until the answer is yes, or it has taken too long.
+func poll(yes func() bool) bool {
+	again := time.NewTicker(20 * time.Millisecond)
+	defer again.Stop()
+	for over := time.After(formation); !yes(); {
+		select {
+		case <-again.C:
+		case <-over:
+			return false
+		}
+	}
+	return true
+}
+
+// freeAddress is a loopback address that nobody listens at, outside the range from which clients get their ports.
+func freeAddress() string {
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 12_000+mathrand.IntN(20_000))
+		if l, err := net.Listen("tcp", address); err == nil {
+			l.Close()
+			return address
+		}
+	}
+}
+
+func portOf(address string) string {
+	_, port, _ := net.SplitHostPort(address)
+	return port
+}
+
+// Cluster is a Redis cluster of a test's own.
+type Cluster struct {
+	// URL is what LINKFORGE_REDIS_URL would be.
+	URL      string
+	nodes    []*node // the masters, then their replicas
+	masters  int
+	password string
+}
+
+// NewCluster starts a cluster of so many masters, each with so many replicas, of which one takes over soon after its master has
+// not answered for the timeout. It ends with the test.
+func NewCluster(t testing.TB, masters, replicas int, timeout time.Duration) *Cluster {
+	t.Helper()
+	c, err := startCluster(redisServer(t), t.TempDir(), masters, replicas, timeout)
+	t.Cleanup(func() { c.end() })
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func startCluster(path, folder string, masters, replicas int, timeout time.Duration) (*Cluster, error) {
+	c := &Cluster{masters: masters, password: rand.Text()}
+	var addresses []string
+	for range masters * (1 + replicas) {
+		n, err := launch(path, folder, c.password, func(n *node) []string {
+			return []string{
+				`save ""`, "appendonly no", "masterauth " + c.password, "cluster-enabled yes", "cluster-port " + portOf(n.bus),
+				fmt.Sprintf("cluster-node-timeout %d", timeout.Milliseconds()), "repl-diskless-sync-delay 0",
+			}
+		})
+		if err != nil {
+			return c, err
+		}
+		c.nodes = append(c.nodes, n)
+		addresses = append(addresses, n.address)
+	}
+	c.URL = "redis+cluster://:" + c.password + "@" + strings.Join(addresses, ",")
+	return c, c.form()
+}
+
+// form makes the nodes a cluster.
+func (c *Cluster) form() error {
+	for i, n := range c.nodes {
+		if err := n.do("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
+			return err
+		}
+		if i < c.masters {
+			if err := n.do("CLUSTER", "ADDSLOTSRANGE", i*16384/c.masters, (i+1)*16384/c.masters-1); err != nil {
+				return err
+			}
+		}
+		if err := c.nodes[0].do("CLUSTER", "MEET", "127.0.0.1", portOf(n.address), portOf(n.bus)); err != nil {
+			return err
+		}
+	}
+	for i, n := range c.nodes {
+		if !poll(func() bool { return n.complete(len(c.nodes)) }) {
+			return fmt.Errorf("the cluster does not form")
+		}
+		if i < c.masters {
+			continue
+		}
+		master := c.nodes[i%c.masters]
+		id, err := master.client.ClusterMyID(context.Background()).Result()
+		if err == nil {
+			err = n.do("CLUSTER", "REPLICATE", id)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for i, n := range c.nodes {
+		if i >= c.masters && !poll(n.follows) {
+			return fmt.Errorf("a replica does not follow its master")
+		}
+	}
+	return nil
+}
+
+// complete says that the node knows so many others, and who has every key.
+func (n *node) complete(nodes int) bool {
+	info := n.client.ClusterInfo(context.Background()).Val()
+	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", nodes))
+}
+
+// follows says that the node is a replica that has all that its master has.
+func (n *node) follows() bool {
+	return strings.Contains(n.client.Info(context.Background(), "replication").Val(), "master_link_status:up")
+}
+
+// KillMaster kills, with -9, the master that has the key.
+func (c *Cluster) KillMaster(t testing.TB, key string) {
+	t.Helper()
+	slot, err := c.nodes[0].client.ClusterKeySlot(t.Context(), key).Result()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, n := range c.nodes[:c.masters] {
+		if slot >= int64(i*16384/c.masters) && slot < int64((i+1)*16384/c.masters) {
+			n.kill()
+		}
+	}
+}
+
+func (c *Cluster) end() {
+	for _, n := range c.nodes {
+		n.end()
+	}
+}
+
+// sharedCluster is a cluster of all tests of the process, with which it ends: three masters, that suspect nobody on a busy
+// machine.
+var sharedCluster = sync.OnceValues(func() (*Cluster, error) {
+	folder, err := os.MkdirTemp("", "linkforge-cluster-")
+	if err != nil {
+		return nil, err
+	}
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		return nil, err
+	}
+	return startCluster(path, folder, 3, 0, 30*time.Second)
+})
+
+// ClusterURL is the URL of a cluster that the process's tests share: keys must be the test's own.
+func ClusterURL(t testing.TB) string {
+	t.Helper()
+	redisServer(t)
+	c, err := sharedCluster()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c.URL
+}
+
+// Sentinels are a Redis with a replica, and three sentinels that let the replica take over when it has died.
+type Sentinels struct {
+	// URL is what LINKFORGE_REDIS_URL would be.
+	URL   string
+	redis []*node
+}
+
+// NewSentinels starts them; the replica takes over soon after the master has not answered for the timeout. They end with the test.
+func NewSentinels(t testing.TB, timeout time.Duration) *Sentinels {
+	t.Helper()
+	path, folder, password, own := redisServer(t), t.TempDir(), rand.Text(), rand.Text()
+	s := &Sentinels{}
+	start := func(password string, settings []string, args ...string) *node {
+		n, err := launch(path, folder, password, func(*node) []string { return settings }, args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(n.end)
+		return n
+	}
+	settings := []string{`save ""`, "appendonly no", "masterauth " + password, "repl-diskless-sync-delay 0"}
+	master := start(password, settings)
+	at := "127.0.0.1 " + portOf(master.address)
+	s.redis = []*node{master, start(password, append(settings, "replicaof "+at))}
+	if !poll(s.redis[1].follows) {
+		t.Fatal("the replica does not follow its master")
+	}
+	var addresses []string
+	for range 3 {
+		n := start(own, []string{
+			"sentinel monitor linkforge " + at + " 2", "sentinel auth-pass linkforge " + password, "sentinel sentinel-pass " + own,
+			fmt.Sprintf("sentinel down-after-milliseconds linkforge %d", timeout.Milliseconds()), "sentinel failover-timeout linkforge 5000",
+		}, "--sentinel")
+		if !poll(n.watches) {
+			t.Fatal("a sentinel does not know the others, or the replica")
+		}
+		addresses = append(addresses, n.address)
+	}
+	s.URL = "redis+sentinel://:" + password + "@" + strings.Join(addresses, ",") + "/linkforge?sentinel_password=" + own
+	return s
+}
+
+// watches says that a sentinel knows the master and its replica.
+func (n *node) watches() bool {
+	known, err := n.client.Do(context.Background(), "SENTINEL", "REPLICAS", "linkforge").Slice()
+	return err == nil && len(known) == 1
+}
+
+// KillMaster kills the master, with -9.
+func (s *Sentinels) KillMaster() { s.redis[0].kill() }

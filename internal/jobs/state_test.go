@@ -1,0 +1,96 @@
+package jobs
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// stateOf is what the operator sees of the job so long after noon.
+func stateOf(t *testing.T, r *Runner, job Job) State {
+	t.Helper()
+	r.Jobs = []Job{job}
+	states, err := r.States(t.Context())
+	if err != nil || len(states) != 1 || states[0].Name != job.Name {
+		t.Fatalf("%+v: %v", states, err)
+	}
+	return states[0]
+}
+
+func TestWhatCameOfAJob(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		r.Node = "box/7"
+		job := quarterly(nothing)
+		if s := stateOf(t, r, job); s.Node != nil || s.BeganAt != nil || s.DueAt != nil || s.Running(noon) {
+			t.Errorf("of a job that was never done: %+v", s)
+		}
+		job.Run = func(context.Context) error {
+			s := stateOf(t, r, job)
+			if *s.Node != "box/7" || !s.BeganAt.Equal(noon) || s.EndedAt != nil || !s.Running(noon) || s.Running(noon.Add(14*time.Minute)) {
+				t.Errorf("while it goes on: %+v", s)
+			}
+			c.set(time.Minute)
+			return errors.New("broken\nby a test\x00" + strings.Repeat("é", 2*longestError))
+		}
+		if _, err := r.Look(t.Context(), job); err == nil {
+			t.Error("the job did not fail")
+		}
+		s := stateOf(t, r, job)
+		if !s.EndedAt.Equal(noon.Add(time.Minute)) || s.Running(noon) || !s.DueAt.Equal(noon.Add(15*time.Minute-time.Second)) ||
+			!strings.HasPrefix(*s.Error, "broken by a testé") || len([]rune(*s.Error)) > longestError {
+			t.Errorf("of a job that has failed: %+v", s)
+		}
+		job.Run = nothing
+		c.set(15 * time.Minute)
+		if _, err := r.Look(t.Context(), job); err != nil {
+			t.Error(err)
+		}
+		if s := stateOf(t, r, job); s.Error != nil || !s.BeganAt.Equal(noon.Add(15*time.Minute)) {
+			t.Errorf("of a job that has ended well: %+v", s)
+		}
+	})
+}
+
+// TestAJobIsDoneNow although it is not due, and not while somebody does it.
+func TestAJobIsDoneNow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, c := setup(d)
+		runs := 0
+		job := quarterly(func(context.Context) error { runs++; return nil })
+		for round := range 3 { // the first time there is no lease
+			if ran, err := r.RunNow(t.Context(), job); !ran || err != nil || runs != round+1 {
+				t.Errorf("round %d: ran %t, %d runs: %v", round, ran, runs, err)
+			}
+		}
+		look(t, d, time.Minute, job, false) // it has just been done
+		c.set(20 * time.Minute)
+		job.Run = func(context.Context) error {
+			other, _ := setup(d)
+			other.Now = r.Now
+			if ran, err := other.RunNow(t.Context(), job); ran || err != nil {
+				t.Errorf("beside itself: ran %t: %v", ran, err)
+			}
+			return nil
+		}
+		if ran, err := r.RunNow(t.Context(), job); !ran || err != nil {
+			t.Errorf("ran %t: %v", ran, err)
+		}
+		abandon(t, d, job, 40*time.Minute)
+		c.set(40*time.Minute + 14*time.Minute - time.Millisecond)
+		if ran, err := r.RunNow(t.Context(), quarterly(nothing)); ran || err != nil {
+			t.Errorf("while the dead node's lease lasts: ran %t: %v", ran, err)
+		}
+		c.set(40*time.Minute + 14*time.Minute)
+		if ran, err := r.RunNow(t.Context(), quarterly(nothing)); !ran || err != nil {
+			t.Errorf("after that: ran %t: %v", ran, err)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package web
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestOriginsAllow(t *testing.T) {
+	t.Parallel()
+	own := Origins{Hosts: []string{"localhost", "sho.rt"}, Listed: []string{"https://app.example.com", "http://app.example.com:8080"}}
+	for origin, want := range map[string]bool{
+		"":                             true, // no page
+		"http://api.internal":          true, // the host that is asked
+		"http://api.internal:99":       true,
+		"https://sho.rt":               true,
+		"https://SHO.RT:8443":          true,
+		"http://localhost:5173":        true,
+		"https://app.example.com":      true,
+		"http://app.example.com:8080":  true,
+		"http://app.example.com":       false, // another scheme
+		"https://app.example.com:8080": false, // another port
+		"https://evil.example":         false,
+		"https://sho.rt.evil.example":  false,
+		"https://sho.rt@evil.example":  false,
+		"null":                         false,
+		"*":                            false,
+		"%":                            false,
+	} {
+		r := httptest.NewRequest(http.MethodPost, "http://api.internal:8080/graphql", nil)
+		if origin != "" {
+			r.Header.Set("Origin", origin)
+		}
+		if got := own.Allow(r); got != want {
+			t.Errorf("%q: %t, want %t", origin, got, want)
+		}
+		if all := (Origins{Listed: []string{"*"}}); !all.Allow(r) {
+			t.Errorf("%q is not every origin", origin)
+		}
+	}
+}
+
+func TestCORS(t *testing.T) {
+	t.Parallel()
+	const app, evil = "https://app.example.com", "https://evil.example"
+	const preflight = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"
+	inner := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodOptions {
+			t.Error("OPTIONS came through")
+		}
+		w.Header().Add("Vary", "Accept")
+		w.WriteHeader(http.StatusTeapot)
+	})
+	for name, c := range map[string]struct {
+		listed, method, origin, asksFor string
+		want                            map[string]string
+	}{
+		"no page":                  {app, "POST", "", "", map[string]string{"Vary": "Origin, Accept"}},
+		"another page":             {app, "POST", evil, "", map[string]string{"Vary": "Origin, Accept"}},
+		"a listed page":            {app, "POST", app, "", map[string]string{"Vary": "Origin, Accept", "Access-Control-Allow-Origin": app, "Access-Control-Expose-Headers": exposed}},
+		"every page":               {"*", "GET", evil, "", map[string]string{"Vary": "Origin, Accept", "Access-Control-Allow-Origin": "*", "Access-Control-Expose-Headers": exposed}},
+		"no preflight":             {app, "OPTIONS", "", "", map[string]string{"Vary": preflight, "Allow": "GET, POST"}},
+		"another page's preflight": {app, "OPTIONS", evil, "authorization", map[string]string{"Vary": preflight, "Allow": "GET, POST"}},
+		"a preflight": {app, "OPTIONS", app, "authorization,content-type", map[string]string{
+			"Vary": preflight, "Allow": "GET, POST", "Access-Control-Allow-Origin": app, "Access-Control-Allow-Methods": "GET, POST",
+			"Access-Control-Allow-Headers": "authorization,content-type", "Access-Control-Max-Age": "86400",
+		}},
+	} {
+		w := serve(Origins{Listed: []string{c.listed}}.CORS("GET, POST")(inner), "/", func(r *http.Request) {
+			r.Method = c.method
+			if c.origin != "" {
+				r.Header.Set("Origin", c.origin)
+			}
+			if c.asksFor != "" {
+				r.Header.Set("Access-Control-Request-Method", "POST")
+				r.Header.Set("Access-Control-Request-Headers", c.asksFor)
+			}
+		})
+		status := http.StatusTeapot
+		if c.method == http.MethodOptions {
+			status = http.StatusNoContent
+		}
+		if diff := cmp.Diff(c.want, joined(w.Header())); diff != "" || w.Code != status {
+			t.Errorf("%s: status %d, headers (-want +got):\n%s", name, w.Code, diff)
+		}
+	}
+}
+
+// joined are headers with one value each.
+func joined(h http.Header) map[string]string {
+	all := map[string]string{}
+	for name, values := range h {
+		for _, value := range values {
+			if all[name] != "" {
+				value = ", " + value
+			}
+			all[name] += value
+		}
+	}
+	return all
+}

@@ -1,0 +1,32 @@
+// The recommended and the Relay rules of graphql-eslint, for the schema.
+import { fileURLToPath } from 'node:url';
+
+import graphql from '@graphql-eslint/eslint-plugin';
+
+// values are what is a part of something that has an id, or a figure: no cache keeps them by themselves.
+const values = [
+  'CodePreview', 'HitQuota', 'Latency', 'Member', 'Orphan', 'PageInfo', 'PlatformStats', 'RateLimit', 'Stats', 'StatsPoint',
+  'StatsSlice', 'Usage', 'UserError',
+];
+
+export default [
+  {
+    files: ['**/*.graphql'],
+    languageOptions: {
+      parser: graphql.parser,
+      parserOptions: { graphQLConfig: { schema: fileURLToPath(new URL('../../schema.graphql', import.meta.url)) } },
+    },
+    plugins: { '@graphql-eslint': graphql },
+    rules: {
+      ...graphql.configs['flat/schema-recommended'].rules,
+      ...graphql.configs['flat/schema-relay'].rules,
+      // Descriptions of one line are in quotes, longer ones in blocks: the rule knows one form only.
+      '@graphql-eslint/description-style': 'off',
+      // Most pages are only read forwards.
+      '@graphql-eslint/relay-arguments': ['error', { includeBoth: false }],
+      // Short lists are lists, without edges. What cannot be asked for by its id alone is no Node, though it may be in a connection.
+      '@graphql-eslint/relay-edge-types': ['error', { withEdgeSuffix: true, listTypeCanWrapOnlyEdgeType: false, shouldImplementNode: false }],
+      '@graphql-eslint/strict-id-in-types': ['error', { exceptions: { types: values, suffixes: ['Payload', 'Result', 'Connection', 'Edge'] } }],
+    },
+  },
+];

@@ -1,0 +1,151 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/coder/websocket"
+)
+
+// TestPagesOfOtherOrigins may call the API where the operator has listed them, by every transport, and nowhere else.
+func TestPagesOfOtherOrigins(t *testing.T) {
+	t.Parallel()
+	const app, evil = "https://app.example.com", "https://evil.example"
+	s := start(t, embedded(t), "LINKFORGE_ORIGINS="+app)
+	who := s.tenant(t, "pages")
+	preflight := func(origin string) answer {
+		return s.expect(t, http.StatusNoContent, http.MethodOptions, "/graphql", "Origin", origin,
+			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
+	}
+	for origin, allowed := range map[string]bool{app: true, s.public: true, "http://localhost:5173": true, evil: false, "null": false} {
+		want := ""
+		if allowed {
+			want = origin
+		}
+		asked := preflight(origin)
+		if got := asked.header.Get("Access-Control-Allow-Origin"); got != want || (asked.header.Get("Access-Control-Allow-Headers") != "") != allowed {
+			t.Errorf("the preflight of %s: %v", origin, asked.header)
+		}
+		for name, a := range map[string]answer{
+			"an answer":  post(t, who.client, `{"query": "{ me { id } }"}`, origin),
+			"a refusal":  post(t, client{server: s, token: "nonsense"}, `{"query": "{ me { id } }"}`, origin),
+			"no GraphQL": post(t, who.client, `nonsense`, origin),
+		} {
+			if got := a.header.Get("Access-Control-Allow-Origin"); got != want || (a.header.Get("Access-Control-Expose-Headers") != "") != allowed {
+				t.Errorf("%s to %s: %v", name, origin, a.header)
+			}
+			if a.header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(strings.Join(a.header.Values("Vary"), ","), "Origin") {
+				t.Errorf("%s to %s: %v", name, origin, a.header)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		conn, err := who.dial(ctx, http.Header{"Origin": {origin}})
+		if (err == nil) != allowed {
+			t.Errorf("a socket of %s: %v", origin, err)
+		}
+		if err == nil {
+			conn.CloseNow()
+		}
+		cancel()
+	}
+	if a := s.expect(t, http.StatusNoContent, http.MethodOptions, "/graphql"); a.header.Get("Allow") != "GET, HEAD, OPTIONS, POST" {
+		t.Errorf("OPTIONS of no page: %v", a.header)
+	}
+	for _, path := range []string{"/livez", "/playground", "/export/clicks"} {
+		if a, err := s.get(path, "Origin", app); err != nil || a.header.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s may be read: %v: %v", path, a.header, err)
+		}
+	}
+}
+
+func post(t *testing.T, c client, body, origin string) answer {
+	t.Helper()
+	a, err := c.post([]byte(body), "Origin", origin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestClicksByGET: an address and Accept is all that EventSource sends; a page's polyfill adds the token.
+func TestClicksByGET(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	who := s.tenant(t, "bygetting")
+	l := who.shorten(t, "https://example.com/").Link
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	address := "http://" + s.address + "/graphql?" + url.Values{
+		"query": {linkClicked}, "variables": {`{"w": "` + who.workspaceID + `"}`},
+	}.Encode()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = strings.TrimPrefix(s.public, "http://")
+	r.Header.Set("Accept", "text/event-stream")
+	r.Header.Set("Authorization", "Bearer "+who.token)
+	response, err := s.http.Transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	lines := bufio.NewScanner(response.Body)
+	if !lines.Scan() || lines.Text() != ":" { // the subscription stands
+		t.Fatalf("%d %v: %q", response.StatusCode, response.Header, lines.Text())
+	}
+	s.follow(t, l.path(s))
+	for lines.Scan() {
+		if data, ok := strings.CutPrefix(lines.Text(), "data: "); ok {
+			if !strings.Contains(data, l.ID) {
+				t.Error(data)
+			}
+			return
+		}
+	}
+	t.Errorf("no click: %v", lines.Err())
+}
+
+// TestSocketsThatDoNotIntroduceThemselves are closed with the codes of the protocol: those of testSocketManners have done so.
+func TestSocketsThatDoNotIntroduceThemselves(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	for name, c := range map[string]struct {
+		protocols []string
+		said      string
+		code      websocket.StatusCode
+	}{
+		"no protocol":      {nil, `{"type": "connection_init"}`, 4406},
+		"another protocol": {[]string{"graphql-ws"}, `{"type": "connection_init"}`, 4406},
+		"nothing is said":  {[]string{"graphql-transport-ws"}, "", 4408},
+		"only a ping":      {[]string{"graphql-transport-ws"}, `{"type": "ping"}`, 4408},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			defer cancel()
+			conn, _, err := websocket.Dial(ctx, "ws://"+s.address+"/graphql", &websocket.DialOptions{
+				Host: strings.TrimPrefix(s.public, "http://"), Subprotocols: c.protocols,
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.CloseNow()
+			if c.said != "" {
+				_ = conn.Write(ctx, websocket.MessageText, []byte(c.said)) // it may have been closed
+			}
+			began := time.Now()
+			for err == nil {
+				_, _, err = conn.Read(ctx)
+			}
+			if code := websocket.CloseStatus(err); code != c.code {
+				t.Errorf("closed with %d after %s, want %d: %v", code, time.Since(began), c.code, err)
+			}
+		})
+	}
+}

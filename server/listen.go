@@ -1,0 +1,120 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"github.com/pires/go-proxyproto"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/web"
+)
+
+// proxyHeaderDeadline is how long a proxy may take to say whom it speaks for.
+const proxyHeaderDeadline = 5 * time.Second
+
+// listen listens as the configuration says: behind proxies that speak the PROXY protocol, if there are any.
+func listen(c config.Config) (net.Listener, error) {
+	listener, err := net.Listen("tcp", c.Listen)
+	if err != nil {
+		return nil, fmt.Errorf("listening on %s: %w", c.Listen, err)
+	}
+	if !c.ProxyProtocol {
+		return listener, nil
+	}
+	return &proxyproto.Listener{
+		Listener: listener, ReadHeaderTimeout: proxyHeaderDeadline,
+		ConnPolicy: func(from proxyproto.ConnPolicyOptions) (proxyproto.Policy, error) {
+			return policyFor(web.Proxies(c.TrustedProxies), from.Upstream), nil
+		},
+	}, nil
+}
+
+// policyFor has proxies say whom they speak for, and nobody else.
+func policyFor(proxies web.Proxies, from net.Addr) proxyproto.Policy {
+	addr, err := netip.ParseAddrPort(from.String())
+	if err == nil && proxies.Trusts(addr.Addr()) {
+		return proxyproto.REQUIRE
+	}
+	return proxyproto.REJECT
+}
+
+// certificate is the server's own, from two files, which are read again when they change: whoever renews it need not stop the
+// server.
+type certificate struct {
+	files   [2]string // the certificate's and the key's
+	log     *slog.Logger
+	seen    [2]os.FileInfo
+	current atomic.Pointer[tls.Certificate]
+}
+
+// certificateInterval is how often the files are looked at.
+const certificateInterval = 10 * time.Second
+
+func openCertificate(certificateFile, keyFile string, log *slog.Logger) (*certificate, error) {
+	c := &certificate{files: [...]string{certificateFile, keyFile}, log: log}
+	c.changed()
+	if err := c.load(); err != nil {
+		return nil, fmt.Errorf("LINKFORGE_TLS_CERTIFICATE and LINKFORGE_TLS_KEY: %w", err)
+	}
+	return c, nil
+}
+
+func (c *certificate) load() error {
+	pair, err := tls.LoadX509KeyPair(c.files[0], c.files[1])
+	if err != nil {
+		return err
+	}
+	c.current.Store(&pair)
+	return nil
+}
+
+// changed says that a file is another than when it was looked at last.
+func (c *certificate) changed() (changed bool) {
+	for i, file := range c.files {
+		info, err := os.Stat(file)
+		if err != nil {
+			return false // somebody is at it
+		}
+		before := c.seen[i]
+		changed = changed || before == nil || !os.SameFile(before, info) || before.Size() != info.Size() || !before.ModTime().Equal(info.ModTime())
+		c.seen[i] = info
+	}
+	return changed
+}
+
+// watch reads the files again when they have changed. What cannot be used is logged, and the certificate before stays.
+func (c *certificate) watch(ctx context.Context) error {
+	for pause.For(ctx, certificateInterval) == nil {
+		if !c.changed() {
+			continue
+		}
+		if err := c.load(); err != nil {
+			c.log.ErrorContext(ctx, "the TLS certificate is not replaced", "error", err)
+			continue
+		}
+		c.log.InfoContext(ctx, "the TLS certificate was replaced", "until", c.current.Load().Leaf.NotAfter.UTC())
+	}
+	return nil
+}
+
+func (c *certificate) config() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12,
+		GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+			if now := c.current.Load(); now != nil {
+				return now, nil
+			}
+			return nil, errors.New("there is no certificate")
+		},
+	}
+}

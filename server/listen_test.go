@@ -1,0 +1,195 @@
+package main
+
+import (
+	"bufio"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certify writes a certificate for localhost, and its key, into two files.
+func certify(t *testing.T, certificateFile, keyFile string, serial int64) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(serial), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	}
+	signed, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	private, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for file, block := range map[string]*pem.Block{certificateFile: {Type: "CERTIFICATE", Bytes: signed}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestTLS: with a certificate the server speaks TLS, by HTTP/2 with whoever can, says so in its URLs, and finds itself healthy.
+func TestTLS(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	certificateFile, keyFile := filepath.Join(folder, "certificate.pem"), filepath.Join(folder, "key.pem")
+	certify(t, certificateFile, keyFile, 1)
+	b := embedded(t)
+	address := freeAddress(t)
+	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_TLS_CERTIFICATE="+certificateFile, "LINKFORGE_TLS_KEY="+keyFile)
+	process := program(t.Context(), t, plainBinary, env)
+	var out strings.Builder
+	process.Stdout = &out
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	eventually(t, "the server answers", func() bool {
+		response, err := client.Get("https://" + address + "/readyz")
+		if err != nil {
+			return false
+		}
+		defer response.Body.Close()
+		return response.StatusCode == http.StatusOK && response.ProtoMajor == 2 && response.TLS.PeerCertificates[0].SerialNumber.Int64() == 1
+	})
+	if said, stderr, status := command(t, env, "", "healthcheck"); said != "ready\n" || status != 0 {
+		t.Errorf("healthcheck: %q, exit status %d: %s", said, status, stderr)
+	}
+	_ = process.Process.Signal(os.Interrupt)
+	if err := process.Wait(); err != nil || !strings.Contains(out.String(), "https://localhost:") {
+		t.Errorf("%v: it says\n%s", err, &out)
+	}
+}
+
+// TestACertificateIsReplaced: the next look sees that its files have changed. Broken ones change nothing.
+func TestACertificateIsReplaced(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	certificateFile, keyFile := filepath.Join(folder, "certificate.pem"), filepath.Join(folder, "key.pem")
+	certify(t, certificateFile, keyFile, 1)
+	c, err := openCertificate(certificateFile, keyFile, slog.New(slog.DiscardHandler))
+	if err != nil {
+		t.Fatal(err)
+	}
+	serial := func() int64 {
+		now, err := c.config().GetCertificate(nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return now.Leaf.SerialNumber.Int64()
+	}
+	if c.changed() || serial() != 1 {
+		t.Errorf("changed, or serial %d, want 1", serial())
+	}
+	certify(t, certificateFile, keyFile, 1000)
+	if !c.changed() || c.load() != nil || serial() != 1000 {
+		t.Errorf("serial %d, want 1000", serial())
+	}
+	if err := os.WriteFile(certificateFile, []byte("nothing"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if !c.changed() || c.load() == nil || serial() != 1000 {
+		t.Errorf("a broken file is used: serial %d", serial())
+	}
+	if _, err := openCertificate(certificateFile, keyFile, nil); err == nil || !strings.Contains(err.Error(), "LINKFORGE_TLS_CERTIFICATE") {
+		t.Errorf("a server starts with a broken certificate: %v", err)
+	}
+}
+
+// limited asks for something, and says whether that was once too often.
+func limited(t *testing.T, s *server, headers ...string) bool {
+	t.Helper()
+	a, err := client{server: s}.post([]byte(`{"query":"{ platformStats { totalLinks } }"}`), headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a.status == http.StatusTooManyRequests
+}
+
+// TestProxiesSayWhoAsks: behind a proxy everybody has a rate of their own. Of others nobody believes it.
+func TestProxiesSayWhoAsks(t *testing.T) {
+	t.Parallel()
+	for _, one := range []struct {
+		name, proxies string
+		together      bool
+	}{{"a trusted proxy", "127.0.0.0/8", false}, {"no proxy", "", true}, {"another proxy", "192.0.2.1", true}} {
+		t.Run(one.name, func(t *testing.T) {
+			t.Parallel()
+			s := start(t, embedded(t), "LINKFORGE_TRUSTED_PROXIES="+one.proxies, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=3")
+			for range 3 {
+				if limited(t, s, "X-Forwarded-For", "203.0.113.1") {
+					t.Fatal("limited too soon")
+				}
+			}
+			if !limited(t, s, "X-Forwarded-For", "203.0.113.1") {
+				t.Error("somebody is not limited at all")
+			}
+			if got := limited(t, s, "X-Forwarded-For", "203.0.113.2"); got != one.together {
+				t.Errorf("somebody else is limited: %t, want %t", got, one.together)
+			}
+		})
+	}
+}
+
+// TestThePROXYProtocol: the header says who asks. Whoever sends none is not answered.
+func TestThePROXYProtocol(t *testing.T) {
+	t.Parallel()
+	b, address := embedded(t), freeAddress(t)
+	process := program(t.Context(), t, plainBinary, append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_PROXY_PROTOCOL=on",
+		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=2"))
+	if err := process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = process.Process.Kill(); _ = process.Wait() }()
+	ask := func(header string) (status string, err error) {
+		conn, err := net.DialTimeout("tcp", address, time.Second)
+		if err != nil {
+			return "", err
+		}
+		defer conn.Close()
+		_ = conn.SetDeadline(time.Now().Add(patience))
+		body := `{"query":"{ platformStats { totalLinks } }"}`
+		_, err = io.WriteString(conn, header+"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
+			"44\r\n\r\n"+body)
+		if err != nil {
+			return "", err
+		}
+		line, err := bufio.NewReader(conn).ReadString('\n')
+		return strings.TrimSpace(line), err
+	}
+	const first, second = "PROXY TCP4 203.0.113.1 127.0.0.1 1 2\r\n", "PROXY TCP4 203.0.113.2 127.0.0.1 1 2\r\n"
+	eventually(t, "the server answers", func() bool {
+		_, err := ask("PROXY TCP4 203.0.113.3 127.0.0.1 1 2\r\n")
+		return err == nil
+	})
+	for i, want := range []string{"HTTP/1.1 200 OK", "HTTP/1.1 200 OK", "HTTP/1.1 429 Too Many Requests"} {
+		if got, err := ask(first); got != want {
+			t.Errorf("request %d: %q, want %q: %v", i, got, want, err)
+		}
+	}
+	if got, err := ask(second); got != "HTTP/1.1 200 OK" {
+		t.Errorf("somebody else: %q: %v", got, err)
+	}
+	if got, err := ask(""); err == nil && !strings.Contains(got, "400") {
+		t.Errorf("without a header: %q", got)
+	}
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"compress/gzip"
+	"encoding/hex"
+	"io"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	collector "go.opentelemetry.io/proto/otlp/collector/trace/v1"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/prototext"
+	"google.golang.org/protobuf/proto"
+)
+
+// receiver is a collector of spans, by OTLP over HTTP.
+type receiver struct {
+	*httptest.Server
+
+	mu    sync.Mutex
+	spans []*otlp.Span
+	text  strings.Builder // everything that has come
+}
+
+func newReceiver(t *testing.T) *receiver {
+	t.Helper()
+	r := &receiver{}
+	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if err := r.take(q); err != nil || q.URL.Path != "/v1/traces" {
+			t.Errorf("%s: %v", q.URL.Path, err)
+		}
+		w.Header().Set("Content-Type", "application/x-protobuf")
+	}))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) take(q *http.Request) error {
+	body := io.Reader(q.Body)
+	if q.Header.Get("Content-Encoding") == "gzip" {
+		unzipped, err := gzip.NewReader(q.Body)
+		if err != nil {
+			return err
+		}
+		body = unzipped
+	}
+	data, err := io.ReadAll(body)
+	if err != nil {
+		return err
+	}
+	var sent collector.ExportTraceServiceRequest
+	if err := proto.Unmarshal(data, &sent); err != nil {
+		return err
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.text.WriteString(prototext.Format(&sent))
+	for _, resource := range sent.ResourceSpans {
+		for _, scope := range resource.ScopeSpans {
+			r.spans = append(r.spans, scope.Spans...)
+		}
+	}
+	return nil
+}
+
+// of are the spans of a trace, by their names.
+func (r *receiver) of(traceID string) map[string]*otlp.Span {
+	named := map[string]*otlp.Span{}
+	for _, s := range r.spans {
+		if hex.EncodeToString(s.TraceId) == traceID {
+			named[s.Name] = s
+		}
+	}
+	return named
+}
+
+// TestOneTrace goes from the request to the statements of a createLink, as a part of the caller's own trace, and says nothing
+// of what was sent. The spans come when the server stops: nothing else sends them so soon.
+func TestOneTrace(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const (
+			traceID = "0af7651916cd43dd8448eb211c80319c"
+			parent  = "b7ad6b7169203331"
+			missing = "5b8efff798038103d269b633813fc60c"
+			known   = "11112222333344445555666677778888"
+			again   = 20
+		)
+		r := newReceiver(t)
+		s := start(t, b, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_RATE_LIMITS=on")
+		ada := s.tenant(t, "planted-slug")
+		body := `{"query":"mutation Make($w: ID!) { createLink(input: {workspaceId: $w, url: \"https://planted.example/page?secret=planted\", customCode: \"planted-code\"}) { link { id } errors { message } } }",` +
+			`"variables":{"w":"` + ada.workspaceID + `"}}`
+		a, err := ada.post([]byte(body), "Traceparent", "00-"+traceID+"-"+parent+"-01", "User-Agent", "planted-agent")
+		if err != nil || a.status != http.StatusOK || a.problems() != nil || strings.Contains(a.body, `"message"`) {
+			t.Fatalf("%+v: %v", a, err)
+		}
+		s.expect(t, http.StatusFound, http.MethodGet, "/planted-slug/planted-code", "Traceparent", "00-"+missing+"-"+parent+"-01")
+		for range again {
+			s.expect(t, http.StatusFound, http.MethodGet, "/planted-slug/planted-code", "Traceparent", "00-"+known+"-"+parent+"-01")
+		}
+		s.stop()
+
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		made := r.of(traceID)
+		http, graphql, insert, limits := made["POST /graphql"], made["GraphQL mutation"], made["SQL INSERT links"], made["Redis pipeline"]
+		if http == nil || graphql == nil || insert == nil || limits == nil {
+			t.Fatalf("a span is missing among %q", slices.Sorted(maps.Keys(made)))
+		}
+		if hex.EncodeToString(http.ParentSpanId) != parent || string(graphql.ParentSpanId) != string(http.SpanId) ||
+			string(insert.ParentSpanId) != string(graphql.SpanId) || string(limits.ParentSpanId) != string(graphql.SpanId) {
+			t.Errorf("the spans are not within each other: %v", made)
+		}
+		if asked := r.of(missing); asked["redirect"] == nil || asked["SQL SELECT links"] == nil {
+			t.Errorf("a redirect that asked the database: %q", slices.Sorted(maps.Keys(asked)))
+		}
+		told := 0
+		for _, s := range r.spans {
+			if hex.EncodeToString(s.TraceId) == known && s.Name == "redirect" {
+				told++
+			}
+		}
+		if told == again { // a few may have to look again, at what has changed
+			t.Errorf("redirects out of memory are told as well")
+		}
+		for _, secret := range []string{
+			"planted", "127.0.0.1", "example.com", ada.token, ada.password, ada.id, ada.workspaceID, jwtSecret, "INSERT INTO", "lnk_",
+		} {
+			if strings.Contains(r.text.String(), secret) {
+				t.Errorf("the spans say %q", secret)
+			}
+		}
+		if !strings.Contains(content(t, s.err), `"trace_id":"`+traceID+`"`) {
+			t.Error("the log does not say which trace the operation is in")
+		}
+	})
+}
+
+// TestNobodyTakesTheSpans: the server goes on, says so, and stops in good order.
+func TestNobodyTakesTheSpans(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+freeAddress(t), "OTEL_BSP_SCHEDULE_DELAY=10")
+	s.tenant(t, "ada")
+	s.stop()
+	if !strings.Contains(content(t, s.err), "spans are not sent") {
+		t.Errorf("the log does not say it:\n%s", content(t, s.err))
+	}
+}
