@@ -7,14 +7,14 @@ FUZZTIME ?= 30s
 LINKS ?= 1000000
 ROUNDS ?= 5
 BURST ?= 3s
-# What bench-clicks sends, and ARGS for more: -plans, -rebuild, -sqlite-clicks 0.
+# What bench-clicks sends, and ARGS for more: -plans, -rebuild, -sqlite-clicks 0. Those of bench-graphql: -rounds 5, -operations page,create.
 CLICKS ?= 10000000
 ARGS ?=
 IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks playground test-playground test-pages test-web audit docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks playground test-playground test-pages test-web audit check-deploy release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,8 +76,14 @@ audit: ## try the server and the schema with the tools that front ends are built
 	cd scripts/audit && npm ci --loglevel=error
 	scripts/with-server scripts/audit/run
 
+check-deploy: ## hold docs/deploy against the server, and against its programs that are installed
+	go test -count=1 -v -run 'TestDeploy' ./server
+
+release: ## build the archives of a release in dist, with checksums and what is in them: VERSION
+	go run ./scripts/release -version '$(VERSION)'
+
 docker: ## build the container image
 	docker build --build-arg VERSION='$(VERSION)' --tag $(IMAGE) .
 
 clean: ## remove what was built
-	rm -rf bin coverage.out coverage.html
+	rm -rf bin dist coverage.out coverage.html

@@ -42,7 +42,7 @@ type Config struct {
 	// HitQuota is the monthly quota of links whose workspace has none of its own.
 	HitQuota int64
 	// Limits slows down whoever asks too often, RequestRate is how many requests a minute anybody may make.
-	Limits      quota.Limiter
+	Limits      *quota.Meter
 	RequestRate int64
 	// CostRate is how many points their operations may cost a minute.
 	CostRate int64

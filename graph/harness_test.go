@@ -61,7 +61,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Clicks:     clicks.Store,
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
-		Limits:     limits, RequestRate: 1 << 40, CostRate: 1 << 40,
+		Limits:     quota.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 		Bounds: bounds(),
 		Log:    log,
 		Now:    time.Now,

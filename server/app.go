@@ -272,7 +272,7 @@ func (a *app) wire() error {
 		HitQuota:      a.config.HitQuota,
 		Origins:       a.origins(),
 		Introspection: a.config.Introspection,
-		Limits:        limits,
+		Limits:        quota.NewMeter(limits, a.now),
 		RequestRate:   a.config.RequestRate,
 		CostRate:      a.config.CostRate,
 		Bounds:        a.config.Bounds,

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -14,8 +13,9 @@ import (
 	"runtime/debug"
 	"strconv"
 	"sync"
-	"syscall"
 	"time"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // patience is how long after its end a burst may wait for answers, and a sweep altogether: whatever takes longer hangs.
@@ -104,7 +104,7 @@ func (l load) run(ctx context.Context) (outcome, error) {
 		visitors[i] = v
 	}
 	l.plan(visitors)
-	began, used := time.Now(), ownCPU()
+	began, used := time.Now(), rig.OwnCPU()
 	end := time.Time{}
 	deadline := began.Add(sweepPatience)
 	if l.Burst > 0 {
@@ -117,7 +117,7 @@ func (l load) run(ctx context.Context) (outcome, error) {
 	}
 	running.Wait()
 	o := outcomeOf(visitors)
-	o.Took, o.CPU = time.Since(began), ownCPU()-used
+	o.Took, o.CPU = time.Since(began), rig.OwnCPU()-used
 	return o, ctx.Err()
 }
 
@@ -137,20 +137,11 @@ func (l load) plan(visitors []*visitor) {
 	}
 }
 
-// ownCPU is what this process has used so far.
-func ownCPU() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
-
 func outcomeOf(visitors []*visitor) outcome {
 	o := outcome{Others: map[int]int64{}}
-	var times histogram
+	var times rig.Histogram
 	for _, v := range visitors {
-		times.merge(&v.times)
+		times.Merge(&v.times)
 		for status, n := range v.statuses {
 			if status == http.StatusFound {
 				o.Redirects += n
@@ -162,7 +153,7 @@ func outcomeOf(visitors []*visitor) outcome {
 			o.Broken = append(o.Broken, v.err.Error())
 		}
 	}
-	o.P50, o.P99, o.Max = times.percentile(0.5), times.percentile(0.99), times.max
+	o.P50, o.P99, o.Max = times.Percentile(0.5), times.Percentile(0.99), times.Max
 	return o
 }
 
@@ -173,7 +164,7 @@ type visitor struct {
 	buffer  [4096]byte
 	plan    []code
 
-	times    histogram
+	times    rig.Histogram
 	statuses map[int]int64
 	err      error
 }
@@ -211,7 +202,7 @@ func (v *visitor) visit(began, end, deadline time.Time) {
 		}
 		sent := now
 		now = time.Now() // also when the next request is sent
-		v.times.add(now.Sub(sent))
+		v.times.Add(now.Sub(sent))
 		v.statuses[status]++
 		if !end.IsZero() && now.After(end) {
 			return
@@ -231,63 +222,10 @@ func (v *visitor) get(c code) (status int, err error) {
 			return 0, fmt.Errorf("within an answer: %w", err)
 		}
 		have += n
-		status, whole, err := parseAnswer(v.buffer[:have])
+		status, whole, err := rig.ParseAnswer(v.buffer[:have])
 		if err != nil || whole {
 			return status, err
 		}
 	}
 	return 0, errors.New("an answer is longer than the load generator reads")
-}
-
-var (
-	endOfHead     = []byte("\r\n\r\n")
-	endOfLine     = []byte("\r\n")
-	contentLength = []byte("content-length:")
-	chunked       = []byte("transfer-encoding: chunked")
-	endOfChunks   = []byte("0\r\n\r\n")
-)
-
-// parseAnswer tells the status of an answer, and whether all of it is there. Whatever comes after it is an error: nothing
-// was asked for.
-func parseAnswer(b []byte) (status int, whole bool, err error) {
-	head := bytes.Index(b, endOfHead)
-	if head < 0 {
-		return 0, false, nil
-	}
-	if len(b) < len("HTTP/1.1 302") || !bytes.HasPrefix(b, []byte("HTTP/1.1 ")) {
-		return 0, false, fmt.Errorf("no answer of HTTP/1.1: %q", b[:min(len(b), 40)])
-	}
-	if status, err = strconv.Atoi(string(b[9:12])); err != nil {
-		return 0, false, fmt.Errorf("no status: %q", b[:min(len(b), 40)])
-	}
-	rest := len(b) - head - len(endOfHead)
-	length, err := bodyLength(b[:head])
-	switch {
-	case err != nil:
-		return 0, false, err
-	case length < 0: // in chunks, the last of which is empty
-		return status, bytes.HasSuffix(b[head+len(endOfHead):], endOfChunks), nil
-	case rest > length:
-		return 0, false, errors.New("more came than was asked for")
-	}
-	return status, rest == length, nil
-}
-
-// bodyLength is what the head says of the body: its length, or -1 when it comes in chunks.
-func bodyLength(head []byte) (int, error) {
-	for len(head) > 0 {
-		line := head
-		if i := bytes.Index(head, endOfLine); i >= 0 {
-			line, head = head[:i], head[i+len(endOfLine):]
-		} else {
-			head = nil
-		}
-		if len(line) > len(contentLength) && line[len(contentLength)-1] == ':' && bytes.EqualFold(line[:len(contentLength)], contentLength) {
-			return strconv.Atoi(string(bytes.TrimSpace(line[len(contentLength):])))
-		}
-		if bytes.EqualFold(line, chunked) {
-			return -1, nil
-		}
-	}
-	return 0, errors.New("an answer says nothing of its length")
 }

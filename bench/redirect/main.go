@@ -23,6 +23,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // options are the command line's.
@@ -96,7 +98,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 // measure tells the whole story: prepare, start everything, fill the caches, take turns, stop, see that every redirect
 // was counted, and report.
 func measure(ctx context.Context, o options, out, progress io.Writer) (err error) {
-	say := teller(progress)
+	say := rig.Teller(progress)
 	b := &bench{options: o, say: say}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.prepare(ctx); err != nil {
@@ -122,12 +124,4 @@ func measure(ctx context.Context, o options, out, progress io.Writer) (err error
 	}
 	b.report(out)
 	return b.problems()
-}
-
-// teller says where the run is, and when.
-func teller(w io.Writer) func(format string, args ...any) {
-	began := time.Now()
-	return func(format string, args ...any) {
-		fmt.Fprintf(w, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-	}
 }

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"strconv"
 	"strings"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // counter counts the instructions that processes execute outside of the kernel, with perf. The figure hardly depends on
@@ -34,7 +36,7 @@ func canCount() bool {
 // startCounter counts what a process and its children do.
 func startCounter(pid int) (*counter, error) {
 	list := strconv.Itoa(pid)
-	for child := range children([]int{pid}) {
+	for _, child := range rig.Children(pid) {
 		list += "," + strconv.Itoa(child)
 	}
 	c := &counter{out: new(bytes.Buffer)}

@@ -7,18 +7,16 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
-	"github.com/redis/go-redis/v9"
 	"golang.org/x/sync/errgroup"
 
+	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 )
@@ -50,9 +48,10 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	if err := b.build(ctx); err != nil {
 		return err
 	}
-	if err := b.prepareServers(ctx); err != nil {
+	if b.services, err = rig.TakeServices(ctx, b.databaseURL, b.redisURL); err != nil {
 		return err
 	}
+	b.databaseURL, b.redisURL = b.services.DatabaseURL, b.services.RedisURL
 	b.embedded, b.servers = b.onSQLite(), b.onPostgres()
 	both, ctx := errgroup.WithContext(ctx)
 	for _, on := range []*backend{b.embedded, b.servers} {
@@ -73,94 +72,12 @@ func (b *bench) build(ctx context.Context) error {
 	if b.server != "" {
 		return nil
 	}
-	b.server = filepath.Join(b.folder, "linkforge")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", b.server, "github.com/linkforge/linkforge/server")
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("building the server: %w\n%s", err, out)
+	var err error
+	if b.server, err = rig.Build(ctx, b.folder); err != nil {
+		return err
 	}
 	b.say("the server is built")
 	return nil
-}
-
-// prepareServers takes a database of its own on either server, and finds out which processes they are.
-func (b *bench) prepareServers(ctx context.Context) (err error) {
-	if b.postgres, err = db.OpenPostgres(b.databaseURL, 2); err != nil {
-		return err
-	}
-	name := "bench_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-	if _, err := b.postgres.ExecContext(db.AsOwner(ctx), "CREATE DATABASE "+name); err != nil {
-		return err
-	}
-	b.database = name
-	if b.databaseURL, err = withPath(b.databaseURL, name); err != nil {
-		return err
-	}
-	if err := b.takeRedis(ctx); err != nil {
-		return err
-	}
-	b.postgresPID, b.redisPID = b.findPostgres(ctx), b.findRedis(ctx)
-	return nil
-}
-
-// withPath is a server's URL with another database.
-func withPath(serverURL, path string) (string, error) {
-	u, err := url.Parse(serverURL)
-	if err != nil {
-		return "", errors.New("a URL cannot be read") // which may hold a password
-	}
-	u.Path = "/" + path
-	return u.String(), nil
-}
-
-// takeRedis takes a database that is empty: it is emptied at the end.
-func (b *bench) takeRedis(ctx context.Context) error {
-	for number := range 16 { // as many as a Redis has that was not told otherwise
-		where, err := withPath(b.redisURL, strconv.Itoa(number))
-		if err != nil {
-			return err
-		}
-		options, err := redis.ParseURL(where)
-		if err != nil {
-			return errors.New("the Redis URL cannot be read")
-		}
-		client := redis.NewClient(options)
-		size, err := client.DBSize(ctx).Result()
-		if err == nil && size == 0 {
-			b.redis, b.redisURL = client, where
-			return nil
-		}
-		client.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return errors.New("no database of Redis is empty")
-}
-
-// findPostgres is the process of the database server, when it is on this machine: whose child a session's is.
-func (b *bench) findPostgres(ctx context.Context) int {
-	var session int
-	if err := b.postgres.NewRaw("SELECT pg_backend_pid()").Scan(db.AsOwner(ctx), &session); err != nil {
-		return 0
-	}
-	s, err := readStat(session)
-	if err != nil || !strings.HasPrefix(s.name, "postgres") {
-		return 0
-	}
-	return s.parent
-}
-
-// findRedis is the process of Redis, when it is on this machine.
-func (b *bench) findRedis(ctx context.Context) int {
-	info, err := b.redis.InfoMap(ctx, "server").Result()
-	if err != nil {
-		return 0
-	}
-	pid, _ := strconv.Atoi(info["Server"]["process_id"])
-	if s, err := readStat(pid); err != nil || !strings.HasPrefix(s.name, "redis") {
-		return 0
-	}
-	return pid
 }
 
 // onSQLite is Linkforge by itself. The textbook has a file of its own: each has one writer.
@@ -189,7 +106,7 @@ func (b *bench) onPostgres() *backend {
 // fill migrates the database with the server's own command, and puts the links into it, and into the textbook's.
 func (b *bench) fill(ctx context.Context, on *backend) error {
 	cmd := exec.CommandContext(ctx, b.server, "migrate", "up")
-	cmd.Env = append(cleanEnvironment(), on.settings...)
+	cmd.Env = append(rig.CleanEnvironment(), on.settings...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("migrating: %w\n%s", err, out)
 	}
@@ -363,31 +280,11 @@ func analyze(ctx context.Context, d *db.DB, table string) error {
 // close stops and removes everything that is still there.
 func (b *bench) close() (err error) {
 	for _, t := range b.targets {
-		err = errors.Join(err, t.process.stop())
+		err = errors.Join(err, t.process.Stop())
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // also after an interrupt
-	defer cancel()
-	if b.redis != nil {
-		err = errors.Join(err, b.redis.FlushDB(ctx).Err(), b.redis.Close())
-	}
-	if b.database != "" {
-		err = errors.Join(err, b.drop(ctx))
-	}
-	if b.postgres != nil {
-		err = errors.Join(err, b.postgres.Close())
-	}
+	err = errors.Join(err, b.services.Close())
 	if b.folder != "" {
 		err = errors.Join(err, os.RemoveAll(b.folder))
-	}
-	return err
-}
-
-// drop ends what is still connected, which fails while one of the server's own workers is: without FORCE the server waits
-// for that.
-func (b *bench) drop(ctx context.Context) error {
-	_, err := b.postgres.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+b.database+" WITH (FORCE)")
-	if err != nil {
-		_, err = b.postgres.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+b.database)
 	}
 	return err
 }

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"runtime"
-	"slices"
 	"strings"
 
+	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/db"
 )
 
@@ -25,7 +23,7 @@ const (
 // count stops Linkforge, and sees how many clicks its databases have.
 func (b *bench) count(ctx context.Context) error {
 	for _, t := range b.targets {
-		if err := t.process.stop(); err != nil {
+		if err := t.process.Stop(); err != nil {
 			return err
 		}
 		if t.kind != ours {
@@ -51,7 +49,7 @@ func (b *bench) count(ctx context.Context) error {
 
 // again starts a server once more, which takes in what the last one has left in its log before it is ready, and stops it.
 func (b *bench) again(ctx context.Context, t *target) (err error) {
-	address, err := freeAddress()
+	address, err := rig.FreeAddress()
 	if err != nil {
 		return err
 	}
@@ -59,7 +57,7 @@ func (b *bench) again(ctx context.Context, t *target) (err error) {
 	if err != nil {
 		return err
 	}
-	return p.stop()
+	return p.Stop()
 }
 
 func (b *bench) countClicks(ctx context.Context, t *target) error {
@@ -83,7 +81,7 @@ func (b *bench) problems() error {
 // report prints everything, in Markdown.
 func (b *bench) report(w io.Writer) {
 	fmt.Fprintf(w, "%d links, %d rounds of %s, %s, %d cores, %s. Medians, with the least and the most.\n",
-		b.links, b.rounds, b.burst, processor(), runtime.NumCPU(), runtime.Version())
+		b.links, b.rounds, b.burst, rig.Processor(), runtime.NumCPU(), runtime.Version())
 	for _, connections := range loads() {
 		b.table(w, connections)
 	}
@@ -95,9 +93,9 @@ func (b *bench) report(w io.Writer) {
 		}
 	}
 	fmt.Fprintf(w, "- The load generator used %s µs a request, and %s of its %d of the machine's cores. Others used %s cores.\n",
-		spread(b.bursts, "%.1f", func(u burst) float64 { return u.generator }), spread(b.bursts, "%.2f", func(u burst) float64 { return u.busy }),
-		generatorCores(), spread(b.bursts, "%.1f", func(u burst) float64 { return u.others }))
-	if len(b.besides()) < 2 {
+		rig.Spread(b.bursts, "%.1f", func(u burst) float64 { return u.generator }), rig.Spread(b.bursts, "%.2f", func(u burst) float64 { return u.busy }),
+		generatorCores(), rig.Spread(b.bursts, "%.1f", func(u burst) float64 { return u.others }))
+	if len(b.services.PIDs()) < 2 {
 		fmt.Fprintln(w, "- PostgreSQL or Redis is on another machine: its CPU time is not included.")
 	}
 	if !b.counts {
@@ -106,7 +104,7 @@ func (b *bench) report(w io.Writer) {
 	for _, t := range b.targets {
 		if t.kind == ours {
 			fmt.Fprintf(w, "- %s: clicks counted %d, redirects seen %d.\n", t.name, t.clicks, t.seen)
-			if lines := t.process.warnings(); len(lines) > 0 {
+			if lines := t.process.Warnings(); len(lines) > 0 {
 				fmt.Fprintf(w, "- %s: %d warnings, the first `%s`.\n", t.name, len(lines), lines[0])
 			}
 		}
@@ -122,7 +120,7 @@ type column struct {
 
 func (b *bench) columns() []column {
 	figure := func(format string, of func(figures) float64) func(*target, int) string {
-		return func(t *target, connections int) string { return spread(t.figures[connections], format, of) }
+		return func(t *target, connections int) string { return rig.Spread(t.figures[connections], format, of) }
 	}
 	columns := []column{
 		{"requests/s", figure("%.0f", func(f figures) float64 { return f.rate })},
@@ -133,7 +131,7 @@ func (b *bench) columns() []column {
 			if len(t.beside) == 0 {
 				return ""
 			}
-			return spread(t.figures[connections], "%.1f", func(f figures) float64 { return f.beside })
+			return rig.Spread(t.figures[connections], "%.1f", func(f figures) float64 { return f.beside })
 		}},
 		{"p50 ms", figure("%.2f", func(f figures) float64 { return f.p50 })},
 		{"p99 ms", figure("%.2f", func(f figures) float64 { return f.p99 })},
@@ -169,7 +167,7 @@ func (b *bench) table(w io.Writer, connections int) {
 
 // outpaces is how many times as fast as the textbook Linkforge is on the same backend.
 func (b *bench) outpaces(t *target, connections int) string {
-	return spread(b.outpaced(t, connections), "%.1f", func(f float64) float64 { return f })
+	return rig.Spread(b.outpaced(t, connections), "%.1f", func(f float64) float64 { return f })
 }
 
 // outpaced is the same, round by round.
@@ -194,8 +192,8 @@ func (b *bench) verdict() string {
 		for _, t := range b.targets {
 			switch t.kind {
 			case ours:
-				rate := median(t.figures[connections], func(f figures) float64 { return f.ofRate })
-				p99 := median(t.figures[connections], func(f figures) float64 { return f.ofP99 })
+				rate := rig.Median(t.figures[connections], func(f figures) float64 { return f.ofRate })
+				p99 := rig.Median(t.figures[connections], func(f figures) float64 { return f.ofP99 })
 				if rate < rateGoal {
 					missed = append(missed, fmt.Sprintf("%s at %d: %.2f of net/http, not %.2f", t.name, connections, rate, rateGoal))
 				}
@@ -203,7 +201,7 @@ func (b *bench) verdict() string {
 					missed = append(missed, fmt.Sprintf("%s at %d: p99 %.1f × net/http's, not %d", t.name, connections, p99, p99Goal))
 				}
 			case beaten:
-				times := median(b.outpaced(t, connections), func(f float64) float64 { return f })
+				times := rig.Median(b.outpaced(t, connections), func(f float64) float64 { return f })
 				if times < outpaceGoal {
 					missed = append(missed, fmt.Sprintf("%s at %d: outpaced %.1f ×, not %d", t.name, connections, times, outpaceGoal))
 				}
@@ -216,40 +214,4 @@ func (b *bench) verdict() string {
 	return "goals: fail: " + strings.Join(missed, "; ")
 }
 
-// spread is the median of something, and between what it was.
-func spread[T any](all []T, format string, of func(T) float64) string {
-	if len(all) == 0 {
-		return ""
-	}
-	if len(all) == 1 {
-		return fmt.Sprintf(format, of(all[0]))
-	}
-	least, most := slices.MinFunc(all, by(of)), slices.MaxFunc(all, by(of))
-	return fmt.Sprintf(format+" ("+format+"–"+format+")", median(all, of), of(least), of(most))
-}
-
-func by[T any](of func(T) float64) func(a, b T) int {
-	return func(a, b T) int { return cmp.Compare(of(a), of(b)) }
-}
-
-// median is the one in the middle, or between the two in the middle; zero of nothing.
-func median[T any](all []T, of func(T) float64) float64 {
-	if len(all) == 0 {
-		return 0
-	}
-	sorted := slices.SortedFunc(slices.Values(all), by(of))
-	return (of(sorted[(len(all)-1)/2]) + of(sorted[len(all)/2])) / 2
-}
-
 func mebibytes(n int64) float64 { return float64(n) / (1 << 20) }
-
-// processor is the name of the machine's.
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, ok := strings.CutPrefix(line, "model name"); ok {
-			return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), ":"))
-		}
-	}
-	return runtime.GOARCH
-}

@@ -3,36 +3,15 @@ package main
 import (
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
-
-func same(f float64) float64 { return f }
-
-func TestMedianAndSpread(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		all    []float64
-		median float64
-		spread string
-	}{
-		{nil, 0, ""},
-		{[]float64{3}, 3, "3.0"},
-		{[]float64{9, 1}, 5, "5.0 (1.0–9.0)"},
-		{[]float64{9, 1, 2}, 2, "2.0 (1.0–9.0)"},
-	} {
-		if got := median(c.all, same); got != c.median {
-			t.Errorf("the median of %v is %g, want %g", c.all, got, c.median)
-		}
-		if got := spread(c.all, "%.1f", same); got != c.spread {
-			t.Errorf("the spread of %v is %q, want %q", c.all, got, c.spread)
-		}
-	}
-}
 
 // measured is a bench that has measured Linkforge and the textbook on one backend, at as many requests a second.
 func measured(linkforge, p99, textbook float64) *bench {
 	b, on := &bench{}, &backend{}
-	l := &target{name: "Linkforge", kind: ours, on: on, process: &process{}, figures: map[int][]figures{}}
-	s := &target{name: "textbook", kind: beaten, on: on, process: &process{}, figures: map[int][]figures{}}
+	l := &target{name: "Linkforge", kind: ours, on: on, process: &rig.Process{}, figures: map[int][]figures{}}
+	s := &target{name: "textbook", kind: beaten, on: on, process: &rig.Process{}, figures: map[int][]figures{}}
 	for _, connections := range loads() {
 		l.figures[connections] = []figures{{rate: linkforge, ofRate: linkforge / 100, ofP99: p99}}
 		s.figures[connections] = []figures{{rate: textbook}}

@@ -12,9 +12,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/redis/go-redis/v9"
-
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // warmUpPatience and burstPatience are how long a target may go on working after its requests.
@@ -32,10 +30,7 @@ type bench struct {
 	self, folder      string
 	embedded, servers *backend
 
-	postgres              *db.DB
-	database              string // of this run, on PostgreSQL
-	redis                 *redis.Client
-	postgresPID, redisPID int // zero when they are not on this machine
+	services *rig.Services
 
 	targets []*target
 	// counts says that perf counts instructions.
@@ -50,8 +45,8 @@ type bench struct {
 type target struct {
 	name    string
 	kind    kind
-	on      *backend // nil when it has no data
-	process *process // nil when it is not installed
+	on      *backend     // nil when it has no data
+	process *rig.Process // nil when it is not installed
 	// beside are the processes of PostgreSQL and Redis, when the target uses them.
 	beside []int
 	// seen is how many redirects it has answered.
@@ -90,7 +85,7 @@ func (b *bench) start(ctx context.Context) error {
 	b.counts = canCount()
 	for _, t := range []struct {
 		target
-		start func(context.Context, *target, string) (*process, error)
+		start func(context.Context, *target, string) (*rig.Process, error)
 	}{
 		{target{name: "nginx, `return 302` by a `map`", kind: webServer}, b.startNginx},
 		{target{name: "net/http, a constant 302", kind: baseline}, b.startConstant},
@@ -104,14 +99,14 @@ func (b *bench) start(ctx context.Context) error {
 		if t.kind == beaten && !b.textbook {
 			continue
 		}
-		address, err := freeAddress()
+		address, err := rig.FreeAddress()
 		if err != nil {
 			return err
 		}
 		one := &t.target
 		one.figures = map[int][]figures{}
 		if one.on == b.servers {
-			one.beside = b.besides()
+			one.beside = b.services.PIDs()
 		}
 		b.targets = append(b.targets, one)
 		if one.process, err = t.start(ctx, one, address); err != nil {
@@ -121,32 +116,22 @@ func (b *bench) start(ctx context.Context) error {
 	return nil
 }
 
-// besides are the processes of PostgreSQL and Redis that could be found.
-func (b *bench) besides() (pids []int) {
-	for _, pid := range []int{b.postgresPID, b.redisPID} {
-		if pid > 0 {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
+func (b *bench) startConstant(ctx context.Context, _ *target, address string) (*rig.Process, error) {
+	return rig.Start(ctx, b.folder, "constant", address, nil, b.self, "constant", "-address", address)
 }
 
-func (b *bench) startConstant(ctx context.Context, _ *target, address string) (*process, error) {
-	return startProcess(ctx, b.folder, "constant", address, nil, b.self, "constant", "-address", address)
-}
-
-func (b *bench) startLinkforge(ctx context.Context, t *target, address string) (*process, error) {
+func (b *bench) startLinkforge(ctx context.Context, t *target, address string) (*rig.Process, error) {
 	env := append([]string{
 		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_ENV=production", "LINKFORGE_LOG_LEVEL=warn",
 		"LINKFORGE_RATE_LIMITS=off", "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_HIT_QUOTA=" + strconv.Itoa(allowance),
 	}, t.on.settings...)
-	return startProcess(ctx, b.folder, "linkforge-"+t.on.name, address, env, b.server, "serve")
+	return rig.Start(ctx, b.folder, "linkforge-"+t.on.name, address, env, b.server, "serve")
 }
 
-func (b *bench) startTextbook(more ...string) func(context.Context, *target, string) (*process, error) {
-	return func(ctx context.Context, t *target, address string) (*process, error) {
+func (b *bench) startTextbook(more ...string) func(context.Context, *target, string) (*rig.Process, error) {
+	return func(ctx context.Context, t *target, address string) (*rig.Process, error) {
 		command := append([]string{b.self, "textbook", "-address", address, fmt.Sprintf("-sqlite=%t", t.on == b.embedded)}, more...)
-		return startProcess(ctx, b.folder, fmt.Sprintf("textbook-%s-%d", t.on.name, len(more)), address, t.on.textbookSettings, command...)
+		return rig.Start(ctx, b.folder, fmt.Sprintf("textbook-%s-%d", t.on.name, len(more)), address, t.on.textbookSettings, command...)
 	}
 }
 
@@ -174,7 +159,7 @@ http {
 `
 
 // startNginx starts no process when nginx is not installed.
-func (b *bench) startNginx(ctx context.Context, _ *target, address string) (*process, error) {
+func (b *bench) startNginx(ctx context.Context, _ *target, address string) (*rig.Process, error) {
 	binary, err := exec.LookPath("nginx")
 	if err != nil {
 		return nil, nil
@@ -194,7 +179,7 @@ func (b *bench) startNginx(ctx context.Context, _ *target, address string) (*pro
 	if err != nil {
 		return nil, err
 	}
-	return startProcess(ctx, b.folder, "nginx", address, nil, binary, "-p", folder, "-e", "stderr", "-c", "nginx.conf")
+	return rig.Start(ctx, b.folder, "nginx", address, nil, binary, "-p", folder, "-e", "stderr", "-c", "nginx.conf")
 }
 
 // warmUp visits every link once on Linkforge, and everything for a moment, so that no cache is empty when the time runs.
@@ -208,17 +193,17 @@ func (b *bench) warmUp(ctx context.Context) error {
 			l.Burst = 0
 		}
 		var err error
-		if t.before, err = rss(t.process.pid()); err != nil {
+		if t.before, err = rig.RSS(t.process.PID()); err != nil {
 			return err
 		}
 		o, err := b.drive(ctx, t, l)
 		if err != nil {
 			return err
 		}
-		if _, err := rest(ctx, t.pids(), warmUpPatience); err != nil {
+		if _, err := rig.Rest(ctx, t.pids(), warmUpPatience); err != nil {
 			return err
 		}
-		if t.after, err = rss(t.process.pid()); err != nil {
+		if t.after, err = rig.RSS(t.process.PID()); err != nil {
 			return err
 		}
 		b.say("%s is warm: %d requests in %.1f s", t.name, o.Redirects, o.Took.Seconds())
@@ -226,7 +211,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 	return nil
 }
 
-func (t *target) pids() []int { return append([]int{t.process.pid()}, t.beside...) }
+func (t *target) pids() []int { return append([]int{t.process.PID()}, t.beside...) }
 
 // round measures everything once: each target right after the constant handler, but the textbook, which is compared with
 // Linkforge.
@@ -282,7 +267,7 @@ func (b *bench) measure(ctx context.Context, t *target, l load, base figures) (f
 	if err != nil {
 		return figures{}, err
 	}
-	rested, err := rest(ctx, t.pids(), burstPatience)
+	rested, err := rig.Rest(ctx, t.pids(), burstPatience)
 	if err != nil {
 		return figures{}, err
 	}
@@ -290,40 +275,26 @@ func (b *bench) measure(ctx context.Context, t *target, l load, base figures) (f
 	if err != nil {
 		return figures{}, err
 	}
-	n, used := float64(max(o.Redirects, 1)), after.minus(before)
+	n, used := float64(max(o.Redirects, 1)), after.Minus(before)
 	f := figures{
-		rate: float64(o.Redirects) / o.Took.Seconds(), cpu: micros(used.own) / n, beside: micros(used.beside) / n,
-		instructions: float64(counted()) / n, p50: millis(o.P50), p99: millis(o.P99), rest: rested.Seconds(), ofRate: 1, ofP99: 1,
+		rate: float64(o.Redirects) / o.Took.Seconds(), cpu: rig.Micros(used.Own) / n, beside: rig.Micros(used.Beside) / n,
+		instructions: float64(counted()) / n, p50: rig.Millis(o.P50), p99: rig.Millis(o.P99), rest: rested.Seconds(), ofRate: 1, ofP99: 1,
 	}
 	if t.kind != baseline {
 		f.ofRate, f.ofP99 = f.rate/base.rate, f.p99/base.p99
 	}
 	t.figures[l.Connections] = append(t.figures[l.Connections], f)
 	b.bursts = append(b.bursts, burst{
-		generator: micros(o.CPU) / n,
+		generator: rig.Micros(o.CPU) / n,
 		busy:      o.CPU.Seconds() / o.Took.Seconds() / float64(generatorCores()),
-		others:    max(0, (used.machine-used.own-used.beside-o.whole).Seconds()/used.at.Seconds()),
+		others:    max(0, (used.Machine-used.Own-used.Beside-o.whole).Seconds()/used.At.Seconds()),
 	})
 	return f, nil
 }
 
-// usage is the CPU time of a target's own processes, of those beside, and of the whole machine, with the time it is of.
-type usage struct{ own, beside, machine, at time.Duration }
-
-func (t *target) used() (u usage, err error) {
-	u.at = time.Duration(time.Now().UnixNano())
-	if u.own, err = cpu([]int{t.process.pid()}); err != nil {
-		return u, err
-	}
-	if u.beside, err = cpu(t.beside); err != nil {
-		return u, err
-	}
-	u.machine, err = machineCPU()
-	return u, err
-}
-
-func (u usage) minus(before usage) usage {
-	return usage{u.own - before.own, u.beside - before.beside, u.machine - before.machine, u.at - before.at}
+// used is what the target has used so far, and PostgreSQL and Redis for it.
+func (t *target) used() (rig.Usage, error) {
+	return rig.Used([]int{t.process.PID()}, t.beside)
 }
 
 // counting counts a target's instructions until the function is called that it returns; without perf there are none.
@@ -331,19 +302,16 @@ func (b *bench) counting(t *target) (func() int64, error) {
 	if !b.counts {
 		return func() int64 { return 0 }, nil
 	}
-	c, err := startCounter(t.process.pid())
+	c, err := startCounter(t.process.PID())
 	if err != nil {
 		return nil, fmt.Errorf("starting perf: %w", err)
 	}
 	return c.stop, nil
 }
 
-func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
-func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
-
 // drive has the load generator visit a target, and notes what should not have happened.
 func (b *bench) drive(ctx context.Context, t *target, l load) (outcome, error) {
-	l.Address = t.process.address
+	l.Address = t.process.Address
 	cmd := exec.CommandContext(ctx, b.self, l.arguments()...)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

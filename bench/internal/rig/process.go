@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"context"
@@ -23,41 +23,44 @@ const (
 	tick = time.Second / 100
 )
 
-// process is a server that this program has started.
-type process struct {
-	name    string
-	address string
-	log     string // a file
-	cmd     *exec.Cmd
-	ended   chan struct{}
-	err     error // once it has ended
+// Process is a server that this program has started.
+type Process struct {
+	// Address is where it listens.
+	Address string
+
+	name  string
+	log   string // a file
+	cmd   *exec.Cmd
+	ended chan struct{}
+	err   error // once it has ended
 }
 
-// startProcess starts a command, whose output goes to a file in the folder, and waits until it listens.
-func startProcess(ctx context.Context, folder, name, address string, env []string, command ...string) (*process, error) {
-	p := &process{name: name, address: address, log: filepath.Join(folder, name+".log"), ended: make(chan struct{})}
+// Start starts a command, whose output goes to a file in the folder, and waits until it listens.
+func Start(ctx context.Context, folder, name, address string, env []string, command ...string) (*Process, error) {
+	p := &Process{name: name, Address: address, log: filepath.Join(folder, name+".log"), ended: make(chan struct{})}
 	log, err := os.Create(p.log)
 	if err != nil {
 		return nil, err
 	}
 	defer log.Close()
-	p.cmd = exec.Command(command[0], command[1:]...)
-	p.cmd.Env, p.cmd.Stdout, p.cmd.Stderr = append(cleanEnvironment(), env...), log, log
-	if err := p.cmd.Start(); err != nil {
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Env, cmd.Stdout, cmd.Stderr = append(CleanEnvironment(), env...), log, log
+	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("starting %s: %w", name, err)
 	}
+	p.cmd = cmd
 	go func() {
-		p.err = p.cmd.Wait()
+		p.err = cmd.Wait()
 		close(p.ended)
 	}()
 	if err := p.waitUp(ctx); err != nil {
-		return nil, errors.Join(err, p.stop())
+		return nil, errors.Join(err, p.Stop())
 	}
 	return p, nil
 }
 
-// cleanEnvironment is without the settings of a developer's own server.
-func cleanEnvironment() []string {
+// CleanEnvironment is without the settings of a developer's own server.
+func CleanEnvironment() []string {
 	var env []string
 	for _, e := range os.Environ() {
 		if !strings.HasPrefix(e, "LINKFORGE_") {
@@ -67,11 +70,11 @@ func cleanEnvironment() []string {
 	return env
 }
 
-func (p *process) waitUp(ctx context.Context) error {
+func (p *Process) waitUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startPatience)
 	defer cancel()
 	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.address)
+		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Address)
 		if err == nil {
 			return conn.Close()
 		}
@@ -86,24 +89,24 @@ func (p *process) waitUp(ctx context.Context) error {
 }
 
 // said is the end of what the process has printed.
-func (p *process) said() string {
+func (p *Process) said() string {
 	text, _ := os.ReadFile(p.log) // for people: nothing depends on it
 	return string(text[max(0, len(text)-2000):])
 }
 
-// warnings are the lines of its log that Linkforge has written, which was told to write of nothing less.
-func (p *process) warnings() (lines []string) {
+// Warnings are the warnings and errors in its log, when it is Linkforge's and written as JSON.
+func (p *Process) Warnings() (lines []string) {
 	text, _ := os.ReadFile(p.log) // as in said
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "{") {
+		if strings.HasPrefix(line, "{") && (strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`)) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
 	return lines
 }
 
-// stop asks the process to end, and waits for it. A second call does nothing.
-func (p *process) stop() error {
+// Stop asks the process to end, and waits for it. A second call does nothing.
+func (p *Process) Stop() error {
 	if p == nil || p.cmd == nil {
 		return nil
 	}
@@ -123,10 +126,11 @@ func (p *process) stop() error {
 	return nil
 }
 
-func (p *process) pid() int { return p.cmd.Process.Pid }
+// PID is the number of the process.
+func (p *Process) PID() int { return p.cmd.Process.Pid }
 
-// freeAddress is one that nobody listened on a moment ago.
-func freeAddress() (string, error) {
+// FreeAddress is one that nobody listened on a moment ago.
+func FreeAddress() (string, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return "", err
@@ -172,8 +176,8 @@ func parseStat(text string) (stat, error) {
 	return stat{name: text[open+1 : end], parent: int(numbers[0]), used: time.Duration(used) * tick}, nil
 }
 
-// cpu is what the processes have used so far, with their children.
-func cpu(pids []int) (used time.Duration, err error) {
+// CPU is what the processes have used so far, with their children.
+func CPU(pids []int) (used time.Duration, err error) {
 	for _, pid := range pids {
 		s, err := readStat(pid)
 		if err != nil {
@@ -185,6 +189,14 @@ func cpu(pids []int) (used time.Duration, err error) {
 		used += s.used
 	}
 	return used, nil
+}
+
+// Children are the processes that this one has started, and that have not ended.
+func Children(parent int) (pids []int) {
+	for pid := range children([]int{parent}) {
+		pids = append(pids, pid)
+	}
+	return pids
 }
 
 // children are the processes that these have started, and that have not ended.
@@ -200,9 +212,9 @@ func children(parents []int) map[int]stat {
 	return found
 }
 
-// machineCPU is what all processes have used so far, and what the machine has given to others
+// MachineCPU is what all processes have used so far, and what the machine has given to others
 // (https://man7.org/linux/man-pages/man5/proc_stat.5.html).
-func machineCPU() (time.Duration, error) {
+func MachineCPU() (time.Duration, error) {
 	text, err := os.ReadFile("/proc/stat")
 	if err != nil {
 		return 0, err
@@ -228,8 +240,8 @@ func parseMachine(text string) (used time.Duration, err error) {
 	return used, nil
 }
 
-// rss is the memory that a process has, in bytes.
-func rss(pid int) (int64, error) {
+// RSS is the memory that a process has, in bytes.
+func RSS(pid int) (int64, error) {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
 	if err != nil {
 		return 0, err
@@ -249,14 +261,14 @@ const (
 	idle   = 0.1
 )
 
-// rest waits until the processes have done what they put off, and tells how long that took: a server that answers now and
+// Rest waits until the processes have done what they put off, and tells how long that took: a server that answers now and
 // works later must not be taken for a faster one, and must not disturb the next. When patience ends first, it took that
 // long.
-func rest(ctx context.Context, pids []int, patience time.Duration) (time.Duration, error) {
+func Rest(ctx context.Context, pids []int, patience time.Duration) (time.Duration, error) {
 	began := time.Now()
 	var used []time.Duration // at each look
 	for {
-		now, err := cpu(pids)
+		now, err := CPU(pids)
 		if err != nil {
 			return 0, err
 		}
@@ -272,4 +284,34 @@ func rest(ctx context.Context, pids []int, patience time.Duration) (time.Duratio
 		case <-time.After(window / looks):
 		}
 	}
+}
+
+// Usage is the CPU time of a target's own processes, of those beside, and of the whole machine, with the time it is of.
+type Usage struct{ Own, Beside, Machine, At time.Duration }
+
+// Used is what has been used so far.
+func Used(own, beside []int) (u Usage, err error) {
+	u.At = time.Duration(time.Now().UnixNano())
+	if u.Own, err = CPU(own); err != nil {
+		return u, err
+	}
+	if u.Beside, err = CPU(beside); err != nil {
+		return u, err
+	}
+	u.Machine, err = MachineCPU()
+	return u, err
+}
+
+// Minus is what has been used since.
+func (u Usage) Minus(before Usage) Usage {
+	return Usage{u.Own - before.Own, u.Beside - before.Beside, u.Machine - before.Machine, u.At - before.At}
+}
+
+// OwnCPU is what this process has used so far.
+func OwnCPU() time.Duration {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return 0
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

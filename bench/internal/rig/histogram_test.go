@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"math/rand/v2"
@@ -21,40 +21,40 @@ func TestSlotsFollowEachOther(t *testing.T) {
 
 func TestPercentiles(t *testing.T) {
 	t.Parallel()
-	var one, other histogram
+	var one, other Histogram
 	var all []time.Duration
 	random := rand.New(rand.NewPCG(1, 1))
 	for i := range 10_001 {
 		d := time.Duration(random.ExpFloat64() * float64(time.Millisecond))
 		all = append(all, d)
 		if i%3 == 0 {
-			one.add(d)
+			one.Add(d)
 		} else {
-			other.add(d)
+			other.Add(d)
 		}
 	}
-	one.merge(&other)
+	one.Merge(&other)
 	slices.Sort(all)
 	for _, part := range []float64{0.001, 0.5, 0.9, 0.99, 1} {
 		want := all[int(part*10_001+0.999999)-1]
-		if got := one.percentile(part); got < want || float64(got) > float64(want)*1.04+1 {
+		if got := one.Percentile(part); got < want || float64(got) > float64(want)*1.04+1 {
 			t.Errorf("percentile %g is %s, want %s or at most 3 %% more", part, got, want)
 		}
 	}
-	if one.max != all[len(all)-1] || one.total != 10_001 {
-		t.Errorf("the longest of %d is %s, want %s", one.total, one.max, all[len(all)-1])
+	if one.Max != all[len(all)-1] || one.Total != 10_001 {
+		t.Errorf("the longest of %d is %s, want %s", one.Total, one.Max, all[len(all)-1])
 	}
 }
 
 func TestPercentilesOfFew(t *testing.T) {
 	t.Parallel()
-	var h histogram
-	if got := h.percentile(0.99); got != 0 {
+	var h Histogram
+	if got := h.Percentile(0.99); got != 0 {
 		t.Errorf("a percentile of nothing is %s", got)
 	}
-	h.add(-time.Second) // a clock may be set back
-	h.add(time.Hour)
-	if h.percentile(0.5) != 0 || h.percentile(0.99) != time.Hour {
-		t.Errorf("percentiles are %s and %s, want 0 and 1h", h.percentile(0.5), h.percentile(0.99))
+	h.Add(-time.Second) // a clock may be set back
+	h.Add(time.Hour)
+	if h.Percentile(0.5) != 0 || h.Percentile(0.99) != time.Hour {
+		t.Errorf("percentiles are %s and %s, want 0 and 1h", h.Percentile(0.5), h.Percentile(0.99))
 	}
 }

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"math"
@@ -13,38 +13,40 @@ const (
 	slots     = (64-precision)*half + 1<<precision
 )
 
-// histogram counts durations in slots that get wider as these get longer.
-type histogram struct {
+// Histogram counts durations in slots that get wider as these get longer.
+type Histogram struct {
+	// Total is how many there are, Max the longest.
+	Total int64
+	Max   time.Duration
+
 	counts [slots]uint32
-	total  int64
-	max    time.Duration
 }
 
-// add counts a duration.
-func (h *histogram) add(d time.Duration) {
+// Add counts a duration.
+func (h *Histogram) Add(d time.Duration) {
 	h.counts[slot(uint64(max(d, 0)))]++
-	h.total++
-	h.max = max(h.max, d)
+	h.Total++
+	h.Max = max(h.Max, d)
 }
 
-// merge adds what another has counted.
-func (h *histogram) merge(other *histogram) {
+// Merge adds what another has counted.
+func (h *Histogram) Merge(other *Histogram) {
 	for i, n := range other.counts {
 		h.counts[i] += n
 	}
-	h.total += other.total
-	h.max = max(h.max, other.max)
+	h.Total += other.Total
+	h.Max = max(h.Max, other.Max)
 }
 
-// percentile is a duration that as large a part of all did not exceed, from 0 to 1; zero when there are none.
-func (h *histogram) percentile(part float64) time.Duration {
-	rest := int64(math.Ceil(part * float64(h.total)))
+// Percentile is a duration that as large a part of all did not exceed, from 0 to 1; zero when there are none.
+func (h *Histogram) Percentile(part float64) time.Duration {
+	rest := int64(math.Ceil(part * float64(h.Total)))
 	for i, n := range h.counts {
 		if rest -= int64(n); n > 0 && rest <= 0 {
-			return min(last(i), h.max)
+			return min(last(i), h.Max)
 		}
 	}
-	return h.max
+	return h.Max
 }
 
 // slot is where a number of nanoseconds is counted.

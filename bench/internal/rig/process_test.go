@@ -1,7 +1,9 @@
-package main
+package rig
 
 import (
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 )
@@ -31,31 +33,30 @@ func TestParseMachine(t *testing.T) {
 	}
 }
 
-func TestParseCount(t *testing.T) {
-	t.Parallel()
-	n, err := parseCount("\n123456,,instructions:u,1000,100.00,,\n")
-	if err != nil || n != 123456 {
-		t.Errorf("got %d and error %v", n, err)
-	}
-	for _, bad := range []string{"", "<not supported>,,instructions:u,0,100.00,,", "12,,cycles:u,1,100.00,,"} {
-		if n, err := parseCount(bad); err == nil {
-			t.Errorf("%q was read as %d", bad, n)
-		}
-	}
-}
-
 func TestThisProcessIsFound(t *testing.T) {
 	t.Parallel()
 	if _, err := os.Stat("/proc/self/stat"); err != nil {
 		t.Skip("not on Linux")
 	}
-	if _, ok := children([]int{os.Getppid()})[os.Getpid()]; !ok {
+	if _, ok := children([]int{os.Getppid()})[os.Getpid()]; !ok || !slices.Contains(Children(os.Getppid()), os.Getpid()) {
 		t.Error("this process is no child of its parent")
 	}
-	if n, err := rss(os.Getpid()); err != nil || n < 1<<20 {
+	if n, err := RSS(os.Getpid()); err != nil || n < 1<<20 {
 		t.Errorf("this process has %d bytes, error %v", n, err)
 	}
-	if _, err := machineCPU(); err != nil {
+	if _, err := MachineCPU(); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestAProcessThatDoesNotListenIsTold(t *testing.T) {
+	t.Parallel()
+	address, err := FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Start(t.Context(), t.TempDir(), "short", address, []string{"SAID=no port"}, "sh", "-c", "echo $SAID; exit 3")
+	if err == nil || !strings.Contains(err.Error(), "short ended instead of listening: exit status 3\nno port") {
+		t.Errorf("process %v, error %v", p, err)
 	}
 }

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"flag"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql/handler"
+	"github.com/99designs/gqlgen/graphql/handler/lru"
+	"github.com/99designs/gqlgen/graphql/handler/transport"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of Linkforge and nothing behind it.
+func runBare(ctx context.Context, args []string) error {
+	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
+	address := flags.String("address", "", "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/graphql", newBare("http://"+*address))
+	server := &http.Server{Addr: *address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
+	ended := make(chan error, 1)
+	go func() { ended <- server.ListenAndServe() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+		return server.Close()
+	}
+}
+
+// queryCache is how many documents the handler keeps.
+const queryCache = 1000
+
+// newBare is the handler. What it answers looks like what Linkforge answers.
+func newBare(publicURL string) http.Handler {
+	server := handler.New(gen.NewExecutableSchema(gen.Config{Resolvers: newConstants(publicURL)}))
+	server.AddTransport(transport.POST{})
+	server.SetQueryCache(lru.New[*ast.QueryDocument](queryCache))
+	return server
+}
+
+// constants are all that the resolvers return. The interfaces within are nil: they name what no measured operation asks for.
+type constants struct {
+	gen.ResolverRoot
+	me      *account.Account
+	page    *gen.LinkConnection
+	created *gen.CreateLinkPayload
+	tags    []string
+	short   string
+}
+
+type (
+	bareQuery struct {
+		gen.QueryResolver
+		c *constants
+	}
+	bareMutation struct {
+		gen.MutationResolver
+		c *constants
+	}
+	bareWorkspace struct {
+		gen.WorkspaceResolver
+		c *constants
+	}
+	bareLink struct {
+		gen.LinkResolver
+		c *constants
+	}
+)
+
+func newConstants(publicURL string) *constants {
+	now := time.Now().UTC()
+	c := &constants{
+		me:    &account.Account{ID: id.New(id.Account), Email: email, Name: personName},
+		page:  &gen.LinkConnection{PageInfo: &gen.PageInfo{HasNextPage: true}},
+		tags:  listedTags(1),
+		short: publicURL + "/" + constantCode,
+	}
+	for number := range pageSize {
+		title := listedTitle(number)
+		l := &link.Link{ID: id.New(id.Link), Code: constantCode, OriginalURL: listedURL(number), Title: &title, CreatedAt: now}
+		end := page.Cursor(l.ID)
+		c.page.Edges = append(c.page.Edges, &gen.LinkEdge{Cursor: end, Node: l})
+		c.page.PageInfo.EndCursor = &end
+	}
+	title := newTitle
+	c.created = &gen.CreateLinkPayload{Created: true, Errors: []*gen.UserError{}, Link: &link.Link{
+		ID: id.New(id.Link), Code: constantCode, Title: &title, CreatedAt: now,
+		OriginalURL: strings.ReplaceAll(newURL(), numberPlace, strings.Repeat("0", len(numberPlace))),
+	}}
+	return c
+}
+
+// constantCode is as long as codes are.
+const constantCode = "7pxQa2mKzR"
+
+// Query implements gen.ResolverRoot.
+func (c *constants) Query() gen.QueryResolver { return bareQuery{c: c} }
+
+// Mutation implements gen.ResolverRoot.
+func (c *constants) Mutation() gen.MutationResolver { return bareMutation{c: c} }
+
+// Workspace implements gen.ResolverRoot.
+func (c *constants) Workspace() gen.WorkspaceResolver { return bareWorkspace{c: c} }
+
+// Link implements gen.ResolverRoot.
+func (c *constants) Link() gen.LinkResolver { return bareLink{c: c} }
+
+// Me implements gen.QueryResolver.
+func (q bareQuery) Me(context.Context) (*account.Account, error) { return q.c.me, nil }
+
+// Workspace implements gen.QueryResolver.
+func (q bareQuery) Workspace(context.Context, gen.WorkspaceBy) (*workspace.Membership, error) {
+	return &workspace.Membership{}, nil
+}
+
+// CreateLink implements gen.MutationResolver.
+func (m bareMutation) CreateLink(context.Context, gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
+	return m.c.created, nil
+}
+
+// Links implements gen.WorkspaceResolver.
+func (w bareWorkspace) Links(
+	context.Context, *workspace.Membership, *int, *string, *int, *string, *link.Filter, *link.Order,
+) (*gen.LinkConnection, error) {
+	return w.c.page, nil
+}
+
+// ShortURL implements gen.LinkResolver.
+func (l bareLink) ShortURL(context.Context, *link.Link) (string, error) { return l.c.short, nil }
+
+// Tags implements gen.LinkResolver.
+func (l bareLink) Tags(context.Context, *link.Link) ([]string, error) { return l.c.tags, nil }
+
+// Status implements gen.LinkResolver.
+func (l bareLink) Status(context.Context, *link.Link) (link.Status, error) { return link.Active, nil }
+
+// CreatedBy implements gen.LinkResolver.
+func (l bareLink) CreatedBy(context.Context, *link.Link) (*account.Account, error) {
+	return l.c.me, nil
+}
+
+// ClickCount implements gen.LinkResolver.
+func (l bareLink) ClickCount(context.Context, *link.Link) (int64, error) { return 0, nil }
