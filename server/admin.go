@@ -25,6 +25,7 @@ func (a *app) adminRoutes(ctx context.Context) http.Handler {
 	mux := http.NewServeMux() // pprof has put itself into http.DefaultServeMux too, which nobody serves
 
 	mux.HandleFunc("GET /livez", a.live)
+	mux.HandleFunc("GET /readyz", a.ready)
 	mux.Handle("GET /metrics", obs.Metrics(func() []obs.Number { return a.numbers(ctx) }, a.log))
 
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index) // and every profile that has a name

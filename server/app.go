@@ -25,9 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
-	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/pause"
-	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/visit"
@@ -180,7 +178,7 @@ func (a *app) wire() error {
 	a.exports = click.Exports{Secret: a.config.JWTSecret, PublicURL: a.config.PublicURL, Now: a.now}
 	a.keys = &click.Keys{DB: a.db, Log: a.log, Now: a.now}
 	a.clicks, err = click.NewRecorder(click.RecorderConfig{
-		DB: a.db, Dir: filepath.Join(a.config.DataDir, "clicks"), LogBytes: a.config.ClickLogBytes, Log: a.log, Now: a.now,
+		DB: a.db, Dir: filepath.Join(a.config.DataDir, clicksFolder), LogBytes: a.config.ClickLogBytes, Log: a.log, Now: a.now,
 	})
 	if err != nil {
 		return err
@@ -226,29 +224,10 @@ func (a *app) wire() error {
 	a.quotas = redirect.NewQuotas(redirect.QuotasConfig{
 		Links: links, Clicks: a.clicks, Counts: counts, KV: a.kv, DB: a.db, Fallback: a.config.QuotaFallback, Log: a.log, Now: a.now,
 	})
-	checker := &probe.Checker{
-		Links: links, Client: outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(a.config.PublicURL)}), Limits: limits, Log: a.log, Now: a.now,
-	}
+	checker := newChecker(a.config, links, limits, a.log)
 	events := &audit.Store{DB: a.db, Now: a.now}
-	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Jobs: []jobs.Job{
-		{Name: "clean-up", Every: jobInterval, Run: links.CleanUp},
-		{Name: "sessions", Every: jobInterval, Run: a.accounts.CleanUp},
-		{Name: "invitations", Every: jobInterval, Run: a.spaces.CleanUp},
-		{Name: "audit log", Every: jobInterval, Run: events.CleanUp},
-		{Name: "granted hits", Every: jobInterval, Run: counts.ForgetUsage},
-		{Name: "visitors", Every: jobInterval, Run: counts.ForgetVisitors},
-		{Name: "click batches", Every: jobInterval, Run: counts.ForgetBatches},
-		{Name: "click days", Every: jobInterval, Run: counts.Seal},
-		{Name: "click details", Every: jobInterval, Run: counts.Detail},
-		{Name: "click months", Every: retainInterval, Run: counts.Retain},
-		{Name: "domains", Every: jobInterval, Run: a.spaces.CheckDomains},
-		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return a.spaces.Purge(ctx, links.PurgeWorkspace, counts.PurgeWorkspace)
-		}},
-	}}
-	if a.config.DestinationChecks {
-		a.jobs.Jobs = append(a.jobs.Jobs, jobs.Job{Name: "destination checks", Every: jobInterval, Run: checker.Run})
-	}
+	rooms := jobRooms{links: links, accounts: a.accounts, spaces: a.spaces, events: events, counts: counts, checker: checker}
+	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: nodeName(), Jobs: rooms.jobs(a.config)}
 	a.redirects = &redirect.Handler{
 		Links: links, Hits: a.quotas.Hits, HitQuota: a.config.HitQuota, Grants: a.quotas.Grants, Clicks: a.clicks,
 		Visits: visit.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,

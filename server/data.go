@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -17,7 +18,22 @@ type dataFolder struct {
 	lock *flock.Flock
 }
 
+// openDataFolder refuses a folder that a restore was interrupted in: a half of what belongs together is there.
 func openDataFolder(dir string) (*dataFolder, error) {
+	f, err := lockDataFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	if half, err := restoring(dir); half || err != nil {
+		if half {
+			err = fmt.Errorf("a restore into the data folder %s was interrupted: run linkforge restore again", dir)
+		}
+		return nil, errors.Join(err, f.close())
+	}
+	return f, nil
+}
+
+func lockDataFolder(dir string) (*dataFolder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)
 	}
@@ -39,7 +55,17 @@ func openDatabase(c config.Config) (*db.DB, error) {
 	if c.Embedded() {
 		return db.OpenSQLite(databaseFile(c), c.DatabasePool)
 	}
-	return db.OpenPostgres(c.DatabaseURL, c.DatabasePool)
+	return db.Server{
+		URL: c.DatabaseURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout, LockTimeout: c.LockTimeout,
+	}.Open()
 }
 
-func databaseFile(c config.Config) string { return filepath.Join(c.DataDir, "linkforge.db") }
+// What is in a data folder.
+const (
+	databaseName   = "linkforge.db"
+	jwtSecretName  = "jwt.secret"
+	codeSecretName = "code.secret"
+	clicksFolder   = "clicks"
+)
+
+func databaseFile(c config.Config) string { return filepath.Join(c.DataDir, databaseName) }

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,16 +24,16 @@ const healthDeadline = 5 * time.Second
 func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std stdio) error {
 	ctx, cancel := context.WithTimeout(ctx, healthDeadline)
 	defer cancel()
-	host, port, err := net.SplitHostPort(cmp.Or(f.Listen, ":8080"))
+	listen, scheme, err := healthAddress(f)
+	if err != nil {
+		return err
+	}
+	host, port, err := net.SplitHostPort(listen)
 	if err != nil {
 		return fmt.Errorf("LINKFORGE_LISTEN: %w", err)
 	}
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
 		host = "127.0.0.1" // a bare container cannot look up localhost
-	}
-	scheme := "http"
-	if f.TLSCertificate != "" {
-		scheme = "https"
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", nil)
 	if err != nil {
@@ -55,4 +55,21 @@ func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std stdio) e
 	}
 	_, err = std.out.Write(text)
 	return err
+}
+
+// healthAddress is where the server says whether it is ready: at its own address or, when only proxies may connect there, at the
+// one of its metrics.
+func healthAddress(f *config.Flags) (listen, scheme string, err error) {
+	c, err := f.CheckDatabase()
+	switch {
+	case err != nil:
+		return "", "", fmt.Errorf("the configuration cannot be used:\n%w", err)
+	case c.ProxyProtocol && c.AdminListen == "":
+		return "", "", errors.New("only proxies may connect: set LINKFORGE_ADMIN_LISTEN, where the server says whether it is ready as well")
+	case c.ProxyProtocol:
+		return c.AdminListen, "http", nil
+	case c.TLSCertificate != "":
+		return c.Listen, "https", nil
+	}
+	return c.Listen, "http", nil
 }

@@ -154,8 +154,9 @@ func TestProxiesSayWhoAsks(t *testing.T) {
 func TestThePROXYProtocol(t *testing.T) {
 	t.Parallel()
 	b, address := embedded(t), freeAddress(t)
-	process := program(t.Context(), t, plainBinary, append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_PROXY_PROTOCOL=on",
-		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=2"))
+	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_PROXY_PROTOCOL=on", "LINKFORGE_ADMIN_LISTEN="+freeAddress(t),
+		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=2")
+	process := program(t.Context(), t, plainBinary, env)
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -188,6 +189,9 @@ func TestThePROXYProtocol(t *testing.T) {
 	}
 	if got, err := ask(second); got != "HTTP/1.1 200 OK" {
 		t.Errorf("somebody else: %q: %v", got, err)
+	}
+	if said, stderr, status := command(t, env, "", "healthcheck"); said != "ready\n" || status != 0 {
+		t.Errorf("healthcheck: %q, exit status %d: %s", said, status, stderr)
 	}
 	if got, err := ask(""); err == nil && !strings.Contains(got, "400") {
 		t.Errorf("without a header: %q", got)

@@ -28,6 +28,14 @@ type cli struct {
 	Stats       statsCommand       `cmd:"" help:"Compare the sums of clicks with the clicks, or make them anew."`
 	Quotas      quotasCommand      `cmd:"" help:"List the workspaces that are near one of their quotas this month."`
 	Reports     reportsCommand     `cmd:"" help:"List what people have reported of links."`
+	Users       usersCommand       `cmd:"" help:"List accounts, and end their sessions."`
+	Workspaces  workspacesCommand  `cmd:"" help:"List workspaces, limit, delete and restore them."`
+	Links       linksCommand       `cmd:"" help:"Find links, disable and enable them."`
+	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and do one now."`
+	Clicks      clicksCommand      `cmd:"" help:"Take over the clicks that a node has left behind."`
+	Backup      backupCommand      `cmd:"" help:"Write an embedded instance into one file, beside its running server."`
+	Restore     restoreCommand     `cmd:"" help:"Unpack such a file into an empty data folder."`
+	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Make a database safe to serve that was restored by other means."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Schema      schemaCommand      `cmd:"" help:"Print the GraphQL schema."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask the local server whether it is ready (for containers)."`

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net/url"
 	"path/filepath"
 	"strings"
 
@@ -60,11 +59,16 @@ func announce(w io.Writer, c config.Config) {
 
 // whereabouts is a server's URL, or that of several, without user, password and parameters.
 func whereabouts(serverURL string) string {
-	u, err := url.Parse(serverURL)
-	if err != nil || strings.Contains(u.Path, "@") { // part of a password with a slash in it
+	_, place, _ := strings.Cut(serverURL, "://")
+	hosts, rest := place, ""
+	if end := strings.IndexAny(place, "/?#"); end >= 0 {
+		hosts, rest = place[:end], place[end:]
+	}
+	if strings.Contains(rest, "@") { // the hosts are part of a password that is not percent-encoded
 		return "(configured)"
 	}
-	return u.Host + u.Path
+	path, _, _ := strings.Cut(rest, "?")
+	return hosts[strings.LastIndex(hosts, "@")+1:] + path
 }
 
 func absolute(path string) string {

@@ -4,9 +4,11 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/quota"
 )
 
@@ -36,4 +38,12 @@ func (r *Recorder) EndLease(ctx context.Context, tx bun.Tx, logID string, number
 		return 0, nil
 	}
 	return hits, err
+}
+
+// ForgetLeases ends all leases, and gives nothing back: of a restored database, whose processes are gone.
+func (s *Store) ForgetLeases(ctx context.Context) error {
+	if _, err := s.DB.NewDelete().Model((*leaseRow)(nil)).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
+		return fmt.Errorf("forgetting leases: %w", err)
+	}
+	return nil
 }

@@ -5,10 +5,14 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/journal"
 	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/text"
 )
 
 // batch is a part of a log: its clicks, and where it ends.
@@ -98,26 +102,74 @@ func (r *Recorder) ingestOneByOne(ctx context.Context, b *batch) error {
 // Adopt ingests the logs of processes that have died, gives back what they had taken and not used, and removes them. A
 // server does so before it serves: what it knows of this month's clicks is what quotas begin with.
 func (r *Recorder) Adopt(ctx context.Context) error {
-	found, err := journal.Found(r.Dir)
-	for _, j := range found { // one that cannot be ingested keeps none of the others waiting
-		if problem := r.adopt(ctx, j); problem != nil {
-			err = errors.Join(err, problem, j.Close()) // for the next time
-		}
-	}
+	_, err := r.adoptAll(ctx, r.Dir)
 	return err
 }
 
-func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) error {
+// Adopted is what came of logs that lay elsewhere.
+type Adopted struct {
+	// Logs were ingested and removed, and had so many Clicks that the database did not have.
+	Logs, Clicks int
+	// Held are the logs that processes have which live: they are left alone.
+	Held []string
+}
+
+// AdoptFrom is Adopt of what a node has left in a folder that is not its own: whoever calls it again changes nothing. It returns
+// InvalidInput when there is anything in the folder that is no click log, because logs are removed.
+func (r *Recorder) AdoptFrom(ctx context.Context, dir string) (a Adopted, err error) {
+	before, err := logsIn(dir)
+	if err != nil {
+		return a, err
+	}
+	a.Clicks, err = r.adoptAll(ctx, dir)
+	left, problem := logsIn(dir)
+	a.Logs = len(before) - len(left)
+	if err == nil {
+		a.Held = left
+	}
+	return a, errors.Join(err, problem)
+}
+
+// logsIn are the logs whose folders are within dir.
+func logsIn(dir string) (logs []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for click logs: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !id.Valid(id.Log, e.Name()) {
+			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: move it away, or name another folder.",
+				dir, text.Quote(e.Name()))
+		}
+		if e.IsDir() {
+			logs = append(logs, e.Name())
+		}
+	}
+	return logs, nil
+}
+
+func (r *Recorder) adoptAll(ctx context.Context, dir string) (clicks int, err error) {
+	found, err := journal.Found(dir)
+	for _, j := range found { // one that cannot be ingested keeps none of the others waiting
+		n, problem := r.adopt(ctx, j)
+		if clicks += n; problem != nil {
+			err = errors.Join(err, problem, j.Close()) // for the next time
+		}
+	}
+	return clicks, err
+}
+
+func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) (adopted int, err error) {
 	position, err := r.positionOf(ctx, j.ID())
 	if err != nil {
-		return err
+		return 0, err
 	}
-	adopted, open := 0, map[int64]*quota.Lease{}
+	open := map[int64]*quota.Lease{}
 	used := map[int64]int64{}
 	for at := int64(0); ; {
 		b, err := r.next(j, at)
 		if err != nil {
-			return err
+			return adopted, err
 		}
 		if b.next == at {
 			break
@@ -135,7 +187,7 @@ func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) error {
 			continue
 		}
 		if err := r.ingest(ctx, b); err != nil {
-			return err
+			return adopted, err
 		}
 		r.batches.Add(1)
 		adopted += len(left)
@@ -144,9 +196,9 @@ func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) error {
 		r.Log.InfoContext(ctx, "the clicks of a process that has died are written", "log", j.ID(), "clicks", adopted)
 	}
 	if err := r.giveBack(ctx, j.ID(), open, used); err != nil {
-		return err
+		return adopted, err
 	}
-	return r.remove(ctx, j)
+	return adopted, r.remove(ctx, j)
 }
 
 // positionOf is how far the database has a log.

@@ -36,6 +36,8 @@ type Flags struct {
 	DataDir           string `env:"LINKFORGE_DATA_DIR" default:"./data" help:"Folder of the embedded database, the generated secrets, and the clicks that the database does not have yet."`
 	DatabaseURL       string `name:"database-url" env:"LINKFORGE_DATABASE_URL" help:"postgres:// URL. Empty: SQLite in the data folder."`
 	DatabasePool      string `env:"LINKFORGE_DATABASE_POOL" default:"20" help:"Most connections to the database."`
+	StatementTimeout  string `name:"database-statement-timeout" env:"LINKFORGE_DATABASE_STATEMENT_TIMEOUT" help:"How long PostgreSQL lets a request's statement go on, up to 24h; 0 for ever. Empty: 30s, or LINKFORGE_OPERATION_DEADLINE if that is longer."`
+	LockTimeout       string `name:"database-lock-timeout" env:"LINKFORGE_DATABASE_LOCK_TIMEOUT" default:"10s" help:"How long such a statement waits for what another one holds, up to 24h; 0 for ever."`
 	RedisURL          string `name:"redis-url" env:"LINKFORGE_REDIS_URL" help:"redis:// URL; redis+sentinel:// or redis+cluster:// and several hosts; rediss for TLS. Empty: an in-process Redis."`
 	RedisPool         string `env:"LINKFORGE_REDIS_POOL" default:"50" help:"Most connections to Redis, to each node of a cluster."`
 	Migrate           string `env:"LINKFORGE_MIGRATE" default:"on" help:"Whether serve migrates the database: on or off."`
@@ -106,6 +108,9 @@ type Config struct {
 	DatabaseURL string
 	// DatabasePool is the largest number of connections to the database.
 	DatabasePool int
+	// StatementTimeout is how long PostgreSQL lets a request's statement go on, LockTimeout how long it waits for another's; zero
+	// is for ever.
+	StatementTimeout, LockTimeout time.Duration
 	// RedisURL is Redis's; empty means the in-process one.
 	RedisURL string
 	// RedisPool is the largest number of connections to Redis.
@@ -187,6 +192,7 @@ func (f Flags) check(secrets bool) (Config, error) {
 		DataDir:           cmp.Or(f.DataDir, "./data"),
 		DatabaseURL:       p.serverURL("LINKFORGE_DATABASE_URL", f.DatabaseURL, "postgres", "postgresql"),
 		DatabasePool:      int(p.number("LINKFORGE_DATABASE_POOL", cmp.Or(f.DatabasePool, "20"), 2, 10_000)),
+		LockTimeout:       p.duration("LINKFORGE_DATABASE_LOCK_TIMEOUT", cmp.Or(f.LockTimeout, "10s"), 0, 24*time.Hour),
 		RedisURL:          p.redisURL("LINKFORGE_REDIS_URL", f.RedisURL),
 		RedisPool:         int(p.number("LINKFORGE_REDIS_POOL", cmp.Or(f.RedisPool, "50"), 1, 10_000)),
 		Migrate:           p.toggle("LINKFORGE_MIGRATE", f.Migrate, true),
@@ -220,6 +226,7 @@ func (f Flags) check(secrets bool) (Config, error) {
 		p.add("LINKFORGE_TLS_KEY", "goes with LINKFORGE_TLS_CERTIFICATE: set both or none")
 	}
 	c.Bounds = p.bounds(f)
+	c.StatementTimeout = p.duration("LINKFORGE_DATABASE_STATEMENT_TIMEOUT", cmp.Or(f.StatementTimeout, max(30*time.Second, c.Bounds.Deadline).String()), 0, 24*time.Hour)
 	c.CostRate = p.costRate(f.CostRate, development, c.Bounds)
 	c.Documents, c.DocumentsOnly = f.Documents, p.documentsOnly(f.DocumentsOnly, f.Documents)
 	c.Hosts = p.hosts("LINKFORGE_HOSTS", f.Hosts, c.PublicURL)

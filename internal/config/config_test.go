@@ -54,6 +54,7 @@ func TestDefaults(t *testing.T) {
 	t.Parallel()
 	want := Config{
 		Listen: ":8080", PublicURL: "http://localhost:8080", DataDir: "./data", DatabasePool: 20, RedisPool: 50,
+		StatementTimeout: 30 * time.Second, LockTimeout: 10 * time.Second,
 		Migrate: true, TokenTTL: 24 * time.Hour, HitQuota: 10_000, LinkQuota: 10_000, RateLimits: true,
 		QuotaFallback: true, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickMonths: 13, SumMonths: 25,
 		SessionTTL: 720 * time.Hour, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, DestinationChecks: true,
@@ -122,11 +123,14 @@ func TestLimitsOfValues(t *testing.T) {
 	t.Parallel()
 	variable := variables()
 	for field, c := range map[string]struct{ good, bad []string }{
-		"Listen":       {[]string{":0", ":65535", "127.0.0.1:80", "[::1]:80", "db:80"}, []string{"80", ":", ":65536", ":-1", ":http", "::1:80x", "a:b:c"}},
-		"AdminListen":  {[]string{"", ":0", "127.0.0.1:9090", "[::1]:9090"}, []string{"9090", "127.0.0.1", ":65536", ":http", "http://127.0.0.1:9090"}},
-		"DatabaseURL":  {[]string{"postgres://h/n", "postgresql://h/n"}, []string{"mysql://h/n", "h/n", "postgres://", "postgres:/n", "redis://h"}},
-		"DatabasePool": {[]string{"2", "10000"}, []string{"1", "0", "-2", "10001", "2.5", "many", "9999999999999999999999"}},
-		"RedisURL":     {[]string{"", "redis://h", "rediss://:p@h:1/0"}, []string{"http://h", "h:6379", "redis://"}},
+		"Listen":           {[]string{":0", ":65535", "127.0.0.1:80", "[::1]:80", "db:80"}, []string{"80", ":", ":65536", ":-1", ":http", "::1:80x", "a:b:c"}},
+		"AdminListen":      {[]string{"", ":0", "127.0.0.1:9090", "[::1]:9090"}, []string{"9090", "127.0.0.1", ":65536", ":http", "http://127.0.0.1:9090"}},
+		"DatabaseURL":      {[]string{"postgres://h/n", "postgresql://h/n"}, []string{"mysql://h/n", "h/n", "postgres://", "postgres:/n", "redis://h"}},
+		"StatementTimeout": {[]string{"", "0", "100ms", "24h"}, []string{"-1s", "25h", "30", "never"}},
+		"LockTimeout":      {[]string{"", "0", "100ms", "24h"}, []string{"-1s", "25h", "30", "never"}},
+		"DatabasePool":     {[]string{"2", "10000"}, []string{"1", "0", "-2", "10001", "2.5", "many", "9999999999999999999999"}},
+		"RedisURL": {[]string{"", "redis://h", "rediss://:p@h:1/0", "redis+sentinel://u:p@h:1,i:2/m?db=0", "rediss+cluster://h:1,i"},
+			[]string{"http://h", "h:6379", "redis://", "redis://h/none", "redis+sentinel://h", "redis+cluster://h:1,", "redis+cluster://h/1"}},
 		"RedisPool":    {[]string{"1", "10000"}, []string{"0", "10001"}},
 		"Migrate":      {[]string{"", "on", "OFF", "true", "0"}, []string{"maybe", "2", " on"}},
 		"TokenTTL":     {[]string{"1m", "720h", "90m"}, []string{"59s", "720h1s", "-1h", "24", "1d"}},
@@ -170,12 +174,15 @@ func TestValuesArrive(t *testing.T) {
 	f.Origins = "https://Bücher.example:443, http://localhost:5173, *"
 	f.PublicURL, f.Hosts, f.RequestRate, f.SMTPURL, f.MailFrom = "https://sho.rt", "Internal, bücher.example", "77", "smtp://h", "x@y.z"
 	f.AdminListen = "127.0.0.1:9090"
+	f.LockTimeout, f.OperationDeadline = "0", "2m"
+	bounds := usualBounds
+	bounds.Deadline = 2 * time.Minute
 	want := Config{
 		Listen: "127.0.0.1:9000", AdminListen: "127.0.0.1:9090", PublicURL: "https://sho.rt", DataDir: "/var/lib/linkforge",
-		DatabaseURL: f.DatabaseURL, DatabasePool: 7, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
+		DatabaseURL: f.DatabaseURL, DatabasePool: 7, StatementTimeout: 2 * time.Minute, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecret: []byte(f.CodeSecret), TokenTTL: 90 * time.Minute,
 		HitQuota: 11, LinkQuota: 12, QuotaFallback: true, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickMonths: 13, SumMonths: 25, RateLimits: true, SessionTTL: 24 * time.Hour, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
-		RequestRate: 77, CostRate: 6_000_000, Bounds: usualBounds, Hosts: []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
+		RequestRate: 77, CostRate: 6_000_000, Bounds: bounds, Hosts: []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"}, SMTPURL: "smtp://h", MailFrom: "x@y.z",
 		Development: true, Playground: true, Introspection: true, LogLevel: slog.LevelDebug,
 	}

@@ -38,9 +38,25 @@ type DB struct {
 	Kind Kind
 }
 
-// OpenPostgres opens a pool of at most pool connections. It does not connect yet.
+// Server is a PostgreSQL, or several of which one can be written to, and how long is waited for it.
+type Server struct {
+	// URL may name several hosts; with target_session_attrs=read-write, connections are made to the one that can be written to.
+	URL string
+	// Pool is the largest number of connections.
+	Pool int
+	// StatementTimeout ends a statement that goes on for so long, LockTimeout one that waits so long for what another holds;
+	// zero for never. Neither holds for the system's and the owner's statements: jobs and migrations take the time that they take.
+	StatementTimeout, LockTimeout time.Duration
+}
+
+// OpenPostgres opens a Server without timeouts.
 func OpenPostgres(databaseURL string, pool int) (*DB, error) {
-	config, err := pgx.ParseConfig(databaseURL)
+	return Server{URL: databaseURL, Pool: pool}.Open()
+}
+
+// Open opens the pool. It does not connect yet.
+func (s Server) Open() (*DB, error) {
+	config, err := pgx.ParseConfig(s.URL)
 	if err != nil {
 		return nil, errors.New("the database URL cannot be read") // pgx's own text may hold the password
 	}
@@ -48,8 +64,8 @@ func OpenPostgres(databaseURL string, pool int) (*DB, error) {
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.RuntimeParams["application_name"] = "linkforge"
 	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
-	conns := sql.OpenDB(scopedConnector{stdlib.GetConnector(*config)})
-	limit(conns, pool)
+	conns := sql.OpenDB(scopedConnector{stdlib.GetConnector(*config), patienceOf(s)})
+	limit(conns, s.Pool)
 	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
 }
 

@@ -5,9 +5,14 @@ import (
 	"database/sql/driver"
 	"errors"
 	"fmt"
+	"strconv"
 	"strings"
+	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
+
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // The roles that statements run as on PostgreSQL. They own nothing and bypass nothing; the migrations say what each
@@ -70,8 +75,23 @@ func scopeOf(ctx context.Context) scope {
 	return scope{role: tenantRole}
 }
 
+// patience is how long a scope's statements may take and wait for locks, as the server reads it.
+type patience struct{ statement, lock string }
+
+// forEver is the patience of the system and the owner.
+var forEver = patience{"0", "0"}
+
+func patienceOf(s Server) patience {
+	return patience{milliseconds(s.StatementTimeout), milliseconds(s.LockTimeout)}
+}
+
+func milliseconds(d time.Duration) string { return strconv.FormatInt(d.Milliseconds(), 10) }
+
 // scopedConnector makes connections that run each statement in the scope of its context.
-type scopedConnector struct{ driver.Connector }
+type scopedConnector struct {
+	driver.Connector
+	patience patience
+}
 
 // Connect implements driver.Connector.
 func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
@@ -79,7 +99,7 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &scopedConn{Conn: conn.(*stdlib.Conn)}, nil
+	return &scopedConn{Conn: conn.(*stdlib.Conn), patience: c.patience}, nil
 }
 
 // scopedConn is a pooled connection that knows which scope the server has last been told. It tells the server of
@@ -87,8 +107,10 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 // costs nothing. Every statement passes here, so none runs in a scope that was left behind.
 type scopedConn struct {
 	*stdlib.Conn
-	told scope // the zero scope when the server has not been told, or may not have understood
-	inTx bool
+	patience patience
+	told     scope // the zero scope when the server has not been told, or may not have understood
+	inTx     bool
+	standby  bool // the server cannot be written to any more
 }
 
 var errOtherScope = errors.New("a statement of another scope within a transaction")
@@ -102,9 +124,14 @@ func (c *scopedConn) enter(ctx context.Context) error {
 		return errOtherScope
 	}
 	c.told = scope{}
+	waits := c.patience
+	if wanted.role == systemRole || wanted.role == ownerRole {
+		waits = forEver
+	}
 	_, err := c.Conn.Conn().Exec(ctx,
-		"SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), set_config('linkforge.account', $3, false)",
-		wanted.role, wanted.workspace, wanted.account)
+		"SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), set_config('linkforge.account', $3, false),"+
+			" set_config('statement_timeout', $4, false), set_config('lock_timeout', $5, false)",
+		wanted.role, wanted.workspace, wanted.account, waits.statement, waits.lock)
 	if err != nil {
 		return fmt.Errorf("entering a scope: %w", err)
 	}
@@ -117,7 +144,8 @@ func (c *scopedConn) QueryContext(ctx context.Context, query string, args []driv
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	return c.Conn.QueryContext(ctx, query, args)
+	rows, err := c.Conn.QueryContext(ctx, query, args)
+	return rows, c.explain(ctx, err)
 }
 
 // ExecContext implements driver.ExecerContext.
@@ -125,8 +153,29 @@ func (c *scopedConn) ExecContext(ctx context.Context, query string, args []drive
 	if err := c.enter(ctx); err != nil {
 		return nil, err
 	}
-	return c.Conn.ExecContext(ctx, query, args)
+	result, err := c.Conn.ExecContext(ctx, query, args)
+	return result, c.explain(ctx, err)
 }
+
+// explain says of the server's own timeouts that trying again helps, and remembers that the server has become a standby: the
+// pool finds the other one by connecting anew.
+func (c *scopedConn) explain(ctx context.Context, err error) error {
+	if err == nil {
+		return nil
+	}
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	switch {
+	case !ok:
+	case e.Code == "25006": // read_only_sql_transaction
+		c.standby = true
+	case e.Code == "55P03" || e.Code == "57014" && ctx.Err() == nil: // lock_not_available, query_canceled
+		return errs.New(errs.Unavailable, "The database took too long. Try again in a moment, or ask for less at a time.").Because(err)
+	}
+	return err
+}
+
+// IsValid implements driver.Validator.
+func (c *scopedConn) IsValid() bool { return !c.standby }
 
 // BeginTx implements driver.ConnBeginTx.
 func (c *scopedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
@@ -175,6 +224,9 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 	if d.Kind != Postgres {
 		return nil
 	}
+	if err := d.checkSessions(ctx); err != nil {
+		return err
+	}
 	for _, ctx := range []context.Context{InWorkspace(ctx, "", ""), AsResolver(ctx), AsSystem(ctx)} {
 		var role string
 		var above, owns bool
@@ -196,6 +248,46 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 	}
 	if len(open) > 0 {
 		return fmt.Errorf("row-level security is not forced on %s", strings.Join(open, ", "))
+	}
+	return nil
+}
+
+// errShared is what a pooler is refused with.
+var errShared = errors.New("connections to the database do not keep their sessions, as behind a pooler of transactions or statements: " +
+	"a workspace's statements could run as another's; let the pooler pool sessions, or connect past it")
+
+// checkSessions finds out whether each connection has a session of its own and keeps it: a scope is said to a session once, and
+// holds until another one is. A pooler of transactions gives both connections the same session, or one of them another at times.
+func (d *DB) checkSessions(ctx context.Context) error {
+	if d.Stats().MaxOpenConnections == 1 {
+		return nil
+	}
+	first, err := d.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting to the database: %w", err)
+	}
+	defer first.Close()
+	second, err := d.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("connecting to the database: %w", err)
+	}
+	defer second.Close()
+	var own, others int64
+	for i := range 12 { // a busy pooler may seem to keep them for a while
+		conn, session := first, &own
+		if i%4 == 1 || i%4 == 2 {
+			conn, session = second, &others
+		}
+		var is int64
+		if err := conn.NewRaw("SELECT pg_backend_pid()").Scan(ctx, &is); err != nil {
+			return fmt.Errorf("looking for a pooler: %w", err)
+		}
+		if *session != 0 && *session != is {
+			return errShared
+		}
+		if *session = is; own == others {
+			return errShared
+		}
 	}
 	return nil
 }

@@ -39,12 +39,12 @@ func Open(redisURL string, pool int) (*Client, error) {
 	if redisURL == "" {
 		return openEmbedded(pool)
 	}
-	u, err := parse(redisURL)
+	u, list, err := parse(redisURL)
 	if err != nil {
 		return nil, fmt.Errorf("the Redis URL %w", err)
 	}
 	if isList(u) {
-		return openList(u, pool)
+		return openList(u, list, pool)
 	}
 	options, err := parseOne(redisURL)
 	if err != nil {
@@ -54,8 +54,8 @@ func Open(redisURL string, pool int) (*Client, error) {
 }
 
 // openList opens what sentinels or a cluster's nodes lead to.
-func openList(u *url.URL, pool int) (*Client, error) {
-	options, err := parseList(u)
+func openList(u *url.URL, list string, pool int) (*Client, error) {
+	options, err := parseList(u, list)
 	if err != nil {
 		return nil, fmt.Errorf("the Redis URL %w", err)
 	}

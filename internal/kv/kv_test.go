@@ -2,6 +2,7 @@ package kv_test
 
 import (
 	"context"
+	"fmt"
 	"runtime"
 	"strings"
 	"testing"
@@ -78,6 +79,24 @@ func TestReady(t *testing.T) {
 	away := dbtest.Redis(t, "redis://127.0.0.1:1")
 	if err := away.Ready(t.Context()); err == nil {
 		t.Error("ready without a server")
+	}
+}
+
+// TestAClusterIsReadyAsAWhole: not while one of its masters is away, and nobody takes its place.
+func TestAClusterIsReadyAsAWhole(t *testing.T) {
+	t.Parallel()
+	c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
+	k := dbtest.Redis(t, c.URL)
+	if err := k.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c.KillMaster(t, "key")
+	if err := k.Ready(t.Context()); err == nil {
+		t.Error("ready without a master")
+	}
+	// The others take note, and tell the client, who knows of no dead master then.
+	if !eventually(t, 20*time.Second, func() bool { return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "nobody serves") }) {
+		t.Errorf("the others have noticed: %v", k.Ready(t.Context()))
 	}
 }
 

@@ -31,7 +31,7 @@ func Check(redisURL string) error {
 	if redisURL == "" {
 		return nil
 	}
-	u, err := parse(redisURL)
+	u, list, err := parse(redisURL)
 	if err != nil {
 		return err
 	}
@@ -39,22 +39,27 @@ func Check(redisURL string) error {
 		_, err = parseOne(redisURL)
 		return err
 	}
-	_, err = parseList(u)
+	_, err = parseList(u, list)
 	return err
 }
 
-func parse(redisURL string) (*url.URL, error) {
-	u, err := url.Parse(redisURL)
-	if err != nil {
-		return nil, errForm
+// parse reads a URL with its list of hosts, of which net/url understands the first alone.
+func parse(redisURL string) (u *url.URL, list string, err error) {
+	scheme, rest, _ := strings.Cut(redisURL, "://")
+	authority := rest
+	if end := strings.IndexAny(rest, "/?#"); end >= 0 {
+		authority = rest[:end]
 	}
-	if !slices.Contains(schemes, u.Scheme) {
-		return nil, errScheme
+	user, list := authority[:strings.LastIndex(authority, "@")+1], authority[strings.LastIndex(authority, "@")+1:]
+	first, _, several := strings.Cut(list, ",")
+	if !slices.Contains(schemes, strings.ToLower(scheme)) {
+		return nil, "", errScheme
 	}
-	if u.Host == "" {
-		return nil, errForm
+	u, err = url.Parse(scheme + "://" + user + first + rest[len(authority):])
+	if err != nil || first == "" || several && !isList(u) {
+		return nil, "", errForm
 	}
-	return u, nil
+	return u, list, nil
 }
 
 // isList says that the URL names several servers.
@@ -70,19 +75,19 @@ func parseOne(redisURL string) (*redis.Options, error) {
 }
 
 // parseList reads the URL of sentinels or of a cluster.
-func parseList(u *url.URL) (*redis.UniversalOptions, error) {
+func parseList(u *url.URL, list string) (*redis.UniversalOptions, error) {
 	o := &redis.UniversalOptions{Username: u.User.Username()}
 	o.Password, _ = u.User.Password()
 	if strings.HasPrefix(u.Scheme, "rediss") {
 		o.TLSConfig = &tls.Config{MinVersion: tls.VersionTLS12} // each connection checks the name that it has dialled
 	}
 	if strings.HasSuffix(u.Scheme, "+cluster") {
-		return o, cluster(u, o)
+		return o, cluster(u, list, o)
 	}
-	return o, sentinels(u, o)
+	return o, sentinels(u, list, o)
 }
 
-func cluster(u *url.URL, o *redis.UniversalOptions) (err error) {
+func cluster(u *url.URL, list string, o *redis.UniversalOptions) (err error) {
 	o.IsClusterMode = true
 	if strings.Trim(u.Path, "/") != "" {
 		return errPath
@@ -90,13 +95,13 @@ func cluster(u *url.URL, o *redis.UniversalOptions) (err error) {
 	if u.RawQuery != "" {
 		return errUnknown
 	}
-	o.Addrs, err = hosts(u.Host, "6379")
+	o.Addrs, err = hosts(list, "6379")
 	return err
 }
 
 // sentinels reads the name of the master, which is the path, and what else is for the sentinels. User and password are those
 // of Redis itself: sentinels often have none.
-func sentinels(u *url.URL, o *redis.UniversalOptions) (err error) {
+func sentinels(u *url.URL, list string, o *redis.UniversalOptions) (err error) {
 	if o.MasterName = strings.Trim(u.Path, "/"); o.MasterName == "" || strings.Contains(o.MasterName, "/") {
 		return errMaster
 	}
@@ -115,7 +120,7 @@ func sentinels(u *url.URL, o *redis.UniversalOptions) (err error) {
 			return errNumber
 		}
 	}
-	o.Addrs, err = hosts(u.Host, "26379")
+	o.Addrs, err = hosts(list, "26379")
 	return err
 }
 

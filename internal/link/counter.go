@@ -2,6 +2,8 @@ package link
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"sync"
 
@@ -57,4 +59,23 @@ func (c *counters) refill(ctx context.Context) error {
 	}
 	c.next, c.end = end-counterBlock, end
 	return nil
+}
+
+// restoredAhead is how far the counter moves when a database has been restored: more codes than any instance gives out after a
+// backup, and few of the 62^7 that there are.
+const restoredAhead = 1_000_000_000
+
+// AfterRestore moves the counter of a database that was restored so far ahead that no code is given out again which somebody got
+// after the backup was made. It returns the counter, of how many there are, and CodeExhausted when none would be left.
+func AfterRestore(ctx context.Context, d *db.DB) (next uint64, err error) {
+	err = d.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('code', ?)
+		ON CONFLICT (name) DO UPDATE SET next = c.next + excluded.next WHERE c.next + excluded.next <= ? RETURNING next`,
+		restoredAhead, int64(shortcode.Counters)).Scan(ctx, &next)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, errs.New(errs.CodeExhausted, "So few codes of the strategy COUNTER are left that the counter cannot be moved ahead. Use another strategy.")
+	}
+	if err != nil {
+		return 0, fmt.Errorf("moving the counter of codes: %w", err)
+	}
+	return next, nil
 }

@@ -78,6 +78,38 @@ func (g Grants) Recover(ctx context.Context, logID string, leases []quota.Lease)
 	return nil
 }
 
+// RecountGrants makes what links with MaxClicks have granted what they have had of clicks: of a restored database, in which no
+// process has anything to give back any more.
+func (s *Store) RecountGrants(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
+	for after := ""; ; {
+		var ids []string
+		err := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("max_clicks IS NOT NULL").Where("id > ?", after).
+			Order("id").Limit(sweepBatch).Scan(ctx, &ids)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		after = ids[len(ids)-1]
+		counts, err := s.Clicks.Counts(ctx, s.DB, ids...)
+		if err != nil {
+			return err
+		}
+		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			for _, linkID := range ids {
+				_, err := tx.NewUpdate().Model((*Link)(nil)).Set("granted = ?", counts[linkID]).Where("id = ?", linkID).
+					Where("granted <> ?", counts[linkID]).Exec(ctx)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("counting what links have granted: %w", err)
+		}
+	}
+}
+
 // Resume implements quota.Source: the database needs nothing to go on.
 func (g Grants) Resume(context.Context) error { return nil }
 

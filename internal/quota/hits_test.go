@@ -211,6 +211,20 @@ func TestALostCounterLeavesNothingBehind(t *testing.T) {
 	})
 }
 
+// TestAGuardThatWasLeftBehind, by a process that died or got no answer, does not keep the link from being followed.
+func TestAGuardThatWasLeftBehind(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+		h, linkID := newHits(k, none), id.New(id.Link)
+		if err := k.Set(t.Context(), hitsKey(linkID, thisMonth()), guard+1, guardTTL).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if got := grant(t, h, askFor(linkID, 3, 10)); got != 3 || countOf(t, k, linkID) != 3 {
+			t.Errorf("%d hits given and %d counted, want 3", got, countOf(t, k, linkID))
+		}
+	})
+}
+
 // TestTheFirstToSeedWins: a seed that is older than the counter which is there changes nothing.
 func TestTheFirstToSeedWins(t *testing.T) {
 	t.Parallel()

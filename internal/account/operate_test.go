@@ -1,0 +1,97 @@
+package account
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+func TestPeople(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		first := b.register(t, "ada_1@example.com")
+		b.register(t, "ada01@example.com")
+		gone := b.register(t, "gone@example.com")
+		if _, err := b.Login(t.Context(), "ada_1@example.com", password, b.from()); err != nil {
+			t.Fatal(err)
+		}
+		leaver, _ := b.as(t, gone.Token)
+		if err := b.Delete(t.Context(), leaver, password, b.address, nothing); err != nil {
+			t.Fatal(err)
+		}
+		find := func(email, after string, limit int) string {
+			t.Helper()
+			people, err := b.People(t.Context(), email, after, limit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for _, p := range people {
+				if p.Name != "Ada" || !p.CreatedAt.Equal(noon) || p.EmailVerifiedAt != nil {
+					t.Errorf("%+v", p)
+				}
+				got = append(got, p.Email+" "+strings.Repeat("s", int(p.Sessions)))
+			}
+			return strings.Join(got, ", ")
+		}
+		for _, c := range []struct{ email, after, want string }{
+			{"", "", "ada_1@example.com ss, ada01@example.com s"},
+			{"", first.Account.ID, "ada01@example.com s"},
+			{"ADA_1", "", "ada_1@example.com ss"}, // and not any character for the underscore
+			{"%", "", ""},
+			{"gone", "", ""},
+			{"deleted", "", ""},
+		} {
+			if got := find(c.email, c.after, 10); got != c.want {
+				t.Errorf("%q after %q: %q, want %q", c.email, c.after, got, c.want)
+			}
+		}
+		if got := find("", "", 1); got != "ada_1@example.com ss" {
+			t.Errorf("at most one: %q", got)
+		}
+		b.now = noon.Add(b.SessionTTL)
+		if got := find("", "", 10); got != "ada_1@example.com , ada01@example.com " {
+			t.Errorf("when the sessions have ended: %q", got)
+		}
+	})
+}
+
+func TestTheOperatorEndsSessions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		mine, theirs := b.register(t, b.email), b.register(t, "other-"+b.email)
+		again, err := b.Login(t.Context(), b.email, password, b.from())
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.now = noon.Add(time.Minute)
+		node := &bundle{now: b.now, Store: &Store{DB: d, Tokens: b.Tokens, Log: b.Log, Now: b.Now}}
+		operator := &Store{DB: d, Now: b.Now}
+		for _, want := range []int64{2, 0} {
+			a, n, err := operator.EndSessions(t.Context(), strings.ToUpper(b.email))
+			if err != nil || n != want || a.ID != mine.Account.ID {
+				t.Fatalf("ended %d sessions, want %d: %v", n, want, err)
+			}
+		}
+		if err := node.LoadRevoked(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for _, l := range []Login{mine, again} {
+			node.works(t, "a token", l, false)
+			_, err := b.Refresh(t.Context(), l.RefreshToken)
+			at(t, err, errs.BadCredentials, "refreshToken")
+		}
+		node.works(t, "another's token", theirs, true)
+		for _, email := range []string{"nobody@example.com", "", "no address"} {
+			if _, _, err := operator.EndSessions(t.Context(), email); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%q: %v", email, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,42 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+)
+
+// oneSession is what a pooler of transactions makes of two connections that are never in a transaction at once.
+type oneSession struct {
+	driver.Connector
+	mu   sync.Mutex
+	conn driver.Conn
+}
+
+// Connect implements driver.Connector.
+func (c *oneSession) Connect(ctx context.Context) (_ driver.Conn, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.conn == nil {
+		c.conn, err = c.Connector.Connect(ctx)
+	}
+	return c.conn, err
+}
+
+// OpenPooled is OpenPostgres behind such a pooler.
+func OpenPooled(databaseURL string) (*DB, error) {
+	config, err := pgx.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	conns := sql.OpenDB(scopedConnector{&oneSession{Connector: stdlib.GetConnector(*config)}, forEver})
+	limit(conns, 2)
+	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
+}

@@ -1,0 +1,196 @@
+package db_test
+
+import (
+	"context"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// impatient is a migrated database whose requests do not wait for long.
+func impatient(t *testing.T) *db.DB {
+	t.Helper()
+	where := dbtest.PostgresURL(t)
+	dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
+	d, err := db.Server{URL: where, Pool: 2, StatementTimeout: 400 * time.Millisecond, LockTimeout: 100 * time.Millisecond}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// TestStatementsEnd: those of requests do after the timeout, with an error that says that trying again helps; those of jobs,
+// commands and migrations go on. Both take turns on the same connection.
+func TestStatementsEnd(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := impatient(t)
+		conn, err := d.Conn(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		for _, c := range []struct {
+			name string
+			ctx  context.Context
+			ends bool
+		}{
+			{"no scope", t.Context(), true},
+			{"the owner", db.AsOwner(t.Context()), false},
+			{"a workspace", db.InWorkspace(t.Context(), "ws", ""), true},
+			{"the system", db.AsSystem(t.Context()), false},
+			{"the resolver", db.AsResolver(t.Context()), true},
+		} {
+			_, err := conn.ExecContext(c.ctx, "SELECT pg_sleep(0.8)")
+			if ended := errs.Is(err, errs.Unavailable); ended != c.ends || err != nil && !ended {
+				t.Errorf("in the scope of %s: %v", c.name, err)
+			}
+		}
+		gone, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if _, err := d.ExecContext(gone, "SELECT pg_sleep(0.8)"); err == nil || errs.Is(err, errs.Unavailable) {
+			t.Errorf("a caller who has gone is told %v", err)
+		}
+	})
+}
+
+// TestWaitingEnds: a request does not wait for ever for what somebody else holds; a job does.
+func TestWaitingEnds(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := impatient(t)
+		held, freed := make(chan struct{}), make(chan struct{})
+		done := make(chan error, 1)
+		lock := func(ctx context.Context, tx bun.Tx) error {
+			_, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(1)")
+			return err
+		}
+		go func() {
+			done <- d.Tx(db.AsSystem(context.Background()), func(ctx context.Context, tx bun.Tx) error {
+				err := lock(ctx, tx)
+				close(held)
+				<-freed
+				return err
+			})
+		}()
+		<-held
+		if err := d.Tx(t.Context(), lock); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "55P03") {
+			t.Errorf("a request that waits is told %v", err)
+		}
+		time.AfterFunc(600*time.Millisecond, func() { close(freed) })
+		if err := d.Tx(db.AsSystem(t.Context()), lock); err != nil {
+			t.Errorf("a job that waits is told %v", err)
+		}
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAStandbyIsLeft: a server that has become a standby refuses what writes; the connections to it are given up.
+func TestAStandbyIsLeft(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d, err := db.OpenPostgres(dbtest.PostgresURL(t), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		owner := db.AsOwner(t.Context())
+		if _, err := d.ExecContext(owner, "SET default_transaction_read_only = on"); err != nil {
+			t.Fatal(err)
+		}
+		const write = "CREATE TABLE made (id int)"
+		if _, err := d.ExecContext(owner, write); err == nil || !strings.Contains(err.Error(), "25006") {
+			t.Fatalf("writing to a standby: %v", err)
+		}
+		if _, err := d.ExecContext(owner, write); err != nil {
+			t.Errorf("then: %v", err)
+		}
+	})
+}
+
+// TestSeveralHosts: the first does not answer, the second can be written to.
+func TestSeveralHosts(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		u, err := url.Parse(dbtest.PostgresURL(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Host = "127.0.0.1:1," + u.Host
+		query := u.Query()
+		query.Set("target_session_attrs", "read-write")
+		u.RawQuery = query.Encode()
+		d, err := db.OpenPostgres(u.String(), 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE made (id int)"); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestAPoolerOfTransactionsIsRefused: behind it, one workspace's statement runs as another's.
+func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		where := dbtest.PostgresURL(t)
+		straight := dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
+		if err := straight.CheckScopes(t.Context()); err != nil {
+			t.Error(err)
+		}
+		d, err := db.OpenPooled(where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), "pool sessions") {
+			t.Errorf("the pooler: %v", err)
+		}
+		mine, foreign := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_foreign", "")
+		first, second := connect(t, d), connect(t, d)
+		for range 2 {
+			if got := workspaceOf(t, mine, first); got != "ws_mine" {
+				t.Logf("what it is refused for: a statement of ws_mine runs as %s", got)
+				return
+			}
+			workspaceOf(t, foreign, second)
+		}
+		t.Error("connections behind the pooler have sessions of their own")
+	})
+}
+
+func connect(t *testing.T, d *db.DB) bun.Conn {
+	t.Helper()
+	conn, err := d.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	return conn
+}
+
+// workspaceOf is the workspace whose rows a statement sees.
+func workspaceOf(t *testing.T, ctx context.Context, conn bun.Conn) (workspaceID string) {
+	t.Helper()
+	if err := conn.NewRaw("SELECT current_setting('linkforge.workspace')").Scan(ctx, &workspaceID); err != nil {
+		t.Fatal(err)
+	}
+	return workspaceID
+}

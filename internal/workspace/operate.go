@@ -1,0 +1,138 @@
+package workspace
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// Tenant is a workspace as the operator sees it.
+type Tenant struct {
+	Workspace `bun:",extend"`
+
+	Members int64 `bun:",scanonly"`
+}
+
+// Tenants are at most limit workspaces, oldest first, that come after an id: for the operator. Deleted ones are among them until
+// they are purged. A slug chooses the workspace that has it, or had it.
+func (s *Store) Tenants(ctx context.Context, slug, after string, limit int) ([]Tenant, error) {
+	tenants := []Tenant{}
+	members := s.DB.NewSelect().Table("members").ColumnExpr("COUNT(*)").Where("members.workspace_id = workspace.id")
+	q := s.DB.NewSelect().Model((*Workspace)(nil)).ColumnExpr("workspace.*").ColumnExpr("(?) AS members", members).
+		Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL").Where("workspace.id > ?", after).Order("workspace.id").Limit(int64(limit))
+	if slug != "" {
+		q = q.Where("workspace.id IN (SELECT workspace_id FROM slugs WHERE slug = ?)", slug)
+	}
+	if err := q.Scan(db.AsSystem(ctx), &tenants); err != nil {
+		return nil, fmt.Errorf("listing workspaces: %w", err)
+	}
+	return tenants, nil
+}
+
+// Limit is a monthly allowance that the operator gives to a workspace; a nil Of is the instance's.
+type Limit struct{ Of *int64 }
+
+// MostLimit bounds an allowance, as in the configuration.
+const MostLimit = 1 << 50
+
+// SetLimits gives a workspace allowances of its own, or takes them back; a nil limit stays. It is the operator's. It returns
+// NotFound or InvalidInput.
+func (s *Store) SetLimits(ctx context.Context, slug string, hits, links *Limit) (*Workspace, error) {
+	details := audit.Details{}
+	for field, limit := range map[string]*Limit{"hitQuota": hits, "linkQuota": links} {
+		if limit == nil {
+			continue
+		}
+		if limit.Of != nil && (*limit.Of < 0 || *limit.Of > MostLimit) {
+			return nil, errs.New(errs.InvalidInput, "An allowance is a whole number from 0 to %d.", int64(MostLimit)).At(field)
+		}
+		details[field] = limit.Of
+	}
+	return s.operate(ctx, slug, audit.WorkspaceUpdated, details, func(w *Workspace, q *bun.UpdateQuery) error {
+		if w.DeletedAt != nil {
+			return errs.New(errs.NotFound, "This workspace is deleted: restore it first.")
+		}
+		if hits != nil {
+			w.HitQuota = hits.Of
+		}
+		if links != nil {
+			w.LinkQuota = links.Of
+		}
+		q.Set("hit_quota = ?", w.HitQuota).Set("link_quota = ?", w.LinkQuota)
+		return nil
+	})
+}
+
+// TakeDown is Delete by the operator. It returns NotFound, or Conflict when the workspace is deleted already.
+func (s *Store) TakeDown(ctx context.Context, slug string) (*Workspace, error) {
+	return s.operate(ctx, slug, audit.WorkspaceDeleted, nil, func(w *Workspace, q *bun.UpdateQuery) error {
+		if w.DeletedAt != nil {
+			return errs.New(errs.Conflict, "This workspace is deleted already, since %s.", w.DeletedAt.UTC().Format(time.RFC3339))
+		}
+		now := s.now()
+		w.DeletedAt = &now
+		q.Set("deleted_at = ?", now)
+		return nil
+	})
+}
+
+// BringBack is Restore by the operator. It returns NotFound, Expired when it is about to be purged, or Conflict when the workspace is
+// not deleted.
+func (s *Store) BringBack(ctx context.Context, slug string) (*Workspace, error) {
+	return s.operate(ctx, slug, audit.WorkspaceRestored, nil, func(w *Workspace, q *bun.UpdateQuery) error {
+		if w.DeletedAt == nil {
+			return errs.New(errs.Conflict, "This workspace is not deleted.")
+		}
+		if !s.now().Before(w.DeletedAt.Add(Undo)) {
+			return errs.New(errs.Expired, "This workspace was deleted more than %d days ago, and is being purged.", int(Undo.Hours()/24))
+		}
+		w.DeletedAt = nil
+		q.Set("deleted_at = NULL")
+		return nil
+	})
+}
+
+// operate changes the workspace that has the slug, or had it, or that has the id, for the operator. Change says what is to be
+// different, of the workspace as it is while nobody else changes it.
+func (s *Store) operate(ctx context.Context, slug string, action audit.Action, details audit.Details,
+	change func(w *Workspace, q *bun.UpdateQuery) error) (*Workspace, error) {
+	var w Workspace
+	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		w = Workspace{}
+		q := tx.NewSelect().Model(&w).Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL")
+		if id.Valid(id.Workspace, slug) {
+			q = q.Where("workspace.id = ?", slug)
+		} else {
+			q = q.Where("workspace.id IN (SELECT workspace_id FROM slugs WHERE slug = ?)", slug)
+		}
+		err := s.DB.ForChange(q).Scan(ctx)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errs.New(errs.NotFound, "There is no workspace with this slug. This lists them: linkforge workspaces list.")
+		}
+		if err != nil {
+			return err
+		}
+		w.UpdatedAt = s.now()
+		update := tx.NewUpdate().Model((*Workspace)(nil)).Set("updated_at = ?", w.UpdatedAt).Where("id = ?", w.ID)
+		if err := change(&w, update); err != nil {
+			return err
+		}
+		if _, err := update.Exec(ctx); err != nil {
+			return err
+		}
+		return audit.Write(ctx, tx, audit.New(w.ID, "", action, w.ID, details, s.Now()))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("changing a workspace: %w", err)
+	}
+	return &w, nil
+}

@@ -1,0 +1,163 @@
+package workspace
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/page"
+)
+
+func of(n int64) *Limit { return &Limit{Of: &n} }
+
+// told are the events that the members see, newest first.
+func (b *bundle) told(t *testing.T, m Membership) (events []string) {
+	t.Helper()
+	p, err := b.AuditLog(t.Context(), m, nil, page.Request{Size: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range p.Items {
+		if e.Action != audit.WorkspaceCreated {
+			events = append(events, strings.TrimSpace(string(e.Action)+" "+e.ActorID+e.Details))
+		}
+	}
+	return events
+}
+
+func TestTheOperatorSetsLimits(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m, other := b.create(t, b.ada, "mine"), b.create(t, b.eve, "other")
+		for _, c := range []struct {
+			hits, links         *Limit
+			wantHits, wantLinks *int64
+		}{
+			{hits: of(5), wantHits: of(5).Of},
+			{links: of(0), wantHits: of(5).Of, wantLinks: of(0).Of},
+			{hits: &Limit{}, links: of(MostLimit), wantLinks: of(MostLimit).Of},
+		} {
+			w, err := b.SetLimits(t.Context(), "mine", c.hits, c.links)
+			if err != nil {
+				t.Fatal(err)
+			}
+			kept, err := b.Require(t.Context(), b.ada, m.ID())
+			if err != nil {
+				t.Fatal(err)
+			}
+			want := []*int64{c.wantHits, c.wantLinks}
+			for _, got := range []*Workspace{w, kept.Workspace()} {
+				if diff := cmp.Diff(want, []*int64{got.HitQuota, got.LinkQuota}); diff != "" {
+					t.Errorf("hits and links (-want +got):\n%s", diff)
+				}
+			}
+		}
+		want := []string{
+			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":1125899906842624}`, `WORKSPACE_UPDATED {"linkQuota":0}`, `WORKSPACE_UPDATED {"hitQuota":5}`,
+		}
+		if diff := cmp.Diff(want, b.told(t, m)); diff != "" {
+			t.Errorf("the audit log (-want +got):\n%s", diff)
+		}
+		if untouched, err := b.Require(t.Context(), b.eve, other.ID()); err != nil || untouched.Workspace().HitQuota != nil {
+			t.Errorf("the other workspace: %+v: %v", untouched, err)
+		}
+		for _, l := range []*Limit{of(-1), of(MostLimit + 1)} {
+			if _, err := b.SetLimits(t.Context(), "mine", l, nil); !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%d: %v", *l.Of, err)
+			}
+		}
+		for _, slug := range []string{"nobody", "", "public", PublicID, "' OR 1=1"} {
+			if _, err := b.SetLimits(t.Context(), slug, of(1), nil); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%q: %v", slug, err)
+			}
+		}
+	})
+}
+
+func TestTheOperatorTakesDownAndBringsBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m := b.create(t, b.ada, "mine")
+		now := noon
+		b.Now = func() time.Time { return now }
+		if _, err := b.BringBack(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
+			t.Errorf("bringing back what is there: %v", err)
+		}
+		w, err := b.TakeDown(t.Context(), "mine")
+		if err != nil || !w.DeletedAt.Equal(noon) {
+			t.Fatalf("taken down: %+v: %v", w, err)
+		}
+		if _, err := b.Require(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
+			t.Errorf("its owner: %v", err)
+		}
+		if _, err := b.TakeDown(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
+			t.Errorf("taking it down again: %v", err)
+		}
+		if _, err := b.SetLimits(t.Context(), "mine", of(1), nil); !errs.Is(err, errs.NotFound) {
+			t.Errorf("limits of what is deleted: %v", err)
+		}
+		now = noon.Add(Undo)
+		if _, err := b.BringBack(t.Context(), m.ID()); !errs.Is(err, errs.Expired) {
+			t.Errorf("bringing back what is purged: %v", err)
+		}
+		now = noon.Add(Undo - time.Microsecond)
+		if w, err := b.BringBack(t.Context(), m.ID()); err != nil || w.DeletedAt != nil {
+			t.Errorf("brought back: %+v: %v", w, err)
+		}
+		if diff := cmp.Diff([]string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"}, b.told(t, m)); diff != "" {
+			t.Errorf("the audit log (-want +got):\n%s", diff)
+		}
+		for _, slug := range []string{"public", PublicID} {
+			if _, err := b.TakeDown(t.Context(), slug); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%s: %v", slug, err)
+			}
+		}
+	})
+}
+
+func TestTenants(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		one, two := b.create(t, b.ada, "one"), b.create(t, b.eve, "two")
+		renamed := "second"
+		if _, err := b.Update(t.Context(), two, Change{Slug: &renamed}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.TakeDown(t.Context(), "second"); err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range []struct {
+			slug, after string
+			limit       int
+			want        []string
+		}{
+			{limit: 10, want: []string{"one", "second"}},
+			{limit: 1, want: []string{"one"}},
+			{limit: 10, after: one.ID(), want: []string{"second"}},
+			{limit: 10, slug: "two", want: []string{"second"}},
+			{limit: 10, slug: "second", want: []string{"second"}},
+			{limit: 10, slug: "nobody", want: []string{}},
+		} {
+			tenants, err := b.Tenants(t.Context(), c.slug, c.after, c.limit)
+			slugs := []string{}
+			for _, w := range tenants {
+				slugs = append(slugs, w.Slug)
+				if w.Members != 1 || (w.DeletedAt != nil) != (w.Slug == "second") {
+					t.Errorf("%+v", w)
+				}
+			}
+			if diff := cmp.Diff(c.want, slugs); diff != "" || err != nil {
+				t.Errorf("%+v: %v (-want +got):\n%s", c, err, diff)
+			}
+		}
+	})
+}

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/redirect"
+)
+
+// clicksCommand is `linkforge clicks adopt`. It works beside running servers.
+type clicksCommand struct {
+	Adopt clicksAdopt `cmd:"" help:"Write the clicks into the database that a node which left for ever has in its data folder."`
+}
+
+type clicksAdopt struct {
+	listing
+	Dir string `arg:"" help:"The node's data folder, or the folder clicks in it. Its logs are removed when the database has them."`
+}
+
+// Run adopts what is there.
+func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return besideServers(f, func(conf config.Config, d *db.DB) error {
+		if conf.Embedded() {
+			return fmt.Errorf("an embedded server takes logs over by itself, within ten seconds: move them into %s",
+				filepath.Join(conf.DataDir, clicksFolder))
+		}
+		dir, err := clicksBelow(c.Dir)
+		if err != nil {
+			return err
+		}
+		log := slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		adopted, damaged, err := adopt(ctx, conf, d, dir, log)
+		if err != nil {
+			return fmt.Errorf("%d clicks of %d logs are written, and nothing is lost: run it again. %w", adopted.Clicks, adopted.Logs, err)
+		}
+		for _, logID := range adopted.Held {
+			fmt.Fprintf(io.err, "%s is left alone: a process that lives has it\n", logID)
+		}
+		if damaged > 0 {
+			fmt.Fprintf(io.err, "%d damaged records were set aside in %s\n", damaged, dir)
+		}
+		if adopted.Held == nil {
+			adopted.Held = []string{}
+		}
+		return tellOf(io, c.listing, struct {
+			Logs    int      `json:"logs"`
+			Clicks  int      `json:"clicks"`
+			Held    []string `json:"held"`
+			Damaged int64    `json:"damagedRecords"`
+		}{adopted.Logs, adopted.Clicks, adopted.Held, damaged}, "%d logs, with %d clicks that the database did not have", adopted.Logs, adopted.Clicks)
+	})
+}
+
+// clicksBelow is the folder with the logs: the one that is named, or clicks in it.
+func clicksBelow(dir string) (string, error) {
+	for _, folder := range []string{filepath.Join(dir, clicksFolder), dir} {
+		info, err := os.Stat(folder)
+		if err == nil && info.IsDir() {
+			return folder, nil
+		}
+		if err != nil && !errors.Is(err, os.ErrNotExist) {
+			return "", err
+		}
+	}
+	return "", fmt.Errorf("there is no folder %s", dir)
+}
+
+// adopt writes the clicks of the logs, and gives back what their processes had taken and not used, as a server would.
+func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog.Logger) (a click.Adopted, damaged int64, err error) {
+	redis, err := kv.Open(c.RedisURL, 2)
+	if err != nil {
+		return a, 0, err
+	}
+	defer func() { err = errors.Join(err, redis.Close()) }()
+	err = withRecorder(d, log, func(recorder *click.Recorder) error {
+		counts := &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now}
+		links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, Clicks: clicks{recorder, counts}, Log: log, Now: time.Now})
+		if err != nil {
+			return err
+		}
+		redirect.NewQuotas(redirect.QuotasConfig{ // the recorder gives leases back through it
+			Links: links, Clicks: recorder, Counts: counts, KV: redis, DB: d, Fallback: c.QuotaFallback, Log: log, Now: time.Now,
+		})
+		a, err = recorder.AdoptFrom(ctx, dir)
+		damaged = recorder.Stats().Poison
+		return err
+	})
+	return a, damaged, err
+}
+
+// withRecorder lends a recorder to a command, which records nothing: its own log is thrown away.
+func withRecorder(d *db.DB, log *slog.Logger, work func(*click.Recorder) error) error {
+	own, err := os.MkdirTemp("", "linkforge-")
+	if err != nil {
+		return err
+	}
+	recorder, err := click.NewRecorder(click.RecorderConfig{DB: d, Dir: own, Log: log, Now: time.Now})
+	if err == nil {
+		err = errors.Join(work(recorder), recorder.Close())
+	}
+	return errors.Join(err, os.RemoveAll(own))
+}

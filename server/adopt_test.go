@@ -1,0 +1,122 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// adoption is what clicks adopt tells of one folder.
+type adoption struct {
+	Logs, Clicks int
+	Held         []string
+}
+
+func adoptedFrom(t *testing.T, env []string, dir string) (a adoption) {
+	t.Helper()
+	if err := json.Unmarshal([]byte(must(t, env, "clicks", "adopt", "--json", dir)), &a); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestAdoptingTheClicksOfANodeThatLeft has a node answer redirects while the database takes no clicks, and kills it. Its folder comes
+// to no other node: the operator adopts it.
+func TestAdoptingTheClicksOfANodeThatLeft(t *testing.T) {
+	t.Parallel()
+	nextMonth(t)
+	b := production(t)
+	b.fails = true // clicks wait for the database
+	left, stays := t.TempDir(), t.TempDir()
+	leaving, staying := start(t, b, "LINKFORGE_DATA_DIR="+left), start(t, b, "LINKFORGE_DATA_DIR="+stays)
+	who := staying.tenant(t, "adopted")
+	l := who.shorten(t, "https://example.com/").Link
+	limited := who.shorten(t, "https://example.com/limited", "maxClicks", 100).Link
+	const followed, limitedBy = 40, 7
+	withoutClicks(t, b, func() {
+		for range followed {
+			leaving.expect(t, http.StatusFound, http.MethodGet, l.path(staying))
+		}
+		for range limitedBy {
+			leaving.expect(t, http.StatusFound, http.MethodGet, limited.path(staying))
+		}
+		_ = leaving.process.Process.Kill()
+		<-leaving.exited
+	})
+	if n := who.look(t, l.ID).ClickCount; n != 0 {
+		t.Fatalf("the database has %d clicks already", n)
+	}
+	if a := adoptedFrom(t, staying.env, left); a.Logs != 1 || a.Clicks != followed+limitedBy || len(a.Held) != 0 {
+		t.Errorf("adopted %+v", a)
+	}
+	for range 2 {
+		if a := adoptedFrom(t, staying.env, filepath.Join(left, "clicks")); a.Logs != 0 || a.Clicks != 0 {
+			t.Errorf("adopted again: %+v", a)
+		}
+		if got := who.look(t, l.ID); got.ClickCount != followed || got.HitQuota.Used != followed {
+			t.Errorf("%+v, want %d clicks", got, followed)
+		}
+	}
+	rest := 0 // what the node had taken and not used is there again
+	for staying.expectOneOf(t, limited.path(staying), http.StatusFound, http.StatusGone) == http.StatusFound {
+		rest++
+	}
+	if rest != 100-limitedBy {
+		t.Errorf("the limited link answered %d more times, want %d", rest, 100-limitedBy)
+	}
+
+	a := adoptedFrom(t, staying.env, stays) // of a node that lives
+	if a.Logs != 0 || a.Clicks != 0 || len(a.Held) != 1 {
+		t.Errorf("adopted of a node that lives: %+v", a)
+	}
+	staying.expect(t, http.StatusFound, http.MethodGet, l.path(staying))
+	eventually(t, "the next click is counted", func() bool { return who.look(t, l.ID).ClickCount == followed+1 })
+	must(t, staying.env, "stats", "verify")
+}
+
+// withoutClicks does something while nobody can write clicks.
+func withoutClicks(t *testing.T, b backend, do func()) {
+	t.Helper()
+	d, err := b.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	err = d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		_, err := tx.ExecContext(ctx, "LOCK TABLE click_totals IN SHARE ROW EXCLUSIVE MODE")
+		if err == nil {
+			do()
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWhatIsNotAdopted(t *testing.T) {
+	t.Parallel()
+	declined(t, embedded(t).env, "there is no database yet", "clicks", "adopt", t.TempDir())
+	s := start(t, embedded(t))
+	declined(t, s.env, "move them into", "clicks", "adopt", t.TempDir())
+	b := production(t)
+	must(t, b.env, "migrate", "up")
+	declined(t, b.env, "there is no folder", "clicks", "adopt", filepath.Join(t.TempDir(), "nowhere"))
+	home := t.TempDir() // logs are removed: nothing else may be taken for one
+	precious := filepath.Join(home, "precious", "letter.txt")
+	keepFile(t, precious, []byte("kept"))
+	declined(t, b.env, "precious", "clicks", "adopt", home)
+	if kept, err := os.ReadFile(precious); err != nil || string(kept) != "kept" {
+		t.Errorf("it was %q: %v", kept, err)
+	}
+	if got := filesIn(t, filepath.Dir(precious)); len(got) != 1 {
+		t.Errorf("there are %q", got)
+	}
+}

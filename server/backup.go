@@ -1,0 +1,232 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"time"
+
+	"github.com/gofrs/flock"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/journal"
+)
+
+const (
+	// backupFormat is the format that this version writes, and the only one so far.
+	backupFormat = 1
+	// backupHeadName is the first member of a backup, which says what it is.
+	backupHeadName = "backup.json"
+)
+
+// backupHead says what a backup is.
+type backupHead struct {
+	Format  int       `json:"linkforgeBackup"`
+	Version string    `json:"version"`
+	MadeAt  time.Time `json:"madeAt"`
+}
+
+// backupCommand is `linkforge backup`. It works beside the running server.
+type backupCommand struct {
+	listing
+	File string `arg:"" help:"The file to write, as in linkforge-2026-11-22.tar.gz. It must not be there yet."`
+}
+
+// Run writes the backup.
+func (b backupCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return besideServers(f, func(c config.Config, d *db.DB) error {
+		if !c.Embedded() {
+			return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and keep the secrets with it " +
+				`(docs/OPERATIONS.md, "Back up")`)
+		}
+		size, err := writeBackup(ctx, c, d, b.File)
+		if err != nil {
+			return err
+		}
+		for _, name := range []string{jwtSecretName, codeSecretName} {
+			if _, err := os.Stat(filepath.Join(c.DataDir, name)); errors.Is(err, fs.ErrNotExist) {
+				fmt.Fprintf(io.err, "%s is not in the backup, because the environment has it: keep it apart\n", name)
+			}
+		}
+		return tellOf(io, b.listing, struct {
+			File  string `json:"file"`
+			Bytes int64  `json:"bytes"`
+		}{b.File, size}, "wrote %s, %d bytes: it holds the secrets, keep it as safe as the data folder", b.File, size)
+	})
+}
+
+// writeBackup writes the file under another name first: a backup that has its name is whole, and on the disk.
+func writeBackup(ctx context.Context, c config.Config, d *db.DB, file string) (size int64, err error) {
+	if err := mustBeNew(file); err != nil {
+		return 0, err
+	}
+	partial := file + ".partial"
+	lock := flock.New(partial, flock.SetPermissions(0o600))
+	held, err := lock.TryLock()
+	if err != nil {
+		return 0, fmt.Errorf("writing the backup: %w", err)
+	}
+	if !held {
+		return 0, fmt.Errorf("another backup is being written to %s", file)
+	}
+	defer lock.Close()
+	defer os.Remove(partial) // when it has its name, nothing is there
+	out, err := os.OpenFile(partial, os.O_WRONLY|os.O_TRUNC, 0)
+	if err != nil {
+		return 0, fmt.Errorf("writing the backup: %w", err)
+	}
+	err = errors.Join(out.Chmod(0o600), pack(ctx, c, d, out, partial+".db"), out.Sync())
+	if info, problem := out.Stat(); problem == nil {
+		size = info.Size()
+	}
+	if err = errors.Join(err, out.Close()); err != nil {
+		return 0, fmt.Errorf("writing the backup: %w", err)
+	}
+	if err := mustBeNew(file); err != nil { // it took a while
+		return 0, err
+	}
+	if err := os.Rename(partial, file); err != nil {
+		return 0, fmt.Errorf("writing the backup: %w", err)
+	}
+	return size, syncFolder(filepath.Dir(file))
+}
+
+func mustBeNew(file string) error {
+	if _, err := os.Lstat(file); err == nil {
+		return fmt.Errorf("%s is there already, and backups are not overwritten: choose another name", file)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("writing the backup: %w", err)
+	}
+	return nil
+}
+
+// pack writes everything into one compressed archive. The logs come before the database: a click that is in neither when its log is
+// copied comes later, and one that is in both is counted once, because the database says how far it has each log.
+func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy string) error {
+	compressed, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
+	if err != nil {
+		return err
+	}
+	p := packer{tar.NewWriter(compressed), time.Now()}
+	head, err := json.Marshal(backupHead{backupFormat, version(), p.now.UTC()})
+	if err == nil {
+		err = p.add(backupHeadName, head)
+	}
+	if err == nil {
+		err = journal.Copy(filepath.Join(c.DataDir, clicksFolder), func(logID, segment string, content []byte) error {
+			if !id.Valid(id.Log, logID) {
+				return fmt.Errorf("the folder %s of %s is no click log: move it away", quoted(logID), clicksFolder)
+			}
+			return p.add(path.Join(clicksFolder, logID, segment), content)
+		})
+	}
+	if err == nil {
+		err = p.addDatabase(ctx, d, copy)
+	}
+	for _, name := range []string{jwtSecretName, codeSecretName} {
+		if err == nil {
+			err = p.addSecret(filepath.Join(c.DataDir, name), name)
+		}
+	}
+	if err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(p.Close(), compressed.Close())
+}
+
+// packer fills an archive.
+type packer struct {
+	*tar.Writer
+	now time.Time
+}
+
+func (p packer) begin(name string, size int64) error {
+	return p.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600, Size: size, ModTime: p.now})
+}
+
+func (p packer) add(name string, content []byte) error {
+	if err := p.begin(name, int64(len(content))); err != nil {
+		return err
+	}
+	_, err := p.Write(content)
+	return err
+}
+
+// addSecret leaves out a secret that the environment has.
+func (p packer) addSecret(file, name string) error {
+	secret, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return p.add(name, secret)
+}
+
+// addDatabase copies the database into a file of its own first: how long it is must be known beforehand.
+func (p packer) addDatabase(ctx context.Context, d *db.DB, copy string) (err error) {
+	defer func() { err = errors.Join(err, removeDatabase(copy)) }()
+	if err := d.CopyTo(ctx, copy); err != nil {
+		return err
+	}
+	if err := forgetWho(ctx, copy); err != nil {
+		return err
+	}
+	file, err := os.Open(copy)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if err := p.begin(databaseName, info.Size()); err != nil {
+		return err
+	}
+	_, err = io.Copy(p, file)
+	return err
+}
+
+// forgetWho removes from a copy by what visitors are told apart.
+func forgetWho(ctx context.Context, file string) error {
+	d, err := db.OpenSQLite(file, 1)
+	if err != nil {
+		return err
+	}
+	return errors.Join((&click.Store{DB: d, Now: time.Now}).ForgetWho(ctx), d.Close())
+}
+
+// removeDatabase removes a copy, with what SQLite may have left beside it.
+func removeDatabase(file string) (err error) {
+	for _, beside := range []string{"", "-wal", "-shm", "-journal"} {
+		if problem := os.Remove(file + beside); problem != nil && !errors.Is(problem, fs.ErrNotExist) {
+			err = errors.Join(err, problem)
+		}
+	}
+	return err
+}
+
+// syncFolder sees to it that names are on the disk.
+func syncFolder(dir string) error {
+	folder, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(folder.Sync(), folder.Close())
+}

@@ -1,0 +1,586 @@
+package main
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// folderOf is the data folder of an embedded backend.
+func folderOf(env []string) (folder string) {
+	for _, v := range env {
+		if name, value, _ := strings.Cut(v, "="); name == "LINKFORGE_DATA_DIR" {
+			folder = value // the last one holds
+		}
+	}
+	return folder
+}
+
+// must runs a command that must succeed, and returns what it wrote.
+func must(t testing.TB, env []string, args ...string) string {
+	t.Helper()
+	out, stderr, status := command(t, env, "", args...)
+	if status != 0 {
+		t.Fatalf("%q: exit status %d, %q, %q", args, status, out, stderr)
+	}
+	return out
+}
+
+// declined runs a command that must fail with words that say this.
+func declined(t testing.TB, env []string, says string, args ...string) {
+	t.Helper()
+	out, stderr, status := command(t, env, "", args...)
+	if status != 1 || !strings.Contains(stderr, says) || strings.Contains(stderr, "goroutine") {
+		t.Errorf("%q: exit status %d, want words about %q: %q, %q", args, status, says, out, stderr)
+	}
+}
+
+// traffic follows and makes links until it is stopped.
+type traffic struct {
+	links []linkView
+	// asked and answered count redirects by link; an answer that did not come may have been one.
+	asked, answered []atomic.Int64
+	mu              sync.Mutex
+	codes           map[string]bool
+	stop            chan struct{}
+	workers         sync.WaitGroup
+}
+
+func (w tenant) load(t *testing.T, links ...linkView) *traffic {
+	l := &traffic{
+		links: links, asked: make([]atomic.Int64, len(links)), answered: make([]atomic.Int64, len(links)),
+		codes: map[string]bool{}, stop: make(chan struct{}),
+	}
+	l.each(func(n int) error {
+		i := n % len(links)
+		l.asked[i].Add(1)
+		a, err := w.get(links[i].path(w.server))
+		if err == nil && a.status == http.StatusFound {
+			l.answered[i].Add(1)
+		}
+		return err
+	}, t)
+	l.each(func(n int) error {
+		made, err := w.create(fmt.Sprintf("https://example.com/counted/%d", n), "strategy", "COUNTER")
+		if err == nil && len(made.Errors) > 0 {
+			err = fmt.Errorf("%+v", made.Errors)
+		}
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.codes[made.Link.Code] = true
+		return err
+	}, t)
+	return l
+}
+
+func (l *traffic) each(do func(n int) error, t *testing.T) {
+	for range 2 {
+		l.workers.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-l.stop:
+					return
+				default:
+				}
+				if err := do(n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+}
+
+func (l *traffic) end() {
+	close(l.stop)
+	l.workers.Wait()
+}
+
+func (l *traffic) made() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.codes)
+}
+
+func loads(counts []atomic.Int64) (all []int64) {
+	for i := range counts {
+		all = append(all, counts[i].Load())
+	}
+	return all
+}
+
+// TestBackupUnderLoad makes a backup of a server that people use, and goes on with it elsewhere.
+func TestBackupUnderLoad(t *testing.T) {
+	t.Parallel()
+	nextMonth(t)
+	s := start(t, embedded(t).raced(), "LINKFORGE_LINK_QUOTA=10000000", "LINKFORGE_HIT_QUOTA=10000000", "LINKFORGE_CLICK_LOG_BYTES=8388608")
+	who := s.tenant(t, "kept")
+	const limit = 100_000_000
+	links := []linkView{
+		who.shorten(t, "https://example.com/a?b=1").Link, who.shorten(t, "https://example.com/promoted", "customCode", "promo").Link,
+		who.shorten(t, "https://example.com/limited", "maxClicks", limit).Link,
+	}
+	file := filepath.Join(t.TempDir(), "kept.tar.gz")
+	l := who.load(t, links...)
+	eventually(t, "some links were followed and made", func() bool { return l.answered[2].Load() > 300 && l.made() > 50 })
+	before := loads(l.answered)
+	out := must(t, s.env, "backup", file)
+	after := loads(l.asked)
+	if !strings.HasPrefix(out, "wrote "+file+", ") {
+		t.Errorf("backup: %q", out)
+	}
+	given := l.made()
+	eventually(t, "codes were given out after the backup", func() bool { return l.made() > given+50 })
+	l.end()
+	var number atomic.Int64
+	who.newCodes(t, l.codes, &number, 4) // more than a block of counters
+	s.stop()
+	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the backup: %v: %v", info, err)
+	}
+	if left, _ := filepath.Glob(file + ".partial*"); len(left) > 0 {
+		t.Errorf("left behind: %q", left)
+	}
+
+	elsewhere := filepath.Join(t.TempDir(), "deep", "data")
+	s.env = append(s.env, "LINKFORGE_DATA_DIR="+elsewhere)
+	if out := must(t, s.env, "restore", file); !strings.Contains(out, "restored into "+elsewhere) {
+		t.Errorf("restore: %q", out)
+	}
+	wantNobody(t, elsewhere)
+	s.again()
+	for i, link := range links {
+		got := who.look(t, link.ID) // by the token of before
+		if got.ClickCount < before[i] || got.ClickCount > after[i] || got.HitQuota.Used != got.ClickCount {
+			t.Errorf("%s: %d clicks, want from %d, which were answered before the backup, to %d; %d hits are used",
+				link.Code, got.ClickCount, before[i], after[i], got.HitQuota.Used)
+		}
+	}
+	loggedIn(t, who)
+	if again := who.shorten(t, "https://EXAMPLE.com/a?b=1"); again.Created || again.Link.Code != links[0].Code {
+		t.Errorf("the same URL: %+v", again)
+	}
+	if got := who.search(t, "PROMOTED"); !slices.Equal(got, []string{links[1].ID}) {
+		t.Errorf("found %q", got)
+	}
+	who.newCodes(t, l.codes, &number, 4)
+	used := who.look(t, links[0].ID).HitQuota.Used
+	s.expect(t, http.StatusFound, http.MethodGet, links[0].path(s))
+	eventually(t, "the next click is counted", func() bool { return who.look(t, links[0].ID).HitQuota.Used == used+1 })
+	if granted, clicks := grantedTo(t, elsewhere, links[2].ID), who.look(t, links[2].ID).ClickCount; granted != clicks {
+		t.Errorf("the limited link has granted %d redirects, and has had %d", granted, clicks)
+	}
+	must(t, s.env, "stats", "verify")
+	s.stop()
+}
+
+// newCodes makes batches of COUNTER links, and insists that nobody was given one of their codes before.
+func (w tenant) newCodes(t *testing.T, given map[string]bool, number *atomic.Int64, batches int) {
+	t.Helper()
+	for range batches {
+		codes, err := w.createCounters(number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, code := range codes {
+			if given[code] {
+				t.Fatalf("%s was given out before", code)
+			}
+			given[code] = true
+		}
+	}
+}
+
+// search is the ids of the workspace's links that have the words.
+func (w tenant) search(t *testing.T, words string) (ids []string) {
+	t.Helper()
+	var got struct {
+		Workspace struct {
+			Links struct {
+				Edges []struct{ Node struct{ ID string } }
+			}
+		}
+	}
+	w.must(t, &got, `query ($w: ID!, $s: String!) { workspace(by: {id: $w}) { links(first: 50, filter: {search: $s}) { edges { node { id } } } } }`,
+		map[string]any{"w": w.workspaceID, "s": words})
+	for _, e := range got.Workspace.Links.Edges {
+		ids = append(ids, e.Node.ID)
+	}
+	return ids
+}
+
+// opened is the database of a data folder.
+func opened(t *testing.T, folder string) *db.DB {
+	t.Helper()
+	d, err := db.OpenSQLite(filepath.Join(folder, databaseName), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+func grantedTo(t *testing.T, folder, linkID string) (granted int64) {
+	t.Helper()
+	if err := opened(t, folder).NewSelect().Table("links").Column("granted").Where("id = ?", linkID).Scan(t.Context(), &granted); err != nil {
+		t.Fatal(err)
+	}
+	return granted
+}
+
+// wantNobody: nothing in a backup tells who has followed a link, and no lease is left of who cannot give it back.
+func wantNobody(t *testing.T, folder string) {
+	t.Helper()
+	d, err := db.OpenSQLite(filepath.Join(folder, databaseName), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, table := range []string{"visitor_keys", "visitors", "click_leases", "click_logs"} {
+		if n, err := d.NewSelect().Table(table).Count(t.Context()); err != nil || table != "click_logs" && n != 0 || n > 1 {
+			t.Errorf("%s has %d rows: %v", table, n, err)
+		}
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{databaseName, jwtSecretName, codeSecretName} {
+		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode() != 0o600 {
+			t.Errorf("%s: %v: %v", name, info, err)
+		}
+	}
+}
+
+// smallBackup is one of an instance with one link, and the environment of its server, which has ended.
+func smallBackup(t *testing.T) (file string, s *server, who tenant, l linkView) {
+	t.Helper()
+	s = start(t, embedded(t))
+	who = s.tenant(t, "kept")
+	l = who.shorten(t, "https://example.com/a").Link
+	file = filepath.Join(t.TempDir(), "kept.tar.gz")
+	must(t, s.env, "backup", file)
+	s.stop()
+	return file, s, who, l
+}
+
+func TestWhatIsNotBackedUp(t *testing.T) {
+	t.Parallel()
+	file, s, _, _ := smallBackup(t)
+	kept, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	declined(t, s.env, "is there already", "backup", file)
+	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, kept) {
+		t.Errorf("the backup was overwritten: %v", err)
+	}
+	declined(t, s.env, "no such file", "backup", filepath.Join(t.TempDir(), "nowhere", "b.tar.gz"))
+	nothing := []string{"LINKFORGE_DATA_DIR=" + t.TempDir()}
+	declined(t, nothing, "there is no database yet", "backup", filepath.Join(t.TempDir(), "b.tar.gz"))
+	elsewhere := []string{"LINKFORGE_DATABASE_URL=postgres://nobody@127.0.0.1:1/nothing"}
+	declined(t, elsewhere, "pg_dump", "backup", filepath.Join(t.TempDir(), "b.tar.gz"))
+	declined(t, elsewhere, "after-restore", "restore", file)
+
+	another := filepath.Join(t.TempDir(), "another.tar.gz") // as one leaves it that was killed
+	for _, name := range []string{another + ".partial", another + ".partial.db", another + ".partial.db-wal"} {
+		if err := os.WriteFile(name, bytes.Repeat([]byte("left behind"), 100_000), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, s.env, "backup", another)
+	if left, _ := filepath.Glob(another + "*"); !slices.Equal(left, []string{another}) {
+		t.Errorf("there are %q", left)
+	}
+	fresh := []string{"LINKFORGE_DATA_DIR=" + filepath.Join(t.TempDir(), "data")}
+	must(t, fresh, "restore", another)
+	if info, err := os.Stat(another); err != nil || info.Mode() != 0o600 {
+		t.Errorf("the backup: %v: %v", info, err)
+	}
+}
+
+// entry is a member of an archive.
+type entry struct {
+	tar.Header
+	content []byte
+}
+
+func entriesOf(t *testing.T, file string) (all []entry) {
+	t.Helper()
+	in, err := os.Open(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	compressed, err := gzip.NewReader(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	archive := tar.NewReader(compressed)
+	for {
+		h, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(archive)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, entry{*h, content})
+	}
+}
+
+func archiveOf(t *testing.T, entries []entry) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	compressed := gzip.NewWriter(&out)
+	archive := tar.NewWriter(compressed)
+	for _, e := range entries {
+		e.Size = int64(len(e.content))
+		if err := archive.WriteHeader(&e.Header); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := archive.Write(e.content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := errors.Join(archive.Close(), compressed.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// TestWhatIsNotRestored gives files that are no backups, or are damaged: nothing of them stays.
+func TestWhatIsNotRestored(t *testing.T) {
+	t.Parallel()
+	file, s, _, _ := smallBackup(t)
+	entries := entriesOf(t, file)
+	whole, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain := func(name string, content string) entry {
+		return entry{tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o600}, []byte(content)}
+	}
+	with := func(more ...entry) []byte { return archiveOf(t, append(slices.Clone(entries), more...)) }
+	replaced := func(name string, change func([]byte) []byte) []byte {
+		all := slices.Clone(entries)
+		for i, e := range all {
+			if e.Name == name {
+				all[i].content = change(slices.Clone(e.content))
+			}
+		}
+		return archiveOf(t, all)
+	}
+	symlink := entry{tar.Header{Typeflag: tar.TypeSymlink, Name: "clicks/log_00000000000000000000000000/00000000000000000000.log", Linkname: "/etc/passwd"}, nil}
+	for what, c := range map[string]struct {
+		file []byte
+		says string
+	}{
+		"an empty file":       {nil, "no backup"},
+		"another file":        {[]byte("hello"), "no backup"},
+		"another archive":     {archiveOf(t, []entry{plain("a.txt", "a")}), "no backup"},
+		"a later format":      {replaced(backupHeadName, func([]byte) []byte { return []byte(`{"linkforgeBackup":2,"version":"9"}`) }), "later version"},
+		"a file cut short":    {whole[:len(whole)-100], "damaged"},
+		"a damaged file":      {append(slices.Clone(whole[:len(whole)/2]), slices.Concat([]byte("xxxxx"), whole[len(whole)/2+5:])...), "is not restored"},
+		"a way out":           {with(plain("../evil", "a")), "does not belong"},
+		"a way out of clicks": {with(plain("clicks/../../evil.log", "a")), "does not belong"},
+		"a path from root":    {with(plain("/tmp/evil", "a")), "does not belong"},
+		"another name":        {with(plain("linkforge.db-wal", "a")), "does not belong"},
+		"a link":              {with(symlink), "no plain file"},
+		"a database twice":    {with(plain(databaseName, "a")), "exists"},
+		"a long secret":       {replaced(jwtSecretName, func([]byte) []byte { return bytes.Repeat([]byte("s"), 1<<20) }), "too long"},
+		"no database": {archiveOf(t, slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.Name == databaseName })),
+			"no database"},
+		"no SQLite":                {replaced(databaseName, func([]byte) []byte { return []byte("hello") }), "is not restored"},
+		"a secret of another":      {replaced(codeSecretName, func(b []byte) []byte { b[0] ^= 1; return b }), "LINKFORGE_CODE_SECRET"},
+		"a database with a damage": {replaced(databaseName, damage), "is not restored"},
+	} {
+		t.Run(what, func(t *testing.T) {
+			t.Parallel()
+			bad, folder := filepath.Join(t.TempDir(), "bad.tar.gz"), filepath.Join(t.TempDir(), "data")
+			if err := os.WriteFile(bad, c.file, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			declined(t, []string{"LINKFORGE_DATA_DIR=" + folder}, c.says, "restore", bad)
+			if left := filesIn(t, folder); !slices.Equal(left, []string{"lock"}) {
+				t.Errorf("left in the data folder: %q", left)
+			}
+		})
+	}
+	declined(t, s.env, "is not empty", "restore", file)
+	declined(t, []string{"LINKFORGE_DATA_DIR=" + t.TempDir()}, "no such file", "restore", file+"x")
+	for _, name := range []string{jwtSecretName, codeSecretName, databaseName, "clicks/log_x/0.log"} {
+		folder := t.TempDir()
+		path := filepath.Join(folder, filepath.FromSlash(name))
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("kept"), 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		declined(t, []string{"LINKFORGE_DATA_DIR=" + folder}, "move linkforge.db", "restore", file)
+		if kept, err := os.ReadFile(path); err != nil || string(kept) != "kept" {
+			t.Errorf("%s was %q: %v", name, kept, err)
+		}
+	}
+}
+
+// damage overwrites pages in the middle.
+func damage(b []byte) []byte {
+	copy(b[len(b)/2:len(b)/2+16<<10], bytes.Repeat([]byte{0xa5}, 16<<10))
+	return b
+}
+
+func filesIn(t *testing.T, folder string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(folder)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+// TestARestoreThatWasInterrupted leaves the data folder as a process leaves it that is killed, at each step: no server starts on it,
+// and restoring again ends it.
+func TestARestoreThatWasInterrupted(t *testing.T) {
+	t.Parallel()
+	file, s, who, l := smallBackup(t)
+	model := filepath.Join(t.TempDir(), "data")
+	must(t, []string{"LINKFORGE_DATA_DIR=" + model}, "restore", file)
+	moved := []string{jwtSecretName, codeSecretName, databaseName}
+	states := map[string]func(t *testing.T, folder string){
+		"in the middle of unpacking": func(t *testing.T, folder string) {
+			keepFile(t, filepath.Join(folder, stagingName, databaseName), []byte("half of"))
+			keepFile(t, filepath.Join(folder, stagingName, "clicks", "log_x", "0.log"), []byte("half of"))
+		},
+	}
+	for n := range len(moved) + 1 {
+		states[fmt.Sprintf("when %d files were moved", n)] = func(t *testing.T, folder string) {
+			for i, name := range moved {
+				content, err := os.ReadFile(filepath.Join(model, name))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if i < n {
+					keepFile(t, filepath.Join(folder, name), content)
+				} else {
+					keepFile(t, filepath.Join(folder, stagingName, name), content)
+				}
+			}
+			keepFile(t, filepath.Join(folder, stagingName, wholeName), nil)
+		}
+	}
+	for what, leave := range states {
+		folder := filepath.Join(t.TempDir(), "data")
+		leave(t, folder)
+		env := append(slices.Clone(s.env), "LINKFORGE_DATA_DIR="+folder)
+		for _, args := range [][]string{{"serve"}, {"migrate", "status"}} {
+			declined(t, env, "was interrupted", args...)
+		}
+		must(t, env, "restore", file)
+		if got := filesIn(t, folder); !slices.Equal(got, []string{codeSecretName, jwtSecretName, databaseName, "lock"}) {
+			t.Errorf("%s: there are %q", what, got)
+		}
+		if what == "when 2 files were moved" || what == "in the middle of unpacking" {
+			s.env = env
+			s.again()
+			if got := who.look(t, l.ID); got.Code != l.Code {
+				t.Errorf("%s: the link is %+v", what, got)
+			}
+			s.stop()
+		}
+	}
+}
+
+func keepFile(t *testing.T, path string, content []byte) {
+	t.Helper()
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, content, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestARestoreIsKilled at moments that nobody chooses, until one comes to its end.
+func TestARestoreIsKilled(t *testing.T) {
+	t.Parallel()
+	file, s, who, l := smallBackup(t)
+	env := append(slices.Clone(s.env), "LINKFORGE_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
+	killed := 0
+	for wait := 10 * time.Millisecond; ; wait += 10 * time.Millisecond {
+		p := program(t.Context(), t, plainBinary, env, "restore", file)
+		if err := p.Start(); err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(wait, func() { _ = p.Process.Kill() })
+		err := p.Wait()
+		if timer.Stop() {
+			if err != nil {
+				t.Fatalf("after %d kills: %v", killed, err)
+			}
+			break
+		}
+		if err == nil { // it had just ended
+			break
+		}
+		killed++
+	}
+	if killed == 0 {
+		t.Error("none was killed")
+	}
+	s.env = env
+	s.again()
+	if got := who.look(t, l.ID); got.Code != l.Code {
+		t.Errorf("the link is %+v", got)
+	}
+	s.stop()
+}
+
+// TestAfterRestore moves the counter of a database of either kind.
+func TestAfterRestore(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "counted")
+		codes := map[string]bool{}
+		make := func() {
+			for n := range 20 {
+				codes[who.shorten(t, fmt.Sprintf("https://example.com/%d", n), "strategy", "COUNTER").Link.Code] = true
+			}
+		}
+		make()
+		s.stop()
+		_, before := counted(t, b)
+		out := must(t, s.env, "after-restore", "--json")
+		if want := fmt.Sprintf("{\"counter\":%d}\n", before+1_000_000_000); out != want {
+			t.Errorf("%q, want %q", out, want)
+		}
+		words := must(t, s.env, "after-restore")
+		if redis := strings.Contains(words, "FLUSHDB"); !strings.Contains(words, "COUNTER") || redis != (b.nodes > 1) {
+			t.Errorf("it says %q", words)
+		}
+		s.again()
+		make()
+		if len(codes) != 40 {
+			t.Errorf("%d codes, want 40: %s", len(codes), slices.Sorted(maps.Keys(codes)))
+		}
+		if _, after := counted(t, b); after <= before+2_000_000_000 {
+			t.Errorf("the counter is at %d, and was at %d", after, before)
+		}
+	})
+}

@@ -1,0 +1,538 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"io"
+	"io/fs"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
+
+	"github.com/linkforge/linkforge/internal/config"
+)
+
+// The tests of docs/deploy: what it says to nodes, proxies and Prometheus is true of the server.
+
+const deployFolder = "../docs/deploy"
+
+// longestStop is how long a node may take after LINKFORGE_DRAIN_DELAY: requests, clicks, spans, and some more.
+const longestStop = drainDeadline + 30*time.Second
+
+// deployed is a file of docs/deploy, or another by its path from there.
+func deployed(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(deployFolder, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// documents reads every document of a YAML file.
+func documents[T any](t *testing.T, name string) (all []T) {
+	t.Helper()
+	decoder := yaml.NewDecoder(strings.NewReader(deployed(t, name)))
+	for {
+		var d T
+		err := decoder.Decode(&d)
+		if errors.Is(err, io.EOF) {
+			return all
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		all = append(all, d)
+	}
+}
+
+// variables are the environment variables that the server knows, with the field of each.
+func variables() map[string]int {
+	all := map[string]int{}
+	for i := range reflect.TypeFor[config.Flags]().NumField() {
+		all[reflect.TypeFor[config.Flags]().Field(i).Tag.Get("env")] = i
+	}
+	return all
+}
+
+func TestDeployNamesVariablesThatThereAre(t *testing.T) {
+	t.Parallel()
+	known, files := variables(), 0
+	variable := regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
+	err := filepath.WalkDir(deployFolder, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		text, err := os.ReadFile(path)
+		for _, name := range variable.FindAllString(string(text), -1) {
+			if _, ok := known[name]; !ok {
+				t.Errorf("%s: there is no %s", path, name)
+			}
+		}
+		return err
+	})
+	if err != nil || files < 10 {
+		t.Errorf("%d files: %v", files, err)
+	}
+}
+
+// node is how a file of docs/deploy runs a node: its environment, and how long it may take to stop.
+type node struct {
+	env  map[string]string
+	stop time.Duration
+}
+
+// secrets are what no file holds.
+var secrets = map[string]string{
+	"SHORT_HOST": "sho.rt", "POSTGRES_PASSWORD": "x", "LINKFORGE_JWT_SECRET": jwtSecret, "LINKFORGE_CODE_SECRET": codeSecret,
+	"LINKFORGE_DATABASE_URL": "postgres://x", "LINKFORGE_REDIS_URL": "rediss://x",
+}
+
+// service is one of Compose's.
+type service struct {
+	Environment map[string]*string
+	Stop        string `yaml:"stop_grace_period"`
+}
+
+type composition struct{ Services map[string]service }
+
+// composed are the nodes of docs/deploy/compose.yml, which add to the one of docker-compose.yml.
+func composed(t *testing.T) map[string]node {
+	t.Helper()
+	base := documents[composition](t, "../../docker-compose.yml")[0].Services["server"]
+	all := map[string]node{"docker-compose.yml": {env: substituted(base.Environment), stop: period(t, base.Stop)}}
+	for name, s := range documents[composition](t, "compose.yml")[0].Services {
+		if strings.HasPrefix(name, "node") {
+			env := maps.Clone(base.Environment)
+			maps.Copy(env, s.Environment)
+			all["compose.yml: "+name] = node{env: substituted(env), stop: period(t, s.Stop)}
+		}
+	}
+	return all
+}
+
+// substituted puts secrets where Compose does. What has no value is passed on only when it is set.
+func substituted(env map[string]*string) map[string]string {
+	reference := regexp.MustCompile(`\$\{(\w+)(:-([^}]*)|:\?[^}]*)?\}`)
+	all := map[string]string{}
+	for name, value := range env {
+		if value != nil {
+			all[name] = reference.ReplaceAllStringFunc(*value, func(text string) string {
+				part := reference.FindStringSubmatch(text)
+				if secret, ok := secrets[part[1]]; ok {
+					return secret
+				}
+				return part[3]
+			})
+		}
+	}
+	return all
+}
+
+func period(t *testing.T, text string) time.Duration {
+	t.Helper()
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+// unit is linkforge.service with its file of variables.
+func unit(t *testing.T) node {
+	t.Helper()
+	text, n := deployed(t, "linkforge.service"), node{env: map[string]string{}}
+	n.stop = period(t, regexp.MustCompile(`(?m)^TimeoutStopSec=(.+)$`).FindStringSubmatch(text)[1])
+	pairs := strings.Split(deployed(t, "linkforge.env.example"), "\n")
+	for _, line := range regexp.MustCompile(`(?m)^Environment=(.+)$`).FindAllStringSubmatch(text, -1) {
+		pairs = append(pairs, strings.Fields(line[1])...)
+	}
+	for _, pair := range pairs {
+		if name, value, ok := strings.Cut(pair, "="); ok && !strings.HasPrefix(pair, "#") {
+			n.env[name] = value
+		}
+	}
+	for _, secret := range []string{"LINKFORGE_JWT_SECRET", "LINKFORGE_CODE_SECRET"} {
+		if n.env[secret] != "" {
+			t.Errorf("%s has a value that everybody would have", secret)
+		}
+		n.env[secret] = secrets[secret]
+	}
+	return n
+}
+
+// resource is what these tests read of Kubernetes' objects.
+type resource struct {
+	Kind string
+	Data map[string]string
+	Spec struct {
+		Template struct {
+			Spec struct {
+				Grace      int `yaml:"terminationGracePeriodSeconds"`
+				Containers []container
+			}
+		}
+	}
+}
+
+type container struct {
+	Env   []struct{ Name, Value string }
+	Ports []struct {
+		Name string
+		Port string `yaml:"containerPort"`
+	}
+	Startup   podProbe `yaml:"startupProbe"`
+	Liveness  podProbe `yaml:"livenessProbe"`
+	Readiness podProbe `yaml:"readinessProbe"`
+}
+
+type podProbe struct {
+	Get struct{ Path, Port string } `yaml:"httpGet"`
+}
+
+// pod is the node of kubernetes.yml.
+func pod(t *testing.T) (node, container) {
+	t.Helper()
+	n, c := node{env: map[string]string{}}, container{}
+	for _, r := range documents[resource](t, "kubernetes.yml") {
+		maps.Copy(n.env, r.Data)
+		if r.Kind != "StatefulSet" {
+			continue
+		}
+		n.stop = time.Duration(r.Spec.Template.Spec.Grace) * time.Second
+		c = r.Spec.Template.Spec.Containers[0]
+		for _, v := range c.Env {
+			n.env[v.Name] = v.Value
+		}
+	}
+	for _, name := range []string{"LINKFORGE_JWT_SECRET", "LINKFORGE_CODE_SECRET", "LINKFORGE_DATABASE_URL", "LINKFORGE_REDIS_URL"} {
+		n.env[name] = secrets[name]
+	}
+	return n, c
+}
+
+// checked is a node's configuration, as the server reads it.
+func (n node) checked(t *testing.T) config.Config {
+	t.Helper()
+	var f config.Flags
+	for name, value := range n.env {
+		field, ok := variables()[name]
+		if !ok {
+			t.Errorf("there is no %s", name)
+			continue
+		}
+		reflect.ValueOf(&f).Elem().Field(field).SetString(value)
+	}
+	c, err := f.Check()
+	if err != nil {
+		t.Error(err)
+	}
+	return c
+}
+
+func TestDeployConfiguresNodes(t *testing.T) {
+	t.Parallel()
+	nodes := composed(t)
+	nodes["linkforge.service"] = unit(t)
+	nodes["kubernetes.yml"], _ = pod(t)
+	if len(nodes) != 5 {
+		t.Fatalf("%d nodes", len(nodes))
+	}
+	for name, n := range nodes {
+		c := n.checked(t)
+		if c.Development || c.Embedded() || c.RedisURL == "" || c.Listen != ":8080" || !c.RateLimits {
+			t.Errorf("%s: it is no node in production: %+v", name, c)
+		}
+		if least := c.DrainDelay + longestStop; n.stop < least {
+			t.Errorf("%s: it is killed after %s, and may take %s", name, n.stop, least)
+		}
+		if name != "docker-compose.yml" && (c.DrainDelay == 0 || len(c.TrustedProxies) == 0 || c.AdminListen == "") {
+			t.Errorf("%s: it stands behind no proxy, or nobody watches it: %+v", name, c)
+		}
+	}
+}
+
+// TestDeployAsksWhatThereIs: probes, health checks and questions lead to paths and ports of the server.
+func TestDeployAsksWhatThereIs(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	_, c := pod(t)
+	named := map[string]string{}
+	for _, p := range c.Ports {
+		named[p.Name] = p.Port
+	}
+	if diff := cmp.Diff(map[string]string{"http": "8080", "admin": "8081"}, named); diff != "" {
+		t.Errorf("ports of the pod (-want +got):\n%s", diff)
+	}
+	paths := []string{c.Startup.Get.Path, c.Liveness.Get.Path, c.Readiness.Get.Path}
+	for file, pattern := range map[string]string{"Caddyfile": `health_uri (\S+)`, "haproxy.cfg": `http-check .* uri (\S+)`, "haproxy-tcp.cfg": `http-check .* uri (\S+)`} {
+		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
+		if len(found) != 1 || found[0][1] != "/readyz" {
+			t.Errorf("%s asks %v whether a node is ready", file, found)
+		}
+	}
+	if diff := cmp.Diff([]string{"/livez", "/livez", "/readyz"}, paths); diff != "" {
+		t.Errorf("probes (-want +got):\n%s", diff)
+	}
+	for _, path := range paths {
+		s.expect(t, http.StatusOK, "GET", path)
+	}
+	question := regexp.MustCompile(`ask http://localhost:2080(\S+)`).FindStringSubmatch(deployed(t, "Caddyfile"))
+	if a := s.expect(t, http.StatusNotFound, "GET", question[1]+"?domain=nobody.example"); !strings.Contains(a.body, "No links answer at this host") {
+		t.Errorf("Caddy asks %s, which answers %q", question[1], a.body)
+	}
+	for file, pattern := range map[string]string{
+		"Caddyfile": `node\d:(\d+)`, "nginx.conf": `server 10\.0\.0\.1\d:(\d+)`, "haproxy.cfg": `server node\d 10\.0\.0\.1\d:(\d+)`,
+		"haproxy-tcp.cfg": `server node\d 10\.0\.0\.1\d:(\d+)`, "prometheus/prometheus.yml": `node\d:(808)1`,
+	} {
+		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
+		if len(found) != 2 || !strings.HasPrefix("8080", found[0][1]) || found[0][1] != found[1][1] {
+			t.Errorf("%s leads to %v", file, found)
+		}
+	}
+}
+
+// rule is an alert of rules.yml.
+type rule struct {
+	Alert, Expr string
+	Labels      map[string]string
+	Annotations struct {
+		Summary string
+		Runbook string `yaml:"runbook_url"`
+	}
+}
+
+func rules(t *testing.T) (all []rule) {
+	t.Helper()
+	type file struct{ Groups []struct{ Rules []rule } }
+	for _, g := range documents[file](t, "prometheus/rules.yml")[0].Groups {
+		all = append(all, g.Rules...)
+	}
+	return all
+}
+
+// shownMetrics are the names that a server shows, with the labels of each. A histogram has three names.
+func shownMetrics(t *testing.T, address string) map[string][]string {
+	t.Helper()
+	parser := expfmt.NewTextParser(model.LegacyValidation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(scrape(t, address)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string][]string{"up": {"instance", "job"}} // Prometheus' own
+	for name, family := range families {
+		labels := []string{"instance", "job"}
+		for _, l := range family.GetMetric()[0].GetLabel() {
+			labels = append(labels, l.GetName())
+		}
+		all[name] = labels
+		if family.GetMetric()[0].GetHistogram() != nil {
+			all[name+"_count"], all[name+"_sum"], all[name+"_bucket"] = labels, labels, append(slices.Clip(labels), "le")
+		}
+	}
+	return all
+}
+
+var (
+	metricName   = regexp.MustCompile(`\b(linkforge_\w+|go_\w+|process_\w+|up)\b(?:\{([^}]*)\})?`)
+	matchedLabel = regexp.MustCompile(`(\w+)\s*(?:=~|!~|!=|=)`)
+	groupedBy    = regexp.MustCompile(`\b(?:by|on|group_left) \(([^)]*)\)`)
+)
+
+// unknown are the metrics and labels of an expression that no server shows.
+func unknown(expression string, shown map[string][]string) (missing []string) {
+	var labels []string
+	for _, m := range metricName.FindAllStringSubmatch(expression, -1) {
+		has, ok := shown[m[1]]
+		if !ok {
+			missing = append(missing, m[1])
+		}
+		labels = append(labels, has...)
+		for _, l := range matchedLabel.FindAllStringSubmatch(m[2], -1) {
+			if !slices.Contains(has, l[1]) {
+				missing = append(missing, m[1]+"{"+l[1]+"}")
+			}
+		}
+	}
+	for _, g := range groupedBy.FindAllStringSubmatch(expression, -1) {
+		for label := range strings.SplitSeq(g[1], ",") {
+			if label = strings.TrimSpace(label); label != "" && !slices.Contains(labels, label) {
+				missing = append(missing, "by ("+label+")")
+			}
+		}
+	}
+	if len(labels) == 0 {
+		missing = append(missing, "any metric")
+	}
+	return missing
+}
+
+// TestDeployWatchesWhatThereIs: the alerts and the dashboard ask for metrics and labels that a server shows from its start on.
+func TestDeployWatchesWhatThereIs(t *testing.T) {
+	t.Parallel()
+	admin := freeAddress(t)
+	s := start(t, embedded(t), "LINKFORGE_ADMIN_LISTEN="+admin)
+	s.tenant(t, "watched") // kinds and codes are shown once there were operations
+	client{server: s}.must(t, new(any), `{ __typename }`, nil)
+	shown := shownMetrics(t, admin)
+	for _, r := range rules(t) {
+		if missing := unknown(r.Expr, shown); len(missing) > 0 {
+			t.Errorf("%s asks for %v, of which there is none", r.Alert, missing)
+		}
+	}
+	expressions := panelExpressions(t)
+	if len(expressions) < 30 {
+		t.Errorf("the dashboard has %d expressions", len(expressions))
+	}
+	for _, e := range expressions {
+		if missing := unknown(e, shown); len(missing) > 0 {
+			t.Errorf("the dashboard asks for %v, of which there is none: %s", missing, e)
+		}
+	}
+	for _, e := range []string{"linkforge_no_such > 1", `linkforge_ready{code="x"}`, "sum by (code) (linkforge_ready)", "1"} {
+		if len(unknown(e, shown)) == 0 {
+			t.Errorf("nothing is missing in %s", e)
+		}
+	}
+}
+
+func panelExpressions(t *testing.T) (all []string) {
+	t.Helper()
+	var dashboard struct {
+		Panels []struct {
+			Title   string
+			GridPos struct{ X, Y, W, H int }
+			Targets []struct{ Expr string }
+		}
+	}
+	if err := json.Unmarshal([]byte(deployed(t, "grafana/dashboard.json")), &dashboard); err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range dashboard.Panels {
+		if p.GridPos.W == 0 || p.GridPos.X+p.GridPos.W > 24 {
+			t.Errorf("the panel %q lies at %+v", p.Title, p.GridPos)
+		}
+		for _, target := range p.Targets {
+			all = append(all, target.Expr)
+		}
+	}
+	return all
+}
+
+// TestDeployAlertsAreExplained: each has its section in docs/OPERATIONS.md and its test, and none of these is about another.
+func TestDeployAlertsAreExplained(t *testing.T) {
+	t.Parallel()
+	var alerts []string
+	for _, r := range rules(t) {
+		alerts = append(alerts, r.Alert)
+		anchor := "https://github.com/linkforge/linkforge/blob/main/docs/OPERATIONS.md#" + strings.ToLower(r.Alert)
+		if r.Annotations.Runbook != anchor || r.Annotations.Summary == "" || !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
+			t.Errorf("%+v", r)
+		}
+	}
+	for what, pattern := range map[string]string{"../OPERATIONS.md": `(?m)^### (Linkforge\w+)$`, "prometheus/rules_test.yml": `(?m)^  - name: (\w+)$`} {
+		var named []string
+		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, what), -1) {
+			named = append(named, m[1])
+		}
+		if diff := cmp.Diff(alerts, named); diff != "" {
+			t.Errorf("the alerts of %s (-rules.yml +it):\n%s", what, diff)
+		}
+	}
+}
+
+// TestDeployProgramsTakeTheirFiles has those programs that are installed read what is meant for them.
+func TestDeployProgramsTakeTheirFiles(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	certificateFile, keyFile := filepath.Join(folder, "sho.rt.crt"), filepath.Join(folder, "sho.rt.key")
+	certify(t, certificateFile, keyFile, 1)
+	put := func(name, text string) string {
+		path := filepath.Join(folder, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	read := func(path string) string {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(text)
+	}
+	// The files say where things are on another machine.
+	pair := put("sho.rt.pem", read(certificateFile)+read(keyFile))
+	here := func(name string, places ...string) string {
+		return put(filepath.Base(name), strings.NewReplacer(places...).Replace(deployed(t, name)))
+	}
+	binary, err := plainBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	nginx := here("nginx.conf", "/etc/nginx/tls", folder, "http {", "http { access_log off; client_body_temp_path "+folder+"/a; proxy_temp_path "+folder+
+		"/b; fastcgi_temp_path "+folder+"/c; uwsgi_temp_path "+folder+"/d; scgi_temp_path "+folder+"/e;")
+	for _, command := range [][]string{
+		{"systemd-analyze", "verify", here("linkforge.service", "/usr/local/bin/linkforge", binary)},
+		{"nginx", "-t", "-e", "stderr", "-g", "pid " + folder + "/pid;", "-c", nginx},
+		{"haproxy", "-c", "-f", here("haproxy.cfg", "/etc/haproxy/tls/sho.rt.pem", pair)},
+		{"haproxy", "-c", "-f", here("haproxy-tcp.cfg")},
+		{"caddy", "validate", "--adapter", "caddyfile", "--config", here("Caddyfile")},
+		{"promtool", "check", "config", filepath.Join(deployFolder, "prometheus", "prometheus.yml")},
+		{"promtool", "test", "rules", filepath.Join(deployFolder, "prometheus", "rules_test.yml")},
+	} {
+		t.Run(strings.Join(command[:2], " "), func(t *testing.T) {
+			path, err := exec.LookPath(command[0])
+			if err != nil {
+				t.Skipf("%s is not installed", command[0])
+			}
+			p := exec.CommandContext(t.Context(), path, command[1:]...)
+			p.Env = append(os.Environ(), "SHORT_HOST=sho.rt", "HOME="+folder, "XDG_DATA_HOME="+folder, "XDG_CONFIG_HOME="+folder)
+			if out, err := p.CombinedOutput(); err != nil {
+				t.Errorf("%v: %v\n%s", command, err, out)
+			}
+		})
+	}
+}
+
+// scrape is what a server shows at its operator's address.
+func scrape(t *testing.T, address string) string {
+	t.Helper()
+	client := http.Client{Timeout: 10 * time.Second}
+	defer client.CloseIdleConnections()
+	response, err := client.Get("http://" + address + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	text, err := io.ReadAll(response.Body)
+	if err != nil || response.StatusCode != http.StatusOK {
+		t.Fatalf("status %d: %v", response.StatusCode, err)
+	}
+	return string(text)
+}
+
+// metric is a value that a server shows, of a metric without labels.
+func metric(t *testing.T, address, name string) string {
+	t.Helper()
+	_, line, ok := strings.Cut(scrape(t, address), "\n"+name+" ")
+	if !ok {
+		t.Fatalf("%s is not shown", name)
+	}
+	value, _, _ := strings.Cut(line, "\n")
+	return value
+}

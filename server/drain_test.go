@@ -1,0 +1,88 @@
+package main
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestANodeSaysThatItLeaves before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready, and does everything else.
+func TestANodeSaysThatItLeaves(t *testing.T) {
+	t.Parallel()
+	const delay = 8 * time.Second
+	eachBackend(t, func(t *testing.T, b backend) {
+		admin := freeAddress(t)
+		leaving := start(t, b, "LINKFORGE_DRAIN_DELAY="+delay.String(), "LINKFORGE_ADMIN_LISTEN="+admin)
+		staying := leaving
+		if b.nodes > 1 {
+			staying = start(t, b, "LINKFORGE_PUBLIC_URL="+leaving.public)
+		}
+		who := leaving.tenant(t, "commuters")
+		kept, removed := who.shorten(t, "https://example.com/kept").Link, who.shorten(t, "https://example.com/removed").Link
+		for _, l := range []linkView{kept, removed} {
+			if leaving.closesAfter(t, l.path(leaving)) {
+				t.Error("before the signal, an answer ends the connection")
+			}
+		}
+
+		began := time.Now()
+		leaving.terminate()
+		leaving.awaitStatus(http.StatusServiceUnavailable)
+		if !leaving.closesAfter(t, kept.path(leaving)) {
+			t.Error("after the signal, an answer keeps the connection")
+		}
+		leaving.expect(t, http.StatusOK, "GET", "/livez")
+		if got := metric(t, admin, "linkforge_ready"); got != "0" {
+			t.Errorf("linkforge_ready is %s", got)
+		}
+		who.shorten(t, "https://example.com/made-while-leaving")
+		who.on(staying).remove(t, removed.ID) // which the node is told of, as ever
+		eventually(t, "a link that was deleted elsewhere is gone here", func() bool {
+			a, err := leaving.get(removed.path(leaving))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a.status == http.StatusNotFound
+		})
+		leaving.awaitExit()
+		if took := time.Since(began); took < delay || took > delay+drainDeadline {
+			t.Errorf("leaving took %s", took)
+		}
+		leaving.again()
+		if got := who.look(t, kept.ID).ClickCount; got != 2 {
+			t.Errorf("%d clicks were counted, want 2", got)
+		}
+	})
+}
+
+// awaitStatus waits for an answer of /readyz: no answer at all is none.
+func (s *server) awaitStatus(status int) {
+	s.t.Helper()
+	eventually(s.t, "/readyz answers "+http.StatusText(status), func() bool {
+		a, err := s.get("/readyz")
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		return a.status == status
+	})
+}
+
+// closesAfter follows a short URL, and reports whether the answer ends the connection.
+func (s *server) closesAfter(t *testing.T, path string) bool {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, "http://"+s.address+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Host = strings.TrimPrefix(s.public, "http://")
+	response, err := s.http.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	response.Body.Close()
+	if response.StatusCode != http.StatusFound {
+		t.Errorf("%s: status %d", path, response.StatusCode)
+	}
+	return response.Close
+}

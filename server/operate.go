@@ -1,0 +1,87 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/text"
+)
+
+// listing is how a command shows what it has found.
+type listing struct {
+	JSON bool `name:"json" help:"Write a JSON object a line."`
+}
+
+// page bounds a list, whose next part begins after an id.
+type pageFlags struct {
+	Limit int    `default:"100" help:"How many at most, 1 to 10000."`
+	After string `help:"Go on after this id, the last one of the part before."`
+}
+
+// mostListed bounds a list.
+const mostListed = 10_000
+
+func checkLimit(n int) error {
+	if n < 1 || n > mostListed {
+		return fmt.Errorf("--limit is a number from 1 to %d", mostListed)
+	}
+	return nil
+}
+
+// tell says that a list may go on.
+func (p pageFlags) tell(io stdio, n int, lastID func() string) {
+	if n == p.Limit {
+		fmt.Fprintln(io.err, "there may be more: --after", lastID())
+	}
+}
+
+// show writes rows for a program, or in columns for a person.
+func show[T any](io stdio, l listing, head string, rows []T, columns func(row T) []string) error {
+	if l.JSON {
+		lines := json.NewEncoder(io.out)
+		lines.SetEscapeHTML(false)
+		for _, row := range rows {
+			if err := lines.Encode(row); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	table := newTable(io.out)
+	fmt.Fprintln(table, head)
+	for _, row := range rows {
+		fmt.Fprintln(table, strings.Join(columns(row), "\t"))
+	}
+	return table.Flush()
+}
+
+// tellOf is show of one thing that was changed, of which a person reads a sentence.
+func tellOf(io stdio, l listing, row any, sentence string, args ...any) error {
+	if l.JSON {
+		return show(io, l, "", []any{row}, nil)
+	}
+	_, err := fmt.Fprintf(io.out, sentence+"\n", args...)
+	return err
+}
+
+// quoted is what strangers have written: it must not move the operator's cursor.
+func quoted(s string) string { return text.Quote(s) }
+
+// instant is a time in a column, or a dash.
+func instant(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// utc is a time as JSON has it.
+func utc(t *time.Time) *time.Time {
+	if t == nil {
+		return nil
+	}
+	at := t.UTC()
+	return &at
+}

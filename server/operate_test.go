@@ -1,0 +1,270 @@
+package main
+
+import (
+	"encoding/json"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// rowsOf are the objects that a command writes, one a line.
+func rowsOf(t *testing.T, env []string, args ...string) (rows []map[string]any) {
+	t.Helper()
+	out := must(t, env, append(args, "--json")...)
+	for line := range strings.Lines(out) {
+		var row map[string]any
+		if err := json.Unmarshal([]byte(line), &row); err != nil {
+			t.Fatalf("%q: %v", line, err)
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// told are the actions in the workspace's audit log that nobody in it has done, newest first, with their details.
+func (w tenant) told(t *testing.T) (events []string) {
+	t.Helper()
+	var got struct {
+		Workspace struct {
+			AuditLog struct {
+				Edges []struct {
+					Node struct {
+						Action, Details string
+						ActorID         *string
+						Actor           *struct{ ID string }
+					}
+				}
+			}
+		}
+	}
+	w.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node { action details actorId actor { id } } } } } }`,
+		map[string]any{"w": w.workspaceID})
+	for _, e := range got.Workspace.AuditLog.Edges {
+		if e.Node.ActorID == nil && e.Node.Actor == nil {
+			events = append(events, e.Node.Action+" "+e.Node.Details)
+		}
+	}
+	return events
+}
+
+// TestTheOperatorsCommands are given beside a running server, which obeys within a second.
+func TestTheOperatorsCommands(t *testing.T) {
+	t.Parallel()
+	nextMonth(t)
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who, other := s.tenant(t, "watched"), s.tenant(t, "left-alone")
+		l := who.shorten(t, "https://example.com/some/where?x=1", "customCode", "promo").Link
+		untouched := other.shorten(t, "https://example.com/", "customCode", "promo").Link
+
+		rows := rowsOf(t, s.env, "users", "list", "--email", "WATCHED@")
+		if len(rows) != 1 || rows[0]["id"] != who.id || rows[0]["email"] != who.email || rows[0]["sessions"] != 1.0 {
+			t.Errorf("users: %v", rows)
+		}
+		first := rowsOf(t, s.env, "users", "list", "--limit", "1")
+		if rest := rowsOf(t, s.env, "users", "list", "--after", first[0]["id"].(string)); len(first) != 1 || len(rest) != 1 || rest[0]["id"] != other.id {
+			t.Errorf("users by parts: %v, %v", first, rest)
+		}
+		wantTable(t, must(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED SESSIONS", `"watched@example.com"`)
+
+		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
+		if len(rows) != 1 || rows[0]["id"] != who.workspaceID || rows[0]["members"] != 1.0 || rows[0]["hitQuota"] != nil || rows[0]["deletedAt"] != nil {
+			t.Errorf("workspaces: %v", rows)
+		}
+		wantTable(t, must(t, s.env, "workspaces", "list"), "ID SLUG NAME MEMBERS HITS LINKS CREATED DELETED", "left-alone")
+		obeysLimits(t, s, who, l)
+
+		for _, what := range []string{"promo", l.ShortURL, l.ID, "https://EXAMPLE.com/some/where?x=1", "some/WHERE"} {
+			found := false
+			for _, row := range rowsOf(t, s.env, "links", "find", what) {
+				found = found || row["id"] == l.ID && row["slug"] == "watched" && row["status"] == "ACTIVE" && row["shortUrl"] == l.ShortURL
+			}
+			if !found {
+				t.Errorf("links find %s does not find it", what)
+			}
+		}
+		wantTable(t, must(t, s.env, "links", "find", "promo"), "ID WORKSPACE SHORT URL STATUS CREATED LEADS TO", l.ID)
+		obeysDisable(t, s, l)
+
+		s.becomes(t, l, http.StatusFound, "the workspace is there")
+		must(t, s.env, "workspaces", "delete", "watched")
+		s.becomes(t, l, http.StatusGone, "the workspace is deleted")
+		if rows := rowsOf(t, s.env, "workspaces", "list", "--slug", "watched"); len(rows) != 1 || rows[0]["deletedAt"] == nil {
+			t.Errorf("deleted: %v", rows)
+		}
+		declined(t, s.env, "deleted already", "workspaces", "delete", "watched")
+		must(t, s.env, "workspaces", "restore", "watched")
+		s.becomes(t, l, http.StatusFound, "the workspace is restored")
+		declined(t, s.env, "not deleted", "workspaces", "restore", "watched")
+		want := []string{
+			"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}", "LINK_ENABLED {}", "LINK_DISABLED {}",
+			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`, `WORKSPACE_UPDATED {"hitQuota":3}`,
+		}
+		if diff := cmp.Diff(want, who.told(t)); diff != "" {
+			t.Errorf("the audit log (-want +got):\n%s", diff)
+		}
+		if events := other.told(t); len(events) > 0 {
+			t.Errorf("the other workspace's audit log: %q", events)
+		}
+		s.expect(t, http.StatusFound, http.MethodGet, untouched.path(s))
+
+		if rows := rowsOf(t, s.env, "users", "logout", strings.ToUpper(who.email)); len(rows) != 1 || rows[0]["endedSessions"] != 1.0 {
+			t.Errorf("logout: %v", rows)
+		}
+		eventually(t, "the token is no longer good", func() bool {
+			a, err := who.run(`{ me { id } }`, nil)
+			return err == nil && a.code() == "UNAUTHENTICATED"
+		})
+		var me struct{ Me struct{ ID string } }
+		other.must(t, &me, `{ me { id } }`, nil)
+		loggedIn(t, tenantLoggedInAgain(t, who))
+	})
+}
+
+// tenantLoggedInAgain is the same person with a new token.
+func tenantLoggedInAgain(t *testing.T, w tenant) tenant {
+	t.Helper()
+	var got struct{ Login struct{ Token string } }
+	client{server: w.server}.must(t, &got, `mutation ($e: EmailAddress!, $p: String!) { login(input: {email: $e, password: $p}) { token } }`,
+		map[string]any{"e": w.email, "p": w.password})
+	w.token = got.Login.Token
+	return w
+}
+
+// wantTable checks the head of a table, and that a word is in it.
+func wantTable(t *testing.T, out, head, word string) {
+	t.Helper()
+	first, _, _ := strings.Cut(out, "\n")
+	if strings.Join(strings.Fields(first), " ") != head || !strings.Contains(out, word) {
+		t.Errorf("%s\nwant the columns %s, and %s", out, head, word)
+	}
+}
+
+// becomes waits until the link answers so, which takes a second at most.
+func (s *server) becomes(t *testing.T, l linkView, status int, when string) {
+	t.Helper()
+	eventually(t, when, func() bool {
+		a, err := s.get(l.path(s))
+		return err == nil && a.status == status
+	})
+}
+
+func obeysLimits(t *testing.T, s *server, who tenant, l linkView) {
+	t.Helper()
+	rows := rowsOf(t, s.env, "workspaces", "limits", "watched", "--hits", "3")
+	if len(rows) != 1 || rows[0]["hitQuota"] != 3.0 || rows[0]["linkQuota"] != nil {
+		t.Errorf("limits: %v", rows)
+	}
+	eventually(t, "the limit is known", func() bool { return who.look(t, l.ID).HitQuota.Limit == 3 })
+	s.becomes(t, l, http.StatusTooManyRequests, "the hits are used up")
+	must(t, s.env, "workspaces", "limits", who.workspaceID, "--links", "1")
+	if refused, err := who.create("https://example.com/more"); err != nil || len(refused.Errors) != 1 || refused.Errors[0].Code != "QUOTA_EXCEEDED" {
+		t.Errorf("one link too many: %+v: %v", refused, err)
+	}
+	must(t, s.env, "workspaces", "limits", "watched", "--hits", "default", "--links=default")
+	who.shorten(t, "https://example.com/more")
+	s.becomes(t, l, http.StatusFound, "the hits are those of the instance again")
+}
+
+func obeysDisable(t *testing.T, s *server, l linkView) {
+	t.Helper()
+	s.becomes(t, l, http.StatusFound, "the link is followed")
+	for _, changed := range []bool{true, false} {
+		if rows := rowsOf(t, s.env, "links", "disable", l.ID); len(rows) != 1 || rows[0]["changed"] != changed || rows[0]["status"] != "DISABLED" {
+			t.Errorf("disable: %v", rows)
+		}
+	}
+	time.Sleep(time.Second)
+	s.expect(t, http.StatusGone, http.MethodGet, l.path(s))
+	if out := must(t, s.env, "links", "enable", l.ID); out != "enabled "+l.ID+"\n" {
+		t.Errorf("enable: %q", out)
+	}
+	if out := must(t, s.env, "links", "enable", l.ID); out != l.ID+" was not disabled\n" {
+		t.Errorf("enable again: %q", out)
+	}
+	time.Sleep(time.Second)
+	s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+}
+
+// TestJobsOfTheOperator runs jobs beside a server that has just started, and has done none.
+func TestJobsOfTheOperator(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off")
+		rows := rowsOf(t, s.env, "jobs", "list")
+		if len(rows) != 12 {
+			t.Errorf("%d jobs", len(rows))
+		}
+		for _, row := range rows {
+			name := row["name"].(string)
+			if row["beganAt"] != nil || row["running"] != false {
+				t.Errorf("before: %v", row)
+			}
+			if out := must(t, s.env, append([]string{"jobs", "run"}, strings.Fields(name)...)...); !strings.HasPrefix(out, "done: "+name+", in ") {
+				t.Errorf("%q", out)
+			}
+		}
+		must(t, s.env, "jobs", "run", "clean-up") // again, although it is not due
+		for _, row := range rowsOf(t, s.env, "jobs", "list") {
+			due, err := time.Parse(time.RFC3339Nano, row["dueAt"].(string))
+			if row["endedAt"] == nil || row["error"] != nil || row["node"] == "" || err != nil || time.Until(due) < 13*time.Minute {
+				t.Errorf("after: %v: %v", row, err)
+			}
+		}
+		d, err := b.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		update := "UPDATE leases SET holder = 'run_x', node = 'another/1', free_at = ?, ended_at = NULL WHERE name = 'clean-up'"
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), update, time.Now().Add(time.Minute)); err != nil {
+			t.Fatal(err)
+		}
+		declined(t, s.env, "a node is doing", "jobs", "run", "clean-up")
+		wantTable(t, must(t, s.env, "jobs", "list"), "JOB BEGAN ENDED BY DUE IT WENT", "running")
+	})
+}
+
+// TestTheOperatorIsUnderstood gives arguments that mean nothing: each is declined in words, and nothing is done.
+func TestTheOperatorIsUnderstood(t *testing.T) {
+	t.Parallel()
+	b := embedded(t)
+	must(t, b.env, "migrate", "up")
+	for line, says := range map[string]string{
+		"users":                                       "expected one of",
+		"users list --limit 0":                        "--limit is a number",
+		"users list --limit x":                        "--limit",
+		"users logout":                                "<email>",
+		"users logout nobody@example.com":             "users list --email",
+		"workspaces list --limit 10001":               "--limit is a number",
+		"workspaces limits nobody":                    "give --hits",
+		"workspaces limits nobody --hits -1":          "--hits",
+		"workspaces limits nobody --hits=-1":          "--hits is a whole number",
+		"workspaces limits nobody --links=1x":         "--links is a whole number",
+		"workspaces limits nobody --hits 1":           "workspaces list",
+		"workspaces delete nobody":                    "workspaces list",
+		"workspaces delete public":                    "workspaces list",
+		"workspaces restore nobody":                   "workspaces list",
+		"links find":                                  "<what>",
+		"links disable promo":                         "links find",
+		"links enable lnk_00000000000000000000000000": "links find",
+		"jobs run nothing of the kind":                "clean-up, sessions",
+		"backup":                                      "<file>",
+		"restore":                                     "<file>",
+		"clicks adopt":                                "<dir>",
+	} {
+		declined(t, b.env, says, strings.Fields(line)...)
+	}
+	declined(t, b.env, "must have from 1", "links", "find", "")
+	out := must(t, b.env, "--help")
+	for _, word := range []string{"users list", "workspaces limits", "links disable", "jobs run", "clicks adopt", "backup", "after-restore"} {
+		if !strings.Contains(out, word) {
+			t.Errorf("the help does not name %s", word)
+		}
+	}
+}

@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// workspacesCommand is `linkforge workspaces list|limits|delete|restore`. It works beside running servers, and its changes are in the
+// workspace's audit log, without an actor.
+type workspacesCommand struct {
+	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, deleted ones too until they are purged."`
+	Limits  workspacesLimits  `cmd:"" help:"Give a workspace monthly allowances of its own, or take them back."`
+	Delete  workspacesDelete  `cmd:"" help:"Delete a workspace as its owner could: its links answer 410, and 30 days later it is purged."`
+	Restore workspacesRestore `cmd:"" help:"Bring a deleted workspace back."`
+}
+
+type (
+	workspacesList struct {
+		listing
+		pageFlags
+		Slug string `help:"Only the one that has, or had, this slug."`
+	}
+	workspacesLimits struct {
+		listing
+		Slug string `arg:"" help:"The workspace's slug, or its id."`
+		// Not --hit-quota and --link-quota: these are the instance's.
+		Hits  string `placeholder:"N" help:"Redirects a month of each link (UTC), or default: as many as the instance says."`
+		Links string `placeholder:"N" help:"New links a month (UTC), or default: as many as the instance says."`
+	}
+	workspacesDelete struct {
+		listing
+		Slug string `arg:"" help:"The workspace's slug, or its id."`
+	}
+	workspacesRestore struct {
+		listing
+		Slug string `arg:"" help:"The workspace's slug, or its id."`
+	}
+)
+
+// workspaceRow is a workspace in a list.
+type workspaceRow struct {
+	ID   string `json:"id"`
+	Slug string `json:"slug"`
+	Name string `json:"name"`
+	// HitQuota and LinkQuota are null where the instance's hold.
+	HitQuota  *int64     `json:"hitQuota"`
+	LinkQuota *int64     `json:"linkQuota"`
+	CreatedAt time.Time  `json:"createdAt"`
+	DeletedAt *time.Time `json:"deletedAt"`
+}
+
+func rowOfWorkspace(w *workspace.Workspace) workspaceRow {
+	return workspaceRow{w.ID, w.Slug, w.Name, w.HitQuota, w.LinkQuota, w.CreatedAt.UTC(), utc(w.DeletedAt)}
+}
+
+// tenantRow is one with what only a list knows.
+type tenantRow struct {
+	workspaceRow
+	Members int64 `json:"members"`
+}
+
+// Run lists workspaces.
+func (w workspacesList) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	if err := checkLimit(w.Limit); err != nil {
+		return err
+	}
+	return withWorkspaces(f, func(spaces *workspace.Store) error {
+		tenants, err := spaces.Tenants(ctx, w.Slug, w.After, w.Limit)
+		if err != nil {
+			return err
+		}
+		rows := make([]tenantRow, 0, len(tenants))
+		for _, one := range tenants {
+			rows = append(rows, tenantRow{rowOfWorkspace(&one.Workspace), one.Members})
+		}
+		head := "ID\tSLUG\tNAME\tMEMBERS\tHITS\tLINKS\tCREATED\tDELETED"
+		err = show(io, w.listing, head, rows, func(r tenantRow) []string {
+			return []string{
+				r.ID, r.Slug, quoted(r.Name), strconv.FormatInt(r.Members, 10), allowance(r.HitQuota), allowance(r.LinkQuota),
+				instant(&r.CreatedAt), instant(r.DeletedAt),
+			}
+		})
+		w.tell(io, len(rows), func() string { return rows[len(rows)-1].ID })
+		return err
+	})
+}
+
+// instances is what stands for the instance's own allowance.
+const instances = "default"
+
+func allowance(n *int64) string {
+	if n == nil {
+		return instances
+	}
+	return strconv.FormatInt(*n, 10)
+}
+
+// Run sets limits.
+func (w workspacesLimits) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	hits, wrongHits := parseLimit("--hits", w.Hits)
+	links, wrongLinks := parseLimit("--links", w.Links)
+	if err := errors.Join(wrongHits, wrongLinks); err != nil {
+		return err
+	}
+	if hits == nil && links == nil {
+		return errors.New("give --hits, --links or both: a number, or default")
+	}
+	return withWorkspaces(f, func(spaces *workspace.Store) error {
+		changed, err := spaces.SetLimits(ctx, w.Slug, hits, links)
+		if err != nil {
+			return err
+		}
+		return tellOf(io, w.listing, rowOfWorkspace(changed), "%s: %s hits a month for each link, %s new links a month",
+			changed.Slug, allowance(changed.HitQuota), allowance(changed.LinkQuota))
+	})
+}
+
+// parseLimit is nil when nothing was said.
+func parseLimit(flag, value string) (*workspace.Limit, error) {
+	if value == "" {
+		return nil, nil
+	}
+	if value == instances {
+		return &workspace.Limit{}, nil
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 || n > workspace.MostLimit {
+		return nil, fmt.Errorf("%s is a whole number from 0 to %d, or %s", flag, int64(workspace.MostLimit), instances)
+	}
+	return &workspace.Limit{Of: &n}, nil
+}
+
+// Run deletes a workspace.
+func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withWorkspaces(f, func(spaces *workspace.Store) error {
+		changed, err := spaces.TakeDown(ctx, w.Slug)
+		if err != nil {
+			return err
+		}
+		return tellOf(io, w.listing, rowOfWorkspace(changed),
+			"deleted %s (%s): its links answer 410; on %s it is purged, until then: linkforge workspaces restore %s",
+			changed.Slug, quoted(changed.Name), changed.DeletedAt.Add(workspace.Undo).UTC().Format(time.DateOnly), changed.Slug)
+	})
+}
+
+// Run restores a workspace.
+func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withWorkspaces(f, func(spaces *workspace.Store) error {
+		changed, err := spaces.BringBack(ctx, w.Slug)
+		if err != nil {
+			return err
+		}
+		return tellOf(io, w.listing, rowOfWorkspace(changed), "restored %s (%s)", changed.Slug, quoted(changed.Name))
+	})
+}
+
+func withWorkspaces(f *config.Flags, work func(*workspace.Store) error) error {
+	return besideServers(f, func(_ config.Config, d *db.DB) error {
+		return work(&workspace.Store{DB: d, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	})
+}

@@ -1,0 +1,368 @@
+package main
+
+import (
+	"archive/tar"
+	"compress/gzip"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"regexp"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+const (
+	// stagingName is the folder within the data folder that a backup is unpacked into. While it is there, no server starts.
+	stagingName = "restore.partial"
+	// wholeName is the file in it that says that everything has been unpacked and checked.
+	wholeName = "whole"
+)
+
+// members are what a backup may hold, each once, and how long it may be; zero is as long as the archive says.
+var members = []struct {
+	name *regexp.Regexp
+	most int64
+}{
+	{regexp.MustCompile(`^linkforge\.db$`), 0},
+	{regexp.MustCompile(`^(jwt|code)\.secret$`), 64 << 10},
+	{regexp.MustCompile(`^clicks/log_[0-9a-z]{26}/[0-9]{20}\.log$`), 64 << 20},
+}
+
+// restoreCommand is `linkforge restore`.
+type restoreCommand struct {
+	File string `arg:"" type:"existingfile" help:"A file that linkforge backup has written."`
+}
+
+// Run unpacks the backup beside what is there, which must be nothing, checks it, and puts it into its place. Killed at any moment, it
+// can be run again.
+func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err error) {
+	c, err := f.CheckDatabase()
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	if !c.Embedded() {
+		return errors.New("LINKFORGE_DATABASE_URL is set: restore PostgreSQL with psql or pg_restore, and run linkforge after-restore then " +
+			`(docs/OPERATIONS.md, "Back up")`)
+	}
+	folder, err := lockDataFolder(c.DataDir)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, folder.close()) }()
+	staging := filepath.Join(c.DataDir, stagingName)
+	if _, err := os.Stat(filepath.Join(staging, wholeName)); err == nil {
+		fmt.Fprintln(io.err, "a restore that was interrupted is finished: what it has unpacked holds, and this file is not read")
+		return r.finish(c.DataDir, io)
+	}
+	if err := mustBeEmpty(c.DataDir); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(staging); err != nil {
+		return fmt.Errorf("restoring: %w", err)
+	}
+	head, err := unpackFile(ctx, r.File, staging)
+	if err == nil {
+		err = prepare(ctx, staging)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not restored: %w", r.File, errors.Join(err, os.RemoveAll(staging)))
+	}
+	fmt.Fprintf(io.out, "the backup of %s, by version %s, is whole\n", head.MadeAt.UTC().Format(time.RFC3339), quoted(head.Version))
+	return r.finish(c.DataDir, io)
+}
+
+func (r restoreCommand) finish(dir string, io stdio) error {
+	if err := moveIntoPlace(dir); err != nil {
+		return fmt.Errorf("restoring: run it again: %w", err)
+	}
+	fmt.Fprintf(io.out, "restored into %s; %s\n%s\n", dir, counterMoved, sessionsAreBack)
+	if _, err := os.Stat(filepath.Join(dir, codeSecretName)); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(io.out, "the backup has no code.secret: set LINKFORGE_CODE_SECRET as it was")
+	}
+	return nil
+}
+
+const (
+	counterMoved    = "codes of the strategy COUNTER that were given out since the backup are not given out again"
+	sessionsAreBack = "sessions, API keys and links are as they were then: what was ended or disabled since must be so again"
+)
+
+// mustBeEmpty says that nothing may be overwritten. A folder of click logs without any is nothing.
+func mustBeEmpty(dir string) error {
+	logs, err := os.ReadDir(filepath.Join(dir, clicksFolder))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("looking at the data folder: %w", err)
+	}
+	there := ""
+	for _, log := range logs {
+		if log.IsDir() {
+			there = clicksFolder
+		}
+	}
+	for _, name := range []string{codeSecretName, jwtSecretName, databaseName + "-wal", databaseName} {
+		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
+			there = name
+		} else if !errors.Is(err, fs.ErrNotExist) {
+			return fmt.Errorf("looking at the data folder: %w", err)
+		}
+	}
+	if there != "" {
+		return fmt.Errorf("the data folder %s is not empty, it has %s: set LINKFORGE_DATA_DIR to a new folder, or move %s, %s-wal, %s, %s and %s away first",
+			dir, there, databaseName, databaseName, clicksFolder, jwtSecretName, codeSecretName)
+	}
+	return nil
+}
+
+// unpackFile unpacks the archive into a new folder.
+func unpackFile(ctx context.Context, file, dir string) (head backupHead, err error) {
+	in, err := os.Open(file)
+	if err != nil {
+		return head, err
+	}
+	defer in.Close()
+	compressed, err := gzip.NewReader(in)
+	if err != nil {
+		return head, errNoBackup
+	}
+	archive := tar.NewReader(compressed)
+	if head, err = readHead(archive); err != nil {
+		return head, err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return head, err
+	}
+	for {
+		member, err := archive.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err == nil {
+			err = unpack(archive, member, dir)
+		}
+		if err != nil {
+			return head, fmt.Errorf("the file is damaged, or no backup of Linkforge: %w", err)
+		}
+	}
+	if _, err := io.Copy(io.Discard, compressed); err != nil { // to its end, where the checksum is
+		return head, fmt.Errorf("the file is damaged: %w", err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
+		return head, errors.New("the file is damaged: it has no database")
+	}
+	return head, nil
+}
+
+var errNoBackup = errors.New("the file is no backup that linkforge backup has written")
+
+func readHead(archive *tar.Reader) (head backupHead, err error) {
+	member, err := archive.Next()
+	if err != nil || member.Name != backupHeadName || member.Size > 4096 {
+		return head, errNoBackup
+	}
+	if err := json.NewDecoder(archive).Decode(&head); err != nil || head.Format < 1 {
+		return head, errNoBackup
+	}
+	if head.Format != backupFormat {
+		return head, fmt.Errorf("the backup was written by a later version, %s: restore it with that one", quoted(head.Version))
+	}
+	return head, nil
+}
+
+// unpack writes one member, if it is one that a backup has.
+func unpack(archive io.Reader, member *tar.Header, dir string) error {
+	if err := checkMember(member); err != nil {
+		return err
+	}
+	target := filepath.Join(dir, filepath.FromSlash(member.Name))
+	if err := os.MkdirAll(filepath.Dir(target), 0o700); err != nil {
+		return err
+	}
+	out, err := os.OpenFile(target, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, io.LimitReader(archive, member.Size))
+	return errors.Join(err, out.Sync(), out.Close())
+}
+
+func checkMember(member *tar.Header) error {
+	for _, known := range members {
+		if !known.name.MatchString(member.Name) {
+			continue
+		}
+		if member.Typeflag != tar.TypeReg {
+			return fmt.Errorf("%s is no plain file", quoted(member.Name))
+		}
+		if known.most > 0 && member.Size > known.most {
+			return fmt.Errorf("%s is too long", quoted(member.Name))
+		}
+		return nil
+	}
+	return fmt.Errorf("%s does not belong into it", quoted(member.Name))
+}
+
+// prepare checks what was unpacked, makes a database of it that a server can begin with, and says that all of it is whole.
+func prepare(ctx context.Context, staging string) error {
+	d, err := db.OpenSQLite(filepath.Join(staging, databaseName), 2)
+	if err != nil {
+		return err
+	}
+	if err := errors.Join(prepareDatabase(ctx, d, staging), d.Close()); err != nil {
+		return err
+	}
+	for _, beside := range []string{"-wal", "-shm"} { // SQLite removes them when it closes
+		if _, err := os.Stat(filepath.Join(staging, databaseName+beside)); err == nil {
+			return errors.New("the database is still in use")
+		}
+	}
+	whole, err := os.OpenFile(filepath.Join(staging, wholeName), os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	return errors.Join(syncTree(staging), whole.Close(), syncFolder(filepath.Dir(staging)))
+}
+
+// prepareDatabase brings the database up to date, writes the clicks of the logs into it, ends what no process has any more, and
+// moves the counter of codes ahead.
+func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
+	if err := d.CheckIntegrity(ctx); err != nil {
+		return err
+	}
+	if _, err := d.Migrate(ctx, migrations.Files, time.Now()); err != nil {
+		return err
+	}
+	secret, err := os.ReadFile(filepath.Join(staging, codeSecretName))
+	if err == nil {
+		err = link.PinCodeSecret(ctx, d, secret)
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := settleClicks(ctx, d, filepath.Join(staging, clicksFolder)); err != nil {
+		return err
+	}
+	_, err = link.AfterRestore(ctx, d)
+	return err
+}
+
+// settleClicks writes the clicks of the logs. What their processes had taken and not used is not given back as it is when a process has
+// died, because the database is of a later moment than the logs: what links may still answer is counted anew.
+func settleClicks(ctx context.Context, d *db.DB, logs string) error {
+	log := slog.New(slog.DiscardHandler)
+	err := withRecorder(d, log, func(recorder *click.Recorder) error {
+		if _, err := os.Stat(logs); errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if _, err := recorder.AdoptFrom(ctx, logs); err != nil {
+			return err
+		}
+		_ = os.Remove(filepath.Join(logs, "lock"))
+		_ = os.Remove(logs) // unless damaged records are there for somebody to look at
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	counts := &click.Store{DB: d, Now: time.Now}
+	if err := counts.ForgetLeases(ctx); err != nil {
+		return err
+	}
+	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://localhost", Clicks: clicks{nil, counts}, Log: log, Now: time.Now})
+	if err != nil {
+		return err
+	}
+	return links.RecountGrants(ctx)
+}
+
+// syncTree sees to it that the names in the folder, and below it, are on the disk.
+func syncTree(dir string) error {
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.IsDir() {
+			return err
+		}
+		return syncFolder(path)
+	})
+}
+
+// moveIntoPlace moves what was unpacked to where a server looks for it. What has been moved before is passed over.
+func moveIntoPlace(dir string) error {
+	staging := filepath.Join(dir, stagingName)
+	if err := clearClicks(dir, staging); err != nil {
+		return err
+	}
+	for _, name := range []string{clicksFolder, jwtSecretName, codeSecretName, databaseName} {
+		err := os.Rename(filepath.Join(staging, name), filepath.Join(dir, name))
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	if err := syncFolder(dir); err != nil {
+		return err
+	}
+	if err := os.Remove(filepath.Join(staging, wholeName)); err != nil {
+		return err
+	}
+	return errors.Join(os.RemoveAll(staging), syncFolder(dir))
+}
+
+// clearClicks removes a folder of click logs without any, so that the one that was unpacked can take its place.
+func clearClicks(dir, staging string) error {
+	if _, err := os.Stat(filepath.Join(staging, clicksFolder)); err != nil {
+		return nil // there is none, or it has been moved
+	}
+	for _, name := range []string{filepath.Join(clicksFolder, "lock"), clicksFolder} {
+		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// restoring says that a restore into the folder has begun and not ended.
+func restoring(dir string) (bool, error) {
+	staging := filepath.Join(dir, stagingName)
+	if _, err := os.Stat(staging); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	_, whole := os.Stat(filepath.Join(staging, wholeName))
+	_, database := os.Stat(filepath.Join(dir, databaseName))
+	return whole == nil || database != nil, nil
+}
+
+// restoredCommand is `linkforge after-restore`. It is run before the first server starts on the database.
+type restoredCommand struct{ listing }
+
+// Run does what restore does to a database that it has unpacked itself.
+func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return besideServers(f, func(c config.Config, d *db.DB) error {
+		next, err := link.AfterRestore(ctx, d)
+		if err != nil {
+			return err
+		}
+		steps := ""
+		if !c.Embedded() {
+			steps = "\nbefore the first node starts, empty its Redis (redis-cli -u \"$LINKFORGE_REDIS_URL\" FLUSHDB): hits of the month are then counted " +
+				"from the clicks that the database has\nlogs of clicks that nodes still have in their data folders are written when they start; those of nodes " +
+				"that are gone: linkforge clicks adopt DIR"
+		}
+		return tellOf(io, r.listing, struct {
+			Counter uint64 `json:"counter"`
+		}{next}, "%s\n%s%s", counterMoved, sessionsAreBack, steps)
+	})
+}
