@@ -239,7 +239,7 @@ func TestAHundredLogInsAtOnce(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			eachBackend(t, func(t *testing.T, b backend) {
-				s := start(t, b.raced(), "LINKFORGE_RATE_LIMITS=on")
+				s := start(t, b.raced().alone(t), "LINKFORGE_RATE_LIMITS=on")
 				who := s.tenant(t, "guessed")
 				document := "mutation ($i: LoginInput!) {"
 				for i := range 100 {
@@ -263,7 +263,7 @@ func TestAHundredLogInsAtOnce(t *testing.T) {
 func TestRequestsAreCounted(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=20")
+		nodes := startAll(t, b.alone(t), b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=20")
 		who := nodes[0].tenant(t, "eager")
 		key, _ := who.key(t, "LINKS_READ")
 		left := func(c client, i int) (status, left int) {

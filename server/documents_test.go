@@ -70,7 +70,7 @@ func TestAServerOfListedDocuments(t *testing.T) {
 func TestPointsAreCountedByAllNodes(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b, b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_COST_RATE=300", "LINKFORGE_MAX_COST=40")
+		nodes := startAll(t, b.alone(t), b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_COST_RATE=300", "LINKFORGE_MAX_COST=40")
 		who := nodes[0].tenant(t, "dear").client // whose points nobody else spends
 		var before *int
 		for i := 0; ; i++ {

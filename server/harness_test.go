@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +16,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -45,7 +47,8 @@ func TestMain(m *testing.M) {
 // binaries is the folder of the binaries.
 var binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "linkforge-test-") })
 
-// The program is built once as it is and, when the tests run with the race detector, once with that, where scripts/test has it.
+// The program is built once as it is and, for tests that ask many things at once, once with the race detector, where scripts/test
+// has it: see underRace.
 var (
 	plainBinary = sync.OnceValues(func() (string, error) { return build("linkforge") })
 	racedBinary = sync.OnceValues(func() (string, error) {
@@ -68,7 +71,12 @@ func build(name string, flags ...string) (path string, err error) {
 	return path, nil
 }
 
+// underRace says that servers which are asked many things at once are to have the race detector: when the tests have, or somebody
+// says so.
 func underRace() bool {
+	if os.Getenv("LINKFORGE_TEST_RACE") == "on" {
+		return true
+	}
 	info, _ := debug.ReadBuildInfo()
 	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
@@ -137,11 +145,34 @@ func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 		test(t, embedded(t))
 	})
 	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
 		t.Run("redis", func(t *testing.T) {
 			t.Parallel()
 			test(t, production(t))
 		})
 	})
+}
+
+// redisDatabases counts those that tests have for themselves.
+var redisDatabases atomic.Int32
+
+// alone is the backend with a database of Redis for itself: the rates of addresses are counted there, and all tests come from one.
+func (b backend) alone(t testing.TB) backend {
+	t.Helper()
+	b.env = slices.Clone(b.env)
+	for i, variable := range b.env {
+		address, ok := strings.CutPrefix(variable, "LINKFORGE_REDIS_URL=")
+		if !ok {
+			continue
+		}
+		u, err := url.Parse(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		u.Path = fmt.Sprint("/", redisDatabases.Add(1)) // of the sixteen that Redis has
+		b.env[i] = "LINKFORGE_REDIS_URL=" + u.String()
+	}
+	return b
 }
 
 func embedded(t testing.TB) backend {

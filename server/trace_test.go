@@ -92,7 +92,7 @@ func TestOneTrace(t *testing.T) {
 			again   = 20
 		)
 		r := newReceiver(t)
-		s := start(t, b, "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_RATE_LIMITS=on")
+		s := start(t, b.alone(t), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=90") // a rate of which nothing is taken ahead
 		ada := s.tenant(t, "planted-slug")
 		body := `{"query":"mutation Make($w: ID!) { createLink(input: {workspaceId: $w, url: \"https://planted.example/page?secret=planted\", customCode: \"planted-code\"}) { link { id } errors { message } } }",` +
 			`"variables":{"w":"` + ada.workspaceID + `"}}`
