@@ -55,7 +55,11 @@ var (
 		if !underRace() {
 			return plainBinary()
 		}
-		return build("linkforge-race", "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=golang.org/x/crypto/...=-race=false")
+		flags := []string{"-race"}
+		for _, library := range []string{"modernc.org", "golang.org/x/crypto", "github.com/uptrace/bun", "github.com/vektah/gqlparser"} {
+			flags = append(flags, "-gcflags="+library+"/...=-race=false")
+		}
+		return build("linkforge-race", flags...)
 	})
 )
 
