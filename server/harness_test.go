@@ -55,11 +55,7 @@ var (
 		if !underRace() {
 			return plainBinary()
 		}
-		flags := []string{"-race"}
-		for _, library := range []string{"modernc.org", "golang.org/x/crypto", "github.com/uptrace/bun", "github.com/vektah/gqlparser"} {
-			flags = append(flags, "-gcflags="+library+"/...=-race=false")
-		}
-		return build("linkforge-race", flags...)
+		return build("linkforge-race", "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=golang.org/x/crypto/...=-race=false")
 	})
 )
 
