@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -62,18 +60,13 @@ func runLoad(ctx context.Context, in io.Reader, out io.Writer) error {
 	if err := json.NewDecoder(in).Decode(&l); err != nil {
 		return err
 	}
-	// Little is allocated, and the more threads look for work, the more they take from the server.
-	debug.SetGCPercent(-1)
-	runtime.GOMAXPROCS(generatorCores())
+	rig.BecomeGenerator()
 	o, err := l.run(ctx)
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(out).Encode(o)
 }
-
-// generatorCores is how many cores the load generator may use.
-func generatorCores() int { return max(1, runtime.NumCPU()/3) }
 
 // run opens all connections, and lets them loose at once.
 func (l load) run(ctx context.Context) (outcome, error) {

@@ -97,7 +97,7 @@ func (b *bench) pgbench(ctx context.Context, folder, script string) (*exec.Cmd, 
 	}
 	seconds := math.Ceil((steadyAfter + b.burst + pgbenchSlack).Seconds())
 	cmd := exec.CommandContext(ctx, b.pgbenchBinary, "--no-vacuum", "--protocol=extended", "--define=fresh=1", "--file="+file,
-		"--client="+strconv.Itoa(b.connections), "--jobs="+strconv.Itoa(min(generatorCores(), b.connections)),
+		"--client="+strconv.Itoa(b.connections), "--jobs="+strconv.Itoa(min(rig.GeneratorCores(), b.connections)),
 		"--time="+strconv.Itoa(int(seconds)), "--log", "--log-prefix="+filepath.Join(folder, "log"))
 	cmd.Env = env
 	return cmd, nil

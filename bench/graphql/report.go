@@ -24,7 +24,7 @@ func (b *bench) report(w io.Writer) {
 		b.table(w, o)
 	}
 	fmt.Fprintf(w, "\n- The load generator used %s µs a request, on %d of the machine's cores. Others used %s cores.\n",
-		rig.Spread(b.measured, "%.1f", func(m measured) float64 { return m.ours.generator }), generatorCores(), rig.Spread(b.others, "%.1f", same))
+		rig.Spread(b.measured, "%.1f", func(m measured) float64 { return m.ours.generator }), rig.GeneratorCores(), rig.Spread(b.others, "%.1f", same))
 	if b.pgbenchBinary == "" {
 		fmt.Fprintln(w, "- pgbench is not installed: the same SQL was not measured.")
 	}

@@ -9,8 +9,6 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"runtime"
-	"runtime/debug"
 	"strconv"
 	"sync"
 	"time"
@@ -58,19 +56,13 @@ func runLoad(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	// Nothing is allocated that would have to be collected, and the more threads look for work, the more they take from
-	// the server.
-	debug.SetGCPercent(-1)
-	runtime.GOMAXPROCS(generatorCores())
+	rig.BecomeGenerator()
 	o, err := l.run(ctx)
 	if err != nil {
 		return err
 	}
 	return json.NewEncoder(out).Encode(o)
 }
-
-// generatorCores is how many cores the load generator may use.
-func generatorCores() int { return max(1, runtime.NumCPU()/3) }
 
 func parseLoad(args []string) (load, error) {
 	var l load

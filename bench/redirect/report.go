@@ -94,7 +94,7 @@ func (b *bench) report(w io.Writer) {
 	}
 	fmt.Fprintf(w, "- The load generator used %s µs a request, and %s of its %d of the machine's cores. Others used %s cores.\n",
 		rig.Spread(b.bursts, "%.1f", func(u burst) float64 { return u.generator }), rig.Spread(b.bursts, "%.2f", func(u burst) float64 { return u.busy }),
-		generatorCores(), rig.Spread(b.bursts, "%.1f", func(u burst) float64 { return u.others }))
+		rig.GeneratorCores(), rig.Spread(b.bursts, "%.1f", func(u burst) float64 { return u.others }))
 	if len(b.services.PIDs()) < 2 {
 		fmt.Fprintln(w, "- PostgreSQL or Redis is on another machine: its CPU time is not included.")
 	}

@@ -286,7 +286,7 @@ func (b *bench) measure(ctx context.Context, t *target, l load, base figures) (f
 	t.figures[l.Connections] = append(t.figures[l.Connections], f)
 	b.bursts = append(b.bursts, burst{
 		generator: rig.Micros(o.CPU) / n,
-		busy:      o.CPU.Seconds() / o.Took.Seconds() / float64(generatorCores()),
+		busy:      o.CPU.Seconds() / o.Took.Seconds() / float64(rig.GeneratorCores()),
 		others:    max(0, (used.Machine-used.Own-used.Beside-o.whole).Seconds()/used.At.Seconds()),
 	})
 	return f, nil
