@@ -101,6 +101,7 @@ func (l *traffic) each(do func(n int) error, t *testing.T) {
 					t.Error(err)
 					return
 				}
+				time.Sleep(breath)
 			}
 		})
 	}

@@ -35,24 +35,6 @@ func eachFailover(t *testing.T, test func(t *testing.T, f failover)) {
 	})
 }
 
-// stroll lets n visitors loose who take their time.
-func stroll(t *testing.T, s *server, path string, n int, every time.Duration) *crowd {
-	t.Helper()
-	v := gather(t, s, path, 0)
-	ctx, cancel := context.WithCancel(t.Context())
-	v.stop = cancel
-	for range n {
-		v.running.Go(func() {
-			next := time.NewTicker(every)
-			defer next.Stop()
-			for ; ctx.Err() == nil; <-next.C {
-				v.once()
-			}
-		})
-	}
-	return v
-}
-
 // count is what crowds have seen together.
 func count(all []*crowd) (seen int64) {
 	for _, v := range all {
@@ -135,15 +117,15 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 		}
 		var counted, others []*crowd
 		for _, node := range nodes {
-			counted = append(counted, stroll(t, node, limited.path(nodes[0]), 3, 25*time.Millisecond))
-			others = append(others, gather(t, node, busy.path(nodes[0]), 2))
+			counted = append(counted, gather(t, node, limited.path(nodes[0]), 3, 25*time.Millisecond))
+			others = append(others, gather(t, node, busy.path(nodes[0]), 2, breath))
 		}
 		most := lagging(t, b, limited.ID, counted)
 		eventually(t, "a quarter is used", func() bool { return count(counted) > limit/4 })
 		f.kill(limited.ID)
 		died := time.Now()
 		for i, l := range fresh {
-			others = append(others, stroll(t, nodes[i%2], l.path(nodes[0]), 1, 50*time.Millisecond))
+			others = append(others, gather(t, nodes[i%2], l.path(nodes[0]), 1, 50*time.Millisecond))
 		}
 		for _, node := range nodes {
 			node.awaitRedis()

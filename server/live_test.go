@@ -142,7 +142,8 @@ func listenToEvents(ctx context.Context, c client, query string, variables map[s
 	return l, nil
 }
 
-// listenAtSocket subscribes over a WebSocket, for somebody who says who they are in the introduction.
+// listenAtSocket subscribes over a WebSocket, for somebody who says who they are in the introduction. It returns once they
+// are let in.
 func listenAtSocket(ctx context.Context, c client, query string, variables map[string]any) (*listener, error) {
 	conn, err := c.dial(ctx, nil)
 	if err != nil {
@@ -152,10 +153,14 @@ func listenAtSocket(ctx context.Context, c client, query string, variables map[s
 	if c.token != "" {
 		introduction["authorization"] = "Bearer " + c.token
 	}
-	err = errors.Join(
-		say(ctx, conn, map[string]any{"type": "connection_init", "payload": introduction}),
-		say(ctx, conn, map[string]any{"type": "subscribe", "id": "one", "payload": map[string]any{"query": query, "variables": variables}}),
-	)
+	err = say(ctx, conn, map[string]any{"type": "connection_init", "payload": introduction})
+	if err != nil {
+		return nil, err
+	}
+	if _, answer, err := conn.Read(ctx); err != nil || !strings.Contains(string(answer), `"connection_ack"`) {
+		return nil, fmt.Errorf("not let in: %s %w", answer, err)
+	}
+	err = say(ctx, conn, map[string]any{"type": "subscribe", "id": "one", "payload": map[string]any{"query": query, "variables": variables}})
 	if err != nil {
 		return nil, err
 	}
@@ -174,7 +179,7 @@ func listenAtSocket(ctx context.Context, c client, query string, variables map[s
 				return e, err
 			}
 			switch m.Type {
-			case "connection_ack", "pong":
+			case "pong":
 			case "next":
 				return e, json.Unmarshal(m.Payload, &e)
 			case "error":

@@ -51,6 +51,7 @@ func hammer(t *testing.T, s *server, path string) *load {
 				if l.answered.Add(1) == warmAfter {
 					close(l.warm)
 				}
+				time.Sleep(breath)
 			}
 		})
 	}
