@@ -7,14 +7,14 @@ FUZZTIME ?= 30s
 LINKS ?= 1000000
 ROUNDS ?= 5
 BURST ?= 3s
-# What bench-clicks sends, and ARGS for more: -plans, -rebuild, -sqlite-clicks 0. Those of bench-graphql: -rounds 5, -operations page,create.
+# What bench-clicks sends, and ARGS for more: -plans, -rebuild, -sqlite-clicks 0. Those of bench-graphql: -rounds 5, -operations page,create. Those of drill-upgrade: -links, -from, -phase.
 CLICKS ?= 10000000
 ARGS ?=
 IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks playground test-playground test-pages test-web audit check-deploy release docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -60,6 +60,12 @@ bench-graphql: ## measure operations beside a bare gqlgen handler and their SQL 
 bench-clicks: ## measure ingest beside COPY, and stats, with a year of clicks: CLICKS, ARGS
 	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/clicks -clicks '$(CLICKS)' $(ARGS)
 
+drill-upgrade: ## upgrade an early version with a million links under load: ARGS, such as -links 100000
+	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/upgrade $(ARGS)
+
+drill-restore: ## back up both backends under load, restore them elsewhere, and hold them against what was there: ARGS
+	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/restore $(ARGS)
+
 playground: ## rebuild the playground page (needs Node.js)
 	cd internal/playground/ui && npm ci && node build.mjs
 
@@ -78,6 +84,9 @@ audit: ## try the server and the schema with the tools that front ends are built
 
 check-deploy: ## hold docs/deploy against the server, and against its programs that are installed
 	go test -count=1 -v -run 'TestDeploy' ./server
+
+cluster: ## drill production's layout on this machine: replace its nodes, kill a Redis master and the PostgreSQL primary: ARGS
+	go run ./bench/cluster $(ARGS)
 
 release: ## build the archives of a release in dist, with checksums and what is in them: VERSION
 	go run ./scripts/release -version '$(VERSION)'

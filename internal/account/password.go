@@ -30,13 +30,16 @@ var commonPasswords string
 // maxWaiting is how many may wait for their turn to hash: the last of them some ten seconds.
 const maxWaiting = 32
 
+// nobodys is the salt and the rest of a bcrypt hash that nobody's password has.
+const nobodys = "Linkforge.knows.nobody.....who.has.this.password....."
+
 // Passwords hashes passwords and compares them, on half of the processors: a flood of log-ins waits for its turn,
 // and is turned away beyond maxWaiting, instead of taking the processors from the redirects.
 type Passwords struct {
 	cost int
 	// turns has a place for everyone who hashes, queue one for them and everyone who waits.
 	turns, queue chan struct{}
-	// nobody is the hash of a password that nobody has, compared with when there is no account.
+	// nobody is a hash like everybody's, compared with when there is no account.
 	nobody []byte
 }
 
@@ -44,13 +47,10 @@ type Passwords struct {
 func NewPasswords() *Passwords { return newPasswords(cost) }
 
 func newPasswords(cost int) *Passwords {
-	nobody, err := bcrypt.GenerateFromPassword(prehash("nobody has this password"), cost)
-	if err != nil {
-		panic(err) // only a cost out of range can do this
-	}
 	turns := max(1, runtime.GOMAXPROCS(0)/2)
 	return &Passwords{
-		cost: cost, turns: make(chan struct{}, turns), queue: make(chan struct{}, turns+maxWaiting), nobody: nobody,
+		cost: cost, turns: make(chan struct{}, turns), queue: make(chan struct{}, turns+maxWaiting),
+		nobody: fmt.Appendf(nil, "$2a$%02d$%s", cost, nobodys),
 	}
 }
 

@@ -133,6 +133,12 @@ func TestTheCost(t *testing.T) {
 		if got, err := bcrypt.Cost([]byte(c.hash)); err != nil || got != c.want {
 			t.Errorf("%s: cost %d, want %d: %v", name, got, c.want, err)
 		}
+		if len(c.hash) != len(hash) {
+			t.Errorf("%s: a hash of %d characters, want %d", name, len(c.hash), len(hash))
+		}
+	}
+	if err := bcrypt.CompareHashAndPassword(cheap.nobody, prehash(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+		t.Errorf("comparing with nobody's: %v", err)
 	}
 }
 

@@ -11,8 +11,6 @@ import (
 
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
-
-	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // The roles that statements run as on PostgreSQL. They own nothing and bypass nothing; the migrations say what each
@@ -97,7 +95,7 @@ type scopedConnector struct {
 func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	conn, err := c.Connector.Connect(ctx)
 	if err != nil {
-		return nil, err
+		return nil, explain(ctx, err)
 	}
 	return &scopedConn{Conn: conn.(*stdlib.Conn), patience: c.patience}, nil
 }
@@ -142,7 +140,7 @@ func (c *scopedConn) enter(ctx context.Context) error {
 // QueryContext implements driver.QueryerContext.
 func (c *scopedConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	if err := c.enter(ctx); err != nil {
-		return nil, err
+		return nil, c.explain(ctx, err)
 	}
 	rows, err := c.Conn.QueryContext(ctx, query, args)
 	return rows, c.explain(ctx, err)
@@ -151,27 +149,19 @@ func (c *scopedConn) QueryContext(ctx context.Context, query string, args []driv
 // ExecContext implements driver.ExecerContext.
 func (c *scopedConn) ExecContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Result, error) {
 	if err := c.enter(ctx); err != nil {
-		return nil, err
+		return nil, c.explain(ctx, err)
 	}
 	result, err := c.Conn.ExecContext(ctx, query, args)
 	return result, c.explain(ctx, err)
 }
 
-// explain says of the server's own timeouts that trying again helps, and remembers that the server has become a standby: the
-// pool finds the other one by connecting anew.
+// explain is the function of that name, and remembers that the server has become a standby: the pool finds the other one by
+// connecting anew.
 func (c *scopedConn) explain(ctx context.Context, err error) error {
-	if err == nil {
-		return nil
-	}
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	switch {
-	case !ok:
-	case e.Code == "25006": // read_only_sql_transaction
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "25006" { // read_only_sql_transaction
 		c.standby = true
-	case e.Code == "55P03" || e.Code == "57014" && ctx.Err() == nil: // lock_not_available, query_canceled
-		return errs.New(errs.Unavailable, "The database took too long. Try again in a moment, or ask for less at a time.").Because(err)
 	}
-	return err
+	return explain(ctx, err)
 }
 
 // IsValid implements driver.Validator.
@@ -180,11 +170,11 @@ func (c *scopedConn) IsValid() bool { return !c.standby }
 // BeginTx implements driver.ConnBeginTx.
 func (c *scopedConn) BeginTx(ctx context.Context, options driver.TxOptions) (driver.Tx, error) {
 	if err := c.enter(ctx); err != nil {
-		return nil, err
+		return nil, c.explain(ctx, err)
 	}
 	tx, err := c.Conn.BeginTx(ctx, options)
 	if err != nil {
-		return nil, err
+		return nil, c.explain(ctx, err)
 	}
 	c.inTx = true
 	return scopedTx{tx, c}, nil
@@ -206,10 +196,10 @@ type scopedTx struct {
 	conn *scopedConn
 }
 
-// Commit implements driver.Tx.
+// Commit implements driver.Tx. A caller who has gone is database/sql's to tell: it does not come here then.
 func (t scopedTx) Commit() error {
 	t.conn.inTx = false
-	return t.Tx.Commit()
+	return t.conn.explain(context.Background(), t.Tx.Commit())
 }
 
 // Rollback implements driver.Tx.
