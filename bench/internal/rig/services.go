@@ -26,24 +26,20 @@ type Services struct {
 	// PostgresPID and RedisPID are the servers; zero when they are not on this machine.
 	PostgresPID, RedisPID int
 
-	postgres *db.DB // in which the database is one of many
-	database string // the name that was made there
+	postgres *db.DB   // in which the database is one of many
+	made     []string // the names of those that were made there
+	server   string   // where that is
 	redis    *redis.Client
 }
 
 // TakeServices makes a database on the one server and takes an empty one on the other. What it returns is to be closed, also
 // when there is an error.
 func TakeServices(ctx context.Context, databaseURL, redisURL string) (s *Services, err error) {
-	s = &Services{DatabaseURL: databaseURL, RedisURL: redisURL}
+	s = &Services{server: databaseURL, RedisURL: redisURL}
 	if s.postgres, err = db.OpenPostgres(databaseURL, 2); err != nil {
 		return s, err
 	}
-	name := "bench_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-	if _, err := s.postgres.ExecContext(db.AsOwner(ctx), "CREATE DATABASE "+name); err != nil {
-		return s, err
-	}
-	s.database = name
-	if s.DatabaseURL, err = withPath(databaseURL, name); err != nil {
+	if s.DatabaseURL, err = s.AnotherDatabase(ctx); err != nil {
 		return s, err
 	}
 	if err := s.takeRedis(ctx); err != nil {
@@ -52,6 +48,19 @@ func TakeServices(ctx context.Context, databaseURL, redisURL string) (s *Service
 	s.PostgresPID, s.RedisPID = s.findPostgres(ctx), s.findRedis(ctx)
 	return s, nil
 }
+
+// AnotherDatabase makes one more on the same server, and returns where it is.
+func (s *Services) AnotherDatabase(ctx context.Context) (databaseURL string, err error) {
+	name := "bench_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
+	if _, err := s.postgres.ExecContext(db.AsOwner(ctx), "CREATE DATABASE "+name); err != nil {
+		return "", err
+	}
+	s.made = append(s.made, name)
+	return withPath(s.server, name)
+}
+
+// EmptyRedis is FLUSHDB.
+func (s *Services) EmptyRedis(ctx context.Context) error { return s.redis.FlushDB(ctx).Err() }
 
 // withPath is a server's URL with another database.
 func withPath(serverURL, path string) (string, error) {
@@ -134,8 +143,8 @@ func (s *Services) Close() (err error) {
 	if s.redis != nil {
 		err = errors.Join(err, s.redis.FlushDB(ctx).Err(), s.redis.Close())
 	}
-	if s.database != "" {
-		err = errors.Join(err, s.drop(ctx))
+	for _, name := range s.made {
+		err = errors.Join(err, s.drop(ctx, name))
 	}
 	if s.postgres != nil {
 		err = errors.Join(err, s.postgres.Close())
@@ -145,10 +154,10 @@ func (s *Services) Close() (err error) {
 
 // drop ends what is still connected, which fails while one of the server's own workers is: without FORCE the server waits
 // for that.
-func (s *Services) drop(ctx context.Context) error {
-	_, err := s.postgres.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+s.database+" WITH (FORCE)")
+func (s *Services) drop(ctx context.Context, name string) error {
+	_, err := s.postgres.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+name+" WITH (FORCE)")
 	if err != nil {
-		_, err = s.postgres.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+s.database)
+		_, err = s.postgres.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+name)
 	}
 	return err
 }

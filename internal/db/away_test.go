@@ -1,0 +1,157 @@
+package db_test
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/url"
+	"sync"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// on is a database at another address.
+func on(t *testing.T, where, address string) *db.DB {
+	t.Helper()
+	u, err := url.Parse(where)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u.Host = address
+	d, err := db.OpenPostgres(u.String(), 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// wire leads to a server until it is cut.
+type wire struct {
+	net.Listener
+	mu    sync.Mutex
+	conns []net.Conn
+}
+
+func newWire(t *testing.T, server string) *wire {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := &wire{Listener: l}
+	var running sync.WaitGroup
+	running.Go(func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			behind, err := net.Dial("tcp", server)
+			if err != nil {
+				client.Close()
+				continue
+			}
+			w.mu.Lock()
+			w.conns = append(w.conns, client, behind)
+			w.mu.Unlock()
+			for _, ends := range [][2]net.Conn{{client, behind}, {behind, client}} {
+				running.Go(func() {
+					_, _ = io.Copy(ends[0], ends[1])
+					ends[0].Close()
+				})
+			}
+		}
+	})
+	t.Cleanup(func() {
+		w.cut()
+		running.Wait()
+	})
+	return w
+}
+
+// cut breaks every connection, and takes no more.
+func (w *wire) cut() {
+	w.Close()
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		c.Close()
+	}
+}
+
+// TestAServerThatIsAwayIsUnavailable: whoever asks meanwhile is told that trying again helps, whether there is nobody, a
+// connection breaks, or the server ends it. What an operator has to mend says no such thing.
+func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		where := dbtest.PostgresURL(t)
+		u, err := url.Parse(where)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expect := func(what string, err error, want bool) {
+			t.Helper()
+			if err == nil || errs.Is(err, errs.Unavailable) != want {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		owner := db.AsOwner(t.Context())
+		write := func(d *db.DB, meanwhile func(tx bun.Tx)) error {
+			return d.Tx(owner, func(ctx context.Context, tx bun.Tx) error {
+				if _, err := tx.ExecContext(ctx, "SELECT 1"); err != nil {
+					t.Errorf("before: %v", err)
+				}
+				meanwhile(tx)
+				return nil
+			})
+		}
+
+		_, err = on(t, where, "127.0.0.1:1").ExecContext(owner, "SELECT 1")
+		expect("nobody listens", err, true)
+
+		w := newWire(t, u.Host)
+		broken := on(t, where, w.Addr().String())
+		expect("a connection breaks before the commit", write(broken, func(bun.Tx) { w.cut() }), true)
+		_, err = broken.ExecContext(owner, "SELECT 1")
+		expect("then", err, true)
+
+		w = newWire(t, u.Host)
+		broken = on(t, where, w.Addr().String())
+		expect("a connection breaks before a statement", broken.Tx(owner, func(ctx context.Context, tx bun.Tx) error {
+			w.cut()
+			_, err := tx.ExecContext(ctx, "SELECT 1")
+			return err
+		}), true)
+
+		d := dbtest.Open(t, db.Postgres, where)
+		expect("the server ends a connection", write(d, func(tx bun.Tx) {
+			var session int
+			if err := tx.NewRaw("SELECT pg_backend_pid()").Scan(owner, &session); err != nil {
+				t.Error(err)
+			}
+			if _, err := dbtest.Open(t, db.Postgres, where).ExecContext(owner, "SELECT pg_terminate_backend(?, 5000)", session); err != nil {
+				t.Error(err)
+			}
+		}), true)
+		if _, err := d.ExecContext(owner, "SELECT 1"); err != nil {
+			t.Errorf("then, on another connection: %v", err)
+		}
+
+		u.Path = "/nosuchdatabase"
+		_, err = on(t, u.String(), u.Host).ExecContext(owner, "SELECT 1")
+		expect("there is no such database", err, false)
+		_, err = d.ExecContext(owner, "SELECT nosuchcolumn")
+		expect("a statement that is wrong", err, false)
+		gone, cancel := context.WithCancel(owner)
+		cancel()
+		_, err = on(t, where, "127.0.0.1:1").ExecContext(gone, "SELECT 1")
+		expect("a caller who has gone", err, false)
+	})
+}
