@@ -24,7 +24,7 @@ var layers = [][]string{
 	{"", "internal/errs", "internal/id", "internal/journal", "internal/pause", "internal/statspage", "internal/text",
 		"internal/urlnorm", "internal/shortcode", "internal/visit", "internal/visit/visittest", "migrations"},
 	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/jobs", "internal/dbtest",
-		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "graph/scalar"},
+		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "internal/recent", "graph/scalar"},
 	{"internal/account", "internal/audit", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},
 	{"internal/redirect", "internal/playground", "graph", "graph/gen"},
 	{"server"},
@@ -37,6 +37,7 @@ var within = map[string][]string{
 	"internal/config":          {"internal/kv"},
 	"internal/jobs":            {"internal/db"},
 	"internal/dbtest":          {"internal/db", "internal/kv"},
+	"internal/recent":          {"internal/db", "internal/kv"},
 	"internal/account":         {"internal/quota"},
 	"internal/workspace":       {"internal/account", "internal/audit", "internal/quota"},
 	"internal/link":            {"internal/account", "internal/audit", "internal/quota", "internal/workspace"},
@@ -114,7 +115,7 @@ func listImports(t *testing.T) map[string][]string {
 // scopes are the functions that may ask for a scope which shows more than one workspace, and for one at all: every other
 // function sees what Membership.Enter lets it see.
 var scopes = map[string][]string{
-	"AsOwner":     {"db.Migrate", "db.Rollback", "db.Migrations", "dbtest.makeTemplate", "dbtest.try"},
+	"AsOwner":     {"db.Migrate", "db.Rollback", "db.Migrations", "db.CheckReplica", "db.FollowReplica", "dbtest.makeTemplate", "dbtest.try"},
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {

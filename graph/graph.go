@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/recent"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -31,6 +32,8 @@ type Config struct {
 	Workspaces *workspace.Store
 	Links      *link.Store
 	Clicks     *click.Store
+	// Writers knows who has changed something lately, so that others may read from a replica; nil where there is none.
+	Writers *recent.Writers
 	// Live tells of clicks as they come.
 	Live *click.Live
 	// Exports signs what may be downloaded.
@@ -147,6 +150,9 @@ func New(c Config) *Endpoint {
 	exec.Use(&variableCheck{})
 	exec.Use(&priceLimit{most: c.Bounds.Cost})
 	exec.AroundResponses(r.tellCost)
+	if c.Writers != nil {
+		exec.AroundResponses(r.readOwnWrites)
+	}
 	if c.Introspection {
 		exec.Use(extension.Introspection{})
 	}

@@ -73,6 +73,21 @@ func (r *resolver) freshLoaders(ctx context.Context, next graphql.RootResolver) 
 	return next(ctx)
 }
 
+// readOwnWrites has queries read from a replica, if there is one, and mutations be known to whoever makes them on any node. Nobody
+// in particular reads nothing of a workspace.
+func (r *resolver) readOwnWrites(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	if _, err := account.Current(ctx); err != nil {
+		return next(ctx)
+	}
+	switch graphql.GetOperationContext(ctx).Operation.Operation {
+	case ast.Query:
+		return next(r.Writers.Reading(ctx, subject(ctx)))
+	case ast.Mutation:
+		defer r.Writers.Wrote(ctx, subject(ctx))
+	}
+	return next(ctx)
+}
+
 func loadersOf(ctx context.Context) *loaders { return ctx.Value(loadersKey{}).(*loaders) }
 
 // expect says that what follows is about these links.

@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/recent"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/visit"
 	"github.com/linkforge/linkforge/internal/web"
@@ -161,6 +162,9 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	if err := a.db.CheckScopes(ctx); err != nil {
 		return err
 	}
+	if err := a.db.CheckReplica(ctx); err != nil {
+		return err
+	}
 	return link.PinCodeSecret(ctx, a.db, a.config.CodeSecret)
 }
 
@@ -248,6 +252,7 @@ func (a *app) wire() error {
 		Clicks:        counts,
 		Live:          a.watching,
 		Exports:       a.exports,
+		Writers:       a.writers(),
 		HitQuota:      a.config.HitQuota,
 		Origins:       a.origins(),
 		Introspection: a.config.Introspection,
@@ -262,6 +267,14 @@ func (a *app) wire() error {
 		Now:           a.now,
 	})
 	return nil
+}
+
+// writers are nobody where there is no replica to read from.
+func (a *app) writers() *recent.Writers {
+	if a.db.Replica == nil {
+		return nil
+	}
+	return &recent.Writers{DB: a.db, KV: a.kv, Log: a.log, Now: a.now}
 }
 
 // serve answers requests until the context ends. Then it says that it is not ready, and after LINKFORGE_DRAIN_DELAY it takes
@@ -308,6 +321,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	})
 	parts.Go(func() error { return a.runAdmin(failed) })
 	parts.Go(func() error { return a.jobs.Run(failed) })
+	parts.Go(func() error { return a.db.FollowReplica(failed, a.log, a.now) })
 	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
 	parts.Go(func() error { return a.links.Follow(failed) })
 	parts.Go(func() error { return a.keys.Run(failed) })

@@ -207,8 +207,19 @@ func (w tenant) newCodes(t *testing.T, given map[string]bool, number *atomic.Int
 	}
 }
 
+// listed is the ids of the workspace's links, up to 50.
+func (w tenant) listed(t *testing.T) []string {
+	t.Helper()
+	return w.page(t, "($w: ID!)", "", map[string]any{"w": w.workspaceID})
+}
+
 // search is the ids of the workspace's links that have the words.
-func (w tenant) search(t *testing.T, words string) (ids []string) {
+func (w tenant) search(t *testing.T, words string) []string {
+	t.Helper()
+	return w.page(t, "($w: ID!, $s: String!)", ", filter: {search: $s}", map[string]any{"w": w.workspaceID, "s": words})
+}
+
+func (w tenant) page(t *testing.T, types, filter string, variables map[string]any) (ids []string) {
 	t.Helper()
 	var got struct {
 		Workspace struct {
@@ -217,8 +228,7 @@ func (w tenant) search(t *testing.T, words string) (ids []string) {
 			}
 		}
 	}
-	w.must(t, &got, `query ($w: ID!, $s: String!) { workspace(by: {id: $w}) { links(first: 50, filter: {search: $s}) { edges { node { id } } } } }`,
-		map[string]any{"w": w.workspaceID, "s": words})
+	w.must(t, &got, "query "+types+" { workspace(by: {id: $w}) { links(first: 50"+filter+") { edges { node { id } } } } }", variables)
 	for _, e := range got.Workspace.Links.Edges {
 		ids = append(ids, e.Node.ID)
 	}

@@ -56,7 +56,7 @@ func openDatabase(c config.Config) (*db.DB, error) {
 		return db.OpenSQLite(databaseFile(c), c.DatabasePool)
 	}
 	return db.Server{
-		URL: c.DatabaseURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout, LockTimeout: c.LockTimeout,
+		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout, LockTimeout: c.LockTimeout,
 	}.Open()
 }
 

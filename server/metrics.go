@@ -21,6 +21,8 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_ready", "Whether /readyz says that the node takes requests: 1, or 0 once it is to stop.", one(!a.stopping.Load())),
 		obs.Gauge("linkforge_certificate_expiry_timestamp_seconds", "When the TLS certificate ends, 0 when the node speaks no TLS.", a.certificateEnd()),
 		obs.Gauge("linkforge_database_up", "Whether the database answers this node: 1 or 0.", a.databaseUp(ctx)),
+		obs.Gauge("linkforge_replica_lag_seconds", "How far the replica is behind the database, as far as this node knows; 0 when it has none.",
+			a.db.Replica.Lag(a.now()).Seconds()),
 		obs.Gauge("linkforge_redis_up", "Whether Redis answers this node: 1 or 0.", a.redisUp(ctx)),
 
 		obs.Counter("linkforge_link_cache_hits_total", "Looks into the node's memory that found what they looked for.", cache.Hits),

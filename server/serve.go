@@ -49,6 +49,9 @@ func announce(w io.Writer, c config.Config) {
 		fmt.Fprintf(w, "  data        %s\n", absolute(c.DataDir))
 	} else {
 		fmt.Fprintf(w, "  database    PostgreSQL, %s\n", whereabouts(c.DatabaseURL))
+		if c.DatabaseReadURL != "" {
+			fmt.Fprintf(w, "  replica     PostgreSQL, %s\n", whereabouts(c.DatabaseReadURL))
+		}
 	}
 	if c.RedisURL == "" {
 		fmt.Fprintln(w, "  Redis       in-process")

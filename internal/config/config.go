@@ -35,7 +35,8 @@ type Flags struct {
 	PublicURL         string `name:"public-url" env:"LINKFORGE_PUBLIC_URL" help:"Where people reach this instance; short URLs start with it. Empty: http://localhost and the port of LINKFORGE_LISTEN."`
 	DataDir           string `env:"LINKFORGE_DATA_DIR" default:"./data" help:"Folder of the embedded database, the generated secrets, and the clicks that the database does not have yet."`
 	DatabaseURL       string `name:"database-url" env:"LINKFORGE_DATABASE_URL" help:"postgres:// URL. Empty: SQLite in the data folder."`
-	DatabasePool      string `env:"LINKFORGE_DATABASE_POOL" default:"20" help:"Most connections to the database."`
+	DatabaseReadURL   string `name:"database-read-url" env:"LINKFORGE_DATABASE_READ_URL" help:"postgres:// URL of a standby, from which lists and stats are read as long as it is at most 5s behind. Empty: there is none."`
+	DatabasePool      string `env:"LINKFORGE_DATABASE_POOL" default:"20" help:"Most connections to the database, and to a standby as many more."`
 	StatementTimeout  string `name:"database-statement-timeout" env:"LINKFORGE_DATABASE_STATEMENT_TIMEOUT" help:"How long PostgreSQL lets a request's statement go on, up to 24h; 0 for ever. Empty: 30s, or LINKFORGE_OPERATION_DEADLINE if that is longer."`
 	LockTimeout       string `name:"database-lock-timeout" env:"LINKFORGE_DATABASE_LOCK_TIMEOUT" default:"10s" help:"How long such a statement waits for what another one holds, up to 24h; 0 for ever."`
 	RedisURL          string `name:"redis-url" env:"LINKFORGE_REDIS_URL" help:"redis:// URL; redis+sentinel:// or redis+cluster:// and several hosts; rediss for TLS. Empty: an in-process Redis."`
@@ -106,7 +107,9 @@ type Config struct {
 	DataDir string
 	// DatabaseURL is PostgreSQL's; empty means SQLite in DataDir.
 	DatabaseURL string
-	// DatabasePool is the largest number of connections to the database.
+	// DatabaseReadURL is a standby's of it; may be empty.
+	DatabaseReadURL string
+	// DatabasePool is the largest number of connections to the database, and to the standby.
 	DatabasePool int
 	// StatementTimeout is how long PostgreSQL lets a request's statement go on, LockTimeout how long it waits for another's; zero
 	// is for ever.
@@ -191,6 +194,7 @@ func (f Flags) check(secrets bool) (Config, error) {
 		TLSKey:            f.TLSKey,
 		DataDir:           cmp.Or(f.DataDir, "./data"),
 		DatabaseURL:       p.serverURL("LINKFORGE_DATABASE_URL", f.DatabaseURL, "postgres", "postgresql"),
+		DatabaseReadURL:   p.serverURL("LINKFORGE_DATABASE_READ_URL", f.DatabaseReadURL, "postgres", "postgresql"),
 		DatabasePool:      int(p.number("LINKFORGE_DATABASE_POOL", cmp.Or(f.DatabasePool, "20"), 2, 10_000)),
 		LockTimeout:       p.duration("LINKFORGE_DATABASE_LOCK_TIMEOUT", cmp.Or(f.LockTimeout, "10s"), 0, 24*time.Hour),
 		RedisURL:          p.redisURL("LINKFORGE_REDIS_URL", f.RedisURL),
@@ -218,6 +222,9 @@ func (f Flags) check(secrets bool) (Config, error) {
 		Introspection:     p.toggle("LINKFORGE_INTROSPECTION", f.Introspection, development),
 		LogJSON:           !p.choice("LINKFORGE_LOG_FORMAT", cmp.Or(f.LogFormat, formatFor(development)), "text", "json"),
 		LogLevel:          p.level("LINKFORGE_LOG_LEVEL", cmp.Or(f.LogLevel, "info")),
+	}
+	if c.DatabaseReadURL != "" && c.Embedded() {
+		p.add("LINKFORGE_DATABASE_READ_URL", "goes with LINKFORGE_DATABASE_URL: SQLite has no standby")
 	}
 	if c.ProxyProtocol && len(c.TrustedProxies) == 0 {
 		p.add("LINKFORGE_PROXY_PROTOCOL", "goes with LINKFORGE_TRUSTED_PROXIES: name the proxies")

@@ -126,6 +126,7 @@ func TestLimitsOfValues(t *testing.T) {
 		"Listen":           {[]string{":0", ":65535", "127.0.0.1:80", "[::1]:80", "db:80"}, []string{"80", ":", ":65536", ":-1", ":http", "::1:80x", "a:b:c"}},
 		"AdminListen":      {[]string{"", ":0", "127.0.0.1:9090", "[::1]:9090"}, []string{"9090", "127.0.0.1", ":65536", ":http", "http://127.0.0.1:9090"}},
 		"DatabaseURL":      {[]string{"postgres://h/n", "postgresql://h/n"}, []string{"mysql://h/n", "h/n", "postgres://", "postgres:/n", "redis://h"}},
+		"DatabaseReadURL":  {[]string{"", "postgres://h/n"}, []string{"mysql://h/n", "h/n"}},
 		"StatementTimeout": {[]string{"", "0", "100ms", "24h"}, []string{"-1s", "25h", "30", "never"}},
 		"LockTimeout":      {[]string{"", "0", "100ms", "24h"}, []string{"-1s", "25h", "30", "never"}},
 		"DatabasePool":     {[]string{"2", "10000"}, []string{"1", "0", "-2", "10001", "2.5", "many", "9999999999999999999999"}},
@@ -173,13 +174,13 @@ func TestValuesArrive(t *testing.T) {
 	f.AnonymousTTL, f.Tombstones, f.DestinationChecks, f.SessionTTL = "20m", "48h", "off", "24h"
 	f.Origins = "https://Bücher.example:443, http://localhost:5173, *"
 	f.PublicURL, f.Hosts, f.RequestRate, f.SMTPURL, f.MailFrom = "https://sho.rt", "Internal, bücher.example", "77", "smtp://h", "x@y.z"
-	f.AdminListen = "127.0.0.1:9090"
+	f.AdminListen, f.DatabaseReadURL = "127.0.0.1:9090", "postgres://standby/n"
 	f.LockTimeout, f.OperationDeadline = "0", "2m"
 	bounds := usualBounds
 	bounds.Deadline = 2 * time.Minute
 	want := Config{
 		Listen: "127.0.0.1:9000", AdminListen: "127.0.0.1:9090", PublicURL: "https://sho.rt", DataDir: "/var/lib/linkforge",
-		DatabaseURL: f.DatabaseURL, DatabasePool: 7, StatementTimeout: 2 * time.Minute, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
+		DatabaseURL: f.DatabaseURL, DatabaseReadURL: f.DatabaseReadURL, DatabasePool: 7, StatementTimeout: 2 * time.Minute, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
 		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecret: []byte(f.CodeSecret), TokenTTL: 90 * time.Minute,
 		HitQuota: 11, LinkQuota: 12, QuotaFallback: true, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickMonths: 13, SumMonths: 25, RateLimits: true, SessionTTL: 24 * time.Hour, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
 		RequestRate: 77, CostRate: 6_000_000, Bounds: bounds, Hosts: []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},

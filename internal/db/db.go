@@ -36,13 +36,17 @@ type DB struct {
 	*bun.DB
 	// Kind says which database it is.
 	Kind Kind
+	// Replica is read where that is enough; nil when there is none.
+	Replica *Replica
 }
 
 // Server is a PostgreSQL, or several of which one can be written to, and how long is waited for it.
 type Server struct {
 	// URL may name several hosts; with target_session_attrs=read-write, connections are made to the one that can be written to.
 	URL string
-	// Pool is the largest number of connections.
+	// ReadURL is that of a standby, or several, which is read where that is enough; may be empty.
+	ReadURL string
+	// Pool is the largest number of connections, to each of them.
 	Pool int
 	// StatementTimeout ends a statement that goes on for so long, LockTimeout one that waits so long for what another holds;
 	// zero for never. Neither holds for the system's and the owner's statements: jobs and migrations take the time that they take.
@@ -56,7 +60,30 @@ func OpenPostgres(databaseURL string, pool int) (*DB, error) {
 
 // Open opens the pool. It does not connect yet.
 func (s Server) Open() (*DB, error) {
-	config, err := pgx.ParseConfig(s.URL)
+	config, err := parse(s.URL)
+	if err != nil {
+		return nil, err
+	}
+	connector := stdlib.GetConnector(*config)
+	conns := sql.OpenDB(scopedConnector{connector, patienceOf(s)})
+	limit(conns, s.Pool)
+	d := &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}
+	if s.ReadURL == "" {
+		return d, nil
+	}
+	return d, d.followedBy(s.ReadURL, s, connector)
+}
+
+// Close closes the database, and its replica.
+func (d *DB) Close() error {
+	if d.Replica == nil {
+		return d.DB.Close()
+	}
+	return errors.Join(d.DB.Close(), d.Replica.Close(), d.Replica.looks.Close())
+}
+
+func parse(url string) (*pgx.ConnConfig, error) {
+	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return nil, errors.New("the database URL cannot be read") // pgx's own text may hold the password
 	}
@@ -64,9 +91,7 @@ func (s Server) Open() (*DB, error) {
 	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	config.RuntimeParams["application_name"] = "linkforge"
 	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
-	conns := sql.OpenDB(scopedConnector{stdlib.GetConnector(*config), patienceOf(s)})
-	limit(conns, s.Pool)
-	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
+	return config, nil
 }
 
 // writerCache gives the writer 64 MiB: codes and hashes fall anywhere into their indexes, and the default of 2 MiB

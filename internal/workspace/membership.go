@@ -151,8 +151,10 @@ func (r membershipRow) membership(a account.Actor) Membership {
 	return m
 }
 
-// memberships asks for the workspaces that the actor has to do with, in a context that sees them.
+// memberships asks for the workspaces that the actor has to do with, in a context that sees them: as they are now, since whoever
+// was removed is to see nothing any more.
 func (s *Store) memberships(ctx context.Context, a account.Actor) (context.Context, *bun.SelectQuery) {
+	ctx = db.UpToDate(ctx)
 	if a.Key != nil {
 		return db.InWorkspace(ctx, a.Key.WorkspaceID, ""), s.DB.NewSelect().
 			ColumnExpr("workspace.*, '' AS role").Where("workspace.id = ?", a.Key.WorkspaceID)

@@ -1,0 +1,245 @@
+package db
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"github.com/linkforge/linkforge/internal/pause"
+)
+
+const (
+	// MostLag is how far behind a replica may be and still be read.
+	MostLag = 5 * time.Second
+
+	lookEvery    = 100 * time.Millisecond
+	lookDeadline = time.Second
+)
+
+// Replica is a PostgreSQL that follows the first one, a little behind it, and can only be read. It is read for whoever says how
+// new that must be which is read, by MayLag, as long as it is known to be as new as that; the first one is read otherwise, and
+// when the replica is away.
+type Replica struct {
+	*sql.DB
+	looks *bun.DB // one connection, which looks how far it is
+	// here says that it answers, until is the time in nanoseconds before which it has everything that was committed.
+	here  atomic.Bool
+	until atomic.Int64
+}
+
+// followedBy opens the replica of a database.
+func (d *DB) followedBy(url string, s Server, primary driver.Connector) error {
+	config, err := parse(url)
+	if err != nil {
+		return err
+	}
+	r := &Replica{}
+	r.until.Store(time.Now().UnixNano()) // for how far it is behind, until it is known
+	replica := stdlib.GetConnector(*config)
+	r.DB = sql.OpenDB(detour{scopedConnector{replica, patienceOf(s)}, scopedConnector{primary, patienceOf(s)}, r})
+	limit(r.DB, s.Pool)
+	r.looks = bun.NewDB(sql.OpenDB(scopedConnector{replica, patienceOf(s)}), pgdialect.New())
+	limit(r.looks.DB, 1)
+	d.Replica = r
+	d.DB = bun.NewDB(d.DB.DB, pgdialect.New(), bun.WithConnResolver(r))
+	return nil
+}
+
+// lagKey is for the moment before which everything must be in what is read.
+type lagKey struct{}
+
+// MayLag returns a context whose reads of a workspace may leave out what was committed after a moment. Transactions, and what
+// decides on who may see what, are read from the first database all the same.
+func MayLag(ctx context.Context, since time.Time) context.Context {
+	return context.WithValue(ctx, lagKey{}, since)
+}
+
+// UpToDate returns a context whose reads leave out nothing.
+func UpToDate(ctx context.Context) context.Context {
+	return context.WithValue(ctx, lagKey{}, nil)
+}
+
+// ResolveConn implements bun.ConnResolver; nil means the first database.
+func (r *Replica) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
+	since, ok := ctx.Value(lagKey{}).(time.Time)
+	if _, reads := query.(*bun.SelectQuery); !ok || !reads || scopeOf(ctx).workspace == "" || !r.Has(since) {
+		return nil
+	}
+	return r.DB
+}
+
+// Has says that the replica has everything that was committed before a moment.
+func (r *Replica) Has(moment time.Time) bool {
+	return r.here.Load() && r.until.Load() >= moment.UnixNano()
+}
+
+// Lag is how far behind it is. It grows while the replica is away, or the first database is. No replica is never behind.
+func (r *Replica) Lag(now time.Time) time.Duration {
+	if r == nil {
+		return 0
+	}
+	return now.Sub(time.Unix(0, r.until.Load()))
+}
+
+// Await waits until the replica has all that is committed now, or is so far behind that nobody reads it without asking who
+// has written.
+func (r *Replica) Await(ctx context.Context, now time.Time) error {
+	for waited := time.Duration(0); waited < MostLag && !r.Has(now); waited += lookEvery {
+		if err := pause.For(ctx, lookEvery); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// errNoReplica is what a database is refused with that is not a copy of the first one.
+var errNoReplica = errors.New("the database to read from is no standby of the database: it is another one, or one that can be written to")
+
+// CheckReplica finds out whether the replica, if there is one and it answers, follows this database.
+func (d *DB) CheckReplica(ctx context.Context) error {
+	if d.Replica == nil {
+		return nil
+	}
+	const identify = "SELECT system_identifier || ' ' || current_database(), pg_is_in_recovery() FROM pg_control_system()"
+	var here, there string
+	var follows bool
+	if err := d.NewRaw(identify).Scan(AsOwner(ctx), &here, new(bool)); err != nil {
+		return fmt.Errorf("looking at the database: %w", err)
+	}
+	if err := d.Replica.looks.NewRaw(identify).Scan(AsOwner(ctx), &there, &follows); isAway(err) {
+		return nil // it may come later
+	} else if err != nil {
+		return fmt.Errorf("looking at the replica: %w", err)
+	}
+	if here != there || !follows {
+		return errNoReplica
+	}
+	return nil
+}
+
+// FollowReplica looks, until the context ends, how far behind the replica is, if there is one.
+func (d *DB) FollowReplica(ctx context.Context, log *slog.Logger, now func() time.Time) error {
+	if d.Replica == nil {
+		return nil
+	}
+	var seen []position
+	for said := true; pause.For(ctx, lookEvery) == nil; {
+		var err error
+		if seen, err = d.look(AsOwner(ctx), seen, now()); err != nil {
+			d.Replica.here.Store(false)
+		}
+		switch fit := d.Replica.Has(now().Add(-MostLag)); {
+		case said && !fit && ctx.Err() == nil:
+			log.WarnContext(ctx, "the replica is not read: it is away, or too far behind", "error", err)
+			said = false
+		case !said && fit:
+			log.InfoContext(ctx, "the replica is read")
+			said = true
+		}
+	}
+	return nil
+}
+
+// position is where the first database's log was at a time.
+type position struct {
+	at  time.Time
+	lsn int64
+}
+
+// look notes where the first database's log is, and finds out which of the places noted the replica has passed.
+func (d *DB) look(ctx context.Context, seen []position, now time.Time) ([]position, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
+	defer cancel()
+	// What was committed before now is in the log before this place.
+	p := position{at: now}
+	ahead := d.NewRaw("SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint").Scan(ctx, &p.lsn)
+	if ahead == nil {
+		seen = append(seen, p)
+	}
+	var passed int64
+	// One that receives nothing may have stayed behind at a promotion, with a log of its own.
+	err := d.Replica.looks.NewRaw("SELECT (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint "+
+		"WHERE pg_is_in_recovery() AND EXISTS (SELECT FROM pg_stat_wal_receiver)").Scan(ctx, &passed)
+	if err != nil {
+		return nil, errors.Join(ahead, fmt.Errorf("looking at the replica: %w", err))
+	}
+	for len(seen) > 0 && seen[0].lsn <= passed {
+		d.Replica.until.Store(seen[0].at.UnixNano())
+		seen = seen[1:]
+	}
+	if len(seen) > int(2*MostLag/lookEvery) { // so far behind, it is not read
+		seen = seen[:0]
+	}
+	d.Replica.here.Store(true)
+	return seen, ahead
+}
+
+// detour connects to the replica or, while it is away, to the first database.
+type detour struct {
+	scopedConnector
+	primary scopedConnector
+	replica *Replica
+}
+
+// Connect implements driver.Connector.
+func (d detour) Connect(ctx context.Context) (driver.Conn, error) {
+	if d.replica.here.Load() {
+		conn, err := d.scopedConnector.Connect(ctx)
+		if err == nil {
+			return &readConn{conn.(*scopedConn), d.replica, false}, nil
+		}
+		d.replica.here.Store(false)
+	}
+	conn, err := d.primary.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return &readConn{conn.(*scopedConn), d.replica, true}, nil
+}
+
+// readConn is a connection to the replica, or to the first database in its stead.
+type readConn struct {
+	*scopedConn
+	replica *Replica
+	instead bool
+}
+
+// IsValid implements driver.Validator: when the replica goes away, or is back, the others are connected to.
+func (c *readConn) IsValid() bool {
+	return c.scopedConn.IsValid() && c.instead != c.replica.here.Load()
+}
+
+// ResetSession implements driver.SessionResetter: a connection that has lain idle since then is given up.
+func (c *readConn) ResetSession(ctx context.Context) error {
+	if !c.IsValid() {
+		return driver.ErrBadConn
+	}
+	return c.scopedConn.ResetSession(ctx)
+}
+
+// QueryContext implements driver.QueryerContext. What the replica cannot answer, because it is away or has ended a statement
+// that stood in the way of what it has to follow, database/sql asks again on another connection.
+func (c *readConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
+	rows, err := c.scopedConn.QueryContext(ctx, query, args)
+	if err == nil || c.instead || ctx.Err() != nil {
+		return rows, err
+	}
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "40001" { // serialization_failure, as standbys call their conflicts
+		c.replica.here.Store(false) // until it is looked at again
+		return nil, driver.ErrBadConn
+	}
+	if isAway(err) { // or was, and this connection is left over
+		return nil, driver.ErrBadConn
+	}
+	return nil, err
+}

@@ -1,0 +1,153 @@
+package db_test
+
+import (
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/pause"
+)
+
+// TestTheReplicaIsRead for whoever says how new it must be what is read, as long as it is as new as that.
+func TestTheReplicaIsRead(t *testing.T) {
+	t.Parallel()
+	pair := dbtest.NewPair(t)
+	d, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 4}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if err := d.CheckReplica(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	owner := db.AsOwner(t.Context())
+	for _, statement := range []string{
+		"CREATE ROLE linkforge_tenant", "GRANT linkforge_tenant TO CURRENT_USER", "CREATE TABLE notes (text TEXT)",
+		"GRANT SELECT, INSERT ON notes TO linkforge_tenant",
+	} {
+		if _, err := d.ExecContext(owner, statement); err != nil {
+			t.Fatal(err)
+		}
+	}
+	watching, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.FollowReplica(watching, slog.New(slog.DiscardHandler), time.Now) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	tenant := db.InWorkspace(t.Context(), "ws_1", "")
+	write := func(text string) time.Time {
+		t.Helper()
+		if _, err := d.ExecContext(tenant, "INSERT INTO notes VALUES (?)", text); err != nil {
+			t.Fatal(err)
+		}
+		return time.Now()
+	}
+	// read says what is there, and whether a standby has said so.
+	read := func(ctx context.Context) (texts string, standby bool) {
+		t.Helper()
+		if err := d.NewSelect().Table("notes").ColumnExpr("COALESCE(string_agg(text, ' ' ORDER BY text), ''), pg_is_in_recovery()").
+			Scan(ctx, &texts, &standby); err != nil {
+			t.Fatal(err)
+		}
+		return texts, standby
+	}
+	want := func(what string, ctx context.Context, texts string, standby bool) {
+		t.Helper()
+		if got, by := read(ctx); got != texts || by != standby {
+			t.Errorf("%s: %q, by a standby: %t; want %q, %t", what, got, by, texts, standby)
+		}
+	}
+	await := func(what string, yes func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); !yes(); {
+			if time.Now().After(deadline) || pause.For(t.Context(), 10*time.Millisecond) != nil {
+				t.Fatalf("not so: %s", what)
+			}
+		}
+	}
+
+	one := write("one")
+	await("the replica has the first note", func() bool { return d.Replica.Has(one) })
+	want("who has written it", db.MayLag(tenant, one), "one", true)
+	want("who does not say how new it must be", tenant, "one", false)
+	want("who wants all of it", db.UpToDate(db.MayLag(tenant, one)), "one", false)
+	want("who reads of no workspace", db.MayLag(owner, one), "one", false)
+	if err := d.Tx(db.MayLag(tenant, one), func(ctx context.Context, tx bun.Tx) error {
+		var standby bool
+		err := tx.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(ctx, &standby)
+		if standby {
+			t.Error("a transaction reads the replica")
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+
+	pair.Hold(t)
+	two := write("two")
+	for range 5 {
+		want("who has written since", db.MayLag(tenant, two), "one two", false)
+		want("who has not", db.MayLag(tenant, one), "one", true)
+		_ = pause.For(t.Context(), 100*time.Millisecond)
+	}
+	if lag := d.Replica.Lag(time.Now()); lag < 300*time.Millisecond || lag > time.Minute {
+		t.Errorf("the replica that stays where it is is %s behind", lag)
+	}
+	waited := time.Now()
+	released := make(chan error, 1)
+	go func() { released <- d.Replica.Await(t.Context(), two) }()
+	_ = pause.For(t.Context(), 200*time.Millisecond)
+	pair.Release(t)
+	if err := <-released; err != nil || time.Since(waited) > db.MostLag {
+		t.Errorf("waiting for the replica took %s: %v", time.Since(waited), err)
+	}
+	want("who has written", db.MayLag(tenant, two), "one two", true)
+
+	pair.KillStandby()
+	for range 20 { // more than there are connections
+		want("with the replica away", db.MayLag(tenant, two), "one two", false)
+	}
+	three := write("three")
+	pair.RunStandby(t)
+	await("the replica is back", func() bool { return d.Replica.Has(three) })
+	want("with the replica back", db.MayLag(tenant, three), "one three two", true)
+}
+
+// TestWhatIsNoReplica is refused; one that does not answer may come later.
+func TestWhatIsNoReplica(t *testing.T) {
+	t.Parallel()
+	here, other := dbtest.PostgresURL(t), dbtest.PostgresURL(t)
+	for name, c := range map[string]struct {
+		url, says string
+	}{
+		"the database itself": {here, "no standby of the database"},
+		"another database":    {other, "no standby of the database"},
+		"nobody listens":      {"postgres://nobody@127.0.0.1:1/nothing?sslmode=disable", ""},
+	} {
+		d, err := db.Server{URL: here, ReadURL: c.url, Pool: 2}.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = d.CheckReplica(t.Context())
+		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s: %v, want %q", name, err, c.says)
+		}
+		var standby bool
+		if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(db.AsOwner(t.Context()), &standby); err != nil || standby {
+			t.Errorf("%s: the database is read no more: %v", name, err)
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	}
+}

@@ -1,0 +1,248 @@
+package dbtest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"os/user"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+// Pair is a PostgreSQL of a test's own, with a standby.
+type Pair struct {
+	// URL and ReadURL are what LINKFORGE_DATABASE_URL and LINKFORGE_DATABASE_READ_URL would be.
+	URL, ReadURL string
+
+	primary, standby *postgres
+}
+
+// postgres is one of the two.
+type postgres struct {
+	programs, data, address string
+	owner                   *syscall.Credential // nil for whoever runs the test
+	process                 *exec.Cmd
+	leash                   io.Closer
+}
+
+// pairSettings are for servers that need not survive anything.
+const pairSettings = `
+listen_addresses = '127.0.0.1'
+unix_socket_directories = ''
+fsync = off
+shared_buffers = 16MB
+max_connections = 60
+wal_level = replica
+hot_standby = on
+`
+
+// NewPair starts a PostgreSQL and a standby of it. Without its programs the test is skipped.
+func NewPair(t testing.TB) *Pair {
+	t.Helper()
+	ServerURL(t, DatabaseURL)
+	programs := postgresPrograms()
+	if programs == "" {
+		t.Skip("initdb is neither on PATH nor where packages put it")
+	}
+	folder, owner := sharedFolder(t)
+	p := &Pair{}
+	for _, s := range []struct {
+		name string
+		at   **postgres
+	}{{"primary", &p.primary}, {"standby", &p.standby}} {
+		*s.at = &postgres{programs: programs, data: filepath.Join(folder, s.name), address: freeAddress(), owner: owner}
+	}
+	t.Cleanup(func() {
+		p.standby.end()
+		p.primary.end()
+	})
+	p.primary.do(t, "initdb", "--pgdata="+p.primary.data, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	conf, err := os.OpenFile(filepath.Join(p.primary.data, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conf.WriteString(pairSettings); err != nil {
+		t.Fatal(err)
+	}
+	conf.Close()
+	p.primary.run(t)
+	// Not a superuser, for whom row-level security would be off.
+	p.primary.exec(t, "CREATE ROLE linkforge LOGIN CREATEROLE")
+	p.primary.exec(t, "CREATE DATABASE linkforge OWNER linkforge")
+	p.primary.do(t, "pg_basebackup", "--pgdata="+p.standby.data, "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync",
+		"--host=127.0.0.1", "--port="+portOf(p.primary.address), "--username=postgres")
+	p.standby.run(t)
+	p.URL, p.ReadURL = p.primary.url("linkforge", "linkforge"), p.standby.url("linkforge", "linkforge")
+	return p
+}
+
+// Hold has the standby stay where it is, until Release.
+func (p *Pair) Hold(t testing.TB) {
+	t.Helper()
+	p.standby.exec(t, "SELECT pg_wal_replay_pause()")
+	if !poll(func() bool { return p.standby.ask("SELECT pg_get_wal_replay_pause_state()") == "paused" }) {
+		t.Fatal("the standby does not pause")
+	}
+}
+
+// Release has the standby follow again.
+func (p *Pair) Release(t testing.TB) {
+	t.Helper()
+	p.standby.exec(t, "SELECT pg_wal_replay_resume()")
+}
+
+// Delay keeps the standby so far behind.
+func (p *Pair) Delay(t testing.TB, d time.Duration) {
+	t.Helper()
+	p.standby.exec(t, fmt.Sprintf("ALTER SYSTEM SET recovery_min_apply_delay = '%dms'", d.Milliseconds()))
+	p.standby.exec(t, "SELECT pg_reload_conf()")
+}
+
+// KillStandby ends the standby at once, RunStandby starts it again.
+func (p *Pair) KillStandby() { p.standby.end() }
+
+// RunStandby starts the standby again.
+func (p *Pair) RunStandby(t testing.TB) {
+	t.Helper()
+	p.standby.run(t)
+}
+
+// sharedFolder is a folder that the user who may run PostgreSQL can write to, and that user, if it is not this one: PostgreSQL
+// refuses to run as root.
+func sharedFolder(t testing.TB) (folder string, owner *syscall.Credential) {
+	t.Helper()
+	outer, err := os.MkdirTemp("", "linkforge-pair")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(outer) })
+	folder = filepath.Join(outer, "pg")
+	if err := os.Mkdir(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if os.Getuid() != 0 {
+		return folder, nil
+	}
+	for _, name := range []string{"postgres", "nobody"} {
+		u, err := user.Lookup(name)
+		if err != nil {
+			continue
+		}
+		uid, _ := strconv.Atoi(u.Uid)
+		gid, _ := strconv.Atoi(u.Gid)
+		if err := errors.Join(os.Chmod(outer, 0o711), os.Chown(folder, uid, gid)); err != nil {
+			t.Fatal(err)
+		}
+		return folder, &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}
+	}
+	t.Skip("there is no user that PostgreSQL could run as")
+	return "", nil
+}
+
+// postgresPrograms is the folder of initdb and its like: on PATH, or the newest where packages put it.
+func postgresPrograms() string {
+	if path, err := exec.LookPath("initdb"); err == nil {
+		if path, err = filepath.EvalSymlinks(path); err == nil {
+			return filepath.Dir(path)
+		}
+	}
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/initdb", "/usr/pgsql-*/bin/initdb", "/opt/homebrew/opt/postgresql@*/bin/initdb"} {
+		if found, _ := filepath.Glob(pattern); len(found) > 0 {
+			return filepath.Dir(slices.Max(found))
+		}
+	}
+	return ""
+}
+
+func (p *postgres) command(name string, args ...string) *exec.Cmd {
+	c := exec.Command(filepath.Join(p.programs, name), args...)
+	c.Dir, c.SysProcAttr = filepath.Dir(p.data), &syscall.SysProcAttr{Credential: p.owner}
+	return c
+}
+
+func (p *postgres) do(t testing.TB, name string, args ...string) {
+	t.Helper()
+	if out, err := p.command(name, args...).CombinedOutput(); err != nil {
+		t.Fatalf("%s: %v\n%s", name, err, out)
+	}
+}
+
+// run starts the server, which ends with the test's process, however that ends: a shell waits at its leash.
+func (p *postgres) run(t testing.TB) {
+	t.Helper()
+	p.process = exec.Command("/bin/sh", "-c", `"$@" >/dev/null 2>&1 & cat >/dev/null; kill -QUIT $!; wait`, "sh",
+		filepath.Join(p.programs, "postgres"), "-D", p.data, "-p", portOf(p.address))
+	p.process.Dir, p.process.SysProcAttr = filepath.Dir(p.data), &syscall.SysProcAttr{Credential: p.owner}
+	var err error
+	if p.leash, err = p.process.StdinPipe(); err != nil {
+		t.Fatal(err)
+	}
+	if err := p.process.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if !poll(func() bool { return p.ask("SELECT 1") == "1" }) {
+		t.Fatalf("PostgreSQL at %s does not start", p.address)
+	}
+}
+
+// end stops the server as a crash would.
+func (p *postgres) end() {
+	if p.process == nil {
+		return
+	}
+	p.leash.Close()
+	_ = p.process.Wait() // it says how the server has ended
+	p.process = nil
+}
+
+func (p *postgres) url(role, database string) string {
+	u := url.URL{Scheme: "postgres", User: url.User(role), Host: p.address, Path: database, RawQuery: "sslmode=disable&connect_timeout=3"}
+	return u.String()
+}
+
+// exec runs a statement as the superuser.
+func (p *postgres) exec(t testing.TB, statement string) {
+	t.Helper()
+	if _, err := p.query(statement); err != nil {
+		t.Fatalf("%s: %v", statement, err)
+	}
+}
+
+// ask is what a statement answers, or nothing.
+func (p *postgres) ask(statement string) string {
+	answer, _ := p.query(statement)
+	return answer
+}
+
+func (p *postgres) query(statement string) (answer string, err error) {
+	ctx := context.Background()
+	conn, err := pgx.Connect(ctx, p.url("postgres", "postgres"))
+	if err != nil {
+		return "", err
+	}
+	defer conn.Close(ctx)
+	rows, err := conn.Query(ctx, statement, pgx.QueryExecModeSimpleProtocol)
+	if err != nil {
+		return "", err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		values, err := rows.Values()
+		if err != nil {
+			return "", err
+		}
+		answer = strings.TrimSpace(fmt.Sprint(values...))
+	}
+	return answer, rows.Err()
+}
