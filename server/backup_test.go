@@ -600,3 +600,44 @@ func TestAfterRestore(t *testing.T) {
 		}
 	})
 }
+
+// TestAfterRestoreCountsGrants: what processes had taken of maxClicks, whose logs are gone, is the link's again.
+func TestAfterRestoreCountsGrants(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		who := s.tenant(t, "granted")
+		l := who.shorten(t, "https://example.com/limited", "maxClicks", 100_000).Link
+		for range 300 {
+			s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+		}
+		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 300 })
+		if err := s.process.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-s.exited
+		if err := os.RemoveAll(filepath.Join(folderOf(s.env), clicksFolder)); err != nil {
+			t.Fatal(err)
+		}
+		d, err := b.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		granted := func() (n int64) {
+			t.Helper()
+			if err := d.NewSelect().Table("links").Column("granted").Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()), &n); err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		must(t, s.env, "after-restore")
+		if n := granted(); n <= 300 {
+			t.Fatalf("%d are granted: no process has left anything", n)
+		}
+		must(t, s.env, "after-restore", "--grants")
+		if n := granted(); n != 300 {
+			t.Errorf("%d are granted, want 300", n)
+		}
+	})
+}

@@ -277,11 +277,16 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	if err != nil {
 		return err
 	}
+	return countGrants(ctx, d)
+}
+
+// countGrants forgets what processes had taken, and counts anew what links with maxClicks may still answer.
+func countGrants(ctx context.Context, d *db.DB) error {
 	counts := &click.Store{DB: d, Now: time.Now}
 	if err := counts.ForgetLeases(ctx); err != nil {
 		return err
 	}
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://localhost", Clicks: clicks{nil, counts}, Log: log, Now: time.Now})
+	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://localhost", Clicks: clicks{nil, counts}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		return err
 	}
@@ -346,12 +351,18 @@ func restoring(dir string) (bool, error) {
 }
 
 // restoredCommand is `linkforge after-restore`. It is run before the first server starts on the database.
-type restoredCommand struct{ listing }
+type restoredCommand struct {
+	listing
+	Grants bool `help:"Count what links with maxClicks may still answer from the clicks that the database has. Before it, take in what nodes have left: linkforge clicks adopt."`
+}
 
 // Run does what restore does to a database that it has unpacked itself.
 func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		next, err := link.AfterRestore(ctx, d)
+		if err == nil && r.Grants {
+			err = countGrants(ctx, d)
+		}
 		if err != nil {
 			return err
 		}

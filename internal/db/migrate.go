@@ -2,13 +2,17 @@ package db
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/pause"
 )
 
 const (
@@ -18,6 +22,14 @@ const (
 
 // migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in ASCII.
 const migrationLock = 0x6c696e6b666f7267
+
+// A step that waits for a table keeps everybody waiting who comes after it, so one that has to wait behind a long statement, a dump's
+// for example, gives way after stepLock, and comes back after stepPause: for as long as stepPatience.
+const (
+	stepLock     = 500 * time.Millisecond
+	stepPause    = 2 * time.Second
+	stepPatience = 30 * time.Minute
+)
 
 // Migration is one step of the schema.
 type Migration struct {
@@ -39,11 +51,7 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 		return nil, err
 	}
 	for _, name := range names {
-		var took bool
-		err := d.Tx(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) (err error) {
-			took, err = d.up(ctx, tx, files, Migration{Name: name, AppliedAt: now})
-			return err
-		})
+		took, err := d.take(AsOwner(ctx), files, Migration{Name: name, AppliedAt: now})
 		if err != nil {
 			return applied, fmt.Errorf("migrating to %s: %w", name, err)
 		}
@@ -111,6 +119,28 @@ func (d *DB) steps(files fs.FS) ([]string, error) {
 	return found, err
 }
 
+// take takes a step, in as many attempts as it takes to find its tables free.
+func (d *DB) take(ctx context.Context, files fs.FS, step Migration) (took bool, err error) {
+	for deadline := time.Now().Add(stepPatience); ; {
+		err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			took, err = d.up(ctx, tx, files, step)
+			return err
+		})
+		if !isLockTimeout(err) || time.Now().After(deadline) {
+			return took, err
+		}
+		if err := pause.For(ctx, stepPause); err != nil {
+			return false, err
+		}
+	}
+}
+
+// isLockTimeout says that a statement gave up on a lock: lock_not_available (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+func isLockTimeout(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && e.Code == "55P03"
+}
+
 func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (took bool, err error) {
 	if err := d.lockMigrations(ctx, tx); err != nil {
 		return false, err
@@ -121,6 +151,11 @@ func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (to
 	}
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return false, err
+	}
+	if d.Kind == Postgres { // from here on: the turn of another node's migration is waited for
+		if _, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)", milliseconds(stepLock)); err != nil {
+			return false, err
+		}
 	}
 	return true, d.run(ctx, tx, files, step.Name+upSuffix)
 }

@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"context"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -276,4 +277,47 @@ func TestTheRealMigrations(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestAStepGivesWay: while a step waits for a table that somebody reads, those who come later read it too.
+func TestAStepGivesWay(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Postgres(t)
+	steps := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
+	migrate(t, d, scripts(steps), "0001_one")
+	ctx := db.AsOwner(t.Context())
+	dump, err := d.DB.DB.BeginTx(ctx, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = dump.Rollback() }() // it has ended, unless the test failed
+	if _, err := dump.ExecContext(ctx, "LOCK TABLE one IN ACCESS SHARE MODE"); err != nil {
+		t.Fatal(err)
+	}
+	steps["0002_two.up"] = "ALTER TABLE one ADD two TEXT"
+	migrated := make(chan error, 1)
+	go func() {
+		applied, err := d.Migrate(ctx, scripts(steps), noon)
+		if diff := cmp.Diff([]string{"0002_two"}, applied); diff != "" {
+			t.Errorf("applied (-want +got):\n%s", diff)
+		}
+		migrated <- err
+	}()
+	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+	for n := 0; n == 0; {
+		if err := d.NewRaw(waiting).Scan(ctx, &n); err != nil {
+			t.Fatal(err)
+		}
+	}
+	late, cancel := context.WithTimeout(ctx, 20*time.Second)
+	defer cancel()
+	if _, err := d.ExecContext(late, "SELECT * FROM one"); err != nil {
+		t.Fatalf("a statement waits for a step that waits: %v", err)
+	}
+	if err := dump.Rollback(); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-migrated; err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,0 +1,622 @@
+package main
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/fstest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"modernc.org/sqlite"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/migrations"
+)
+
+// killer kills commands of the program in the middle of a transaction. On PostgreSQL it has them wait there, for something that it
+// holds itself. On SQLite, whose one writer would keep them from beginning at all, it stops them once they write, looks whether they
+// still do, and kills them then.
+type killer struct {
+	t     *testing.T
+	d     *db.DB
+	env   []string
+	probe *sql.DB // SQLite's
+}
+
+func newKiller(t *testing.T, b backend, env []string) *killer {
+	t.Helper()
+	k := &killer{t: t, env: env}
+	var err error
+	if k.d, err = b.open(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { k.d.Close() })
+	if k.d.Kind == db.SQLite {
+		if k.probe, err = sql.Open("sqlite", "file:"+filepath.Join(folderOf(env), databaseName)+"?_txlock=immediate&_pragma=busy_timeout(0)"); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { k.probe.Close() })
+	}
+	return k
+}
+
+// within runs a command and kills it: on PostgreSQL once it waits for what the statement holds, on SQLite once it has written for so
+// long in one transaction, after so many others. It reports false of a command that has ended before.
+func (k *killer) within(hold string, passed int, long time.Duration, args ...string) (killed bool) {
+	k.t.Helper()
+	if k.d.Kind == db.SQLite {
+		return k.withinSQLite(passed, long, args...)
+	}
+	holding, err := k.d.DB.DB.BeginTx(db.AsOwner(k.t.Context()), nil)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	defer func() {
+		_ = holding.Rollback() // it has been only to hold
+		k.awaitServer()
+	}()
+	if _, err := holding.ExecContext(db.AsOwner(k.t.Context()), hold); err != nil {
+		k.t.Fatalf("%s: %v", hold, err)
+	}
+	p := k.start(args...)
+	for !p.waits(k) {
+		if p.hasEnded() {
+			return false
+		}
+		time.Sleep(time.Millisecond) // between two looks
+	}
+	return p.kill()
+}
+
+// awaitServer waits until PostgreSQL has ended the session of a process that was killed.
+func (k *killer) awaitServer() {
+	k.t.Helper()
+	eventually(k.t, "the sessions of the killed have ended", func() bool {
+		return k.countAs(db.AsOwner(k.t.Context()), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+			AND pid <> pg_backend_pid() AND state <> 'idle'`) == 0
+	})
+}
+
+func (k *killer) withinSQLite(passed int, long time.Duration, args ...string) (killed bool) {
+	k.t.Helper()
+	p := k.start(args...)
+	for !p.hasEnded() {
+		if !k.writing() {
+			time.Sleep(50 * time.Microsecond) // and leave the processor to the command
+			continue
+		}
+		for began := time.Now(); time.Since(began) < long && k.writing(); { // one transaction, if it goes on
+		}
+		if passed--; passed >= 0 || !k.writing() {
+			for k.writing() && !p.hasEnded() { // until this transaction has ended
+			}
+			continue
+		}
+		p.signal(syscall.SIGSTOP)
+		p.awaitStop()
+		if k.writing() {
+			return p.kill()
+		}
+		p.signal(syscall.SIGCONT)
+	}
+	return false
+}
+
+// writing says that somebody is in a transaction that writes.
+func (k *killer) writing() bool {
+	k.t.Helper()
+	tx, err := k.probe.BeginTx(k.t.Context(), nil)
+	if err == nil {
+		err = tx.Rollback()
+	}
+	if e, ok := errors.AsType[*sqlite.Error](err); ok && e.Code()&0xff == 5 { // SQLITE_BUSY
+		return true
+	}
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return false
+}
+
+// victim is a running command.
+type victim struct {
+	*exec.Cmd
+	t     *testing.T
+	said  *strings.Builder
+	ended chan struct{}
+}
+
+func (k *killer) start(args ...string) *victim {
+	k.t.Helper()
+	p := &victim{Cmd: program(context.Background(), k.t, plainBinary, k.env, args...), t: k.t, said: &strings.Builder{}, ended: make(chan struct{})}
+	p.Stdout, p.Stderr = p.said, p.said
+	if err := p.Start(); err != nil {
+		k.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		_ = p.Wait() // the exit status is in ProcessState
+	}()
+	k.t.Cleanup(func() { p.kill() })
+	return p
+}
+
+func (p *victim) signal(s os.Signal) { _ = p.Process.Signal(s) } // it may have ended
+
+// kill is SIGKILL, and reports whether that is what has ended the process.
+func (p *victim) kill() bool {
+	p.signal(syscall.SIGKILL)
+	<-p.ended
+	return p.ProcessState.ExitCode() == -1
+}
+
+// hasEnded says that it has, which must have been well.
+func (p *victim) hasEnded() bool {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+		if status := p.ProcessState.ExitCode(); status != 0 {
+			p.t.Fatalf("%q: exit status %d: %s", p.Args, status, p.said)
+		}
+		return true
+	default:
+		return false
+	}
+}
+
+// waits says that a session other than the test's own waits for a lock.
+func (p *victim) waits(k *killer) bool {
+	p.t.Helper()
+	return k.countAs(db.AsOwner(p.t.Context()), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+}
+
+// awaitStop waits until all of a process has stopped, or it has ended.
+func (p *victim) awaitStop() {
+	p.t.Helper()
+	eventually(p.t, "the process has stopped", func() bool {
+		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Process.Pid) + "/stat")
+		_, state, _ := strings.Cut(string(stat), ") ")
+		return err != nil || strings.HasPrefix(state, "T") || strings.HasPrefix(state, "Z")
+	})
+}
+
+func (k *killer) count(query string, args ...any) (n int) {
+	k.t.Helper()
+	return k.countAs(db.AsSystem(k.t.Context()), query, args...)
+}
+
+func (k *killer) countAs(ctx context.Context, query string, args ...any) (n int) {
+	k.t.Helper()
+	if err := k.d.NewRaw(query, args...).Scan(ctx, &n); err != nil {
+		k.t.Fatalf("%s: %v", query, err)
+	}
+	return n
+}
+
+func (k *killer) write(query string, args ...any) {
+	k.t.Helper()
+	if _, err := k.d.ExecContext(db.AsSystem(k.t.Context()), query, args...); err != nil {
+		k.t.Fatalf("%s: %v", query, err)
+	}
+}
+
+// enoughKills are those of one job that tell something.
+const enoughKills = 3
+
+// job kills a job over and over: on PostgreSQL as it comes to write each of the tables, on SQLite in a later transaction each time.
+// After each kill whole looks at what is there. At last the job is left to end.
+func (k *killer) job(name string, tables []string, whole func()) {
+	k.t.Helper()
+	args, kills := append([]string{"jobs", "run"}, strings.Fields(name)...), 0
+	for i := 0; i < len(tables) || kills < enoughKills && i < 5*len(tables); i++ { // on SQLite a transaction can be too short to be seen
+		if k.within("LOCK TABLE "+tables[i%len(tables)]+" IN SHARE MODE", i%len(tables), 0, args...) {
+			kills++
+			whole()
+		}
+		k.write("UPDATE leases SET free_at = '2000-01-01 00:00:00+00:00'") // as 14 minutes later
+		k.write("UPDATE leases SET holder = ''")
+	}
+	if kills < enoughKills {
+		k.t.Errorf("%d runs were killed, which is too few to tell anything", kills)
+	}
+	must(k.t, k.env, args...)
+	whole()
+}
+
+// many makes links of a strategy in the workspace.
+func (w tenant) many(t *testing.T, n int, of string, fields map[string]any) {
+	t.Helper()
+	for from := 0; from < n; from += 500 {
+		var some []any
+		for i := from; i < min(from+500, n); i++ {
+			one := map[string]any{"url": fmt.Sprintf("https://example.com/%s/%d", of, i)}
+			for name, value := range fields {
+				one[name] = value
+			}
+			some = append(some, one)
+		}
+		var got struct {
+			CreateLinks struct {
+				Results []struct{ Created bool }
+				Errors  []mend
+			}
+		}
+		w.must(t, &got, createCounters, map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": some}})
+		for _, r := range got.CreateLinks.Results {
+			if !r.Created {
+				t.Fatalf("a link of %s was not made: %+v", of, got.CreateLinks.Errors)
+			}
+		}
+	}
+}
+
+// TestACleanUpIsKilled: of links that have ended long ago, each is there with all that belongs to it, or gone with all but what keeps
+// its code.
+func TestACleanUpIsKilled(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const ended, stay = 550, 30
+		s := start(t, b, "LINKFORGE_LINK_QUOTA=1000000")
+		who := s.tenant(t, "swept")
+		tags := map[string]any{"tags": []string{"old"}}
+		who.many(t, ended, "ended", tags)
+		who.many(t, ended, "counted", map[string]any{"tags": []string{"old"}, "strategy": "COUNTER"})
+		who.many(t, stay, "stays", tags)
+		first := who.shorten(t, "https://example.com/ended/0").Link
+		s.stop()
+		k := newKiller(t, b, s.env)
+		k.write(`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00' WHERE original_url NOT LIKE '%/stays/%'`)
+		k.job("clean-up", []string{"leases", "links", "links", "link_tags", "changes", "link_tags", "changes", "idempotency_keys"}, func() {
+			t.Helper()
+			for what, n := range map[string]int{
+				"links without their tags": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NULL
+					AND NOT EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id)`),
+				"tags without their link": k.count(`SELECT count(*) FROM link_tags t WHERE NOT EXISTS (SELECT 1 FROM links l WHERE l.id = t.link_id)`),
+				"links purged in part": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NOT NULL AND (original_url <> '' OR code = ''
+					OR strategy <> 'DETERMINISTIC' OR EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id))`),
+				"links that should stay and are not whole": stay - k.count(`SELECT count(*) FROM links WHERE original_url LIKE '%/stays/%'
+					AND ended_at IS NULL AND deleted_at IS NULL`),
+				"codes that were forgotten": ended + stay - k.count(`SELECT count(*) FROM links WHERE strategy = 'DETERMINISTIC'`),
+			} {
+				if n != 0 {
+					t.Errorf("%d %s", n, what)
+				}
+			}
+		})
+		if purged, all := k.count("SELECT count(*) FROM links WHERE purged_at IS NOT NULL"), k.count("SELECT count(*) FROM links"); purged != ended || all != ended+stay {
+			t.Errorf("%d links, %d of them purged: want %d and %d", all, purged, ended+stay, ended)
+		}
+		s.again()
+		if again := who.shorten(t, first.OriginalURL).Link; again.Code != first.Code {
+			t.Errorf("the code was %s and is %s", first.Code, again.Code)
+		}
+		s.stop()
+	})
+}
+
+// record writes clicks into the database, as a server's recorder does.
+func (k *killer) record(clicks ...click.Click) {
+	k.t.Helper()
+	r, err := click.NewRecorder(click.RecorderConfig{DB: k.d, Dir: k.t.TempDir(), Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(k.t.Context())
+	running := make(chan error, 1)
+	go func() { running <- r.Run(ctx) }()
+	for _, c := range clicks {
+		r.Record(&c)
+	}
+	err = r.Flush(ctx)
+	cancel()
+	if err := errors.Join(err, <-running, r.Close()); err != nil {
+		k.t.Fatal(err)
+	}
+}
+
+// ofWorkspaces are the tables whose rows belong to a workspace.
+func (k *killer) ofWorkspaces() (tables []string) {
+	k.t.Helper()
+	query := map[db.Kind]string{
+		db.Postgres: `SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+			WHERE c.table_schema = 'public' AND c.column_name = 'workspace_id' AND t.table_type = 'BASE TABLE'`,
+		db.SQLite: `SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'workspace_id'`,
+	}[k.d.Kind]
+	if err := k.d.NewRaw(query).Scan(db.AsOwner(k.t.Context()), &tables); err != nil {
+		k.t.Fatal(err)
+	}
+	return slices.DeleteFunc(tables, func(name string) bool { return name == "slugs" || regexp.MustCompile(`_\d{4}_\d\d$`).MatchString(name) })
+}
+
+func (k *killer) rowsOf(workspaceID string) map[string]int {
+	rows := map[string]int{}
+	for _, table := range k.ofWorkspaces() {
+		rows[table] = k.count("SELECT count(*) FROM "+table+" WHERE workspace_id = ?", workspaceID)
+	}
+	return rows
+}
+
+// TestAPurgeOfAWorkspaceIsKilled: it is said to be purged when nothing is left of it, and others are left alone.
+func TestAPurgeOfAWorkspaceIsKilled(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_LINK_QUOTA=1000000")
+		gone, stays := s.tenant(t, "gone"), s.tenant(t, "stays")
+		k := newKiller(t, b, s.env)
+		for _, who := range []tenant{gone, stays} {
+			who.many(t, 600, "many", map[string]any{"tags": []string{"some"}})
+			linkID := who.shorten(t, "https://example.com/followed").Link.ID
+			var clicks []click.Click
+			for n := range 200 {
+				clicks = append(clicks, click.Click{WorkspaceID: who.workspaceID, LinkID: linkID, Status: 302, Visitor: int64(n),
+					ClickedAt: time.Now().Add(-time.Duration(n) * time.Hour)})
+			}
+			k.record(clicks...)
+		}
+		must(t, s.env, "jobs", "run", "click", "days")
+		must(t, s.env, "workspaces", "delete", "gone")
+		s.stop()
+		k.write("UPDATE workspaces SET deleted_at = '2020-01-01 00:00:00+00:00' WHERE id = ?", gone.workspaceID)
+		others := k.rowsOf(stays.workspaceID)
+		for _, table := range []string{"links", "link_tags", "clicks", "click_buckets", "click_days", "click_totals", "members", "audit_events"} {
+			if others[table] == 0 {
+				t.Errorf("nothing is in %s: nothing is tried", table)
+			}
+		}
+		k.job("workspaces", []string{"links", "link_tags", "links", "idempotency_keys", "link_usage", "clicks", "orphans", "click_buckets", "click_days",
+			"click_details", "click_totals", "members", "invitations", "api_keys", "domains", "audit_events", "workspaces"}, func() {
+			t.Helper()
+			left := 0
+			for _, n := range k.rowsOf(gone.workspaceID) {
+				left += n
+			}
+			if purged := k.count("SELECT count(*) FROM workspaces WHERE id = ? AND purged_at IS NOT NULL", gone.workspaceID) == 1; purged && left > 0 {
+				t.Errorf("the workspace is purged, and %d rows are left of it", left)
+			}
+			if diff := cmp.Diff(others, k.rowsOf(stays.workspaceID)); diff != "" {
+				t.Errorf("another workspace (-want +got):\n%s", diff)
+			}
+		})
+		for table, n := range k.rowsOf(gone.workspaceID) {
+			if n > 0 {
+				t.Errorf("%d rows are left in %s", n, table)
+			}
+		}
+		if k.count("SELECT count(*) FROM workspaces WHERE id = ? AND purged_at IS NOT NULL", gone.workspaceID) != 1 {
+			t.Error("the workspace is not purged")
+		}
+	})
+}
+
+// TestARetentionIsKilled: months that are kept no longer go, and nothing else does.
+func TestARetentionIsKilled(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b, "LINKFORGE_SUM_MONTHS=13")
+		who := s.tenant(t, "kept")
+		k := newKiller(t, b, s.env)
+		month := quota.MonthOf(time.Now()).Start
+		var clicks []click.Click
+		for link := range 3 {
+			linkID := who.shorten(t, fmt.Sprintf("https://example.com/%d", link)).Link.ID
+			for _, ago := range []int{30, 20, 14, 13, 2} {
+				for n := range 40 {
+					at := month.AddDate(0, -ago, n%20).Add(time.Duration(n) * time.Minute)
+					clicks = append(clicks, click.Click{WorkspaceID: who.workspaceID, LinkID: linkID, Status: 302, Visitor: int64(n), ClickedAt: at})
+				}
+			}
+		}
+		k.record(clicks...)
+		must(t, s.env, "jobs", "run", "click", "days")
+		s.stop()
+		since := month.AddDate(0, -13, 0)
+		kept := func() map[string]int {
+			return map[string]int{
+				"clicks":   k.count("SELECT count(*) FROM clicks WHERE clicked_at >= ?", since),
+				"quarters": k.count("SELECT sum(clicks) FROM click_buckets WHERE starts_at >= ?", since),
+				"days":     k.count("SELECT sum(clicks) FROM click_days"),
+				"totals":   k.count("SELECT sum(clicks) FROM click_totals"),
+				"links":    k.count("SELECT count(*) FROM links"),
+			}
+		}
+		want := map[string]int{"clicks": 3 * 80, "quarters": 2 * 3 * 80, "days": 2 * len(clicks), "totals": 2 * len(clicks), "links": 3} // links' and the workspace's
+		k.job("click months", []string{"orphans", "clicks", "click_details", "click_buckets", "clicks", "click_buckets"}, func() {
+			t.Helper()
+			if diff := cmp.Diff(want, kept()); diff != "" {
+				t.Errorf("what is to be kept (-want +got):\n%s", diff)
+			}
+		})
+		for _, table := range []string{"clicks WHERE clicked_at", "click_buckets WHERE starts_at"} {
+			if n := k.count("SELECT count(*) FROM "+table+" < ?", since); n > 0 {
+				t.Errorf("%d rows of months that are over are left in %s", n, table)
+			}
+		}
+		must(t, s.env, "stats", "verify")
+	})
+}
+
+// firstSteps are the files of the first so many steps of the schema.
+func firstSteps(t *testing.T, n int) fs.FS {
+	t.Helper()
+	some := fstest.MapFS{}
+	for _, kind := range []db.Kind{db.Postgres, db.SQLite} {
+		for i, step := range stepNames(t) {
+			for _, way := range []string{".up.sql", ".down.sql"} {
+				if script, err := migrations.Files.ReadFile(string(kind) + "/" + step + way); err != nil {
+					t.Fatal(err)
+				} else if i < n {
+					some[string(kind)+"/"+step+way] = &fstest.MapFile{Data: script}
+				}
+			}
+		}
+	}
+	return some
+}
+
+func stepNames(t *testing.T) (names []string) {
+	t.Helper()
+	files, err := fs.Glob(migrations.Files, "postgres/*.up.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		names = append(names, strings.TrimSuffix(filepath.Base(file), ".up.sql"))
+	}
+	return names
+}
+
+// schema is everything that the database is made of, a line each.
+func (k *killer) schema() (lines []string) {
+	k.t.Helper()
+	for _, query := range map[db.Kind][]string{
+		db.SQLite: {"SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master WHERE name <> 'migrations'"},
+		db.Postgres: {
+			`SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) FROM information_schema.columns
+				WHERE table_schema = 'public' AND table_name <> 'migrations'`,
+			"SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'migrations'",
+			"SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace",
+			"SELECT concat_ws(' ', tablename, policyname, roles, cmd, qual, with_check) FROM pg_policies",
+			"SELECT concat_ws(' ', relname, relkind, relrowsecurity, relforcerowsecurity, relacl) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'migrations%'",
+			"SELECT tgrelid::regclass || ' ' || tgname FROM pg_trigger WHERE NOT tgisinternal",
+			"SELECT p.oid::regprocedure || ' ' || prosrc || coalesce(' ' || proacl::TEXT, '') FROM pg_proc p WHERE pronamespace = 'public'::regnamespace AND prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')",
+		},
+	}[k.d.Kind] {
+		var some []string
+		if err := k.d.NewRaw(query).Scan(db.AsOwner(k.t.Context()), &some); err != nil {
+			k.t.Fatalf("%s: %v", query, err)
+		}
+		lines = append(lines, some...)
+	}
+	slices.Sort(lines)
+	return lines
+}
+
+// taken are the steps that the database has taken.
+func (k *killer) taken() (names []string) {
+	k.t.Helper()
+	steps, err := k.d.Migrations(k.t.Context(), migrations.Files)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	for _, s := range steps {
+		if !s.AppliedAt.IsZero() {
+			names = append(names, s.Name)
+		}
+	}
+	return names
+}
+
+// bringTo has the database take exactly the first so many steps.
+func (k *killer) bringTo(n int) {
+	k.t.Helper()
+	for _, err := k.d.Migrate(k.t.Context(), firstSteps(k.t, n), time.Now()); len(k.taken()) > n; _, err = k.d.Rollback(k.t.Context(), migrations.Files) {
+		if err != nil {
+			k.t.Fatal(err)
+		}
+	}
+	if got := len(k.taken()); got != n {
+		k.t.Fatalf("%d steps are taken, want %d", got, n)
+	}
+}
+
+var (
+	makes  = regexp.MustCompile(`(?m)^CREATE (?:TABLE|VIEW|(?:UNIQUE )?INDEX) (\w+)`)
+	alters = regexp.MustCompile(`(?m)^ALTER TABLE (\w+)`)
+)
+
+// holdingUp is a statement that makes the step wait near its end, on PostgreSQL: a transaction that has made something of the name of
+// the last thing that the step makes, or that reads the table it alters.
+func holdingUp(t *testing.T, step string) string {
+	t.Helper()
+	script, err := migrations.Files.ReadFile("postgres/" + step + ".up.sql")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all := makes.FindAllStringSubmatch(string(script), -1); len(all) > 0 {
+		return "CREATE TABLE " + all[len(all)-1][1] + " ()"
+	}
+	all := alters.FindAllStringSubmatch(string(script), -1)
+	if len(all) == 0 {
+		t.Fatalf("%s neither makes nor alters a table: say here what it waits for", step)
+	}
+	return "LOCK TABLE " + all[len(all)-1][1] + " IN ACCESS SHARE MODE"
+}
+
+// TestAMigrationIsKilled kills `migrate up` within each step: the step has not been taken then, nothing of it is there, and the next
+// run takes it.
+func TestAMigrationIsKilled(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		if folder := folderOf(b.env); b.nodes == 1 {
+			if err := os.MkdirAll(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		}
+		k := newKiller(t, b, b.env)
+		const withLinks, links = 3, 300 // they are there from the step on which has all that a link needs
+		steps := stepNames(t)
+		for n, step := range steps {
+			k.bringTo(n)
+			if n == withLinks {
+				k.addLinks(links)
+			}
+			before := k.schema()
+			for tries := 0; !k.within(holdingUp(t, step), 0, time.Duration(tries%10)*100*time.Microsecond, "migrate", "up") || len(k.taken()) != n; tries++ {
+				if tries > 40 {
+					t.Fatalf("%s was never caught", step)
+				}
+				k.bringTo(n)
+			}
+			if diff := cmp.Diff(before, k.schema()); diff != "" {
+				t.Errorf("%s has left something behind (-before +after):\n%s", step, diff)
+			}
+		}
+		out := must(t, b.env, "migrate", "up")
+		if want := "applied " + steps[len(steps)-1] + "\n"; out != want {
+			t.Errorf("the next run says %q, want %q", out, want)
+		}
+		if diff := cmp.Diff(steps, k.taken()); diff != "" {
+			t.Errorf("steps (-want +got):\n%s", diff)
+		}
+		if n := k.count("SELECT count(*) FROM links WHERE original_url LIKE 'https://example.com/%'"); n != links {
+			t.Errorf("%d links, want %d", n, links)
+		}
+		undisturbed := embedded(t)
+		if b.nodes > 1 {
+			undisturbed = production(t)
+		}
+		must(t, undisturbed.env, "migrate", "up")
+		if diff := cmp.Diff(newKiller(t, undisturbed, undisturbed.env).schema(), k.schema()); diff != "" {
+			t.Errorf("the schema (-undisturbed +killed):\n%s", diff)
+		}
+	})
+}
+
+func (k *killer) addLinks(n int) {
+	k.t.Helper()
+	const at = "2026-11-20 12:00:00+00:00"
+	for i := range n {
+		_, err := k.d.ExecContext(db.AsOwner(k.t.Context()), `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+			redirect_status, created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', ?2, ?2, ?3, 302, ?4, ?4)`,
+			fmt.Sprintf("lnk_%d_%d", i, rand.Int64()), "ws_00000000000000000000000000", fmt.Sprintf("https://example.com/%d", i), []byte{byte(i)}, at)
+		if err != nil {
+			k.t.Fatal(err)
+		}
+	}
+}
