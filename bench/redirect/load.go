@@ -28,7 +28,8 @@ type load struct {
 	Address     string
 	Links       int
 	Connections int
-	// Burst is how long links are drawn and visited; zero means that each of them is visited once, in order.
+	// Burst is how long links are drawn and visited; zero means that each of them is looked at once, in order: by HEAD, which is
+	// answered from the cache and not counted.
 	Burst time.Duration
 	// Seed decides what is drawn.
 	Seed uint64
@@ -88,7 +89,7 @@ func (l load) arguments() []string {
 func (l load) run(ctx context.Context) (outcome, error) {
 	visitors := make([]*visitor, l.Connections)
 	for i := range visitors {
-		v, err := dial(ctx, l.Address)
+		v, err := l.dial(ctx)
 		if err != nil {
 			return outcome{}, err
 		}
@@ -153,6 +154,7 @@ func outcomeOf(visitors []*visitor) outcome {
 type visitor struct {
 	conn    net.Conn
 	request []byte // with a place for the code
+	place   int
 	buffer  [4096]byte
 	plan    []code
 
@@ -161,16 +163,19 @@ type visitor struct {
 	err      error
 }
 
-const requestLine = "GET /"
-
-func dial(ctx context.Context, address string) (*visitor, error) {
-	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", address)
+func (l load) dial(ctx context.Context) (*visitor, error) {
+	conn, err := (&net.Dialer{Timeout: patience}).DialContext(ctx, "tcp", l.Address)
 	if err != nil {
 		return nil, err
 	}
+	line := "GET /"
+	if l.Burst == 0 {
+		line = "HEAD /"
+	}
 	return &visitor{
 		conn:     conn,
-		request:  []byte(requestLine + string(make([]byte, len(code{}))) + " HTTP/1.1\r\nHost: " + address + "\r\n\r\n"),
+		request:  []byte(line + string(make([]byte, len(code{}))) + " HTTP/1.1\r\nHost: " + l.Address + "\r\n\r\n"),
+		place:    len(line),
 		statuses: map[int]int64{},
 	}, nil
 }
@@ -204,7 +209,7 @@ func (v *visitor) visit(began, end, deadline time.Time) {
 
 // get sends a request and reads the answer, of which it understands no more than it must.
 func (v *visitor) get(c code) (status int, err error) {
-	copy(v.request[len(requestLine):], c[:])
+	copy(v.request[v.place:], c[:])
 	if _, err := v.conn.Write(v.request); err != nil {
 		return 0, err
 	}

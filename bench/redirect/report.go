@@ -88,7 +88,7 @@ func (b *bench) report(w io.Writer) {
 	fmt.Fprintln(w)
 	for _, t := range b.targets {
 		if t.kind == ours {
-			fmt.Fprintf(w, "- %s: %.0f MiB before every link was visited, %.0f MiB after: %d bytes a link.\n",
+			fmt.Fprintf(w, "- %s: %.0f MiB before every link was looked at, %.0f MiB after: %d bytes a link.\n",
 				t.name, mebibytes(t.before), mebibytes(t.after), (t.after-t.before)/int64(b.links))
 		}
 	}

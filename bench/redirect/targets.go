@@ -182,7 +182,7 @@ func (b *bench) startNginx(ctx context.Context, _ *target, address string) (*rig
 	return rig.Start(ctx, b.folder, "nginx", address, nil, binary, "-p", folder, "-e", "stderr", "-c", "nginx.conf")
 }
 
-// warmUp visits every link once on Linkforge, and everything for a moment, so that no cache is empty when the time runs.
+// warmUp looks at every link once on Linkforge, and visits everything for a moment, so that no cache is empty when the time runs.
 func (b *bench) warmUp(ctx context.Context) error {
 	for _, t := range b.targets {
 		if t.process == nil {
@@ -323,7 +323,9 @@ func (b *bench) drive(ctx context.Context, t *target, l load) (outcome, error) {
 		return outcome{}, fmt.Errorf("the load generator, at %s: %w", t.name, err)
 	}
 	o.whole = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	t.seen += o.Redirects
+	if l.Burst > 0 { // else it was asked where links lead, and nobody has followed them
+		t.seen += o.Redirects
+	}
 	for status, n := range o.Others {
 		b.wrong = append(b.wrong, fmt.Sprintf("%s, %d connections: %d answers were %d", t.name, l.Connections, n, status))
 	}

@@ -17,9 +17,6 @@ import (
 )
 
 const (
-	// cost is bcrypt's work factor.
-	cost = 12
-
 	minPasswordCharacters = 8
 	maxPasswordBytes      = 1024
 )
