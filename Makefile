@@ -7,14 +7,14 @@ FUZZTIME ?= 30s
 LINKS ?= 1000000
 ROUNDS ?= 5
 BURST ?= 3s
-# What bench-clicks sends, and ARGS for more: -plans, -rebuild, -sqlite-clicks 0. Those of bench-graphql: -rounds 5, -operations page,create. Those of drill-upgrade: -links, -from, -phase, -dump; of drill-restore: -links, -clicks.
+# What bench-clicks sends, and ARGS for more: -plans, -rebuild, -sqlite-clicks 0. Those of bench-graphql: -rounds 5, -operations page,create; of bench-scale: -links, -parts. Those of drill-upgrade: -links, -from, -phase, -dump; of drill-restore: -links, -clicks.
 CLICKS ?= 10000000
 ARGS ?=
 IMAGE ?= linkforge
 # What "linkforge version" says; the commit when empty.
 VERSION ?=
 
-.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
+.PHONY: help run demo build test test-short lint generate generate-check fuzz bench bench-redirect bench-graphql bench-clicks bench-scale drill-upgrade drill-restore playground test-playground test-pages test-web audit check-deploy cluster release docker clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +59,9 @@ bench-graphql: ## measure operations beside a bare gqlgen handler and their SQL 
 
 bench-clicks: ## measure ingest beside COPY, and stats, with a year of clicks: CLICKS, ARGS
 	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/clicks -clicks '$(CLICKS)' $(ARGS)
+
+bench-scale: ## measure how what an operation costs grows with links, nodes and workspaces: ARGS
+	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/scale $(ARGS)
 
 drill-upgrade: ## upgrade an early version with a million links under load: ARGS, such as -links 100000
 	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/upgrade $(ARGS)

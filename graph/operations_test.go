@@ -270,31 +270,6 @@ func TestConnectionsPageThroughEverything(t *testing.T) {
 	})
 }
 
-// TestAPageCostsAsManyStatementsAsOneItem keeps loads gathered, whatever a page's items ask for.
-func TestAPageCostsAsManyStatementsAsOneItem(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		ada := b.person(t, "ada")
-		for i := range 50 {
-			b.link(t, ada, fmt.Sprintf("https://example.com/%d", i))
-		}
-		statements := func(first int) int64 {
-			before := b.statements.Load()
-			r := b.ask(t, ada.token, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { links(first: $n) { edges { node {
-				shortUrl clickCount averageRedirectMs createdBy { name } workspace { slug } hitQuota { used } } } } } }`,
-				"w", ada.workspace.ID(), "n", first)
-			if len(r.Errors) > 0 {
-				t.Fatal(r.text)
-			}
-			return b.statements.Load() - before
-		}
-		if one, fifty := statements(1), statements(50); one != fifty || one == 0 {
-			t.Errorf("%d statements for one link, %d for fifty", one, fifty)
-		}
-	})
-}
-
 func TestWhatBrokeIsLoggedAndNotShown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

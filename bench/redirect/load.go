@@ -28,9 +28,10 @@ type load struct {
 	Address     string
 	Links       int
 	Connections int
-	// Burst is how long links are drawn and visited; zero means that each of them is looked at once, in order: by HEAD, which is
-	// answered from the cache and not counted.
+	// Burst is how long links are drawn and visited; zero means that each of them is visited once, in order.
 	Burst time.Duration
+	// Look says that it is only asked where links lead, by HEAD, which is not counted.
+	Look bool
 	// Seed decides what is drawn.
 	Seed uint64
 }
@@ -72,6 +73,7 @@ func parseLoad(args []string) (load, error) {
 	flags.IntVar(&l.Links, "links", 0, "")
 	flags.IntVar(&l.Connections, "connections", 1, "")
 	flags.DurationVar(&l.Burst, "burst", 0, "")
+	flags.BoolVar(&l.Look, "look", false, "")
 	flags.Uint64Var(&l.Seed, "seed", 0, "")
 	err := flags.Parse(args)
 	return l, err
@@ -81,7 +83,7 @@ func parseLoad(args []string) (load, error) {
 func (l load) arguments() []string {
 	return []string{
 		"load", "-address", l.Address, "-links", strconv.Itoa(l.Links), "-connections", strconv.Itoa(l.Connections),
-		"-burst", l.Burst.String(), "-seed", strconv.FormatUint(l.Seed, 10),
+		"-burst", l.Burst.String(), "-look=" + strconv.FormatBool(l.Look), "-seed", strconv.FormatUint(l.Seed, 10),
 	}
 }
 
@@ -169,7 +171,7 @@ func (l load) dial(ctx context.Context) (*visitor, error) {
 		return nil, err
 	}
 	line := "GET /"
-	if l.Burst == 0 {
+	if l.Look {
 		line = "HEAD /"
 	}
 	return &visitor{

@@ -34,6 +34,8 @@ type options struct {
 	burst         time.Duration
 	// textbook says that the ways that are to be beaten are measured as well.
 	textbook bool
+	// look says that no link has been followed in the month before it is measured.
+	look bool
 	// server is the binary to measure; empty means this tree's.
 	server string
 	// databaseURL and redisURL are of the servers that scripts/with-services provides.
@@ -82,6 +84,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
 	flags.DurationVar(&o.burst, "burst", 3*time.Second, "how long each target is measured at a time")
 	flags.BoolVar(&o.textbook, "textbook", true, "whether the ways that are to be beaten are measured as well")
+	flags.BoolVar(&o.look, "look", false, "whether links are only looked at beforehand: the measured visits are then the first of the month")
 	flags.StringVar(&o.server, "server", "", "the linkforge binary to measure; built from this tree when empty")
 	if err := flags.Parse(args); err != nil {
 		return o, err

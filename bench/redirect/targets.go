@@ -17,7 +17,7 @@ import (
 
 // warmUpPatience and burstPatience are how long a target may go on working after its requests.
 const (
-	warmUpPatience = 10 * time.Minute
+	warmUpPatience = 30 * time.Minute
 	burstPatience  = 30 * time.Second
 )
 
@@ -182,7 +182,8 @@ func (b *bench) startNginx(ctx context.Context, _ *target, address string) (*rig
 	return rig.Start(ctx, b.folder, "nginx", address, nil, binary, "-p", folder, "-e", "stderr", "-c", "nginx.conf")
 }
 
-// warmUp looks at every link once on Linkforge, and visits everything for a moment, so that no cache is empty when the time runs.
+// warmUp visits every link once on Linkforge, or only looks at it, and visits everything for a moment, so that no cache is empty
+// when the time runs.
 func (b *bench) warmUp(ctx context.Context) error {
 	for _, t := range b.targets {
 		if t.process == nil {
@@ -190,7 +191,7 @@ func (b *bench) warmUp(ctx context.Context) error {
 		}
 		l := load{Links: b.links, Connections: loads()[0], Burst: min(b.burst, time.Second)}
 		if t.kind == ours {
-			l.Burst = 0
+			l.Burst, l.Look = 0, b.look
 		}
 		var err error
 		if t.before, err = rig.RSS(t.process.PID()); err != nil {
@@ -323,7 +324,7 @@ func (b *bench) drive(ctx context.Context, t *target, l load) (outcome, error) {
 		return outcome{}, fmt.Errorf("the load generator, at %s: %w", t.name, err)
 	}
 	o.whole = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	if l.Burst > 0 { // else it was asked where links lead, and nobody has followed them
+	if !l.Look {
 		t.seen += o.Redirects
 	}
 	for status, n := range o.Others {

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+)
+
+// compareLinks has one node each on estates of different sizes.
+func (b *bench) compareLinks(ctx context.Context, out io.Writer) error {
+	var columns []*column
+	for _, links := range b.links {
+		c, err := b.newColumn(ctx, thousands(links)+" links", b.find(links, b.tenants), 1)
+		if err != nil {
+			return err
+		}
+		columns = append(columns, c)
+	}
+	var names []string
+	for _, o := range operations() {
+		names = append(names, o.name)
+	}
+	constant, err := b.takeTurns(ctx, names, columns)
+	if err != nil {
+		return err
+	}
+	t := tables{out, names, columns, constant}
+	t.heading(fmt.Sprintf("With the links, in %s workspaces, one node", thousands(b.tenants)))
+	t.all()
+	t.disk()
+	if err := b.tellPlans(ctx, columns); err != nil {
+		return err
+	}
+	return b.stop()
+}
+
+// tellPlans tells them when they are wanted.
+func (b *bench) tellPlans(ctx context.Context, columns []*column) error {
+	for _, c := range columns {
+		if !b.plans {
+			return nil
+		}
+		if err := c.tellPlans(ctx, b.progress); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareNodes has one node after the other join those on one estate.
+func (b *bench) compareNodes(ctx context.Context, out io.Writer) error {
+	names := []string{"hot", "create"}
+	var columns []*column
+	var constant []figures
+	var quiets []quiet
+	for _, nodes := range b.nodes {
+		c, err := b.newColumn(ctx, plural(nodes, "node"), b.find(b.at, b.tenants), nodes)
+		if err != nil {
+			return err
+		}
+		q, err := b.watch(ctx, c.stand)
+		if err != nil {
+			return err
+		}
+		base, err := b.takeTurns(ctx, names, []*column{c})
+		if err != nil {
+			return err
+		}
+		columns, constant, quiets = append(columns, c), append(constant, base...), append(quiets, q)
+		if err := b.stop(); err != nil {
+			return err
+		}
+	}
+	t := tables{out, names, columns, constant}
+	t.heading(fmt.Sprintf("With the nodes, %s links in %s workspaces", thousands(b.at), thousands(b.tenants)))
+	t.all()
+	t.quiet(b.nodes, quiets)
+	return nil
+}
+
+func plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// compareTenants has one node each on estates that are divided among more and more workspaces.
+func (b *bench) compareTenants(ctx context.Context, out io.Writer) error {
+	var columns []*column
+	for _, tenants := range b.manyTenants {
+		c, err := b.newColumn(ctx, thousands(tenants)+" workspaces", b.find(b.at, tenants), 1)
+		if err != nil {
+			return err
+		}
+		columns = append(columns, c)
+	}
+	names := []string{"hot", "look", "create", "known", "small"}
+	constant, err := b.takeTurns(ctx, names, columns)
+	if err != nil {
+		return err
+	}
+	t := tables{out, names, columns, constant}
+	t.heading(fmt.Sprintf("With the workspaces, %s links, one node", thousands(b.at)))
+	t.all()
+	return b.stop()
+}
+
+func (b *bench) newColumn(ctx context.Context, title string, e *estate, nodes int) (*column, error) {
+	s, err := b.start(ctx, e, nodes)
+	if err != nil {
+		return nil, fmt.Errorf("starting %s: %w", title, err)
+	}
+	b.say("%s: started", title)
+	return &column{title: title, stand: s, seen: map[string][]figures{}}, nil
+}
