@@ -129,7 +129,7 @@ func loads(counts []atomic.Int64) (all []int64) {
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)
-	s := start(t, embedded(t).raced(), "LINKFORGE_LINK_QUOTA=10000000", "LINKFORGE_HIT_QUOTA=10000000", "LINKFORGE_CLICK_LOG_BYTES=8388608")
+	s := start(t, embedded(t), "LINKFORGE_LINK_QUOTA=10000000", "LINKFORGE_HIT_QUOTA=10000000", "LINKFORGE_CLICK_LOG_BYTES=8388608")
 	who := s.tenant(t, "kept")
 	const limit = 100_000_000
 	links := []linkView{

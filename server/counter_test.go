@@ -25,7 +25,7 @@ const createCounters = `mutation ($in: CreateLinksInput!) {
 func TestCountersSurviveKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b.raced(), b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
+		nodes := startAll(t, b, b.nodes, "LINKFORGE_LINK_QUOTA=1000000")
 		who := nodes[0].tenant(t, "counting")
 
 		killed := who.count(t, nodes, func(answered int64) bool { return answered >= counterLinks/2 }, func() {

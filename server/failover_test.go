@@ -100,7 +100,7 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 		b := production(t)
 		b.fails = true
 		b.env = append(b.env, "LINKFORGE_REDIS_URL="+f.url)
-		nodes := startAll(t, b.raced(), 2, "LINKFORGE_HIT_QUOTA=1000000000")
+		nodes := startAll(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
 		who := nodes[0].tenant(t, "failover")
 		limited, busy := who.shorten(t, "https://example.com/limited").Link, nodes[0].tenant(t, "busy").shorten(t, "https://example.com/busy").Link
 		var fresh []linkView

@@ -135,7 +135,7 @@ func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 func TestEveryClickSurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		node := start(t, b.raced(), "LINKFORGE_HIT_QUOTA=1000000000")
+		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
 		who := node.tenant(t, "killed")
 		l := who.shorten(t, "https://example.com/popular").Link
 		v := gather(t, node, l.path(node), 16, breath)
@@ -163,7 +163,7 @@ func TestAQuotaSurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const limit = 1000
-		node := start(t, b.raced(), "LINKFORGE_HIT_QUOTA=1000")
+		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000")
 		l := node.tenant(t, "quota").shorten(t, "https://example.com/limited").Link
 		v := gather(t, node, l.path(node), 8, breath)
 		for v.others()[http.StatusTooManyRequests] == 0 {
@@ -316,7 +316,7 @@ func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {
 			t.Parallel()
 			b, database, _ := behindProxies(t, "")
-			node := start(t, b.raced(), "LINKFORGE_HIT_QUOTA=1000000000")
+			node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
 			l := node.tenant(t, "outage").shorten(t, "https://example.com/known").Link
 			v := gather(t, node, l.path(node), 16, breath)
 			eventually(t, "there is load", func() bool { return v.seen.Load() > 100 })
@@ -387,7 +387,7 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			t.Parallel()
 			redisURL, stop, restart := ownRedis(t)
 			b, _, _ := behindProxies(t, redisURL)
-			nodes := startAll(t, b.raced(), 2, "LINKFORGE_HIT_QUOTA=1000000000")
+			nodes := startAll(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
 			who := nodes[0].tenant(t, "outage")
 			endless, limited := who.shorten(t, "https://example.com/endless").Link, who.shorten(t, "https://example.com/limited").Link
 			const limit = 4000

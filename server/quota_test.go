@@ -21,7 +21,7 @@ func TestHitQuotaIsExact(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		ends := nextMonth(t)
-		nodes := startAll(t, b.raced(), 2*b.nodes-1, "LINKFORGE_HIT_QUOTA="+strconv.Itoa(hitQuota))
+		nodes := startAll(t, b, 2*b.nodes-1, "LINKFORGE_HIT_QUOTA="+strconv.Itoa(hitQuota))
 		who := nodes[0].tenant(t, "visited")
 		l := who.shorten(t, "https://example.com/popular").Link
 
