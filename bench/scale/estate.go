@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -165,8 +166,7 @@ func (b *bench) start(ctx context.Context, e *estate, nodes int) (*stand, error)
 	if s.perLink, err = b.remember(ctx, s); err != nil {
 		return nil, err
 	}
-	_, err = rig.Rest(ctx, append(s.pids(), b.services.PIDs()...), restPatience)
-	return s, err
+	return s, b.rest(ctx, follow, s)
 }
 
 func (b *bench) startNode(ctx context.Context, s *stand) (err error) {
@@ -230,32 +230,61 @@ func (b *bench) remember(ctx context.Context, s *stand) (perLink float64, err er
 		}
 	}
 	after, err := s.nodes[0].alive(ctx)
+	for _, n := range s.nodes {
+		l := load{Operation: follow.name, Shape: s.shape, Addresses: []string{n.process.Address}, Connections: b.connections, Turns: s.followed()}
+		if _, err := b.drive(ctx, l); err != nil {
+			return 0, err
+		}
+	}
 	return float64(after-before) / float64(s.hot()), err
 }
 
 // alive is what lies on the node's heap after a collection, in bytes.
 func (n *node) alive(ctx context.Context) (int64, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+"/debug/pprof/heap?gc=1&debug=1", nil)
+	text, err := n.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
 	if err != nil {
 		return 0, err
+	}
+	return readNumber(text, "# HeapAlloc = ")
+}
+
+// awaitIngested waits until the database has all of the node's clicks.
+func (n *node) awaitIngested(ctx context.Context) error {
+	for {
+		text, err := n.get(ctx, "/metrics")
+		if err != nil {
+			return err
+		}
+		if waiting, err := readNumber(text, "\nlinkforge_click_log_lag_clicks "); waiting == 0 || err != nil {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(100 * time.Millisecond):
+		}
+	}
+}
+
+// get is what the node shows to its operator.
+func (n *node) get(ctx context.Context, path string) ([]byte, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+path, nil)
+	if err != nil {
+		return nil, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	defer response.Body.Close()
-	text, err := io.ReadAll(response.Body)
-	if err != nil {
-		return 0, err
-	}
-	return parseAlive(text)
+	return io.ReadAll(response.Body)
 }
 
-// parseAlive reads what runtime/pprof writes at the end of a profile of the heap.
-func parseAlive(text []byte) (int64, error) {
-	_, rest, ok := bytes.Cut(text, []byte("# HeapAlloc = "))
+// readNumber reads a whole number behind a name, to the end of the line.
+func readNumber(text []byte, name string) (int64, error) {
+	_, rest, ok := bytes.Cut(text, []byte(name))
 	if !ok {
-		return 0, errors.New("the profile does not tell what is on the heap")
+		return 0, fmt.Errorf("the node does not tell its %q", name)
 	}
 	number, _, _ := bytes.Cut(rest, []byte("\n"))
 	return strconv.ParseInt(string(number), 10, 64)

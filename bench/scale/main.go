@@ -36,6 +36,8 @@ var parts = []string{"links", "nodes", "tenants"}
 type options struct {
 	// parts are those to measure.
 	parts []string
+	// operations are those to measure, of those that a part has.
+	operations []string
 	// links are the numbers of links that are compared, with as many workspaces as the first of tenants.
 	links []int
 	// tenants is how many workspaces the parts links and nodes have, manyTenants are those that are compared.
@@ -91,9 +93,10 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 
 func parse(args []string, getenv func(string) string) (options, error) {
 	o := options{databaseURL: getenv("LINKFORGE_TEST_DATABASE_URL"), redisURL: getenv("LINKFORGE_TEST_REDIS_URL")}
-	var names, links, manyTenants, nodes string
+	var names, asked, links, manyTenants, nodes string
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.StringVar(&names, "parts", strings.Join(parts, ","), "which parts, with commas between them")
+	flags.StringVar(&asked, "operations", strings.Join(operationNames(), ","), "which operations of those that a part has, with commas between them")
 	flags.StringVar(&links, "links", "100000,1000000,10000000", "how many links are compared, the fewest first")
 	flags.IntVar(&o.tenants, "tenants", 1000, "how many workspaces there are while links and nodes are compared")
 	flags.StringVar(&manyTenants, "many-tenants", "10,1000,100000", "how many workspaces are compared")
@@ -113,7 +116,7 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	o.links, err[0] = numbers("links", links)
 	o.manyTenants, err[1] = numbers("many-tenants", manyTenants)
 	o.nodes, err[2] = numbers("nodes", nodes)
-	o.parts = strings.Split(names, ",")
+	o.parts, o.operations = strings.Split(names, ","), strings.Split(asked, ",")
 	return o, errors.Join(append(err[:], o.check())...)
 }
 
@@ -136,6 +139,11 @@ func (o options) check() error {
 	for _, name := range o.parts {
 		if !slices.Contains(parts, name) {
 			return fmt.Errorf("there is no part %q: there are %s", name, strings.Join(parts, ", "))
+		}
+	}
+	for _, name := range o.operations {
+		if _, err := operationNamed(name); err != nil {
+			return err
 		}
 	}
 	for _, s := range o.shapes() {

@@ -59,6 +59,7 @@ func (b *bench) takeTurns(ctx context.Context, names []string, columns []*column
 			if err != nil {
 				return nil, err
 			}
+			b.say("%s", op.title)
 			for _, c := range columns {
 				f, err := b.measureOne(ctx, op, c.stand, uint64(round))
 				if err != nil {
@@ -100,6 +101,9 @@ func (b *bench) measureOne(ctx context.Context, op operation, s *stand, round ui
 	if op.once {
 		l.First, l.Turns = s.cold, max(1, b.onceTurns(s.shape)/warmPart)
 	}
+	if op.turns > 0 {
+		l.Turns = op.turns / warmPart
+	}
 	o, err := b.drive(ctx, l)
 	if err != nil {
 		return figures{}, err
@@ -111,6 +115,9 @@ func (b *bench) measureOne(ctx context.Context, op operation, s *stand, round ui
 	if op.once {
 		l.First, l.Turns = s.cold+l.Turns, b.onceTurns(s.shape)
 		s.cold = l.First + l.Turns
+	}
+	if op.turns > 0 {
+		l.First, l.Turns = b.next+l.Turns, op.turns
 	}
 	before, err := b.countAll(ctx, s)
 	if err != nil {
@@ -124,15 +131,20 @@ func (b *bench) measureOne(ctx context.Context, op operation, s *stand, round ui
 	}
 	after, err := b.countAll(ctx, s)
 	if !op.once {
-		b.next = max(b.next, o.Next)
+		b.next = max(b.next, o.Next) // which callers have passed who found that there was no turn left
 	}
 	return figuresOf(o, before, after), err
 }
 
-// rest waits until what an operation puts off is done.
+// rest waits until what an operation puts off is done: nodes let clicks wait in their logs, and rest themselves meanwhile.
 func (b *bench) rest(ctx context.Context, op operation, s *stand) error {
 	if !op.puts {
 		return nil
+	}
+	for _, n := range s.nodes {
+		if err := n.awaitIngested(ctx); err != nil {
+			return err
+		}
 	}
 	_, err := rig.Rest(ctx, append(s.pids(), b.services.PIDs()...), restPatience)
 	return err

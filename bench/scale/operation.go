@@ -15,6 +15,8 @@ type operation struct {
 	// once says that each request is about a link of its own, of which there are only so many: it is asked a number of times instead
 	// of for a while.
 	once bool
+	// turns is how often it is asked, instead of for a while; zero for most.
+	turns int
 	// puts says that there is work to do after the answer.
 	puts bool
 	// document and variables are what GraphQL is asked in a turn, good stands in every right answer.
@@ -48,7 +50,7 @@ const (
 // operations are all that there are to measure.
 func operations() []operation {
 	return []operation{
-		{name: "hot", title: "redirect, from memory", link: hotLink, puts: true},
+		{name: "hot", title: "redirect, from memory", link: hotLink, turns: 30_000, puts: true},
 		{name: "look", title: "resolve (`HEAD`), not in memory", link: coldLink, looks: true, once: true},
 		{name: "cold", title: "redirect, not in memory", link: coldLink, once: true, puts: true},
 		{name: "create", title: "`createLink`, a new URL", puts: true, document: createDocument, good: `"created":true`, variables: newLink},
@@ -64,13 +66,23 @@ func operations() []operation {
 // sweep looks at each hot link once, so that a node remembers it.
 var sweep = operation{name: "sweep", looks: true, once: true, link: func(s shape, turn int, _ []int) int { return s.colds() + turn }}
 
+// follow follows links in the same order, so that a node has hits of their months in its hands.
+var follow = operation{name: "follow", once: true, puts: true, link: sweep.link}
+
 func operationNamed(name string) (operation, error) {
-	for _, o := range append(operations(), sweep) {
+	for _, o := range append(operations(), sweep, follow) {
 		if o.name == name {
 			return o, nil
 		}
 	}
 	return operation{}, fmt.Errorf("there is no operation %q", name)
+}
+
+func operationNames() (names []string) {
+	for _, o := range operations() {
+		names = append(names, o.name)
+	}
+	return names
 }
 
 func hotLink(_ shape, turn int, drawn []int) int { return drawn[turn%len(drawn)] }

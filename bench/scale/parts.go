@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // compareLinks has one node each on estates of different sizes.
@@ -16,10 +17,7 @@ func (b *bench) compareLinks(ctx context.Context, out io.Writer) error {
 		}
 		columns = append(columns, c)
 	}
-	var names []string
-	for _, o := range operations() {
-		names = append(names, o.name)
-	}
+	names := b.wanted(operationNames()...)
 	constant, err := b.takeTurns(ctx, names, columns)
 	if err != nil {
 		return err
@@ -32,6 +30,11 @@ func (b *bench) compareLinks(ctx context.Context, out io.Writer) error {
 		return err
 	}
 	return b.stop()
+}
+
+// wanted are those of the operations that are to be measured.
+func (b *bench) wanted(names ...string) []string {
+	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(b.operations, name) })
 }
 
 // tellPlans tells them when they are wanted.
@@ -49,7 +52,7 @@ func (b *bench) tellPlans(ctx context.Context, columns []*column) error {
 
 // compareNodes has one node after the other join those on one estate.
 func (b *bench) compareNodes(ctx context.Context, out io.Writer) error {
-	names := []string{"hot", "create"}
+	names := b.wanted("hot", "create")
 	var columns []*column
 	var constant []figures
 	var quiets []quiet
@@ -95,7 +98,7 @@ func (b *bench) compareTenants(ctx context.Context, out io.Writer) error {
 		}
 		columns = append(columns, c)
 	}
-	names := []string{"hot", "look", "create", "known", "small"}
+	names := b.wanted("hot", "look", "create", "known", "small")
 	constant, err := b.takeTurns(ctx, names, columns)
 	if err != nil {
 		return err

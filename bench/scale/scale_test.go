@@ -227,12 +227,12 @@ func TestReportTellsGrowth(t *testing.T) {
 	}
 }
 
-func TestParseAlive(t *testing.T) {
+func TestReadNumber(t *testing.T) {
 	t.Parallel()
-	if n, err := parseAlive([]byte("heap profile: 1\n# Alloc = 5\n# HeapAlloc = 4711\n# HeapSys = 9\n")); err != nil || n != 4711 {
+	if n, err := readNumber([]byte("heap profile: 1\n# Alloc = 5\n# HeapAlloc = 4711\n# HeapSys = 9\n"), "# HeapAlloc = "); err != nil || n != 4711 {
 		t.Error(n, err)
 	}
-	if _, err := parseAlive([]byte("nothing")); err == nil {
+	if _, err := readNumber([]byte("nothing"), "# HeapAlloc = "); err == nil {
 		t.Error("nothing was read")
 	}
 }

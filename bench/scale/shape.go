@@ -10,8 +10,9 @@ const (
 	// leastLinks is how few links an estate may have, mostLinks how many: serials have eight digits.
 	leastLinks = 1000
 	mostLinks  = 99_999_999
-	// mostHot is how many links are followed over and over, and remembered by every node.
-	mostHot = 20_000
+	// mostHot is how many links every node remembers, mostFollowed how many of those are followed over and over.
+	mostHot      = 20_000
+	mostFollowed = 1000
 	// mostAsked is in how many workspaces links are made and looked for.
 	mostAsked = 1000
 	// rare is how many links have a word that no other has; all of them are the largest workspace's.
@@ -72,8 +73,11 @@ func (s shape) linkOf(workspace, index int) int {
 // asked is in how many workspaces, the first of all, links are made and looked for.
 func (s shape) asked() int { return min(s.Tenants, mostAsked) }
 
-// hot is how many links, the newest, are followed over and over. All others are followed once at most.
+// hot is how many links, the newest, every node remembers. All others are looked for once at most.
 func (s shape) hot() int { return min(s.Links/5, mostHot) }
+
+// followed is how many of those, the first, are followed over and over.
+func (s shape) followed() int { return min(s.hot(), mostFollowed) }
 
 // scatter has no divisor in common with any number below it: its multiples come by all indexes below a number, in no order.
 const scatter = 2_654_435_761
@@ -91,10 +95,10 @@ const skew = 1.1
 
 // draw draws hot links by Zipf's law.
 func (s shape) draw(n int, seed uint64) []int {
-	rank := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), skew, 1, uint64(s.hot()-1))
+	rank := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), skew, 1, uint64(s.followed()-1))
 	visits := make([]int, n)
 	for i := range visits {
-		visits[i] = s.colds() + scattered(int(rank.Uint64()), s.hot())
+		visits[i] = s.colds() + scattered(int(rank.Uint64()), s.followed())
 	}
 	return visits
 }
