@@ -20,12 +20,12 @@ import (
 	"io"
 	"math"
 	"os"
-	"os/signal"
 	"runtime/pprof"
-	"syscall"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // options are the command line's.
@@ -49,13 +49,7 @@ type options struct {
 }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/clicks:", err)
-		stop()
-		os.Exit(1)
-	}
+	rig.Main("clicks", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, out, progress io.Writer) error {

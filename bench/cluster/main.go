@@ -25,10 +25,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
@@ -64,13 +62,7 @@ const (
 func allPhases() []string { return []string{phaseRestart, phaseRedis, phasePostgres} }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/cluster:", err)
-		stop()
-		os.Exit(1)
-	}
+	rig.Main("cluster", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
 }
 
 func run(ctx context.Context, args []string, out, progress io.Writer) error {

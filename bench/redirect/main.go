@@ -17,11 +17,8 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
@@ -46,13 +43,7 @@ type options struct {
 func loads() []int { return []int{64, 256} }
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	defer stop()
-	if err := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr); err != nil {
-		fmt.Fprintln(os.Stderr, "bench/redirect:", err)
-		stop()
-		os.Exit(1)
-	}
+	rig.Main("redirect", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
 }
 
 // run also is what the other processes do that this one starts.
