@@ -23,9 +23,8 @@ import (
 	"runtime/pprof"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/db"
-
 	"github.com/linkforge/linkforge/bench/internal/rig"
+	"github.com/linkforge/linkforge/internal/db"
 )
 
 // options are the command line's.
