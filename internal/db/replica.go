@@ -32,9 +32,11 @@ const (
 type Replica struct {
 	*sql.DB
 	looks *bun.DB // one connection, which looks how far it is
-	// here says that it answers, until is the time in nanoseconds before which it has everything that was committed.
-	here  atomic.Bool
-	until atomic.Int64
+	// here says that it answers, until is the time in nanoseconds before which it has everything that was committed: the
+	// beginning of time while nobody knows.
+	here   atomic.Bool
+	until  atomic.Int64
+	opened time.Time
 }
 
 // followedBy opens the replica of a database.
@@ -43,8 +45,7 @@ func (d *DB) followedBy(url string, s Server, primary driver.Connector) error {
 	if err != nil {
 		return err
 	}
-	r := &Replica{}
-	r.until.Store(time.Now().UnixNano()) // for how far it is behind, until it is known
+	r := &Replica{opened: time.Now()}
 	replica := stdlib.GetConnector(*config)
 	r.DB = sql.OpenDB(detour{scopedConnector{replica, patienceOf(s)}, scopedConnector{primary, patienceOf(s)}, r})
 	limit(r.DB, s.Pool)
@@ -83,12 +84,13 @@ func (r *Replica) Has(moment time.Time) bool {
 	return r.here.Load() && r.until.Load() >= moment.UnixNano()
 }
 
-// Lag is how far behind it is. It grows while the replica is away, or the first database is. No replica is never behind.
+// Lag is how far behind it is, or for how long nobody has known. It grows while the replica is away, or the first database is.
+// No replica is never behind.
 func (r *Replica) Lag(now time.Time) time.Duration {
 	if r == nil {
 		return 0
 	}
-	return now.Sub(time.Unix(0, r.until.Load()))
+	return now.Sub(time.Unix(0, max(r.until.Load(), r.opened.UnixNano())))
 }
 
 // Await waits until the replica has all that is committed now, or is so far behind that nobody reads it without asking who
@@ -133,19 +135,21 @@ func (d *DB) FollowReplica(ctx context.Context, log *slog.Logger, now func() tim
 		return nil
 	}
 	var seen []position
-	for said := true; pause.For(ctx, lookEvery) == nil; {
+	for read, warned := false, false; pause.For(ctx, lookEvery) == nil; {
 		var err error
 		if seen, err = d.look(AsOwner(ctx), seen, now()); err != nil {
 			d.Replica.here.Store(false)
 		}
-		switch fit := d.Replica.Has(now().Add(-MostLag)); {
-		case said && !fit && ctx.Err() == nil:
-			log.WarnContext(ctx, "the replica is not read: it is away, or too far behind", "error", err)
-			said = false
-		case !said && fit:
+		fit := d.Replica.Has(now().Add(-MostLag))
+		switch {
+		case fit && !read:
 			log.InfoContext(ctx, "the replica is read")
-			said = true
+			warned = false
+		case !fit && !warned && ctx.Err() == nil && (read || d.Replica.Lag(now()) > MostLag):
+			log.WarnContext(ctx, "the replica is not read: it is away, or too far behind", "error", err)
+			warned = true
 		}
+		read = fit
 	}
 	return nil
 }

@@ -100,6 +100,16 @@ func TestTheReplicaIsRead(t *testing.T) {
 		want("who has not", db.MayLag(tenant, one), "one", true)
 		_ = pause.For(t.Context(), 100*time.Millisecond)
 	}
+	late, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 2}.Open() // a node that starts now knows nothing yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer late.Close()
+	looking, enough := context.WithTimeout(t.Context(), 500*time.Millisecond)
+	defer enough()
+	if err := late.FollowReplica(looking, slog.New(slog.DiscardHandler), time.Now); err != nil || late.Replica.Has(one) {
+		t.Errorf("a replica that stays where it is, is taken to have what nobody has seen it pass: %v", err)
+	}
 	if lag := d.Replica.Lag(time.Now()); lag < 300*time.Millisecond || lag > time.Minute {
 		t.Errorf("the replica that stays where it is is %s behind", lag)
 	}
