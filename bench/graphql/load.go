@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -195,25 +193,7 @@ func (c *caller) ask(number int) (status int, answer []byte, err error) {
 	if r.place >= 0 {
 		writeNumber(r.text[r.place:r.place+len(numberPlace)], number)
 	}
-	if _, err := c.conn.Write(r.text); err != nil {
-		return 0, nil, err
-	}
-	for have := 0; have < len(c.buffer); {
-		n, err := c.conn.Read(c.buffer[have:])
-		if err != nil {
-			return 0, nil, fmt.Errorf("within an answer: %w", err)
-		}
-		have += n
-		status, whole, err := rig.ParseAnswer(c.buffer[:have])
-		if err != nil {
-			return 0, nil, err
-		}
-		if whole {
-			_, body, _ := bytes.Cut(c.buffer[:have], []byte("\r\n\r\n"))
-			return status, body, nil
-		}
-	}
-	return 0, nil, errors.New("an answer is longer than the load generator reads")
+	return rig.Exchange(c.conn, r.text, c.buffer[:])
 }
 
 // writeNumber writes a number with as many digits as there is place.

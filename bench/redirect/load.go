@@ -3,9 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -209,22 +207,9 @@ func (v *visitor) visit(began, end, deadline time.Time) {
 	}
 }
 
-// get sends a request and reads the answer, of which it understands no more than it must.
+// get asks for a code.
 func (v *visitor) get(c code) (status int, err error) {
 	copy(v.request[v.place:], c[:])
-	if _, err := v.conn.Write(v.request); err != nil {
-		return 0, err
-	}
-	for have := 0; have < len(v.buffer); {
-		n, err := v.conn.Read(v.buffer[have:])
-		if err != nil {
-			return 0, fmt.Errorf("within an answer: %w", err)
-		}
-		have += n
-		status, whole, err := rig.ParseAnswer(v.buffer[:have])
-		if err != nil || whole {
-			return status, err
-		}
-	}
-	return 0, errors.New("an answer is longer than the load generator reads")
+	status, _, err = rig.Exchange(v.conn, v.request, v.buffer[:])
+	return status, err
 }

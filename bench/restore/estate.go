@@ -51,22 +51,7 @@ func settle(ctx context.Context, address string, links int) (*estate, error) {
 		return nil, err
 	}
 	e := &estate{Tenant: tenant, links: make([]link, links), asked: make([]atomic.Int64, followed), answered: make([]atomic.Int64, followed), given: map[string]bool{}}
-	var next atomic.Int64
-	all, ctx := errgroup.WithContext(ctx)
-	for range callers {
-		all.Go(func() error {
-			for {
-				from := int(next.Add(batch)) - batch
-				if from >= links {
-					return nil
-				}
-				if err := e.makeLinks(ctx, from, min(from+batch, links)); err != nil {
-					return err
-				}
-			}
-		})
-	}
-	return e, all.Wait()
+	return e, rig.InBatches(ctx, links, batch, callers, e.makeLinks)
 }
 
 func (e *estate) makeLinks(ctx context.Context, from, to int) error {

@@ -190,25 +190,7 @@ func (c *caller) ask(s shape, turn int) (status int, answer []byte, err error) {
 	if c.request, err = c.write(c.request[:0], c.head, s, turn, c.visits); err != nil {
 		return 0, nil, err
 	}
-	if _, err := c.conn.Write(c.request); err != nil {
-		return 0, nil, err
-	}
-	for have := 0; have < len(c.buffer); {
-		n, err := c.conn.Read(c.buffer[have:])
-		if err != nil {
-			return 0, nil, fmt.Errorf("within an answer: %w", err)
-		}
-		have += n
-		status, whole, err := rig.ParseAnswer(c.buffer[:have])
-		if err != nil {
-			return 0, nil, err
-		}
-		if whole {
-			_, body, _ := bytes.Cut(c.buffer[:have], []byte("\r\n\r\n"))
-			return status, body, nil
-		}
-	}
-	return 0, nil, errors.New("an answer is longer than the load generator reads")
+	return rig.Exchange(c.conn, c.request, c.buffer[:])
 }
 
 // runConstant is the server that does nothing but redirect, which tells a slow machine from a slow server.

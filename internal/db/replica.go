@@ -137,9 +137,8 @@ func (d *DB) FollowReplica(ctx context.Context, log *slog.Logger, now func() tim
 	var seen []position
 	for read, warned := false, false; pause.For(ctx, lookEvery) == nil; {
 		var err error
-		if seen, err = d.look(AsOwner(ctx), seen, now()); err != nil {
-			d.Replica.here.Store(false)
-		}
+		seen, err = d.look(AsOwner(ctx), seen, now())
+		d.Replica.here.Store(err == nil)
 		fit := d.Replica.Has(now().Add(-MostLag))
 		switch {
 		case fit && !read:
@@ -184,7 +183,6 @@ func (d *DB) look(ctx context.Context, seen []position, now time.Time) ([]positi
 	if len(seen) > int(2*MostLag/lookEvery) { // so far behind, it is not read
 		seen = seen[:0]
 	}
-	d.Replica.here.Store(true)
 	return seen, ahead
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net"
 	"strconv"
 )
 
@@ -39,6 +40,29 @@ func ParseAnswer(b []byte) (status int, whole bool, err error) {
 		return 0, false, errors.New("more came than was asked for")
 	}
 	return status, rest == length, nil
+}
+
+// Exchange sends a request and reads the answer into the buffer, of which it returns the body as it was sent: in chunks, maybe.
+func Exchange(conn net.Conn, request, buffer []byte) (status int, body []byte, err error) {
+	if _, err := conn.Write(request); err != nil {
+		return 0, nil, err
+	}
+	for have := 0; have < len(buffer); {
+		n, err := conn.Read(buffer[have:])
+		if err != nil {
+			return 0, nil, fmt.Errorf("within an answer: %w", err)
+		}
+		have += n
+		status, whole, err := ParseAnswer(buffer[:have])
+		if err != nil {
+			return 0, nil, err
+		}
+		if whole {
+			_, body, _ := bytes.Cut(buffer[:have], endOfHead)
+			return status, body, nil
+		}
+	}
+	return 0, nil, errors.New("an answer is longer than the load generator reads")
 }
 
 // bodyLength is what the head says of the body: its length, or -1 when it comes in chunks.
