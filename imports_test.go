@@ -23,7 +23,7 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{"", "internal/errs", "internal/id", "internal/journal", "internal/pause", "internal/statspage", "internal/text",
 		"internal/urlnorm", "internal/shortcode", "internal/visit", "internal/visit/visittest", "migrations"},
-	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/jobs", "internal/dbtest",
+	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/fastpath", "internal/jobs", "internal/dbtest",
 		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "internal/recent", "graph/scalar"},
 	{"internal/account", "internal/audit", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},
 	{"internal/redirect", "internal/playground", "graph", "graph/gen"},

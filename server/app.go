@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/link"
@@ -295,10 +296,11 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(true)
 	server.Protocols.SetUnencryptedHTTP2(true) // for proxies that speak it
-	serve := func() error { return server.Serve(listener) }
+	plain := fastpath.Listen(listener, a.fast(), a.log)
+	serve := func() error { return server.Serve(plain) }
 	if a.certificate != nil {
 		server.TLSConfig = a.certificate.config()
-		serve = func() error { return server.ServeTLS(listener, "", "") }
+		serve = func() error { return server.ServeTLS(plain, "", "") }
 	}
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
@@ -336,7 +338,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error {
 		a.awaitStop(ctx, failed)
 		stop()
-		return drain(context.WithoutCancel(ctx), server)
+		return drain(context.WithoutCancel(ctx), server, plain)
 	})
 	err := parts.Wait()
 	stopLeasing()
@@ -372,10 +374,11 @@ func (a *app) leaving(h http.Handler) http.Handler {
 }
 
 // drain stops listening and waits for the requests in flight.
-func drain(ctx context.Context, server *http.Server) error {
+func drain(ctx context.Context, server *http.Server, plain *fastpath.Listener) error {
 	ctx, cancel := context.WithTimeout(ctx, drainDeadline)
 	defer cancel()
-	if err := server.Shutdown(ctx); err != nil {
+	err := errors.Join(server.Shutdown(ctx), plain.Wait(ctx))
+	if err != nil {
 		return errors.Join(fmt.Errorf("requests were cut off: %w", err), server.Close())
 	}
 	return nil

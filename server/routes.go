@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 
+	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/playground"
 	"github.com/linkforge/linkforge/internal/redirect"
@@ -56,7 +57,7 @@ func (a *app) routes() http.Handler {
 			tenants.ServeHTTP(w, r)
 		}
 	})
-	return a.straight(web.Chain(hosts, web.RequestID, web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log)))
+	return past(a.straight(), web.Chain(hosts, web.RequestID, web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log)))
 }
 
 // origins are those whose pages may call the API.
@@ -64,21 +65,44 @@ func (a *app) origins() web.Origins {
 	return web.Origins{Hosts: a.config.Hosts, Listed: a.config.Origins}
 }
 
-// straight takes requests for short URLs of the instance's own hosts past everything that a redirect does without: patterns,
-// names of requests, and a log of each, which together cost several times as much as a redirect itself. What it lets pass
-// is answered the same by the routes above.
-func (a *app) straight(others http.Handler) http.Handler {
+// past takes requests for short URLs past everything that a redirect does without: patterns, names of requests, and a log of
+// each, which together cost several times as much as a redirect itself.
+func past(straight fastpath.Answer, others http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !straight(w, r) {
+			others.ServeHTTP(w, r)
+		}
+	})
+}
+
+// straight answers short URLs of the instance's own hosts, the same as the routes above do.
+func (a *app) straight() fastpath.Answer {
 	all := a.log.Enabled(context.Background(), slog.LevelDebug)
 	serve := a.straightRedirects()
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if at, ok := redirect.AddressOf(r.URL.Path); ok && !all && !strings.HasSuffix(at.Code, statsSuffix) && r.URL.RawPath == "" && (r.Method == http.MethodGet || r.Method == http.MethodHead) {
-			if first := cmp.Or(at.Slug, at.Code); !shortcode.Reserved(first) && a.config.IsOwnHost(web.Host(r)) {
-				serve(w, r, at)
-				return
-			}
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		at, ok := redirect.AddressOf(r.URL.Path)
+		if !ok || all || strings.HasSuffix(at.Code, statsSuffix) || r.URL.RawPath != "" || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
+			return false
 		}
-		others.ServeHTTP(w, r)
-	})
+		if first := cmp.Or(at.Slug, at.Code); shortcode.Reserved(first) || !a.config.IsOwnHost(web.Host(r)) {
+			return false
+		}
+		serve(w, r, at)
+		return true
+	}
+}
+
+// fast answers the plainest requests for short URLs without net/http, until the node is to stop. Where connections are to be
+// encrypted, it answers none that are not.
+func (a *app) fast() fastpath.Answer {
+	straight, proxies := a.straight(), web.Proxies(a.config.TrustedProxies)
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if a.stopping.Load() || a.certificate != nil {
+			return false
+		}
+		proxies.Forward(r)
+		return straight(w, r)
+	}
 }
 
 // redirect answers a short URL.

@@ -23,11 +23,19 @@ func (p Proxies) Forwarded(next http.Handler) http.Handler {
 		return next
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && p.Trusts(from.Addr()) {
-			r.RemoteAddr = netip.AddrPortFrom(p.client(from.Addr(), r.Header.Values("X-Forwarded-For")), 0).String()
-		}
+		p.Forward(r)
 		next.ServeHTTP(w, r)
 	})
+}
+
+// Forward has a request come from where the proxies say.
+func (p Proxies) Forward(r *http.Request) {
+	if len(p) == 0 {
+		return
+	}
+	if from, err := netip.ParseAddrPort(r.RemoteAddr); err == nil && p.Trusts(from.Addr()) {
+		r.RemoteAddr = netip.AddrPortFrom(p.client(from.Addr(), r.Header.Values("X-Forwarded-For")), 0).String()
+	}
 }
 
 // client is the nearest address on the way that is no proxy's. Each proxy adds, at the end, where it has the request from, so

@@ -1,0 +1,323 @@
+// Package fastpath answers the plainest of HTTP requests, GET over HTTP/1.1 without a body, at less than half of what net/http
+// needs for one: it reads ahead for nothing, starts no goroutine for a request, and writes an answer with one system call.
+// Whatever is not as plain as that, it leaves to net/http, from that request on and with the connection. So nothing is
+// answered differently: requests are parsed by net/http's own parser, and what a parser could take in two ways is not plain.
+package fastpath
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// headBytes bounds the head of a plain request: browsers' have less, even with a few cookies.
+	headBytes = 4 << 10
+	// firstDeadline is how long a new connection may take to ask for something, as net/http's ReadHeaderTimeout has it.
+	firstDeadline = 5 * time.Second
+	// idleDeadline is how long a connection may wait for its next request, or an answer for being read. It is moved ahead
+	// only once in a while (moveEvery), since moving it costs as much as parsing a header.
+	idleDeadline = 2 * time.Minute
+	moveEvery    = 10 * time.Second
+)
+
+// Answer answers a request, or reports false if somebody else is to: then it must have written nothing. The context of the
+// request does not end when the client goes away, and the writer has no more methods than http.ResponseWriter.
+type Answer func(w http.ResponseWriter, r *http.Request) bool
+
+// Listener answers plain requests on the connections that it accepts. Its Accept returns those that ask for anything else,
+// with all that is still to be read, so that an http.Server can serve it in the place of the listener below.
+type Listener struct {
+	net.Listener
+	answer Answer
+	log    *slog.Logger
+
+	others  chan net.Conn
+	errs    chan error
+	closed  chan struct{}
+	running sync.WaitGroup
+
+	mu    sync.Mutex
+	conns map[*conn]struct{}
+}
+
+// Listen begins to answer on the listener's connections. The log is told of what panics.
+func Listen(below net.Listener, answer Answer, log *slog.Logger) *Listener {
+	l := &Listener{
+		Listener: below, answer: answer, log: log,
+		others: make(chan net.Conn), errs: make(chan error), closed: make(chan struct{}), conns: map[*conn]struct{}{},
+	}
+	l.running.Go(l.accept)
+	return l
+}
+
+// accept has every connection served. What goes wrong is for whoever calls Accept, who knows how long to wait.
+func (l *Listener) accept() {
+	for {
+		c, err := l.Listener.Accept()
+		if err == nil {
+			l.running.Go(func() { l.serve(c) })
+			continue
+		}
+		select {
+		case l.errs <- err:
+		case <-l.closed:
+			return
+		}
+	}
+}
+
+// Accept implements net.Listener.
+func (l *Listener) Accept() (net.Conn, error) {
+	select {
+	case c := <-l.others:
+		return c, nil
+	case err := <-l.errs:
+		return nil, err
+	case <-l.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+// Close implements net.Listener. Connections that wait for their next request are closed; those that have one are when it is
+// answered, which Wait waits for.
+func (l *Listener) Close() error {
+	err := l.Listener.Close()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isClosed() {
+		return net.ErrClosed
+	}
+	close(l.closed)
+	for c := range l.conns {
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // wakes it; one that is broken is awake
+	}
+	return err
+}
+
+func (l *Listener) isClosed() bool {
+	select {
+	case <-l.closed:
+		return true
+	default:
+		return false
+	}
+}
+
+// Wait waits, after Close, until every request has been answered. When the context ends first, the connections of those that
+// have not are closed.
+func (l *Listener) Wait(ctx context.Context) error {
+	done := make(chan struct{})
+	go func() {
+		l.running.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+		return nil
+	case <-ctx.Done():
+	}
+	l.mu.Lock()
+	for c := range l.conns {
+		_ = c.Close()
+	}
+	l.mu.Unlock()
+	return fmt.Errorf("waiting for redirects to be answered: %w", ctx.Err())
+}
+
+// keep has Close know of the connection. It reports false after Close.
+func (l *Listener) keep(c *conn) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.isClosed() {
+		return false
+	}
+	l.conns[c] = struct{}{}
+	return true
+}
+
+func (l *Listener) drop(c *conn) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	delete(l.conns, c)
+}
+
+// serve answers on a connection until it ends, or is somebody else's.
+func (l *Listener) serve(below net.Conn) {
+	c := &conn{Conn: below, in: bufio.NewReaderSize(below, headBytes)}
+	if !l.keep(c) || l.talk(c) {
+		l.drop(c)
+		_ = below.Close()
+		return
+	}
+	l.drop(c)
+	_ = below.SetDeadline(time.Time{})
+	select {
+	case l.others <- c:
+	case <-l.closed: // nobody takes it any more
+		_ = below.Close()
+	}
+}
+
+// talk answers plain requests. It reports true when the connection is to be closed, and false when what comes next is for
+// somebody else.
+func (l *Listener) talk(c *conn) (over bool) {
+	defer func() {
+		if broken := recover(); broken != nil {
+			over = true
+			if err, ok := broken.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
+				l.log.Error("a request was not answered", "error", broken)
+			}
+		}
+	}()
+	_ = c.SetReadDeadline(time.Now().Add(firstDeadline))
+	for {
+		if _, err := c.in.Peek(1); err != nil {
+			return true
+		}
+		r, size := c.next()
+		if r == nil {
+			return false
+		}
+		c.response.reset()
+		if !l.answer(&c.response, r) {
+			return false
+		}
+		now := time.Now()
+		if _, err := c.in.Discard(size); err != nil {
+			return true
+		}
+		if now.Sub(c.moved) >= moveEvery {
+			c.moved = now
+			_ = c.SetDeadline(now.Add(idleDeadline))
+		}
+		if _, err := c.Write(c.response.encode(now)); err != nil {
+			return true
+		}
+		if l.isClosed() { // also if Close came before the deadline was moved
+			return true
+		}
+	}
+}
+
+// conn is a connection with what has been read ahead of it.
+type conn struct {
+	net.Conn
+	in       *bufio.Reader
+	address  string
+	moved    time.Time // when the deadline was moved last
+	response response
+}
+
+// Read implements net.Conn for whoever takes the connection over.
+func (c *conn) Read(b []byte) (int, error) {
+	if c.in.Buffered() > 0 {
+		return c.in.Read(b)
+	}
+	return c.Conn.Read(b)
+}
+
+// CloseWrite says that nothing more is written, which http.Server does before it closes a connection that may still send.
+func (c *conn) CloseWrite() error {
+	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+		return half.CloseWrite()
+	}
+	return nil
+}
+
+// heads parse what lies in memory.
+var heads = sync.Pool{New: func() any {
+	h := &head{}
+	h.in = bufio.NewReaderSize(&h.text, headBytes)
+	return h
+}}
+
+type head struct {
+	text bytes.Reader
+	in   *bufio.Reader
+}
+
+// next is the request that comes next and the size of its head, without taking it off the connection; nil if it is not plain,
+// or not there as a whole.
+func (c *conn) next() (r *http.Request, size int) {
+	ahead, _ := c.in.Peek(c.in.Buffered())
+	size = plainHead(ahead)
+	if size == 0 {
+		return nil, 0
+	}
+	h := heads.Get().(*head)
+	defer heads.Put(h)
+	h.text.Reset(ahead[:size])
+	h.in.Reset(&h.text)
+	r, err := http.ReadRequest(h.in)
+	if err != nil || !isPlain(r) {
+		return nil, 0
+	}
+	if c.address == "" {
+		c.address = c.RemoteAddr().String()
+	}
+	r.RemoteAddr = c.address
+	return r, size
+}
+
+// plainHead is the size of the head of a GET that the text begins with; 0 if it does not end there, or is written in a way that
+// anybody might read differently: lines end in CRLF and are not continued, names of fields have no odd characters.
+func plainHead(text []byte) int {
+	if !bytes.HasPrefix(text, []byte("GET /")) {
+		return 0
+	}
+	inName := false
+	for i, b := range text {
+		switch {
+		case b == '\n':
+			if text[i-1] != '\r' {
+				return 0
+			}
+			if bytes.HasPrefix(text[i+1:], []byte("\r\n")) {
+				return i + 3
+			}
+			inName = true
+		case b == '\r':
+			if i+1 == len(text) || text[i+1] != '\n' {
+				return 0
+			}
+		case b < ' ' || b > '~':
+			return 0
+		case inName && b == ':':
+			inName = false
+		case inName && !isPlainName(b):
+			return 0
+		}
+	}
+	return 0
+}
+
+func isPlainName(b byte) bool {
+	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
+}
+
+// isPlain says that there is nothing to the request but its head, and nothing in it about the connection.
+func isPlain(r *http.Request) bool {
+	if r.ProtoMajor != 1 || r.ProtoMinor != 1 || r.Host == "" || r.Close || r.ContentLength != 0 || len(r.TransferEncoding) > 0 {
+		return false
+	}
+	for _, name := range [...]string{"Content-Length", "Expect", "Upgrade", "Te", "Trailer", "Proxy-Connection", "Http2-Settings"} {
+		if len(r.Header[name]) > 0 {
+			return false
+		}
+	}
+	for _, b := range []byte(r.Host) {
+		if !isPlainName(b) && b != '.' && b != ':' {
+			return false
+		}
+	}
+	connection := r.Header["Connection"]
+	return len(connection) == 0 || len(connection) == 1 && (connection[0] == "keep-alive" || connection[0] == "Keep-Alive")
+}
