@@ -300,8 +300,13 @@ func TestDeployAsksWhatThereIs(t *testing.T) {
 		"haproxy-tcp.cfg": `server node\d 10\.0\.0\.1\d:(\d+)`, "prometheus/prometheus.yml": `node\d:(808)1`,
 	} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
-		if len(found) != 2 || !strings.HasPrefix("8080", found[0][1]) || found[0][1] != found[1][1] {
-			t.Errorf("%s leads to %v", file, found)
+		for _, node := range found {
+			if !strings.HasPrefix("8080", node[1]) || node[1] != found[0][1] {
+				t.Errorf("%s leads to %v", file, found)
+			}
+		}
+		if len(found) == 0 || len(found)%2 != 0 {
+			t.Errorf("%s leads to %v, and not to two nodes", file, found)
 		}
 	}
 }

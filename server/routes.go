@@ -75,7 +75,7 @@ func past(straight fastpath.Answer, others http.Handler) http.Handler {
 	})
 }
 
-// straight answers short URLs of the instance's own hosts, the same as the routes above do.
+// straight answers short URLs, the same as the routes above do.
 func (a *app) straight() fastpath.Answer {
 	all := a.log.Enabled(context.Background(), slog.LevelDebug)
 	serve := a.straightRedirects()
@@ -84,11 +84,16 @@ func (a *app) straight() fastpath.Answer {
 		if !ok || all || strings.HasSuffix(at.Code, statsSuffix) || r.URL.RawPath != "" || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
 			return false
 		}
-		if first := cmp.Or(at.Slug, at.Code); shortcode.Reserved(first) || !a.config.IsOwnHost(web.Host(r)) {
-			return false
+		switch host := web.Host(r); {
+		case a.config.IsOwnHost(host):
+			ok = !shortcode.Reserved(cmp.Or(at.Slug, at.Code))
+		default:
+			ok, at.Host = host != "" && at.Slug == "", host
 		}
-		serve(w, r, at)
-		return true
+		if ok {
+			serve(w, r, at)
+		}
+		return ok
 	}
 }
 

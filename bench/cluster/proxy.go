@@ -80,22 +80,20 @@ type proxyPlaces struct {
 	certificate, key, folder string
 }
 
-var proxyNode = regexp.MustCompile(`(?m)^(\s*)server 10\.\d+\.\d+\.\d+:\d+( [^\n]*;)\n`)
+// proxyNodes are the nodes of a pool: lines that differ in nothing but the address.
+var proxyNodes = regexp.MustCompile(`(?m)(^[ \t]*server )10\.\d+\.\d+\.\d+:\d+( [^\n]*;\n)(?:[ \t]*server 10\.[^\n]*;\n)*`)
 
 // adaptProxy puts the places into the configuration that is documented, and leaves everything else as it is. What it does not
 // find is an error: then what is documented would not be what is drilled.
 func adaptProxy(text string, at proxyPlaces) (string, error) {
-	found := proxyNode.FindAllStringSubmatchIndex(text, -1)
-	if len(found) == 0 {
+	if !proxyNodes.MatchString(text) {
 		return "", fmt.Errorf("%s names no node", proxyFile)
 	}
-	first, last := found[0], found[len(found)-1]
-	indent, how := text[first[2]:first[3]], text[first[4]:first[5]]
 	var nodes strings.Builder
 	for _, node := range at.nodes {
-		nodes.WriteString(indent + "server " + node + how + "\n")
+		nodes.WriteString("${1}" + node + "${2}")
 	}
-	text = text[:first[0]] + nodes.String() + text[last[1]:]
+	text = proxyNodes.ReplaceAllString(text, nodes.String())
 	var temporary strings.Builder
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		fmt.Fprintf(&temporary, "\t%s_temp_path %s;\n", kind, filepath.Join(at.folder, kind))
