@@ -155,7 +155,7 @@ func (r query) Me(ctx context.Context) (*account.Account, error) {
 
 // accountOf loads an account; one that is gone is null.
 func (r *resolver) accountOf(ctx context.Context, accountID string) (*account.Account, error) {
-	found, err := r.Accounts.Get(ctx, accountID)
+	found, err := r.Accounts.Load(ctx, accountID)
 	return found[accountID], err
 }
 

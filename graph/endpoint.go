@@ -65,8 +65,9 @@ func (e *Endpoint) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	observing, end := e.observe(r.Context(), r.Header.Get("X-Request-Id"))
 	defer end()
 	r = r.WithContext(observing)
-	media, ok := negotiate(r.Header.Values("Accept"))
-	events := r.Method != http.MethodHead && acceptsEvents(r.Header.Values("Accept"))
+	accepted := parseAccept(r.Header.Values("Accept"))
+	media, ok := accepted.negotiate()
+	events := r.Method != http.MethodHead && accepted.events()
 	if !ok && !events {
 		e.refuse(r.Context(), w, mediaJSON, http.StatusNotAcceptable, errs.New(errs.BadRequest,
 			"The answer is application/graphql-response+json, application/json or, of a subscription, text/event-stream: accept one of them."))

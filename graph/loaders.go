@@ -38,7 +38,7 @@ type loadersKey struct{}
 
 func (r *resolver) withLoaders(ctx context.Context) context.Context {
 	return context.WithValue(ctx, loadersKey{}, &loaders{
-		resolver: r, accounts: loader[*account.Account]{load: r.Accounts.Get}, links: map[string]*linkLoaders{},
+		resolver: r, accounts: loader[*account.Account]{load: r.Accounts.Load}, links: map[string]*linkLoaders{},
 	})
 }
 

@@ -17,30 +17,28 @@ const (
 	mediaJSON    = "application/json"
 )
 
+// ranges are the media ranges of an Accept field, and how much each is liked, from 0 to 1.
+type ranges map[string]float64
+
 // negotiate picks the media type that the client likes best (RFC 9110, section 12.5.1). Plain JSON is for clients that do
 // not say, or take anything: those are the older ones.
-func negotiate(accept []string) (media string, ok bool) {
-	ranges := parseAccept(accept)
-	if len(ranges) == 0 && strings.TrimSpace(strings.Join(accept, "")) == "" {
-		return mediaJSON, true
-	}
-	own, plain := ranges.quality(mediaGraphQL), ranges.quality(mediaJSON)
-	_, named := ranges[mediaGraphQL]
+func (r ranges) negotiate() (media string, ok bool) {
+	own, plain := r.quality(mediaGraphQL), r.quality(mediaJSON)
+	_, named := r[mediaGraphQL]
 	if own > plain || own > 0 && own == plain && named {
 		return mediaGraphQL, true
 	}
 	return mediaJSON, plain > 0
 }
 
-// acceptsEvents says that a client takes server-sent events, and says so: no browser's page expects them unasked.
-func acceptsEvents(accept []string) bool {
-	return parseAccept(accept)[mediaEvents] > 0
-}
+// events says that a client takes server-sent events, and says so: no browser's page expects them unasked.
+func (r ranges) events() bool { return r[mediaEvents] > 0 }
 
-// ranges are the media ranges of an Accept field, and how much each is liked, from 0 to 1.
-type ranges map[string]float64
-
+// parseAccept reads the fields: where there are none, or they say nothing, anything is taken.
 func parseAccept(fields []string) ranges {
+	if strings.TrimSpace(strings.Join(fields, "")) == "" {
+		return ranges{"*/*": 1}
+	}
 	all := ranges{}
 	for one := range strings.SplitSeq(strings.Join(fields, ","), ",") {
 		kind, parameters, err := mime.ParseMediaType(one)

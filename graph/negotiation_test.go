@@ -48,11 +48,12 @@ func TestNegotiate(t *testing.T) {
 		{[]string{"text/event-stream;q=0.1, application/json"}, mediaJSON, true},
 		{[]string{"text/*"}, none, false},
 	} {
-		got, ok := negotiate(c.accept)
+		accepted := parseAccept(c.accept)
+		got, ok := accepted.negotiate()
 		if !ok {
 			got = none
 		}
-		if events := acceptsEvents(c.accept); got != c.want || events != c.events {
+		if events := accepted.events(); got != c.want || events != c.events {
 			t.Errorf("%q: %s, events %t; want %s, %t", c.accept, got, events, c.want, c.events)
 		}
 	}

@@ -107,7 +107,7 @@ func (o *observed) end(ctx context.Context) {
 	took, outcome := o.r.Now().Sub(o.start), cmp.Or(o.code, fine)
 	o.r.tally.add(o.kind, outcome, took)
 	o.endSpan(outcome)
-	attributes := []slog.Attr{slog.String("kind", o.kind)}
+	attributes := append(make([]slog.Attr, 0, 7), slog.String("kind", o.kind))
 	if o.name != "" {
 		attributes = append(attributes, slog.String("name", o.name))
 	}

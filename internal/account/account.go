@@ -85,7 +85,9 @@ type Store struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	revoked revoked
+	revoked  revoked
+	known    known
+	gatherer gatherer
 }
 
 // Register makes an account, logs it in, and mails what proves the address where mail is sent. It returns InvalidInput, EmailTaken or RateLimited.

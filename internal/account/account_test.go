@@ -107,7 +107,7 @@ func TestRegisterThenLogin(t *testing.T) {
 			t.Errorf("logged in as %+v until %s", session.Account, session.ExpiresAt)
 		}
 		for _, s := range []Login{registered, session} {
-			if actor, err := b.Tokens.check(s.Token, b.now); err != nil || actor.AccountID != a.ID {
+			if actor, _, err := b.Tokens.check(s.Token, b.now); err != nil || actor.AccountID != a.ID {
 				t.Errorf("the token stands for %v: %v", actor, err)
 			}
 		}

@@ -53,10 +53,10 @@ func (t Tokens) Issue(a Actor, now time.Time) (token string, expires time.Time, 
 	return token, expires, nil
 }
 
-// check returns whom a good token stands for, or Unauthenticated.
-func (t Tokens) check(token string, now time.Time) (Actor, error) {
+// check returns whom a good token stands for, and until when, or Unauthenticated.
+func (t Tokens) check(token string, now time.Time) (a Actor, expires time.Time, err error) {
 	var c claims
-	_, err := jwt.ParseWithClaims(token, &c, t.key,
+	_, err = jwt.ParseWithClaims(token, &c, t.key,
 		jwt.WithValidMethods([]string{jwt.SigningMethodHS256.Alg()}),
 		jwt.WithIssuer(t.Issuer),
 		jwt.WithAudience(audience),
@@ -64,9 +64,9 @@ func (t Tokens) check(token string, now time.Time) (Actor, error) {
 		jwt.WithTimeFunc(func() time.Time { return now }),
 	)
 	if err != nil || !id.Valid(id.Account, c.Subject) || !id.Valid(id.Session, c.SessionID) {
-		return Actor{}, errs.New(errs.Unauthenticated, "The token is not valid, or no longer. Log in again.").Because(err)
+		return Actor{}, time.Time{}, errs.New(errs.Unauthenticated, "The token is not valid, or no longer. Log in again.").Because(err)
 	}
-	return Actor{AccountID: c.Subject, SessionID: c.SessionID}, nil
+	return Actor{AccountID: c.Subject, SessionID: c.SessionID}, c.ExpiresAt.Time, nil
 }
 
 // key also refuses what the library lets pass: another type of token, and critical extensions, none of which

@@ -69,7 +69,7 @@ var honest = keyed(sha256.New, string(tokens.Secret))
 // refuse fails the test if the token is taken, or if its bearer is told what is wrong with it.
 func refuse(t *testing.T, token string) {
 	t.Helper()
-	got, err := tokens.check(token, noon)
+	got, _, err := tokens.check(token, noon)
 	want := errs.Error{Kind: errs.Unauthenticated, Message: "The token is not valid, or no longer. Log in again."}
 	if diff := cmp.Diff(want, said(err)); diff != "" || got != (Actor{}) {
 		t.Errorf("%.100q stands for %v; the bearer is told (-want +got):\n%s", token, got, diff)
@@ -88,7 +88,7 @@ func TestGoodTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil || got != (Actor{AccountID: accountID, SessionID: sessionID}) {
+			if got, _, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil || got != (Actor{AccountID: accountID, SessionID: sessionID}) {
 				t.Errorf("stands for %v: %v", got, err)
 			}
 		})
@@ -251,7 +251,7 @@ func TestTokensEndOnTime(t *testing.T) {
 	for at, good := range map[time.Time]bool{
 		made: true, expires.Add(-time.Nanosecond): true, expires: false, expires.Add(time.Hour): false,
 	} {
-		if _, err := tokens.check(token, at); good != (err == nil) {
+		if _, _, err := tokens.check(token, at); good != (err == nil) {
 			t.Errorf("at %s: %v, want it good: %t", at, err, good)
 		}
 	}

@@ -1,0 +1,209 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// watched counts the statements, and holds those that come first until it is told to go on.
+type watched struct {
+	statements atomic.Int64
+	held       int64
+	begun, on  chan struct{}
+}
+
+// BeforeQuery implements bun.QueryHook.
+func (w *watched) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context {
+	if w.statements.Add(1) <= w.held {
+		w.begun <- struct{}{}
+		<-w.on
+	}
+	return ctx
+}
+
+// AfterQuery implements bun.QueryHook.
+func (*watched) AfterQuery(context.Context, *bun.QueryEvent) {}
+
+// watch has the store's next statements counted, and so many of them held.
+func (b *bundle) watch(held int64) *watched {
+	w := &watched{held: held, begun: make(chan struct{}), on: make(chan struct{})}
+	b.DB = &db.DB{DB: b.DB.WithQueryHook(w), Kind: b.DB.Kind}
+	return w
+}
+
+// people makes accounts.
+func (b *bundle) people(t *testing.T, n int) (ids []string) {
+	t.Helper()
+	for i := range n {
+		a := Account{ID: id.New(id.Account), Email: fmt.Sprintf("%d.%s", i, b.email), Name: "Ada", CreatedAt: noon, UpdatedAt: noon}
+		if _, err := b.DB.NewInsert().Model(&a).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, a.ID)
+	}
+	return ids
+}
+
+func TestLoadFindsWhatIsThere(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		ids := b.people(t, 3)
+		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("id = ?", ids[1]).Exec(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		found, err := b.Load(t.Context(), ids[0], ids[1], id.New(id.Account))
+		if err != nil || len(found) != 1 || found[ids[0]] == nil || found[ids[0]].ID != ids[0] {
+			t.Errorf("%v: %v", found, err)
+		}
+	})
+}
+
+// TestLoadSharesStatements: of those who come while a statement is on its way, all are answered by the next one, each with what
+// they have asked for and no more.
+func TestLoadSharesStatements(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		ids := b.people(t, 40)
+		w := b.watch(1)
+		var first, others sync.WaitGroup
+		ask := func(asking *sync.WaitGroup, one string) {
+			asking.Go(func() {
+				if found, err := b.Load(t.Context(), one); err != nil || len(found) != 1 || found[one] == nil {
+					t.Errorf("%s: %v: %v", one, found, err)
+				}
+			})
+		}
+		ask(&first, ids[0])
+		<-w.begun
+		for _, one := range ids[1:] {
+			ask(&others, one)
+		}
+		others.Wait()
+		close(w.on)
+		first.Wait()
+		if n := w.statements.Load(); n > 10 { // two, unless some come when the group has lost its patience
+			t.Errorf("%d statements for %d people", n, len(ids))
+		}
+	})
+}
+
+// TestLoadTellsWhatWasWrittenBefore it was called: nobody is told what a statement has found that was sent earlier.
+func TestLoadTellsWhatWasWrittenBefore(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		var asking sync.WaitGroup
+		for _, own := range b.people(t, 8) {
+			asking.Go(func() {
+				for i := range 40 {
+					name := fmt.Sprint("Ada ", i)
+					if _, err := d.NewUpdate().Model((*Account)(nil)).Set("name = ?", name).Where("id = ?", own).Exec(t.Context()); err != nil {
+						t.Error(err)
+						return
+					}
+					if found, err := b.Load(t.Context(), own); err != nil || found[own] == nil || found[own].Name != name {
+						t.Errorf("written %s, read %+v: %v", name, found[own], err)
+						return
+					}
+				}
+			})
+		}
+		asking.Wait()
+	})
+}
+
+// TestLoadDoesNotWaitForLong for a statement that hangs.
+func TestLoadDoesNotWaitForLong(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		ids := b.people(t, 2)
+		w := b.watch(1)
+		var hanging sync.WaitGroup
+		hanging.Go(func() { _, _ = b.Load(t.Context(), ids[0]) })
+		<-w.begun
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		for range 3 {
+			if found, err := b.Load(ctx, ids[1]); err != nil || found[ids[1]] == nil {
+				t.Errorf("%v: %v", found, err)
+			}
+		}
+		close(w.on)
+		hanging.Wait()
+		if b.gatherer.reading != 0 || b.gatherer.next != nil {
+			t.Errorf("%d read, %v waits", b.gatherer.reading, b.gatherer.next)
+		}
+	})
+}
+
+// TestAReadOutlivesWhoeverMakesIt: whoever shares a statement with somebody who goes is answered all the same, and whoever goes
+// waits for nobody.
+func TestAReadOutlivesWhoeverMakesIt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d, dbtest.Redis(t, ""))
+		ids := b.people(t, 1)
+		gone, leave := context.WithCancel(t.Context())
+		leave()
+		g, first := b.gatherer.join(ids)
+		if !first {
+			t.Fatal("somebody else reads")
+		}
+		b.read(gone, g)
+		<-g.done
+		if g.err != nil || g.found[ids[0]] == nil {
+			t.Errorf("%v: %v", g.found, g.err)
+		}
+		w := b.watch(1)
+		var hanging sync.WaitGroup
+		hanging.Go(func() { _, _ = b.Load(t.Context(), ids...) })
+		<-w.begun
+		b.gatherer.mu.Lock()
+		b.gatherer.next = &gathered{ids: map[string]bool{}, turn: make(chan struct{}), done: make(chan struct{})} // whose first has not come
+		b.gatherer.mu.Unlock()
+		if _, err := b.Load(gone, ids...); !errors.Is(err, context.Canceled) {
+			t.Errorf("who has gone waits: %v", err)
+		}
+		close(w.on)
+		hanging.Wait()
+	})
+}
+
+// TestAGroupIsBounded: whoever finds it full reads for themselves.
+func TestAGroupIsBounded(t *testing.T) {
+	t.Parallel()
+	var r gatherer
+	many := make([]string, mostGathered)
+	for i := range many {
+		many[i] = id.New(id.Account)
+	}
+	if g, first := r.join(many[:1]); g == nil || !first || g.turn != nil {
+		t.Fatal("who comes alone waits")
+	}
+	if g, first := r.join(many[1:]); g == nil || !first || g.turn == nil {
+		t.Fatal("who comes meanwhile does not wait")
+	}
+	if g, first := r.join(many[1:2]); g == nil || first {
+		t.Error("what is in the group already does not fit")
+	}
+	if g, _ := r.join(many[:1]); g == nil {
+		t.Error("the last one does not fit")
+	}
+	if g, _ := r.join([]string{id.New(id.Account)}); g != nil {
+		t.Errorf("%d in a group", len(g.ids))
+	}
+}
