@@ -215,7 +215,7 @@ func (a *app) wire() error {
 		CodeSecret:   a.config.CodeSecret,
 		AnonymousTTL: a.config.AnonymousTTL,
 		Tombstones:   a.config.Tombstones,
-		CacheBytes:   a.config.CacheBytes,
+		CacheBytes:   cacheBytes(a.config),
 		Clicks:       clicks{a.clicks, counts},
 		Domains:      a.spaces,
 		Limits:       limits,
@@ -324,6 +324,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.runAdmin(failed) })
 	parts.Go(func() error { return a.jobs.Run(failed) })
 	parts.Go(func() error { return a.db.FollowReplica(failed, a.log, a.now) })
+	parts.Go(func() error { return followMemory(failed, a.config) })
 	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
 	parts.Go(func() error { return a.links.Follow(failed) })
 	parts.Go(func() error { return a.keys.Run(failed) })

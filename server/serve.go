@@ -21,7 +21,7 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err err
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
-	c.CacheBytes = tuneMemory(c)
+	tuneMemory(c)
 	a, err := newApp(ctx, c, obs.NewLogger(io.err, c.LogJSON, c.LogLevel), io.out)
 	if err != nil {
 		return err

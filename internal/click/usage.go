@@ -30,52 +30,60 @@ type hitUsage struct {
 }
 
 // Seeds are the hits of a month that are known to have been granted, as quota.Hits wants them: the clicks that the database has
-// and, if there may be some, those that still wait in this process's log.
+// and, if there may be some, those that still wait in this process's log; or what was granted without Redis, if that is more.
 func (u *Usage) Seeds(ctx context.Context, m quota.Month, linkIDs []string, waiting bool) (map[string]int64, error) {
 	ctx = db.AsSystem(ctx)
-	seeds, position, err := u.countsAt(ctx, u.Clicks.LogID(), linkIDs, m.Start)
+	known, err := u.knownOf(ctx, m, linkIDs)
 	for again := waiting; again && err == nil; {
-		if again, err = u.Clicks.addWaiting(seeds, m, position); again && err == nil {
-			seeds, position, err = u.countsAt(ctx, u.Clicks.LogID(), linkIDs, m.Start) // the database has some of them by now
+		if again, err = u.Clicks.addWaiting(known.clicks, m, known.position); again && err == nil {
+			known, err = u.knownOf(ctx, m, linkIDs) // the database has some of them by now
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	var rows []hitUsage
-	err = u.DB.NewSelect().Model(&rows).Where("month = ?", m.String()).Where("link_id IN (?)", bun.In(linkIDs)).Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("looking for granted hits: %w", err)
+	for linkID, hits := range known.granted {
+		known.clicks[linkID] = max(known.clicks[linkID], hits)
 	}
-	for _, row := range rows {
-		seeds[row.LinkID] = max(seeds[row.LinkID], row.Hits)
-	}
-	return seeds, nil
+	return known.clicks, nil
 }
 
-// countsAt counts the clicks of links that the database has from an instant on, and says up to which position it has this
-// process's log, both of the same moment.
-func (u *Usage) countsAt(ctx context.Context, logID string, linkIDs []string, from time.Time) (counts map[string]int64, position int64, err error) {
+// known is what the database has of links and a month at one moment.
+type known struct {
+	clicks, granted map[string]int64
+	// position is up to where it has this process's log.
+	position int64
+}
+
+// knownOf asks for all of it in one statement: it is on the way of the first redirect that a link answers in a month.
+func (u *Usage) knownOf(ctx context.Context, m quota.Month, linkIDs []string) (known, error) {
+	const clicks, position, granted = 0, 1, 2
 	var rows []struct {
-		SubjectID string
-		Clicks    int64
+		SubjectID    string
+		Clicks, Kind int64
 	}
-	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").Where("id = ?", logID)
-	if err := u.clicksByLink(linkIDs, from).UnionAll(log).Scan(ctx, &rows); err != nil {
-		return nil, 0, fmt.Errorf("counting the clicks of a month: %w", err)
+	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").ColumnExpr("?", position).Where("id = ?", u.Clicks.LogID())
+	usage := u.DB.NewSelect().Model((*hitUsage)(nil)).Column("link_id", "hits").ColumnExpr("?", granted).
+		Where("month = ?", m.String()).Where("link_id IN (?)", bun.In(linkIDs))
+	err := u.clicksByLink(linkIDs, m.Start).ColumnExpr("? AS kind", clicks).UnionAll(log).UnionAll(usage).Scan(ctx, &rows)
+	if err != nil {
+		return known{}, fmt.Errorf("counting the clicks of a month: %w", err)
 	}
-	counts = make(map[string]int64, len(linkIDs))
+	k := known{clicks: make(map[string]int64, len(linkIDs)), granted: map[string]int64{}}
 	for _, linkID := range linkIDs {
-		counts[linkID] = 0
+		k.clicks[linkID] = 0
 	}
 	for _, row := range rows {
-		if row.SubjectID == logID {
-			position = row.Clicks
-			continue
+		switch row.Kind {
+		case clicks:
+			k.clicks[row.SubjectID] = row.Clicks
+		case position:
+			k.position = row.Clicks
+		case granted:
+			k.granted[row.SubjectID] = row.Clicks
 		}
-		counts[row.SubjectID] = row.Clicks
 	}
-	return counts, position, nil
+	return k, nil
 }
 
 // Take implements quota.Source: one conditional statement for each link decides, so that no more are granted than the

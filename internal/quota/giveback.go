@@ -3,6 +3,7 @@ package quota
 import (
 	"context"
 	"errors"
+	"maps"
 	"time"
 )
 
@@ -29,6 +30,7 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 				delete(s.links, key)
 			}
 		}
+		s.shrink()
 		for _, q := range s.asks { // the log may have what is being taken
 			if q.Number > 0 {
 				pin = min(pin, q.position)
@@ -39,6 +41,17 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 	l.open.Store(open)
 	l.held.Store(hits)
 	l.pin.Store(min(pin, l.returnAll(ctx)))
+}
+
+// shrink gives memory back after many links have been forgotten, which a map does not do by itself. The shard is locked.
+func (s *shard) shrink() {
+	const few = 64 // not worth the while
+	if s.most = max(s.most, len(s.links)); s.most < few || len(s.links) > s.most/4 {
+		return
+	}
+	links := make(map[linkKey]held, len(s.links))
+	maps.Copy(links, s.links)
+	s.links, s.most = links, len(links)
 }
 
 // returnAll gives back what has ended, and returns the oldest position of what could not be.

@@ -153,6 +153,7 @@ func (h held) life() int64 {
 type shard struct {
 	mu    sync.Mutex
 	links map[linkKey]held
+	most  int // links that there have been since the map was made
 	asks  map[linkKey]*queued
 }
 
