@@ -116,6 +116,12 @@ func (b *bench) start(ctx context.Context) error {
 	return nil
 }
 
+// leastCache is the default of LINKFORGE_CACHE_BYTES, cachedLink what its documentation says that a link takes: they all fit.
+const (
+	leastCache = 256 << 20
+	cachedLink = 600
+)
+
 func (b *bench) startConstant(ctx context.Context, _ *target, address string) (*rig.Process, error) {
 	return rig.Start(ctx, b.folder, "constant", address, nil, b.self, "constant", "-address", address)
 }
@@ -124,6 +130,7 @@ func (b *bench) startLinkforge(ctx context.Context, t *target, address string) (
 	env := append([]string{
 		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_ENV=production", "LINKFORGE_LOG_LEVEL=warn",
 		"LINKFORGE_RATE_LIMITS=off", "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_HIT_QUOTA=" + strconv.Itoa(allowance),
+		"LINKFORGE_CACHE_BYTES=" + strconv.Itoa(max(leastCache, b.links*cachedLink)),
 	}, t.on.settings...)
 	return rig.Start(ctx, b.folder, "linkforge-"+t.on.name, address, env, b.server, "serve")
 }

@@ -30,8 +30,9 @@ const (
 	// ease is how many times as long as a batch took the next one waits while little waits: redirects come first. The fuller
 	// the log, the less it waits.
 	ease = 9
-	// longestRest bounds that: the batch may have waited for a database that was away.
+	// longestRest bounds that: the batch may have waited for a database that was away. It ends when nobody has come for a lull.
 	longestRest = 2 * time.Second
+	lull        = 50 * time.Millisecond
 	// adoptEvery is how often a process looks for the logs of others that have died.
 	adoptEvery = 10 * time.Second
 	// defaultLogBytes bounds a log unless it is configured.
@@ -269,26 +270,33 @@ func (r *Recorder) gather(ctx context.Context) bool {
 	if r.recorded.Load()-r.handled.Load() >= maxBatch { // a whole batch is there already
 		return true
 	}
-	return r.wait(ctx, gather)
+	r.wait(ctx, gather)
+	return ctx.Err() == nil
 }
 
-// rest leaves the processors to the redirects for a while, if nobody waits for the clicks: a click is safe in the log.
+// rest leaves the processors to the redirects for a while, if there are any and nobody waits for the clicks: a click is safe in
+// the log.
 func (r *Recorder) rest(ctx context.Context, took time.Duration) {
 	free := 1 - float64(r.journal.Bytes())/float64(r.LogBytes)
-	r.wait(ctx, min(longestRest, time.Duration(ease*max(0, free)*float64(took))))
+	for rest := min(longestRest, time.Duration(ease*max(0, free)*float64(took))); rest > 0; rest -= lull {
+		before := r.recorded.Load()
+		if !r.wait(ctx, min(rest, lull)) || r.recorded.Load() == before {
+			return
+		}
+	}
 }
 
-// wait ends early when somebody waits for Flush, and returns false when the context ends.
+// wait reports false when it ended early: somebody waits for Flush, or the context ended.
 func (r *Recorder) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+		return true
 	case <-r.rush:
 	case <-ctx.Done():
-		return false
 	}
-	return true
+	return false
 }
 
 // ingestNext writes the next batch, however often it takes, and reports whether it did: false when nothing waits or the

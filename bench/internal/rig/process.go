@@ -255,10 +255,11 @@ func RSS(pid int) (int64, error) {
 }
 
 const (
-	// window is how long processes must use less than idle of a core to be at rest, and looks how often that is looked at.
-	window = time.Second
-	looks  = 4
-	idle   = 0.1
+	// window is how long processes must use less than idle of a core to be at rest, and looks how often that is looked at. It is
+	// longer than any of them pauses in the middle of what it has put off.
+	window = 3 * time.Second
+	looks  = 12
+	idle   = 0.05
 )
 
 // Rest waits until the processes have done what they put off, and tells how long that took: a server that answers now and
