@@ -14,6 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/gather"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/text"
@@ -85,9 +86,9 @@ type Store struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	revoked  revoked
-	known    known
-	gatherer gatherer
+	revoked revoked
+	known   known
+	reads   gather.Calls[struct{}, []string, map[string]*Account]
 }
 
 // Register makes an account, logs it in, and mails what proves the address where mail is sent. It returns InvalidInput, EmailTaken or RateLimited.

@@ -19,76 +19,31 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// open says whose turn has come.
-func (g *group) open() bool {
-	select {
-	case <-g.turn:
-		return true
-	default:
-		return false
-	}
-}
-
-// TestWhoComesTogetherIsMadeTogether: the first waits for nobody, those who come meanwhile are one group, or as many as a batch
-// holds, and whoever comes after its turn is in the next.
-func TestWhoComesTogetherIsMadeTogether(t *testing.T) {
-	t.Parallel()
-	var g gatherer
-	join := func() *group { return g.join(&wish{member: workspace.Public()}) }
-	first, second := join(), join()
-	if first == nil || !first.open() || second == nil || second.open() {
-		t.Fatal("the first is not alone, or the second does not wait")
-	}
-	for i := range MaxBatch - 1 {
-		if join() != nil {
-			t.Fatalf("wish %d does not join the group that waits", i)
-		}
-	}
-	third := join()
-	if third == nil || len(second.wishes) != MaxBatch {
-		t.Fatalf("%d wishes in a group, want %d", len(second.wishes), MaxBatch)
-	}
-	g.next(workspace.PublicID)
-	if !second.open() || third.open() || join() != nil {
-		t.Error("it is not the second's turn alone")
-	}
-	g.next(workspace.PublicID)
-	fourth := join()
-	if !third.open() || len(third.wishes) != 2 || fourth == nil || fourth.open() {
-		t.Error("it is not the third's turn alone")
-	}
-	g.next(workspace.PublicID)
-	g.next(workspace.PublicID)
-	if last := join(); !last.open() {
-		t.Error("with nobody before, somebody waits")
-	}
-}
-
 // hold keeps anybody from making links in a workspace until it is released: whoever comes meanwhile is gathered.
 func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 	t.Helper()
-	first := b.gatherer.join(&wish{member: m})
-	if !first.open() {
-		t.Fatal("somebody else is first")
+	held, over := make(chan struct{}), make(chan struct{})
+	var holding sync.WaitGroup
+	holding.Go(func() {
+		_, _ = b.creations.Do(context.WithoutCancel(t.Context()), m.ID(), nil, func(context.Context, []*wish) (struct{}, error) {
+			close(held)
+			<-over
+			return struct{}{}, nil
+		})
+	})
+	<-held
+	return func() {
+		close(over)
+		holding.Wait()
 	}
-	return func() { b.gatherer.next(m.ID()) }
 }
 
 // gathered waits until so many wait for a workspace's turn.
 func (b *bundle) gathered(t *testing.T, m workspace.Membership, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
-		b.gatherer.mu.Lock()
-		waiting := 0
-		for _, g := range b.gatherer.queues[m.ID()] {
-			waiting += len(g.wishes)
-		}
-		b.gatherer.mu.Unlock()
-		if waiting == n {
-			return
-		}
+	for deadline := time.Now().Add(time.Minute); b.creations.Waiting(m.ID()) != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d wait, want %d", waiting, n)
+			t.Fatalf("%d wait, want %d", b.creations.Waiting(m.ID()), n)
 		}
 	}
 }

@@ -78,7 +78,7 @@ type Store struct {
 	candidate func(canonical, workspaceID string, salt int) string
 	counters  *counters
 	cache     *cache
-	gatherer  gatherer
+	creations creations
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
 }
@@ -90,7 +90,7 @@ func NewStore(c Config) (*Store, error) {
 		return nil, fmt.Errorf("the public URL: %w", err)
 	}
 	numbers := &counters{db: c.DB, permutation: shortcode.NewPermutation(c.CodeSecret)}
-	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers, cache: newCache(c.CacheBytes)}, nil
+	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers, cache: newCache(c.CacheBytes), creations: creations{Most: MaxBatch, Patient: true}}, nil
 }
 
 // Collisions is how many generated codes were taken, since this node started.

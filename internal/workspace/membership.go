@@ -120,13 +120,20 @@ func (s *Store) RequireFor(
 	return m, err
 }
 
+// asked are the memberships that somebody asks for by one statement; those who do so at the same time share it.
+type asked struct{ accountID, keyID, workspaceID, condition string }
+
 func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condition string) (Membership, error) {
 	if !id.Valid(id.Workspace, workspaceID) || a.Key != nil && a.Key.WorkspaceID != workspaceID {
 		return Membership{}, errNotFound()
 	}
-	ctx, q := s.memberships(ctx, a)
-	var row membershipRow
-	err := q.Model(&row).Where("workspace.id = ?", workspaceID).Where(condition).Scan(ctx)
+	q := asked{accountID: a.AccountID, workspaceID: workspaceID, condition: condition}
+	if a.Key != nil {
+		q.keyID = a.Key.ID
+	}
+	row, err := s.proofs.Do(ctx, q, struct{}{}, func(ctx context.Context, _ []struct{}) (membershipRow, error) {
+		return s.look(ctx, a, workspaceID, condition)
+	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return Membership{}, errNotFound()
 	}
@@ -134,6 +141,12 @@ func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condi
 		return Membership{}, fmt.Errorf("looking for a membership: %w", err)
 	}
 	return row.membership(a), nil
+}
+
+func (s *Store) look(ctx context.Context, a account.Actor, workspaceID, condition string) (row membershipRow, err error) {
+	ctx, q := s.memberships(ctx, a)
+	err = q.Model(&row).Where("workspace.id = ?", workspaceID).Where(condition).Scan(ctx)
+	return row, err
 }
 
 // membershipRow is a workspace and the role that one account has in it.

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/gather"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/quota"
@@ -67,6 +68,8 @@ type Store struct {
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
+
+	proofs gather.Calls[asked, struct{}, membershipRow]
 }
 
 // People knows who is behind an account.

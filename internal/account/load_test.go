@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -144,66 +143,5 @@ func TestLoadDoesNotWaitForLong(t *testing.T) {
 		}
 		close(w.on)
 		hanging.Wait()
-		if b.gatherer.reading != 0 || b.gatherer.next != nil {
-			t.Errorf("%d read, %v waits", b.gatherer.reading, b.gatherer.next)
-		}
 	})
-}
-
-// TestAReadOutlivesWhoeverMakesIt: whoever shares a statement with somebody who goes is answered all the same, and whoever goes
-// waits for nobody.
-func TestAReadOutlivesWhoeverMakesIt(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d, dbtest.Redis(t, ""))
-		ids := b.people(t, 1)
-		gone, leave := context.WithCancel(t.Context())
-		leave()
-		g, first := b.gatherer.join(ids)
-		if !first {
-			t.Fatal("somebody else reads")
-		}
-		b.read(gone, g)
-		<-g.done
-		if g.err != nil || g.found[ids[0]] == nil {
-			t.Errorf("%v: %v", g.found, g.err)
-		}
-		w := b.watch(1)
-		var hanging sync.WaitGroup
-		hanging.Go(func() { _, _ = b.Load(t.Context(), ids...) })
-		<-w.begun
-		b.gatherer.mu.Lock()
-		b.gatherer.next = &gathered{ids: map[string]bool{}, turn: make(chan struct{}), done: make(chan struct{})} // whose first has not come
-		b.gatherer.mu.Unlock()
-		if _, err := b.Load(gone, ids...); !errors.Is(err, context.Canceled) {
-			t.Errorf("who has gone waits: %v", err)
-		}
-		close(w.on)
-		hanging.Wait()
-	})
-}
-
-// TestAGroupIsBounded: whoever finds it full reads for themselves.
-func TestAGroupIsBounded(t *testing.T) {
-	t.Parallel()
-	var r gatherer
-	many := make([]string, mostGathered)
-	for i := range many {
-		many[i] = id.New(id.Account)
-	}
-	if g, first := r.join(many[:1]); g == nil || !first || g.turn != nil {
-		t.Fatal("who comes alone waits")
-	}
-	if g, first := r.join(many[1:]); g == nil || !first || g.turn == nil {
-		t.Fatal("who comes meanwhile does not wait")
-	}
-	if g, first := r.join(many[1:2]); g == nil || first {
-		t.Error("what is in the group already does not fit")
-	}
-	if g, _ := r.join(many[:1]); g == nil {
-		t.Error("the last one does not fit")
-	}
-	if g, _ := r.join([]string{id.New(id.Account)}); g != nil {
-		t.Errorf("%d in a group", len(g.ids))
-	}
 }

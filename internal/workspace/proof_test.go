@@ -1,0 +1,54 @@
+package workspace
+
+import (
+	"context"
+	"sync"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// TestAProofIsAsNewAsTheQuestion: those who ask at the same time share a look, but nobody who asks after a member was removed, or
+// made one again, is told what a look had found before. Many others ask all the time, among them somebody who never was a member.
+func TestAProofIsAsNewAsTheQuestion(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		team := b.create(t, b.ada, "team")
+		other := person(t, d)
+		ctx, end := context.WithCancel(t.Context())
+		var asking sync.WaitGroup
+		for range 8 {
+			asking.Go(func() {
+				for ctx.Err() == nil {
+					_, _ = b.Require(ctx, b.eve, team.ID())
+					if _, err := b.Require(ctx, other, team.ID()); err == nil {
+						t.Error("somebody else shares the proof")
+					}
+					if m, err := b.Require(ctx, b.ada, team.ID()); err == nil && (m.Role() != Owner || m.AccountID() != b.ada.AccountID) {
+						t.Errorf("the owner is %s %s", m.Role(), m.AccountID())
+					}
+				}
+			})
+		}
+		system := db.AsSystem(t.Context())
+		for range 40 {
+			if _, err := d.NewRaw("INSERT INTO members (workspace_id, account_id, role, created_at) VALUES (?, ?, 'VIEWER', ?)", team.ID(), b.eve.AccountID, noon).Exec(system); err != nil {
+				t.Fatal(err)
+			}
+			if m, err := b.Require(t.Context(), b.eve, team.ID()); err != nil || m.Role() != Viewer {
+				t.Errorf("a new member: %v", err)
+			}
+			if _, err := d.NewRaw("DELETE FROM members WHERE account_id = ?", b.eve.AccountID).Exec(system); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Require(t.Context(), b.eve, team.ID()); !errs.Is(err, errs.NotFound) {
+				t.Errorf("who was removed: %v", err)
+			}
+		}
+		end()
+		asking.Wait()
+	})
+}
