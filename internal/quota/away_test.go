@@ -96,7 +96,7 @@ func TestWithoutAFallbackNobodyCanSay(t *testing.T) {
 		if got := take(t, d.Leases, linkID, 5, 100); got != 5 { // before anybody has looked whether it is back
 			t.Errorf("%d hits given, want 5", got)
 		}
-		after(plentyLife + 2*tidyEvery)
+		after(abundantLife + 2*tidyEvery)
 		source.want(t, "after the lease's life", linkID, 5, 0)
 		if d.Stats().Away {
 			t.Error("the source is still thought to be away")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"maps"
+	"math"
 	"time"
 )
 
@@ -11,6 +12,10 @@ import (
 func (l *Leases) tidy(ctx context.Context, all bool) {
 	l.comeBack(ctx)
 	pin := l.LogEnd()
+	oldest := int64(math.MinInt64) // leases from before keep too much of the log
+	if l.LogRoom > 0 {
+		oldest = pin - l.LogRoom/pinnedPart
+	}
 	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
 	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
 	var open, hits int64
@@ -19,14 +24,14 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 		s.mu.Lock()
 		for key, h := range s.links {
 			age := now - h.taken
-			switch over := all || age >= h.life() || age < 0; {
-			case h.size > 0 && (over || h.left == 0):
+			switch over := all || age >= int64(h.life) || age < 0 || h.position < oldest; {
+			case h.open && (over || h.left == 0):
 				l.end(h, key)
-				h.size, h.left = 0, 0
+				h.open, h.size, h.left = false, h.size-h.left, 0
 				s.links[key] = h
-			case h.size > 0:
+			case h.open:
 				open, hits, pin = open+1, hits+int64(h.left), min(pin, h.position)
-			case age > idle && forget:
+			case age > max(idle, int64(h.life)) && forget:
 				delete(s.links, key)
 			}
 		}
@@ -129,7 +134,7 @@ func (l *Leases) comeBack(ctx context.Context) {
 
 // end gives a lease back. The shard is locked.
 func (l *Leases) end(h held, key linkKey) {
-	if h.size == 0 {
+	if !h.open {
 		return
 	}
 	l.giveBack(ended{

@@ -14,14 +14,15 @@ import (
 )
 
 const (
-	// nearLife is how long hits that a node has taken and not used are out of the reach of others; plentyLife is so while more
-	// than half of a link's hits are left, when nobody lacks them yet. Most links are followed less than once in two seconds:
-	// each redirect would ask for a lease.
-	nearLife   = 2 * time.Second
-	plentyLife = time.Minute
+	// nearLife is how long hits that a node has taken and not used are out of the reach of others. While more than half of a
+	// link's hits are left it is plentyLife, and abundantLife while more than nine tenths are: nobody lacks them yet. Most links are
+	// followed less than once in two seconds: each redirect would ask for a lease.
+	nearLife     = 2 * time.Second
+	plentyLife   = time.Minute
+	abundantLife = 5 * time.Minute
 	// tidyEvery is how often leases that have ended are given back.
 	tidyEvery = 500 * time.Millisecond
-	// idleLife is how long a link that is not followed is remembered.
+	// idleLife is how long a link that is not followed is remembered at least, after its lease has ended.
 	idleLife = 30 * time.Second
 	// refusedLife is how long a link without hits is not asked for again: what others give back is found after so long.
 	refusedLife = 250 * time.Millisecond
@@ -36,6 +37,8 @@ const (
 	askDeadline = 5 * time.Second
 	// returnDeadline bounds giving everything back at the end.
 	returnDeadline = 10 * time.Second
+	// pinnedPart is the part of the log's room that open leases may keep from being released.
+	pinnedPart = 8
 	// nowhere is the position of leases that no log knows of.
 	nowhere = math.MaxInt64
 )
@@ -94,9 +97,11 @@ type LeasesConfig struct {
 	// Note keeps in this process's log that a lease is about to be taken, and returns its position there; nil where nothing
 	// has to come back when the process dies.
 	Note func(l Lease) (int64, error)
-	// LogEnd is the position that the log has reached, LogLag how old the oldest click is that waits in it.
-	LogEnd func() int64
-	LogLag func() time.Duration
+	// LogEnd is the position that the log has reached, LogLag how old the oldest click is that waits in it, and LogRoom how many
+	// bytes it has for all that it keeps; zero means any number.
+	LogEnd  func() int64
+	LogLag  func() time.Duration
+	LogRoom int64
 	// Numbers numbers leases; all that share a log share it.
 	Numbers *atomic.Int64
 	// Log is told when the source goes away and comes back.
@@ -134,20 +139,24 @@ type held struct {
 	position int64 // in the log, before the lease's record
 	taken    int64 // when, in milliseconds since 1970
 	left     int32 // hits of the lease that are not used
-	size     int32 // hits of the lease
+	size     int32 // hits of the lease, or of the one that has ended
 	free     int32 // hits that the source had beside them
 	month    int32
-	fallback bool // the lease is the fallback's
-	refused  bool // there were none at that time
-	plenty   bool // more than half of them were left at that time
+	life     int32 // how long the lease may be kept, in milliseconds
+	open     bool  // it has not been given back
+	fallback bool  // the lease is the fallback's
+	refused  bool  // there were none at that time
 }
 
-// life is how long the lease may be kept.
-func (h held) life() int64 {
-	if h.plenty {
-		return plentyLife.Milliseconds()
+// lifeOf is how long a lease may be kept that leaves so many of a number of hits.
+func lifeOf(left, limit int64) time.Duration {
+	switch {
+	case left > limit-limit/10:
+		return abundantLife
+	case left > limit/2:
+		return plentyLife
 	}
-	return nearLife.Milliseconds()
+	return nearLife
 }
 
 type shard struct {
@@ -240,7 +249,7 @@ func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok 
 	defer s.mu.Unlock()
 	h, known := s.links[*key]
 	if known && h.month == month {
-		if h.left > 0 && now-h.taken < h.life() {
+		if h.left > 0 && now-h.taken < int64(h.life) {
 			h.left--
 			s.links[*key] = h
 			return h.number, true, nil, false
@@ -289,7 +298,7 @@ func (l *Leases) Put(linkID string, m Month, number int64) {
 	s := l.shard(&key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if h := s.links[key]; h.number == number && h.size > h.left && h.month == m.number() {
+	if h := s.links[key]; h.open && h.number == number && h.size > h.left && h.month == m.number() {
 		h.left++
 		s.links[key] = h
 	}

@@ -248,14 +248,14 @@ func TestNearTheLimitHitsAreTakenOneByOne(t *testing.T) {
 	})
 }
 
-// TestIdleLeasesComeBackToOthers: soon when few are left, and within a minute in any case.
+// TestIdleLeasesComeBackToOthers: soon when few are left, and within minutes in any case.
 func TestIdleLeasesComeBackToOthers(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		limit int64
 		life  time.Duration
 	}{
-		{20, nearLife}, {30, nearLife}, {100, plentyLife},
+		{20, nearLife}, {30, nearLife}, {100, plentyLife}, {300, abundantLife},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			source, linkID := newTally(), id.New(id.Link)
@@ -271,11 +271,59 @@ func TestIdleLeasesComeBackToOthers(t *testing.T) {
 			}
 			after(time.Millisecond + tidyEvery)
 			source.want(t, "after its life", linkID, 0, 0)
-			if got := take(t, other.Leases, linkID, 200, c.limit); got != c.limit {
+			if got := take(t, other.Leases, linkID, 400, c.limit); got != c.limit {
 				t.Errorf("%d hits given to another node, want all of the %d", got, c.limit)
 			}
 		})
 	}
+}
+
+// TestALeaseIsAsLargeAsWillBeNeeded while it may be kept: links that are followed now and then seldom ask.
+func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		every time.Duration
+		limit int64
+		most  int // asks in half an hour
+	}{
+		{5 * time.Second, 1 << 40, 31}, {time.Minute, 1 << 40, 12}, {20 * time.Minute, 1 << 40, 2}, {5 * time.Second, 400, 360},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			source, linkID := newTally(), id.New(id.Link)
+			d := newDesk(source, nil)
+			stop := run(t, d.Leases)
+			taken := int64(0)
+			for began := time.Now(); time.Since(began) < 30*time.Minute; after(c.every) {
+				taken += take(t, d.Leases, linkID, 1, c.limit)
+			}
+			if got := len(source.wants); got > c.most {
+				t.Errorf("followed every %s it asked %d times, want %d at most", c.every, got, c.most)
+			}
+			stop()
+			source.want(t, "at the end", linkID, taken, 0)
+		})
+	}
+}
+
+// TestLeasesKeepLittleOfTheLog: what was taken long ago by the log's measure is given back, or the log would fill up.
+func TestLeasesKeepLittleOfTheLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		d.LogRoom = 1 << 20
+		hold(t, d.Leases, linkID, 20, 1000)
+		run(t, d.Leases)
+		d.end.Add(d.LogRoom/pinnedPart - 500)
+		after(2 * tidyEvery)
+		source.want(t, "while there is room", linkID, 20, 1)
+		d.end.Add(1000)
+		after(2 * tidyEvery)
+		source.want(t, "when it takes too much", linkID, 0, 0)
+		if pin := d.Pin(); pin < d.end.Load() {
+			t.Errorf("the log is kept from %d on, though it has reached %d", pin, d.end.Load())
+		}
+	})
 }
 
 // TestARefusalIsShort: what another node gives back is found soon.

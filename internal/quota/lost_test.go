@@ -206,7 +206,7 @@ func TestLinksThatAreIdleAreForgotten(t *testing.T) {
 			take(t, d.Leases, linkID, 1, 2*mostHits)
 			want = append(want, fmt.Sprintf("%s known %t", linkID, c.known))
 			d.lag.Store(int64(c.lag)) // until the next round
-			after(plentyLife + idleLife + 2*tidyEvery)
+			after(abundantLife + idleLife + 2*tidyEvery)
 		}
 		if !slices.Equal(want, source.asked) {
 			t.Errorf("seeds (-want +got):\n%s", cmp.Diff(want, source.asked))

@@ -143,14 +143,17 @@ func (l *Leases) begin(q *queued) {
 	}
 }
 
-// size is how many hits are wanted: as many as wait, twice as many as last time if those did not last, and no more than a
-// share of what is left.
+// size is how many hits are wanted: as many as wait or, if the link was followed lately, as many as it will need while it may
+// keep them; and no more than a share of what is left.
 func (l *Leases) size(h held, known bool, q *queued) int64 {
 	want := q.waiters
 	if !known || h.month != q.Month.number() {
 		return min(want, mostHits)
 	}
-	if l.Now().UnixMilli()-h.taken < nearLife.Milliseconds() {
+	age := max(1, l.Now().UnixMilli()-h.taken)
+	if used := int64(h.size - h.left); h.life > int32(nearLife.Milliseconds()) {
+		want = max(want, used*int64(h.life)/age)
+	} else if age < nearLife.Milliseconds() {
 		want = max(want, 2*int64(h.size))
 	}
 	return max(1, min(want, mostHits, int64(h.free)/share))
@@ -165,7 +168,7 @@ func (l *Leases) finish(q *queued, fallback bool) {
 		s.links[q.key] = held{
 			number: q.Number, taken: l.Now().UnixMilli(), left: int32(q.Granted), size: int32(q.Granted),
 			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position, fallback: fallback, refused: q.Granted == 0,
-			plenty: q.Left > q.Limit/2,
+			life: int32(lifeOf(q.Left, q.Limit).Milliseconds()), open: q.Granted > 0,
 		}
 		if l.taken.Add(q.Granted); q.Granted > 0 {
 			l.leases.Add(1)

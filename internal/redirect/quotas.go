@@ -53,7 +53,7 @@ func NewQuotas(c QuotasConfig) *Quotas {
 		KV: c.KV, LogID: logID, Seeds: q.usage.Seeds, Granted: q.usage.Granted, Now: c.Now,
 	}
 	leases := quota.LeasesConfig{
-		Note: c.Clicks.Note, LogEnd: c.Clicks.End, LogLag: c.Clicks.Lag, Numbers: &atomic.Int64{}, Log: c.Log, Now: c.Now,
+		Note: c.Clicks.Note, LogEnd: c.Clicks.End, LogLag: c.Clicks.Lag, LogRoom: c.Clicks.LogBytes, Numbers: &atomic.Int64{}, Log: c.Log, Now: c.Now,
 	}
 	hits, grants := leases, leases
 	hits.What, hits.Source = "monthly hits", q.monthly
