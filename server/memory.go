@@ -15,9 +15,7 @@ const (
 	// gcPercent has the garbage collector run a quarter as often as it would by itself: at the default, a third of the time that
 	// a small heap under load takes went to it (docs/PERFORMANCE.md).
 	gcPercent = 400
-	// besideCache is what the process takes beside the cache, leastMemory what it may take however small that is: from there on
-	// the collector runs more often again.
-	besideCache = 48 << 20
+	// leastMemory is what the process may take however small the cache is: from there on the collector runs more often again.
 	leastMemory = 192 << 20
 )
 
@@ -38,7 +36,7 @@ func cacheBytes(c config.Config) int64 { return c.CacheBytes / 2 }
 // memoryLimit is what the collector keeps the process to: what is configured or, when more than that is alive, half as much
 // again. At a limit that what is alive leaves no room below, it would never rest.
 func memoryLimit(c config.Config, alive int64) int64 {
-	return max(leastMemory, c.CacheBytes+besideCache, alive+alive/2+besideCache)
+	return max(leastMemory, c.CacheBytes, alive+alive/2)
 }
 
 // limitEvery is how often the limit follows what is alive.
