@@ -31,7 +31,7 @@ const (
 	// the log, the less it waits.
 	ease = 9
 	// longestRest bounds that: the batch may have waited for a database that was away. It ends when nobody has come for a lull.
-	longestRest = 2 * time.Second
+	longestRest = 5 * time.Second
 	lull        = 50 * time.Millisecond
 	// adoptEvery is how often a process looks for the logs of others that have died.
 	adoptEvery = 10 * time.Second
