@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"maps"
 	"slices"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -25,11 +24,7 @@ func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, e
 }
 
 func (s *Store) getAll(ctx context.Context, questions [][]string) (map[string]*Account, error) {
-	ids := map[string]bool{}
-	for _, q := range questions {
-		for _, accountID := range q {
-			ids[accountID] = true
-		}
-	}
-	return s.Get(db.UpToDate(ctx), slices.Collect(maps.Keys(ids))...)
+	ids := slices.Concat(questions...)
+	slices.Sort(ids)
+	return s.Get(db.UpToDate(ctx), slices.Compact(ids)...)
 }

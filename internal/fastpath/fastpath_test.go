@@ -216,22 +216,29 @@ func FuzzAnswersAreThoseOfNetHTTP(f *testing.F) {
 
 func TestAHeadMayComeInPieces(t *testing.T) {
 	t.Parallel()
-	s := serveSites(t)
-	c, err := net.Dial("tcp", s.both)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	for _, piece := range []string{"G", "ET /ab", "c HTTP/1.1\r\n" + host + "\r", "\n", end} {
-		if _, err := io.WriteString(c, piece); err != nil {
-			t.Fatal(err)
+	synctest.Test(t, func(t *testing.T) {
+		below := make(pipes)
+		l := Listen(below, site, slog.New(slog.DiscardHandler))
+		server := &http.Server{Handler: whole}
+		go func() { _ = server.Serve(l) }()
+		c, in := below.dial()
+		answers := make(chan string)
+		go func() {
+			all, _ := io.ReadAll(in)
+			answers <- string(all)
+		}()
+		for _, piece := range []string{"G", "ET /ab", "c HTTP/1.1\r\n" + host + "\r", "\n", end} { // each is read before the next is sent
+			if _, err := io.WriteString(c, piece); err != nil {
+				t.Fatal(err)
+			}
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	all, err := io.ReadAll(c)
-	if err != nil || strings.Count(string(all), "HTTP/1.1 307") != 1 || !strings.HasSuffix(string(all), "rest: GET a.example ") {
-		t.Errorf("got %v, %q", err, all)
-	}
+		if got := <-answers; strings.Count(got, "HTTP/1.1 307") != 1 || !strings.HasSuffix(got, "rest: GET a.example ") {
+			t.Errorf("got %q", got)
+		}
+		if err := errors.Join(server.Shutdown(t.Context()), l.Wait(t.Context())); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestAPanicEndsItsConnectionAlone(t *testing.T) {
