@@ -107,36 +107,50 @@ func keepMonth(ctx context.Context, d *db.DB, t time.Time) error {
 	return err
 }
 
-// add writes clicks and everything that is summed up of them. It begins with the totals of their links and workspaces, in the
-// order of their ids: they are locked from then on, so that nodes which write the same rows wait for each other instead of
-// deadlocking, and no link moves before the commit. Whoever trusts the totals does not look for sums that cannot be there.
+// add writes clicks and everything that is summed up of them. Whoever trusts the totals does not look for sums that cannot be
+// there.
+//
+// Links come first and workspaces last, each in the order of their ids: nobody deadlocks who writes the same rows. The total of
+// each is locked from then on, so no link moves before the commit; a workspace, which many wait for, is locked for a short time.
 func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bool) error {
-	totals := totalsOf(clicks, func(c *Click) string { return c.LinkID })
-	if err := mergeTotals(ctx, w.db, tx, totals); err != nil {
+	links := totalsOf(clicks, func(c *Click) string { return c.LinkID })
+	if err := mergeTotals(ctx, w.db, tx, links); err != nil {
 		return err
 	}
-	follow(totals, clicks)
-	spaces := totalsOf(clicks, func(c *Click) string { return c.WorkspaceID })
-	spaces = slices.DeleteFunc(spaces, func(t total) bool { return t.SubjectID == workspace.PublicID })
-	if err := mergeTotals(ctx, w.db, tx, spaces); err != nil {
-		return err
-	}
+	follow(links, clicks)
 	if err := w.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
 	var copying errgroup.Group // the database takes the clicks while they are summed up here
 	copying.Go(func() error { return insertClicks(ctx, w.db, tx, clicks) })
-	s, known := sums{}, map[string]*total{}
+	ofLinks, ofSpaces := sums{}, sums{}
 	for i := range clicks {
-		s.addClick(&clicks[i])
+		c := &clicks[i]
+		ofLinks.addToLink(c)
+		ofSpaces.addToWorkspace(c)
 	}
 	if err := copying.Wait(); err != nil {
 		return err
 	}
-	for _, all := range [][]total{totals, spaces} {
-		for i := range all {
-			known[all[i].SubjectID] = &all[i]
-		}
+	if err := w.addSums(ctx, tx, ofLinks, links, trusting); err != nil {
+		return err
+	}
+	spaces := totalsOf(clicks, func(c *Click) string { return c.WorkspaceID })
+	spaces = slices.DeleteFunc(spaces, func(t total) bool { return t.SubjectID == workspace.PublicID })
+	if err := mergeTotals(ctx, w.db, tx, spaces); err != nil {
+		return err
+	}
+	if err := w.addSums(ctx, tx, ofSpaces, spaces, trusting); err != nil {
+		return err
+	}
+	return w.announce(ctx, tx, clicks)
+}
+
+// addSums adds to the sums of subjects whose totals have been merged.
+func (w *writer) addSums(ctx context.Context, tx bun.Tx, s sums, totals []total, trusting bool) error {
+	known := make(map[string]*total, len(totals))
+	for i := range totals {
+		known[totals[i].SubjectID] = &totals[i]
 	}
 	if err := addLate(ctx, w.db, tx, s.sealed(known), known); err != nil {
 		return err
@@ -144,10 +158,7 @@ func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bo
 	if !trusting {
 		known = nil
 	}
-	if err := addSums(ctx, w.db, tx, quarters, s, known); err != nil {
-		return err
-	}
-	return w.announce(ctx, tx, clicks)
+	return addSums(ctx, w.db, tx, quarters, s, known)
 }
 
 // advance moves the log's position forward, and returns where it was before. Its row is locked first: whoever else writes of

@@ -84,19 +84,20 @@ func (r *Recorder) setAside(j *journal.Journal, data []byte) {
 	}
 }
 
-// ingestOneByOne writes a batch of which the database refuses something: that is set aside.
-func (r *Recorder) ingestOneByOne(ctx context.Context, b *batch) error {
-	for _, c := range b.clicks {
-		switch err := r.writer.write(ctx, b.logID, c.End, []Click{c}); {
-		case db.IsRefused(err):
-			r.setAside(b.source, appendClick(nil, &c))
-		case err != nil:
-			return err
-		default:
-			r.ingested.Add(1)
-		}
+// ingestHalves writes a batch of which the database refuses something: that is found half by half, and set aside.
+func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
+	if len(b.clicks) == 1 {
+		r.setAside(b.source, appendClick(nil, &b.clicks[0]))
+		return r.writer.write(ctx, b.logID, b.next, nil)
 	}
-	return r.writer.write(ctx, b.logID, b.next, nil)
+	middle := len(b.clicks) / 2
+	first, second := *b, *b
+	first.clicks, first.next = b.clicks[:middle], b.clicks[middle-1].End
+	second.clicks = b.clicks[middle:]
+	if err := r.ingest(ctx, &first); err != nil {
+		return err
+	}
+	return r.ingest(ctx, &second)
 }
 
 // Adopt ingests the logs of processes that have died, gives back what they had taken and not used, and removes them. A

@@ -237,9 +237,9 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *total) (*total, error) 
 
 // count sums up the clicks of a subject in a span of time, row by row.
 func (s *Store) count(ctx context.Context, tx bun.Tx, t *total, from, to time.Time) (sums, error) {
-	column := "link_id"
+	column, add := "link_id", sums.addToLink
 	if isWorkspace(t.SubjectID) {
-		column = "workspace_id"
+		column, add = "workspace_id", sums.addToWorkspace
 	}
 	rows, err := tx.NewSelect().Model((*row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID).
 		Where("clicked_at >= ?", from).Where("clicked_at < ?", to).Rows(ctx)
@@ -253,12 +253,7 @@ func (s *Store) count(ctx context.Context, tx bun.Tx, t *total, from, to time.Ti
 		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
 			return nil, err
 		}
-		counted.addClick(r.click())
-	}
-	for key := range counted { // a click counts for its link and its workspace
-		if key.subject != t.SubjectID {
-			delete(counted, key)
-		}
+		add(counted, r.click())
 	}
 	return counted, rows.Err()
 }

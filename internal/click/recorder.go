@@ -359,11 +359,11 @@ func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 }
 
 func (r *Recorder) ingest(ctx context.Context, b *batch) error {
-	ctx, cancel := context.WithTimeout(ctx, ingestDeadline)
+	attempt, cancel := context.WithTimeout(ctx, ingestDeadline)
 	defer cancel()
-	err := r.writer.write(ctx, b.logID, b.next, b.clicks)
+	err := r.writer.write(attempt, b.logID, b.next, b.clicks)
 	if db.IsRefused(err) && len(b.clicks) > 0 {
-		return r.ingestOneByOne(ctx, b)
+		return r.ingestHalves(ctx, b)
 	}
 	if err == nil {
 		r.ingested.Add(int64(len(b.clicks)))

@@ -36,8 +36,26 @@ func (s sums) at(subject, workspaceID string, start time.Time) *sum {
 	return s[k]
 }
 
-// addClick counts a click where it belongs: with its link and, unless nobody owns that, with its workspace.
-func (s sums) addClick(c *Click) {
+// addToLink counts a click with its link.
+func (s sums) addToLink(c *Click) {
+	s.at(c.LinkID, c.WorkspaceID, quarterAt(c)).addClick(c, oneClick(c))
+}
+
+// addToWorkspace counts a click with the workspace of its link, unless nobody owns that.
+func (s sums) addToWorkspace(c *Click) {
+	if c.WorkspaceID == workspace.PublicID {
+		return
+	}
+	all, one := s.at(c.WorkspaceID, c.WorkspaceID, quarterAt(c)), oneClick(c)
+	all.addClick(c, one)
+	all.counts.add(linkDimension, c.LinkID, one)
+}
+
+// quarterAt is when the quarter of an hour of a click began.
+func quarterAt(c *Click) time.Time { return c.ClickedAt.UTC().Truncate(BucketLength) }
+
+// oneClick is what a click adds to a count.
+func oneClick(c *Click) Count {
 	one := Count{Clicks: 1}
 	if c.IsVisit {
 		one.Visits = 1
@@ -45,13 +63,7 @@ func (s sums) addClick(c *Click) {
 	if c.Bot {
 		one.Bots = 1
 	}
-	start := c.ClickedAt.UTC().Truncate(BucketLength)
-	s.at(c.LinkID, c.WorkspaceID, start).addClick(c, one)
-	if c.WorkspaceID != workspace.PublicID {
-		all := s.at(c.WorkspaceID, c.WorkspaceID, start)
-		all.addClick(c, one)
-		all.counts.add(linkDimension, c.LinkID, one)
-	}
+	return one
 }
 
 func (s *sum) addClick(c *Click, one Count) {
