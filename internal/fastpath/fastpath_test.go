@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -32,7 +33,8 @@ func site(w http.ResponseWriter, r *http.Request) bool {
 	case "/page":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = io.WriteString(w, "no "+r.URL.RawQuery+" for "+r.UserAgent()+" of "+strings.Join(r.Header["X-A"], ","))
+		_, _ = fmt.Fprintf(w, "no page for %s %#v %s %s %d.%d %q %s %d %v %t %v %v", r.Method, *r.URL, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor,
+			r.Header, r.Host, r.ContentLength, r.TransferEncoding, r.Close, r.Trailer, r.Body == http.NoBody)
 	case "/html":
 		_, _ = io.WriteString(w, "<html>")
 		_, _ = io.WriteString(w, strings.Repeat("long ", 200))
@@ -175,7 +177,16 @@ var requests = []struct {
 	{"GET  /abc HTTP/1.1\r\n" + host + "\r\n", 0},
 	{"GET /a bc HTTP/1.1\r\n" + host + "\r\n", 0},
 	{"GET /%zz HTTP/1.1\r\n" + host + "\r\n", 0},
-	{"GET /a#b HTTP/1.1\r\n" + host + "\r\n", 1},
+	{"GET /a#b HTTP/1.1\r\n" + host + "\r\n", 0},
+	{"GET /a?b#c?d HTTP/1.1\r\n" + host + "\r\n", 1},
+	{"GET /page? HTTP/1.1\r\n" + host + "\r\n", 0},
+	{"GET /page?? HTTP/1.1\r\n" + host + "\r\n", 1},
+	{"GET /a~b.c_d-e+ HTTP/1.1\r\n" + host + "\r\n", 1},
+	{"GET /../abc HTTP/1.1\r\n" + host + "\r\n", 0},
+	{"GET /page HTTP/1.1\r\n" + host + "X-A:  1  \r\nX-B: b\r\nX_a: 3\r\nX-a: 2 \r\nX-A:\r\n\r\n", 1},
+	{"GET /page HTTP/1.1\r\nhOST: a.example:80 \r\nUSER-AGENT: \"me\"\r\n\r\nGET /page HTTP/1.1\r\n" + host + "\r\n", 2},
+	{"GET /abc HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n", 0},
+	{"GET /abc HTTP/1.1\r\n" + host + "X: \t1\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Cookie: " + strings.Repeat("c", headBytes) + "\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Cookie: " + strings.Repeat("c", 80<<10) + "\r\n\r\n", 0},
 	{"\r\nGET /abc HTTP/1.1\r\n" + host + "\r\n", 0},
@@ -396,4 +407,30 @@ func TestWaitingForAnswers(t *testing.T) {
 			t.Errorf("after Close: %d", got)
 		}
 	})
+}
+
+func BenchmarkAnswer(b *testing.B) {
+	below := make(pipes)
+	location, empty := []string{"https://a.example/a/page"}, []string{"0"}
+	l := Listen(below, func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header()["Location"], w.Header()["Content-Length"] = location, empty
+		w.WriteHeader(http.StatusFound)
+		return true
+	}, slog.New(slog.DiscardHandler))
+	c, _ := below.dial()
+	request := []byte("GET /abcdefg HTTP/1.1\r\nHost: a.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n" +
+		"Accept: */*\r\nAccept-Language: en-US,en;q=0.5\r\nAccept-Encoding: gzip, deflate, br\r\nReferer: https://b.example/\r\nConnection: keep-alive\r\n\r\n")
+	answer := make([]byte, headBytes)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := c.Write(request); err != nil {
+			b.Fatal(err)
+		}
+		if _, err := c.Read(answer); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if err := errors.Join(l.Close(), l.Wait(b.Context())); err != nil {
+		b.Error(err)
+	}
 }

@@ -3,7 +3,9 @@ package fastpath
 import (
 	"bytes"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -13,6 +15,9 @@ type response struct {
 	status int
 	body   []byte
 	out    bytes.Buffer
+	names  []string
+	second int64  // since 1970, of the date
+	date   []byte // as it is written
 }
 
 // keptBytes is how much memory a connection keeps for its next answer.
@@ -53,9 +58,12 @@ func (w *response) encode(now time.Time) []byte {
 	w.out.WriteString("HTTP/1.1 ")
 	w.out.Write(strconv.AppendInt(w.out.AvailableBuffer(), int64(w.status), 10))
 	w.out.WriteString(" " + http.StatusText(w.status) + "\r\n")
-	_ = w.header.Write(&w.out) // memory takes everything
+	w.encodeHeader()
+	if now.Unix() != w.second {
+		w.second, w.date = now.Unix(), now.UTC().AppendFormat(w.date[:0], http.TimeFormat)
+	}
 	w.out.WriteString("Date: ")
-	w.out.Write(now.UTC().AppendFormat(w.out.AvailableBuffer(), http.TimeFormat))
+	w.out.Write(w.date)
 	if w.header["Content-Length"] == nil {
 		w.out.WriteString("\r\nContent-Length: ")
 		w.out.Write(strconv.AppendInt(w.out.AvailableBuffer(), int64(len(w.body)), 10))
@@ -66,4 +74,44 @@ func (w *response) encode(now time.Time) []byte {
 	w.out.WriteString("\r\n\r\n")
 	w.out.Write(w.body)
 	return w.out.Bytes()
+}
+
+// encodeHeader writes the fields in the order of their names. What must not go over the wire as it is, http.Header knows.
+func (w *response) encodeHeader() {
+	w.names = w.names[:0]
+	for name, values := range w.header {
+		if !isPlainField(name, values) {
+			_ = w.header.Write(&w.out) // memory takes everything
+			return
+		}
+		w.names = append(w.names, name)
+	}
+	slices.Sort(w.names)
+	for _, name := range w.names {
+		for _, value := range w.header[name] {
+			w.out.WriteString(name)
+			w.out.WriteString(": ")
+			w.out.WriteString(value)
+			w.out.WriteString("\r\n")
+		}
+	}
+}
+
+func isPlainField(name string, values []string) bool {
+	for _, b := range []byte(name) {
+		if !isPlainName(b) {
+			return false
+		}
+	}
+	for _, value := range values {
+		if strings.HasPrefix(value, " ") || strings.HasSuffix(value, " ") {
+			return false
+		}
+		for _, b := range []byte(value) {
+			if b < ' ' {
+				return false
+			}
+		}
+	}
+	return name != ""
 }
