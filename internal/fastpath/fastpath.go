@@ -29,7 +29,8 @@ const (
 
 // Answer answers a request, or reports false if somebody else is to: then it must have written nothing. The context of the
 // request does not end when the client goes away, and the writer has no more methods than http.ResponseWriter. Neither may be
-// kept: the next request of the connection takes their place.
+// kept: the next request of the connection takes their place. An answer is a status from 200 on that may have a body, and sets no
+// field about the connection or about how the body is sent but a Content-Length.
 type Answer func(w http.ResponseWriter, r *http.Request) bool
 
 // Listener answers plain requests on the connections that it accepts. Its Accept returns those that ask for anything else,
@@ -159,6 +160,7 @@ func (l *Listener) serve(below net.Conn) {
 		return
 	}
 	_ = below.SetDeadline(time.Time{})
+	c.head, c.response = head{}, response{}
 	select {
 	case l.others <- c:
 	case <-l.closed: // nobody takes it any more

@@ -187,6 +187,8 @@ var requests = []struct {
 	{"GET /page HTTP/1.1\r\nhOST: a.example:80 \r\nUSER-AGENT: \"me\"\r\n\r\nGET /page HTTP/1.1\r\n" + host + "\r\n", 2},
 	{"GET /abc HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "X: \t1\r\n\r\n", 0},
+	{"GET /page HTTP/1.1\r\n" + host + strings.Repeat("A: b\r\n", mostFields-1) + "\r\n", 1},
+	{"GET /page HTTP/1.1\r\n" + host + strings.Repeat("A: b\r\n", mostFields) + "\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Cookie: " + strings.Repeat("c", headBytes) + "\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Cookie: " + strings.Repeat("c", 80<<10) + "\r\n\r\n", 0},
 	{"\r\nGET /abc HTTP/1.1\r\n" + host + "\r\n", 0},
@@ -407,6 +409,37 @@ func TestWaitingForAnswers(t *testing.T) {
 			t.Errorf("after Close: %d", got)
 		}
 	})
+}
+
+// TestABodyIsAsLongAsIsSaid: whatever was said of it, or the next answer would begin in it.
+func TestABodyIsAsLongAsIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"0", "1", "5"} {
+		var w response
+		w.reset()
+		w.Header().Set("Content-Length", said)
+		_, _ = io.WriteString(&w, "ab")
+		if got := string(w.encode(time.Unix(0, 0))); strings.Count(got, "\nContent-Length: 2\r\n") != 1 || !strings.HasSuffix(got, "\r\n\r\nab") {
+			t.Errorf("of %s bytes: %q", said, got)
+		}
+	}
+}
+
+// TestAConnectionKeepsOneHead: what one request said is forgotten when the next one is read.
+func TestAConnectionKeepsOneHead(t *testing.T) {
+	t.Parallel()
+	var h head
+	if !h.read("GET /a HTTP/1.1\r\n"+host+strings.Repeat("A: b\r\n", mostFields-1)+"\r\n") || !h.read(plainRequest) {
+		t.Fatal("plain requests were not read")
+	}
+	for i, value := range h.values[:cap(h.values)] {
+		if i > 0 && value != "" {
+			t.Fatalf("value %d is still %q", i, value)
+		}
+	}
+	if len(h.header) != 0 {
+		t.Errorf("fields are still %q", h.header)
+	}
 }
 
 func BenchmarkAnswer(b *testing.B) {

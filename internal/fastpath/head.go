@@ -8,6 +8,9 @@ import (
 	"strings"
 )
 
+// mostFields is how many fields a plain request has: what a connection keeps for its next one is bounded by it.
+const mostFields = 40
+
 // head is the request that a connection has, of which there is one at a time: the next one takes its place in memory. Its texts
 // stay what they are.
 type head struct {
@@ -108,12 +111,13 @@ func (h *head) readFields(lines string) bool {
 		h.header = http.Header{}
 	}
 	clear(h.header)
+	clear(h.values) // each would keep the whole text of the head that it was a part of
 	h.values = h.values[:0]
 	for lines != "\r\n" {
 		var line string
 		line, lines, _ = strings.Cut(lines, "\r\n")
 		name, value, found := strings.Cut(line, ":")
-		if !found || name == "" {
+		if !found || name == "" || len(h.values) == mostFields {
 			return false
 		}
 		name = textproto.CanonicalMIMEHeaderKey(name)

@@ -55,11 +55,14 @@ func (w *response) Write(b []byte) (int, error) {
 // encode is the answer as it goes over the wire.
 func (w *response) encode(now time.Time) []byte {
 	w.WriteHeader(http.StatusOK)
+	if length := strconv.Itoa(len(w.body)); w.header["Content-Length"] != nil && w.header.Get("Content-Length") != length {
+		w.header.Set("Content-Length", length) // or the rest would be taken for the next answer
+	}
 	w.out.WriteString("HTTP/1.1 ")
 	w.out.Write(strconv.AppendInt(w.out.AvailableBuffer(), int64(w.status), 10))
 	w.out.WriteString(" " + http.StatusText(w.status) + "\r\n")
 	w.encodeHeader()
-	if now.Unix() != w.second {
+	if now.Unix() != w.second || len(w.date) == 0 {
 		w.second, w.date = now.Unix(), now.UTC().AppendFormat(w.date[:0], http.TimeFormat)
 	}
 	w.out.WriteString("Date: ")
