@@ -27,12 +27,13 @@ const (
 	// firstPause and longestPause lie between attempts while the database does not answer.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 2 * time.Second
-	// ease is how many times as long as a batch took the next one waits while little waits: redirects come first. The fuller
-	// the log, the less it waits.
+	// ease is how many times as long as a batch took the next one waits while little waits and redirects want the processors: they
+	// come first. The fuller the log, the less it waits.
 	ease = 9
-	// longestRest bounds that: the batch may have waited for a database that was away. It ends when nobody has come for a lull.
-	longestRest = 5 * time.Second
-	lull        = 50 * time.Millisecond
+	// longestRest bounds that: the batch may have waited for a database that was away. It ends when the processors have been free
+	// for a lull.
+	longestRest = 15 * time.Second
+	lull        = time.Second
 	// adoptEvery is how often a process looks for the logs of others that have died.
 	adoptEvery = 10 * time.Second
 	// defaultLogBytes bounds a log unless it is configured.
@@ -61,6 +62,8 @@ type Recorder struct {
 	RecorderConfig
 	writer  writer
 	journal *journal.Journal
+	// crowded says that the processors were wanted by many since it was asked last.
+	crowded func() bool
 	// pin is the oldest position that is still needed after it was ingested.
 	pin atomic.Pointer[func() int64]
 
@@ -90,7 +93,7 @@ func NewRecorder(c RecorderConfig) (*Recorder, error) {
 		return nil, err
 	}
 	return &Recorder{
-		RecorderConfig: c, writer: writer{db: c.DB, now: c.Now}, journal: j,
+		RecorderConfig: c, writer: writer{db: c.DB, now: c.Now}, journal: j, crowded: new(queue).isLong,
 		progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
 	}, nil
 }
@@ -274,13 +277,13 @@ func (r *Recorder) gather(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// rest leaves the processors to the redirects for a while, if there are any and nobody waits for the clicks: a click is safe in
+// rest leaves the processors to the redirects for a while, if these want them and nobody waits for the clicks: a click is safe in
 // the log.
 func (r *Recorder) rest(ctx context.Context, took time.Duration) {
 	free := 1 - float64(r.journal.Bytes())/float64(r.LogBytes)
+	r.crowded() // from now on
 	for rest := min(longestRest, time.Duration(ease*max(0, free)*float64(took))); rest > 0; rest -= lull {
-		before := r.recorded.Load()
-		if !r.wait(ctx, min(rest, lull)) || r.recorded.Load() == before {
+		if !r.wait(ctx, min(rest, lull)) || !r.crowded() {
 			return
 		}
 	}

@@ -20,7 +20,6 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/journal"
-	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/quota"
 )
 
@@ -217,34 +216,27 @@ func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	lag("all is ingested but what is no record", 0)
 }
 
-// TestRestIsShort: as long as is told while somebody comes, but not for as long as the database was away, nor while the log is full.
+// TestRestIsShort: as long as is told while the processors are wanted, but not for as long as the database was away, nor while the
+// log is full.
 func TestRestIsShort(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		clicks     int
 		took, want time.Duration
-		alone      bool
+		free       bool
 	}{
-		"a batch":             {0, 10 * time.Millisecond, 90 * time.Millisecond, false},
+		"a batch":             {0, 500 * time.Millisecond, 4500 * time.Millisecond, false},
+		"a small batch":       {0, 10 * time.Millisecond, 90 * time.Millisecond, true},
 		"an outage":           {0, time.Hour, longestRest, false},
 		"a batch, a full log": {1000, 10 * time.Millisecond, 0, false},
 		"the last visitor":    {0, time.Second, lull, true},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := newSmallRecorder(t, nil)
+			r.crowded = func() bool { return !c.free }
 			recordOf(r, id.New(id.Link), c.clicks)
 			began := time.Now()
-			ctx, end := context.WithCancel(t.Context())
-			var visitors sync.WaitGroup
-			visitors.Go(func() {
-				for ctx.Err() == nil && !c.alone {
-					r.recorded.Add(1)
-					_ = pause.For(ctx, lull/2)
-				}
-			})
 			r.rest(t.Context(), c.took)
-			end()
-			visitors.Wait()
 			if got := time.Since(began).Truncate(time.Millisecond); got != c.want {
 				t.Errorf("after %s: rested for %s, want %s", name, got, c.want)
 			}
