@@ -18,7 +18,7 @@ import (
 // warmUpPatience and burstPatience are how long a target may go on working after its requests.
 const (
 	warmUpPatience = 30 * time.Minute
-	burstPatience  = 30 * time.Second
+	burstPatience  = 5 * time.Minute
 )
 
 // bench is one run.
