@@ -411,37 +411,6 @@ func TestWaitingForAnswers(t *testing.T) {
 	})
 }
 
-// TestABodyIsAsLongAsIsSaid: whatever was said of it, or the next answer would begin in it.
-func TestABodyIsAsLongAsIsSaid(t *testing.T) {
-	t.Parallel()
-	for _, said := range []string{"0", "1", "5"} {
-		var w response
-		w.reset()
-		w.Header().Set("Content-Length", said)
-		_, _ = io.WriteString(&w, "ab")
-		if got := string(w.encode(time.Unix(0, 0))); strings.Count(got, "\nContent-Length: 2\r\n") != 1 || !strings.HasSuffix(got, "\r\n\r\nab") {
-			t.Errorf("of %s bytes: %q", said, got)
-		}
-	}
-}
-
-// TestAConnectionKeepsOneHead: what one request said is forgotten when the next one is read.
-func TestAConnectionKeepsOneHead(t *testing.T) {
-	t.Parallel()
-	var h head
-	if !h.read("GET /a HTTP/1.1\r\n"+host+strings.Repeat("A: b\r\n", mostFields-1)+"\r\n") || !h.read(plainRequest) {
-		t.Fatal("plain requests were not read")
-	}
-	for i, value := range h.values[:cap(h.values)] {
-		if i > 0 && value != "" {
-			t.Fatalf("value %d is still %q", i, value)
-		}
-	}
-	if len(h.header) != 0 {
-		t.Errorf("fields are still %q", h.header)
-	}
-}
-
 func BenchmarkAnswer(b *testing.B) {
 	below := make(pipes)
 	location, empty := []string{"https://a.example/a/page"}, []string{"0"}

@@ -71,6 +71,16 @@ func isPlainName(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
 }
 
+// isPlainText says that a text is not empty, and has nothing but what names have, and these others.
+func isPlainText(text, others string) bool {
+	for i := range len(text) {
+		if !isPlainName(text[i]) && strings.IndexByte(others, text[i]) < 0 {
+			return false
+		}
+	}
+	return text != ""
+}
+
 // read understands the text of a head, and reports false if there is more to the request than that.
 func (h *head) read(text string) bool {
 	line, fields, _ := strings.Cut(text, "\r\n")
@@ -79,7 +89,7 @@ func (h *head) read(text string) bool {
 		return false
 	}
 	host := h.header["Host"]
-	if len(host) != 1 || !isPlainHost(host[0]) || !isPlain(h.header) {
+	if len(host) != 1 || !isPlainText(host[0], ".:") || !isPlain(h.header) {
 		return false
 	}
 	delete(h.header, "Host")
@@ -96,13 +106,8 @@ func (h *head) readTarget(target string) bool {
 	if asked && query == "" {
 		return false
 	}
-	for _, b := range []byte(path) {
-		if !isPlainName(b) && b != '/' && b != '.' && b != '~' && b != '+' {
-			return false
-		}
-	}
 	h.url = url.URL{Path: path, RawQuery: query}
-	return true
+	return isPlainText(path, "/.~+")
 }
 
 // readFields understands the lines of fields, the last of which is empty.
@@ -142,13 +147,4 @@ func isPlain(header http.Header) bool {
 	}
 	connection := header["Connection"]
 	return len(connection) == 0 || len(connection) == 1 && (connection[0] == "keep-alive" || connection[0] == "Keep-Alive")
-}
-
-func isPlainHost(host string) bool {
-	for _, b := range []byte(host) {
-		if !isPlainName(b) && b != '.' && b != ':' {
-			return false
-		}
-	}
-	return host != ""
 }

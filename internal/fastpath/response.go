@@ -55,7 +55,8 @@ func (w *response) Write(b []byte) (int, error) {
 // encode is the answer as it goes over the wire.
 func (w *response) encode(now time.Time) []byte {
 	w.WriteHeader(http.StatusOK)
-	if length := strconv.Itoa(len(w.body)); w.header["Content-Length"] != nil && w.header.Get("Content-Length") != length {
+	length, said := strconv.Itoa(len(w.body)), w.header["Content-Length"] != nil
+	if said && w.header.Get("Content-Length") != length {
 		w.header.Set("Content-Length", length) // or the rest would be taken for the next answer
 	}
 	w.out.WriteString("HTTP/1.1 ")
@@ -67,9 +68,8 @@ func (w *response) encode(now time.Time) []byte {
 	}
 	w.out.WriteString("Date: ")
 	w.out.Write(w.date)
-	if w.header["Content-Length"] == nil {
-		w.out.WriteString("\r\nContent-Length: ")
-		w.out.Write(strconv.AppendInt(w.out.AvailableBuffer(), int64(len(w.body)), 10))
+	if !said {
+		w.out.WriteString("\r\nContent-Length: " + length)
 	}
 	if len(w.body) > 0 && w.header["Content-Type"] == nil {
 		w.out.WriteString("\r\nContent-Type: " + http.DetectContentType(w.body))
@@ -101,11 +101,6 @@ func (w *response) encodeHeader() {
 }
 
 func isPlainField(name string, values []string) bool {
-	for _, b := range []byte(name) {
-		if !isPlainName(b) {
-			return false
-		}
-	}
 	for _, value := range values {
 		if strings.HasPrefix(value, " ") || strings.HasSuffix(value, " ") {
 			return false
@@ -116,5 +111,5 @@ func isPlainField(name string, values []string) bool {
 			}
 		}
 	}
-	return name != ""
+	return isPlainText(name, "")
 }

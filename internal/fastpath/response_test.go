@@ -1,0 +1,22 @@
+package fastpath
+
+import (
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestABodyIsAsLongAsIsSaid: whatever was said of it, or the next answer would begin in it.
+func TestABodyIsAsLongAsIsSaid(t *testing.T) {
+	t.Parallel()
+	for _, said := range []string{"0", "1", "5"} {
+		var w response
+		w.reset()
+		w.Header().Set("Content-Length", said)
+		_, _ = io.WriteString(&w, "ab")
+		if got := string(w.encode(time.Unix(0, 0))); strings.Count(got, "\nContent-Length: 2\r\n") != 1 || !strings.HasSuffix(got, "\r\n\r\nab") {
+			t.Errorf("of %s bytes: %q", said, got)
+		}
+	}
+}
