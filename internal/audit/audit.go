@@ -91,7 +91,7 @@ const batch = 1000
 func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 	for len(events) > 0 {
 		chunk := events[:min(len(events), batch)]
-		if _, err := tx.NewInsert().Model(&chunk).Returning("NULL").Exec(ctx); err != nil {
+		if err := db.InsertRows(ctx, tx, db.Insert{}, chunk, nil); err != nil {
 			return fmt.Errorf("writing the audit log: %w", err)
 		}
 		events = events[len(chunk):]

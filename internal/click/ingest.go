@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect/pgdialect"
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -114,7 +113,7 @@ func keepMonth(ctx context.Context, d *db.DB, t time.Time) error {
 // each is locked from then on, so no link moves before the commit; a workspace, which many wait for, is locked for a short time.
 func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bool) error {
 	links := totalsOf(clicks, func(c *Click) string { return c.LinkID })
-	if err := mergeTotals(ctx, w.db, tx, links); err != nil {
+	if err := mergeTotals(ctx, tx, links); err != nil {
 		return err
 	}
 	follow(links, clicks)
@@ -137,7 +136,7 @@ func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bo
 	}
 	spaces := totalsOf(clicks, func(c *Click) string { return c.WorkspaceID })
 	spaces = slices.DeleteFunc(spaces, func(t total) bool { return t.SubjectID == workspace.PublicID })
-	if err := mergeTotals(ctx, w.db, tx, spaces); err != nil {
+	if err := mergeTotals(ctx, tx, spaces); err != nil {
 		return err
 	}
 	if err := w.addSums(ctx, tx, ofSpaces, spaces, trusting); err != nil {
@@ -215,7 +214,7 @@ func totalsOf(clicks []Click, subject func(*Click) string) []total {
 
 // addTotal adds to a total that is there by Chan's formula, and reads back what only the table knows: the workspace, and what
 // has been there and sealed before. When all that was there is sealed, so are the days without clicks that followed.
-const addTotal = ` ON CONFLICT (subject_id) DO UPDATE SET clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots, before_at = t.last_at,
+const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots, before_at = t.last_at,
 	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at THEN excluded.sealed_at ELSE t.sealed_at END,
 	last_at = CASE WHEN t.last_at < excluded.last_at THEN excluded.last_at ELSE t.last_at END,
 	latency_mean = t.latency_mean + (excluded.latency_mean - t.latency_mean) * excluded.clicks / (t.clicks + excluded.clicks),
@@ -224,12 +223,12 @@ const addTotal = ` ON CONFLICT (subject_id) DO UPDATE SET clicks = t.clicks + ex
 	RETURNING subject_id, workspace_id, before_at, sealed_at`
 
 // mergeTotals adds to totals, which are in the order of their ids, in one statement.
-func mergeTotals(ctx context.Context, d *db.DB, tx bun.Tx, totals []total) error {
+func mergeTotals(ctx context.Context, tx bun.Tx, totals []total) error {
 	if len(totals) == 0 {
 		return nil
 	}
 	var merged []total
-	if err := mergeStatement(d, tx, totals).Scan(ctx, &merged); err != nil {
+	if err := db.InsertRows(ctx, tx, db.Insert{Into: "click_totals AS t", Rest: addTotal}, totals, &merged); err != nil {
 		return err
 	}
 	bySubject := make(map[string]*total, len(totals))
@@ -241,29 +240,6 @@ func mergeTotals(ctx context.Context, d *db.DB, tx bun.Tx, totals []total) error
 		t.WorkspaceID, t.BeforeAt, t.SealedAt = m.WorkspaceID, m.BeforeAt.UTC(), m.SealedAt.UTC()
 	}
 	return nil
-}
-
-// mergeStatement is the same text however many totals there are, where the database plans each text anew.
-func mergeStatement(d *db.DB, tx bun.Tx, totals []total) *bun.RawQuery {
-	const columns = "subject_id, workspace_id, clicks, bots, last_at, before_at, sealed_at, latency_mean, latency_m2"
-	if d.Kind == db.SQLite {
-		rows := make([][]any, len(totals))
-		for i, t := range totals {
-			rows[i] = []any{t.SubjectID, t.WorkspaceID, t.Clicks, t.Bots, t.LastAt, t.BeforeAt, t.SealedAt, t.LatencyMean, t.LatencyM2}
-		}
-		return tx.NewRaw("INSERT INTO click_totals AS t ("+columns+") VALUES ?"+addTotal, bun.In(rows))
-	}
-	n := len(totals)
-	subjects, workspaces, clicks, bots := make([]string, n), make([]string, n), make([]int64, n), make([]int64, n)
-	last, before, sealed, means, squares := make([]time.Time, n), make([]time.Time, n), make([]time.Time, n), make([]float64, n), make([]float64, n)
-	for i, t := range totals {
-		subjects[i], workspaces[i], clicks[i], bots[i] = t.SubjectID, t.WorkspaceID, t.Clicks, t.Bots
-		last[i], before[i], sealed[i], means[i], squares[i] = t.LastAt, t.BeforeAt, t.SealedAt, t.LatencyMean, t.LatencyM2
-	}
-	return tx.NewRaw("INSERT INTO click_totals AS t ("+columns+`) SELECT * FROM unnest(?::TEXT[], ?::TEXT[], ?::BIGINT[], ?::BIGINT[], ?::TIMESTAMPTZ[],
-		?::TIMESTAMPTZ[], ?::TIMESTAMPTZ[], ?::DOUBLE PRECISION[], ?::DOUBLE PRECISION[])`+addTotal,
-		pgdialect.Array(subjects), pgdialect.Array(workspaces), pgdialect.Array(clicks), pgdialect.Array(bots),
-		pgdialect.Array(last), pgdialect.Array(before), pgdialect.Array(sealed), pgdialect.Array(means), pgdialect.Array(squares))
 }
 
 // follow puts clicks into the workspaces of their links' totals, which the database has told: a link may have moved since

@@ -37,7 +37,7 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *total) error {
 	space := []total{*link}
 	space[0].SubjectID, space[0].BeforeAt = link.WorkspaceID, never
-	if err := mergeTotals(ctx, s.DB, tx, space); err != nil {
+	if err := mergeTotals(ctx, tx, space); err != nil {
 		return err
 	}
 	var rows []bucket

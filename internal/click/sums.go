@@ -175,14 +175,14 @@ func addSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, s sums, tot
 	return insertBuckets(ctx, d, tx, added)
 }
 
+// replaceSum is what becomes of a sum that is there.
+const replaceSum = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET workspace_id = excluded.workspace_id, clicks = excluded.clicks,
+	visits = excluded.visits, bots = excluded.bots, latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
+
 // replace writes rows in the place of those that are there, if any.
 func replace(ctx context.Context, tx bun.Tx, table string, rows []bucket) error {
 	for chunk := range slices.Chunk(rows, sumsAtOnce) {
-		q := tx.NewInsert().Model(&chunk).ModelTableExpr("? AS bucket", bun.Ident(table)).On("CONFLICT (subject_id, starts_at) DO UPDATE")
-		for _, column := range []string{"workspace_id", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts"} {
-			q = q.Set("? = excluded.?", bun.Ident(column), bun.Ident(column))
-		}
-		if _, err := q.Returning("NULL").Exec(ctx); err != nil {
+		if err := db.InsertRows(ctx, tx, db.Insert{Into: table, Rest: replaceSum}, chunk, nil); err != nil {
 			return err
 		}
 	}

@@ -142,7 +142,7 @@ func (c *scopedConn) QueryContext(ctx context.Context, query string, args []driv
 	if err := c.enter(ctx); err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	rows, err := c.Conn.QueryContext(ctx, query, args)
+	rows, err := c.Conn.QueryContext(ctx, query, parameters(ctx, args))
 	return rows, c.explain(ctx, err)
 }
 
@@ -151,8 +151,17 @@ func (c *scopedConn) ExecContext(ctx context.Context, query string, args []drive
 	if err := c.enter(ctx); err != nil {
 		return nil, c.explain(ctx, err)
 	}
-	result, err := c.Conn.ExecContext(ctx, query, args)
+	result, err := c.Conn.ExecContext(ctx, query, parameters(ctx, args))
 	return result, c.explain(ctx, err)
+}
+
+// parameters are what bind has given to the statement, if it has.
+func parameters(ctx context.Context, args []driver.NamedValue) []driver.NamedValue {
+	values, _ := ctx.Value(bound{}).([]any)
+	for _, v := range values {
+		args = append(args, driver.NamedValue{Ordinal: len(args) + 1, Value: v})
+	}
+	return args
 }
 
 // explain is the function of that name, and remembers that the server has become a standby: the pool finds the other one by

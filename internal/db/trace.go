@@ -31,7 +31,9 @@ func (s spans) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Conte
 		return ctx // a job's, or a loop's
 	}
 	operation, table := word(e.Operation()), ""
-	if e.IQuery != nil {
+	if _, raw := e.IQuery.(*bun.RawQuery); raw {
+		operation, table = describe(e.Query)
+	} else if e.IQuery != nil {
 		table = word(e.IQuery.GetTableName())
 	}
 	_, span := s.tracer.Start(ctx, strings.TrimSpace("SQL "+operation+" "+table), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
@@ -53,6 +55,18 @@ func (s spans) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 		span.SetStatus(codes.Error, "")
 	}
 	span.End()
+}
+
+// describe finds out what a text does and, where that is written, which table it does it to.
+func describe(text string) (operation, table string) {
+	words := append(strings.Fields(text[:min(len(text), 100)]), "", "", "")
+	switch operation = word(words[0]); operation {
+	case "INSERT", "DELETE": // INTO, FROM
+		table = word(words[2])
+	case "UPDATE":
+		table = word(words[1])
+	}
+	return operation, table
 }
 
 // word is the name of a table or of a kind of statement: nothing else is let through.

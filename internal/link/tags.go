@@ -6,6 +6,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -56,7 +57,7 @@ func (l *Link) tagRows() (rows []tag) {
 func insertTags(ctx context.Context, tx bun.Tx, tags []tag) error {
 	for len(tags) > 0 {
 		chunk := tags[:min(len(tags), 1000)]
-		if _, err := tx.NewInsert().Model(&chunk).Returning("NULL").Exec(ctx); err != nil {
+		if err := db.InsertRows(ctx, tx, db.Insert{}, chunk, nil); err != nil {
 			return fmt.Errorf("adding tags: %w", err)
 		}
 		tags = tags[len(chunk):]

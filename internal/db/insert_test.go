@@ -1,0 +1,136 @@
+package db_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// kind is a text of its own type.
+type kind string
+
+// size is a part of a row.
+type size struct{ Width, Height float64 }
+
+// sample is a row with a value of each type that rows have.
+type sample struct {
+	bun.BaseModel `bun:"table:samples"`
+
+	ID     string `bun:",pk"`
+	Kind   kind
+	Text   *string
+	Bytes  []byte
+	Number int
+	Limit  *int64
+	Open   bool
+	MadeAt time.Time
+	EndsAt *time.Time
+	size
+	Ignored string
+}
+
+// setupSamples makes a table that numbers its rows in the order in which they come.
+func setupSamples(t *testing.T, d *db.DB) {
+	t.Helper()
+	serial, timestamp, blob := "INTEGER PRIMARY KEY", "TIMESTAMP", "BLOB"
+	if d.Kind == db.Postgres {
+		serial, timestamp, blob = "BIGSERIAL PRIMARY KEY", "TIMESTAMPTZ", "BYTEA"
+	}
+	_, err := d.ExecContext(db.AsOwner(t.Context()), fmt.Sprintf(`CREATE TABLE samples (serial %s, id TEXT UNIQUE NOT NULL, kind TEXT NOT NULL, text TEXT,
+		bytes %s, number INTEGER NOT NULL, "limit" BIGINT, open BOOLEAN NOT NULL, made_at %s NOT NULL, ends_at %[3]s,
+		width DOUBLE PRECISION NOT NULL, height DOUBLE PRECISION NOT NULL, ignored TEXT NOT NULL DEFAULT 'by default')`, serial, blob, timestamp))
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+var insertSamples = db.Insert{
+	Into: "samples AS s", Without: []string{"ignored"},
+	Rest: "ON CONFLICT (id) DO UPDATE SET number = s.number + excluded.number RETURNING id, number",
+}
+
+func inTx(t *testing.T, d *db.DB, f func(ctx context.Context, tx bun.Tx) error) error {
+	t.Helper()
+	return d.Tx(db.AsOwner(t.Context()), f)
+}
+
+// TestRowsAreInserted as they are, in their order, and adds to those that are there.
+func TestRowsAreInserted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		setupSamples(t, d)
+		text, limit, at := `it's {"a", \N}, NULL; ? $1`, int64(1)<<62, time.Date(2026, 3, 29, 1, 30, 0, 123456000, time.UTC)
+		rows := []*sample{
+			{ID: "b", Kind: "FULL", Text: &text, Bytes: []byte{0, 1, 255}, Number: 7, Limit: &limit, Open: true, MadeAt: at, EndsAt: &at, size: size{0.1, 1e300}},
+			{ID: "a", Kind: "", MadeAt: at, Bytes: []byte{}},
+		}
+		for round := 1; round <= 3; round++ { // the statement is the same, and so is what it does
+			var told []sample
+			err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error { return db.InsertRows(ctx, tx, insertSamples, rows, &told) })
+			if err != nil || len(told) != 2 || told[0].ID != "b" || told[0].Number != round*7 || told[1].ID != "a" {
+				t.Fatalf("told %+v, %v", told, err)
+			}
+		}
+		var kept []*sample
+		if err := d.NewSelect().Model(&kept).Order("serial").Scan(db.AsOwner(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		rows[0].Number = 21
+		for _, row := range rows {
+			row.Ignored = "by default"
+		}
+		for _, row := range kept {
+			row.MadeAt = row.MadeAt.UTC()
+			if row.EndsAt != nil {
+				*row.EndsAt = row.EndsAt.UTC()
+			}
+		}
+		if diff := cmp.Diff(rows, kept, cmp.AllowUnexported(sample{})); diff != "" {
+			t.Errorf("(-want +got):\n%s", diff)
+		}
+	})
+}
+
+// TestARowThatIsRefused takes the others with it, and the statement goes on being of use.
+func TestARowThatIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		setupSamples(t, d)
+		write := func(ids ...string) error {
+			var rows []sample
+			for _, id := range ids {
+				rows = append(rows, sample{ID: id, MadeAt: time.Now()})
+			}
+			return inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
+				return db.InsertRows(ctx, tx, db.Insert{Without: []string{"ignored"}}, rows, nil)
+			})
+		}
+		for range 3 {
+			if err := write("there"); err != nil && !db.IsUniqueViolation(err) {
+				t.Fatal(err)
+			}
+		}
+		if err := write("new", "there"); !db.IsUniqueViolation(err) || !db.IsRefused(err) {
+			t.Errorf("a row that is there: %v", err)
+		}
+		if d.Kind == db.Postgres {
+			if err := write("new", "no\x00text"); !db.IsRefused(err) || strings.Contains(err.Error(), "prepared") {
+				t.Errorf("a text that the database cannot keep: %v", err)
+			}
+		}
+		if err := write("new"); err != nil {
+			t.Error(err)
+		}
+		if n, err := d.NewSelect().Table("samples").Count(db.AsOwner(t.Context())); n != 2 || err != nil {
+			t.Errorf("%d rows, %v, want two", n, err)
+		}
+	})
+}
