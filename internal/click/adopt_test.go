@@ -88,7 +88,7 @@ func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d logs found, want 1: %v", len(found), err)
 		}
-		b, err := first.next(found[0], 0)
+		b, err := first.next(found[0], 0, maxBatch)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -24,9 +24,9 @@ type batch struct {
 	source *journal.Journal
 }
 
-// next reads the batch that begins at the position. What cannot be understood is set aside.
-func (r *Recorder) next(j *journal.Journal, position int64) (*batch, error) {
-	chunk, err := j.Read(position, maxBatch)
+// next reads the batch that begins at the position, of so many records at most. What cannot be understood is set aside.
+func (r *Recorder) next(j *journal.Journal, position int64, most int) (*batch, error) {
+	chunk, err := j.Read(position, most)
 	if err != nil {
 		return nil, err
 	}
@@ -168,7 +168,7 @@ func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) (adopted int, 
 	open := map[int64]*quota.Lease{}
 	used := map[int64]int64{}
 	for at := int64(0); ; {
-		b, err := r.next(j, at)
+		b, err := r.next(j, at, maxBatch)
 		if err != nil {
 			return adopted, err
 		}

@@ -34,6 +34,10 @@ const (
 	// for a lull.
 	longestRest = 15 * time.Second
 	lull        = time.Second
+	// turn is how long a batch takes, and leastInTurn how many clicks it has at least, while redirects go on wanting the processors:
+	// they are to have theirs at any time, not after a batch of seconds.
+	turn        = 250 * time.Millisecond
+	leastInTurn = 100
 	// adoptEvery is how often a process looks for the logs of others that have died.
 	adoptEvery = 10 * time.Second
 	// defaultLogBytes bounds a log unless it is configured.
@@ -216,17 +220,17 @@ func (r *Recorder) Run(ctx context.Context) error {
 		}
 	})
 	defer adopting.Wait()
-	for r.gather(ctx) {
-		began := time.Now() // not the injected clock: this is about the machine's load
-		r.ingestNext(ctx)
-		r.rest(ctx, time.Since(began))
+	for most := maxBatch; r.gather(ctx); {
+		before, began := r.handled.Load(), time.Now() // not the injected clock: this is about the machine's load
+		r.ingestNext(ctx, most)
+		most = r.rest(ctx, r.handled.Load()-before, time.Since(began))
 	}
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainDeadline) // not ctx, by which adopting ends
 	defer cancel()
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	for r.ingestNext(last) {
+	for r.ingestNext(last, maxBatch) {
 	}
 	return r.leave(last)
 }
@@ -278,15 +282,24 @@ func (r *Recorder) gather(ctx context.Context) bool {
 }
 
 // rest leaves the processors to the redirects for a while, if these want them and nobody waits for the clicks: a click is safe in
-// the log.
-func (r *Recorder) rest(ctx context.Context, took time.Duration) {
+// the log. It returns how many clicks the next batch may have, when so many have taken so long.
+func (r *Recorder) rest(ctx context.Context, clicks int64, took time.Duration) (most int) {
 	free := 1 - float64(r.journal.Bytes())/float64(r.LogBytes)
 	r.crowded() // from now on
+	most = maxBatch
 	for rest := min(longestRest, time.Duration(ease*max(0, free)*float64(took))); rest > 0; rest -= lull {
 		if !r.wait(ctx, min(rest, lull)) || !r.crowded() {
-			return
+			return maxBatch
 		}
+		most = inTurn(clicks, took)
 	}
+	return most
+}
+
+// inTurn is how many clicks are written in a turn, when so many have taken so long.
+func inTurn(clicks int64, took time.Duration) int {
+	n := float64(clicks) * float64(turn) / float64(max(took, 1))
+	return int(min(max(n, leastInTurn), maxBatch))
 }
 
 // wait reports false when it ended early: somebody waits for Flush, or the context ended.
@@ -302,10 +315,10 @@ func (r *Recorder) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// ingestNext writes the next batch, however often it takes, and reports whether it did: false when nothing waits or the
-// context ended.
-func (r *Recorder) ingestNext(ctx context.Context) bool {
-	b, err := r.next(r.journal, r.position.Load())
+// ingestNext writes the next batch, of so many records at most, however often it takes, and reports whether it did: false when
+// nothing waits or the context ended.
+func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
+	b, err := r.next(r.journal, r.position.Load(), most)
 	if err != nil {
 		r.Log.ErrorContext(ctx, "the click log cannot be read", "error", err)
 		return false

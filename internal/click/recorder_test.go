@@ -58,7 +58,7 @@ func flush(t *testing.T, r *Recorder) {
 
 func ingestAll(t *testing.T, r *Recorder) {
 	t.Helper()
-	for r.ingestNext(t.Context()) {
+	for r.ingestNext(t.Context(), maxBatch) {
 	}
 	if r.position.Load() != r.End() {
 		t.Fatalf("the log is ingested up to %d, want %d", r.position.Load(), r.End())
@@ -200,7 +200,7 @@ func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	recordOf(r, id.New(id.Link), 1)
 	now = now.Add(time.Minute)
 	lag("a click waits", time.Minute)
-	r.ingestNext(t.Context())
+	r.ingestNext(t.Context(), maxBatch)
 	lag("a click waits behind what was ingested", time.Minute)
 	ingestAll(t, r)
 	lag("all is ingested", 0)
@@ -210,35 +210,40 @@ func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	now = noon
 	recordOf(r, id.New(id.Link), maxBatch+1)
 	now = now.Add(time.Minute)
-	r.ingestNext(t.Context())
+	r.ingestNext(t.Context(), maxBatch)
 	lag("more than a batch waited", time.Minute)
 	ingestAll(t, r)
 	lag("all is ingested but what is no record", 0)
 }
 
 // TestRestIsShort: as long as is told while the processors are wanted, but not for as long as the database was away, nor while the
-// log is full.
+// log is full. As long as they are wanted, batches are short as well: one of ten thousand can take seconds.
 func TestRestIsShort(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		clicks     int
+		waiting    int
+		clicks     int64
 		took, want time.Duration
 		free       bool
+		most       int
 	}{
-		"a batch":             {0, 500 * time.Millisecond, 4500 * time.Millisecond, false},
-		"a small batch":       {0, 10 * time.Millisecond, 90 * time.Millisecond, true},
-		"an outage":           {0, time.Hour, longestRest, false},
-		"a batch, a full log": {1000, 10 * time.Millisecond, 0, false},
-		"the last visitor":    {0, time.Second, lull, true},
+		"a batch":             {0, maxBatch, 500 * time.Millisecond, 4500 * time.Millisecond, false, maxBatch / 2},
+		"a batch of seconds":  {0, maxBatch, 4 * time.Second, longestRest, false, 625},
+		"a quick batch":       {0, maxBatch, 100 * time.Millisecond, 900 * time.Millisecond, false, maxBatch},
+		"a small batch":       {0, 100, 10 * time.Millisecond, 90 * time.Millisecond, true, maxBatch},
+		"an outage":           {0, maxBatch, time.Hour, longestRest, false, leastInTurn},
+		"nothing":             {0, 0, 0, 0, false, maxBatch},
+		"a batch, a full log": {1000, maxBatch, 10 * time.Millisecond, 0, false, maxBatch},
+		"the last visitor":    {0, maxBatch, time.Second, lull, true, maxBatch},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := newSmallRecorder(t, nil)
 			r.crowded = func() bool { return !c.free }
-			recordOf(r, id.New(id.Link), c.clicks)
+			recordOf(r, id.New(id.Link), c.waiting)
 			began := time.Now()
-			r.rest(t.Context(), c.took)
-			if got := time.Since(began).Truncate(time.Millisecond); got != c.want {
-				t.Errorf("after %s: rested for %s, want %s", name, got, c.want)
+			most := r.rest(t.Context(), c.clicks, c.took)
+			if got := time.Since(began).Truncate(time.Millisecond); got != c.want || most != c.most {
+				t.Errorf("after %s: rested for %s, then %d clicks; want %s, %d", name, got, most, c.want, c.most)
 			}
 		})
 	}
@@ -253,7 +258,7 @@ func TestFlushEndsTheRest(t *testing.T) {
 		var flushing sync.WaitGroup
 		flushing.Go(func() { _ = r.Flush(ctx) })
 		began := time.Now()
-		r.rest(ctx, time.Hour)
+		r.rest(ctx, 1, time.Hour)
 		if got := time.Since(began); got != 0 {
 			t.Errorf("rested for %s while somebody waited, want not at all", got)
 		}
@@ -376,7 +381,7 @@ func TestAnAnswerThatGotLost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, linkID := newRecorder(t, d, t.TempDir()), id.New(id.Link)
 		recordOf(r, linkID, 5)
-		b, err := r.next(r.journal, 0)
+		b, err := r.next(r.journal, 0, maxBatch)
 		if err != nil {
 			t.Fatal(err)
 		}
