@@ -34,10 +34,12 @@ const (
 	// for a lull.
 	longestRest = 15 * time.Second
 	lull        = time.Second
-	// turn is how long a batch takes, and leastInTurn how many clicks it has at least, while redirects go on wanting the processors:
-	// they are to have theirs at any time, not after a batch of seconds.
+	// turn is how long a batch may take while redirects go on wanting the processors: they are to have theirs at any time, not after
+	// seconds. leastInTurn is what it may have however long that takes, since a part of the time is no click's; and once only so much of
+	// the log is free as is scarce, whole batches are written, which cost less a click.
 	turn        = 250 * time.Millisecond
-	leastInTurn = 100
+	leastInTurn = 1000
+	scarce      = 0.5
 	// adoptEvery is how often a process looks for the logs of others that have died.
 	adoptEvery = 10 * time.Second
 	// defaultLogBytes bounds a log unless it is configured.
@@ -282,22 +284,18 @@ func (r *Recorder) gather(ctx context.Context) bool {
 }
 
 // rest leaves the processors to the redirects for a while, if these want them and nobody waits for the clicks: a click is safe in
-// the log. It returns how many clicks the next batch may have, when so many have taken so long.
+// the log. It returns how many records the next batch may have, when so many clicks have taken so long.
 func (r *Recorder) rest(ctx context.Context, clicks int64, took time.Duration) (most int) {
 	free := 1 - float64(r.journal.Bytes())/float64(r.LogBytes)
 	r.crowded() // from now on
-	most = maxBatch
 	for rest := min(longestRest, time.Duration(ease*max(0, free)*float64(took))); rest > 0; rest -= lull {
 		if !r.wait(ctx, min(rest, lull)) || !r.crowded() {
 			return maxBatch
 		}
-		most = inTurn(clicks, took)
 	}
-	return most
-}
-
-// inTurn is how many clicks are written in a turn, when so many have taken so long.
-func inTurn(clicks int64, took time.Duration) int {
+	if clicks == 0 || free < scarce {
+		return maxBatch
+	}
 	n := float64(clicks) * float64(turn) / float64(max(took, 1))
 	return int(min(max(n, leastInTurn), maxBatch))
 }

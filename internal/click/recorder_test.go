@@ -228,12 +228,14 @@ func TestRestIsShort(t *testing.T) {
 		most       int
 	}{
 		"a batch":             {0, maxBatch, 500 * time.Millisecond, 4500 * time.Millisecond, false, maxBatch / 2},
-		"a batch of seconds":  {0, maxBatch, 4 * time.Second, longestRest, false, 625},
+		"a batch of seconds":  {0, maxBatch, 2 * time.Second, longestRest, false, 1250},
 		"a quick batch":       {0, maxBatch, 100 * time.Millisecond, 900 * time.Millisecond, false, maxBatch},
 		"a small batch":       {0, 100, 10 * time.Millisecond, 90 * time.Millisecond, true, maxBatch},
 		"an outage":           {0, maxBatch, time.Hour, longestRest, false, leastInTurn},
 		"nothing":             {0, 0, 0, 0, false, maxBatch},
+		"no click":            {0, 0, 10 * time.Millisecond, 90 * time.Millisecond, false, maxBatch},
 		"a batch, a full log": {1000, maxBatch, 10 * time.Millisecond, 0, false, maxBatch},
+		"slow, a full log":    {1000, 100, 20 * time.Millisecond, 0, false, maxBatch},
 		"the last visitor":    {0, maxBatch, time.Second, lull, true, maxBatch},
 	} {
 		synctest.Test(t, func(t *testing.T) {
@@ -249,6 +251,21 @@ func TestRestIsShort(t *testing.T) {
 	}
 }
 
+func TestABatchHasNoMoreThanItMay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		r, _ := newSmallRecorder(t, d)
+		linkID := id.New(id.Link)
+		recordOf(r, linkID, 10)
+		for _, want := range []int64{3, 6, 9, 10} {
+			r.ingestNext(t.Context(), 3)
+			if got := clicksOf(t, d, linkID); got != want {
+				t.Errorf("%d clicks, want %d", got, want)
+			}
+		}
+	})
+}
+
 func TestFlushEndsTheRest(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -258,9 +275,9 @@ func TestFlushEndsTheRest(t *testing.T) {
 		var flushing sync.WaitGroup
 		flushing.Go(func() { _ = r.Flush(ctx) })
 		began := time.Now()
-		r.rest(ctx, 1, time.Hour)
-		if got := time.Since(began); got != 0 {
-			t.Errorf("rested for %s while somebody waited, want not at all", got)
+		most := r.rest(ctx, 1, time.Hour)
+		if got := time.Since(began); got != 0 || most != maxBatch {
+			t.Errorf("rested for %s while somebody waited, then %d clicks, want not at all, %d", got, most, maxBatch)
 		}
 		cancel()
 		flushing.Wait()

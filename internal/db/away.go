@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"fmt"
 	"io"
 	"net"
 	"slices"
@@ -24,8 +25,17 @@ func explain(ctx context.Context, err error) error {
 		return errs.New(errs.Unavailable, "The database took too long. Try again in a moment, or ask for less at a time.").Because(err)
 	case isAway(err):
 		return errs.New(errs.Unavailable, "The database is away. Try again in a moment.").Because(err)
+	case isShared(err):
+		return fmt.Errorf("%w: %w", errShared, err)
 	}
 	return err
+}
+
+// isShared reports whether a session has, or lacks, what another connection prepared or this one did: somebody between gives it to
+// others as well.
+func isShared(err error) bool {
+	e, ok := errors.AsType[*pgconn.PgError](err)
+	return ok && (e.Code == "42P05" || e.Code == "26000") // duplicate_prepared_statement, invalid_sql_statement_name
 }
 
 func hasTimedOut(err error) bool {

@@ -87,8 +87,9 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, errors.New("the database URL cannot be read") // pgx's own text may hold the password
 	}
-	// bun writes literals into its statements, so no two are alike and a cache of prepared ones only costs.
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
+	// bun writes literals into its statements, so no two are alike and a cache of prepared ones only costs. The few that are always
+	// the same ask for it (bind, enter), whatever the URL says of it.
+	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeExec, 100
 	config.RuntimeParams["application_name"] = "linkforge"
 	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
 	return config, nil

@@ -13,20 +13,21 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// Insert is a statement that inserts rows of a model, however many.
+// Insert is a statement that inserts rows of a model, however many. Every field is written as it is: a model's tags name columns
+// and leave fields out, and may not say more.
 type Insert struct {
 	// Into is the table, with an alias if Rest needs one; empty means the model's.
 	Into string
 	// Without are columns that are left to their defaults.
 	Without []string
-	// Rest is what follows the rows: ON CONFLICT, RETURNING.
+	// Rest is what follows the rows: ON CONFLICT, RETURNING. It has no arguments.
 	Rest string
 }
 
 // InsertRows inserts rows, one at least, with one statement, and scans what it returns into dest unless that is nil.
 //
-// PostgreSQL gets an array for each column, so that the text is the same however many rows there are. It reads and plans that once,
-// where VALUES has a literal for each value, each of them read, typed and planned anew.
+// PostgreSQL gets an array for each column, so that the text is the same however many rows there are. A connection reads and plans that
+// a few times at most, where VALUES has a literal for each value, each of them read, typed and planned anew.
 func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T, dest any) error {
 	table := tx.Dialect().Tables().Get(reflect.TypeFor[T]())
 	fields := slices.DeleteFunc(slices.Clone(table.Fields), func(f *schema.Field) bool { return slices.Contains(in.Without, f.Name) })
@@ -88,7 +89,8 @@ func byRow[T any](fields []*schema.Field, rows []T) [][]any {
 type bound struct{}
 
 // bind returns a context for one statement on PostgreSQL whose text has $1, $2 and so on, and for what they stand for. Each connection
-// keeps such a statement prepared, so it must be one that has a single good plan.
+// keeps such a statement prepared, so it must be one that has a single good plan. PostgreSQL makes another one when the role is
+// another, and reads the workspace when the statement runs.
 func bind(ctx context.Context, values ...any) context.Context {
 	return context.WithValue(ctx, bound{}, append([]any{pgx.QueryExecModeCacheStatement}, values...))
 }

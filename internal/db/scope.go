@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
@@ -97,7 +98,12 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	if err != nil {
 		return nil, explain(ctx, err)
 	}
-	return &scopedConn{Conn: conn.(*stdlib.Conn), patience: c.patience}, nil
+	own := conn.(*stdlib.Conn)
+	if err := own.Conn().DeallocateAll(ctx); err != nil { // a pooler may have given the session to another before
+		_ = own.Close()
+		return nil, explain(ctx, err)
+	}
+	return &scopedConn{Conn: own, patience: c.patience}, nil
 }
 
 // scopedConn is a pooled connection that knows which scope the server has last been told. It tells the server of
@@ -129,7 +135,7 @@ func (c *scopedConn) enter(ctx context.Context) error {
 	_, err := c.Conn.Conn().Exec(ctx,
 		"SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), set_config('linkforge.account', $3, false),"+
 			" set_config('statement_timeout', $4, false), set_config('lock_timeout', $5, false)",
-		wanted.role, wanted.workspace, wanted.account, waits.statement, waits.lock)
+		pgx.QueryExecModeCacheStatement, wanted.role, wanted.workspace, wanted.account, waits.statement, waits.lock)
 	if err != nil {
 		return fmt.Errorf("entering a scope: %w", err)
 	}
@@ -189,7 +195,7 @@ func (c *scopedConn) BeginTx(ctx context.Context, options driver.TxOptions) (dri
 	return scopedTx{tx, c}, nil
 }
 
-// Prepare implements driver.Conn. A prepared statement would outlive its scope.
+// Prepare implements driver.Conn. A prepared statement of database/sql's would outlive its scope; those of bind are entered each time.
 func (c *scopedConn) Prepare(string) (driver.Stmt, error) {
 	return nil, errors.New("statements are not prepared")
 }

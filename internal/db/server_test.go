@@ -176,6 +176,26 @@ func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 	})
 }
 
+// TestALostStatementTellsOfAPooler that gives the session to others: it is said what to do, and the connection goes on.
+func TestALostStatementTellsOfAPooler(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		conn := connect(t, dbtest.Postgres(t))
+		mine, foreign := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_foreign", "")
+		workspaceOf(t, mine, conn)
+		if _, err := conn.ExecContext(mine, "DEALLOCATE ALL"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := conn.ExecContext(foreign, "SELECT 1"); err == nil || !strings.Contains(err.Error(), "pool sessions") {
+			t.Errorf("a statement that somebody has removed: %v", err)
+		}
+		if got := workspaceOf(t, foreign, conn); got != "ws_foreign" {
+			t.Errorf("then a statement of ws_foreign runs as %s", got)
+		}
+	})
+}
+
 func connect(t *testing.T, d *db.DB) bun.Conn {
 	t.Helper()
 	conn, err := d.Conn(t.Context())
