@@ -89,7 +89,7 @@ type change struct {
 // changes are what changed after the position, and the next position. At the start nothing is cached, and nothing asked for.
 func (s *Store) changes(ctx context.Context, position int64, started bool) (texts []string, next int64, err error) {
 	var rows []change
-	if err := s.DB.NewRaw(s.changesQuery(), position, started).Scan(ctx, &rows); err != nil {
+	if err := s.changesQuery(position, started).Scan(ctx, &rows); err != nil {
 		return nil, 0, err
 	}
 	for _, row := range rows {

@@ -115,6 +115,23 @@ func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
 	})
 }
 
+// TestChangesAreLearntOfBesideAWriter: a batch of clicks may write for seconds, after which nothing in memory would be believed.
+func TestChangesAreLearntOfBesideAWriter(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			if _, err := tx.NewUpdate().Table("workspaces").Set("name = name").Where("id = ?", b.mine.ID()).Exec(ctx); err != nil {
+				return err
+			}
+			return b.CatchUp(t.Context())
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	})
+}
+
 // TestThisNodeSeesItsChangesAtOnce: without waiting for the list.
 func TestThisNodeSeesItsChangesAtOnce(t *testing.T) {
 	t.Parallel()
