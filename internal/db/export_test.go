@@ -40,3 +40,33 @@ func OpenPooled(databaseURL string) (*DB, error) {
 	limit(conns, 2)
 	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
 }
+
+// usedSession makes connections whose sessions another client has prepared statements in.
+type usedSession struct {
+	driver.Connector
+	statements []string
+}
+
+// Connect implements driver.Connector.
+func (c usedSession) Connect(ctx context.Context) (driver.Conn, error) {
+	conn, err := c.Connector.Connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range c.statements {
+		if _, err := conn.(*stdlib.Conn).Conn().Exec(ctx, "PREPARE "+pgx.Identifier{name}.Sanitize()+" AS SELECT 1"); err != nil {
+			return nil, err
+		}
+	}
+	return conn, nil
+}
+
+// OpenUsed is OpenPostgres behind a pooler that gives sessions on as they are.
+func OpenUsed(databaseURL string, statements []string) (*DB, error) {
+	config, err := parse(databaseURL)
+	if err != nil {
+		return nil, err
+	}
+	conns := sql.OpenDB(scopedConnector{usedSession{stdlib.GetConnector(*config), statements}, forEver})
+	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil
+}

@@ -196,6 +196,30 @@ func TestALostStatementTellsOfAPooler(t *testing.T) {
 	})
 }
 
+// TestASessionBeginsWithNobodysStatements: a pooler that pools sessions may give one on with what another client has prepared in it,
+// under the same names.
+func TestASessionBeginsWithNobodysStatements(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		where, mine := dbtest.PostgresURL(t), db.InWorkspace(t.Context(), "ws_mine", "")
+		first := connect(t, dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where)))
+		workspaceOf(t, mine, first)
+		var names []string
+		if err := first.NewRaw("SELECT name FROM pg_prepared_statements").Scan(mine, &names); err != nil || len(names) == 0 {
+			t.Fatalf("prepared are %q, %v, want some", names, err)
+		}
+		d, err := db.OpenUsed(where, names)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		if got := workspaceOf(t, mine, connect(t, d)); got != "ws_mine" {
+			t.Errorf("a statement of ws_mine runs as %s", got)
+		}
+	})
+}
+
 func connect(t *testing.T, d *db.DB) bun.Conn {
 	t.Helper()
 	conn, err := d.Conn(t.Context())
