@@ -84,17 +84,13 @@ func New(workspaceID, actorID string, action Action, targetID string, d Details,
 	}
 }
 
-// batch is how many events one statement writes.
+// batch is how many events one statement reads or removes.
 const batch = 1000
 
 // Write keeps events, in the transaction of the changes.
 func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
-	for len(events) > 0 {
-		chunk := events[:min(len(events), batch)]
-		if err := db.InsertRows(ctx, tx, db.Insert{}, chunk, nil); err != nil {
-			return fmt.Errorf("writing the audit log: %w", err)
-		}
-		events = events[len(chunk):]
+	if err := db.InsertRows(ctx, tx, db.Insert{}, events); err != nil {
+		return fmt.Errorf("writing the audit log: %w", err)
 	}
 	return nil
 }

@@ -228,7 +228,7 @@ func mergeTotals(ctx context.Context, tx bun.Tx, totals []total) error {
 		return nil
 	}
 	var merged []total
-	if err := db.InsertRows(ctx, tx, db.Insert{Into: "click_totals AS t", Rest: addTotal}, totals, &merged); err != nil {
+	if err := db.InsertReturning(ctx, tx, db.Insert{Into: "click_totals AS t", Rest: addTotal}, totals, &merged); err != nil {
 		return err
 	}
 	bySubject := make(map[string]*total, len(totals))

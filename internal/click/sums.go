@@ -181,12 +181,7 @@ const replaceSum = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET workspace_
 
 // replace writes rows in the place of those that are there, if any.
 func replace(ctx context.Context, tx bun.Tx, table string, rows []bucket) error {
-	for chunk := range slices.Chunk(rows, sumsAtOnce) {
-		if err := db.InsertRows(ctx, tx, db.Insert{Into: table, Rest: replaceSum}, chunk, nil); err != nil {
-			return err
-		}
-	}
-	return nil
+	return db.InsertRows(ctx, tx, db.Insert{Into: table, Rest: replaceSum}, rows)
 }
 
 // insertBuckets writes rows that are not there yet, in the order of their keys.

@@ -31,11 +31,10 @@ func (c *oneSession) Connect(ctx context.Context) (_ driver.Conn, err error) {
 
 // OpenPooled is OpenPostgres behind such a pooler.
 func OpenPooled(databaseURL string) (*DB, error) {
-	config, err := pgx.ParseConfig(databaseURL)
+	config, err := parse(databaseURL)
 	if err != nil {
 		return nil, err
 	}
-	config.DefaultQueryExecMode = pgx.QueryExecModeExec
 	conns := sql.OpenDB(scopedConnector{&oneSession{Connector: stdlib.GetConnector(*config)}, forEver})
 	limit(conns, 2)
 	return &DB{DB: bun.NewDB(conns, pgdialect.New()), Kind: Postgres}, nil

@@ -24,11 +24,31 @@ type Insert struct {
 	Rest string
 }
 
-// InsertRows inserts rows, one at least, with one statement, and scans what it returns into dest unless that is nil.
+// rowsAtOnce bounds a statement of InsertRows.
+const rowsAtOnce = 1000
+
+// InsertRows inserts rows, if there are any, with a statement for each thousand.
+func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) error {
+	for chunk := range slices.Chunk(rows, rowsAtOnce) {
+		q, ctx := insertion(ctx, tx, in, chunk)
+		if _, err := q.Exec(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// InsertReturning inserts rows, one at least, with one statement, and scans what it returns into dest.
+func InsertReturning[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T, dest any) error {
+	q, ctx := insertion(ctx, tx, in, rows)
+	return q.Scan(ctx, dest)
+}
+
+// insertion is the statement, and the context that it runs with.
 //
 // PostgreSQL gets an array for each column, so that the text is the same however many rows there are. A connection reads and plans that
 // a few times at most, where VALUES has a literal for each value, each of them read, typed and planned anew.
-func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T, dest any) error {
+func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun.RawQuery, context.Context) {
 	table := tx.Dialect().Tables().Get(reflect.TypeFor[T]())
 	fields := slices.DeleteFunc(slices.Clone(table.Fields), func(f *schema.Field) bool { return slices.Contains(in.Without, f.Name) })
 	into, names := in.Into, make([]string, len(fields))
@@ -38,27 +58,24 @@ func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T, dest
 	for i, f := range fields {
 		names[i] = string(f.SQLName)
 	}
+	structs := make([]reflect.Value, len(rows))
+	for i := range rows {
+		structs[i] = reflect.Indirect(reflect.ValueOf(&rows[i]).Elem())
+	}
 	text := fmt.Sprintf("INSERT INTO %s (%s) ", into, strings.Join(names, ", "))
-	var q *bun.RawQuery
-	if tx.Dialect().Name() == dialect.PG {
-		types, columns := byColumn(fields, rows)
-		q, ctx = tx.NewRaw(text+"SELECT * FROM "+unnest(types)+" "+in.Rest), bind(ctx, columns...)
-	} else {
-		q = tx.NewRaw(text+"VALUES ? "+in.Rest, bun.In(byRow(fields, rows)))
+	if tx.Dialect().Name() != dialect.PG {
+		return tx.NewRaw(text+"VALUES ? "+in.Rest, bun.In(byRow(fields, structs))), ctx
 	}
-	if dest == nil {
-		_, err := q.Exec(ctx)
-		return err
-	}
-	return q.Scan(ctx, dest)
+	types, columns := byColumn(fields, structs)
+	return tx.NewRaw(text + "SELECT * FROM " + unnest(types) + " " + in.Rest), bind(ctx, columns...)
 }
 
 // byColumn are the values as arrays, one for each field, and the types of their elements.
-func byColumn[T any](fields []*schema.Field, rows []T) (types []string, columns []any) {
+func byColumn(fields []*schema.Field, structs []reflect.Value) (types []string, columns []any) {
 	for _, f := range fields {
-		column := reflect.MakeSlice(reflect.SliceOf(f.StructField.Type), len(rows), len(rows))
-		for i := range rows {
-			column.Index(i).Set(f.Value(reflect.Indirect(reflect.ValueOf(&rows[i]).Elem())))
+		column := reflect.MakeSlice(reflect.SliceOf(f.StructField.Type), len(structs), len(structs))
+		for i, row := range structs {
+			column.Index(i).Set(f.Value(row))
 		}
 		types, columns = append(types, f.DiscoveredSQLType), append(columns, column.Interface())
 	}
@@ -74,10 +91,9 @@ func unnest(types []string) string {
 	return "unnest(" + strings.Join(arrays, ", ") + ")"
 }
 
-func byRow[T any](fields []*schema.Field, rows []T) [][]any {
-	values := make([][]any, len(rows))
-	for i := range rows {
-		row := reflect.Indirect(reflect.ValueOf(&rows[i]).Elem())
+func byRow(fields []*schema.Field, structs []reflect.Value) [][]any {
+	values := make([][]any, len(structs))
+	for i, row := range structs {
 		for _, f := range fields {
 			values[i] = append(values[i], f.Value(row).Interface())
 		}

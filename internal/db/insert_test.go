@@ -76,7 +76,9 @@ func TestRowsAreInserted(t *testing.T) {
 		const rounds = 8 // PostgreSQL plans the first five for their values
 		for round := 1; round <= rounds; round++ {
 			var told []sample
-			err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error { return db.InsertRows(ctx, tx, insertSamples, rows, &told) })
+			err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
+				return db.InsertReturning(ctx, tx, insertSamples, rows, &told)
+			})
 			if err != nil || len(told) != 2 || told[0].ID != "b" || told[0].Number != round*7 || told[1].ID != "a" {
 				t.Fatalf("told %+v, %v", told, err)
 			}
@@ -101,6 +103,26 @@ func TestRowsAreInserted(t *testing.T) {
 	})
 }
 
+// TestAnyNumberOfRows goes in, none among them.
+func TestAnyNumberOfRows(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		setup(t, d)
+		for _, n := range []int{0, 2500} {
+			rows := make([]thing, n)
+			for i := range rows {
+				rows[i].ID = fmt.Sprint(i)
+			}
+			if err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error { return db.InsertRows(ctx, tx, db.Insert{}, rows) }); err != nil {
+				t.Fatal(err)
+			}
+			if got := len(things(t, d)); got != n+1 {
+				t.Errorf("%d rows, want %d and the one that was there", got, n)
+			}
+		}
+	})
+}
+
 // TestARowThatIsRefused takes the others with it, and the statement goes on being of use.
 func TestARowThatIsRefused(t *testing.T) {
 	t.Parallel()
@@ -112,7 +134,7 @@ func TestARowThatIsRefused(t *testing.T) {
 				rows = append(rows, sample{ID: id, MadeAt: time.Now()})
 			}
 			return inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
-				return db.InsertRows(ctx, tx, db.Insert{Without: []string{"ignored"}}, rows, nil)
+				return db.InsertRows(ctx, tx, db.Insert{Without: []string{"ignored"}}, rows)
 			})
 		}
 		if err := write("there"); err != nil {
@@ -157,7 +179,7 @@ func TestAKeptPlanKeepsTheScope(t *testing.T) {
 		type note struct{ WorkspaceID string }
 		write := func(ctx context.Context, workspaceID string) error {
 			return d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-				return db.InsertRows(ctx, tx, db.Insert{}, []note{{workspaceID}}, nil)
+				return db.InsertRows(ctx, tx, db.Insert{}, []note{{workspaceID}})
 			})
 		}
 		mine, yours, system := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_yours", ""), db.AsSystem(t.Context())

@@ -329,7 +329,7 @@ func (b *batch) insertRows(ctx context.Context, tx bun.Tx, rows []*row) (made in
 	}
 	for chunk := range statements(drafts) {
 		var ids []string
-		if err := db.InsertRows(ctx, tx, insertNew, chunk, &ids); err != nil {
+		if err := db.InsertReturning(ctx, tx, insertNew, chunk, &ids); err != nil {
 			return made, err
 		}
 		for _, linkID := range ids {

@@ -115,7 +115,7 @@ func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
 	})
 }
 
-// TestChangesAreLearntOfBesideAWriter: a batch of clicks may write for seconds, after which nothing in memory would be believed.
+// TestChangesAreLearntOfBesideAWriter: a batch of clicks may write for seconds, in which a change would not be heard of.
 func TestChangesAreLearntOfBesideAWriter(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

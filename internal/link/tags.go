@@ -55,12 +55,8 @@ func (l *Link) tagRows() (rows []tag) {
 }
 
 func insertTags(ctx context.Context, tx bun.Tx, tags []tag) error {
-	for len(tags) > 0 {
-		chunk := tags[:min(len(tags), 1000)]
-		if err := db.InsertRows(ctx, tx, db.Insert{}, chunk, nil); err != nil {
-			return fmt.Errorf("adding tags: %w", err)
-		}
-		tags = tags[len(chunk):]
+	if err := db.InsertRows(ctx, tx, db.Insert{}, tags); err != nil {
+		return fmt.Errorf("adding tags: %w", err)
 	}
 	return nil
 }
