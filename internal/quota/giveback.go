@@ -16,26 +16,16 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 	if l.LogRoom > 0 {
 		oldest = pin - l.LogRoom/pinnedPart
 	}
-	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
-	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
+	now := l.Now().UnixMilli()
 	var open, hits int64
+	l.turn++
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		for key, h := range s.links {
-			age := now - h.taken
-			switch over := all || age >= int64(h.life) || age < 0 || h.position < oldest; {
-			case h.open && (over || h.left == 0):
-				l.end(h, key)
-				h.open, h.size, h.left = false, h.size-h.left, 0
-				s.links[key] = h
-			case h.open:
-				open, hits, pin = open+1, hits+int64(h.left), min(pin, h.position)
-			case age > max(idle, int64(h.life)) && forget:
-				delete(s.links, key)
-			}
+		if all || len(s.links) < few || now >= s.due || s.pin < oldest || (l.turn+i)%turns == 0 {
+			l.look(s, now, oldest, all)
 		}
-		s.shrink()
+		open, hits, pin = open+s.open, hits+s.held, min(pin, s.pin)
 		for _, q := range s.asks { // the log may have what is being taken
 			if q.Number > 0 {
 				pin = min(pin, q.position)
@@ -48,9 +38,38 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 	l.pin.Store(min(pin, l.returnAll(ctx)))
 }
 
+// look ends the leases of a shard that are over, forgets links that are idle, and counts what is left. The shard is locked.
+func (l *Leases) look(s *shard, now, oldest int64, all bool) {
+	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
+	s.clear()
+	for key, h := range s.links {
+		age := now - h.taken
+		switch over := all || age >= int64(h.life) || age < 0 || h.position < oldest; {
+		case h.open && (over || h.left == 0):
+			l.end(h, key)
+			h.open, h.size, h.left = false, h.size-h.left, 0
+			s.links[key] = h
+		case h.open:
+			s.count(&h)
+		case age > max(idleLife.Milliseconds(), int64(h.life)) && forget:
+			delete(s.links, key)
+		}
+	}
+	s.shrink()
+}
+
+// clear forgets what is known of the open leases, count adds one.
+func (s *shard) clear() { s.open, s.held, s.pin, s.due = 0, 0, nowhere, nowhere }
+
+func (s *shard) count(h *held) {
+	s.open, s.held, s.pin = s.open+1, s.held+int64(h.left), min(s.pin, h.position)
+	if int64(h.life) <= nearLife.Milliseconds() {
+		s.due = min(s.due, h.taken+int64(h.life))
+	}
+}
+
 // shrink gives memory back after many links have been forgotten, which a map does not do by itself. The shard is locked.
 func (s *shard) shrink() {
-	const few = 64 // not worth the while
 	if s.most = max(s.most, len(s.links)); s.most < few || len(s.links) > s.most/4 {
 		return
 	}

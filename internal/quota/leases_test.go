@@ -326,6 +326,66 @@ func TestLeasesKeepLittleOfTheLog(t *testing.T) {
 	})
 }
 
+// crowd holds a hit of so many other links, which are kept beside those of one.
+func crowd(t *testing.T, l *Leases, linkID string, n int) {
+	t.Helper()
+	beside := func(linkID string) *shard {
+		key, err := keyOf(linkID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.shard(&key)
+	}
+	for n > 0 {
+		if other := id.New(id.Link); beside(other) == beside(linkID) {
+			hold(t, l, other, 1, 1<<40)
+			n--
+		}
+	}
+}
+
+// TestLeasesAmongManyEnd: those of a crowded place are looked through now and then, but one that lives shortly, or that keeps too much of
+// the log, ends in time.
+func TestLeasesAmongManyEnd(t *testing.T) {
+	t.Parallel()
+	const others = 2 * few
+	for name, c := range map[string]struct {
+		limit      int64
+		keep, late time.Duration
+		recorded   int64 // in the log meanwhile
+	}{
+		"near the limit":     {20, nearLife, tidyEvery, 0},
+		"plenty":             {100, plentyLife, turns * tidyEvery, 0},
+		"plenty, a full log": {100, time.Second, 2 * tidyEvery, 1 << 19},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			source, linkID := newTally(), id.New(id.Link)
+			d := newDesk(source, nil)
+			d.LogRoom = 1 << 20
+			hold(t, d.Leases, linkID, 20, c.limit)
+			crowd(t, d.Leases, linkID, others)
+			stop := run(t, d.Leases)
+			after(c.keep - time.Millisecond)
+			source.want(t, name+": within its life", linkID, 20, others+1)
+			if s := d.Stats(); s.Open != others+1 || s.Held != others+20 || d.Pin() > 10 {
+				t.Errorf("%s: %+v and the log from %d on, want the first of %d leases in it", name, s, d.Pin(), others+1)
+			}
+			d.end.Add(c.recorded)
+			after(time.Millisecond + c.late)
+			if source.mu.Lock(); source.used[linkID+thisMonth().String()] != 0 {
+				t.Errorf("%s: its hits were not given back", name)
+			}
+			source.mu.Unlock()
+			after(turns * tidyEvery)
+			if d.Pin() < 10 {
+				t.Errorf("%s: the log is kept from %d on, though the lease has ended", name, d.Pin())
+			}
+			stop()
+			source.want(t, name+": at the end", linkID, 0, 0)
+		})
+	}
+}
+
 // TestARefusalIsShort: what another node gives back is found soon.
 func TestARefusalIsShort(t *testing.T) {
 	t.Parallel()

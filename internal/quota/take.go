@@ -165,13 +165,15 @@ func (l *Leases) finish(q *queued, fallback bool) {
 	s.mu.Lock()
 	if q.Err == nil {
 		l.end(s.links[q.key], q.key)
-		s.links[q.key] = held{
+		h := held{
 			number: q.Number, taken: l.Now().UnixMilli(), left: int32(q.Granted), size: int32(q.Granted),
 			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position, fallback: fallback, refused: q.Granted == 0,
 			life: int32(lifeOf(q.Left, q.Limit).Milliseconds()), open: q.Granted > 0,
 		}
-		if l.taken.Add(q.Granted); q.Granted > 0 {
+		s.links[q.key] = h
+		if l.taken.Add(q.Granted); h.open {
 			l.leases.Add(1)
+			s.count(&h)
 		}
 	}
 	if s.asks[q.key] == q {
