@@ -12,18 +12,21 @@ import (
 func (l *Leases) tidy(ctx context.Context, all bool) {
 	l.comeBack(ctx)
 	pin := l.LogEnd()
-	oldest := int64(math.MinInt64) // leases from before keep too much of the log
+	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64) // leases from before keep too much of the log, or far too much
 	if l.LogRoom > 0 {
 		oldest = pin - l.LogRoom/pinnedPart
+		tooOld = oldest - l.LogRoom/pinnedPart/pinnedPart
 	}
 	now := l.Now().UnixMilli()
-	var open, hits int64
+	back := now < l.tidied // the clock was set back: what was taken later than now is over
+	l.tidied = now
 	l.turn++
+	var open, hits int64
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		if all || len(s.links) < few || now >= s.due || s.pin < oldest || (l.turn+i)%turns == 0 {
-			l.look(s, now, oldest, all)
+		if all || back || len(s.links) < few || now >= s.due || s.pin < tooOld || (l.turn+i)%turns == 0 {
+			l.look(s, oldest, all)
 		}
 		open, hits, pin = open+s.open, hits+s.held, min(pin, s.pin)
 		for _, q := range s.asks { // the log may have what is being taken
@@ -39,8 +42,10 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 }
 
 // look ends the leases of a shard that are over, forgets links that are idle, and counts what is left. The shard is locked.
-func (l *Leases) look(s *shard, now, oldest int64, all bool) {
+func (l *Leases) look(s *shard, oldest int64, all bool) {
+	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
 	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
+	s.most = max(s.most, len(s.links))
 	s.clear()
 	for key, h := range s.links {
 		age := now - h.taken
@@ -51,14 +56,14 @@ func (l *Leases) look(s *shard, now, oldest int64, all bool) {
 			s.links[key] = h
 		case h.open:
 			s.count(&h)
-		case age > max(idleLife.Milliseconds(), int64(h.life)) && forget:
+		case age > int64(h.life)+idle && forget:
 			delete(s.links, key)
 		}
 	}
 	s.shrink()
 }
 
-// clear forgets what is known of the open leases, count adds one.
+// clear forgets what is known of the open leases, count adds one, and drop takes one off.
 func (s *shard) clear() { s.open, s.held, s.pin, s.due = 0, 0, nowhere, nowhere }
 
 func (s *shard) count(h *held) {
@@ -68,9 +73,15 @@ func (s *shard) count(h *held) {
 	}
 }
 
+func (s *shard) drop(h *held) {
+	if h.open {
+		s.open, s.held = s.open-1, s.held-int64(h.left)
+	}
+}
+
 // shrink gives memory back after many links have been forgotten, which a map does not do by itself. The shard is locked.
 func (s *shard) shrink() {
-	if s.most = max(s.most, len(s.links)); s.most < few || len(s.links) > s.most/4 {
+	if s.most < few || len(s.links) > s.most/4 {
 		return
 	}
 	links := make(map[linkKey]held, len(s.links))

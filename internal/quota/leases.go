@@ -126,7 +126,8 @@ type Leases struct {
 	over    bool // nobody serves asks any more
 	wake    chan struct{}
 	seeding sync.WaitGroup
-	turn    int // of tidying
+	turn    int   // of tidying
+	tidied  int64 // when, in milliseconds since 1970
 
 	away        atomic.Bool
 	pin         atomic.Int64
@@ -170,8 +171,8 @@ type shard struct {
 	most  int // links that there have been since the map was made
 	asks  map[linkKey]*queued
 
-	// What is known of the open leases: how many there are, with how many hits at most, from which position of the log on, and when
-	// the first of those is over that live shortly.
+	// What is known of the open leases: how many there are, with how many hits; and from which position of the log on, and when the
+	// first of those is over that live shortly, both at the earliest.
 	open, held, pin, due int64
 }
 
@@ -261,6 +262,7 @@ func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok 
 	if known && h.month == month {
 		if h.left > 0 && now-h.taken < int64(h.life) {
 			h.left--
+			s.held--
 			s.links[*key] = h
 			return h.number, true, nil, false
 		}
@@ -310,6 +312,7 @@ func (l *Leases) Put(linkID string, m Month, number int64) {
 	defer s.mu.Unlock()
 	if h := s.links[key]; h.open && h.number == number && h.size > h.left && h.month == m.number() {
 		h.left++
+		s.held++
 		s.links[key] = h
 	}
 }

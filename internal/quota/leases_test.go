@@ -380,8 +380,13 @@ func TestLeasesAmongManyEnd(t *testing.T) {
 			if d.Pin() < 10 {
 				t.Errorf("%s: the log is kept from %d on, though the lease has ended", name, d.Pin())
 			}
+			before := d.Stats().Held
+			used := take(t, d.Leases, linkID, 1, 1<<40)
+			if after(tidyEvery); d.Stats().Held != before+1-used {
+				t.Errorf("%s: %d hits are held, want %d: the one that was taken is used", name, d.Stats().Held, before)
+			}
 			stop()
-			source.want(t, name+": at the end", linkID, 0, 0)
+			source.want(t, name+": at the end", linkID, used, 0)
 		})
 	}
 }

@@ -164,7 +164,9 @@ func (l *Leases) finish(q *queued, fallback bool) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
 	if q.Err == nil {
-		l.end(s.links[q.key], q.key)
+		before := s.links[q.key]
+		s.drop(&before)
+		l.end(before, q.key)
 		h := held{
 			number: q.Number, taken: l.Now().UnixMilli(), left: int32(q.Granted), size: int32(q.Granted),
 			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position, fallback: fallback, refused: q.Granted == 0,
