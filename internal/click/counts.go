@@ -132,6 +132,10 @@ type countedValue struct {
 	Count
 }
 
+// quartersBytes bounds what the quarters of a day take, which come first in its counts: who asks for nothing else need not read
+// the rest.
+const quartersBytes = 2 + int(day/BucketLength)*(2+3*binary.MaxVarintLen64)
+
 // encode writes counts: for each dimension its number, how many values and, for each, its length and text and the counts. Of
 // values that are too many, those with the most clicks find room.
 func (c counts) encode() []byte {
@@ -142,7 +146,7 @@ func (c counts) encode() []byte {
 		size += len(key.value) + 7
 	}
 	slices.SortFunc(all, func(a, b countedValue) int {
-		return cmp.Or(cmp.Compare(a.dimension, b.dimension), cmp.Compare(a.value, b.value))
+		return cmp.Or(cmp.Compare(a.place(), b.place()), cmp.Compare(a.value, b.value))
 	})
 	b := make([]byte, 0, size)
 	for len(all) > 0 {
@@ -162,6 +166,14 @@ func (c counts) encode() []byte {
 		all = all[end:]
 	}
 	return b
+}
+
+// place is that of the dimension among those of a row.
+func (k countKey) place() byte {
+	if k.dimension == quarterDimension {
+		return 0
+	}
+	return k.dimension
 }
 
 // bounded are values that find room, and the others.
@@ -189,7 +201,7 @@ func bounded(of []countedValue) []countedValue {
 
 var errCounts = errors.New("counts that cannot be read")
 
-// eachCount reads what encode has written, one dimension of it, or all when that is zero.
+// eachCount reads what encode has written, one dimension of it, or all when that is zero. What follows the one is not read.
 func eachCount(b []byte, only byte, f func(dimension byte, value []byte, n Count)) error {
 	for len(b) > 0 {
 		dimension := b[0]
@@ -216,6 +228,9 @@ func eachCount(b []byte, only byte, f func(dimension byte, value []byte, n Count
 			if only == 0 || only == dimension {
 				f(dimension, value, Count{numbers[0], numbers[1], numbers[2]})
 			}
+		}
+		if only == dimension {
+			return nil
 		}
 	}
 	return nil

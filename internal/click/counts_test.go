@@ -6,6 +6,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
@@ -70,6 +71,25 @@ func TestCountsAreReadAsTheyWereWritten(t *testing.T) {
 			}
 		}
 	})
+}
+
+// TestQuartersAreReadFromTheFront: however many clicks there were, and whatever else is known of them.
+func TestQuartersAreReadFromTheFront(t *testing.T) {
+	t.Parallel()
+	c, want := counts{}, values{}
+	for quarter := range byte(day / BucketLength) {
+		n := Count{math.MaxInt64, math.MaxInt64, math.MaxInt64 - int64(quarter)}
+		want[string([]byte{quarter})] = n
+		c.addQuarter(noon.Truncate(day).Add(time.Duration(quarter)*BucketLength), n)
+	}
+	for i := range maxValues {
+		c.add(1, fmt.Sprintf("%d.example", i), Count{Clicks: 1})
+	}
+	got := values{}
+	err := eachCount(c.encode()[:quartersBytes], quarterDimension, func(_ byte, value []byte, n Count) { got[string(value)] = n })
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("quarters (-want +got):\n%s%v", diff, err)
+	}
 }
 
 // TestDamagedCountsAreAnError: they are neither a panic nor an endless loop.

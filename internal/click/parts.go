@@ -54,9 +54,14 @@ func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countA
 	for i, span := range spans {
 		whole[i] = Range{span.From.Truncate(day), span.To}
 	}
-	err = s.eachRow(ctx, s.sumsOf(days, whole).Column("starts_at", "clicks", "visits", "bots", "counts"), func(b *bucket) error {
+	q := s.sumsOf(days, whole).Column("starts_at", "clicks", "visits", "bots").
+		ColumnExpr("CASE WHEN SUBSTR(counts, 1, 1) = ?0 THEN SUBSTR(counts, 1, ?1) ELSE counts END AS counts", []byte{quarterDimension}, quartersBytes)
+	err = s.eachRow(ctx, q, func(b *bucket) error {
 		rest := b.Clicks
 		err := eachCount(b.Counts, quarterDimension, func(_ byte, value []byte, n Count) {
+			if len(value) != 1 {
+				return
+			}
 			rest -= n.Clicks
 			at := b.StartsAt.Add(time.Duration(value[0]) * BucketLength)
 			if !at.Before(s.From) && at.Before(s.To) {
