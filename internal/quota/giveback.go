@@ -18,14 +18,16 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 		tooOld = oldest - l.LogRoom/pinnedPart/pinnedPart
 	}
 	now := l.Now().UnixMilli()
-	back := now < l.tidied // the clock was set back: what was taken later than now is over
-	l.tidied = now
+	l.mu.Lock()
 	l.turn++
+	turn, back := l.turn, now < l.tidied // set back, that is: what was taken later than now is over
+	l.tidied = now
+	l.mu.Unlock()
 	var open, hits int64
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		if all || back || len(s.links) < few || now >= s.due || s.pin < tooOld || (l.turn+i)%turns == 0 {
+		if all || back || len(s.links) < few || now >= s.due || s.pin < tooOld || (turn+i)%turns == 0 {
 			l.look(s, oldest, all)
 		}
 		open, hits, pin = open+s.open, hits+s.held, min(pin, s.pin)
