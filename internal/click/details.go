@@ -16,8 +16,9 @@ import (
 // is found by looking through two columns, not by reading every click.
 const details = "click_details"
 
-// busyDay is from how many clicks a day is kept column by column: fewer are read one by one as fast. Tests make it smaller.
-var busyDay = 32
+// busyDay is from how many clicks a day is kept column by column. Of days with fewer, a year is some thousand clicks, which are read one by
+// one fast enough. Tests make it smaller.
+var busyDay = 8
 
 // detail is a subject's clicks of a day, column by column. They are in the order of time.
 type detail struct {
