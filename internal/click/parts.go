@@ -59,7 +59,7 @@ func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countA
 	err = s.eachRow(ctx, q, func(b *bucket) error {
 		rest := b.Clicks
 		err := eachCount(b.Counts, quarterDimension, func(_ byte, value []byte, n Count) {
-			if len(value) != 1 {
+			if len(value) != 1 { // damaged: the day does not know
 				return
 			}
 			rest -= n.Clicks

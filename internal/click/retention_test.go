@@ -1,6 +1,7 @@
 package click
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"strings"
 	"testing"
@@ -299,15 +300,50 @@ func TestDaysThatDoNotKnowTheirQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
-		if _, err := d.NewUpdate().Table(days).Set("counts = ?", []byte{}).Where("starts_at < ?", noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-		for _, from := range []time.Time{quartersKept, quartersKept.Add(day + time.Hour), noon.AddDate(0, -3, 0)} {
-			q := question{member: w.members[0], r: Range{from, noon}, zone: "Asia/Kathmandu"}
-			w.checkSeries(t, random, q, w.meant(q))
+		for _, counts := range [][]byte{{}, {quarterDimension, 1, 0, 1, 0, 0}} { // nothing, and a quarter without a number
+			_, err := d.NewUpdate().Table(days).Set("counts = ?", counts).Where("starts_at < ?", noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, from := range []time.Time{quartersKept, quartersKept.Add(day + time.Hour), noon.AddDate(0, -3, 0)} {
+				q := question{member: w.members[0], r: Range{from, noon}, zone: "Asia/Kathmandu"}
+				w.checkSeries(t, random, q, w.meant(q))
+			}
 		}
 		s := w.stats(t, question{member: w.members[0], r: Range{quartersKept.Add(-60 * day), noon}, zone: "Asia/Kathmandu"})
 		_, err := s.Series(t.Context(), Day)
 		wantRefused(t, "days of a zone", err, quartersKept)
+	})
+}
+
+// TestDaysThatTellTheirQuartersLast were summed up before quarters came first: they are read as a whole.
+func TestDaysThatTellTheirQuartersLast(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		var rows []bucket
+		if err := d.NewSelect().Table(days).Column("subject_id", "starts_at", "counts").Scan(db.AsSystem(t.Context()), &rows); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range rows {
+			all, quarters := counts{}, counts{}
+			if err := all.addEncoded(b.Counts); err != nil {
+				t.Fatal(err)
+			}
+			for value, n := range all.of(quarterDimension) {
+				quarters.add(quarterDimension, value, n)
+			}
+			for i := range quartersBytes / 10 { // more than is read of other rows
+				all.add(numberOf(Referrer), fmt.Sprintf("%06d.example", i), Count{Clicks: 1})
+			}
+			front := quarters.encode()
+			_, err := d.NewUpdate().Table(days).Set("counts = ?", append(all.encode()[len(front):], front...)).
+				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).Exec(db.AsSystem(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := question{member: w.members[0], r: Range{quartersKept.Add(-60 * day), noon}, zone: "Asia/Kathmandu"}
+		w.checkSeries(t, random, q, w.meant(q))
 	})
 }
