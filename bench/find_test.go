@@ -6,9 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/uptrace/bun"
-
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
 )
@@ -141,58 +140,13 @@ func BenchmarkFind(b *testing.B) {
 	})
 }
 
-// asked keeps the statements that a database is asked, with the contexts that have their scopes.
-type asked []struct {
-	ctx   context.Context
-	query string
-}
-
-// BeforeQuery implements bun.QueryHook.
-func (a *asked) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.Context {
-	*a = append(*a, struct {
-		ctx   context.Context
-		query string
-	}{ctx, event.Query})
-	return ctx
-}
-
-// AfterQuery implements bun.QueryHook.
-func (a *asked) AfterQuery(context.Context, *bun.QueryEvent) {}
-
 // explain tells how the database goes about what is done.
 func (w *bundle) explain(b *testing.B, do func(b *testing.B)) string {
 	b.Helper()
-	var statements asked
-	w.links.DB = &db.DB{DB: w.db.WithQueryHook(&statements), Kind: w.db.Kind}
-	do(b)
-	w.links.DB = w.db
-	explain := map[db.Kind]string{db.SQLite: "EXPLAIN QUERY PLAN ", db.Postgres: "EXPLAIN (COSTS OFF) "}[w.db.Kind]
-	var plan strings.Builder
-	for _, statement := range statements {
-		rows, err := w.db.QueryContext(statement.ctx, explain+statement.query)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer rows.Close()
-		columns, err := rows.Columns()
-		if err != nil {
-			b.Fatal(err)
-		}
-		for rows.Next() {
-			line, fields := "", make([]any, len(columns))
-			for i := range fields {
-				fields[i] = new(any)
-			}
-			fields[len(fields)-1] = &line // of SQLite's four columns it is the last that tells
-			if err := rows.Scan(fields...); err != nil {
-				b.Fatal(err)
-			}
-			fmt.Fprintf(&plan, "\n%.160s", line)
-		}
-		if err := rows.Err(); err != nil {
-			b.Fatal(err)
-		}
-		plan.WriteString("\n--")
-	}
-	return plan.String()
+	defer func() { w.links.DB = w.db }()
+	plans := dbtest.Plans(b, w.db, func(watched *db.DB) {
+		w.links.DB = watched
+		do(b)
+	})
+	return "\n" + strings.Join(plans, "\n--\n")
 }

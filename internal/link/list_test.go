@@ -641,71 +641,21 @@ func TestForeignLinksAreNotFound(t *testing.T) {
 	})
 }
 
-// watch is a store that keeps the statements which it asks the database.
-type watch struct {
-	*bundle
-	few   int
-	asked []statement
-}
-
-// statement is what the database was asked, in the scope that the context has.
-type statement struct {
-	ctx   context.Context
-	query string
-}
-
-// BeforeQuery implements bun.QueryHook.
-func (w *watch) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.Context {
-	w.asked = append(w.asked, statement{ctx, event.Query})
-	return ctx
-}
-
-// AfterQuery implements bun.QueryHook.
-func (w *watch) AfterQuery(context.Context, *bun.QueryEvent) {}
-
-// plans are how the database goes about each statement of a list.
-func (w *watch) plans(t *testing.T, f *Filter, r page.Request) (plans []string) {
+// plans are how the database goes about each statement of a list of my links.
+func (b *bundle) plans(t *testing.T, few int, f *Filter, r page.Request) []string {
 	t.Helper()
-	w.asked = nil
-	n, err := w.search(db.InWorkspace(t.Context(), w.mine.ID(), ""), w.mine, f, w.few)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.list(db.InWorkspace(t.Context(), n.member.ID(), ""), r); err != nil {
-		t.Fatal(err)
-	}
-	for _, asked := range slices.Clone(w.asked) {
-		plans = append(plans, w.plan(t, asked))
-	}
-	return plans
-}
-
-func (w *watch) plan(t *testing.T, asked statement) string {
-	t.Helper()
-	var lines []string
-	if w.DB.Kind == db.Postgres {
-		if err := w.DB.NewRaw("EXPLAIN "+asked.query).Scan(asked.ctx, &lines); err != nil {
+	defer func(d *db.DB) { b.DB = d }(b.DB)
+	return dbtest.Plans(t, b.DB, func(watched *db.DB) {
+		b.DB = watched
+		ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
+		n, err := b.search(ctx, b.mine, f, few)
+		if err != nil {
 			t.Fatal(err)
 		}
-		return strings.Join(lines, "\n")
-	}
-	rows, err := w.DB.DB.DB.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+asked.query)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer rows.Close()
-	for rows.Next() {
-		var node, parent, unused int
-		var detail string
-		if err := rows.Scan(&node, &parent, &unused, &detail); err != nil {
+		if _, err := n.list(ctx, r); err != nil {
 			t.Fatal(err)
 		}
-		lines = append(lines, detail)
-	}
-	if err := rows.Err(); err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(lines, "\n")
+	})
 }
 
 // TestPlans looks at how lists are found where they are long: from an index, without a look at every link, and
@@ -718,11 +668,10 @@ func TestPlans(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		// What SQLite plans does not depend on how many there are, and with the race detector it needs long for each.
 		many := map[db.Kind]int{db.SQLite: 3000, db.Postgres: 20_000}[d.Kind]
-		w := &watch{bundle: setup(t, d), few: many / 10}
-		w.DB = &db.DB{DB: d.WithQueryHook(w), Kind: d.Kind}
+		b := setup(t, d)
 		var samples []sample
 		for i := range many {
-			for _, m := range []workspace.Membership{w.mine, w.foreign} {
+			for _, m := range []workspace.Membership{b.mine, b.foreign} {
 				s := plain(m, i)
 				s.Title, s.clicks, s.tags = new(fmt.Sprintf("Title %d", i*7919%many)), int64(i%100)-1, []string{"common"}
 				if i%1000 == 7 {
@@ -784,7 +733,7 @@ func TestPlans(t *testing.T) {
 				if c.order == byID {
 					r.AfterValue = nil
 				}
-				plans := w.plans(t, c.filter, r)
+				plans := b.plans(t, many/10, c.filter, r)
 				if len(plans) == 0 || name == "by clicks" && len(plans) > 1 { // the never clicked are not on that page
 					t.Errorf("%s asks %d times", name, len(plans))
 				}

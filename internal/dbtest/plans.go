@@ -1,0 +1,70 @@
+package dbtest
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// Plans are how the database goes about each statement that is done with the one that do is given.
+func Plans(t testing.TB, d *db.DB, do func(watched *db.DB)) (plans []string) {
+	t.Helper()
+	var w watch
+	do(&db.DB{DB: d.WithQueryHook(&w), Kind: d.Kind})
+	for _, s := range w {
+		plans = append(plans, plan(t, d, s))
+	}
+	return plans
+}
+
+// watch keeps the statements that a database is asked.
+type watch []statement
+
+// statement is what a database was asked, in the scope that the context has.
+type statement struct {
+	ctx   context.Context
+	query string
+}
+
+// BeforeQuery implements bun.QueryHook.
+func (w *watch) BeforeQuery(ctx context.Context, event *bun.QueryEvent) context.Context {
+	*w = append(*w, statement{ctx, event.Query})
+	return ctx
+}
+
+// AfterQuery implements bun.QueryHook.
+func (w *watch) AfterQuery(context.Context, *bun.QueryEvent) {}
+
+func plan(t testing.TB, d *db.DB, s statement) string {
+	t.Helper()
+	explain := map[db.Kind]string{db.SQLite: "EXPLAIN QUERY PLAN ", db.Postgres: "EXPLAIN (COSTS OFF) "}[d.Kind]
+	rows, err := d.QueryContext(s.ctx, explain+s.query)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines []string
+	for rows.Next() {
+		line, fields := "", make([]any, len(columns))
+		for i := range fields {
+			fields[i] = new(any)
+		}
+		fields[len(fields)-1] = &line // of SQLite's four columns it is the last that tells
+		if err := rows.Scan(fields...); err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, line)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(lines, "\n")
+}
