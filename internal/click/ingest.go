@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
-	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -120,18 +119,17 @@ func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bo
 	if err := w.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
-	var copying errgroup.Group // the database takes the clicks while they are summed up here
-	copying.Go(func() error { return insertClicks(ctx, w.db, tx, clicks) })
-	ofLinks, ofSpaces := sums{}, sums{}
-	for i := range clicks {
-		c := &clicks[i]
-		ofLinks.addToLink(c)
-		ofSpaces.addToWorkspace(c)
-	}
-	if err := copying.Wait(); err != nil {
+	ofLinks, ofSpaces := make(chan []*sum, 1), make(chan []*sum, 1)
+	var summing sync.WaitGroup // goes on while the database takes what is there
+	summing.Go(func() {
+		ofLinks <- sumUp(clicks, sums.addToLink)
+		ofSpaces <- sumUp(clicks, sums.addToWorkspace)
+	})
+	defer summing.Wait()
+	if err := insertClicks(ctx, w.db, tx, clicks); err != nil {
 		return err
 	}
-	if err := w.addSums(ctx, tx, ofLinks, links, trusting); err != nil {
+	if err := w.addSums(ctx, tx, <-ofLinks, links, trusting); err != nil {
 		return err
 	}
 	spaces := totalsOf(clicks, func(c *Click) string { return c.WorkspaceID })
@@ -139,25 +137,25 @@ func (w *writer) add(ctx context.Context, tx bun.Tx, clicks []Click, trusting bo
 	if err := mergeTotals(ctx, tx, spaces); err != nil {
 		return err
 	}
-	if err := w.addSums(ctx, tx, ofSpaces, spaces, trusting); err != nil {
+	if err := w.addSums(ctx, tx, <-ofSpaces, spaces, trusting); err != nil {
 		return err
 	}
 	return w.announce(ctx, tx, clicks)
 }
 
 // addSums adds to the sums of subjects whose totals have been merged.
-func (w *writer) addSums(ctx context.Context, tx bun.Tx, s sums, totals []total, trusting bool) error {
+func (w *writer) addSums(ctx context.Context, tx bun.Tx, all []*sum, totals []total, trusting bool) error {
 	known := make(map[string]*total, len(totals))
 	for i := range totals {
 		known[totals[i].SubjectID] = &totals[i]
 	}
-	if err := addLate(ctx, w.db, tx, s.sealed(known), known); err != nil {
+	if err := addLate(ctx, w.db, tx, lateOf(all, known), known); err != nil {
 		return err
 	}
 	if !trusting {
 		known = nil
 	}
-	return addSums(ctx, w.db, tx, quarters, s, known)
+	return addSums(ctx, w.db, tx, quarters, all, known)
 }
 
 // advance moves the log's position forward, and returns where it was before. Its row is locked first: whoever else writes of

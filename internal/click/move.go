@@ -44,16 +44,16 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *total) erro
 	if err := tx.NewSelect().Model(&rows).Where("subject_id = ?", link.SubjectID).Scan(ctx); err != nil {
 		return err
 	}
-	all := sums{}
+	moved := sums{}
 	for i := range rows {
-		one := all.at(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt)
+		one := moved.at(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt)
 		if err := one.add(&rows[i]); err != nil {
 			return err
 		}
 		one.counts.add(linkDimension, link.SubjectID, Count{rows[i].Clicks, rows[i].Visits, rows[i].Bots})
 	}
-	known := map[string]*total{link.WorkspaceID: &space[0]}
-	if err := addLate(ctx, s.DB, tx, all.sealed(known), known); err != nil {
+	all, known := moved.sorted(), map[string]*total{link.WorkspaceID: &space[0]}
+	if err := addLate(ctx, s.DB, tx, lateOf(all, known), known); err != nil {
 		return err
 	}
 	return addSums(ctx, s.DB, tx, quarters, all, known)

@@ -115,7 +115,7 @@ func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, mon
 	if err != nil || len(want) == 0 { // without any click, they are kept no longer: months go as a whole
 		return nil, err
 	}
-	wantDays := want.sealed(map[string]*total{subject: t})
+	wantDays := lateOf(want.sorted(), map[string]*total{subject: t})
 	differs, clicks := false, int64(0)
 	for _, part := range []struct {
 		table string
@@ -192,7 +192,7 @@ func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, f
 	if err != nil {
 		return err
 	}
-	return addSums(ctx, s.DB, tx, table, want, nil)
+	return addSums(ctx, s.DB, tx, table, want.sorted(), nil)
 }
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction ends. It makes one when

@@ -93,10 +93,23 @@ func (s sums) sorted() []*sum {
 	return all
 }
 
-// sealed are the days among the sums that have been sealed: what comes to them comes to click_days as well.
-func (s sums) sealed(known map[string]*total) sums {
+// sumUp are the sums of clicks, in the order of their keys and with their counts encoded.
+func sumUp(clicks []Click, add func(sums, *Click)) []*sum {
+	s := sums{}
+	for i := range clicks {
+		add(s, &clicks[i])
+	}
+	all := s.sorted()
+	for _, one := range all {
+		one.Counts = one.counts.encode()
+	}
+	return all
+}
+
+// lateOf are the days among sums that have been sealed: what comes to them comes to click_days as well.
+func lateOf(all []*sum, known map[string]*total) sums {
 	late := sums{}
-	for _, one := range s {
+	for _, one := range all {
 		if one.StartsAt.Before(known[one.SubjectID].SealedAt) {
 			d := late.at(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(day))
 			_ = d.add(&bucket{Tally: one.Tally, Visits: one.Visits, Bots: one.Bots}) // nothing to read
@@ -112,7 +125,7 @@ func addLate(ctx context.Context, d *db.DB, tx bun.Tx, late sums, totals map[str
 	if len(late) == 0 {
 		return nil
 	}
-	if err := addSums(ctx, d, tx, days, late, totals); err != nil {
+	if err := addSums(ctx, d, tx, days, late.sorted(), totals); err != nil {
 		return err
 	}
 	for workspaceID, from := range late.workspaces() {
@@ -140,10 +153,9 @@ func (s sums) workspaces() map[string]time.Time {
 // sumsAtOnce bounds a statement.
 const sumsAtOnce = 1000
 
-// addSums adds to what the table has. The totals of the subjects are locked, so nobody adds to the same rows meanwhile; what
-// they know says which rows cannot be there.
-func addSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, s sums, totals map[string]*total) error {
-	all := s.sorted()
+// addSums adds sums, which are in the order of their keys, to what the table has. The totals of the subjects are locked, so nobody
+// adds to the same rows meanwhile; what they know says which rows cannot be there.
+func addSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*sum, totals map[string]*total) error {
 	old := make([]*sum, 0, len(all))
 	for _, one := range all {
 		if t := totals[one.SubjectID]; t == nil || !one.StartsAt.After(t.BeforeAt) {
@@ -162,7 +174,9 @@ func addSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, s sums, tot
 				return err
 			}
 		}
-		one.Counts = one.counts.encode()
+		if old != nil || one.Counts == nil {
+			one.Counts = one.counts.encode()
+		}
 		if old != nil || table == days {
 			changed = append(changed, one.bucket)
 		} else {
