@@ -151,7 +151,8 @@ func (s *Store) blocked(ctx context.Context, conn bun.IDB, links []*Link) (map[*
 		hosts = append(hosts, host)
 	}
 	var listed []string
-	err := conn.NewSelect().Model((*BlockedHost)(nil)).Column("host").Where("host IN (?)", bun.In(hosts)).Scan(ctx, &listed)
+	p := s.DB.Params()
+	err := conn.NewSelect().Model((*BlockedHost)(nil)).Column("host").Where("host ?", db.Among(p, hosts)).Scan(p.Bind(ctx), &listed)
 	if err != nil {
 		return nil, fmt.Errorf("looking for blocked hosts: %w", err)
 	}

@@ -176,16 +176,17 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 		return nil
 	}
 	var links []*Link
-	err := conn.NewSelect().Model(&links).Where("workspace_id = ?", b.member.ID()).
+	p := b.DB.Params()
+	err := conn.NewSelect().Model(&links).Where("workspace_id = ?", p.Of(b.member.ID())).
 		WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
 			if len(hashes) > 0 {
-				q = q.Where("strategy = 'DETERMINISTIC' AND canonical_hash IN (?)", bun.In(hashes))
+				q = q.Where("strategy = 'DETERMINISTIC' AND canonical_hash ?", db.Among(p, hashes))
 			}
 			if len(codes) > 0 {
-				q = q.WhereOr("code IN (?)", bun.In(codes))
+				q = q.WhereOr("code ?", db.Among(p, codes))
 			}
 			return q
-		}).Scan(ctx)
+		}).Scan(p.Bind(ctx))
 	if err != nil {
 		return fmt.Errorf("looking for links: %w", err)
 	}
@@ -217,9 +218,10 @@ func (b *batch) lockQuota(ctx context.Context, tx bun.Tx) (left int, err error) 
 		return len(b.rows), nil // nobody's quota
 	}
 	var used int64
+	p := b.DB.Params()
 	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, 0)
 		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links RETURNING links`,
-		b.member.ID(), quota.MonthOf(b.now).String()).Scan(ctx, &used)
+		p.Of(b.member.ID()), p.Of(quota.MonthOf(b.now).String())).Scan(p.Bind(ctx), &used)
 	if err != nil {
 		return 0, fmt.Errorf("locking the quota: %w", err)
 	}
@@ -230,8 +232,9 @@ func (b *batch) addUsage(ctx context.Context, tx bun.Tx, made int) error {
 	if b.member.IsPublic() {
 		return nil
 	}
+	p := b.DB.Params()
 	_, err := tx.NewRaw("UPDATE link_usage SET links = links + ? WHERE workspace_id = ? AND month = ?",
-		made, b.member.ID(), quota.MonthOf(b.now).String()).Exec(ctx)
+		p.Of(made), p.Of(b.member.ID()), p.Of(quota.MonthOf(b.now).String())).Exec(p.Bind(ctx))
 	return err
 }
 

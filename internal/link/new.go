@@ -137,7 +137,7 @@ func (s *Store) loops(ctx context.Context, urls ...string) (map[string]bool, err
 	if len(hosts) == 0 {
 		return nil, nil
 	}
-	verified, err := s.Domains.VerifiedHosts(ctx, slices.Collect(maps.Values(hosts))...)
+	verified, err := s.Domains.VerifiedHosts(ctx, slices.Compact(slices.Sorted(maps.Values(hosts)))...)
 	if err != nil {
 		return nil, err
 	}

@@ -91,7 +91,7 @@ func (s *Store) RequireEach(ctx context.Context, a account.Actor, workspaceIDs .
 	if len(workspaceIDs) == 0 {
 		return found, nil
 	}
-	ctx, q := s.memberships(ctx, a)
+	ctx, q := s.memberships(ctx, a, nil)
 	var rows []membershipRow
 	err := q.Model(&rows).Where("workspace.id IN (?)", bun.In(workspaceIDs)).Where("workspace.deleted_at IS NULL").Scan(ctx)
 	if err != nil {
@@ -144,8 +144,9 @@ func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condi
 }
 
 func (s *Store) look(ctx context.Context, a account.Actor, workspaceID, condition string) (row membershipRow, err error) {
-	ctx, q := s.memberships(ctx, a)
-	err = q.Model(&row).Where("workspace.id = ?", workspaceID).Where(condition).Scan(ctx)
+	p := s.DB.Params()
+	ctx, q := s.memberships(ctx, a, p)
+	err = q.Model(&row).Where("workspace.id = ?", p.Of(workspaceID)).Where(condition).Scan(p.Bind(ctx))
 	return row, err
 }
 
@@ -153,7 +154,7 @@ func (s *Store) look(ctx context.Context, a account.Actor, workspaceID, conditio
 type membershipRow struct {
 	Workspace `bun:",extend"`
 
-	Role Role
+	Role Role `bun:",scanonly"`
 }
 
 func (r membershipRow) membership(a account.Actor) Membership {
@@ -166,16 +167,16 @@ func (r membershipRow) membership(a account.Actor) Membership {
 
 // memberships asks for the workspaces that the actor has to do with, in a context that sees them: as they are now, since whoever
 // was removed is to see nothing any more.
-func (s *Store) memberships(ctx context.Context, a account.Actor) (context.Context, *bun.SelectQuery) {
+func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) (context.Context, *bun.SelectQuery) {
 	ctx = db.UpToDate(ctx)
 	if a.Key != nil {
 		return db.InWorkspace(ctx, a.Key.WorkspaceID, ""), s.DB.NewSelect().
-			ColumnExpr("workspace.*, '' AS role").Where("workspace.id = ?", a.Key.WorkspaceID)
+			ColumnExpr("?TableColumns, '' AS role").Where("workspace.id = ?", p.Of(a.Key.WorkspaceID))
 	}
 	return db.AsAccount(ctx, a.AccountID), s.DB.NewSelect().
-		ColumnExpr("workspace.*, member.role").
+		ColumnExpr("?TableColumns, member.role").
 		Join("JOIN members AS member ON member.workspace_id = workspace.id").
-		Where("member.account_id = ?", a.AccountID)
+		Where("member.account_id = ?", p.Of(a.AccountID))
 }
 
 func errNotFound() error {

@@ -185,7 +185,7 @@ func (s *Store) IDBySlug(ctx context.Context, slug string) (string, error) {
 // List is one page of the actor's memberships, newest workspace first: of workspaces that are there, or of those that
 // have been deleted and can be restored by the actor.
 func (s *Store) List(ctx context.Context, a account.Actor, deleted bool, r page.Request) (page.Page[Membership], error) {
-	ctx, q := s.memberships(ctx, a)
+	ctx, q := s.memberships(ctx, a, nil)
 	if deleted {
 		q = q.Where("workspace.deleted_at IS NOT NULL").Where("member.role = ?", Owner)
 	} else {

@@ -1,0 +1,62 @@
+package db_test
+
+import (
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// TestParams: a statement with parameters finds what one with values would, whatever they are, and PostgreSQL keeps one text of it.
+func TestParams(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		d.SetMaxOpenConns(1)
+		ctx := db.AsOwner(t.Context())
+		if _, err := d.ExecContext(ctx, "CREATE TABLE words (word TEXT NOT NULL, length BIGINT NOT NULL)"); err != nil {
+			t.Fatal(err)
+		}
+		for _, word := range []string{"a", "it's", `$1 ? "b" \`, "日本"} {
+			p := d.Params()
+			if _, err := d.NewRaw("INSERT INTO words (word, length) VALUES (?, ?)", p.Of(word), p.Of(len(word))).Exec(p.Bind(ctx)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 3 { // five plans for values, and then one for all
+			for _, c := range []struct {
+				words []string
+				least int
+				want  []string
+			}{
+				{[]string{"a", "b"}, 0, []string{"a"}},
+				{[]string{"it's", `$1 ? "b" \`, "日本"}, 5, []string{"日本", `$1 ? "b" \`}},
+				{[]string{"' OR true --"}, 0, nil},
+				{[]string{}, 0, nil},
+			} {
+				var got []string
+				p := d.Params()
+				err := d.NewSelect().Table("words").Column("word").Where("word ?", db.Among(p, c.words)).Where("length >= ?", p.Of(c.least)).
+					Order("length").Scan(p.Bind(ctx), &got)
+				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+					t.Errorf("%q: %v (-want +got):\n%s", c.words, err, diff)
+				}
+			}
+		}
+		if d.Kind != db.Postgres {
+			return
+		}
+		var kept []string
+		if err := d.NewRaw("SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%words%' ORDER BY 1").Scan(ctx, &kept); err != nil {
+			t.Fatal(err)
+		}
+		want := []string{
+			"INSERT INTO words (word, length) VALUES ($1, $2)",
+			`SELECT "word" FROM "words" WHERE (word = ANY($1)) AND (length >= $2) ORDER BY "length"`,
+		}
+		if diff := cmp.Diff(want, kept); diff != "" {
+			t.Errorf("prepared (-want +got):\n%s", diff)
+		}
+	})
+}
