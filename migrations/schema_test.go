@@ -155,6 +155,18 @@ func TestPostgresComparesBytes(t *testing.T) {
 	})
 }
 
+// TestNewLinksDoNotWaitForLong: whoever fills the list of what is to be put into the index of text empties it, while others wait.
+func TestNewLinksDoNotWaitForLong(t *testing.T) {
+	t.Parallel()
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		d := dbtest.Migrated(t, dbtest.Postgres(t))
+		options := ask(t, d, `SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+			JOIN pg_am m ON m.oid = c.relam WHERE m.amname = 'gin'`)
+		expect(t, "options of the index of text", options, "gin_pending_list_limit=1024")
+	})
+}
+
 func TestEveryStepHasItsWayBackInEitherDialect(t *testing.T) {
 	t.Parallel()
 	files := map[string][]string{}
