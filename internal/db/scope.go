@@ -99,13 +99,7 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, explain(ctx, err)
 	}
 	own := conn.(*stdlib.Conn)
-	err = own.Conn().DeallocateAll(ctx) // a pooler may have given the session to another before
-	if err == nil {
-		// Statements that are kept have a single good plan. Left to itself, PostgreSQL plans a look-up of a few keys each time, since
-		// it takes a list that it does not know to have ten.
-		_, err = own.Conn().Exec(ctx, "SET plan_cache_mode = force_generic_plan")
-	}
-	if err != nil {
+	if err := own.Conn().DeallocateAll(ctx); err != nil { // a pooler may have given the session to another before
 		_ = own.Close()
 		return nil, explain(ctx, err)
 	}

@@ -175,18 +175,18 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	if len(codes)+len(hashes) == 0 {
 		return nil
 	}
+	// A plan that is kept, for workspaces as they are on the average, might read all links of a large one.
 	var links []*Link
-	p := b.DB.Params()
-	err := conn.NewSelect().Model(&links).Where("workspace_id = ?", p.Of(b.member.ID())).
+	err := conn.NewSelect().Model(&links).Where("workspace_id = ?", b.member.ID()).
 		WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
 			if len(hashes) > 0 {
-				q = q.Where("strategy = 'DETERMINISTIC' AND canonical_hash ?", db.Among(p, hashes))
+				q = q.Where("strategy = 'DETERMINISTIC' AND canonical_hash IN (?)", bun.In(hashes))
 			}
 			if len(codes) > 0 {
-				q = q.WhereOr("code ?", db.Among(p, codes))
+				q = q.WhereOr("code IN (?)", bun.In(codes))
 			}
 			return q
-		}).Scan(p.Bind(ctx))
+		}).Scan(ctx)
 	if err != nil {
 		return fmt.Errorf("looking for links: %w", err)
 	}
