@@ -14,7 +14,7 @@ import (
 // not change. Nil writes values into the text, as SQLite has them.
 type Params struct{ values []any }
 
-// Params are for one statement.
+// Params returns those of a statement that is about to be made.
 func (d *DB) Params() *Params {
 	if d.Kind != Postgres {
 		return nil
