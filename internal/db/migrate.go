@@ -64,7 +64,7 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 
 // Rollback undoes the last step taken and returns its name, or nothing when there was none.
 func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err error) {
-	err = d.Tx(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
+	err = d.patiently(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
 		if err := d.lockMigrations(ctx, tx); err != nil {
 			return err
 		}
@@ -73,6 +73,9 @@ func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err erro
 			return err
 		}
 		undone = last[0].Name
+		if err := d.giveWay(ctx, tx); err != nil {
+			return err
+		}
 		if err := d.run(ctx, tx, files, undone+downSuffix); err != nil {
 			return err
 		}
@@ -119,20 +122,34 @@ func (d *DB) steps(files fs.FS) ([]string, error) {
 	return found, err
 }
 
-// take takes a step, in as many attempts as it takes to find its tables free.
 func (d *DB) take(ctx context.Context, files fs.FS, step Migration) (took bool, err error) {
+	err = d.patiently(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+		took, err = d.up(ctx, tx, files, step)
+		return err
+	})
+	return took, err
+}
+
+// patiently does a step, in as many attempts as it takes to find its tables free.
+func (d *DB) patiently(ctx context.Context, step func(ctx context.Context, tx bun.Tx) error) error {
 	for deadline := time.Now().Add(stepPatience); ; {
-		err = d.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			took, err = d.up(ctx, tx, files, step)
-			return err
-		})
+		err := d.Tx(ctx, step)
 		if !isLockTimeout(err) || time.Now().After(deadline) {
-			return took, err
+			return err
 		}
 		if err := pause.For(ctx, stepPause); err != nil {
-			return false, err
+			return err
 		}
 	}
+}
+
+// giveWay has a step's statements from here on end when a table is not free in time. Before, the turn of another node is waited for.
+func (d *DB) giveWay(ctx context.Context, tx bun.Tx) error {
+	if d.Kind != Postgres {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)", milliseconds(stepLock))
+	return err
 }
 
 // isLockTimeout says that a statement gave up on a lock: lock_not_available (https://www.postgresql.org/docs/current/errcodes-appendix.html).
@@ -152,10 +169,8 @@ func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (to
 	if n, err := result.RowsAffected(); err != nil || n == 0 {
 		return false, err
 	}
-	if d.Kind == Postgres { // from here on: the turn of another node's migration is waited for
-		if _, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)", milliseconds(stepLock)); err != nil {
-			return false, err
-		}
+	if err := d.giveWay(ctx, tx); err != nil {
+		return false, err
 	}
 	return true, d.run(ctx, tx, files, step.Name+upSuffix)
 }

@@ -285,6 +285,26 @@ func TestAStepGivesWay(t *testing.T) {
 	d := dbtest.Postgres(t)
 	steps := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
 	migrate(t, d, scripts(steps), "0001_one")
+	steps["0002_two.up"], steps["0002_two.down"] = "ALTER TABLE one ADD two TEXT", "ALTER TABLE one DROP two"
+	givesWay(t, d, func(ctx context.Context) error {
+		applied, err := d.Migrate(ctx, scripts(steps), noon)
+		if diff := cmp.Diff([]string{"0002_two"}, applied); diff != "" {
+			t.Errorf("applied (-want +got):\n%s", diff)
+		}
+		return err
+	})
+	givesWay(t, d, func(ctx context.Context) error {
+		undone, err := d.Rollback(ctx, scripts(steps))
+		if undone != "0002_two" {
+			t.Errorf("undone: %q", undone)
+		}
+		return err
+	})
+}
+
+// givesWay has a step wait for a table that somebody reads for long, and sees to it that nobody who comes meanwhile waits for it.
+func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
+	t.Helper()
 	ctx := db.AsOwner(t.Context())
 	dump, err := d.DB.DB.BeginTx(ctx, nil)
 	if err != nil {
@@ -294,15 +314,8 @@ func TestAStepGivesWay(t *testing.T) {
 	if _, err := dump.ExecContext(ctx, "LOCK TABLE one IN ACCESS SHARE MODE"); err != nil {
 		t.Fatal(err)
 	}
-	steps["0002_two.up"] = "ALTER TABLE one ADD two TEXT"
 	migrated := make(chan error, 1)
-	go func() {
-		applied, err := d.Migrate(ctx, scripts(steps), noon)
-		if diff := cmp.Diff([]string{"0002_two"}, applied); diff != "" {
-			t.Errorf("applied (-want +got):\n%s", diff)
-		}
-		migrated <- err
-	}()
+	go func() { migrated <- step(ctx) }()
 	const waiting = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
 	for n := 0; n == 0; {
 		if err := d.NewRaw(waiting).Scan(ctx, &n); err != nil {
