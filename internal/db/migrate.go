@@ -65,6 +65,7 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 // Rollback undoes the last step taken and returns its name, or nothing when there was none.
 func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err error) {
 	err = d.patiently(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
+		undone = "" // another may have been faster since the last attempt
 		if err := d.lockMigrations(ctx, tx); err != nil {
 			return err
 		}
