@@ -241,12 +241,12 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 	s.running.Go(func() {
 		defer cancel()
 		ended := s.operate(ctx, &p, func(answer result) error { return s.sendJSON(m.ID, "next", answer) })
-		if s.forget(m.ID, &cancel) { // else the client has ended it
-			if len(ended) > 0 {
-				s.fail(m.ID, ended)
-			} else {
-				s.send(message{ID: m.ID, Type: "complete"})
-			}
+		switch {
+		case !s.forget(m.ID, &cancel): // the client has ended it
+		case len(ended) > 0:
+			s.fail(m.ID, ended)
+		case s.ending.Err() == nil: // else it may have been cut short, which the connection's end says
+			s.send(message{ID: m.ID, Type: "complete"})
 		}
 	})
 	return 0, ""
