@@ -37,7 +37,7 @@ func TestBareAnswersLikeLinkforge(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	server := httptest.NewServer(newBare("http://" + address))
+	server := httptest.NewServer(newBare("http://"+address, nil))
 	t.Cleanup(server.Close)
 	bare := &client{address: strings.TrimPrefix(server.URL, "http://")}
 	for number, o := range operations() {

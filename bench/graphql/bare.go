@@ -20,15 +20,24 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of Linkforge and nothing behind it.
+// runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of Linkforge and nothing behind it,
+// or with a table for new links alone.
 func runBare(ctx context.Context, args []string) error {
 	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
-	address := flags.String("address", "", "")
+	address, database, gathered := flags.String("address", "", ""), flags.String("database", "", ""), flags.Bool("gathered", false, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
+	var k *keeper
+	if *database != "" {
+		var err error
+		if k, err = openKeeper(ctx, *database, *gathered); err != nil {
+			return err
+		}
+		defer k.pool.Close()
+	}
 	mux := http.NewServeMux()
-	mux.Handle("/graphql", newBare("http://"+*address))
+	mux.Handle("/graphql", newBare("http://"+*address, k))
 	server := &http.Server{Addr: *address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
 	ended := make(chan error, 1)
 	go func() { ended <- server.ListenAndServe() }()
@@ -44,8 +53,10 @@ func runBare(ctx context.Context, args []string) error {
 const queryCache = 1000
 
 // newBare is the handler. What it answers looks like what Linkforge answers.
-func newBare(publicURL string) http.Handler {
-	server := handler.New(gen.NewExecutableSchema(gen.Config{Resolvers: newConstants(publicURL)}))
+func newBare(publicURL string, k *keeper) http.Handler {
+	c := newConstants(publicURL)
+	c.keeper = k
+	server := handler.New(gen.NewExecutableSchema(gen.Config{Resolvers: c}))
 	server.AddTransport(transport.POST{})
 	server.SetQueryCache(lru.New[*ast.QueryDocument](queryCache))
 	return server
@@ -59,6 +70,7 @@ type constants struct {
 	created *gen.CreateLinkPayload
 	tags    []string
 	short   string
+	keeper  *keeper // nil when new links are kept nowhere
 }
 
 type (
@@ -127,7 +139,10 @@ func (q bareQuery) Workspace(context.Context, gen.WorkspaceBy) (*workspace.Membe
 }
 
 // CreateLink implements gen.MutationResolver.
-func (m bareMutation) CreateLink(context.Context, gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
+func (m bareMutation) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
+	if m.c.keeper != nil {
+		return m.c.keeper.create(ctx, in, *m.c.created.Link)
+	}
 	return m.c.created, nil
 }
 

@@ -1,7 +1,7 @@
 // Command graphql measures what an operation costs beside what it cannot cost less than: the same document on a bare gqlgen
-// handler over the same schema, whose resolvers return constants, and the same SQL sent by pgbench. All of it happens in one
-// run, in turns, because machines differ and are shared: quote the ratios. It needs Linux, and scripts/with-services for
-// PostgreSQL and Redis:
+// handler over the same schema, whose resolvers return constants; the same SQL sent by pgbench; and, for creations, that handler with
+// nothing behind it but an INSERT into a table of the same columns and indexes. All of it happens in one run, in turns, because machines
+// differ and are shared: quote the ratios. It needs Linux, and scripts/with-services for PostgreSQL and Redis:
 //
 //	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/graphql -rounds 1 -burst 1s
 //

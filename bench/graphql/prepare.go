@@ -59,6 +59,30 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 		return fmt.Errorf("preparing the links: %w", err)
 	}
 	b.say("%d workspaces and %d links are there", 2+len(b.estate.many), b.estate.links)
+	return b.startLeast(ctx)
+}
+
+// startLeast starts what creations are held against as well, once there is a table to be like.
+func (b *bench) startLeast(ctx context.Context) error {
+	if err := prepareKeeper(ctx, b.services.DatabaseURL); err != nil {
+		return fmt.Errorf("preparing a table for the least: %w", err)
+	}
+	for _, gathered := range []bool{false, true} {
+		address, err := rig.FreeAddress()
+		if err != nil {
+			return err
+		}
+		t := &target{name: "gqlgen over net/http, one INSERT a request", beside: b.services.PIDs()}
+		if gathered {
+			t.name = "gqlgen over net/http, one INSERT for all who wait"
+		}
+		t.process, err = rig.Start(ctx, b.folder, "least-"+strconv.FormatBool(gathered), address, nil,
+			b.self, "bare", "-address", address, "-database", b.services.DatabaseURL, "-gathered="+strconv.FormatBool(gathered))
+		if err != nil {
+			return err
+		}
+		b.least = append(b.least, t)
+	}
 	return nil
 }
 
@@ -242,7 +266,7 @@ func (c *client) ask(ctx context.Context, body string) ([]byte, error) {
 
 // close stops and removes everything that is still there.
 func (b *bench) close() (err error) {
-	for _, t := range []*target{b.bare, b.ours} {
+	for _, t := range append([]*target{b.bare, b.ours}, b.least...) {
 		if t != nil {
 			err = errors.Join(err, t.process.Stop())
 		}

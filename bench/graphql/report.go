@@ -101,10 +101,19 @@ func (b *bench) lines(o operation) []line {
 			sql.all = append(sql.all, *m.sql)
 		}
 	}
-	if len(sql.all) == 0 {
-		return []line{bare, ours}
+	lines := []line{bare}
+	for i, t := range b.leastOf(o) {
+		least := line{title: t.name}
+		for _, m := range b.of(o) {
+			least.all = append(least.all, m.least[i])
+		}
+		lines = append(lines, least)
 	}
-	return []line{bare, ours, sql}
+	lines = append(lines, ours)
+	if len(sql.all) > 0 {
+		lines = append(lines, sql)
+	}
+	return lines
 }
 
 // goals hold the medians of what was seen in each round against what is wanted.
@@ -115,6 +124,10 @@ func (b *bench) goals() (lines []string) {
 			part := func(m measured) float64 { return m.ours.rate / m.bare.rate }
 			lines = append(lines, fmt.Sprintf("- %s: %s. %s of the bare handler's requests a second, at least %.2f wanted.",
 				o.title, verdict(rig.Median(rounds, part) >= rateGoal), rig.Spread(rounds, "%.2f", part), rateGoal))
+			for i, t := range b.leastOf(o) {
+				part := func(m measured) float64 { return m.least[i].rate / m.bare.rate }
+				lines = append(lines, fmt.Sprintf("- %s, %s: %s of them.", o.title, t.name, rig.Spread(rounds, "%.2f", part)))
+			}
 			continue
 		}
 		if len(rounds) == 0 || rounds[0].sql == nil {

@@ -36,7 +36,8 @@ type bench struct {
 	self, folder, pgbenchBinary string
 	services                    *rig.Services
 	bare, ours                  *target
-	client                      *client // of ours, logged in
+	least                       []*target // the bare handler with a table for new links
+	client                      *client   // of ours, logged in
 	estate                      estate
 	admin                       string            // where ours shows its profiles
 	scripts                     map[string]string // for pgbench, by operation
@@ -65,7 +66,8 @@ func (t *target) pids() []int { return append([]int{t.process.PID()}, t.beside..
 type measured struct {
 	operation  string
 	bare, ours figures
-	sql        *figures // nil when it was not measured
+	sql        *figures  // nil when it was not measured
+	least      []figures // of a creation, at each of the bench's least
 }
 
 // figures are what one burst showed.
@@ -81,28 +83,40 @@ type figures struct {
 
 func (f figures) cpu() float64 { return f.own + f.beside }
 
-// compare sees that both targets answer each operation in the same shape.
+// compare sees that all targets answer each operation in the same shape.
 func (b *bench) compare(ctx context.Context) error {
-	bare := &client{address: b.bare.process.Address}
 	for _, o := range b.operations {
-		body := withNumber(o.bodies(b.estate.of(o))[0], b.next)
-		b.next++
-		theirs, err := bare.ask(ctx, body)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", b.bare.name, o.name, err)
-		}
-		answer, err := b.client.ask(ctx, body)
-		if err != nil {
-			return fmt.Errorf("%s, %s: %w", b.ours.name, o.name, err)
+		var theirs []byte
+		for _, t := range append([]*target{b.bare, b.ours}, b.leastOf(o)...) {
+			c := &client{address: t.process.Address}
+			if t == b.ours {
+				c = b.client
+			}
+			answer, err := c.ask(ctx, withNumber(o.bodies(b.estate.of(o))[0], b.next))
+			b.next++
+			if err != nil {
+				return fmt.Errorf("%s, %s: %w", t.name, o.name, err)
+			}
+			if t == b.bare {
+				theirs = answer
+			}
+			if err := sameShape(theirs, answer); err != nil {
+				return fmt.Errorf("%s, %s: %w", t.name, o.name, err)
+			}
 		}
 		if o.creates {
 			b.created++
 		}
-		if err := sameShape(theirs, answer); err != nil {
-			return fmt.Errorf("%s: %w", o.name, err)
-		}
 	}
 	return nil
+}
+
+// leastOf are the targets that an operation is held against beside the bare handler.
+func (b *bench) leastOf(o operation) []*target {
+	if !o.creates {
+		return nil
+	}
+	return b.least
 }
 
 // mostApart is how much longer one answer may be than the other, as a part of it.
@@ -161,6 +175,13 @@ func (b *bench) round(ctx context.Context) (err error) {
 		}
 		if m.ours, err = b.measure(ctx, b.ours, o); err != nil {
 			return err
+		}
+		for _, t := range b.leastOf(o) {
+			f, err := b.measure(ctx, t, o)
+			if err != nil {
+				return err
+			}
+			m.least = append(m.least, f)
 		}
 		if script, ok := b.scripts[o.name]; ok {
 			f, err := b.measureSQL(ctx, script)
