@@ -46,3 +46,10 @@ func (p *Params) Bind(ctx context.Context) context.Context {
 	}
 	return bind(ctx, p.values...)
 }
+
+// Unbound returns a context that Bind has returned without what it has added, and how many values that were: for who wants to know how
+// the statement is planned.
+func Unbound(ctx context.Context) (context.Context, int) {
+	values, _ := ctx.Value(bound{}).([]any)
+	return context.WithValue(ctx, bound{}, []any(nil)), max(0, len(values)-1) // the first says how to send them
+}

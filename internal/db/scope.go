@@ -99,12 +99,20 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, explain(ctx, err)
 	}
 	own := conn.(*stdlib.Conn)
-	if err := own.Conn().DeallocateAll(ctx); err != nil { // a pooler may have given the session to another before
+	err = own.Conn().DeallocateAll(ctx) // a pooler may have given the session to another before
+	if err == nil {
+		_, err = own.Conn().Exec(ctx, keepPlans)
+	}
+	if err != nil {
 		_ = own.Close()
 		return nil, explain(ctx, err)
 	}
 	return &scopedConn{Conn: own, patience: c.patience}, nil
 }
+
+// keepPlans has the statements of bind planned once, for all values, which they must bear: PostgreSQL would weigh each time what a plan for
+// the values at hand might save, against the ten that it takes an array for.
+const keepPlans = "SET plan_cache_mode = force_generic_plan"
 
 // scopedConn is a pooled connection that knows which scope the server has last been told. It tells the server of
 // another one before the first statement, or transaction, that needs it: as long as the same tenant goes on, a scope

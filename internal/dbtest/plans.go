@@ -2,6 +2,7 @@ package dbtest
 
 import (
 	"context"
+	"slices"
 	"strings"
 	"testing"
 
@@ -41,8 +42,21 @@ func (w *watch) AfterQuery(context.Context, *bun.QueryEvent) {}
 
 func plan(t testing.TB, d *db.DB, s statement) string {
 	t.Helper()
+	ctx, values := db.Unbound(s.ctx)
+	conn, err := d.Conn(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if values > 0 { // it is planned once for all of them
+		if _, err := conn.ExecContext(ctx, "PREPARE kept AS "+s.query); err != nil {
+			t.Fatal(err)
+		}
+		defer conn.ExecContext(ctx, "DEALLOCATE kept")
+		s.query = "EXECUTE kept (" + strings.Join(slices.Repeat([]string{"NULL"}, values), ", ") + ")"
+	}
 	explain := map[db.Kind]string{db.SQLite: "EXPLAIN QUERY PLAN ", db.Postgres: "EXPLAIN (COSTS OFF) "}[d.Kind]
-	rows, err := d.QueryContext(s.ctx, explain+s.query)
+	rows, err := conn.QueryContext(ctx, explain+s.query)
 	if err != nil {
 		t.Fatal(err)
 	}

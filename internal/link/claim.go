@@ -110,7 +110,7 @@ func (c Claim) status(err error) ClaimStatus {
 // whoever creates does, and the link's second.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
 	b := &batch{Store: s, member: m, now: s.now()}
-	left, err := b.lockQuota(ctx, tx)
+	left, err := b.takeQuota(ctx, tx, 0)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -133,7 +133,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
 		return Claim{}, err
 	}
-	if err := b.addUsage(ctx, tx, 1); err != nil {
+	if _, err := b.takeQuota(ctx, tx, 1); err != nil {
 		return Claim{}, err
 	}
 	return Claim{Link: l}, m.Audit(ctx, tx, b.now, audit.LinkClaimed, l.ID, nil)

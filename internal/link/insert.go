@@ -18,19 +18,22 @@ const statementBytes = 256 << 10
 // insert makes the waiting links. The database's unique indexes decide who is first; whoever is takes quota, in
 // this transaction. Whoever is not gets the link that is there, or tries the next code when another URL has it.
 //
-// The quota's row is locked first: whoever creates in the workspace takes its turn, so no two wait for each other.
+// Quota is taken first, for all of them, and what they did not need is given back: that locks its row, and whoever creates in the
+// workspace takes its turn, so no two wait for each other.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	for _, r := range b.rows {
 		if r.attempt, r.tried, r.revived = (Result{}), 0, false; r.open() {
 			b.next(r)
 		}
 	}
-	left, err := b.lockQuota(ctx, tx)
+	waiting := b.waiting()
+	taken := len(waiting)
+	left, err := b.takeQuota(ctx, tx, taken)
 	if err != nil {
 		return err
 	}
 	made := 0
-	for waiting := b.waiting(); len(waiting) > 0; waiting = b.waiting() {
+	for ; len(waiting) > 0; waiting = b.waiting() {
 		turn := waiting[:min(len(waiting), max(left-made, 0))]
 		n, err := b.insertRows(ctx, tx, turn)
 		if err != nil {
@@ -53,7 +56,7 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	if err := b.insertTags(ctx, tx); err != nil {
 		return err
 	}
-	if err := b.addUsage(ctx, tx, made); err != nil {
+	if err := b.giveBack(ctx, tx, taken-made); err != nil {
 		return err
 	}
 	if err := b.audit(ctx, tx); err != nil {
@@ -172,26 +175,16 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 			codes = append(codes, r.codes[0])
 		}
 	}
-	if len(codes)+len(hashes) == 0 {
-		return nil
-	}
-	// A plan that is kept, for workspaces as they are on the average, might read all links of a large one.
-	var links []*Link
-	err := conn.NewSelect().Model(&links).Where("workspace_id = ?", b.member.ID()).
-		WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
-			if len(hashes) > 0 {
-				q = q.Where("strategy = 'DETERMINISTIC' AND canonical_hash IN (?)", bun.In(hashes))
-			}
-			if len(codes) > 0 {
-				q = q.WhereOr("code IN (?)", bun.In(codes))
-			}
-			return q
-		}).Scan(ctx)
+	byHash, err := lookUp(ctx, b, conn, "strategy = 'DETERMINISTIC' AND canonical_hash", "BYTEA", hashes)
 	if err != nil {
-		return fmt.Errorf("looking for links: %w", err)
+		return err
+	}
+	byCode, err := lookUp(ctx, b, conn, "code", "TEXT", codes)
+	if err != nil {
+		return err
 	}
 	there, taken := map[identity]*Link{}, map[string]bool{}
-	for _, l := range links {
+	for _, l := range append(byHash, byCode...) {
 		taken[l.Code] = true
 		there[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
 		if l.Strategy == Deterministic {
@@ -212,29 +205,49 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	return nil
 }
 
-// lockQuota waits for its turn in the workspace, and returns how many more links it may make this month.
-func (b *batch) lockQuota(ctx context.Context, tx bun.Tx) (left int, err error) {
+// lookUp finds links of the workspace by what is unique in it. PostgreSQL is told to look each of them up by itself: a plan that is kept,
+// for workspaces as they are on the average, might read all links of a large one.
+func lookUp[K any](ctx context.Context, b *batch, conn bun.IDB, key, kind string, wanted []K) (links []*Link, err error) {
+	if len(wanted) == 0 {
+		return nil, nil
+	}
+	q, p := conn.NewSelect().Model(&links), b.DB.Params()
+	if p == nil {
+		q = q.Where("workspace_id = ?", b.member.ID()).Where(key+" IN (?)", bun.In(wanted))
+	} else {
+		q = q.ModelTableExpr("unnest(?::"+kind+"[]) AS wanted (key) CROSS JOIN LATERAL (SELECT * FROM links WHERE workspace_id = ? AND "+
+			key+" = wanted.key OFFSET 0) AS link", p.Of(wanted), p.Of(b.member.ID()))
+	}
+	if err := q.Scan(p.Bind(ctx)); err != nil {
+		return nil, fmt.Errorf("looking for links: %w", err)
+	}
+	return links, nil
+}
+
+// takeQuota waits for its turn in the workspace and takes the month's quota of so many links, be there as much or not. It returns how
+// many there was quota for.
+func (b *batch) takeQuota(ctx context.Context, tx bun.Tx, links int) (left int, err error) {
 	if b.member.IsPublic() {
-		return len(b.rows), nil // nobody's quota
+		return links, nil // nobody's quota
 	}
 	var used int64
 	p := b.DB.Params()
-	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, 0)
-		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links RETURNING links`,
-		p.Of(b.member.ID()), p.Of(quota.MonthOf(b.now).String())).Scan(p.Bind(ctx), &used)
+	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, ?)
+		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links + excluded.links RETURNING links`,
+		p.Of(b.member.ID()), p.Of(quota.MonthOf(b.now).String()), p.Of(links)).Scan(p.Bind(ctx), &used)
 	if err != nil {
-		return 0, fmt.Errorf("locking the quota: %w", err)
+		return 0, fmt.Errorf("taking the quota: %w", err)
 	}
-	return int(max(0, b.QuotaOf(b.member)-used)), nil
+	return int(max(0, b.QuotaOf(b.member)-used+int64(links))), nil
 }
 
-func (b *batch) addUsage(ctx context.Context, tx bun.Tx, made int) error {
-	if b.member.IsPublic() {
+func (b *batch) giveBack(ctx context.Context, tx bun.Tx, links int) error {
+	if b.member.IsPublic() || links == 0 {
 		return nil
 	}
 	p := b.DB.Params()
-	_, err := tx.NewRaw("UPDATE link_usage SET links = links + ? WHERE workspace_id = ? AND month = ?",
-		p.Of(made), p.Of(b.member.ID()), p.Of(quota.MonthOf(b.now).String())).Exec(p.Bind(ctx))
+	_, err := tx.NewRaw("UPDATE link_usage SET links = links - ? WHERE workspace_id = ? AND month = ?",
+		p.Of(links), p.Of(b.member.ID()), p.Of(quota.MonthOf(b.now).String())).Exec(p.Bind(ctx))
 	return err
 }
 
