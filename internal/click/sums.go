@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
-	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -226,7 +225,8 @@ func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*sum
 	found := make(map[slot]*bucket, len(all))
 	for chunk := range slices.Chunk(all, sumsAtOnce) {
 		var rows []bucket
-		if err := lookUp(d, tx, table, chunk).Scan(ctx, &rows); err != nil {
+		p := d.Params()
+		if err := lookUp(p, tx, table, chunk).Scan(p.Bind(ctx), &rows); err != nil {
 			return nil, err
 		}
 		for i := range rows {
@@ -237,15 +237,16 @@ func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*sum
 }
 
 // lookUp asks for rows by their keys. PostgreSQL has to be told to look each of them up: it does not know how few there are.
-func lookUp(d *db.DB, tx bun.Tx, table string, all []*sum) *bun.RawQuery {
-	if d.Kind == db.Postgres {
+func lookUp(p *db.Params, tx bun.Tx, table string, all []*sum) *bun.RawQuery {
+	if p != nil {
 		subjects, starts := make([]string, len(all)), make([]time.Time, len(all))
 		for i, one := range all {
 			subjects[i], starts[i] = one.SubjectID, one.StartsAt
 		}
-		return tx.NewRaw(`SELECT b.* FROM unnest(?::TEXT[], ?::TIMESTAMPTZ[]) AS k (subject, start)
+		return tx.NewRaw(`SELECT subject_id, starts_at, workspace_id, clicks, visits, bots, latency_mean, latency_m2, counts
+			FROM unnest(?::TEXT[], ?::TIMESTAMPTZ[]) AS k (subject, start)
 			CROSS JOIN LATERAL (SELECT * FROM ? WHERE subject_id = k.subject AND starts_at = k.start OFFSET 0) AS b`,
-			pgdialect.Array(subjects), pgdialect.Array(starts), bun.Ident(table))
+			p.Of(subjects), p.Of(starts), bun.Ident(table))
 	}
 	keys := make([][]any, len(all))
 	for i, one := range all {
