@@ -34,10 +34,13 @@ func (e *Endpoint) serveEvents(ctx context.Context, w http.ResponseWriter, r *ht
 		out.beat(ctx)
 	})
 	ended := e.answerAll(ctx, r.Header.Get("Authorization"), operation, func() { _ = out.write(":\n\n") }, out.send)
-	stopping := e.ending.Err() != nil
+	cutShort := e.ending.Err() != nil && (len(ended) > 0 || isSubscription(operation))
 	cancel()
 	beating.Wait()
-	if stopping && len(ended) == 0 {
+	if cutShort { // the client asks again, somewhere else
+		if !out.begun {
+			e.refuse(r.Context(), w, mediaJSON, http.StatusServiceUnavailable, errStopping())
+		}
 		return
 	}
 	if len(ended) > 0 {

@@ -240,12 +240,13 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 	}
 	s.running.Go(func() {
 		defer cancel()
-		ended := s.operate(ctx, &p, func(answer result) error { return s.sendJSON(m.ID, "next", answer) })
+		ended, answered := s.operate(ctx, &p, func(answer result) error { return s.sendJSON(m.ID, "next", answer) })
 		switch {
 		case !s.forget(m.ID, &cancel): // the client has ended it
+		case s.ending.Err() != nil && !answered: // cut short, as the connection's end says: the client asks again, somewhere else
 		case len(ended) > 0:
 			s.fail(m.ID, ended)
-		case s.ending.Err() == nil: // else it may have been cut short, which the connection's end says
+		default:
 			s.send(message{ID: m.ID, Type: "complete"})
 		}
 	})
@@ -277,8 +278,8 @@ func (s *socket) forget(operationID string, own *context.CancelFunc) bool {
 	return true
 }
 
-// operate does for an operation what ServeHTTP does for a request.
-func (s *socket) operate(ctx context.Context, p *params, send func(result) error) (ended gqlerror.List) {
+// operate does for an operation what ServeHTTP does for a request. It says of a query or a mutation whether its answer was sent.
+func (s *socket) operate(ctx context.Context, p *params, send func(result) error) (ended gqlerror.List, answered bool) {
 	ctx, end := s.observe(ctx, s.requestID)
 	defer end()
 	defer func() { observedIn(ctx).answered(ended, nil) }()
@@ -294,16 +295,17 @@ func (s *socket) operate(ctx context.Context, p *params, send func(result) error
 		err = s.charge(proved, http.Header{})
 	}
 	if err != nil {
-		return gqlerror.List{s.present(ctx, err)}
+		return gqlerror.List{s.present(ctx, err)}, false
 	}
 	operation, problems, err := s.prepare(proved, p)
 	if err != nil {
-		return gqlerror.List{s.present(ctx, err)}
+		return gqlerror.List{s.present(ctx, err)}, false
 	}
 	if len(problems) > 0 {
-		return problems
+		return problems, false
 	}
-	return s.answerAll(lasting(ctx, proved), s.authorization, operation, func() {}, send)
+	ended = s.answerAll(lasting(ctx, proved), s.authorization, operation, func() {}, send)
+	return ended, len(ended) == 0 && !isSubscription(operation)
 }
 
 func (s *socket) fail(operationID string, ended gqlerror.List) {

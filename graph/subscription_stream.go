@@ -166,7 +166,7 @@ func (s *seats) take(subject string) (leave func(), err error) {
 	defer s.mu.Unlock()
 	switch {
 	case s.closed:
-		return nil, errs.New(errs.Unavailable, "The server is stopping. Try again: another one answers.")
+		return nil, errStopping()
 	case s.of[subject] >= s.mostOfOne:
 		return nil, errs.New(errs.RateLimited, "These are too many at once: you may have %d here. End one of them first.", s.mostOfOne)
 	case s.taken >= s.most:
@@ -179,6 +179,10 @@ func (s *seats) take(subject string) (leave func(), err error) {
 	s.of[subject]++
 	s.all.Add(1)
 	return sync.OnceFunc(func() { s.leave(subject) }), nil
+}
+
+func errStopping() error {
+	return errs.New(errs.Unavailable, "The server is stopping. Try again: another one answers.")
 }
 
 func (s *seats) leave(subject string) {
