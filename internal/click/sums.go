@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -225,8 +226,7 @@ func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*sum
 	found := make(map[slot]*bucket, len(all))
 	for chunk := range slices.Chunk(all, sumsAtOnce) {
 		var rows []bucket
-		p := d.Params()
-		if err := lookUp(p, tx, table, chunk).Scan(p.Bind(ctx), &rows); err != nil {
+		if err := lookUp(d, tx, table, chunk).Scan(ctx, &rows); err != nil {
 			return nil, err
 		}
 		for i := range rows {
@@ -236,17 +236,17 @@ func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*sum
 	return found, nil
 }
 
-// lookUp asks for rows by their keys. PostgreSQL has to be told to look each of them up: it does not know how few there are.
-func lookUp(p *db.Params, tx bun.Tx, table string, all []*sum) *bun.RawQuery {
-	if p != nil {
+// lookUp asks for rows by their keys. PostgreSQL has to be told to look each of them up: it does not know how few there are. The statement
+// is not kept: a plan from when a month had hardly any rows would read them all for each key.
+func lookUp(d *db.DB, tx bun.Tx, table string, all []*sum) *bun.RawQuery {
+	if d.Kind == db.Postgres {
 		subjects, starts := make([]string, len(all)), make([]time.Time, len(all))
 		for i, one := range all {
 			subjects[i], starts[i] = one.SubjectID, one.StartsAt
 		}
-		return tx.NewRaw(`SELECT subject_id, starts_at, workspace_id, clicks, visits, bots, latency_mean, latency_m2, counts
-			FROM unnest(?::TEXT[], ?::TIMESTAMPTZ[]) AS k (subject, start)
+		return tx.NewRaw(`SELECT b.* FROM unnest(?::TEXT[], ?::TIMESTAMPTZ[]) AS k (subject, start)
 			CROSS JOIN LATERAL (SELECT * FROM ? WHERE subject_id = k.subject AND starts_at = k.start OFFSET 0) AS b`,
-			p.Of(subjects), p.Of(starts), bun.Ident(table))
+			pgdialect.Array(subjects), pgdialect.Array(starts), bun.Ident(table))
 	}
 	keys := make([][]any, len(all))
 	for i, one := range all {

@@ -47,7 +47,7 @@ func InsertReturning[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T,
 // insertion is the statement, and the context that it runs with.
 //
 // PostgreSQL gets an array for each column, so that the text is the same however many rows there are. A connection reads and plans that
-// a few times at most, where VALUES has a literal for each value, each of them read, typed and planned anew.
+// once, where VALUES has a literal for each value, each of them read, typed and planned anew.
 func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun.RawQuery, context.Context) {
 	table := tx.Dialect().Tables().Get(reflect.TypeFor[T]())
 	fields := slices.DeleteFunc(slices.Clone(table.Fields), func(f *schema.Field) bool { return slices.Contains(in.Without, f.Name) })

@@ -9,7 +9,7 @@ import (
 )
 
 // Params are the values of one statement whose text is always the same: on PostgreSQL each connection keeps it prepared, and reads and
-// plans it a few times at most. So it must have a plan that is good for every value (to look up whole keys has, some of the rows of a
+// plans it once. So it must have a plan that is good for every value (to look up whole keys has, some of the rows of a
 // workspace has not: workspaces are large and small), and name the columns that it selects, since what a kept statement returns may
 // not change. Nil writes values into the text, as SQLite has them.
 type Params struct{ values []any }

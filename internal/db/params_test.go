@@ -24,7 +24,7 @@ func TestParams(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 3 { // five plans for values, and then one for all
+		for range 3 { // of which PostgreSQL plans the first
 			for _, c := range []struct {
 				words []string
 				least int

@@ -205,6 +205,10 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	return nil
 }
 
+// keptLookUps is how many links a statement that is kept looks up at most. Its plan may be from when there were hardly any links, and read
+// all that there are for each of them, until PostgreSQL has counted anew; and where there are many, a new plan costs each of them little.
+const keptLookUps = 16
+
 // lookUp finds links of the workspace by what is unique in it. PostgreSQL is told to look each of them up by itself: a plan that is kept,
 // for workspaces as they are on the average, might read all links of a large one.
 func lookUp[K any](ctx context.Context, b *batch, conn bun.IDB, key, kind string, wanted []K) (links []*Link, err error) {
@@ -212,6 +216,9 @@ func lookUp[K any](ctx context.Context, b *batch, conn bun.IDB, key, kind string
 		return nil, nil
 	}
 	q, p := conn.NewSelect().Model(&links), b.DB.Params()
+	if len(wanted) > keptLookUps {
+		p = nil
+	}
 	if p == nil {
 		q = q.Where("workspace_id = ?", b.member.ID()).Where(key+" IN (?)", bun.In(wanted))
 	} else {
@@ -225,7 +232,7 @@ func lookUp[K any](ctx context.Context, b *batch, conn bun.IDB, key, kind string
 }
 
 // takeQuota waits for its turn in the workspace and takes the month's quota of so many links, be there as much or not. It returns how
-// many there was quota for.
+// many there was quota for before.
 func (b *batch) takeQuota(ctx context.Context, tx bun.Tx, links int) (left int, err error) {
 	if b.member.IsPublic() {
 		return links, nil // nobody's quota
