@@ -99,14 +99,14 @@ const longestMessage = 16 << 20
 // read reads what a client says (https://www.postgresql.org/docs/current/protocol-message-formats.html), and hands it on once it
 // is kept: whoever has its answer finds it among the statements. The first message has no type.
 func (r *recorder) read(client io.Reader, server io.Writer) error {
-	var scope, parsed string
+	c := conversation{parsed: map[string]string{}}
 	for first := true; ; first = false {
 		whole, err := readMessage(client, first)
 		if err != nil {
 			return err
 		}
 		if !first {
-			if err := r.understand(whole[0], whole[5:], &scope, &parsed); err != nil {
+			if err := r.understand(&c, whole[0], whole[5:]); err != nil {
 				return err
 			}
 		}
@@ -116,31 +116,37 @@ func (r *recorder) read(client io.Reader, server io.Writer) error {
 	}
 }
 
+// conversation is what was said over one connection: its scope, and its statements by their names, under which they may be asked again.
+type conversation struct {
+	scope  string
+	parsed map[string]string
+}
+
 // understand keeps what a message asks for, if it asks for something.
-func (r *recorder) understand(kind byte, message []byte, scope, parsed *string) error {
+func (r *recorder) understand(c *conversation, kind byte, message []byte) error {
 	switch kind {
 	case 'Q':
 		var q pgproto3.Query
 		if err := q.Decode(message); err != nil {
 			return err
 		}
-		r.keep(scope, q.String)
+		r.keep(c, q.String)
 	case 'P':
 		var p pgproto3.Parse
 		if err := p.Decode(message); err != nil {
 			return err
 		}
-		*parsed = p.Query
+		c.parsed[p.Name] = p.Query
 	case 'B':
 		var b pgproto3.Bind
 		if err := b.Decode(message); err != nil {
 			return err
 		}
-		text, err := inlined(*parsed, b)
+		text, err := inlined(c.parsed[b.PreparedStatement], b)
 		if err != nil {
 			return err
 		}
-		r.keep(scope, text)
+		r.keep(c, text)
 	}
 	return nil
 }
@@ -166,15 +172,15 @@ func readMessage(from io.Reader, first bool) ([]byte, error) {
 // scopeStatement begins what tells a connection's scope (internal/db/scope.go).
 const scopeStatement = "SELECT set_config('role', "
 
-func (r *recorder) keep(scope *string, text string) {
+func (r *recorder) keep(c *conversation, text string) {
 	text = strings.TrimRight(strings.TrimSpace(text), ";")
 	switch {
 	case strings.HasPrefix(text, scopeStatement):
-		*scope = text
+		c.scope = text
 	case text != "" && !strings.HasPrefix(text, "--"): // pgx pings with a comment
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		r.kept = append(r.kept, statement{scope: *scope, text: text})
+		r.kept = append(r.kept, statement{scope: c.scope, text: text})
 	}
 }
 

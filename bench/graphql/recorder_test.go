@@ -51,16 +51,23 @@ func TestRecorderKeepsStatements(t *testing.T) {
 		}
 	}
 	ask("SELECT 1;")
-	ask("SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false)", "none", "it's")
+	const enter = "SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false)"
+	ask(enter, pgx.QueryExecModeCacheStatement, "none", "another")
 	ask("SELECT $1::text, $2::text, '10:30:00'::time", "o'clock", nil)
 	if err := conn.Ping(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	ask("SELECT $1::text AS kept", pgx.QueryExecModeCacheStatement, "a")
+	ask(enter, pgx.QueryExecModeCacheStatement, "none", "it's") // by its name
+	ask("SELECT $1::text AS kept", pgx.QueryExecModeCacheStatement, "b")
 	ask("SELECT current_setting('linkforge.workspace')::text")
+	const another = "SELECT set_config('role', 'none', false), set_config('linkforge.workspace', 'another', false)"
 	const scope = "SELECT set_config('role', 'none', false), set_config('linkforge.workspace', 'it''s', false)"
 	want := []statement{
 		{text: "SELECT 1"},
-		{scope: scope, text: "SELECT 'o''clock'::text, NULL::text, '10:30:00'::time"},
+		{scope: another, text: "SELECT 'o''clock'::text, NULL::text, '10:30:00'::time"},
+		{scope: another, text: "SELECT 'a'::text AS kept"},
+		{scope: scope, text: "SELECT 'b'::text AS kept"},
 		{scope: scope, text: "SELECT current_setting('linkforge.workspace')::text"},
 	}
 	got, err := r.taken()
