@@ -20,18 +20,22 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
+// bareDatabase names the variable with the URL of the database that new links go to. Not on the command line, which everybody on the
+// machine can read.
+const bareDatabase = "BARE_DATABASE_URL"
+
 // runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of Linkforge and nothing behind it,
 // or with a table for new links alone.
-func runBare(ctx context.Context, args []string) error {
+func runBare(ctx context.Context, args []string, getenv func(string) string) error {
 	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
-	address, database, gathered := flags.String("address", "", ""), flags.String("database", "", ""), flags.Bool("gathered", false, "")
+	address, gathered := flags.String("address", "", ""), flags.Bool("gathered", false, "")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
 	var k *keeper
-	if *database != "" {
+	if database := getenv(bareDatabase); database != "" {
 		var err error
-		if k, err = openKeeper(ctx, *database, *gathered); err != nil {
+		if k, err = openKeeper(ctx, database, *gathered); err != nil {
 			return err
 		}
 		defer k.pool.Close()

@@ -18,20 +18,25 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-// leastTable has the columns and the indexes of links, and nothing else: no foreign keys, no policies, no triggers.
+// leastTable has the columns and the indexes of links, but no foreign keys, no policies and no triggers.
 const leastTable = "least_links"
 
 // keeper keeps links in it, and does nothing but that: the least that a creation can be. Nobody is asked who they are, nothing is
 // checked or counted, and what happened is not told to anybody.
 type keeper struct {
 	pool *pgxpool.Pool
-	// gathered says that those who come while a statement is on its way share the next one.
+	// gathered says that those who come while a statement of the workspace is on its way share the next one.
 	gathered bool
 	calls    gather.Calls[string, *link.Link, struct{}]
 }
 
 func openKeeper(ctx context.Context, databaseURL string, gathered bool) (*keeper, error) {
-	pool, err := pgxpool.New(ctx, databaseURL)
+	config, err := pgxpool.ParseConfig(databaseURL)
+	if err != nil {
+		return nil, errUnreadable
+	}
+	config.MaxConns = 20 // as Linkforge has
+	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
 		return nil, errUnreadable
 	}

@@ -57,7 +57,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, in io.R
 		case "load":
 			return runLoad(ctx, in, out)
 		case "bare":
-			return runBare(ctx, args[1:])
+			return runBare(ctx, args[1:], getenv)
 		}
 	}
 	o, err := parse(args, getenv)

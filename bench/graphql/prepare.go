@@ -74,10 +74,10 @@ func (b *bench) startLeast(ctx context.Context) error {
 		}
 		t := &target{name: "gqlgen over net/http, one INSERT a request", beside: b.services.PIDs()}
 		if gathered {
-			t.name = "gqlgen over net/http, one INSERT for all who wait"
+			t.name = "gqlgen over net/http, one INSERT for all of a workspace who wait"
 		}
-		t.process, err = rig.Start(ctx, b.folder, "least-"+strconv.FormatBool(gathered), address, nil,
-			b.self, "bare", "-address", address, "-database", b.services.DatabaseURL, "-gathered="+strconv.FormatBool(gathered))
+		t.process, err = rig.Start(ctx, b.folder, "least-"+strconv.FormatBool(gathered), address,
+			[]string{bareDatabase + "=" + b.services.DatabaseURL}, b.self, "bare", "-address", address, "-gathered="+strconv.FormatBool(gathered))
 		if err != nil {
 			return err
 		}
