@@ -1,0 +1,310 @@
+package link
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// orders are all there are.
+var orders = []*Order{
+	nil,
+	{Field: ByCreation, Direction: Ascending},
+	{Field: ByClicks},
+	{Field: ByClicks, Direction: Ascending},
+	{Field: ByTitle},
+	{Field: ByTitle, Direction: Descending},
+}
+
+// sample is a link as a test has put it into the database, with what other tables know of it.
+type sample struct {
+	*Link
+	clicks int64
+}
+
+// total is how often a link was clicked.
+type total struct {
+	bun.BaseModel `bun:"table:click_totals"`
+
+	SubjectID   string `bun:",pk"`
+	WorkspaceID string
+	Clicks      int64
+	LatencyMean float64
+	LatencyM2   float64
+}
+
+// put writes samples past all rules.
+func put(t *testing.T, d *db.DB, samples []sample) {
+	t.Helper()
+	for chunk := range slices.Chunk(samples, 1000) {
+		var links []*record
+		var tags []tag
+		var totals []total
+		for _, s := range chunk {
+			links = append(links, recordOf(s.Link))
+			for _, name := range s.tags {
+				tags = append(tags, tag{WorkspaceID: s.WorkspaceID, Tag: name, LinkID: s.ID})
+			}
+			if s.clicks >= 0 {
+				totals = append(totals, total{SubjectID: s.ID, WorkspaceID: s.WorkspaceID, Clicks: s.clicks})
+			}
+		}
+		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			// What comes back would be written through pointers that samples share.
+			if _, err := tx.NewInsert().Model(&links).Returning("NULL").Exec(ctx); err != nil {
+				return err
+			}
+			if len(totals) > 0 {
+				if _, err := tx.NewInsert().Model(&totals).Returning("NULL").Exec(ctx); err != nil {
+					return err
+				}
+			}
+			return insertTags(ctx, tx, tags)
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// plain is the i-th of links in which nothing is special, never clicked.
+func plain(m workspace.Membership, i int) sample {
+	hash := sha256.Sum256(fmt.Append(nil, i))
+	url := fmt.Sprintf("https://example.com/%d", i)
+	return sample{clicks: -1, Link: &Link{
+		ID: id.New(id.Link), WorkspaceID: m.ID(), Code: fmt.Sprintf("c%d", i), Strategy: Random, OriginalURL: url, CanonicalURL: url,
+		CanonicalHash: hash[:], RedirectStatus: 302, CreatedAt: noon, UpdatedAt: noon,
+	}}
+}
+
+// mixed are links in which everything is special now and then.
+func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
+	instants := []time.Time{noon.Add(-48 * time.Hour), noon.Add(-time.Hour), noon, noon.Add(time.Microsecond), noon.Add(time.Hour)}
+	words := func() *string {
+		var some []string
+		for range r.IntN(4) {
+			some = append(some, vocabulary[r.IntN(len(vocabulary))])
+		}
+		return orNil(strings.Join(some, " "))
+	}
+	rarely := func() *time.Time {
+		if r.IntN(6) > 0 {
+			return nil
+		}
+		return &instants[r.IntN(len(instants))]
+	}
+	for i := range n {
+		s := plain(m, i)
+		s.Strategy = []Strategy{Deterministic, Counter, Random, Custom}[r.IntN(4)]
+		s.CreatedAt = instants[r.IntN(len(instants))]
+		s.Title, s.Note = words(), words()
+		s.StartsAt, s.ExpiresAt, s.ArchivedAt, s.DeletedAt, s.DisabledAt, s.PurgedAt = rarely(), rarely(), rarely(), rarely(), rarely(), rarely()
+		if r.IntN(4) == 0 {
+			s.MaxClicks, s.Granted = new(int64(2)), r.Int64N(4)
+		}
+		s.clicks = r.Int64N(8) - 3 // never, in two of eight even without a row of zero
+		for _, name := range []string{"all", "half", "rare"} {
+			if name == "all" || r.IntN(2) == 0 && (name == "half" || r.IntN(20) == 0) {
+				s.tags = append(s.tags, name)
+			}
+		}
+		samples = append(samples, s)
+	}
+	r.Shuffle(len(samples), func(i, j int) { samples[i].ID, samples[j].ID = samples[j].ID, samples[i].ID })
+	return samples
+}
+
+// lets says by itself whether the filter lets the link through.
+func (f *Filter) lets(s sample) bool {
+	status := s.Status(noon)
+	if s.PurgedAt != nil || len(f.Status) == 0 && status == Deleted || len(f.Status) > 0 && !slices.Contains(f.Status, status) {
+		return false
+	}
+	for word := range strings.FieldsSeq(strings.ToLower(deref(f.Search))) {
+		texts := []string{deref(s.Title), deref(s.Note), s.OriginalURL, s.Code}
+		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) }) {
+			return false
+		}
+	}
+	has := 0
+	for _, tag := range f.Tags {
+		if slices.Contains(s.tags, tag) {
+			has++
+		}
+	}
+	switch {
+	case len(f.Tags) > 0 && has == 0, f.TagMatch == AllTags && has < len(f.Tags):
+		return false
+	case len(f.Strategy) > 0 && !slices.Contains(f.Strategy, s.Strategy):
+		return false
+	case f.Archived != nil && *f.Archived != (s.ArchivedAt != nil):
+		return false
+	case f.CreatedFrom != nil && s.CreatedAt.Before(*f.CreatedFrom), f.CreatedTo != nil && !s.CreatedAt.Before(*f.CreatedTo):
+		return false
+	}
+	return true
+}
+
+// naive is what a list is to have, by itself.
+func naive(samples []sample, f *Filter, o *Order) (ids []string) {
+	var let []sample
+	for _, s := range samples {
+		if f.lets(s) {
+			let = append(let, s)
+		}
+	}
+	if o == nil {
+		o = &Order{}
+	}
+	slices.SortFunc(let, func(a, b sample) int {
+		byID := strings.Compare(a.ID, b.ID)
+		switch o.Field {
+		case ByClicks:
+			return cmp.Or(cmp.Compare(max(0, a.clicks), max(0, b.clicks)), byID)
+		case ByTitle:
+			return cmp.Or(strings.Compare(strings.ToLower(deref(a.Title)), strings.ToLower(deref(b.Title))), byID)
+		}
+		return byID
+	})
+	if o.Direction == Descending || o.Direction == "" && o.Field != ByTitle {
+		slices.Reverse(let)
+	}
+	for _, s := range let {
+		ids = append(ids, s.ID)
+	}
+	return ids
+}
+
+// lister lists as List does, but may take another number of links for few.
+type lister struct {
+	*bundle
+	member workspace.Membership
+	few    int
+}
+
+func (b *bundle) lister() lister { return lister{bundle: b, member: b.mine, few: few} }
+
+func (l lister) page(t *testing.T, f *Filter, o *Order, first *int, after *string, last *int, before *string) page.Page[*Link] {
+	t.Helper()
+	r, err := o.Page(first, after, last, before)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n, err := l.search(db.InWorkspace(t.Context(), l.member.ID(), ""), l.member, f, l.few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := n.list(db.InWorkspace(t.Context(), n.member.ID(), ""), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+func linkIDs(links []*Link) (ids []string) {
+	for _, l := range links {
+		ids = append(ids, l.ID)
+	}
+	return ids
+}
+
+// forward walks pages from the first to the last.
+func (l lister) forward(t *testing.T, f *Filter, o *Order, size int) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		t.Helper()
+		var after *string
+		for more := true; more; {
+			p := l.page(t, f, o, &size, after, nil, nil)
+			if p.HasPrevious != (after != nil) {
+				t.Errorf("forward after %v: previous %t", after, p.HasPrevious)
+			}
+			if more = p.HasNext; more {
+				after = &p.Cursors[len(p.Cursors)-1]
+			}
+			if !yield(linkIDs(p.Items)) {
+				return
+			}
+		}
+	}
+}
+
+// backward walks pages from the last to the first.
+func (l lister) backward(t *testing.T, f *Filter, o *Order, size int) iter.Seq[[]string] {
+	return func(yield func([]string) bool) {
+		t.Helper()
+		var before *string
+		for more := true; more; {
+			p := l.page(t, f, o, nil, nil, &size, before)
+			if p.HasNext != (before != nil) {
+				t.Errorf("backward before %v: next %t", before, p.HasNext)
+			}
+			if more = p.HasPrevious; more {
+				before = &p.Cursors[0]
+			}
+			if !yield(linkIDs(p.Items)) {
+				return
+			}
+		}
+	}
+}
+
+// all walks all pages, either way, and returns what they have, in the list's order.
+func (l lister) all(t *testing.T, f *Filter, o *Order, size int) (ids, backwards []string) {
+	t.Helper()
+	for p := range l.forward(t, f, o, size) {
+		ids = append(ids, p...)
+	}
+	for p := range l.backward(t, f, o, size) {
+		backwards = append(slices.Clone(p), backwards...)
+	}
+	return ids, backwards
+}
+
+// check compares every page with the naive list, and the count. Of a long list the pages are larger.
+func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size int) (n int) {
+	t.Helper()
+	want := naive(samples, f, o)
+	size = max(size, len(want)/15)
+	forward, backward := l.all(t, f, o, size)
+	if diff := gocmp.Diff(want, forward); diff != "" {
+		t.Errorf("%s in pages of %d forward (-want +got):\n%s", describe(f, o, l.few), size, diff)
+	}
+	if diff := gocmp.Diff(want, backward); diff != "" {
+		t.Errorf("%s in pages of %d backward (-want +got):\n%s", describe(f, o, l.few), size, diff)
+	}
+	search, err := l.search(db.InWorkspace(t.Context(), l.member.ID(), ""), l.member, f, l.few)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n, err := search.count(db.InWorkspace(t.Context(), l.member.ID(), "")); err != nil || n != int64(len(want)) {
+		t.Errorf("%s: counted %d, want %d: %v", describe(f, o, l.few), n, len(want), err)
+	}
+	return len(want)
+}
+
+func describe(f *Filter, o *Order, few int) string {
+	words := []string{fmt.Sprintf("order %+v, few are %d", o, few)}
+	if f.Search != nil {
+		words = append(words, fmt.Sprintf("search %q", *f.Search))
+	}
+	if f.Archived != nil {
+		words = append(words, fmt.Sprintf("archived %t", *f.Archived))
+	}
+	return strings.Join(append(words, fmt.Sprintf("tags %s%q, status %v, strategy %v, created from %v to %v",
+		f.TagMatch, f.Tags, f.Status, f.Strategy, f.CreatedFrom, f.CreatedTo)), ", ")
+}

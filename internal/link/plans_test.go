@@ -1,0 +1,184 @@
+package link
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// plans are how the database goes about each statement of a list of my links.
+func (b *bundle) plans(t *testing.T, few int, f *Filter, r page.Request) []string {
+	t.Helper()
+	defer func(d *db.DB) { b.DB = d }(b.DB)
+	return dbtest.Plans(t, b.DB, func(watched *db.DB) {
+		b.DB = watched
+		ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
+		n, err := b.search(ctx, b.mine, f, few)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.list(ctx, r); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestPlans looks at how lists are found where they are long: from an index, without a look at every link, and
+// without sorting them.
+func TestPlans(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("many links")
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		// What SQLite plans does not depend on how many there are, and with the race detector it needs long for each.
+		many := map[db.Kind]int{db.SQLite: 3000, db.Postgres: 20_000}[d.Kind]
+		b := setup(t, d)
+		var samples []sample
+		for i := range many {
+			for _, m := range []workspace.Membership{b.mine, b.foreign} {
+				s := plain(m, i)
+				s.Title, s.clicks, s.tags = new(fmt.Sprintf("Title %d", i*7919%many)), int64(i%100)-1, []string{"common"}
+				if i%1000 == 7 {
+					s.Note, s.tags = new("a zebrafish"), []string{"common", "rare"}
+				}
+				samples = append(samples, s)
+			}
+		}
+		put(t, d, samples)
+		deep := samples[len(samples)/2]
+		rare, common := &Filter{Search: new("zebrafish")}, &Filter{Search: new("http")}
+		byID, byClicks, byTitle := page.Order{}, (&Order{Field: ByClicks}).pages(), (&Order{Field: ByTitle}).pages()
+		// Nothing analyzes SQLite in production. PostgreSQL does it by itself, when it likes.
+		for _, analyzed := range map[db.Kind][]bool{db.SQLite: {false, true}, db.Postgres: {true}}[d.Kind] {
+			if analyzed {
+				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask.
+				statement := map[db.Kind]string{db.SQLite: "ANALYZE", db.Postgres: "VACUUM ANALYZE links, link_tags, click_totals"}[d.Kind]
+				if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for name, c := range map[string]struct {
+				filter *Filter
+				order  page.Order
+				value  any  // of the place to begin at, if not at the beginning
+				sorts  bool // a few links, which is no matter
+			}{
+				"by creation":               {},
+				"by creation, deep":         {value: deep.ID},
+				"the oldest":                {order: page.Order{Ascending: true}},
+				"not put away":              {filter: &Filter{Archived: new(false)}},
+				"by clicks":                 {order: byClicks},
+				"by clicks, deep":           {order: byClicks, value: int64(50)},
+				"by clicks, none any more":  {order: byClicks, value: int64(0)},
+				"the least clicked":         {order: page.Order{Name: byClicks.Name, Numbers: true, Ascending: true}},
+				"by title":                  {order: byTitle},
+				"by title, deep":            {order: byTitle, value: "title 5"},
+				"by title, the last":        {order: page.Order{Name: byTitle.Name}},
+				"a rare word":               {filter: rare, sorts: true},
+				"a rare word by clicks":     {filter: rare, order: byClicks, sorts: true},
+				"a rare word by title":      {filter: rare, order: byTitle, sorts: true},
+				"a common word":             {filter: common},
+				"a common word by clicks":   {filter: common, order: byClicks},
+				"a common word by title":    {filter: common, order: byTitle},
+				"a rare tag":                {filter: &Filter{Tags: []string{"rare"}}, sorts: true},
+				"a rare tag by clicks":      {filter: &Filter{Tags: []string{"rare"}}, order: byClicks, sorts: true},
+				"a rare tag by title":       {filter: &Filter{Tags: []string{"rare"}}, order: byTitle, sorts: true},
+				"a common tag":              {filter: &Filter{Tags: []string{"common"}}},
+				"a common tag, deep":        {filter: &Filter{Tags: []string{"common"}}, value: deep.ID},
+				"a common tag by clicks":    {filter: &Filter{Tags: []string{"common"}}, order: byClicks},
+				"a common tag by title":     {filter: &Filter{Tags: []string{"common"}}, order: byTitle},
+				"two tags":                  {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags}, sorts: true},
+				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []Status{Active}}},
+			} {
+				r := page.Request{Order: c.order, Size: 20}
+				if c.value != nil {
+					r.After, r.AfterValue = deep.ID, c.value
+				}
+				if c.order == byID {
+					r.AfterValue = nil
+				}
+				plans := b.plans(t, many/10, c.filter, r)
+				if len(plans) == 0 || name == "by clicks" && len(plans) > 1 { // the never clicked are not on that page
+					t.Errorf("%s asks %d times", name, len(plans))
+				}
+				for _, plan := range plans {
+					if scans(d.Kind, plan) || !c.sorts && sorts(d.Kind, plan) {
+						t.Errorf("%s, analyzed %t:\n%s", name, analyzed, plan)
+					}
+				}
+			}
+		}
+	})
+}
+
+// TestLinksAreLookedUpOneByOne by who makes others, although most workspaces are so small that it were as well to read all their links:
+// the statement is planned once, for the large ones too.
+func TestLinksAreLookedUpOneByOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const small = "WITH RECURSIVE small (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM small WHERE n < 2000) "
+		hash := map[db.Kind]string{db.SQLite: "X'00'", db.Postgres: `'\x00'`}[d.Kind]
+		for _, statement := range []string{
+			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) " + small + "SELECT 'ws_' || n, 'small-' || n, 'Small', ?0, ?0 FROM small",
+			`INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash, redirect_status, created_at, updated_at) ` +
+				small + "SELECT 'lnk_' || n, 'ws_' || n, 'code', 'DETERMINISTIC', '', '', " + hash + ", 302, ?0, ?0 FROM small",
+		} {
+			if _, err := d.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).Exec(db.AsSystem(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { b.DB = d }()
+		plans := dbtest.Plans(t, d, func(watched *db.DB) {
+			b.DB = watched
+			batch := &batch{Store: b.Store, member: b.mine, now: noon}
+			for i := range 3 {
+				batch.add(b.mine, &New{URL: fmt.Sprintf("https://example.com/new/%d", i)})
+				batch.add(b.mine, &New{URL: "https://example.com/", Strategy: new(Custom), CustomCode: new(fmt.Sprintf("new-%d", i))})
+			}
+			ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
+			if err := batch.prepare(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := batch.find(ctx, watched, batch.waiting()); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, column := range []string{"canonical_hash", "code"} {
+			whole := regexp.MustCompile(`(Index Cond|USING INDEX).*workspace_id *=.* AND \(?` + column + ` *=`)
+			if !slices.ContainsFunc(plans, whole.MatchString) {
+				t.Errorf("no link is looked up by its workspace and its %s:\n%s", column, strings.Join(plans, "\n--\n"))
+			}
+		}
+	})
+}
+
+// scans reports whether a plan looks at every row of a table that has one for each link.
+func scans(kind db.Kind, plan string) bool {
+	if kind == db.Postgres {
+		return strings.Contains(plan, "Seq Scan") || !strings.Contains(plan, "Index")
+	}
+	return slices.ContainsFunc(strings.Split(plan, "\n"), func(line string) bool {
+		return strings.HasPrefix(line, "SCAN") && !strings.HasPrefix(line, "SCAN link_search VIRTUAL TABLE INDEX 0:M")
+	})
+}
+
+func sorts(kind db.Kind, plan string) bool {
+	if kind == db.Postgres {
+		return strings.Contains(plan, "Sort")
+	}
+	return strings.Contains(plan, "USE TEMP B-TREE FOR")
+}
