@@ -40,8 +40,20 @@ type Passwords struct {
 	nobody []byte
 }
 
+// cost is bcrypt's work factor.
+const cost = 12
+
+// cheap makes it the least that bcrypt can do, for servers that tests start: else a tenth of their time would go into passwords. Only a
+// linker can set it, and nothing that is released is linked so.
+var cheap string
+
 // NewPasswords prepares bcrypt at the cost that Linkforge uses.
-func NewPasswords() *Passwords { return newPasswords(cost) }
+func NewPasswords() *Passwords {
+	if cheap != "" {
+		return newPasswords(bcrypt.MinCost)
+	}
+	return newPasswords(cost)
+}
 
 func newPasswords(cost int) *Passwords {
 	turns := max(1, runtime.GOMAXPROCS(0)/2)
