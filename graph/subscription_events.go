@@ -34,10 +34,10 @@ func (e *Endpoint) serveEvents(ctx context.Context, w http.ResponseWriter, r *ht
 		out.beat(ctx)
 	})
 	ended := e.answerAll(ctx, r.Header.Get("Authorization"), operation, func() { _ = out.write(":\n\n") }, out.send)
-	cutShort := e.ending.Err() != nil && (len(ended) > 0 || isSubscription(operation))
+	cutShort := e.cutShort(operation, ended)
 	cancel()
 	beating.Wait()
-	if cutShort { // the client asks again, somewhere else
+	if cutShort {
 		if !out.begun {
 			e.refuse(r.Context(), w, mediaJSON, http.StatusServiceUnavailable, errStopping())
 		}

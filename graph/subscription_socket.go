@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/99designs/gqlgen/graphql"
 	"github.com/coder/websocket"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 
@@ -240,10 +241,10 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 	}
 	s.running.Go(func() {
 		defer cancel()
-		ended, answered := s.operate(ctx, &p, func(answer result) error { return s.sendJSON(m.ID, "next", answer) })
+		operation, ended := s.operate(ctx, &p, func(answer result) error { return s.sendJSON(m.ID, "next", answer) })
 		switch {
 		case !s.forget(m.ID, &cancel): // the client has ended it
-		case s.ending.Err() != nil && !answered: // cut short, as the connection's end says: the client asks again, somewhere else
+		case s.cutShort(operation, ended): // as the connection's end says
 		case len(ended) > 0:
 			s.fail(m.ID, ended)
 		default:
@@ -278,8 +279,8 @@ func (s *socket) forget(operationID string, own *context.CancelFunc) bool {
 	return true
 }
 
-// operate does for an operation what ServeHTTP does for a request. It says of a query or a mutation whether its answer was sent.
-func (s *socket) operate(ctx context.Context, p *params, send func(result) error) (ended gqlerror.List, answered bool) {
+// operate does for an operation what ServeHTTP does for a request. The operation is nil when there is none to execute.
+func (s *socket) operate(ctx context.Context, p *params, send func(result) error) (operation *graphql.OperationContext, ended gqlerror.List) {
 	ctx, end := s.observe(ctx, s.requestID)
 	defer end()
 	defer func() { observedIn(ctx).answered(ended, nil) }()
@@ -295,17 +296,16 @@ func (s *socket) operate(ctx context.Context, p *params, send func(result) error
 		err = s.charge(proved, http.Header{})
 	}
 	if err != nil {
-		return gqlerror.List{s.present(ctx, err)}, false
+		return nil, gqlerror.List{s.present(ctx, err)}
 	}
 	operation, problems, err := s.prepare(proved, p)
 	if err != nil {
-		return gqlerror.List{s.present(ctx, err)}, false
+		return nil, gqlerror.List{s.present(ctx, err)}
 	}
 	if len(problems) > 0 {
-		return problems, false
+		return nil, problems
 	}
-	ended = s.answerAll(lasting(ctx, proved), s.authorization, operation, func() {}, send)
-	return ended, len(ended) == 0 && !isSubscription(operation)
+	return operation, s.answerAll(lasting(ctx, proved), s.authorization, operation, func() {}, send)
 }
 
 func (s *socket) fail(operationID string, ended gqlerror.List) {

@@ -94,6 +94,12 @@ func (e *Endpoint) answerAll(
 	return e.follow(ctx, authorization, operation, started, send)
 }
 
+// cutShort says that an operation has ended, with these errors, because the server stops: the client is not told of an end, and asks
+// again, somewhere else. A query or a mutation whose answer was sent is over.
+func (e *Endpoint) cutShort(operation *graphql.OperationContext, ended gqlerror.List) bool {
+	return e.ending.Err() != nil && (len(ended) > 0 || isSubscription(operation))
+}
+
 // follow sends the events of a subscription.
 func (e *Endpoint) follow(
 	ctx context.Context, authorization string, operation *graphql.OperationContext, started func(), send func(result) error,
