@@ -215,9 +215,10 @@ func lookUp[K any](ctx context.Context, b *batch, conn bun.IDB, key, kind string
 	if len(wanted) == 0 {
 		return nil, nil
 	}
-	q, p := conn.NewSelect().Model(&links), b.DB.Params()
-	if len(wanted) > keptLookUps {
-		p = nil
+	q := conn.NewSelect().Model(&links)
+	var p *db.Params
+	if len(wanted) <= keptLookUps {
+		p = b.DB.Params()
 	}
 	if p == nil {
 		q = q.Where("workspace_id = ?", b.member.ID()).Where(key+" IN (?)", bun.In(wanted))
