@@ -3,12 +3,10 @@ package main
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/linkforge/linkforge/graph/gen"
@@ -41,17 +39,6 @@ func openKeeper(ctx context.Context, databaseURL string, gathered bool) (*keeper
 		return nil, errUnreadable
 	}
 	return &keeper{pool: pool, gathered: gathered, calls: gather.Calls[string, *link.Link, struct{}]{Most: 100, Patient: true}}, nil
-}
-
-// prepareKeeper makes the table.
-func prepareKeeper(ctx context.Context, databaseURL string) (err error) {
-	conn, err := pgx.Connect(ctx, databaseURL)
-	if err != nil {
-		return errUnreadable
-	}
-	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
-	_, err = conn.Exec(ctx, "CREATE TABLE "+leastTable+" (LIKE links INCLUDING ALL)")
-	return err
 }
 
 // create keeps a link. Its answer waits for the commit.

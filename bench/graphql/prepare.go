@@ -64,36 +64,39 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 
 // startLeast starts what creations are held against as well, once there is a table to be like.
 func (b *bench) startLeast(ctx context.Context) error {
-	if err := prepareKeeper(ctx, b.services.DatabaseURL); err != nil {
+	err := b.within(func(d *db.DB) error {
+		_, err := d.ExecContext(db.AsOwner(ctx), "CREATE TABLE "+leastTable+" (LIKE links INCLUDING ALL)")
+		return err
+	})
+	if err != nil {
 		return fmt.Errorf("preparing a table for the least: %w", err)
 	}
-	for _, gathered := range []bool{false, true} {
-		address, err := rig.FreeAddress()
-		if err != nil {
-			return err
-		}
-		t := &target{name: "gqlgen over net/http, one INSERT a request", beside: b.services.PIDs()}
-		if gathered {
-			t.name = "gqlgen over net/http, one INSERT for all of a workspace who wait"
-		}
-		t.process, err = rig.Start(ctx, b.folder, "least-"+strconv.FormatBool(gathered), address,
-			[]string{bareDatabase + "=" + b.services.DatabaseURL}, b.self, "bare", "-address", address, "-gathered="+strconv.FormatBool(gathered))
-		if err != nil {
-			return err
-		}
-		b.least = append(b.least, t)
+	database := []string{bareDatabase + "=" + b.services.DatabaseURL}
+	alone := &target{name: "gqlgen over net/http, one INSERT a request", beside: b.services.PIDs()}
+	if alone.process, err = b.startBare(ctx, "alone", database); err != nil {
+		return err
 	}
+	b.least = append(b.least, alone)
+	gathered := &target{name: "gqlgen over net/http, one INSERT for all of a workspace who wait", beside: b.services.PIDs()}
+	if gathered.process, err = b.startBare(ctx, "gathered", database, "-gathered"); err != nil {
+		return err
+	}
+	b.least = append(b.least, gathered)
 	return nil
 }
 
-// start starts both targets. The one that is not measured has nothing to do.
-func (b *bench) start(ctx context.Context) error {
+func (b *bench) startBare(ctx context.Context, name string, env []string, more ...string) (*rig.Process, error) {
 	address, err := rig.FreeAddress()
 	if err != nil {
-		return err
+		return nil, err
 	}
+	return rig.Start(ctx, b.folder, name, address, env, append([]string{b.self, "bare", "-address", address}, more...)...)
+}
+
+// start starts both targets. The one that is not measured has nothing to do.
+func (b *bench) start(ctx context.Context) (err error) {
 	b.bare = &target{name: "gqlgen over net/http, constants"}
-	if b.bare.process, err = rig.Start(ctx, b.folder, "bare", address, nil, b.self, "bare", "-address", address); err != nil {
+	if b.bare.process, err = b.startBare(ctx, "bare", nil); err != nil {
 		return err
 	}
 	b.ours = &target{name: "Linkforge on PostgreSQL + Redis", beside: b.services.PIDs()}
