@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"math"
+	"slices"
 	"time"
 )
 
@@ -36,6 +37,9 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 				pin = min(pin, q.position)
 			}
 		}
+		for _, c := range s.closing {
+			pin = min(pin, c.position)
+		}
 		s.mu.Unlock()
 	}
 	l.open.Store(open)
@@ -53,8 +57,8 @@ func (l *Leases) look(s *shard, oldest int64, all bool) {
 		age := now - h.taken
 		switch over := all || age >= int64(h.life) || age < 0 || h.position < oldest; {
 		case h.open && (over || h.left == 0):
-			l.end(h, key)
-			h.open, h.size, h.left = false, h.size-h.left, 0
+			l.end(s, &h, &key)
+			h.open, h.size, h.left, h.pending = false, h.size-h.left, 0, 0
 			s.links[key] = h
 		case h.open:
 			s.count(&h)
@@ -91,41 +95,47 @@ func (s *shard) shrink() {
 	s.links, s.most = links, len(links)
 }
 
-// returnAll gives back what has ended, and returns the oldest position of what could not be.
+// returnAll returns the leases that have ended to their sources, and reports the oldest position of those that a source
+// did not accept. The next call tries these again.
 func (l *Leases) returnAll(ctx context.Context) (pin int64) {
 	l.mu.Lock()
 	returns := l.returns
 	l.returns = nil
 	l.mu.Unlock()
-	pin = nowhere
+	var left []ended
 	for _, fallback := range []bool{false, true} {
-		var leases []Lease
-		var these []ended
-		for _, e := range returns {
-			if e.fallback == fallback {
-				leases, these = append(leases, e.Lease), append(these, e)
-			}
-		}
-		if len(leases) == 0 {
-			continue
-		}
-		if err := l.returnTo(ctx, fallback, leases); err != nil {
-			l.mu.Lock()
-			l.returns = append(l.returns, these[:min(len(these), max(0, mostReturns-len(l.returns)))]...)
-			l.mu.Unlock()
-			for _, e := range these {
-				pin = min(pin, e.position)
-			}
-			continue
-		}
-		for _, lease := range leases {
-			l.back.Add(lease.Hits - lease.Used)
-		}
+		same := slices.DeleteFunc(slices.Clone(returns), func(e ended) bool { return e.fallback != fallback })
+		left = append(left, l.returnTo(ctx, fallback, same)...)
+	}
+	l.mu.Lock()
+	l.returns = append(l.returns, left...)
+	l.mu.Unlock()
+	pin = nowhere
+	for _, e := range left {
+		pin = min(pin, e.position)
 	}
 	return pin
 }
 
-func (l *Leases) returnTo(ctx context.Context, fallback bool, leases []Lease) error {
+// returnTo returns leases to one source, a batch at a time, and stops at the first error: it returns what is left.
+func (l *Leases) returnTo(ctx context.Context, fallback bool, returns []ended) (left []ended) {
+	for len(returns) > 0 {
+		batch := returns[:min(len(returns), returnBatch)]
+		leases, unused := make([]Lease, len(batch)), int64(0)
+		for i := range batch {
+			leases[i] = batch[i].lease()
+			unused += leases[i].Hits - leases[i].Used
+		}
+		if l.returnLeases(ctx, fallback, leases) != nil {
+			return returns
+		}
+		l.back.Add(unused)
+		returns = returns[len(batch):]
+	}
+	return nil
+}
+
+func (l *Leases) returnLeases(ctx context.Context, fallback bool, leases []Lease) error {
 	ctx, cancel := context.WithTimeout(ctx, askDeadline)
 	defer cancel()
 	if fallback {
@@ -164,15 +174,19 @@ func (l *Leases) comeBack(ctx context.Context) {
 	}
 }
 
-// end gives a lease back. The shard is locked.
-func (l *Leases) end(h held, key linkKey) {
+// end returns a lease, once its pending hits are settled. The shard is locked.
+func (l *Leases) end(s *shard, h *held, key *linkKey) {
 	if !h.open {
 		return
 	}
-	l.giveBack(ended{
-		Lease:    Lease{LinkID: string(key[:]), Month: monthOf(h.month), Number: h.number, Hits: int64(h.size), Used: int64(h.size - h.left)},
-		position: h.position, fallback: h.fallback,
-	})
+	e := ended{
+		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left, position: h.position, fallback: h.fallback,
+	}
+	if h.pending > 0 {
+		s.closing[h.number] = &closing{e, h.pending}
+		return
+	}
+	l.giveBack(e)
 }
 
 func monthOf(number int32) Month {
@@ -186,7 +200,5 @@ func monthOf(number int32) Month {
 func (l *Leases) giveBack(e ended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.returns) < mostReturns { // else they come back when the counter is counted anew
-		l.returns = append(l.returns, e)
-	}
+	l.returns = append(l.returns, e)
 }

@@ -34,9 +34,9 @@ const (
 	// by one.
 	mostHits = 128
 	share    = 16
-	// mostAsks bounds how many links hits are taken for in one go, mostReturns how many leases wait to be given back.
+	// mostAsks bounds how many links hits are taken for in one go, returnBatch how many leases are returned in one call.
 	mostAsks    = 256
-	mostReturns = 100_000
+	returnBatch = 1000
 	// askDeadline bounds taking and giving back.
 	askDeadline = 5 * time.Second
 	// returnDeadline bounds giving everything back at the end.
@@ -145,6 +145,7 @@ type held struct {
 	position int64 // in the log, before the lease's record
 	taken    int64 // when, in milliseconds since 1970
 	left     int32 // hits of the lease that are not used
+	pending  int32 // hits taken from the open lease whose redirect has been neither committed nor released
 	size     int32 // hits of the lease, or of the one that has ended
 	free     int32 // hits that the source had beside them
 	month    int32
@@ -170,6 +171,8 @@ type shard struct {
 	links map[linkKey]held
 	most  int // links that there have been since the map was made
 	asks  map[linkKey]*queued
+	// closing holds leases that are over and have pending hits, by number. The last of these hits ends the lease.
+	closing map[int64]*closing
 
 	// What is known of the open leases: how many there are, with how many hits; and from which position of the log on, and when the
 	// first of those is over that live shortly, both at the earliest.
@@ -183,11 +186,27 @@ type queued struct {
 	position int64 // in the log, before the lease's record
 }
 
-// ended is a lease that is to be given back.
+// ended is a lease that is to be returned to its source. It has no pointers: during an outage of the source there may be
+// one for each of a million links.
 type ended struct {
-	Lease
-	position int64
-	fallback bool
+	key        linkKey
+	month      int32
+	hits, used int32
+	number     int64
+	position   int64 // in the log, before the lease's record
+	fallback   bool
+}
+
+func (e *ended) lease() Lease {
+	return Lease{
+		LinkID: string(e.key[:]), Month: monthOf(e.month), Number: e.number, Hits: int64(e.hits), Used: int64(e.used),
+	}
+}
+
+// closing is a lease that is over, with the number of its hits that are pending. They count as used until released.
+type closing struct {
+	ended
+	pending int32
 }
 
 // NewLeases prepares Leases: Run takes and gives back.
@@ -195,6 +214,7 @@ func NewLeases(c LeasesConfig) *Leases {
 	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1)}
 	for i := range l.shards {
 		l.shards[i].links, l.shards[i].asks = map[linkKey]held{}, map[linkKey]*queued{}
+		l.shards[i].closing = map[int64]*closing{}
 		l.shards[i].clear()
 	}
 	return l
@@ -222,17 +242,20 @@ func (m Month) number() int32 {
 	return int32(m.Start.Year()*12 + int(m.Start.Month()))
 }
 
-// Take takes one hit of the link's, and returns the number of the lease that it is from; false means that there is none
-// left. An error means that nobody could say.
-func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64, now time.Time) (number int64, ok bool, err error) {
+// Take takes one hit of the link's; false means that there is none left. The caller commits the hit once its click is
+// recorded, or releases it. An error means that nobody could say.
+func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64, now time.Time) (hit Hit, ok bool, err error) {
 	key, err := keyOf(linkID)
 	if err != nil {
-		return 0, false, err
+		return Hit{}, false, err
 	}
 	for ; ; now = l.Now() {
-		number, answer, wait, mine := l.try(&key, m, limit, now.UnixMilli())
+		number, granted, wait, mine := l.try(&key, m, limit, now.UnixMilli())
+		if wait == nil && !granted {
+			return Hit{}, false, nil
+		}
 		if wait == nil {
-			return number, answer, nil
+			return Hit{leases: l, key: key, number: number}, true, nil
 		}
 		if mine && l.Own {
 			l.take(context.WithoutCancel(ctx), []*queued{wait})
@@ -242,13 +265,13 @@ func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64, 
 		select {
 		case <-wait.done:
 		case <-ctx.Done():
-			return 0, false, fmt.Errorf("waiting for a hit: %w", ctx.Err())
+			return Hit{}, false, fmt.Errorf("waiting for a hit: %w", ctx.Err())
 		}
 		if wait.Err != nil {
-			return 0, false, wait.Err
+			return Hit{}, false, wait.Err
 		}
 		if wait.Granted == 0 {
-			return 0, false, nil
+			return Hit{}, false, nil
 		}
 	}
 }
@@ -262,6 +285,7 @@ func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok 
 	if known && h.month == month {
 		if h.left > 0 && now-h.taken < int64(h.life) {
 			h.left--
+			h.pending++
 			s.held--
 			s.links[*key] = h
 			return h.number, true, nil, false
@@ -298,22 +322,6 @@ func (l *Leases) enqueue(q *queued) {
 	select {
 	case l.wake <- struct{}{}:
 	default:
-	}
-}
-
-// Put gives one hit back that was taken and will not become a click.
-func (l *Leases) Put(linkID string, m Month, number int64) {
-	key, err := keyOf(linkID)
-	if err != nil {
-		return
-	}
-	s := l.shard(&key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if h := s.links[key]; h.open && h.number == number && h.size > h.left && h.month == m.number() {
-		h.left++
-		s.held++
-		s.links[key] = h
 	}
 }
 

@@ -162,10 +162,11 @@ func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) 
 	var all sync.WaitGroup
 	for range n {
 		all.Go(func() {
-			number, ok, err := l.Take(ctx, linkID, thisMonth(), limit, l.Now())
-			if ok && number == 0 {
+			hit, ok, err := l.Take(ctx, linkID, thisMonth(), limit, l.Now())
+			if ok && hit.Lease() == 0 {
 				err = errors.New("a hit of no lease")
 			}
+			hit.Commit()
 			if ok {
 				given.Add(1)
 			}
@@ -417,40 +418,107 @@ func TestARefusalIsShort(t *testing.T) {
 	})
 }
 
-func TestAHitThatIsPutBackIsTakenAgain(t *testing.T) {
+// TestHit_SettlesOnce: each way to settle hits leaves the source with exactly those that were committed, also when their
+// lease has been replaced or has ended meanwhile.
+func TestHit_SettlesOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		put  func(d *desk, linkID string, number int64)
-		want int64
+		settle func(d *desk, linkID string, h *Hit)
+		used   int64 // of a limit of 3, of which 2 others are used
 	}{
-		"the hit":              {func(d *desk, linkID string, n int64) { d.Put(linkID, thisMonth(), n) }, 3},
-		"of another lease":     {func(d *desk, linkID string, n int64) { d.Put(linkID, thisMonth(), n+1) }, 2},
-		"of another month":     {func(d *desk, linkID string, n int64) { d.Put(linkID, Month{}, n) }, 2},
-		"of another link":      {func(d *desk, _ string, n int64) { d.Put(id.New(id.Link), thisMonth(), n) }, 2},
-		"of no link":           {func(d *desk, _ string, n int64) { d.Put("", thisMonth(), n) }, 2},
-		"more than were taken": {func(d *desk, linkID string, n int64) { d.Put(linkID, thisMonth(), n); d.Put(linkID, thisMonth(), n) }, 3},
-		"after it had been ended": {func(d *desk, linkID string, n int64) {
-			after(nearLife + tidyEvery)
-			d.Put(linkID, thisMonth(), n)
+		"committed":                    {func(_ *desk, _ string, h *Hit) { h.Commit() }, 3},
+		"committed, released later":    {func(_ *desk, _ string, h *Hit) { h.Commit(); h.Release() }, 3},
+		"released":                     {func(_ *desk, _ string, h *Hit) { h.Release() }, 2},
+		"released twice":               {func(_ *desk, _ string, h *Hit) { h.Release(); h.Release() }, 2},
+		"released after the lease":     {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*tidyEvery); h.Release() }, 2},
+		"committed after the lease":    {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*tidyEvery); h.Commit() }, 3},
+		"released after a replacement": {func(d *desk, linkID string, h *Hit) { replaceLease(d, linkID); h.Release() }, 2},
+		"the zero hit": {func(_ *desk, _ string, h *Hit) {
+			new(Hit).Release()
+			new(Hit).Commit()
+			h.Release()
 		}, 2},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			source, linkID := newTally(), id.New(id.Link)
-			d := newDesk(source, nil)
-			hold(t, d.Leases, linkID, 3, 3)
-			stop := run(t, d.Leases)
-			number, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
-			if !ok || err != nil {
-				t.Fatalf("%s: given %t: %v", name, ok, err)
-			}
-			c.put(d, linkID, number)
-			if got := take(t, d.Leases, linkID, 5, 3); got != c.want {
-				t.Errorf("%s: %d hits given then, want %d", name, got, c.want)
-			}
-			stop()
-			source.want(t, "at the end", linkID, 3, 0)
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				source, linkID := newTally(), id.New(id.Link)
+				d := newDesk(source, nil)
+				hold(t, d.Leases, linkID, 3, 3)
+				stop := run(t, d.Leases)
+				hit, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
+				if !ok || err != nil {
+					t.Fatalf("taking a hit returned %t, %v", ok, err)
+				}
+				if got := take(t, d.Leases, linkID, 2, 3); got != 2 {
+					t.Fatalf("%d hits taken, want 2", got)
+				}
+				c.settle(d, linkID, &hit)
+				after(nearLife + 2*tidyEvery)
+				source.want(t, "when the lease is over", linkID, c.used, 0)
+				if got := take(t, d.Leases, linkID, 5, 3); got != 3-c.used {
+					t.Errorf("%d hits taken then, want %d", got, 3-c.used)
+				}
+				stop()
+				source.want(t, "at the end", linkID, 3, 0)
+			})
 		})
 	}
+}
+
+// replaceLease has the link ask for another lease, which it is refused.
+func replaceLease(d *desk, linkID string) {
+	_, _ = tryTake(context.Background(), d.Leases, linkID, 1, 3)
+}
+
+// TestLeases_PinTheLogWhileHitsArePending: the click of a hit may still be recorded, so the log keeps the lease's record.
+func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		run(t, d.Leases)
+		hit, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
+		if !ok || err != nil {
+			t.Fatalf("taking a hit returned %t, %v", ok, err)
+		}
+		d.end.Add(1000)
+		after(nearLife + 2*tidyEvery)
+		source.want(t, "while its hit is pending", linkID, 1, 1)
+		if d.Pin() != 0 {
+			t.Errorf("the log is kept from %d on, want 0", d.Pin())
+		}
+		hit.Commit()
+		after(2 * tidyEvery)
+		source.want(t, "when it is settled", linkID, 1, 0)
+		if d.Pin() != d.end.Load() {
+			t.Errorf("the log is kept from %d on, want %d", d.Pin(), d.end.Load())
+		}
+	})
+}
+
+// TestLeases_ReturnEverythingAfterAnOutage: however many leases end while the source is down.
+func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, links := newTally(), 3*returnBatch+1
+		d := newDesk(source, nil)
+		for range links {
+			hold(t, d.Leases, id.New(id.Link), 1, 1000)
+		}
+		source.fail(errGone)
+		stop := run(t, d.Leases)
+		after(abundantLife + time.Minute)
+		if got := d.Stats(); got.Returned != 0 {
+			t.Errorf("%d hits returned while the source is down", got.Returned)
+		}
+		source.fail(nil)
+		after(2 * tidyEvery)
+		if got := d.Stats(); got.Returned != int64(links) || len(source.open) != 0 {
+			t.Errorf("%d hits returned and %d leases open, want %d and 0", got.Returned, len(source.open), links)
+		}
+		stop()
+	})
 }
 
 func TestMonthsAreCountedEachByItself(t *testing.T) {
@@ -462,9 +530,11 @@ func TestMonthsAreCountedEachByItself(t *testing.T) {
 		stop := run(t, d.Leases)
 		february := MonthOf(january.End)
 		for i, m := range []Month{january, february, january, february, february, {}, february} { // requests that are late, and clocks that differ
-			if _, ok, err := d.Take(t.Context(), linkID, m, 10, time.Now()); !ok || err != nil {
+			hit, ok, err := d.Take(t.Context(), linkID, m, 10, time.Now())
+			if !ok || err != nil {
 				t.Errorf("take %d, of %q: given %t: %v", i, m, ok, err)
 			}
+			hit.Commit()
 		}
 		stop()
 		want := map[string]int64{linkID + january.String(): 2, linkID + february.String(): 4, linkID: 1}

@@ -56,15 +56,16 @@ func (n *node) follow(t *testing.T, linkID string, visitors int, limit int64) in
 	var all sync.WaitGroup
 	for range visitors {
 		all.Go(func() {
-			number, ok, err := n.Take(t.Context(), linkID, thisMonth(), limit, n.Now())
+			hit, ok, err := n.Take(t.Context(), linkID, thisMonth(), limit, n.Now())
 			if err != nil {
 				t.Error(err)
 			}
 			if ok {
 				through.Add(1)
 				n.mu.Lock()
-				n.used[number]++
+				n.used[hit.Lease()]++
 				n.mu.Unlock()
+				hit.Commit()
 			}
 		})
 	}

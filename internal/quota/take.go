@@ -119,8 +119,7 @@ func (l *Leases) askAll(ctx context.Context, fallback bool, batch []*queued, ask
 		}
 		hits := cmp.Or(q.Granted, q.Want) // when it did not come to an answer, the source knows how many
 		l.giveBack(ended{
-			Lease:    Lease{LinkID: q.LinkID, Month: q.Month, Number: q.Number, Hits: hits},
-			position: q.position, fallback: fallback,
+			key: q.key, month: q.Month.number(), number: q.Number, hits: int32(hits), position: q.position, fallback: fallback,
 		})
 	}
 	return err
@@ -166,7 +165,7 @@ func (l *Leases) finish(q *queued, fallback bool) {
 	if q.Err == nil {
 		before := s.links[q.key]
 		s.drop(&before)
-		l.end(before, q.key)
+		l.end(s, &before, &q.key)
 		h := held{
 			number: q.Number, taken: l.Now().UnixMilli(), left: int32(q.Granted), size: int32(q.Granted),
 			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position, fallback: fallback, refused: q.Granted == 0,

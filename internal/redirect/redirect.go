@@ -108,35 +108,43 @@ func (h *Handler) look(ctx context.Context, t *link.Target, redirect answer) (an
 	return redirect, nil
 }
 
-// follow takes what a redirect costs, the monthly hit and one of the link's own clicks, and counts it. What was taken for a
-// redirect that is not answered in the end is given back.
+// follow consumes what a redirect costs, one of the link's own clicks and one monthly hit, and records the click. The
+// link's own clicks come first: a link that is exhausted consumes no monthly hit. Whatever was taken for a visitor who does
+// not receive the destination is released.
 func (h *Handler) follow(r *http.Request, t *link.Target, redirect answer, arrived time.Time) (answer, error) {
 	ctx := r.Context()
 	month, limit := h.monthOf(arrived), h.HitQuota
 	if t.HitQuota >= 0 {
 		limit = t.HitQuota
 	}
+	grant, ok, err := h.takeGrant(ctx, t, arrived)
+	if err != nil || !ok {
+		return exhausted, err
+	}
+	defer grant.Release()
 	hit, ok, err := h.Hits.Take(ctx, t.ID, *month, limit, arrived)
-	if err != nil {
-		return answer{}, err
+	if err != nil || !ok {
+		return overQuota(month.End.Sub(arrived)), err
 	}
-	if !ok {
-		return overQuota(month.End.Sub(arrived)), nil
-	}
-	var grant int64
-	if t.MaxClicks > 0 {
-		if grant, ok, err = h.Grants.Take(ctx, t.ID, quota.Month{}, t.MaxClicks, arrived); err != nil || !ok {
-			h.Hits.Put(t.ID, *month, hit)
-			return exhausted, err
-		}
-	}
+	defer hit.Release()
 	c := click.Click{
-		WorkspaceID: t.WorkspaceID, LinkID: t.ID, ClickedAt: arrived, Status: redirect.status, HitLease: hit, ClickLease: grant,
+		WorkspaceID: t.WorkspaceID, LinkID: t.ID, ClickedAt: arrived, Status: redirect.status,
+		HitLease: hit.Lease(), ClickLease: grant.Lease(),
 	}
 	h.visit(r, t, &c)
 	c.LatencyMs = float64(h.Now().Sub(arrived)) / float64(time.Millisecond)
 	h.Clicks.Record(&c)
+	grant.Commit()
+	hit.Commit()
 	return redirect, nil
+}
+
+// takeGrant takes one of the clicks that a link with MaxClicks may still answer. Other links need none.
+func (h *Handler) takeGrant(ctx context.Context, t *link.Target, arrived time.Time) (grant quota.Hit, ok bool, err error) {
+	if t.MaxClicks == 0 {
+		return quota.Hit{}, true, nil
+	}
+	return h.Grants.Take(ctx, t.ID, quota.Month{}, t.MaxClicks, arrived)
 }
 
 // visit reads what is kept of who asked. Whoever asked not to be told from others is not.

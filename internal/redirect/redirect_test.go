@@ -193,33 +193,70 @@ func (b *bundle) expect(t *testing.T, name, method, code string, status int, lea
 	}
 }
 
-// TestMaxClicksAtOnce: a hit that was taken for a redirect which the link no longer has is given back.
-func TestMaxClicksAtOnce(t *testing.T) {
+// TestHandler_RefusedVisitorsConsumeNothing follows links with both limits by many visitors at once, until the smaller one is
+// reached and beyond. Every unit that was taken for a visitor who received no destination is available again.
+func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		b.HitQuota = 1000
-		ten := int64(10)
-		l := b.link(t, link.New{URL: "https://example.com/", MaxClicks: &ten})
-		var mu sync.Mutex
-		got := map[int]int{}
-		var all sync.WaitGroup
-		for range 50 {
-			all.Go(func() {
-				w := b.visit(t, http.MethodGet, "/"+l.Code)
-				mu.Lock()
-				defer mu.Unlock()
-				got[w.Code]++
+	for _, c := range []struct {
+		name          string
+		hitQuota      int64
+		want          map[int]int // responses to 200 visitors; either refusal counts as both
+		raisedQuota   int64
+		statusAfter   int
+		clicks, inAll int64 // at first, and after one more visitor under the raised quota
+	}{
+		{"maxClicks is smaller", 12, map[int]int{302: 10, 410: 190}, 100, 410, 10, 10},
+		{"the monthly quota is smaller", 6, map[int]int{302: 6, 429: 194}, 100, 302, 6, 7},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				b := setup(t, d)
+				b.HitQuota = c.hitQuota
+				ten := int64(10)
+				l := b.link(t, link.New{URL: "https://example.com/", MaxClicks: &ten})
+				got := b.visitAtOnce(t, l, 200)
+				if c.want[http.StatusTooManyRequests] > 0 { // a visitor may find all grants pending for others
+					got[http.StatusTooManyRequests] += got[http.StatusGone]
+					delete(got, http.StatusGone)
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" || b.clicks(t, l) != c.clicks {
+					t.Errorf("%d clicks, want %d; responses (-want +got):\n%s", b.clicks(t, l), c.clicks, diff)
+				}
+				b.HitQuota = c.raisedQuota
+				b.turnTo(b.now.Add(time.Second))
+				b.expect(t, "under the raised quota", http.MethodGet, l.Code, c.statusAfter, c.statusAfter == http.StatusFound)
+				b.closed()
+				granted := int64(0)
+				err := d.NewSelect().Model((*link.Link)(nil)).Column("granted").Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()), &granted)
+				if err != nil {
+					t.Fatal(err)
+				}
+				hits := b.Hits.Stats()
+				if used := hits.Taken - hits.Returned; used != c.inAll || granted != c.inAll {
+					t.Errorf("%d monthly hits and %d grants are used, want %d of each", used, granted, c.inAll)
+				}
 			})
-		}
-		all.Wait()
-		if diff := cmp.Diff(map[int]int{302: 10, 410: 40}, got); diff != "" {
-			t.Errorf("answers (-want +got):\n%s", diff)
-		}
-		if n := b.clicks(t, l); n != 10 {
-			t.Errorf("%d clicks, want 10", n)
-		}
-	})
+		})
+	}
+}
+
+// visitAtOnce has so many visitors follow a link at once, and counts the responses by status.
+func (b *bundle) visitAtOnce(t *testing.T, l *link.Link, visitors int) map[int]int {
+	t.Helper()
+	var mu sync.Mutex
+	got := map[int]int{}
+	var all sync.WaitGroup
+	for range visitors {
+		all.Go(func() {
+			w := b.visit(t, http.MethodGet, "/"+l.Code)
+			mu.Lock()
+			defer mu.Unlock()
+			got[w.Code]++
+		})
+	}
+	all.Wait()
+	return got
 }
 
 func TestARedirectLeadsToTheURLAsItWasGiven(t *testing.T) {
