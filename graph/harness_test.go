@@ -47,6 +47,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	limits, clicks := quota.Limiter{KV: k, Log: log}, clicktest.New(t, counted, time.Now)
 	links, err := link.NewStore(link.Config{
 		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
+		CodeSecrets: [][]byte{[]byte("a secret")},
 		Clicks: clicks, Domains: &workspace.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
 	})
 	if err != nil {

@@ -166,7 +166,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	if err := a.db.CheckReplica(ctx); err != nil {
 		return err
 	}
-	return link.PinCodeSecret(ctx, a.db, a.config.CodeSecret)
+	return link.PinCodeSecrets(ctx, a.db, a.config.CodeSecrets)
 }
 
 // wire gives every room what it needs.
@@ -212,7 +212,7 @@ func (a *app) wire() error {
 		DB:           a.db,
 		PublicURL:    a.config.PublicURL,
 		LinkQuota:    a.config.LinkQuota,
-		CodeSecret:   a.config.CodeSecret,
+		CodeSecrets:  a.config.CodeSecrets,
 		AnonymousTTL: a.config.AnonymousTTL,
 		Tombstones:   a.config.Tombstones,
 		CacheBytes:   cacheBytes(a.config),

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"io/fs"
 	"net/http"
 	"os"
@@ -72,6 +73,56 @@ func TestAnotherCodeSecretIsRefused(t *testing.T) {
 			t.Errorf("another code secret: %s", said)
 		}
 		s.again()
+	})
+}
+
+// TestCodeSecret_IsReplacedNodeByNode replaces the code secret as docs/OPERATIONS.md describes it: existing short URLs keep
+// working, and while some nodes have the new secret and others do not, all create links.
+func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		const newSecret = "the second code secret of these tests which is long enough"
+		nodes := startAll(t, b, b.nodes)
+		who := nodes[0].tenant(t, "rotating")
+		paths := map[string]bool{}
+		shorten := func() {
+			t.Helper()
+			for _, node := range nodes {
+				for n := range 10 {
+					l := who.on(node).shorten(t, fmt.Sprintf("https://example.com/%d", n), "strategy", "COUNTER").Link
+					paths[l.path(node)] = true
+				}
+			}
+		}
+		shorten()
+		for _, node := range nodes {
+			node.stop()
+			previous, separator := codeSecret, "\n" // it has a comma
+			if b.nodes == 1 {
+				file, err := os.ReadFile(filepath.Join(folderOf(node.env), "code.secret"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				previous, separator = string(file), ","
+			}
+			node.env = append(slices.Clone(node.env), "LINKFORGE_CODE_SECRET="+newSecret+separator+previous)
+			node.again()
+			shorten()
+		}
+		if want := 10 * b.nodes * (b.nodes + 1); len(paths) != want {
+			t.Errorf("%d short URLs for %d links", len(paths), want)
+		}
+		for path := range paths {
+			for _, node := range nodes {
+				node.expect(t, http.StatusFound, http.MethodGet, path)
+			}
+		}
+		nodes[0].stop()
+		said := failing(t, append(slices.Clone(nodes[0].env), "LINKFORGE_CODE_SECRET="+newSecret)...)
+		if !strings.Contains(said, "LINKFORGE_CODE_SECRET") || strings.Contains(said, newSecret) {
+			t.Errorf("without the previous secret: %s", said)
+		}
+		nodes[0].again()
 	})
 }
 

@@ -247,7 +247,7 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	}
 	secret, err := os.ReadFile(filepath.Join(staging, codeSecretName))
 	if err == nil {
-		err = link.PinCodeSecret(ctx, d, secret)
+		err = link.PinCodeSecrets(ctx, d, config.SplitSecrets(secret))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -43,7 +43,7 @@ type Flags struct {
 	RedisPool         string `env:"LINKFORGE_REDIS_POOL" default:"50" help:"Most connections to Redis, to each node of a cluster."`
 	Migrate           string `env:"LINKFORGE_MIGRATE" default:"on" help:"Whether serve migrates the database: on or off."`
 	JWTSecret         string `name:"jwt-secret" hidden:"" env:"LINKFORGE_JWT_SECRET" help:"Key of the log-in tokens, at least 32 bytes."`
-	CodeSecret        string `hidden:"" env:"LINKFORGE_CODE_SECRET" help:"Key of the generated codes, at least 32 bytes; never changes."`
+	CodeSecret        string `hidden:"" env:"LINKFORGE_CODE_SECRET" help:"Key of the generated codes, at least 32 bytes. To replace it, put the new key before it, separated by a comma."`
 	TokenTTL          string `name:"token-ttl" env:"LINKFORGE_TOKEN_TTL" default:"24h" help:"How long a log-in token is good, 1m to 720h."`
 	SessionTTL        string `name:"session-ttl" env:"LINKFORGE_SESSION_TTL" default:"720h" help:"How long a log-in that is not refreshed goes on, 1h to 8760h."`
 	HitQuota          string `env:"LINKFORGE_HIT_QUOTA" default:"10000" help:"Redirects a link may answer in a calendar month (UTC)."`
@@ -120,8 +120,10 @@ type Config struct {
 	RedisPool int
 	// Migrate says whether serve brings the database's schema up to date.
 	Migrate bool
-	// JWTSecret signs log-in tokens, CodeSecret keys generated codes; empty ones are made in DataDir.
-	JWTSecret, CodeSecret []byte
+	// JWTSecret signs log-in tokens. CodeSecrets key generated codes: the first makes new ones, the others were replaced. Those
+	// that are nil are created in DataDir.
+	JWTSecret   []byte
+	CodeSecrets [][]byte
 	// TokenTTL is how long a log-in token is good.
 	TokenTTL time.Duration
 	// SessionTTL is how long a log-in that is not refreshed goes on.
@@ -244,7 +246,9 @@ func (f Flags) check(secrets bool) (Config, error) {
 	}
 	if secrets {
 		c.JWTSecret = p.secret("LINKFORGE_JWT_SECRET", f.JWTSecret, c.Embedded())
-		c.CodeSecret = p.secret("LINKFORGE_CODE_SECRET", f.CodeSecret, c.Embedded())
+		if codeSecret := p.secret("LINKFORGE_CODE_SECRET", f.CodeSecret, c.Embedded()); codeSecret != nil {
+			c.CodeSecrets = SplitSecrets(codeSecret)
+		}
 	}
 	return c, errors.Join(p...)
 }

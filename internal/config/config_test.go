@@ -181,7 +181,7 @@ func TestValuesArrive(t *testing.T) {
 	want := Config{
 		Listen: "127.0.0.1:9000", AdminListen: "127.0.0.1:9090", PublicURL: "https://sho.rt", DataDir: "/var/lib/linkforge",
 		DatabaseURL: f.DatabaseURL, DatabaseReadURL: f.DatabaseReadURL, DatabasePool: 7, StatementTimeout: 2 * time.Minute, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
-		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecret: []byte(f.CodeSecret), TokenTTL: 90 * time.Minute,
+		Migrate: true, JWTSecret: []byte(f.JWTSecret), CodeSecrets: [][]byte{[]byte(f.CodeSecret)}, TokenTTL: 90 * time.Minute,
 		HitQuota: 11, LinkQuota: 12, QuotaFallback: true, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickMonths: 13, SumMonths: 25, RateLimits: true, SessionTTL: 24 * time.Hour, AnonymousTTL: 20 * time.Minute, Tombstones: 48 * time.Hour,
 		RequestRate: 77, CostRate: 6_000_000, Bounds: bounds, Hosts: []string{"internal", "localhost", "sho.rt", "xn--bcher-kva.example"},
 		Origins: []string{"https://xn--bcher-kva.example", "http://localhost:5173", "*"}, SMTPURL: "smtp://h", MailFrom: "x@y.z",
@@ -263,7 +263,7 @@ func TestADatabaseAloneNeedsNoSecrets(t *testing.T) {
 	f := setup()
 	f.JWTSecret, f.CodeSecret = "", "short"
 	c, err := f.CheckDatabase()
-	if err != nil || c.DatabaseURL != f.DatabaseURL || c.JWTSecret != nil || c.CodeSecret != nil {
+	if err != nil || c.DatabaseURL != f.DatabaseURL || c.JWTSecret != nil || c.CodeSecrets != nil {
 		t.Errorf("%+v: %v", c, err)
 	}
 	f.DatabasePool = "none"

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"bytes"
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
@@ -18,8 +19,35 @@ func (c *Config) FillSecrets() error {
 	if c.JWTSecret, err = c.keptSecret(c.JWTSecret, "jwt.secret"); err != nil {
 		return err
 	}
-	c.CodeSecret, err = c.keptSecret(c.CodeSecret, "code.secret")
+	if c.CodeSecrets != nil {
+		return nil
+	}
+	codeSecret, err := c.keptSecret(nil, "code.secret")
+	c.CodeSecrets = SplitSecrets(codeSecret)
 	return err
+}
+
+// SplitSecrets reads a list of secrets, one a line or separated by commas, without the white space around them. Commas
+// separate only if each part has MinSecretBytes: a single secret may have commas of its own.
+func SplitSecrets(value []byte) [][]byte {
+	for _, separator := range []string{"\n", ","} {
+		if parts := splitSecrets(value, separator); len(parts) > 1 {
+			return parts
+		}
+	}
+	return [][]byte{value}
+}
+
+// splitSecrets returns nil if a part is too short to be a secret.
+func splitSecrets(value []byte, separator string) (parts [][]byte) {
+	for part := range bytes.SplitSeq(bytes.TrimSpace(value), []byte(separator)) {
+		part = bytes.TrimSpace(part)
+		if len(part) < MinSecretBytes {
+			return nil
+		}
+		parts = append(parts, part)
+	}
+	return parts
 }
 
 func (c *Config) keptSecret(given []byte, name string) ([]byte, error) {

@@ -32,11 +32,11 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("at the next start (-first +again):\n%s", diff)
 	}
-	if len(first.JWTSecret) < MinSecretBytes || len(first.CodeSecret) < MinSecretBytes || bytes.Equal(first.JWTSecret, first.CodeSecret) {
-		t.Errorf("secrets of %d and %d bytes, or the same one twice", len(first.JWTSecret), len(first.CodeSecret))
+	if len(first.JWTSecret) < MinSecretBytes || len(first.CodeSecrets[0]) < MinSecretBytes || bytes.Equal(first.JWTSecret, first.CodeSecrets[0]) {
+		t.Errorf("secrets of %d and %d bytes, or the same one twice", len(first.JWTSecret), len(first.CodeSecrets[0]))
 	}
 	other := embedded(t, t.TempDir(), Flags{})
-	if err := other.FillSecrets(); err != nil || bytes.Equal(other.JWTSecret, first.JWTSecret) || bytes.Equal(other.CodeSecret, first.CodeSecret) {
+	if err := other.FillSecrets(); err != nil || bytes.Equal(other.JWTSecret, first.JWTSecret) || bytes.Equal(other.CodeSecrets[0], first.CodeSecrets[0]) {
 		t.Errorf("another instance has the same secrets: %v", err)
 	}
 }
@@ -71,8 +71,8 @@ func TestGivenSecretsAreUsed(t *testing.T) {
 	dir := t.TempDir()
 	given := strings.Repeat("given ", 6)
 	c := embedded(t, dir, Flags{JWTSecret: given})
-	if err := c.FillSecrets(); err != nil || string(c.JWTSecret) != given || len(c.CodeSecret) < MinSecretBytes {
-		t.Errorf("%q and %d bytes: %v", c.JWTSecret, len(c.CodeSecret), err)
+	if err := c.FillSecrets(); err != nil || string(c.JWTSecret) != given || len(c.CodeSecrets[0]) < MinSecretBytes {
+		t.Errorf("%q and %d bytes: %v", c.JWTSecret, len(c.CodeSecrets[0]), err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "jwt.secret")); !os.IsNotExist(err) {
 		t.Errorf("a given secret was written down: %v", err)
@@ -125,5 +125,33 @@ func TestWithoutAFolderThereAreNoSecrets(t *testing.T) {
 	c := embedded(t, filepath.Join(t.TempDir(), "missing"), Flags{})
 	if err := c.FillSecrets(); err == nil {
 		t.Error("secrets that are kept nowhere")
+	}
+}
+
+func TestSplitSecrets(t *testing.T) {
+	t.Parallel()
+	long, other := strings.Repeat("a", MinSecretBytes), strings.Repeat("b", MinSecretBytes)
+	for _, c := range []struct {
+		name, value string
+		want        []string
+	}{
+		{"one secret", long, []string{long}},
+		{"a list", long + "," + other, []string{long, other}},
+		{"a list with white space", long + ", " + other + "\n", []string{long, other}},
+		{"one secret with a comma", "a pass phrase, which has a comma and is long", []string{"a pass phrase, which has a comma and is long"}},
+		{"lines, one with a comma", long + "\na pass phrase, which has a comma and is long\n", []string{long, "a pass phrase, which has a comma and is long"}},
+		{"one secret that ends in white space", long + " ", []string{long + " "}},
+		{"a part that is too short", long + ",short", []string{long + ",short"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			var got []string
+			for _, secret := range SplitSecrets([]byte(c.value)) {
+				got = append(got, string(secret))
+			}
+			if diff := cmp.Diff(c.want, got); diff != "" {
+				t.Errorf("secrets (-want +got):\n%s", diff)
+			}
+		})
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -19,11 +20,30 @@ const counterBlock = 1000
 // counters hands out codes of the strategy Counter: from a block that is this node's alone, so that a link costs
 // no statement of its own.
 type counters struct {
-	db          *db.DB
-	permutation *shortcode.Permutation
+	db *db.DB
+	// epochs are those of the configured secrets. The first one makes new codes; codes that another one has made are skipped.
+	epochs []codeEpoch
 
 	mu        sync.Mutex
 	next, end uint64 // the counters of the block that are left
+}
+
+// codeEpoch is the series of codes that one secret makes.
+type codeEpoch struct {
+	permutation *shortcode.Permutation
+	fingerprint string
+	// name is that of its counter in the database; empty until it is known.
+	name string
+	// issued is the counter that it had reached when the last block was taken: the codes of those below may be in use.
+	issued uint64
+}
+
+func newCounters(d *db.DB, secrets [][]byte) *counters {
+	c := &counters{db: d}
+	for _, secret := range secrets {
+		c.epochs = append(c.epochs, codeEpoch{permutation: shortcode.NewPermutation(secret), fingerprint: fingerprintOf(secret)})
+	}
+	return c
 }
 
 // take returns n codes that no node has had. Codes that a reserved word has are passed over. It must not be
@@ -38,26 +58,71 @@ func (c *counters) take(ctx context.Context, n int) ([]string, error) {
 				return nil, err
 			}
 		}
-		code := c.permutation.Code(c.next)
+		code := c.epochs[0].permutation.Code(c.next)
 		c.next++
-		if !shortcode.Reserved(code) {
+		if !shortcode.Reserved(code) && !c.issuedByOther(code) {
 			codes = append(codes, code)
 		}
 	}
 	return codes, nil
 }
 
+// issuedByOther reports whether another secret has made the code. The link may be purged, so that no constraint refuses it.
+func (c *counters) issuedByOther(code string) bool {
+	return slices.ContainsFunc(c.epochs[1:], func(e codeEpoch) bool {
+		counter, ok := e.permutation.Counter(code)
+		return ok && counter < e.issued
+	})
+}
+
 func (c *counters) refill(ctx context.Context) error {
+	if err := c.nameEpochs(ctx); err != nil {
+		return err
+	}
 	var end uint64
-	err := c.db.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('code', ?)
-		ON CONFLICT (name) DO UPDATE SET next = c.next + excluded.next RETURNING next`, counterBlock).Scan(ctx, &end)
+	err := c.db.NewRaw(`INSERT INTO counters AS c (name, next) VALUES (?, ?)
+		ON CONFLICT (name) DO UPDATE SET next = c.next + excluded.next RETURNING next`, c.epochs[0].name, counterBlock).Scan(ctx, &end)
 	if err != nil {
 		return fmt.Errorf("taking a block of counters: %w", err)
 	}
 	if end > shortcode.Counters {
 		return errs.New(errs.CodeExhausted, "Every code of this strategy has been given out. Use another one.").At("strategy")
 	}
+	if err := c.readIssued(ctx); err != nil {
+		return err
+	}
 	c.next, c.end = end-counterBlock, end
+	return nil
+}
+
+// nameEpochs finds out which of the secrets is the database's first.
+func (c *counters) nameEpochs(ctx context.Context) error {
+	if len(c.epochs) > 0 && c.epochs[0].name != "" {
+		return nil
+	}
+	first, err := c.pin(ctx)
+	if err != nil {
+		return err
+	}
+	for i := range c.epochs {
+		c.epochs[i].name = epochPrefix + c.epochs[i].fingerprint
+		if c.epochs[i].fingerprint == first {
+			c.epochs[i].name = firstEpoch
+		}
+	}
+	return nil
+}
+
+// readIssued reads how far the other epochs have got. A node that still runs with a previous secret may take counters
+// beyond; the unique index of codes decides between the two.
+func (c *counters) readIssued(ctx context.Context) error {
+	for i := range c.epochs[1:] {
+		e := &c.epochs[i+1]
+		err := c.db.NewSelect().Table("counters").Column("next").Where("name = ?", e.name).Scan(ctx, &e.issued)
+		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+			return fmt.Errorf("reading the counter of another code secret: %w", err)
+		}
+	}
 	return nil
 }
 
@@ -65,17 +130,22 @@ func (c *counters) refill(ctx context.Context) error {
 // backup, and few of the 62^7 that there are.
 const restoredAhead = 1_000_000_000
 
-// AfterRestore moves the counter of a database that was restored so far ahead that no code is given out again which somebody got
-// after the backup was made. It returns the counter, of how many there are, and CodeExhausted when none would be left.
+// AfterRestore moves the counters of a database that was restored so far ahead that no code is given out again which a
+// client received after the backup was made. It returns the highest counter, and CodeExhausted when none would be left.
 func AfterRestore(ctx context.Context, d *db.DB) (next uint64, err error) {
-	err = d.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('code', ?)
-		ON CONFLICT (name) DO UPDATE SET next = c.next + excluded.next WHERE c.next + excluded.next <= ? RETURNING next`,
-		restoredAhead, int64(shortcode.Counters)).Scan(ctx, &next)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, errs.New(errs.CodeExhausted, "So few codes of the strategy COUNTER are left that the counter cannot be moved ahead. Use another strategy.")
-	}
+	_, err = d.NewRaw("INSERT INTO counters (name, next) VALUES (?, 0) ON CONFLICT DO NOTHING", firstEpoch).Exec(ctx)
 	if err != nil {
+		return 0, fmt.Errorf("creating the counter of codes: %w", err)
+	}
+	var moved []uint64
+	err = d.NewRaw(`UPDATE counters SET next = next + ?0 WHERE (`+allEpochs+`)
+		AND NOT EXISTS (SELECT 1 FROM counters WHERE (`+allEpochs+`) AND next + ?0 > ?1) RETURNING next`,
+		restoredAhead, int64(shortcode.Counters)).Scan(ctx, &moved)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
 		return 0, fmt.Errorf("moving the counter of codes: %w", err)
 	}
-	return next, nil
+	if len(moved) == 0 {
+		return 0, errs.New(errs.CodeExhausted, "So few codes of the strategy COUNTER are left that the counter cannot be moved ahead. Use another strategy.")
+	}
+	return slices.Max(moved), nil
 }

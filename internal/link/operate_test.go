@@ -114,7 +114,7 @@ func (b *bundle) statusOf(t *testing.T, linkID string) Status {
 func TestNoCodeIsGivenOutAgainAfterARestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		fresh := func() *counters { return &counters{db: d, permutation: shortcode.NewPermutation([]byte("a secret"))} }
+		fresh := func() *counters { return newCounters(d, [][]byte{[]byte("a secret")}) }
 		next := func() (n int64) {
 			if err := d.NewSelect().Table("counters").Column("next").Where("name = 'code'").Scan(db.AsSystem(t.Context()), &n); err != nil {
 				t.Fatal(err)

@@ -7,28 +7,69 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// PinCodeSecret ties the database to the secret that codes are made with: the first server leaves the secret's
-// fingerprint, and one with another secret is refused, because it would make codes that are taken.
-func PinCodeSecret(ctx context.Context, d *db.DB, secret []byte) error {
+// Each code secret has a counter of its own, an epoch, so that a secret can be replaced while nodes still run with the
+// previous one. The counter of the database's first secret is called firstEpoch, those of later ones epochPrefix and the
+// secret's fingerprint.
+const (
+	firstEpoch  = "code"
+	epochPrefix = "code:"
+	allEpochs   = "name = 'code' OR name LIKE 'code:%'"
+)
+
+// PinCodeSecrets ties the database to the secrets that its codes are made with, and starts an epoch for the first of the
+// given secrets if it is new. It returns an error when a secret is missing that codes have been made with: without it, a
+// code could be given out a second time.
+func PinCodeSecrets(ctx context.Context, d *db.DB, secrets [][]byte) error {
+	_, err := newCounters(d, secrets).pin(ctx)
+	return err
+}
+
+// pin returns the fingerprint of the database's first code secret.
+func (c *counters) pin(ctx context.Context) (first string, err error) {
+	if len(c.epochs) == 0 {
+		return "", errors.New("no code secret is configured")
+	}
+	current := c.epochs[0].fingerprint
+	_, err = c.db.NewRaw(`INSERT INTO instance (name, value) VALUES ('code_secret_fingerprint', ?)
+		ON CONFLICT DO NOTHING`, current).Exec(ctx)
+	if err != nil {
+		return "", fmt.Errorf("storing the code secret's fingerprint: %w", err)
+	}
+	err = c.db.NewSelect().Table("instance").Column("value").Where("name = 'code_secret_fingerprint'").Scan(ctx, &first)
+	if err != nil {
+		return "", fmt.Errorf("reading the code secret's fingerprint: %w", err)
+	}
+	var used []string
+	err = c.db.NewSelect().Table("counters").Column("name").Where("name LIKE ?", epochPrefix+"%").Scan(ctx, &used)
+	if err != nil {
+		return "", fmt.Errorf("reading the code secrets' fingerprints: %w", err)
+	}
+	for _, name := range append(used, epochPrefix+first) {
+		if !slices.ContainsFunc(c.epochs, func(e codeEpoch) bool { return epochPrefix+e.fingerprint == name }) {
+			return "", errors.New("LINKFORGE_CODE_SECRET is not the one that this database's codes were made with: " +
+				"restore it, or append it to the new one after a comma")
+		}
+	}
+	if current == first {
+		return first, nil
+	}
+	// The new counter begins where the others are. After a restore of an older backup, which may know nothing of this
+	// epoch, they have been moved ahead of every code that was given out.
+	_, err = c.db.NewRaw(`INSERT INTO counters (name, next) SELECT ?, COALESCE(MAX(next), 0) FROM counters WHERE `+allEpochs+`
+		ON CONFLICT DO NOTHING`, epochPrefix+current).Exec(ctx)
+	if err != nil {
+		return "", fmt.Errorf("starting an epoch of codes: %w", err)
+	}
+	return first, nil
+}
+
+func fingerprintOf(secret []byte) string {
 	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("linkforge: fingerprint of the code secret"))
-	fingerprint := hex.EncodeToString(mac.Sum(nil)[:16])
-	_, err := d.NewRaw(`INSERT INTO instance (name, value) VALUES ('code_secret_fingerprint', ?)
-		ON CONFLICT DO NOTHING`, fingerprint).Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("keeping the code secret's fingerprint: %w", err)
-	}
-	var kept string
-	err = d.NewSelect().Table("instance").Column("value").Where("name = 'code_secret_fingerprint'").Scan(ctx, &kept)
-	if err != nil {
-		return fmt.Errorf("reading the code secret's fingerprint: %w", err)
-	}
-	if kept != fingerprint {
-		return errors.New("LINKFORGE_CODE_SECRET is not the one that this database's codes were made with: restore the old one")
-	}
-	return nil
+	return hex.EncodeToString(mac.Sum(nil)[:16])
 }

@@ -29,8 +29,8 @@ type Config struct {
 	PublicURL string
 	// LinkQuota is how many links a workspace may make in a month, unless it has a quota of its own.
 	LinkQuota int64
-	// CodeSecret keys the codes of the strategy Counter: the same on every node, for ever.
-	CodeSecret []byte
+	// CodeSecrets key the codes of the strategy Counter. The first makes new codes; the others are those that it replaced.
+	CodeSecrets [][]byte
 	// AnonymousTTL is how long a link that nobody owns lives; zero means that there are none.
 	AnonymousTTL time.Duration
 	// CacheBytes bounds the memory that links are kept in for redirects; zero means 64 MiB.
@@ -89,7 +89,7 @@ func NewStore(c Config) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the public URL: %w", err)
 	}
-	numbers := &counters{db: c.DB, permutation: shortcode.NewPermutation(c.CodeSecret)}
+	numbers := newCounters(c.DB, c.CodeSecrets)
 	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers, cache: newCache(c.CacheBytes), creations: creations{Most: MaxBatch, Patient: true}}, nil
 }
 

@@ -1,8 +1,6 @@
 package link
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"slices"
@@ -47,7 +45,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	clicks := clicktest.New(t, d, clock)
 	clicktest.Run(t, clicks.Recorder)
 	store, err := NewStore(Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecret: []byte("a secret"),
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: clicks, Domains: &workspace.Store{DB: d}, Limits: quota.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log, Now: clock,
 	})
@@ -478,19 +476,4 @@ func (b *bundle) list(t *testing.T, r page.Request) page.Page[*Link] {
 		t.Fatal(err)
 	}
 	return p
-}
-
-func TestCodeSecretIsPinned(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ctx := context.Background()
-		for range 2 {
-			if err := PinCodeSecret(ctx, d, []byte("one secret of thirty-two bytes...")); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if err := PinCodeSecret(ctx, d, []byte("another secret of thirty-two bytes")); err == nil || errors.Is(err, context.Canceled) {
-			t.Errorf("another secret: %v", err)
-		}
-	})
 }

@@ -54,7 +54,7 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	b.net = outboundtest.Open(t, b.noting(public), names)
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1000, CodeSecret: []byte("a secret"), Domains: &workspace.Store{DB: d}, Log: log, Now: clock})
+	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1000, CodeSecrets: [][]byte{[]byte("a secret")}, Domains: &workspace.Store{DB: d}, Log: log, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

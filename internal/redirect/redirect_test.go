@@ -50,7 +50,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	redis, clicks := dbtest.Redis(t, ""), clicktest.New(t, d, clock)
 	b.redis, b.counts = redis, clicks.Store
 	links, err := link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: clicks, Domains: &workspace.Store{DB: d}, Limits: quota.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
 	})
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"hash"
+	"strings"
 	"sync"
 )
 
@@ -46,6 +47,19 @@ func (p *Permutation) Code(counter uint64) string {
 	return encode62(n)
 }
 
+// Counter is the inverse of Code. It reports false for a text that is the code of no counter.
+func (p *Permutation) Counter(code string) (counter uint64, ok bool) {
+	n, ok := decode62(code)
+	if !ok {
+		return 0, false
+	}
+	n = p.invert(n)
+	for n >= Counters {
+		n = p.invert(n)
+	}
+	return n, true
+}
+
 // permute is a permutation of the numbers of 42 bits.
 func (p *Permutation) permute(n uint64) uint64 {
 	mac := p.mac()
@@ -53,6 +67,17 @@ func (p *Permutation) permute(n uint64) uint64 {
 	left, right := n>>halfBits, n&halfMask
 	for round := range uint8(rounds) {
 		left, right = right, left^roundValue(mac, round, right)
+	}
+	return left<<halfBits | right
+}
+
+// invert is the inverse of permute.
+func (p *Permutation) invert(n uint64) uint64 {
+	mac := p.mac()
+	defer p.macs.Put(mac)
+	left, right := n>>halfBits, n&halfMask
+	for round := rounds - 1; round >= 0; round-- {
+		left, right = right^roundValue(mac, uint8(round), left), left
 	}
 	return left<<halfBits | right
 }
@@ -75,4 +100,19 @@ func encode62(n uint64) string {
 		n /= 62
 	}
 	return string(code[:])
+}
+
+// decode62 reports false for a text that encode62 does not write.
+func decode62(code string) (n uint64, ok bool) {
+	if len(code) != CounterLength {
+		return 0, false
+	}
+	for i := range len(code) {
+		digit := strings.IndexByte(base62, code[i])
+		if digit < 0 {
+			return 0, false
+		}
+		n = n*62 + uint64(digit)
+	}
+	return n, true
 }

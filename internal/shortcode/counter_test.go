@@ -26,27 +26,30 @@ func TestCountersHaveCodesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestPermuteCanBeUndone is what makes it a permutation of everything, not only of what was tried.
-func TestPermuteCanBeUndone(t *testing.T) {
+// TestPermutation_IsInvertible proves that it is a permutation of the whole range, not only of the values tried.
+func TestPermutation_IsInvertible(t *testing.T) {
 	t.Parallel()
 	p := NewPermutation(secret)
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Uint64Range(0, 1<<(2*halfBits)-1).Draw(t, "n")
-		m := p.permute(n)
-		if m >= 1<<(2*halfBits) || p.undo(m) != n {
-			t.Fatalf("%d becomes %d, which was %d", n, m, p.undo(m))
+		if m := p.permute(n); m >= 1<<(2*halfBits) || p.invert(m) != n {
+			t.Fatalf("%d becomes %d, whose inverse is %d", n, m, p.invert(m))
+		}
+		counter := n % Counters
+		if got, ok := p.Counter(p.Code(counter)); !ok || got != counter {
+			t.Fatalf("the code of %d is that of %d, %t", counter, got, ok)
 		}
 	})
 }
 
-// undo runs the rounds backwards.
-func (p *Permutation) undo(n uint64) uint64 {
-	mac := p.mac()
-	left, right := n>>halfBits, n&halfMask
-	for round := rounds - 1; round >= 0; round-- {
-		left, right = right^roundValue(mac, uint8(round), left), left
+func TestPermutation_CounterRefusesOtherTexts(t *testing.T) {
+	t.Parallel()
+	p := NewPermutation(secret)
+	for _, code := range []string{"", "abc", "abcdefgh", "abc-efg", "abcdef\u00e9", "\xffbcdefg"} {
+		if n, ok := p.Counter(code); ok {
+			t.Errorf("%q is the code of %d", code, n)
+		}
 	}
-	return left<<halfBits | right
 }
 
 func TestTheSecretDecides(t *testing.T) {

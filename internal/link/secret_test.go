@@ -1,0 +1,156 @@
+package link
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/shortcode"
+)
+
+// secretsOf are code secrets, by names that a test can read.
+func secretsOf(names ...string) (secrets [][]byte) {
+	for _, name := range names {
+		secrets = append(secrets, fmt.Appendf(nil, "the code secret %s of thirty-two bytes", name))
+	}
+	return secrets
+}
+
+func TestPinCodeSecrets_RequiresEverySecretInUse(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for i, step := range []struct {
+			secrets []string
+			refused bool
+		}{
+			{[]string{"old"}, false},
+			{[]string{"old"}, false},
+			{[]string{"other"}, true},
+			{[]string{"other", "unrelated"}, true},
+			{[]string{"new", "old"}, false},
+			{[]string{"old", "new"}, false},
+			{[]string{"new", "unused", "old"}, false},
+			{[]string{"new"}, true},
+			{[]string{"old"}, true},
+			{[]string{"newest", "new"}, true},
+			{[]string{"newest", "old", "new"}, false},
+			{[]string{"new", "old"}, true},
+		} {
+			err := PinCodeSecrets(t.Context(), d, secretsOf(step.secrets...))
+			if (err != nil) != step.refused {
+				t.Errorf("step %d, secrets %v: %v, want refused: %t", i, step.secrets, err, step.refused)
+			}
+		}
+		if err := PinCodeSecrets(t.Context(), d, nil); err == nil {
+			t.Error("no secret at all is accepted")
+		}
+	})
+}
+
+// TestCounters_RotatedSecretSkipsIssuedCodes pretends that half of all codes have been given out with the previous secret.
+func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if _, err := newCounters(d, secretsOf("old")).take(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		rotated := newCounters(d, secretsOf("new", "old"))
+		if err := PinCodeSecrets(t.Context(), d, secretsOf("new", "old")); err != nil {
+			t.Fatal(err)
+		}
+		const issued = shortcode.Counters / 2
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'", int64(issued)); err != nil {
+			t.Fatal(err)
+		}
+		const codes = 500
+		taken, err := rotated.take(t.Context(), codes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		old := shortcode.NewPermutation(secretsOf("old")[0])
+		for _, code := range taken {
+			if counter, ok := old.Counter(code); !ok || counter < issued {
+				t.Fatalf("%s had been given out with the previous secret, as counter %d", code, counter)
+			}
+		}
+		if used := rotated.next; used < codes*3/2 {
+			t.Errorf("%d counters for %d codes, want about twice as many", used, codes)
+		}
+	})
+}
+
+// TestCounters_NodesMayRotateOneAfterTheOther takes codes on nodes with the previous secret, the new one, and the previous
+// one in front again.
+func TestCounters_NodesMayRotateOneAfterTheOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		taken := map[string]bool{}
+		nodes := []*counters{
+			newCounters(d, secretsOf("old")), newCounters(d, secretsOf("new", "old")),
+			newCounters(d, secretsOf("new", "old")), newCounters(d, secretsOf("old", "new")),
+		}
+		for range 2 {
+			for _, node := range nodes {
+				codes, err := node.take(t.Context(), counterBlock+1)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, code := range codes {
+					if taken[code] {
+						t.Fatalf("%s was given out twice", code)
+					}
+					taken[code] = true
+				}
+			}
+		}
+		if _, err := newCounters(d, secretsOf("new")).take(t.Context(), 1); err == nil {
+			t.Error("codes are given out without the previous secret")
+		}
+	})
+}
+
+// TestAfterRestore_MovesAllEpochs restores a backup that was made before the secret was replaced: codes that were given out
+// with the new secret since then are not given out again.
+func TestAfterRestore_MovesAllEpochs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if _, err := newCounters(d, secretsOf("old")).take(t.Context(), 1); err != nil {
+			t.Fatal(err)
+		}
+		before, err := newCounters(d, secretsOf("new", "old")).take(t.Context(), 2*counterBlock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET name = 'lost' WHERE name LIKE 'code:%'"); err != nil {
+			t.Fatal(err)
+		}
+		next, err := AfterRestore(t.Context(), d)
+		if err != nil || next <= restoredAhead {
+			t.Fatalf("moved to %d: %v", next, err)
+		}
+		after, err := newCounters(d, secretsOf("new", "old")).take(t.Context(), 2*counterBlock)
+		if err != nil {
+			t.Fatal(err)
+		}
+		given := map[string]bool{}
+		for _, code := range append(before, after...) {
+			if given[code] {
+				t.Fatalf("%s was given out twice", code)
+			}
+			given[code] = true
+		}
+		moved, err := AfterRestore(t.Context(), d)
+		if err != nil || moved < next+restoredAhead {
+			t.Errorf("moved from %d to %d: %v", next, moved, err)
+		}
+	})
+}
+
+func TestCounters_WithoutASecretReturnAnError(t *testing.T) {
+	t.Parallel()
+	if codes, err := newCounters(nil, nil).take(t.Context(), 1); err == nil || errors.Is(err, t.Context().Err()) {
+		t.Errorf("%v: %v", codes, err)
+	}
+}
