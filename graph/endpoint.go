@@ -29,6 +29,8 @@ import (
 type Endpoint struct {
 	*resolver
 	exec *executor.Executor
+	// arguments checks the arguments of each operation.
+	arguments *argumentCheck
 	// persisted are documents that clients name by their hash.
 	persisted persisted
 	// streams bounds subscriptions, sockets connections that the HTTP server does not know of any more.
@@ -165,6 +167,7 @@ func (e *Endpoint) prepare(ctx context.Context, p *params) (operation *graphql.O
 	operation, problems = e.exec.CreateOperationContext(ctx, &graphql.RawParams{
 		Query: text, OperationName: p.OperationName, Variables: p.Variables, Extensions: p.Extensions,
 	})
+	problems = e.arguments.replaceVariableProblem(operation, p.Variables, problems)
 	if len(problems) == 0 {
 		problems = checkRoot(operation)
 	}
