@@ -160,30 +160,25 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// persistedQuery is the extension by which a client names a document.
-type persistedQuery struct {
-	Version json.Number `json:"version"`
-	Hash    string      `json:"sha256Hash"`
-}
-
 // name is how the request names its document, if it does: by an id, or by a hash in the extension. The latter is automatic.
 func (p *params) name() (id string, automatic bool, err error) {
 	value := p.Extensions["persistedQuery"]
 	if value == nil {
 		return p.DocumentID, false, nil
 	}
-	var named persistedQuery
+	var version json.Number
+	var hash string
 	written, err := json.Marshal(value)
 	if err == nil {
-		err = json.Unmarshal(written, &named)
+		err = unmarshalObject(written, map[string]any{"version": &version, "sha256Hash": &hash})
 	}
 	if err != nil || p.DocumentID != "" {
 		return "", true, errs.New(errs.BadRequest, "The extension persistedQuery has a version, 1, and a sha256Hash, and there is no documentId beside it.")
 	}
-	if named.Version.String() != "1" {
+	if version.String() != "1" {
 		return "", true, errNoPersistedQueries()
 	}
-	return sha256Prefix + named.Hash, true, nil
+	return sha256Prefix + hash, true, nil
 }
 
 // find is the document that a request is about. It is to be kept under its hash, if it is valid, when that is not empty.

@@ -305,3 +305,64 @@ func TestABadList(t *testing.T) {
 		t.Error("there is no file")
 	}
 }
+
+// TestRequest_MatchesMemberNamesExactly sends names in another case, alone and after the right ones.
+func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	hash := hashOf(typename)
+	for transport, send := range b.ways(t) {
+		for name, r := range map[string]request{
+			"query":      {"QUERY": typename},
+			"documentId": {"documentID": sha256Prefix + hash},
+			"extensions": {"Extensions": automatic(hash)},
+			"long s":     {"exten\u017fions": automatic(hash)}, // which folds to s
+		} {
+			if got := send(r); !strings.Contains(got, "The request has no query") {
+				t.Errorf("%s: %s in another case: %s", transport, name, got)
+			}
+		}
+		named := map[string]any{"version": 1, "SHA256HASH": hash}
+		r := request{"query": typename, "extensions": map[string]any{"persistedQuery": named}}
+		if got := send(r); !strings.Contains(got, "hash is its SHA-256") {
+			t.Errorf("%s: sha256Hash in another case: %s", transport, got)
+		}
+	}
+	const echo = `query ($x: ID!) { node(id: $x) { id } }`
+	for name, c := range map[string]struct{ body, want string }{
+		"query":         {`{"query": "{ __typename }", "QUERY": "{ nothing }"}`, `"data":{"__typename":"Query"}`},
+		"operationName": {`{"query": "{ __typename }", "OperationName": "Other"}`, `"data":{"__typename":"Query"}`},
+		"variables":     {`{"query": "` + echo + `", "Variables": {"x": "a"}}`, "node.id: A value of the type ID! is required."},
+		"unknown":       {`{"query": "{ __typename }", "id": {"a": [1]}}`, `"data":{"__typename":"Query"}`},
+		"repeated":      {`{"query": "{ nothing }", "query": "{ __typename }"}`, `"data":{"__typename":"Query"}`},
+		"repeated object": {
+			`{"query": "` + echo + `", "variables": {"x": "a"}, "variables": {"y": "a"}}`,
+			"node.id: A value of the type ID! is required.",
+		},
+		"repeated in an object": {
+			`{"query": "` + echo + `", "variables": {"x": "a", "x": []}}`, "node.id: An ID is a string",
+		},
+	} {
+		r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.body, mediaGraphQL)
+		if !strings.Contains(r.text, c.want) {
+			t.Errorf("%s: want %s: %s", name, c.want, r.text)
+		}
+	}
+}
+
+// TestUnmarshalObject_RefusesWhatIsNotOneObject compares it with encoding/json.
+func TestUnmarshalObject_RefusesWhatIsNotOneObject(t *testing.T) {
+	t.Parallel()
+	for _, body := range []string{
+		`{}`, ` {"a": "x"} `, `null`, `{"b": [{"a": 1}], "a": "x"}`, `{"a": null}`,
+		``, `[]`, `"x"`, `5`, `{`, `}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" "x"}`, `{"a": "x",}`, `{"a": "x" "b": 1}`, `{"a": "x"`, `{a: "x"}`,
+		`{"a": "x"}}`, `{"a": "x"} {}`, `{"a": "x"]`, `{"b": [}`, `{"b": 01}`, `{5: 5}`, `nullx`, `{"a": 5}`, `{"a": {}}`,
+	} {
+		var got string
+		var want struct{ A string }
+		err, wantErr := unmarshalObject([]byte(body), map[string]any{"a": &got}), json.Unmarshal([]byte(body), &want)
+		if (err == nil) != (wantErr == nil) || err == nil && got != want.A {
+			t.Errorf("%s: %q, %v; want %q, %v", body, got, err, want.A, wantErr)
+		}
+	}
+}

@@ -29,6 +29,8 @@ import (
 type Endpoint struct {
 	*resolver
 	exec *executor.Executor
+	// arguments checks the arguments of each operation.
+	arguments *argumentCheck
 	// persisted are documents that clients name by their hash.
 	persisted persisted
 	// streams bounds subscriptions, sockets connections that the HTTP server does not know of any more.
@@ -42,11 +44,16 @@ type Endpoint struct {
 
 // params are an operation as a request carries it.
 type params struct {
-	Query         string         `json:"query"`
-	DocumentID    string         `json:"documentId"`
-	OperationName string         `json:"operationName"`
-	Variables     map[string]any `json:"variables"`
-	Extensions    map[string]any `json:"extensions"`
+	Query, DocumentID, OperationName string
+	Variables, Extensions            map[string]any
+}
+
+// unmarshal reads the body of a request.
+func (p *params) unmarshal(body []byte) error {
+	return unmarshalObject(body, map[string]any{
+		"query": &p.Query, "documentId": &p.DocumentID, "operationName": &p.OperationName,
+		"variables": &p.Variables, "extensions": &p.Extensions,
+	})
 }
 
 // result is what a request comes to. Data is absent, not null, when nothing was executed.
@@ -165,6 +172,7 @@ func (e *Endpoint) prepare(ctx context.Context, p *params) (operation *graphql.O
 	operation, problems = e.exec.CreateOperationContext(ctx, &graphql.RawParams{
 		Query: text, OperationName: p.OperationName, Variables: p.Variables, Extensions: p.Extensions,
 	})
+	problems = e.arguments.replaceVariableProblem(operation, p.Variables, problems)
 	if len(problems) == 0 {
 		problems = checkRoot(operation)
 	}
@@ -251,7 +259,7 @@ func (e *Endpoint) readBody(w http.ResponseWriter, r *http.Request) (*params, in
 		return nil, http.StatusRequestEntityTooLarge, err
 	}
 	var p params
-	if err := unmarshal(body, &p); err != nil {
+	if err := p.unmarshal(body); err != nil {
 		return nil, http.StatusBadRequest, errs.New(errs.BadRequest, "The body must be one JSON object: query and documentId are strings, "+
 			"operationName a string or null, variables and extensions are objects or null.").Because(err)
 	}

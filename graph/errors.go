@@ -71,9 +71,6 @@ func (r *resolver) libraryMessage(message string) string {
 	if !r.Introspection {
 		message, _, _ = strings.Cut(message, " Did you mean")
 	}
-	if _, kind, ok := strings.Cut(message, " is not a valid "); ok {
-		message = "The value is not a valid " + kind
-	}
 	if len(message) > maxLibraryMessage {
 		message = strings.ToValidUTF8(message[:maxLibraryMessage], "") + " …"
 	}

@@ -147,7 +147,9 @@ func New(c Config) *Endpoint {
 	exec.SetDisableSuggestion(!c.Introspection)
 	exec.AroundRootFields(r.freshLoaders)
 	exec.Use(shapeLimit{Bounds: c.Bounds, documents: valid, introspection: c.Introspection, charge: r.chargeLogins})
-	exec.Use(&variableCheck{})
+	exec.SetDefaultRulesFn(validationRules)
+	arguments := &argumentCheck{}
+	exec.Use(arguments)
 	exec.Use(&priceLimit{most: c.Bounds.Cost})
 	exec.AroundResponses(r.tellCost)
 	if c.Writers != nil {
@@ -157,7 +159,7 @@ func New(c Config) *Endpoint {
 		exec.Use(extension.Introspection{})
 	}
 	e := &Endpoint{
-		resolver: r, exec: exec, persisted: newPersisted(maxPersistedBytes),
+		resolver: r, exec: exec, arguments: arguments, persisted: newPersisted(maxPersistedBytes),
 		streams: &seats{most: maxStreams, mostOfOne: maxStreamsOfActor}, sockets: &seats{most: maxSockets, mostOfOne: maxSockets},
 	}
 	e.ending, e.end = context.WithCancel(context.Background())

@@ -2,10 +2,12 @@ package graph
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"io"
 	"mime"
+	"reflect"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/web"
@@ -80,8 +82,42 @@ func unmarshal(body []byte, target any) error {
 	if err := decoder.Decode(target); err != nil {
 		return err
 	}
+	return requireEnd(decoder)
+}
+
+// requireEnd returns an error if there is anything but space left to read.
+func requireEnd(decoder *json.Decoder) error {
 	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
 		return errors.New("there is more than one value")
 	}
 	return nil
+}
+
+// unmarshalObject reads one JSON object, or null, into the targets by the exact names of its members: for a struct,
+// encoding/json accepts names in any case. Members with other names are ignored. If a name is repeated, the last member
+// counts. Numbers stay as they were written.
+func unmarshalObject(body []byte, targets map[string]any) error {
+	decoder := json.NewDecoder(bytes.NewReader(body))
+	decoder.UseNumber()
+	start, err := decoder.Token()
+	if err != nil || start != nil && start != json.Delim('{') {
+		return cmp.Or(err, errors.New("the value is not an object"))
+	}
+	for start != nil && decoder.More() {
+		name, err := decoder.Token()
+		if err != nil {
+			return err
+		}
+		target := cmp.Or(targets[name.(string)], any(&json.RawMessage{}))
+		reflect.ValueOf(target).Elem().SetZero() // two objects of one name would be merged
+		if err := decoder.Decode(target); err != nil {
+			return err
+		}
+	}
+	if start != nil {
+		if _, err := decoder.Token(); err != nil {
+			return err
+		}
+	}
+	return requireEnd(decoder)
 }

@@ -1,6 +1,7 @@
 package graph
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -47,6 +48,11 @@ type message struct {
 	ID      string          `json:"id,omitempty"`
 	Type    string          `json:"type"`
 	Payload json.RawMessage `json:"payload,omitempty"`
+}
+
+// unmarshal reads what a client has sent.
+func (m *message) unmarshal(body []byte) error {
+	return unmarshalObject(body, map[string]any{"id": &m.ID, "type": &m.Type, "payload": &m.Payload})
 }
 
 // socket is a client's connection.
@@ -126,7 +132,7 @@ func (s *socket) serve(ctx context.Context) {
 			return
 		}
 		var m message
-		if kind != websocket.MessageText || json.Unmarshal(data, &m) != nil {
+		if kind != websocket.MessageText || m.unmarshal(data) != nil {
 			s.close(closeBadMessage, "Invalid message received")
 			return
 		}
@@ -198,15 +204,12 @@ func (s *socket) init(ctx context.Context, payload json.RawMessage) (code websoc
 	if s.ready {
 		return closeInitAgain, "Too many initialisation requests"
 	}
-	var values map[string]any
-	if len(payload) > 0 && json.Unmarshal(payload, &values) != nil {
+	var lower, upper string
+	names := map[string]any{"authorization": &lower, "Authorization": &upper}
+	if len(payload) > 0 && unmarshalObject(payload, names) != nil {
 		return closeBadMessage, "Invalid message received"
 	}
-	for name, value := range values {
-		if text, ok := value.(string); ok && strings.EqualFold(name, "authorization") {
-			s.authorization = text
-		}
-	}
+	s.authorization = cmp.Or(lower, upper, s.authorization)
 	ctx, cancel := context.WithTimeout(ctx, proofDeadline)
 	defer cancel()
 	if _, err := s.Accounts.Authenticate(ctx, s.authorization); err != nil {
@@ -223,7 +226,7 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 		return closeUnauthorized, "Unauthorized"
 	}
 	var p params
-	if m.ID == "" || len(m.Payload) == 0 || checkValues(m.Payload, s.Bounds.Values) != nil || unmarshal(m.Payload, &p) != nil {
+	if m.ID == "" || len(m.Payload) == 0 || checkValues(m.Payload, s.Bounds.Values) != nil || p.unmarshal(m.Payload) != nil {
 		return closeBadMessage, "Invalid message received"
 	}
 	ctx, cancel := s.whileServing(ctx)

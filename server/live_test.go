@@ -568,12 +568,21 @@ func testSocketManners(t *testing.T, who tenant) {
 	}{
 		"no introduction": {[]string{`{"type": "subscribe", "id": "a", "payload": {"query": "{ __typename }"}}`}, 4401},
 		"a bad token":     {[]string{`{"type": "connection_init", "payload": {"authorization": "Bearer nonsense"}}`}, 4403},
-		"twice":           {[]string{hello, hello}, 4429},
-		"no JSON":         {[]string{`hello`}, 4400},
-		"no type":         {[]string{hello, `{"type": "shout"}`}, 4400},
-		"no payload":      {[]string{hello, `{"type": "subscribe", "id": "a"}`}, 4400},
-		"one id":          {[]string{hello, standing(who, "a"), standing(who, "a")}, 4409},
-		"too long":        {[]string{strings.Repeat(" ", 300<<10) + hello}, websocket.StatusMessageTooBig},
+		"a bad token, capitalized": {
+			[]string{`{"type": "connection_init", "payload": {"Authorization": "Bearer nonsense"}}`}, 4403,
+		},
+		"a token that is a number": {[]string{`{"type": "connection_init", "payload": {"authorization": 5}}`}, 4400},
+		"both names of the token": {[]string{`{"type": "connection_init", "payload": {
+			"authorization": "Bearer nonsense", "Authorization": "Bearer ` + who.token + `"}}`}, 4403},
+		"type in capitals":    {[]string{`{"TYPE": "connection_init"}`}, 4400},
+		"payload in capitals": {[]string{hello, strings.Replace(standing(who, "a"), "payload", "PAYLOAD", 1)}, 4400},
+		"id in capitals":      {[]string{hello, strings.Replace(standing(who, "a"), `"id"`, `"ID"`, 1)}, 4400},
+		"twice":               {[]string{hello, hello}, 4429},
+		"no JSON":             {[]string{`hello`}, 4400},
+		"no type":             {[]string{hello, `{"type": "shout"}`}, 4400},
+		"no payload":          {[]string{hello, `{"type": "subscribe", "id": "a"}`}, 4400},
+		"one id":              {[]string{hello, standing(who, "a"), standing(who, "a")}, 4409},
+		"too long":            {[]string{strings.Repeat(" ", 300<<10) + hello}, websocket.StatusMessageTooBig},
 	} {
 		t.Run(name, func(t *testing.T) {
 			conn, err := who.dial(ctx, http.Header{"Authorization": {"Bearer " + who.token}})

@@ -51,20 +51,54 @@ func MarshalInt(i int) graphql.Marshaler { return graphql.MarshalInt(i) }
 // UnmarshalInt reads an Int, which has 32 bits (https://spec.graphql.org/October2021/#sec-Int). It returns
 // BadRequest.
 func UnmarshalInt(v any) (int, error) {
-	var n int64
-	var err error
-	switch v := v.(type) {
-	case int64:
-		n = v
-	case int:
-		n = int64(v)
-	case json.Number:
-		n, err = v.Int64()
-	default:
-		err = strconv.ErrSyntax
-	}
-	if err != nil || n < math.MinInt32 || n > math.MaxInt32 {
+	n, ok := integer(v)
+	if !ok || n < math.MinInt32 || n > math.MaxInt32 {
 		return 0, errs.New(errs.BadRequest, "An Int is a whole number of at most 32 bits.")
 	}
 	return int(n), nil
+}
+
+// integer returns the value of a whole number of up to 64 bits. Text with digits is not a number.
+func integer(v any) (n int64, ok bool) {
+	switch v := v.(type) {
+	case int64:
+		return v, true
+	case int:
+		return int64(v), true
+	case json.Number:
+		n, err := v.Int64()
+		return n, err == nil
+	}
+	return 0, false
+}
+
+// Check reports whether v, an argument's value from JSON or from a literal of the document, is a value of the named
+// scalar type. Integers have the type json.Number or int64. It returns BadRequest with a sentence that does not repeat v.
+func Check(name string, v any) (err error) {
+	_, isInteger := integer(v)
+	_, isText := v.(string)
+	_, isBool := v.(bool)
+	switch name {
+	case "Int":
+		_, err = UnmarshalInt(v)
+	case "Time":
+		_, err = UnmarshalTime(v)
+	case "Int64":
+		err = require(isInteger, "An Int64 is a whole number of at most 64 bits, written without quotes.")
+	case "ID":
+		err = require(isText || isInteger, "An ID is a string, or a whole number of at most 64 bits.")
+	case "Boolean":
+		err = require(isBool, "A Boolean is true or false, written without quotes.")
+	default: // String, URL and EmailAddress
+		_, err = UnmarshalString(v)
+	}
+	return err
+}
+
+// require returns BadRequest with the message if ok is false.
+func require(ok bool, message string) error {
+	if ok {
+		return nil
+	}
+	return errs.New(errs.BadRequest, "%s", message)
 }

@@ -1,0 +1,291 @@
+package graph
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"reflect"
+	"slices"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/validator/rules"
+
+	"github.com/linkforge/linkforge/graph/scalar"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// validationRules returns the rules of the GraphQL library without its check of literals, which accepts an
+// object as a scalar and any literal as a custom scalar. argumentCheck checks literals and variables alike.
+func validationRules() *rules.Rules {
+	all := rules.NewDefaultRules()
+	all.RemoveRule(rules.ValuesOfCorrectTypeRule.Name)
+	return all
+}
+
+// argumentCheck refuses an operation with BadRequest before it is executed, if an argument of a field or a
+// directive does not have the type of the schema (https://spec.graphql.org/October2021/#sec-Values.Input-Coercion).
+type argumentCheck struct {
+	schema *ast.Schema
+}
+
+// ExtensionName implements graphql.HandlerExtension.
+func (*argumentCheck) ExtensionName() string { return "ArgumentCheck" }
+
+// Validate implements graphql.HandlerExtension.
+func (c *argumentCheck) Validate(schema graphql.ExecutableSchema) error {
+	c.schema = schema.Schema()
+	return nil
+}
+
+// MutateOperationContext implements graphql.OperationContextMutator.
+func (c *argumentCheck) MutateOperationContext(_ context.Context, o *graphql.OperationContext) *gqlerror.Error {
+	return c.check(o.Operation, o.Variables)
+}
+
+// check returns the first argument with a wrong value. The document must have passed validationRules.
+func (c *argumentCheck) check(operation *ast.OperationDefinition, variables map[string]any) *gqlerror.Error {
+	w := argumentWalk{
+		schema: c.schema, definitions: operation.VariableDefinitions, variables: variables, checked: map[string]bool{},
+	}
+	for _, v := range operation.VariableDefinitions {
+		w.directives(v.Directives)
+		if v.DefaultValue != nil {
+			w.position = v.DefaultValue.Position
+			w.at(ast.PathName("$"+v.Variable), func() { w.value(v.Type, w.literal(v.DefaultValue)) })
+		}
+	}
+	w.directives(operation.Directives)
+	w.selections(operation.SelectionSet)
+	return w.problem
+}
+
+// replaceVariableProblem returns the problems of an operation. If the GraphQL library has refused a variable, the
+// problem names the argument that uses it instead, and not the value.
+func (c *argumentCheck) replaceVariableProblem(
+	o *graphql.OperationContext, variables map[string]any, problems gqlerror.List,
+) gqlerror.List {
+	if len(problems) == 0 || len(problems[0].Path) == 0 || problems[0].Path[0] != ast.PathName("variable") {
+		return problems
+	}
+	problem := c.check(o.Operation, variables)
+	return gqlerror.List{cmp.Or(problem, refused(errs.BadRequest, "A variable has a value of another type than declared."))}
+}
+
+// argumentWalk visits the arguments of one operation up to the first wrong value.
+type argumentWalk struct {
+	schema      *ast.Schema
+	definitions ast.VariableDefinitionList
+	variables   map[string]any
+	// checked holds the variables ($name) and fragments that need no second check.
+	checked map[string]bool
+	// inVariable is true within the value of a variable, where enum values are strings.
+	inVariable bool
+	path       ast.Path
+	position   *ast.Position
+	problem    *gqlerror.Error
+}
+
+// at visits what is below the current path.
+func (w *argumentWalk) at(element ast.PathElement, visit func()) {
+	w.path = append(w.path, element)
+	visit()
+	w.path = w.path[:len(w.path)-1]
+}
+
+// fail records the first problem, with the path and the position of the argument.
+func (w *argumentWalk) fail(format string, args ...any) {
+	if w.problem != nil {
+		return
+	}
+	w.problem = refused(errs.BadRequest, w.path.String()+": "+fmt.Sprintf(format, args...))
+	w.problem.Path = slices.Clone(w.path)
+	if w.position != nil {
+		w.problem.Locations = []gqlerror.Location{{Line: w.position.Line, Column: w.position.Column}}
+	}
+}
+
+// once reports whether the name is new.
+func (w *argumentWalk) once(name string) bool {
+	known := w.checked[name]
+	w.checked[name] = true
+	return !known
+}
+
+func (w *argumentWalk) selections(all ast.SelectionSet) {
+	for _, s := range all {
+		if w.problem != nil {
+			return
+		}
+		switch s := s.(type) {
+		case *ast.Field:
+			w.at(ast.PathName(s.Alias), func() {
+				w.arguments(s.Definition.Arguments, s.Arguments)
+				w.directives(s.Directives)
+				w.selections(s.SelectionSet)
+			})
+		case *ast.InlineFragment:
+			w.directives(s.Directives)
+			w.selections(s.SelectionSet)
+		case *ast.FragmentSpread:
+			w.directives(s.Directives)
+			if w.once(s.Name) {
+				w.directives(s.Definition.Directives)
+				w.selections(s.Definition.SelectionSet)
+			}
+		}
+	}
+}
+
+func (w *argumentWalk) directives(all ast.DirectiveList) {
+	for _, d := range all {
+		w.at(ast.PathName("@"+d.Name), func() { w.arguments(d.Definition.Arguments, d.Arguments) })
+	}
+}
+
+func (w *argumentWalk) arguments(definitions ast.ArgumentDefinitionList, given ast.ArgumentList) {
+	for _, a := range given {
+		w.position = a.Position
+		w.at(ast.PathName(a.Name), func() { w.value(definitions.ForName(a.Name).Type, w.literal(a.Value)) })
+	}
+}
+
+// Literals that JSON does not have.
+type (
+	enumName     string
+	usedVariable string
+)
+
+// literal returns a value of the document as JSON would have it. An unset variable in an object leaves its field out.
+func (w *argumentWalk) literal(v *ast.Value) any {
+	switch v.Kind {
+	case ast.Variable:
+		return usedVariable(v.Raw)
+	case ast.IntValue, ast.FloatValue:
+		return json.Number(v.Raw)
+	case ast.BooleanValue:
+		return v.Raw == "true"
+	case ast.NullValue:
+		return nil
+	case ast.EnumValue:
+		return enumName(v.Raw)
+	case ast.ListValue:
+		items := make([]any, len(v.Children))
+		for i, child := range v.Children {
+			items[i] = w.literal(child.Value)
+		}
+		return items
+	case ast.ObjectValue:
+		fields := make(map[string]any, len(v.Children))
+		for _, child := range v.Children {
+			if child.Value.Kind != ast.Variable || w.isSet(child.Value.Raw) {
+				fields[child.Name] = w.literal(child.Value)
+			}
+		}
+		return fields
+	}
+	return v.Raw
+}
+
+// isSet reports whether a variable has a value, or must have one.
+func (w *argumentWalk) isSet(name string) bool {
+	_, given := w.variables[name]
+	definition := w.definitions.ForName(name)
+	return given || definition.Type.NonNull || definition.DefaultValue != nil
+}
+
+// value checks a value against a type.
+func (w *argumentWalk) value(t *ast.Type, v any) {
+	if w.problem != nil {
+		return
+	}
+	if name, ok := v.(usedVariable); ok {
+		w.variable(t, string(name))
+		return
+	}
+	if v == nil {
+		if t.NonNull {
+			w.fail("A value of the type %s is required.", t)
+		}
+		return
+	}
+	if t.Elem != nil {
+		w.list(t.Elem, v)
+		return
+	}
+	switch definition := w.schema.Types[t.NamedType]; definition.Kind {
+	case ast.InputObject:
+		w.object(definition, v)
+	case ast.Enum:
+		w.enum(definition, v)
+	default:
+		if err := scalar.Check(definition.Name, v); err != nil {
+			w.fail("%s", errs.From(err).Public())
+		}
+	}
+}
+
+// variable checks that a variable is not null where it must not be, and its value at the first use.
+func (w *argumentWalk) variable(t *ast.Type, name string) {
+	definition, v := w.definitions.ForName(name), w.variables[name]
+	_, given := w.variables[name]
+	switch {
+	case !given && definition.DefaultValue != nil: // check has checked it
+	case v == nil && !t.NonNull && !definition.Type.NonNull:
+	case v == nil:
+		w.fail("A value of the type %s is required.", t)
+	case w.once("$" + name):
+		w.inVariable = true
+		w.value(definition.Type, v)
+		w.inVariable = false
+	}
+}
+
+// list checks the items of a list. A single value stands for a list of one.
+func (w *argumentWalk) list(element *ast.Type, v any) {
+	items := reflect.ValueOf(v)
+	if items.Kind() != reflect.Slice { // the GraphQL library has lists of other types than []any
+		w.value(element, v)
+		return
+	}
+	for i := range items.Len() {
+		w.at(ast.PathIndex(i), func() { w.value(element, items.Index(i).Interface()) })
+	}
+}
+
+func (w *argumentWalk) enum(definition *ast.Definition, v any) {
+	name, ok := v.(enumName)
+	if text, isText := v.(string); isText && w.inVariable {
+		name, ok = enumName(text), true
+	}
+	if !ok || definition.EnumValues.ForName(string(name)) == nil {
+		w.fail("The value must be one of the enum %s, spelled as in the schema.", definition.Name)
+	}
+}
+
+func (w *argumentWalk) object(definition *ast.Definition, v any) {
+	input, ok := v.(map[string]any)
+	if !ok {
+		w.fail("The value must be an object of the type %s.", definition.Name)
+		return
+	}
+	for _, name := range slices.Sorted(maps.Keys(input)) {
+		if definition.Fields.ForName(name) == nil {
+			w.fail("The type %s has no field %.40q. Remove it.", definition.Name, name)
+			return
+		}
+	}
+	for _, field := range definition.Fields {
+		given, ok := input[field.Name]
+		if ok || field.Type.NonNull && field.DefaultValue == nil {
+			w.at(ast.PathName(field.Name), func() { w.value(field.Type, given) })
+		}
+	}
+	values := slices.Collect(maps.Values(input))
+	if definition.Directives.ForName("oneOf") != nil && (len(values) != 1 || values[0] == nil) {
+		w.fail("Give exactly one of the fields of %s, and not null.", definition.Name)
+	}
+}

@@ -1,0 +1,393 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+// argumentMarker stands in every wrong value that has room for text. It must not be in an answer or in the log.
+const argumentMarker = "wrong-value-5f0c"
+
+// argumentCase is one operation with a wrong value in one argument.
+type argumentCase struct {
+	name, query, path string
+	variables         map[string]any
+}
+
+// TestArguments_RefusesWrongValuesOfEveryArgument puts a value of each wrong JSON type into every argument and every
+// input field of the schema, as a literal and as a variable.
+func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Introspection = true })
+	schema := gen.NewExecutableSchema(gen.Config{}).Schema()
+	tokens := map[string]string{"anonymous": "", "signed in": b.person(t, "ada").token}
+	cases := everyWrongArgument(schema)
+	if len(cases) < 5000 {
+		t.Errorf("only %d cases: the walk does not reach the whole schema", len(cases))
+	}
+	for _, c := range cases {
+		for caller, token := range tokens {
+			body, err := json.Marshal(map[string]any{"query": c.query, "variables": c.variables})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := b.send(t, token, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
+			if r.codes() != "BAD_REQUEST" || r.status != 400 || !strings.HasPrefix(r.Errors[0].Message, c.path) {
+				t.Errorf("%s, %s: %d %q: %.300s\n%s", c.name, caller, r.status, r.codes(), r.text, body)
+			}
+			if strings.Contains(r.text, argumentMarker) {
+				t.Errorf("%s, %s: the answer repeats the value: %.300s", c.name, caller, r.text)
+			}
+		}
+	}
+	for kind, outcomes := range b.Stats().Outcomes {
+		if n := outcomes["INTERNAL"]; n > 0 {
+			t.Errorf("%d operations of the kind %s count as INTERNAL", n, kind)
+		}
+	}
+	if log := b.log.String(); strings.Contains(log, argumentMarker) || strings.Contains(log, "level=ERROR") {
+		t.Errorf("the log has the value, or an error: %.1000s", log)
+	}
+}
+
+// TestArguments_CoercesAsTheSpecificationSays has the cases that are not about one argument alone.
+func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	ada := b.person(t, "ada").token
+	const (
+		create = `mutation ($x: CreateLinkInput!) { createLink(input: $x) { created } }`
+		keys   = `mutation ($x: [ApiKeyScope!]!) {
+			createApiKey(input: {workspaceId: "x", name: "n", scopes: $x}) { errors { code } }
+		}`
+	)
+	for name, c := range map[string]struct {
+		query, variables string
+		want             string // the start of the message; empty if the operation is executed
+	}{
+		"ID as an integer":                   {`{ node(id: 5) { id } }`, `{}`, ""},
+		"ID as an integer variable":          {`query ($x: ID!) { node(id: $x) { id } }`, `{"x": 5}`, ""},
+		"block string":                       {`{ node(id: """a""") { id } }`, `{}`, ""},
+		"one value for a list":               {`{ nodes(ids: "a") { id } }`, `{}`, ""},
+		"one value for a list as a variable": {`query ($x: [ID!]!) { nodes(ids: $x) { id } }`, `{"x": "a"}`, ""},
+		"enum as a literal": {
+			`mutation { createApiKey(input: {workspaceId: "x", name: "n", scopes: LINKS_READ}) { errors { code } } }`,
+			`{}`, "",
+		},
+		"enum as a variable":        {keys, `{"x": ["LINKS_READ"]}`, ""},
+		"one enum value for a list": {keys, `{"x": "LINKS_READ"}`, ""},
+		"lower case in a list of one": {
+			keys,
+			`{"x": "links_read"}`, "createApiKey.input.scopes[0]: The value must be one of the enum ApiKeyScope",
+		},
+		"lower case in the second item": {
+			keys,
+			`{"x": ["LINKS_READ", "links_read"]}`, "createApiKey.input.scopes[1]: ",
+		},
+		"optional null": {`{ me { workspaces(first: null) { edges { cursor } } } }`, `{}`, ""},
+		"optional variable not given": {
+			`query ($x: Int) { me { workspaces(first: $x) { edges { cursor } } } }`,
+			`{}`, "",
+		},
+		"variable with a default": {`query ($x: ID! = "a") { node(id: $x) { id } }`, `{}`, ""},
+		"null for a default": {
+			`query ($x: ID = "a") { node(id: $x) { id } }`,
+			`{"x": null}`, "node.id: A value of the type ID! is required.",
+		},
+		"default that is not used": {
+			`query ($x: ID! = {}) { node(id: $x) { id } }`,
+			`{"x": "a"}`, "$x: An ID is a string",
+		},
+		"required variable not given": {
+			`query ($x: ID!) { node(id: $x) { id } }`,
+			`{}`, "node.id: A value of the type ID! is required.",
+		},
+		"unset variable in an object": {
+			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
+			`{}`, "",
+		},
+		"two fields of a oneOf by variable": {
+			`query ($x: String!) { link(by: {id: "x", shortUrl: $x}) { id } }`,
+			`{"x": "a"}`, "link.by: Give exactly one",
+		},
+		"variable in an object": {
+			`mutation ($x: Int64) { createLink(input: {workspaceId: "x", url: "u", maxClicks: $x}) { created } }`,
+			`{"x": "5"}`, "createLink.input.maxClicks: An Int64 is a whole number",
+		},
+		"fraction for Int64": {
+			create,
+			`{"x": {"workspaceId": "x", "url": "u", "maxClicks": 1.5}}`, "createLink.input.maxClicks: An Int64",
+		},
+		"words for a Time": {
+			create,
+			`{"x": {"workspaceId": "x", "url": "u", "expiresAt": "soon"}}`,
+			"createLink.input.expiresAt: A Time is written as",
+		},
+		"missing field": {
+			create,
+			`{"x": {"workspaceId": "x"}}`, "createLink.input.url: A value of the type String! is required.",
+		},
+		"unknown field": {
+			create,
+			`{"x": {"workspaceId": "x", "url": "u", "URL": "v"}}`,
+			`createLink.input: The type CreateLinkInput has no field "URL". Remove it.`,
+		},
+		"alias": {`{ mine: node(id: {}) { id } }`, `{}`, "mine.id: An ID is a string"},
+		"directive": {
+			`{ me @skip(if: {}) { id } }`,
+			`{}`, "me.@skip.if: A Boolean is true or false",
+		},
+		"directive by a variable": {
+			`query ($x: Boolean!) { me { id @include(if: $x) } }`,
+			`{"x": "true"}`, "me.id.@include.if: A Boolean is true or false",
+		},
+		"directive of a fragment": {
+			`{ ... @include(if: "true") { __typename } }`,
+			`{}`, "@include.if: A Boolean is true or false",
+		},
+		"fragment": {
+			`{ ...F } fragment F on Query { me { workspaces(first: {}) { edges { cursor } } } }`,
+			`{}`, "me.workspaces.first: An Int is",
+		},
+		"second use of a variable": {
+			`query ($x: ID = "a") { nodes(ids: [$x]) { id } node(id: $x) { id } }`,
+			`{"x": {}}`, "nodes.ids[0]: An ID is",
+		},
+		"subscription": {
+			`subscription { linkClicked(workspaceId: {}) { id } }`,
+			`{}`, "linkClicked.workspaceId: An ID is",
+		},
+		"variable in a fragment": {
+			`query ($x: Int) { ...F } fragment F on Query { me { workspaces(first: $x) { edges { cursor } } } }`,
+			`{"x": "1"}`, "me.workspaces.first: An Int is",
+		},
+	} {
+		body, err := json.Marshal(request{"query": c.query, "variables": json.RawMessage(c.variables)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		r := b.send(t, ada, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
+		switch {
+		case c.want == "" && strings.Contains(r.codes(), "BAD_REQUEST"), strings.Contains(r.codes(), "INTERNAL"):
+			t.Errorf("%s: %s", name, r.text)
+		case c.want != "" && (r.codes() != "BAD_REQUEST" || !strings.HasPrefix(r.Errors[0].Message, c.want)):
+			t.Errorf("%s: want %q: %s", name, c.want, r.text)
+		}
+	}
+}
+
+// TestArguments_RefusesOnEveryTransport sends the wrong argument of a query and of a subscription.
+func TestArguments_RefusesOnEveryTransport(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	for transport, send := range b.ways(t) {
+		for query, want := range map[string]string{
+			`query ($x: ID!) { node(id: $x) { id } }`:                        `"node.id: An ID is a string`,
+			`subscription ($x: ID!) { linkClicked(workspaceId: $x) { id } }`: `"linkClicked.workspaceId: An ID is a string`,
+		} {
+			got := send(request{"query": query, "variables": map[string]any{"x": map[string]any{"a": argumentMarker}}})
+			if !strings.Contains(got, want) || !strings.Contains(got, "BAD_REQUEST") ||
+				strings.Contains(got, argumentMarker) {
+				t.Errorf("%s, %s: %s", transport, query, got)
+			}
+		}
+	}
+	if log := b.log.String(); strings.Contains(log, argumentMarker) {
+		t.Errorf("the log has the value: %s", log)
+	}
+}
+
+// everyWrongArgument returns the cases for all fields of the schema.
+func everyWrongArgument(schema *ast.Schema) (all []argumentCase) {
+	seen := map[string]bool{}
+	ways := []fieldWay{
+		{of: schema.Query, kind: "query"}, {of: schema.Mutation, kind: "mutation"},
+		{of: schema.Subscription, kind: "subscription"},
+	}
+	for ; len(ways) > 0; ways = ways[1:] {
+		w := ways[0]
+		if seen[w.of.Name] {
+			continue
+		}
+		seen[w.of.Name] = true
+		for _, f := range w.of.Fields {
+			for _, a := range f.Arguments {
+				all = append(all, w.cases(schema, f, a)...)
+			}
+			if d := schema.Types[f.Type.Name()]; d.IsCompositeType() {
+				arguments := strings.TrimSuffix("("+requiredArguments(schema, f, "")+")", "()")
+				before := w.before + " " + f.Name + arguments + " {"
+				ways = append(ways, fieldWay{d, w.kind, before, w.after + " }", w.path + f.Name + "."})
+			}
+		}
+	}
+	return all
+}
+
+// fieldWay leads from the root of an operation to the fields of a type.
+type fieldWay struct {
+	of                        *ast.Definition
+	kind, before, after, path string
+}
+
+// cases returns an operation for each wrong value of an argument: as a literal, a variable and a variable's default.
+func (w fieldWay) cases(schema *ast.Schema, f *ast.FieldDefinition, a *ast.ArgumentDefinition) (all []argumentCase) {
+	others, selection := requiredArguments(schema, f, a.Name), ""
+	if schema.Types[f.Type.Name()].IsCompositeType() {
+		selection = " { __typename }"
+	}
+	write := func(variable, value string) string {
+		return fmt.Sprintf("%s%s {%s %s(%s%s: %s)%s%s }",
+			w.kind, variable, w.before, f.Name, others, a.Name, value, selection, w.after)
+	}
+	for name, wrong := range wrongValues(schema, a.Type) {
+		path := w.path + f.Name + "." + a.Name + wrong.below
+		all = append(all, argumentCase{path + ": " + name, write("", literalOf(wrong.value)), path + ": ", nil})
+		byDefault := write("($x: "+a.Type.String()+" = "+literalOf(wrong.value)+")", "$x")
+		all = append(all, argumentCase{path + ": " + name + " as a default", byDefault, "$x" + wrong.below + ": ", nil})
+		if !wrong.literalOnly {
+			variables := map[string]any{"x": wrong.value}
+			query := write("($x: "+a.Type.String()+")", "$x")
+			all = append(all, argumentCase{path + ": " + name + " as a variable", query, path + ": ", variables})
+		}
+	}
+	return all
+}
+
+// requiredArguments writes the arguments that a field must have, without one.
+func requiredArguments(schema *ast.Schema, f *ast.FieldDefinition, without string) (text string) {
+	for _, a := range f.Arguments {
+		if a.Type.NonNull && a.DefaultValue == nil && a.Name != without {
+			text += a.Name + ": " + literalOf(rightValue(schema, a.Type)) + ", "
+		}
+	}
+	return text
+}
+
+// enumLiteral is a value that is written without quotes.
+type enumLiteral string
+
+// wrongValue is a value with one mistake. It is below the argument at a path.
+type wrongValue struct {
+	value       any
+	below       string
+	literalOnly bool
+}
+
+// wrongValues returns a value of each JSON type that the schema's type does not allow, by a description.
+func wrongValues(schema *ast.Schema, t *ast.Type) map[string]wrongValue {
+	if t.Elem != nil {
+		all := map[string]wrongValue{}
+		for name, w := range wrongValues(schema, t.Elem) {
+			all["a list of "+name] = wrongValue{[]any{w.value}, "[0]" + w.below, w.literalOnly}
+		}
+		return all
+	}
+	d := schema.Types[t.NamedType]
+	all := map[string]wrongValue{
+		"text": {value: argumentMarker}, "digits": {value: "5"}, "text of a boolean": {value: "true"},
+		"an integer": {value: 5}, "a fraction": {value: 1.5}, "a boolean": {value: true},
+		"a number of 100 digits": {value: json.Number(strings.Repeat("9", 100))},
+		"a large fraction":       {value: json.Number("1e999")},
+		"a name":                 {enumLiteral("NOT_A_VALUE"), "", true},
+		"an object":              {value: map[string]any{"a": argumentMarker}},
+		"an empty object":        {value: map[string]any{}},
+		"a list":                 {value: []any{argumentMarker}},
+		"lists":                  {value: []any{[]any{}, []any{argumentMarker}}},
+	}
+	if t.NonNull {
+		all["null"] = wrongValue{}
+	}
+	for _, name := range map[string][]string{
+		"String": {"text", "digits", "text of a boolean"}, "URL": {"text", "digits", "text of a boolean"},
+		"EmailAddress": {"text", "digits", "text of a boolean"},
+		"ID":           {"text", "digits", "an integer", "text of a boolean"},
+		"Int":          {"an integer"}, "Int64": {"an integer"}, "Boolean": {"a boolean"},
+	}[d.Name] {
+		delete(all, name)
+	}
+	if d.Kind == ast.Enum {
+		all["text of a value"] = wrongValue{d.EnumValues[0].Name, "", true}
+		all["lower case"] = wrongValue{value: strings.ToLower(d.EnumValues[0].Name)}
+	}
+	if d.Kind == ast.InputObject {
+		delete(all, "an empty object")
+		for name, w := range wrongInputs(schema, d) {
+			all[name] = w
+		}
+	}
+	return all
+}
+
+// wrongInputs returns objects of an input type with one wrong field.
+func wrongInputs(schema *ast.Schema, d *ast.Definition) map[string]wrongValue {
+	all := map[string]wrongValue{}
+	for _, f := range d.Fields {
+		for name, w := range wrongValues(schema, f.Type) {
+			input := map[string]any{}
+			if d.Directives.ForName("oneOf") == nil {
+				input = rightValue(schema, ast.NonNullNamedType(d.Name, nil)).(map[string]any)
+			}
+			input[f.Name] = w.value
+			all[f.Name+" of "+name] = wrongValue{input, "." + f.Name + w.below, w.literalOnly}
+		}
+	}
+	return all
+}
+
+// rightValue returns a value of a type, with its required fields only.
+func rightValue(schema *ast.Schema, t *ast.Type) any {
+	if t.Elem != nil {
+		return []any{}
+	}
+	d := schema.Types[t.NamedType]
+	switch {
+	case d.Kind == ast.Enum:
+		return enumLiteral(d.EnumValues[0].Name)
+	case d.Kind == ast.InputObject:
+		input := map[string]any{}
+		for _, f := range d.Fields {
+			if f.Type.NonNull && f.DefaultValue == nil || len(input) == 0 && d.Directives.ForName("oneOf") != nil {
+				input[f.Name] = rightValue(schema, f.Type)
+			}
+		}
+		return input
+	case slices.Contains([]string{"Int", "Int64"}, d.Name):
+		return 1
+	case d.Name == "Boolean":
+		return true
+	case d.Name == "Time":
+		return "2030-01-01T00:00:00Z"
+	}
+	return "x"
+}
+
+// literalOf writes a value as GraphQL does.
+func literalOf(value any) string {
+	switch value := value.(type) {
+	case enumLiteral:
+		return string(value)
+	case []any:
+		var items []string
+		for _, item := range value {
+			items = append(items, literalOf(item))
+		}
+		return "[" + strings.Join(items, ", ") + "]"
+	case map[string]any:
+		var fields []string
+		for name, field := range value {
+			fields = append(fields, name+": "+literalOf(field))
+		}
+		return "{" + strings.Join(fields, ", ") + "}"
+	}
+	text, _ := json.Marshal(value)
+	return string(text)
+}
