@@ -176,15 +176,17 @@ type ComplexityRoot struct {
 	}
 
 	CreateLinkPayload struct {
-		Created func(childComplexity int) int
-		Errors  func(childComplexity int) int
-		Link    func(childComplexity int) int
+		Created         func(childComplexity int) int
+		Errors          func(childComplexity int) int
+		Link            func(childComplexity int) int
+		SameDestination func(childComplexity int) int
 	}
 
 	CreateLinkResult struct {
-		Created func(childComplexity int) int
-		Errors  func(childComplexity int) int
-		Link    func(childComplexity int) int
+		Created         func(childComplexity int) int
+		Errors          func(childComplexity int) int
+		Link            func(childComplexity int) int
+		SameDestination func(childComplexity int) int
 	}
 
 	CreateLinksPayload struct {
@@ -1260,6 +1262,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkPayload.Link(childComplexity), true
+	case "CreateLinkPayload.sameDestination":
+		if e.ComplexityRoot.CreateLinkPayload.SameDestination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkPayload.SameDestination(childComplexity), true
 
 	case "CreateLinkResult.created":
 		if e.ComplexityRoot.CreateLinkResult.Created == nil {
@@ -1279,6 +1287,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkResult.Link(childComplexity), true
+	case "CreateLinkResult.sameDestination":
+		if e.ComplexityRoot.CreateLinkResult.SameDestination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkResult.SameDestination(childComplexity), true
 
 	case "CreateLinksPayload.errors":
 		if e.ComplexityRoot.CreateLinksPayload.Errors == nil {
@@ -3774,6 +3788,8 @@ type Mutation {
   Makes a link, or answers with the one that is there: for DETERMINISTIC the one to the same URL, for CUSTOM the
   one with the same code and URL; COUNTER and RANDOM always make one. However many ask at once, exactly one hears
   created: true. A deleted link is revived, with what is given now; one that has expired stays as it is: update it.
+  URLs that differ only in spelling or in the fragment (#…) have one canonical form, and so one DETERMINISTIC link. It
+  redirects to the URL that it was created with: check sameDestination. For one link per fragment, use another strategy.
   Needs the role EDITOR. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
   QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
@@ -4329,7 +4345,10 @@ type SetPrimaryDomainPayload {
 input CreateLinkInput {
   "The workspace that gets the link."
   workspaceId: ID!
-  "The destination: http or https, at most 8,192 bytes. Redirects lead to it as it is written here."
+  """
+  The destination: http or https, at most 8,192 bytes. Redirects of a new link go to it as given, with
+  its fragment. An existing link keeps its own destination: see CreateLinkPayload.sameDestination.
+  """
   url: String!
   "How the code is made. Without it: CUSTOM when there is a customCode, else the workspace's defaultStrategy."
   strategy: CodeStrategy
@@ -4362,6 +4381,11 @@ type CreateLinkPayload {
   link: Link
   "Whether this call made it: false when it was there before, also when it was deleted and is revived."
   created: Boolean!
+  """
+  Whether the returned link redirects to exactly the URL that was given. False when an existing link was created with
+  another spelling or another fragment of the URL, when its destination has been updated since, and without a link.
+  """
+  sameDestination: Boolean!
   "What to mend."
   errors: [UserError!]!
 }
@@ -4456,6 +4480,8 @@ type CreateLinkResult {
   link: Link
   "Whether this call made it."
   created: Boolean!
+  "Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it."
+  sameDestination: Boolean!
   "What to mend; the fields are those of this link's input."
   errors: [UserError!]!
 }
@@ -5404,7 +5430,7 @@ type CodePreview {
   canonicalUrl: URL!
   "The codes for salts 0 to 9. A link gets the first that is not taken by another URL."
   codes: [String!]!
-  "The link that the URL has already, also a deleted one."
+  "The link that the URL has already, also a deleted one. Its originalUrl may have another spelling or fragment."
   existing: Link
 }
 
@@ -5914,6 +5940,8 @@ func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, f
 		return ec.fieldContext_CreateLinkPayload_link(ctx, field)
 	case "created":
 		return ec.fieldContext_CreateLinkPayload_created(ctx, field)
+	case "sameDestination":
+		return ec.fieldContext_CreateLinkPayload_sameDestination(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinkPayload_errors(ctx, field)
 	}
@@ -5926,6 +5954,8 @@ func (ec *executionContext) childFields_CreateLinkResult(ctx context.Context, fi
 		return ec.fieldContext_CreateLinkResult_link(ctx, field)
 	case "created":
 		return ec.fieldContext_CreateLinkResult_created(ctx, field)
+	case "sameDestination":
+		return ec.fieldContext_CreateLinkResult_sameDestination(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinkResult_errors(ctx, field)
 	}
@@ -9900,6 +9930,29 @@ func (ec *executionContext) fieldContext_CreateLinkPayload_created(_ context.Con
 	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _CreateLinkPayload_sameDestination(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkPayload_sameDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SameDestination, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkPayload_sameDestination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _CreateLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9984,6 +10037,29 @@ func (ec *executionContext) _CreateLinkResult_created(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkResult_created(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _CreateLinkResult_sameDestination(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkResult_sameDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SameDestination, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkResult_sameDestination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
@@ -23032,6 +23108,11 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "sameDestination":
+			out.Values[i] = ec._CreateLinkPayload_sameDestination(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "errors":
 			out.Values[i] = ec._CreateLinkPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -23077,6 +23158,11 @@ func (ec *executionContext) _CreateLinkResult(ctx context.Context, sel ast.Selec
 			}
 		case "created":
 			out.Values[i] = ec._CreateLinkResult_created(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sameDestination":
+			out.Values[i] = ec._CreateLinkResult_sameDestination(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

@@ -262,7 +262,8 @@ type CreateAPIKeyPayload struct {
 type CreateLinkInput struct {
 	// The workspace that gets the link.
 	WorkspaceID string `json:"workspaceId"`
-	// The destination: http or https, at most 8,192 bytes. Redirects lead to it as it is written here.
+	// The destination: http or https, at most 8,192 bytes. Redirects of a new link go to it as given, with
+	// its fragment. An existing link keeps its own destination: see CreateLinkPayload.sameDestination.
 	URL string `json:"url"`
 	// How the code is made. Without it: CUSTOM when there is a customCode, else the workspace's defaultStrategy.
 	Strategy *link.Strategy `json:"strategy,omitempty"`
@@ -293,6 +294,9 @@ type CreateLinkPayload struct {
 	Link *link.Link `json:"link,omitempty"`
 	// Whether this call made it: false when it was there before, also when it was deleted and is revived.
 	Created bool `json:"created"`
+	// Whether the returned link redirects to exactly the URL that was given. False when an existing link was created with
+	// another spelling or another fragment of the URL, when its destination has been updated since, and without a link.
+	SameDestination bool `json:"sameDestination"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -303,6 +307,8 @@ type CreateLinkResult struct {
 	Link *link.Link `json:"link,omitempty"`
 	// Whether this call made it.
 	Created bool `json:"created"`
+	// Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it.
+	SameDestination bool `json:"sameDestination"`
 	// What to mend; the fields are those of this link's input.
 	Errors []*UserError `json:"errors"`
 }
