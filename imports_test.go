@@ -33,6 +33,7 @@ var layers = [][]string{
 // within are the imports inside a layer.
 var within = map[string][]string{
 	"internal/text":            {"internal/errs"},
+	"internal/visit":           {"internal/text"},
 	"internal/page":            {},
 	"internal/config":          {"internal/kv"},
 	"internal/jobs":            {"internal/db"},

@@ -3669,7 +3669,13 @@ input LinkBy @oneOf {
   shortUrl: String
 }
 
-"Writing. What a caller can mend is in a payload's errors; nothing has been changed then, and the entity is null."
+"""
+Writing. What a caller can mend is in a payload's errors; nothing has been changed then, and the entity is null.
+
+Names, titles, notes, tags and other text for display are stored without surrounding white space and without invisible
+characters (zero-width spaces, soft hyphens, fillers, direction marks). Joiners and variation selectors that change how
+their neighbors look are retained. Text with control characters or direction overrides is refused: INVALID_INPUT.
+"""
 type Mutation {
   "Makes an account and logs it in. Errors: INVALID_INPUT, EMAIL_TAKEN. Limited per address: RATE_LIMITED."
   register(input: RegisterInput!): RegisterPayload!
@@ -3995,7 +4001,10 @@ type ChangePasswordPayload {
 input CreateWorkspaceInput {
   "What people call it: 1 to 100 characters."
   name: String!
-  "Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. Unique over the instance."
+  """
+  Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. It must not start with xn--.
+  Unique over the instance.
+  """
   slug: String!
 }
 

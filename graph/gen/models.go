@@ -337,7 +337,8 @@ type CreateLinksPayload struct {
 type CreateWorkspaceInput struct {
 	// What people call it: 1 to 100 characters.
 	Name string `json:"name"`
-	// Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. Unique over the instance.
+	// Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. It must not start with xn--.
+	// Unique over the instance.
 	Slug string `json:"slug"`
 }
 

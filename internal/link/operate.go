@@ -30,7 +30,7 @@ type Found struct {
 // URL of this instance, or all that have the code, lead to the URL, or have the text in their title, note, URL or code. It returns
 // InvalidInput.
 func (s *Store) Find(ctx context.Context, what string, limit int) ([]Found, error) {
-	what, err := text.Line("What is looked for", what, 1, urlnorm.MaxBytes)
+	what, err := text.Opaque("What is looked for", what, 1, urlnorm.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
