@@ -3572,7 +3572,10 @@ enum ErrorCode {
   CODE_TAKEN
   "The code is a word that the server keeps for itself."
   CODE_RESERVED
-  "All ten codes that the URL can get are taken by other URLs."
+  """
+  All ten codes that the URL can get are taken, in rare cases all random codes that were tried. Choose a customCode or
+  another strategy.
+  """
   CODE_EXHAUSTED
   "The slug belongs to another workspace, or to the server."
   SLUG_TAKEN
@@ -4401,7 +4404,10 @@ type CreateLinkPayload {
 
 "How an export is written."
 enum ExportFormat {
-  "Comma-separated values, with the names of the columns in the first line."
+  """
+  Comma-separated values, with the names of the columns in the first line. A cell that a spreadsheet could read as a
+  formula begins with an apostrophe.
+  """
   CSV
   "A JSON object a line."
   JSON_LINES

@@ -1101,7 +1101,8 @@ const (
 	ErrorCodeCodeTaken ErrorCode = "CODE_TAKEN"
 	// The code is a word that the server keeps for itself.
 	ErrorCodeCodeReserved ErrorCode = "CODE_RESERVED"
-	// All ten codes that the URL can get are taken by other URLs.
+	// All ten codes that the URL can get are taken, in rare cases all random codes that were tried. Choose a customCode or
+	// another strategy.
 	ErrorCodeCodeExhausted ErrorCode = "CODE_EXHAUSTED"
 	// The slug belongs to another workspace, or to the server.
 	ErrorCodeSlugTaken ErrorCode = "SLUG_TAKEN"

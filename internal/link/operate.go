@@ -35,9 +35,7 @@ func (s *Store) Find(ctx context.Context, what string, limit int) ([]Found, erro
 		return nil, err
 	}
 	found := []Found{}
-	q := s.DB.NewSelect().Model(&found).ColumnExpr("?TableColumns").ColumnExpr("w.slug").
-		Join("JOIN workspaces AS w ON w.id = ?TableAlias.workspace_id").
-		Where("?TableAlias.purged_at IS NULL").OrderExpr("?TableAlias.id DESC").Limit(int64(limit))
+	q := s.found(&found).Where("?TableAlias.purged_at IS NULL").Limit(int64(limit))
 	if q, err = s.whatIs(ctx, q, what); err != nil {
 		return nil, err
 	}
