@@ -4552,9 +4552,9 @@ enum ClaimStatus {
   CLAIMED
   "It was claimed before: by this workspace, then it is in link, or by another."
   ALREADY_CLAIMED
-  "It ended before it was claimed."
+  "It ended before it was claimed. Its short URL cannot be revived: offer to create a link to the same URL."
   EXPIRED
-  "There is no link with this token."
+  "There is no link with this token: it never existed, or was purged. No later claim succeeds: delete the token."
   UNKNOWN
   "It cannot be had at this moment, and stays what it is: the errors say why."
   REFUSED
