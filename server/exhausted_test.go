@@ -8,8 +8,9 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-// TestCreateLink_CodesExhausted takes the ten codes of a URL with custom links. The next creation is refused with a message
-// that states the cause, and is counted and logged without the URL; links codes lists the holders.
+// TestCreateLink_CodesExhausted takes the ten codes of a URL with custom links. The next creation
+// is refused with a message that states the cause, and is counted and logged without the URL; links
+// codes lists the holders.
 func TestCreateLink_CodesExhausted(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -43,7 +44,8 @@ func TestCreateLink_CodesExhausted(t *testing.T) {
 			t.Error("linkforge_code_exhausted_total is not 1")
 		}
 		logged := content(t, s.err)
-		if strings.Count(logged, "codes exhausted") != 1 || !strings.Contains(logged, who.workspaceID) || strings.Contains(logged, "token=secret") {
+		if strings.Count(logged, "codes exhausted") != 1 || !strings.Contains(logged, who.workspaceID) ||
+			strings.Contains(logged, "token=secret") {
 			t.Errorf("want one log line with the workspace and without the URL:\n%s", logged)
 		}
 		rows = rowsOf(t, s.env, "links", "codes", "--workspace", who.workspaceID, url)

@@ -16,12 +16,14 @@ type Candidate struct {
 	Code string
 	// Reserved reports that the server keeps the code for itself.
 	Reserved bool
-	// Holders are the links that have the code: one of the workspace, and one of any workspace whose code works at the root.
+	// Holders are the links that have the code: one of the workspace, and one of any workspace
+	// whose code works at the root.
 	Holders []Found
 }
 
-// Holders returns the candidates of a URL in a workspace, in the order in which they are tried, with the links that hold
-// them in any workspace and state, purged ones included. It is for the operator. It returns InvalidURL.
+// Holders returns the candidates of a URL in a workspace, in the order in which they are tried,
+// with the links that hold them in any workspace and state, purged ones included. It is for the
+// operator. It returns InvalidURL.
 func (s *Store) Holders(ctx context.Context, workspaceID, raw string) ([]Candidate, error) {
 	u, err := canonical(raw)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Line returns one line of text for display: Visible, trimmed, with from least to most characters, none of them a
-// control character. The label begins the error message. It returns InvalidInput.
+// Line returns one line of text for display: Visible, trimmed, with from least to most characters,
+// none of them a control character. The label begins the error message. It returns InvalidInput.
 func Line(label, s string, least, most int) (string, error) {
 	return Opaque(label, Visible(s), least, most)
 }
@@ -25,8 +25,8 @@ func Lines(label, s string, least, most int) (string, error) {
 	return bounded(label, s, least, most)
 }
 
-// Opaque is Line of text that is compared and not displayed, such as an idempotency key: it retains invisible characters.
-// It returns InvalidInput.
+// Opaque is Line of text that is compared and not displayed, such as an idempotency key: it retains
+// invisible characters. It returns InvalidInput.
 func Opaque(label, s string, least, most int) (string, error) {
 	s = strings.TrimSpace(s)
 	if !utf8.ValidString(s) || strings.ContainsAny(s, "\n\t") || strings.ContainsFunc(s, control) {

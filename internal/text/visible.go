@@ -15,8 +15,9 @@ const (
 	blackFlag          = '\U0001f3f4'
 )
 
-// subdivisions are the tags that follow a black flag in the flags of England, Scotland and Wales: "gbeng", "gbsct" and
-// "gbwls", and the cancel tag. Unicode recommends no others for interchange (UTS #51, annex B).
+// subdivisions are the tags that follow a black flag in the flags of England, Scotland and Wales:
+// "gbeng", "gbsct" and "gbwls", and the cancel tag. Unicode recommends no others for interchange
+// (UTS #51, annex B).
 var subdivisions = []string{
 	"\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f",
 	"\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f",
@@ -31,8 +32,9 @@ var joiningScripts = []*unicode.RangeTable{
 	unicode.Syriac, unicode.Tamil, unicode.Telugu, unicode.Tibetan,
 }
 
-// Invisible reports whether a character has no glyph of its own: Unicode's default-ignorable code points (zero-width
-// characters, fillers, soft hyphens, direction marks, tags, variation selectors) and other format characters.
+// Invisible reports whether a character has no glyph of its own: Unicode's default-ignorable code
+// points (zero-width characters, fillers, soft hyphens, direction marks, tags, variation selectors)
+// and other format characters.
 func Invisible(r rune) bool {
 	if r <= unicode.MaxLatin1 {
 		return r == '\u00ad'
@@ -41,10 +43,11 @@ func Invisible(r rune) bool {
 		!unicode.Is(unicode.Prepended_Concatenation_Mark, r)
 }
 
-// Visible removes invisible characters, by which texts that look the same could differ, and writes a space for the blank
-// Braille pattern. It retains an invisible character that changes how its neighbors look: a joiner between letters of a
-// script that joins them or between emoji, a variation selector, and the tags of a subdivision flag. It also retains the
-// embeddings, overrides and isolates that Line refuses, and returns text that is not UTF-8 as it is.
+// Visible removes invisible characters, by which texts that look the same could differ, and writes
+// a space for the blank Braille pattern. It retains an invisible character that changes how its
+// neighbors look: a joiner between letters of a script that joins them or between emoji, a
+// variation selector, and the tags of a subdivision flag. It also retains the embeddings, overrides
+// and isolates that Line refuses, and returns text that is not UTF-8 as it is.
 func Visible(s string) string {
 	blank := func(r rune) bool { return r == brailleBlank || Invisible(r) }
 	if !strings.ContainsFunc(s, blank) || !utf8.ValidString(s) {
@@ -62,7 +65,8 @@ func Visible(s string) string {
 	return strings.ReplaceAll(string(visible), string(brailleBlank), " ")
 }
 
-// retained returns how many characters at the front of the rest Visible retains, after the last one that it retained.
+// retained returns how many characters at the front of the rest Visible retains, after the last one
+// that it retained.
 func retained(last rune, rest []rune) int {
 	const tags = 6
 	var next rune
@@ -81,7 +85,8 @@ func retained(last rune, rest []rune) int {
 // isEffective reports whether an invisible character changes how its neighbors look.
 func isEffective(last, r, next rune) bool {
 	switch {
-	case r == zeroWidthJoiner && unicode.In(last, unicode.So, unicode.Sk, unicode.Variation_Selector) && unicode.Is(unicode.So, next):
+	case r == zeroWidthJoiner && unicode.Is(unicode.So, next) &&
+		unicode.In(last, unicode.So, unicode.Sk, unicode.Variation_Selector):
 		return true
 	case r == zeroWidthJoiner, r == zeroWidthNonJoiner: // also at a word's end after a virama, which is a mark
 		return unicode.In(last, joiningScripts...) && (unicode.In(next, joiningScripts...) || unicode.Is(unicode.M, last))
