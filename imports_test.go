@@ -33,6 +33,7 @@ var layers = [][]string{
 // within are the imports inside a layer.
 var within = map[string][]string{
 	"internal/text":            {"internal/errs"},
+	"internal/visit":           {"internal/text"},
 	"internal/page":            {},
 	"internal/config":          {"internal/kv"},
 	"internal/jobs":            {"internal/db"},
@@ -125,7 +126,7 @@ var scopes = map[string][]string{
 	"AsSystem": {
 		"account.Delete", "audit.CleanUp", "audit.Export", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetLeases", "click.ForgetUsage", "click.ForgetVisitors", "click.ForgetWho", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Seeds", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
 		"click.Recover", "click.remove", "click.take", "jobs.States", "jobs.attempt",
-		"link.Block", "link.Find", "link.RecountGrants", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
+		"link.Block", "link.Find", "link.Holders", "link.RecountGrants", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
 		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "workspace.Accept", "workspace.Export", "workspace.Tenants", "workspace.operate", "workspace.verify",
 	},
 }

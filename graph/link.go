@@ -16,7 +16,9 @@ import (
 func (r mutation) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
 	l, created, err := r.createLink(ctx, in)
 	mend, err := userErrors(err)
-	return &gen.CreateLinkPayload{Link: l, Created: created, Errors: mend}, err
+	return &gen.CreateLinkPayload{
+		Link: l, Created: created, SameDestination: l != nil && l.RedirectsTo(in.URL), Errors: mend,
+	}, err
 }
 
 func (r mutation) createLink(ctx context.Context, in gen.CreateLinkInput) (l *link.Link, created bool, err error) {
@@ -52,9 +54,11 @@ func (r mutation) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*ge
 	})
 	mend, err := userErrors(err)
 	payload := &gen.CreateLinksPayload{Results: []*gen.CreateLinkResult{}, Errors: mend}
-	for _, one := range results {
+	for i, one := range results {
 		mend, _ := userErrors(one.Err) // what cannot be mended is an error of the whole call
-		payload.Results = append(payload.Results, &gen.CreateLinkResult{Link: one.Link, Created: one.Created, Errors: mend})
+		payload.Results = append(payload.Results, &gen.CreateLinkResult{
+			Link: one.Link, Created: one.Created, SameDestination: one.Link != nil && one.Link.RedirectsTo(in.Links[i].URL), Errors: mend,
+		})
 	}
 	return payload, err
 }

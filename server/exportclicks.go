@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/text"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -56,18 +57,9 @@ func (c exportedClick) row() []string {
 		c.UTMSource, c.UTMMedium, c.UTMCampaign, c.UTMTerm, c.UTMContent,
 	}
 	for i, cell := range row {
-		row[i] = inert(cell)
+		row[i] = text.Cell(cell) // a visitor chooses the campaign and the referrer
 	}
 	return row
-}
-
-// inert is a cell that a spreadsheet takes for text: a visitor writes what a campaign is called
-// (https://owasp.org/www-community/attacks/CSV_Injection).
-func inert(cell string) string {
-	if cell != "" && (cell[0] == '=' || cell[0] == '+' || cell[0] == '-' || cell[0] == '@') {
-		return "'" + cell
-	}
-	return cell
 }
 
 // exportClicks writes what a signed URL asks for, a thousand clicks at a time.

@@ -31,6 +31,7 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_link_cache_entries", "Entries in the node's memory: links, places and absences.", cache.Entries),
 		obs.Gauge("linkforge_link_cache_bytes", "Memory that these take, as the cache weighs them.", cache.Bytes),
 		obs.Counter("linkforge_code_collisions_total", "Generated codes that were taken by another URL.", a.links.Collisions()),
+		obs.Counter("linkforge_code_exhausted_total", "Links refused because all of their candidate codes were taken.", a.links.ExhaustedCodes()),
 
 		obs.Gauge("linkforge_quota_fallback", "Whether the database counts monthly hits, because Redis is away: 1 or 0.", one(leases.Away)),
 		obs.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),

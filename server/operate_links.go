@@ -9,9 +9,10 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// linksCommand is `linkforge links find|disable|enable`. It works beside running servers, which obey within a second.
+// linksCommand is `linkforge links find|codes|disable|enable`. It works beside running servers, which obey within a second.
 type linksCommand struct {
 	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
+	Codes   linksCodes   `cmd:"" help:"List the codes that a URL can get in a workspace, and the links that hold them."`
 	Disable linksDisable `cmd:"" help:"Disable a link for abuse: it answers 410, and no member can bring it back."`
 	Enable  linksEnable  `cmd:"" help:"Take back a disable."`
 }
@@ -21,6 +22,11 @@ type (
 		listing
 		Limit int    `default:"100" help:"How many at most, 1 to 10000, the newest first."`
 		What  string `arg:"" help:"A short URL, a URL, a code, an id, or words in a title, note or URL."`
+	}
+	linksCodes struct {
+		listing
+		Workspace string `required:"" help:"The workspace's id."`
+		URL       string `arg:"" name:"url" help:"The URL."`
 	}
 	linksDisable struct {
 		listing
@@ -44,6 +50,10 @@ type linkRow struct {
 	CreatedAt   time.Time   `json:"createdAt"`
 }
 
+func linkRowOf(l link.Found, now time.Time) linkRow {
+	return linkRow{l.ID, l.WorkspaceID, l.Slug, l.Code, l.ShortURL, l.OriginalURL, l.Status(now), l.CreatedAt.UTC()}
+}
+
 // Run finds links.
 func (l linksFind) Run(ctx context.Context, f *config.Flags, io stdio) error {
 	if err := checkLimit(l.Limit); err != nil {
@@ -56,14 +66,65 @@ func (l linksFind) Run(ctx context.Context, f *config.Flags, io stdio) error {
 		}
 		now, rows := time.Now(), make([]linkRow, 0, len(found))
 		for _, one := range found {
-			rows = append(rows, linkRow{
-				one.ID, one.WorkspaceID, one.Slug, one.Code, one.ShortURL, one.OriginalURL, one.Status(now), one.CreatedAt.UTC(),
-			})
+			rows = append(rows, linkRowOf(one, now))
 		}
 		return show(io, l.listing, "ID\tWORKSPACE\tSHORT URL\tSTATUS\tCREATED\tLEADS TO", rows, func(r linkRow) []string {
 			return []string{r.ID, r.Slug, r.ShortURL, string(r.Status), instant(&r.CreatedAt), strconv.Quote(r.OriginalURL)}
 		})
 	})
+}
+
+// codeRow is a candidate code of a URL, with one link that holds it.
+type codeRow struct {
+	Code  string     `json:"code"`
+	State string     `json:"state"` // FREE, RESERVED or TAKEN
+	Link  *holderRow `json:"link,omitempty"`
+}
+
+// holderRow is a linkRow that may be of a purged link.
+type holderRow struct {
+	linkRow
+	Strategy link.Strategy `json:"strategy"`
+	Purged   bool          `json:"purged"`
+}
+
+// Run lists the codes that a URL can get, and their holders.
+func (l linksCodes) Run(ctx context.Context, f *config.Flags, io stdio) error {
+	return withLinks(f, func(links *link.Store) error {
+		candidates, err := links.Holders(ctx, l.Workspace, l.URL)
+		if err != nil {
+			return err
+		}
+		var rows []codeRow
+		for _, c := range candidates {
+			rows = append(rows, codeRows(c, time.Now())...)
+		}
+		return show(io, l.listing, "CODE\tSTATE\tHELD BY\tWORKSPACE\tSTATUS\tSTRATEGY\tURL", rows, codeRow.columns)
+	})
+}
+
+func codeRows(c link.Candidate, now time.Time) (rows []codeRow) {
+	for _, l := range c.Holders {
+		rows = append(rows, codeRow{c.Code, "TAKEN", &holderRow{linkRowOf(l, now), l.Strategy, l.PurgedAt != nil}})
+	}
+	switch {
+	case c.Reserved:
+		rows = append(rows, codeRow{c.Code, "RESERVED", nil})
+	case len(rows) == 0:
+		rows = append(rows, codeRow{c.Code, "FREE", nil})
+	}
+	return rows
+}
+
+func (r codeRow) columns() []string {
+	if r.Link == nil {
+		return []string{r.Code, r.State, "-", "-", "-", "-", "-"}
+	}
+	status := string(r.Link.Status)
+	if r.Link.Purged {
+		status = "PURGED"
+	}
+	return []string{r.Code, r.State, r.Link.ID, r.Link.Slug, status, string(r.Link.Strategy), strconv.Quote(r.Link.OriginalURL)}
 }
 
 // Run disables a link.

@@ -251,6 +251,9 @@ func TestTheOperatorIsUnderstood(t *testing.T) {
 		"workspaces delete public":                    "workspaces list",
 		"workspaces restore nobody":                   "workspaces list",
 		"links find":                                  "<what>",
+		"links codes --workspace ws_x":                "<url>",
+		"links codes https://example.com/":            "--workspace",
+		"links codes --workspace ws_x example.com":    "must start with http",
 		"links disable promo":                         "links find",
 		"links enable lnk_00000000000000000000000000": "links find",
 		"jobs run nothing of the kind":                "clean-up, sessions",
@@ -262,7 +265,7 @@ func TestTheOperatorIsUnderstood(t *testing.T) {
 	}
 	declined(t, b.env, "must have from 1", "links", "find", "")
 	out := must(t, b.env, "--help")
-	for _, word := range []string{"users list", "workspaces limits", "links disable", "jobs run", "clicks adopt", "backup", "after-restore"} {
+	for _, word := range []string{"users list", "workspaces limits", "links codes", "links disable", "jobs run", "clicks adopt", "backup", "after-restore"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the help does not name %s", word)
 		}

@@ -54,7 +54,7 @@ func TestClicksAreExported(t *testing.T) {
 		who, stranger := s.tenant(t, "owner"), s.tenant(t, "stranger")
 		l, other := who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link
 		for range 5 {
-			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd", "User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36")
+			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd&utm_term=%E2%80%8B%EF%BC%9Dcmd", "User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36")
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, other.path(s))
 		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 5 && who.look(t, other.ID).ClickCount == 1 })
@@ -80,7 +80,7 @@ func TestClicksAreExported(t *testing.T) {
 		}
 		path, _ := sign(who, map[string]any{"linkId": l.ID, "filter": map[string]any{"browser": "Chrome"}})
 		rows, err := csv.NewReader(strings.NewReader(s.expect(t, http.StatusOK, http.MethodGet, path).body)).ReadAll()
-		if err != nil || len(rows) != 6 || rows[0][0] != "id" || rows[1][1] != l.ID || rows[1][10] != "Chrome" || rows[1][15] != "'=cmd" {
+		if err != nil || len(rows) != 6 || rows[0][0] != "id" || rows[1][1] != l.ID || rows[1][10] != "Chrome" || rows[1][15] != "'=cmd" || rows[1][16] != "'＝cmd" {
 			t.Errorf("%v: %v", rows, err)
 		}
 		path, _ = sign(who, map[string]any{"format": "JSON_LINES"})

@@ -23,15 +23,12 @@ const tell = sentence => console.log(`${String(++steps).padStart(2)}. ${sentence
 await mkdir(folder, { recursive: true });
 const server = await serve();
 const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] });
-const context = await browser.newContext({ viewport: { width: 1100, height: 800 }, colorScheme: 'light' });
-context.setDefaultTimeout(15_000);
-context.on('console', message => {
-  if (['error', 'warning'].includes(message.type())) complaints.push(`the console: ${message.text()} (${message.location().url})`);
-});
-context.on('weberror', error => complaints.push(`the page: ${error.error().message}`));
+const context = await openContext();
 const page = await context.newPage();
 try {
-  await story();
+  const visitor = await anonymousVisitor();
+  const account = await story();
+  await claims(visitor, account);
   await others();
 } catch (error) {
   complaints.push(error.message.replace(/\u001b\[\d+m/g, ''));
@@ -43,6 +40,80 @@ try {
 for (const complaint of complaints) console.error(`FAILED: ${complaint}`);
 console.log(complaints.length ? `${complaints.length} complaints.` : 'The example works.');
 process.exitCode = complaints.length ? 1 : 0;
+
+async function openContext() {
+  const context = await browser.newContext({ viewport: { width: 1100, height: 800 }, colorScheme: 'light' });
+  context.setDefaultTimeout(15_000);
+  context.on('console', message => {
+    if (['error', 'warning'].includes(message.type())) complaints.push(`the console: ${message.text()} (${message.location().url})`);
+  });
+  context.on('weberror', error => complaints.push(`the page: ${error.error().message}`));
+  return context;
+}
+
+// anonymousVisitor creates a link without an account in a browser of its own, and returns its page.
+async function anonymousVisitor() {
+  const visitor = await (await openContext()).newPage();
+  await visitor.goto(address);
+  await createAnonymously(visitor, 'expires');
+  const [stored] = await storedLinks(visitor);
+  assert.match(stored.claimToken, /^claim_/);
+  assert.equal(stored.url, `${origin}/destination?n=expires`);
+  tell('A visitor creates a link without an account, and the browser stores its claim token.');
+  return visitor;
+}
+
+async function createAnonymously(visitor, n) {
+  await visitor.getByLabel('Destination').fill(`${origin}/destination?n=${n}`);
+  await visitor.getByRole('button', { name: 'Shorten without an account' }).click();
+  await visitor.getByText('Register or log in to keep it.').waitFor();
+}
+
+function storedLinks(visitor) {
+  return visitor.evaluate(() => JSON.parse(localStorage.getItem('linkforge.anonymous') ?? '[]'));
+}
+
+// claims signs in with three stored links: one to be claimed, one that has expired, and one that the server does not know.
+// Then it creates the expired one again, and presents the token of the claimed one a second time.
+async function claims(visitor, account) {
+  const [expired] = await storedLinks(visitor);
+  while ((await fetch(expired.shortUrl, { redirect: 'manual' })).status !== 410) await visitor.waitForTimeout(250);
+  await createAnonymously(visitor, 'claimed');
+  const fresh = (await storedLinks(visitor)).find(link => link.claimToken !== expired.claimToken);
+  await visitor.evaluate(() => {
+    const stored = JSON.parse(localStorage.getItem('linkforge.anonymous'));
+    const unknown = { claimToken: 'claim_UNKNOWN', shortUrl: 'https://unknown.example/x', url: 'https://example.com/', expiresAt: new Date().toISOString() };
+    localStorage.setItem('linkforge.anonymous', JSON.stringify([...stored, unknown]));
+  });
+  await signIn(visitor, account);
+  await visitor.getByText('Links claimed: 1. No longer available: https://unknown.example/x.').waitFor();
+  await visitor.locator('tbody').getByText(`${origin}/destination?n=claimed`).waitFor();
+  assert.deepEqual((await storedLinks(visitor)).map(link => link.claimToken), [expired.claimToken]);
+  assert.equal((await fetch(fresh.shortUrl, { redirect: 'manual' })).status, 302);
+  await visitor.screenshot({ path: path.join(folder, `${String(steps + 1).padStart(2, '0')}-claimed.png`) });
+  tell('At sign-in a link is claimed with its code, an unknown one is dropped, and an expired one stays.');
+
+  await visitor.reload();
+  await visitor.getByText(`${expired.shortUrl} ended before you signed in.`).waitFor();
+  await visitor.getByRole('button', { name: 'Create again' }).click();
+  await visitor.getByText(`replaces ${expired.shortUrl}.`).waitFor();
+  await visitor.locator('tbody').getByText(`${origin}/destination?n=expires`).waitFor();
+  assert.deepEqual(await storedLinks(visitor), []);
+  assert.equal(await visitor.locator('#expired li').count(), 0);
+  tell('The expired link is offered after a reload too, and created again with another short URL.');
+
+  await visitor.evaluate(link => localStorage.setItem('linkforge.anonymous', JSON.stringify([link])), fresh);
+  await visitor.reload();
+  await visitor.getByText('Links claimed: 1.').waitFor();
+  assert.deepEqual(await storedLinks(visitor), []);
+  tell('A second claim by the same workspace changes nothing.');
+}
+
+async function signIn(visitor, { email, password }) {
+  await visitor.getByLabel('E-mail').fill(email);
+  await visitor.getByLabel('Password').fill(password);
+  await visitor.getByRole('button', { name: 'Log in' }).click();
+}
 
 async function story() {
   const slug = `ada-${Date.now().toString(36)}`;
@@ -132,6 +203,7 @@ async function story() {
   assert.match(noted[0], /401/);
   assert.notEqual(await page.evaluate(() => JSON.parse(sessionStorage.getItem('linkforge.session')).token), 'spent');
   tell('A token that has ended is renewed.');
+  return { email: `${slug}@example.com`, password: 'correct horse battery staple' };
 }
 
 // others asks from pages as a browser lets them: one that the server has not been told of, and one without a client.

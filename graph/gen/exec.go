@@ -176,15 +176,17 @@ type ComplexityRoot struct {
 	}
 
 	CreateLinkPayload struct {
-		Created func(childComplexity int) int
-		Errors  func(childComplexity int) int
-		Link    func(childComplexity int) int
+		Created         func(childComplexity int) int
+		Errors          func(childComplexity int) int
+		Link            func(childComplexity int) int
+		SameDestination func(childComplexity int) int
 	}
 
 	CreateLinkResult struct {
-		Created func(childComplexity int) int
-		Errors  func(childComplexity int) int
-		Link    func(childComplexity int) int
+		Created         func(childComplexity int) int
+		Errors          func(childComplexity int) int
+		Link            func(childComplexity int) int
+		SameDestination func(childComplexity int) int
 	}
 
 	CreateLinksPayload struct {
@@ -1260,6 +1262,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkPayload.Link(childComplexity), true
+	case "CreateLinkPayload.sameDestination":
+		if e.ComplexityRoot.CreateLinkPayload.SameDestination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkPayload.SameDestination(childComplexity), true
 
 	case "CreateLinkResult.created":
 		if e.ComplexityRoot.CreateLinkResult.Created == nil {
@@ -1279,6 +1287,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.CreateLinkResult.Link(childComplexity), true
+	case "CreateLinkResult.sameDestination":
+		if e.ComplexityRoot.CreateLinkResult.SameDestination == nil {
+			break
+		}
+
+		return e.ComplexityRoot.CreateLinkResult.SameDestination(childComplexity), true
 
 	case "CreateLinksPayload.errors":
 		if e.ComplexityRoot.CreateLinksPayload.Errors == nil {
@@ -3558,7 +3572,10 @@ enum ErrorCode {
   CODE_TAKEN
   "The code is a word that the server keeps for itself."
   CODE_RESERVED
-  "All ten codes that the URL can get are taken by other URLs."
+  """
+  All ten codes that the URL can get are taken, in rare cases all random codes that were tried. Choose a customCode or
+  another strategy.
+  """
   CODE_EXHAUSTED
   "The slug belongs to another workspace, or to the server."
   SLUG_TAKEN
@@ -3655,7 +3672,13 @@ input LinkBy @oneOf {
   shortUrl: String
 }
 
-"Writing. What a caller can mend is in a payload's errors; nothing has been changed then, and the entity is null."
+"""
+Writing. What a caller can mend is in a payload's errors; nothing has been changed then, and the entity is null.
+
+Names, titles, notes, tags and other text for display are stored without surrounding white space and without invisible
+characters (zero-width spaces, soft hyphens, fillers, direction marks). Joiners and variation selectors that change how
+their neighbors look are retained. Text with control characters or direction overrides is refused: INVALID_INPUT.
+"""
 type Mutation {
   "Makes an account and logs it in. Errors: INVALID_INPUT, EMAIL_TAKEN. Limited per address: RATE_LIMITED."
   register(input: RegisterInput!): RegisterPayload!
@@ -3774,6 +3797,8 @@ type Mutation {
   Makes a link, or answers with the one that is there: for DETERMINISTIC the one to the same URL, for CUSTOM the
   one with the same code and URL; COUNTER and RANDOM always make one. However many ask at once, exactly one hears
   created: true. A deleted link is revived, with what is given now; one that has expired stays as it is: update it.
+  URLs that differ only in spelling or in the fragment (#…) have one canonical form, and so one DETERMINISTIC link. It
+  redirects to the URL that it was created with: check sameDestination. For one link per fragment, use another strategy.
   Needs the role EDITOR. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
   QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
@@ -3979,7 +4004,10 @@ type ChangePasswordPayload {
 input CreateWorkspaceInput {
   "What people call it: 1 to 100 characters."
   name: String!
-  "Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. Unique over the instance."
+  """
+  Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. It must not start with xn--.
+  Unique over the instance.
+  """
   slug: String!
 }
 
@@ -4329,7 +4357,10 @@ type SetPrimaryDomainPayload {
 input CreateLinkInput {
   "The workspace that gets the link."
   workspaceId: ID!
-  "The destination: http or https, at most 8,192 bytes. Redirects lead to it as it is written here."
+  """
+  The destination: http or https, at most 8,192 bytes. Redirects of a new link go to it as given, with
+  its fragment. An existing link keeps its own destination: see CreateLinkPayload.sameDestination.
+  """
   url: String!
   "How the code is made. Without it: CUSTOM when there is a customCode, else the workspace's defaultStrategy."
   strategy: CodeStrategy
@@ -4362,13 +4393,21 @@ type CreateLinkPayload {
   link: Link
   "Whether this call made it: false when it was there before, also when it was deleted and is revived."
   created: Boolean!
+  """
+  Whether the returned link redirects to exactly the URL that was given. False when an existing link was created with
+  another spelling or another fragment of the URL, when its destination has been updated since, and without a link.
+  """
+  sameDestination: Boolean!
   "What to mend."
   errors: [UserError!]!
 }
 
 "How an export is written."
 enum ExportFormat {
-  "Comma-separated values, with the names of the columns in the first line."
+  """
+  Comma-separated values, with the names of the columns in the first line. A cell that a spreadsheet could read as a
+  formula begins with an apostrophe.
+  """
   CSV
   "A JSON object a line."
   JSON_LINES
@@ -4456,6 +4495,8 @@ type CreateLinkResult {
   link: Link
   "Whether this call made it."
   created: Boolean!
+  "Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it."
+  sameDestination: Boolean!
   "What to mend; the fields are those of this link's input."
   errors: [UserError!]!
 }
@@ -4511,9 +4552,9 @@ enum ClaimStatus {
   CLAIMED
   "It was claimed before: by this workspace, then it is in link, or by another."
   ALREADY_CLAIMED
-  "It ended before it was claimed."
+  "It ended before it was claimed. Its short URL cannot be revived: offer to create a link to the same URL."
   EXPIRED
-  "There is no link with this token."
+  "There is no link with this token: it never existed, or was purged. No later claim succeeds: delete the token."
   UNKNOWN
   "It cannot be had at this moment, and stays what it is: the errors say why."
   REFUSED
@@ -5404,7 +5445,7 @@ type CodePreview {
   canonicalUrl: URL!
   "The codes for salts 0 to 9. A link gets the first that is not taken by another URL."
   codes: [String!]!
-  "The link that the URL has already, also a deleted one."
+  "The link that the URL has already, also a deleted one. Its originalUrl may have another spelling or fragment."
   existing: Link
 }
 
@@ -5914,6 +5955,8 @@ func (ec *executionContext) childFields_CreateLinkPayload(ctx context.Context, f
 		return ec.fieldContext_CreateLinkPayload_link(ctx, field)
 	case "created":
 		return ec.fieldContext_CreateLinkPayload_created(ctx, field)
+	case "sameDestination":
+		return ec.fieldContext_CreateLinkPayload_sameDestination(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinkPayload_errors(ctx, field)
 	}
@@ -5926,6 +5969,8 @@ func (ec *executionContext) childFields_CreateLinkResult(ctx context.Context, fi
 		return ec.fieldContext_CreateLinkResult_link(ctx, field)
 	case "created":
 		return ec.fieldContext_CreateLinkResult_created(ctx, field)
+	case "sameDestination":
+		return ec.fieldContext_CreateLinkResult_sameDestination(ctx, field)
 	case "errors":
 		return ec.fieldContext_CreateLinkResult_errors(ctx, field)
 	}
@@ -9900,6 +9945,29 @@ func (ec *executionContext) fieldContext_CreateLinkPayload_created(_ context.Con
 	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
+func (ec *executionContext) _CreateLinkPayload_sameDestination(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkPayload_sameDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SameDestination, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkPayload_sameDestination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkPayload", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
 func (ec *executionContext) _CreateLinkPayload_errors(ctx context.Context, field graphql.CollectedField, obj *CreateLinkPayload) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
@@ -9984,6 +10052,29 @@ func (ec *executionContext) _CreateLinkResult_created(ctx context.Context, field
 	)
 }
 func (ec *executionContext) fieldContext_CreateLinkResult_created(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type Boolean does not have child fields"))
+}
+
+func (ec *executionContext) _CreateLinkResult_sameDestination(ctx context.Context, field graphql.CollectedField, obj *CreateLinkResult) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_CreateLinkResult_sameDestination(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.SameDestination, nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v bool) graphql.Marshaler {
+			return ec.marshalNBoolean2bool(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_CreateLinkResult_sameDestination(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
 	return graphql.NewScalarFieldContext("CreateLinkResult", field, false, false, errors.New("field of type Boolean does not have child fields"))
 }
 
@@ -23032,6 +23123,11 @@ func (ec *executionContext) _CreateLinkPayload(ctx context.Context, sel ast.Sele
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}
+		case "sameDestination":
+			out.Values[i] = ec._CreateLinkPayload_sameDestination(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
 		case "errors":
 			out.Values[i] = ec._CreateLinkPayload_errors(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
@@ -23077,6 +23173,11 @@ func (ec *executionContext) _CreateLinkResult(ctx context.Context, sel ast.Selec
 			}
 		case "created":
 			out.Values[i] = ec._CreateLinkResult_created(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				out.Invalids++
+			}
+		case "sameDestination":
+			out.Values[i] = ec._CreateLinkResult_sameDestination(ctx, field, obj)
 			if out.Values[i] == graphql.Null {
 				out.Invalids++
 			}

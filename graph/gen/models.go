@@ -262,7 +262,8 @@ type CreateAPIKeyPayload struct {
 type CreateLinkInput struct {
 	// The workspace that gets the link.
 	WorkspaceID string `json:"workspaceId"`
-	// The destination: http or https, at most 8,192 bytes. Redirects lead to it as it is written here.
+	// The destination: http or https, at most 8,192 bytes. Redirects of a new link go to it as given, with
+	// its fragment. An existing link keeps its own destination: see CreateLinkPayload.sameDestination.
 	URL string `json:"url"`
 	// How the code is made. Without it: CUSTOM when there is a customCode, else the workspace's defaultStrategy.
 	Strategy *link.Strategy `json:"strategy,omitempty"`
@@ -293,6 +294,9 @@ type CreateLinkPayload struct {
 	Link *link.Link `json:"link,omitempty"`
 	// Whether this call made it: false when it was there before, also when it was deleted and is revived.
 	Created bool `json:"created"`
+	// Whether the returned link redirects to exactly the URL that was given. False when an existing link was created with
+	// another spelling or another fragment of the URL, when its destination has been updated since, and without a link.
+	SameDestination bool `json:"sameDestination"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -303,6 +307,8 @@ type CreateLinkResult struct {
 	Link *link.Link `json:"link,omitempty"`
 	// Whether this call made it.
 	Created bool `json:"created"`
+	// Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it.
+	SameDestination bool `json:"sameDestination"`
 	// What to mend; the fields are those of this link's input.
 	Errors []*UserError `json:"errors"`
 }
@@ -331,7 +337,8 @@ type CreateLinksPayload struct {
 type CreateWorkspaceInput struct {
 	// What people call it: 1 to 100 characters.
 	Name string `json:"name"`
-	// Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. Unique over the instance.
+	// Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. It must not start with xn--.
+	// Unique over the instance.
 	Slug string `json:"slug"`
 }
 
@@ -1094,7 +1101,8 @@ const (
 	ErrorCodeCodeTaken ErrorCode = "CODE_TAKEN"
 	// The code is a word that the server keeps for itself.
 	ErrorCodeCodeReserved ErrorCode = "CODE_RESERVED"
-	// All ten codes that the URL can get are taken by other URLs.
+	// All ten codes that the URL can get are taken, in rare cases all random codes that were tried. Choose a customCode or
+	// another strategy.
 	ErrorCodeCodeExhausted ErrorCode = "CODE_EXHAUSTED"
 	// The slug belongs to another workspace, or to the server.
 	ErrorCodeSlugTaken ErrorCode = "SLUG_TAKEN"

@@ -221,6 +221,8 @@ func TestRefusedRegistrations(t *testing.T) {
 		"quotes":                {`"ada"@example.com`, password, "Ada", "email"},
 		"two addresses":         {"ada@example.com, eve@example.com", password, "Ada", "email"},
 		"line break in address": {"ada@example.com\nBcc: eve@example.com", password, "Ada", "email"},
+		"invisible in address":  {"ad\u200ba@example.com", password, "Ada", "email"},
+		"joiner in domain":      {"ada@exam\u200dple.com", password, "Ada", "email"},
 		"NUL in address":        {"ada\x00@example.com", password, "Ada", "email"},
 		"address is not UTF-8":  {"ada\xff@example.com", password, "Ada", "email"},
 		"255 bytes of address":  {strings.Repeat("a", 243) + "@example.com", password, "Ada", "email"},

@@ -39,7 +39,7 @@ const longestValue = 300
 
 func (f Filter) check() error {
 	for _, value := range f.Values {
-		if _, err := text.Line("A value", value, 0, longestValue); err != nil {
+		if _, err := text.Opaque("A value", value, 0, longestValue); err != nil {
 			return errs.From(err).At("filter")
 		}
 	}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"encoding/hex"
 	"errors"
 	"slices"
 	"time"
@@ -202,6 +203,11 @@ func (b *batch) settle(ctx context.Context) error {
 		if r.Link != nil && (r.Created || r.revived) {
 			b.forget(r.Link)
 		}
+		if errs.Is(r.Err, errs.CodeExhausted) {
+			b.exhausted.Add(1)
+			b.Log.WarnContext(ctx, "codes exhausted", "workspace", b.member.ID(), "strategy", r.draft.Strategy,
+				"canonical_sha256", hex.EncodeToString(r.draft.CanonicalHash))
+		}
 	}
 	return nil
 }
@@ -250,5 +256,10 @@ func errNoCode(strategy Strategy) error {
 	if strategy == Custom {
 		return errs.New(errs.CodeTaken, "The code leads to another URL already. Choose another code.").At("customCode")
 	}
-	return errs.New(errs.CodeExhausted, "Every code that this URL can get is taken. Use the strategy CUSTOM.").At("url")
+	if strategy == Random {
+		return errs.New(errs.CodeExhausted, "The %d random codes that were tried are taken. Try again, or use the strategy COUNTER.",
+			randomAttempts).At("strategy")
+	}
+	return errs.New(errs.CodeExhausted, "All %d codes of this URL are taken in the workspace. Choose a customCode, or use the strategy "+
+		"COUNTER or RANDOM.", shortcode.Salts).At("url")
 }

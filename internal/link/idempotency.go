@@ -59,7 +59,7 @@ func newKey(in Batch) (*key, error) {
 	if in.IdempotencyKey == nil {
 		return nil, nil
 	}
-	name, err := text.Line("The idempotency key", *in.IdempotencyKey, 1, maxKey)
+	name, err := text.Opaque("The idempotency key", *in.IdempotencyKey, 1, maxKey)
 	if err != nil {
 		return nil, errs.From(err).At("idempotencyKey")
 	}

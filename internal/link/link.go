@@ -8,6 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -139,6 +140,11 @@ func (l *Link) Kind() Kind {
 		return Temporary
 	}
 	return Permanent
+}
+
+// RedirectsTo reports whether redirects of the link go to exactly the URL, as it was given.
+func (l *Link) RedirectsTo(url string) bool {
+	return urlnorm.Location(l.OriginalURL) == urlnorm.Location(url)
 }
 
 // Archived says that a member has put the link away.

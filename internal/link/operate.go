@@ -30,14 +30,12 @@ type Found struct {
 // URL of this instance, or all that have the code, lead to the URL, or have the text in their title, note, URL or code. It returns
 // InvalidInput.
 func (s *Store) Find(ctx context.Context, what string, limit int) ([]Found, error) {
-	what, err := text.Line("What is looked for", what, 1, urlnorm.MaxBytes)
+	what, err := text.Opaque("What is looked for", what, 1, urlnorm.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
 	found := []Found{}
-	q := s.DB.NewSelect().Model(&found).ColumnExpr("?TableColumns").ColumnExpr("w.slug").
-		Join("JOIN workspaces AS w ON w.id = ?TableAlias.workspace_id").
-		Where("?TableAlias.purged_at IS NULL").OrderExpr("?TableAlias.id DESC").Limit(int64(limit))
+	q := s.found(&found).Where("?TableAlias.purged_at IS NULL").Limit(int64(limit))
 	if q, err = s.whatIs(ctx, q, what); err != nil {
 		return nil, err
 	}

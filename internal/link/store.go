@@ -81,6 +81,8 @@ type Store struct {
 	creations creations
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
+	// exhausted counts the links that were refused because all candidate codes were taken, since this node started.
+	exhausted atomic.Int64
 }
 
 // NewStore prepares a Store. It returns an error when the public URL is not one.
@@ -95,6 +97,9 @@ func NewStore(c Config) (*Store, error) {
 
 // Collisions is how many generated codes were taken, since this node started.
 func (s *Store) Collisions() int64 { return s.collisions.Load() }
+
+// ExhaustedCodes returns how many links were refused with CodeExhausted, since this node started.
+func (s *Store) ExhaustedCodes() int64 { return s.exhausted.Load() }
 
 // ShortURL is the shortest address at which the link answers: at the host that its workspace has chosen, if it has.
 func (s *Store) ShortURL(l *Link) string {

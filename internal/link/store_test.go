@@ -265,6 +265,9 @@ func TestCollisionsGoToTheNextSalt(t *testing.T) {
 			t.Errorf("codes (-want +got):\n%s", diff)
 		}
 		b.refuse(t, New{URL: "https://example.com/one-too-many"}, errs.CodeExhausted)
+		if n := b.ExhaustedCodes(); n != 1 {
+			t.Errorf("%d refused links counted, want 1", n)
+		}
 		if again, created := b.create(t, New{URL: "https://example.com/3"}); created || again.Code != got[3] {
 			t.Errorf("the same URL again: created %t, code %s, want %s", created, again.Code, got[3])
 		}

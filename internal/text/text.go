@@ -1,4 +1,4 @@
-// Package text checks the words that people type into names and titles.
+// Package text checks user-supplied text, such as names, titles and tags, and prepares it for display and export.
 package text
 
 import (
@@ -10,21 +10,32 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Line trims one line of text and checks that it has from least to most characters, none of them a control
-// character. The label begins the sentence that says what is wrong. It returns InvalidInput.
+// Line returns one line of text for display: Visible, trimmed, with from least to most characters,
+// none of them a control character. The label begins the error message. It returns InvalidInput.
 func Line(label, s string, least, most int) (string, error) {
-	if strings.ContainsAny(strings.TrimSpace(s), "\n\t") {
-		return "", errs.New(errs.InvalidInput, "%s must be one line of plain text, without control characters.", label)
-	}
-	return Lines(label, s, least, most)
+	return Opaque(label, Visible(s), least, most)
 }
 
 // Lines is Line of text that may have line breaks and tabs. It returns InvalidInput.
 func Lines(label, s string, least, most int) (string, error) {
-	s = strings.TrimSpace(strings.ReplaceAll(s, "\r\n", "\n"))
+	s = strings.TrimSpace(strings.ReplaceAll(Visible(s), "\r\n", "\n"))
 	if !utf8.ValidString(s) || strings.ContainsFunc(s, control) {
 		return "", errs.New(errs.InvalidInput, "%s must be plain text, without control characters.", label)
 	}
+	return bounded(label, s, least, most)
+}
+
+// Opaque is Line of text that is compared and not displayed, such as an idempotency key: it retains
+// invisible characters. It returns InvalidInput.
+func Opaque(label, s string, least, most int) (string, error) {
+	s = strings.TrimSpace(s)
+	if !utf8.ValidString(s) || strings.ContainsAny(s, "\n\t") || strings.ContainsFunc(s, control) {
+		return "", errs.New(errs.InvalidInput, "%s must be one line of plain text, without control characters.", label)
+	}
+	return bounded(label, s, least, most)
+}
+
+func bounded(label, s string, least, most int) (string, error) {
 	if n := utf8.RuneCountInString(s); n < least || n > most {
 		return "", errs.New(errs.InvalidInput, "%s must have from %d to %d characters; it has %d.", label, least, most, n)
 	}

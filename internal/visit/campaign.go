@@ -4,6 +4,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/internal/text"
 )
 
 const (
@@ -58,26 +60,26 @@ func (v *Visit) campaign(name string) *string {
 	return nil
 }
 
-// decodeText makes a text of a query's value, and leaves out what is none.
+// decodeText decodes a query's value without its control and invisible characters.
 func decodeText(raw string) string {
 	if isPlain(raw) {
 		return raw
 	}
 	var decoded [maxDecoded]byte
 	var room [maxText]byte
-	text := room[:0]
+	kept := room[:0]
 	for b := unescape(decoded[:0], raw); len(b) > 0; {
 		r, size := utf8.DecodeRune(b)
 		b = b[size:]
-		if r == utf8.RuneError && size == 1 || isControl(r) || len(text) == 0 && unicode.IsSpace(r) {
+		if r == utf8.RuneError && size == 1 || isControl(r) || len(kept) == 0 && unicode.IsSpace(r) {
 			continue
 		}
-		if len(text)+size > maxText {
+		if len(kept)+size > maxText {
 			break
 		}
-		text = utf8.AppendRune(text, r)
+		kept = utf8.AppendRune(kept, r)
 	}
-	return strings.TrimSpace(string(text))
+	return strings.TrimSpace(text.Visible(string(kept)))
 }
 
 // isPlain says that a value is its own text.

@@ -49,7 +49,9 @@ func TestCampaignTextIsShortAndClean(t *testing.T) {
 		"%C3%BCber":                "über",
 		"über":                     "über",
 		"%FFa%C3":                  "a",
-		"a%E2%80%AEb%E2%80%A8":     "ab", // turns the direction, separates lines
+		"a%E2%80%AEb%E2%80%A8":     "ab",  // turns the direction, separates lines
+		"%E2%80%8B=a%E2%81%A0b":    "=ab", // a zero-width space and a word joiner
+		"%E3%85%A4%EF%BB%BF":       "",
 		"%F0%9F%8E%89":             "🎉",
 		"100%":                     "100%",
 		"%zz%4":                    "%zz%4",

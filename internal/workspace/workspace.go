@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"log/slog"
 	"regexp"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -217,13 +218,17 @@ func (s *Store) newWorkspace(name, slug string) (*Workspace, error) {
 	}, nil
 }
 
-// slugPattern is a label as host names have it: it may become one, and case never tells two apart.
+// slugPattern is a label as host names have it: it may become one, and case never tells two apart. Browsers and mail
+// programs decode a label that starts with xn--, so that it would show as another name; a custom code is no label.
 var slugPattern = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{1,46}[a-z0-9])$`)
 
 func checkSlug(slug string) error {
 	if !slugPattern.MatchString(slug) {
 		return errs.New(errs.InvalidInput,
 			"A slug has 3 to 48 characters: lower-case letters, digits and, not at its ends, hyphens.").At("slug")
+	}
+	if strings.HasPrefix(slug, "xn--") {
+		return errs.New(errs.InvalidInput, "A slug must not start with xn--: that prefix marks an encoded host name.").At("slug")
 	}
 	if shortcode.Reserved(slug) {
 		return errs.New(errs.SlugTaken, "The server keeps this word for itself. Choose another slug.").At("slug")

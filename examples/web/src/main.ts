@@ -1,9 +1,10 @@
 // The page: a form to come in, and then a workspace's links with their clicks.
 import type { CombinedError } from '@urql/core';
 
+import * as anonymous from './anonymous';
 import { connect } from './api';
 import type { LinksQuery } from './gql/graphql';
-import { CreateLink, CreateWorkspace, Links, LogIn, LogOut, Me, Register } from './operations';
+import { CreateAnonymousLink, CreateLink, CreateWorkspace, Links, LogIn, LogOut, Me, Register } from './operations';
 import * as session from './session';
 import { type Click, watch } from './watch';
 
@@ -21,6 +22,7 @@ let workspace = '';
 let cursor: string | null = null;
 let unwatch = () => {};
 
+element('anonymous').addEventListener('submit', submitted(shortenAnonymously));
 element('account').addEventListener('submit', submitted(comeIn));
 element('workspace').addEventListener('submit', submitted(createWorkspace));
 element('link').addEventListener('submit', submitted(shorten));
@@ -31,16 +33,17 @@ void start();
 // start shows what there is for whoever is here.
 async function start() {
   unwatch();
-  if (session.load() === null) return show('welcome');
+  if (session.load() === null) return listUnclaimed(), show('welcome');
   const { data, error } = await client.query(Me, {});
   if (error) return complain(error);
-  if (!data?.me) return session.save(null), show('welcome');
+  if (!data?.me) return session.save(null), listUnclaimed(), show('welcome');
   element('who').querySelector('span')!.textContent = data.me.name;
   const first = data.me.workspaces.edges[0]?.node;
   if (!first) return show('begin');
   workspace = first.id;
   element('list-title').firstChild!.textContent = `Links of ${first.name} `;
   show('links');
+  await claim();
   await relist();
   unwatch = watch(client, workspace, clicked, () => void relist());
 }
@@ -63,6 +66,60 @@ async function comeIn(form: HTMLFormElement, pressed: string) {
   form.reset();
   say('Welcome.');
   await start();
+}
+
+// shortenAnonymously creates a link without an account, and stores its claim token before anything else can fail.
+async function shortenAnonymously(form: HTMLFormElement) {
+  const { url } = values(form);
+  const { data, error } = await client.mutation(CreateAnonymousLink, { input: { url: url! } });
+  if (error) return complain(error);
+  const created = data?.createAnonymousLink;
+  if (!created?.link?.expiresAt || !created.claimToken) return mend(form, created?.errors ?? []);
+  const { shortUrl, expiresAt } = created.link;
+  anonymous.add({ claimToken: created.claimToken, shortUrl, url: url!, expiresAt });
+  form.reset();
+  listUnclaimed();
+  say(`${shortUrl} is ready. Register or log in to keep it.`);
+}
+
+// listUnclaimed shows the links that this browser created without an account.
+function listUnclaimed() {
+  element('unclaimed').replaceChildren(...anonymous.load().map(link => {
+    const item = document.createElement('li');
+    item.append(anchor(link.shortUrl), small(` until ${new Date(link.expiresAt).toLocaleString()}`));
+    return item;
+  }));
+}
+
+// claim moves the links of this browser into the workspace, and shows what became of each.
+async function claim() {
+  const { claimed, expired, lost, refused, error } = await anonymous.claim(client, workspace);
+  element('expired').replaceChildren(...expired.map(ended));
+  if (error) return complain(error);
+  const said = [];
+  if (claimed.length > 0) said.push(`Links claimed: ${claimed.length}.`);
+  if (lost.length > 0) said.push(`No longer available: ${lost.map(link => link.shortUrl).join(', ')}.`);
+  said.push(...refused);
+  if (said.length > 0) say(said.join(' '), refused.length > 0);
+}
+
+// ended offers to create a link again whose short URL ended before it was claimed. The new link has another code.
+function ended(link: anonymous.AnonymousLink): HTMLElement {
+  const item = document.createElement('li');
+  const forget = () => (anonymous.remove([link]), item.remove());
+  const again = button('Create again', async () => {
+    const { data, error } = await client.mutation(CreateLink, { input: { workspaceId: workspace, url: link.url } });
+    if (error) return complain(error);
+    const created = data?.createLink;
+    if (!created?.link) return say((created?.errors ?? []).map(e => e.message).join(' '), true);
+    forget();
+    say(`${created.link.shortUrl} replaces ${link.shortUrl}.`);
+    await relist();
+  });
+  const text = document.createElement('span');
+  text.textContent = `${link.shortUrl} ended before you signed in.`;
+  item.append(text, again, button('Dismiss', forget));
+  return item;
 }
 
 async function createWorkspace(form: HTMLFormElement) {
@@ -209,6 +266,7 @@ function show(part: 'welcome' | 'begin' | 'links') {
   for (const main of document.querySelectorAll('main')) main.hidden = main.id !== part;
   element('who').hidden = part === 'welcome';
   if (part !== 'links') {
+    element('expired').replaceChildren();
     element('clicks').replaceChildren();
     element('quiet').hidden = false;
   }
@@ -224,6 +282,15 @@ function anchor(url: string) {
   a.target = '_blank';
   a.textContent = url.replace(/^https?:\/\//, '');
   return a;
+}
+
+function button(label: string, press: () => unknown) {
+  const one = document.createElement('button');
+  one.type = 'button';
+  one.className = 'quiet';
+  one.textContent = label;
+  one.addEventListener('click', () => void press());
+  return one;
 }
 
 function small(text: string) {

@@ -94,6 +94,43 @@ export const CreateLink = graphql(`
   }
 `);
 
+export const CreateAnonymousLink = graphql(`
+  mutation CreateAnonymousLink($input: CreateAnonymousLinkInput!) {
+    createAnonymousLink(input: $input) {
+      claimToken
+      link {
+        id
+        shortUrl
+        expiresAt
+      }
+      errors {
+        message
+        field
+      }
+    }
+  }
+`);
+
+export const ClaimLinks = graphql(`
+  mutation ClaimLinks($input: ClaimLinksInput!) {
+    claimLinks(input: $input) {
+      results {
+        status
+        link {
+          id
+          shortUrl
+        }
+        errors {
+          message
+        }
+      }
+      errors {
+        message
+      }
+    }
+  }
+`);
+
 export const Links = graphql(`
   query Links($workspace: ID!, $after: String) {
     workspace(by: { id: $workspace }) {

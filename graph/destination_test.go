@@ -1,0 +1,138 @@
+package graph
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+)
+
+const createDestination = `mutation ($in: CreateLinkInput!) {
+	createLink(input: $in) { created sameDestination link { id originalUrl } errors { code } }
+}`
+
+// destination is a CreateLinkPayload or a CreateLinkResult.
+type destination struct {
+	Created, SameDestination bool
+	Link                     *struct{ ID, OriginalURL string }
+	Errors                   []struct{ Code string }
+}
+
+func (b *bundle) createDestination(t *testing.T, p person, url string, more ...string) destination {
+	t.Helper()
+	in := map[string]any{"workspaceId": p.workspace.ID(), "url": url}
+	for i := 0; i < len(more); i += 2 {
+		in[more[i]] = more[i+1]
+	}
+	var got struct{ CreateLink destination }
+	r := b.ask(t, p.token, createDestination, "in", in)
+	if err := json.Unmarshal(r.Data, &got); err != nil || len(r.Errors) > 0 {
+		t.Errorf("%s: %v", r.text, err)
+	}
+	return got.CreateLink
+}
+
+func TestCreateLink_SameDestination(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		const settings, billing = "https://spa.example/#/settings", "https://spa.example/#/billing"
+		var deterministic destination
+		for _, c := range []struct {
+			name, url     string
+			more          []string
+			created, same bool
+		}{
+			{"new link", settings, nil, true, true},
+			{"same URL", settings, nil, false, true},
+			{"white space around the URL", " " + settings + "\n", nil, false, true},
+			{"another fragment", billing, nil, false, false},
+			{"no fragment", "https://spa.example/", nil, false, false},
+			{"another spelling", "HTTPS://spa.example/#/settings", nil, false, false},
+			{"new custom code", billing, []string{"customCode", "spa-page"}, true, true},
+			{"custom code with another fragment", settings, []string{"customCode", "spa-page"}, false, false},
+			{"idempotency key", billing, []string{"idempotencyKey", "k"}, false, false},
+			{"idempotency key again", billing, []string{"idempotencyKey", "k"}, false, false},
+			{"another strategy", billing, []string{"strategy", "RANDOM", "idempotencyKey", "r"}, true, true},
+			{"another strategy again", billing, []string{"strategy", "RANDOM", "idempotencyKey", "r"}, true, true},
+			{"URL outside ASCII", "https://exämple.com/ä#ö", nil, true, true},
+			{"URL outside ASCII, encoded", "https://xn--exmple-cua.com/%C3%A4#%C3%B6", nil, false, true},
+			{"invalid URL", "ftp://spa.example/", nil, false, false},
+		} {
+			got := b.createDestination(t, ada, c.url, c.more...)
+			if got.Created != c.created || got.SameDestination != c.same || (got.Link == nil) != (len(got.Errors) > 0) {
+				t.Errorf("%s: %+v, want created %t and sameDestination %t", c.name, got, c.created, c.same)
+			}
+			if c.name == "new link" {
+				deterministic = got
+			}
+		}
+		b.ask(t, ada.token, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { errors { code } } }`, "id", deterministic.Link.ID)
+		revived := b.createDestination(t, ada, billing)
+		if revived.Link.ID != deterministic.Link.ID || revived.Created || !revived.SameDestination {
+			t.Errorf("revived: %+v, want link %s with destination %s", revived, deterministic.Link.ID, billing)
+		}
+	})
+}
+
+func TestCreateLinks_SameDestination(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		var links []any
+		for _, url := range []string{"https://spa.example/#a", "https://spa.example/#b", "https://spa.example/#a", "ftp://a.example"} {
+			links = append(links, map[string]any{"url": url})
+		}
+		const query = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) {
+			results { created sameDestination link { originalUrl } errors { code } } } }`
+		want := `{"data":{"createLinks":{"results":[` +
+			`{"created":true,"sameDestination":true,"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
+			`{"created":false,"sameDestination":false,"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
+			`{"created":false,"sameDestination":true,"link":{"originalUrl":"https://spa.example/#a"},"errors":[]},` +
+			`{"created":false,"sameDestination":false,"link":null,"errors":[{"code":"INVALID_URL"}]}]}}}`
+		for _, call := range []string{"first", "idempotent replay"} {
+			in := map[string]any{"workspaceId": ada.workspace.ID(), "links": links, "idempotencyKey": "batch"}
+			if diff := cmp.Diff(want, b.ask(t, ada.token, query, "in", in).text); diff != "" {
+				t.Errorf("%s call (-want +got):\n%s", call, diff)
+			}
+		}
+	})
+}
+
+func TestCreateLink_SameDestinationOfConcurrentRequests(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		ada := b.person(t, "ada")
+		const requests = 20
+		results := make([]destination, requests)
+		var all sync.WaitGroup
+		for i := range requests {
+			all.Go(func() { results[i] = b.createDestination(t, ada, fmt.Sprintf("https://spa.example/#%d", i)) })
+		}
+		all.Wait()
+		created := 0
+		for i, got := range results {
+			if got.Link == nil {
+				t.Fatalf("request %d: %+v", i, got)
+			}
+			if got.Created {
+				created++
+			}
+			want := got.Link.OriginalURL == fmt.Sprintf("https://spa.example/#%d", i)
+			if got.SameDestination != want || got.Created != want {
+				t.Errorf("request %d: %+v, want created and sameDestination %t", i, got, want)
+			}
+		}
+		if created != 1 {
+			t.Errorf("%d links created, want 1", created)
+		}
+	})
+}
