@@ -3550,7 +3550,10 @@ enum ErrorCode {
   INVALID_INPUT
   "The URL is not one that can be shortened."
   INVALID_URL
-  "The destination is refused: it leads back to this service, its host is blocked, or its link has been disabled by the operator."
+  """
+  The destination is refused: it leads back to this service (its public URL, one of its other host names, a verified domain,
+  or a loopback address on one of its ports), its host is blocked, or its link has been disabled by the operator.
+  """
   UNSAFE_URL
   "There is no such thing, or none that the caller may see."
   NOT_FOUND
@@ -3759,8 +3762,8 @@ type Mutation {
   addDomain(input: AddDomainInput!): AddDomainPayload!
   """
   Looks for a domain's DNS record; once it is there, the workspace's links answer at the host. Verifying it again looks again.
-  Needs the role ADMIN. Limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is not there,
-  DOMAIN_TAKEN.
+  Needs the role ADMIN. Limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is not there
+  or if the host belongs to the service itself, DOMAIN_TAKEN.
   """
   verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload!
   "Gives a host up. Needs the role ADMIN. Error: NOT_FOUND."
@@ -3819,7 +3822,7 @@ type Mutation {
   deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload!
   """
   Brings a deleted link back as it was. Restoring it again changes nothing. Needs the role EDITOR. Errors: NOT_FOUND,
-  UNSAFE_URL for a link that the operator has disabled or whose host is blocked.
+  UNSAFE_URL for a link that the operator has disabled, whose host is blocked, or whose URL leads back to this service.
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
   """
