@@ -49,25 +49,31 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
 	statspage.Write(w, r, *p)
 }
 
-// observed finds a link whose stats the caller may see. It returns NotFound.
-func (a *app) observed(ctx context.Context, at link.Address, authorization string) (*link.Link, error) {
-	l, err := a.links.At(ctx, at)
-	if err != nil {
-		return nil, err
-	}
+// observed finds a link whose stats the caller may see. It returns NotFound, or Unauthenticated for a bad token. An unknown
+// link gets the same response as one of another workspace, after the same statements.
+func (a *app) observed(ctx context.Context, at link.Address, authorization string) (l *link.Link, err error) {
 	if authorization != "" {
 		if ctx, err = a.accounts.Authenticate(ctx, authorization); err != nil {
 			return nil, err
 		}
+	}
+	l, err = a.links.At(ctx, at)
+	if errs.Is(err, errs.NotFound) {
+		l, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if authorization != "" {
 		actor, err := account.Current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if l.In, err = a.spaces.Require(ctx, actor, l.WorkspaceID); err == nil {
-			return l, nil
+		if l.In, err = a.spaces.Require(ctx, actor, l.WorkspaceID); !errs.Is(err, errs.NotFound) {
+			return l, err
 		}
 	}
-	if !l.StatsPublic || l.DeletedAt != nil || l.DisabledAt != nil || l.PurgedAt != nil || l.WorkspaceID == workspace.PublicID {
+	if !l.StatsPublic || l.IsHidden(a.now()) || l.DisabledAt != nil || l.PurgedAt != nil || l.WorkspaceID == workspace.PublicID {
 		return nil, errs.New(errs.NotFound, "There is no such link, or its stats are not public.")
 	}
 	l.In, err = a.spaces.Observe(ctx, l.WorkspaceID)

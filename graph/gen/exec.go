@@ -3837,7 +3837,7 @@ type Mutation {
   checkLink(input: CheckLinkInput!): CheckLinkPayload!
   """
   Tells the operator of a link that should not be. Needs no account. Limited per address: RATE_LIMITED. Errors:
-  NOT_FOUND, INVALID_INPUT.
+  NOT_FOUND, also for a link that is deleted or has not started; INVALID_INPUT.
   """
   reportLink(input: ReportLinkInput!): ReportLinkPayload!
 }
