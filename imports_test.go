@@ -34,6 +34,7 @@ var layers = [][]string{
 var within = map[string][]string{
 	"internal/text":            {"internal/errs"},
 	"internal/ownhost":         {"internal/urlnorm"},
+	"internal/statspage":       {"internal/urlnorm"},
 	"internal/page":            {},
 	"internal/config":          {"internal/kv"},
 	"internal/jobs":            {"internal/db"},

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/statspage"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -96,7 +97,7 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Destination: l.OriginalURL, Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
+	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Destination: shownDestination(l, now), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
 	if l.Title != nil {
 		p.Title = *l.Title
 	}
@@ -112,6 +113,15 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	}
 	p.Countries, err = slicesOf(ctx, s, click.Country)
 	return p, err
+}
+
+// shownDestination is the Location that the redirect sends. It is empty for a link that has not started, and for one with
+// maxClicks, whose destination only a counted redirect reveals.
+func shownDestination(l *link.Link, now time.Time) string {
+	if l.MaxClicks != nil || l.IsHidden(now) {
+		return ""
+	}
+	return urlnorm.Location(l.OriginalURL)
 }
 
 func slicesOf(ctx context.Context, s *click.Stats, by click.Dimension) (slices []statspage.Slice, err error) {
