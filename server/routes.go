@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/fastpath"
@@ -49,6 +50,8 @@ func (a *app) routes() http.Handler {
 
 	hosts := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch host := web.Host(r); {
+		case !isClean(r.URL.Path):
+			a.nothing(w, r)
 		case a.config.IsOwnHost(host):
 			mux.ServeHTTP(w, r)
 		case host == "":
@@ -58,6 +61,13 @@ func (a *app) routes() http.Handler {
 		}
 	})
 	return past(a.straight(), web.Chain(hosts, web.RequestID, web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log)))
+}
+
+// isClean reports whether a path has no empty segment, "." or "..", also when they are percent-encoded. http.ServeMux would
+// redirect some of the others to their clean form; here they are no address of anything.
+func isClean(p string) bool {
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/" && clean != "/" || !strings.HasPrefix(p, "/")
 }
 
 // origins are those whose pages may call the API.
