@@ -2,6 +2,7 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -43,4 +44,35 @@ func TestServer_AnswersAlikeOnEveryPath(t *testing.T) {
 			}
 		}
 	}
+}
+
+// TestServer_SendsStrictTransportSecurity covers the fast path, net/http and http.ServeMux.
+func TestServer_SendsStrictTransportSecurity(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		for name, c := range map[string]struct {
+			slug     string
+			settings []string
+			want     string
+		}{
+			"https":             {"secure", []string{"LINKFORGE_PUBLIC_URL=https://go.example.com"}, "max-age=31536000"},
+			"https, all logged": {"logged", []string{"LINKFORGE_PUBLIC_URL=https://go.example.com", "LINKFORGE_LOG_LEVEL=debug"}, "max-age=31536000"},
+			"http":              {"plain", []string{"LINKFORGE_PUBLIC_URL=http://go.example.com"}, ""},
+		} {
+			s := start(t, b, c.settings...)
+			who := s.tenant(t, c.slug)
+			path := "/" + who.shorten(t, "https://example.com/").Link.Code
+			for _, target := range []string{path, path + "+", "/never", "/a/b/c", "//x", "/", "/livez", "/playground", "/graphql?query=%7B__typename%7D", "/export/clicks"} {
+				for host, want := range map[string]string{"go.example.com": c.want, "GO.example.com.:8443": c.want, s.address: c.want, "tenant.example": ""} {
+					for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+						got := s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n\r\n", method, target, host)).header.Values("Strict-Transport-Security")
+						if strings.Join(got, "|") != want {
+							t.Errorf("%s: %s %s%s has %q, want %q", name, method, host, target, got, want)
+						}
+					}
+				}
+			}
+			s.stop()
+		}
+	})
 }
