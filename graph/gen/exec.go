@@ -3633,7 +3633,7 @@ type Query {
     "The URL, as a person would write it: http or https, at most 8,192 bytes."
     url: String!
   ): CodePreview!
-  "Figures of the whole instance, for everybody. Up to a second old."
+  "Figures of the whole instance, for everybody. Each node computes them at most every 30 seconds, so they can be 30 seconds old."
   platformStats: PlatformStats!
   """
   What the caller's operations may cost within a minute: a person's, an API key's, or, for nobody, an address's. Every field costs
