@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -53,11 +54,15 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
+	own, err := ownhost.New("http://sho.rt")
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := Config{
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits,
 		},
-		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
+		Workspaces: &workspace.Store{DB: counted, Own: own, Now: time.Now},
 		Links:      links,
 		Clicks:     clicks.Store,
 		HitQuota:   100,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -203,10 +204,17 @@ func (r query) Link(ctx context.Context, by gen.LinkBy) (*link.Link, error) {
 		return orNull[link.Link](nil, err)
 	}
 	at, err := r.Links.At(ctx, address)
+	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
+		at, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.membership(ctx, at.WorkspaceID)
 	if err != nil {
 		return orNull[link.Link](nil, err)
 	}
-	return orNull(r.link(ctx, at.ID))
+	return orNull(r.Links.Get(ctx, m, at.ID))
 }
 
 // link loads a link of a workspace that the caller is a member of.

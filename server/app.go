@@ -26,6 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/recent"
@@ -70,6 +71,7 @@ type app struct {
 	accounts    *account.Store
 	spaces      *workspace.Store
 	limits      quota.Limiter
+	own         *ownhost.Hosts
 	links       *link.Store
 	clicks      *click.Recorder
 	quotas      *redirect.Quotas
@@ -193,6 +195,9 @@ func (a *app) wire() error {
 	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log, Print: a.print}); err != nil {
 		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
 	}
+	if a.own, err = ownhost.New(a.config.PublicURL, a.config.Hosts...); err != nil {
+		return err
+	}
 	a.accounts = &account.Store{
 		DB:         a.db,
 		Tokens:     account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
@@ -205,12 +210,13 @@ func (a *app) wire() error {
 		Now:        a.now,
 	}
 	a.spaces = &workspace.Store{
-		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Names: net.DefaultResolver, Log: a.log, Now: a.now,
+		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Own: a.own, Names: net.DefaultResolver, Log: a.log, Now: a.now,
 	}
 	a.accounts.Keys = a.spaces
 	a.links, err = link.NewStore(link.Config{
 		DB:           a.db,
 		PublicURL:    a.config.PublicURL,
+		Own:          a.own,
 		LinkQuota:    a.config.LinkQuota,
 		CodeSecrets:  a.config.CodeSecrets,
 		AnonymousTTL: a.config.AnonymousTTL,
@@ -281,6 +287,7 @@ func (a *app) writers() *recent.Writers {
 // serve answers requests until the context ends. Then it says that it is not ready, and after LINKFORGE_DRAIN_DELAY it takes
 // no new ones, finishes those in flight, and writes the clicks that are still waiting.
 func (a *app) serve(ctx context.Context, listener net.Listener) error {
+	a.own.Listen(listener.Addr())
 	server := &http.Server{
 		Handler:           a.leaving(web.Proxies(a.config.TrustedProxies).Forwarded(a.routes())),
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),

@@ -332,7 +332,8 @@ func (s *server) raw(t *testing.T, request string) answer {
 	if _, err := io.WriteString(conn, request); err != nil {
 		t.Fatal(err)
 	}
-	response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	method, _, _ := strings.Cut(request, " ")
+	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
 	if errors.Is(err, syscall.ECONNRESET) { // what is not HTTP may be hung up on
 		return answer{status: http.StatusBadRequest}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // blockCommand is `linkforge block add|remove|list|disable|enable`. It works beside running servers, which obey
@@ -115,7 +116,7 @@ func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io stdio) erro
 			}
 			// Quoted: what strangers write must not move the operator's cursor.
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%q\t%q\n", one.CreatedAt.UTC().Format(time.RFC3339), one.Reason, one.ShortURL, state,
-				one.OriginalURL, one.Said())
+				urlnorm.Location(one.OriginalURL), one.Said())
 		}
 		return errors.Join(err, table.Flush())
 	})

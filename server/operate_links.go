@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 // linksCommand is `linkforge links find|codes|disable|enable`. It works beside running servers, which obey within a second.
@@ -69,7 +70,7 @@ func (l linksFind) Run(ctx context.Context, f *config.Flags, io stdio) error {
 			rows = append(rows, linkRowOf(one, now))
 		}
 		return show(io, l.listing, "ID\tWORKSPACE\tSHORT URL\tSTATUS\tCREATED\tLEADS TO", rows, func(r linkRow) []string {
-			return []string{r.ID, r.Slug, r.ShortURL, string(r.Status), instant(&r.CreatedAt), strconv.Quote(r.OriginalURL)}
+			return []string{r.ID, r.Slug, r.ShortURL, string(r.Status), instant(&r.CreatedAt), strconv.Quote(urlnorm.Location(r.OriginalURL))}
 		})
 	})
 }

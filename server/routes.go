@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/fastpath"
@@ -49,6 +50,8 @@ func (a *app) routes() http.Handler {
 
 	hosts := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch host := web.Host(r); {
+		case !isClean(r.URL.Path):
+			a.nothing(w, r)
 		case a.config.IsOwnHost(host):
 			mux.ServeHTTP(w, r)
 		case host == "":
@@ -58,6 +61,13 @@ func (a *app) routes() http.Handler {
 		}
 	})
 	return past(a.straight(), web.Chain(hosts, web.RequestID, web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log)))
+}
+
+// isClean reports whether a path has no empty segment, "." or "..", also when they are percent-encoded. http.ServeMux would
+// redirect some of the others to their clean form; here they are no address of anything.
+func isClean(p string) bool {
+	clean := path.Clean(p)
+	return p == clean || p == clean+"/" && clean != "/" || !strings.HasPrefix(p, "/")
 }
 
 // origins are those whose pages may call the API.
@@ -75,17 +85,28 @@ func past(straight fastpath.Answer, others http.Handler) http.Handler {
 	})
 }
 
-// straight answers short URLs, the same as the routes above do.
+// strictTransport has browsers use https alone for a host, for a year (RFC 6797). It does not extend to names below the host,
+// which other servers may have. The slice is shared between all responses and never written to.
+var strictTransport = []string{"max-age=31536000"}
+
+// straight answers short URLs, the same as the routes above do. As the first to see every request, it also sets
+// Strict-Transport-Security if the public URL is https: for the instance's own hosts, not for a workspace's domain, which the
+// workspace may serve without TLS elsewhere later.
 func (a *app) straight() fastpath.Answer {
-	all := a.log.Enabled(context.Background(), slog.LevelDebug)
+	all, secure := a.log.Enabled(context.Background(), slog.LevelDebug), strings.HasPrefix(a.config.PublicURL, "https://")
 	serve := a.straightRedirects()
 	return func(w http.ResponseWriter, r *http.Request) bool {
+		host := web.Host(r)
+		own := a.config.IsOwnHost(host)
+		if own && secure {
+			w.Header()["Strict-Transport-Security"] = strictTransport
+		}
 		at, ok := redirect.AddressOf(r.URL.Path)
 		if !ok || all || strings.HasSuffix(at.Code, statsSuffix) || r.URL.RawPath != "" || (r.Method != http.MethodGet && r.Method != http.MethodHead) {
 			return false
 		}
-		switch host := web.Host(r); {
-		case a.config.IsOwnHost(host):
+		switch {
+		case own:
 			ok = !shortcode.Reserved(cmp.Or(at.Slug, at.Code))
 		default:
 			ok, at.Host = host != "" && at.Slug == "", host

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/statspage"
+	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -49,25 +50,31 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
 	statspage.Write(w, r, *p)
 }
 
-// observed finds a link whose stats the caller may see. It returns NotFound.
-func (a *app) observed(ctx context.Context, at link.Address, authorization string) (*link.Link, error) {
-	l, err := a.links.At(ctx, at)
-	if err != nil {
-		return nil, err
-	}
+// observed finds a link whose stats the caller may see. It returns NotFound, or Unauthenticated for a bad token. An unknown
+// link gets the same response as one of another workspace, after the same statements.
+func (a *app) observed(ctx context.Context, at link.Address, authorization string) (l *link.Link, err error) {
 	if authorization != "" {
 		if ctx, err = a.accounts.Authenticate(ctx, authorization); err != nil {
 			return nil, err
 		}
+	}
+	l, err = a.links.At(ctx, at)
+	if errs.Is(err, errs.NotFound) {
+		l, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if authorization != "" {
 		actor, err := account.Current(ctx)
 		if err != nil {
 			return nil, err
 		}
-		if l.In, err = a.spaces.Require(ctx, actor, l.WorkspaceID); err == nil {
-			return l, nil
+		if l.In, err = a.spaces.Require(ctx, actor, l.WorkspaceID); !errs.Is(err, errs.NotFound) {
+			return l, err
 		}
 	}
-	if !l.StatsPublic || l.DeletedAt != nil || l.DisabledAt != nil || l.PurgedAt != nil || l.WorkspaceID == workspace.PublicID {
+	if !l.StatsPublic || l.IsHidden(a.now()) || l.DisabledAt != nil || l.PurgedAt != nil || l.WorkspaceID == workspace.PublicID {
 		return nil, errs.New(errs.NotFound, "There is no such link, or its stats are not public.")
 	}
 	l.In, err = a.spaces.Observe(ctx, l.WorkspaceID)
@@ -90,7 +97,7 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Destination: l.OriginalURL, Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
+	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Destination: shownDestination(l, now), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
 	if l.Title != nil {
 		p.Title = *l.Title
 	}
@@ -106,6 +113,15 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	}
 	p.Countries, err = slicesOf(ctx, s, click.Country)
 	return p, err
+}
+
+// shownDestination is the Location that the redirect sends. It is empty for a link that has not started, and for one with
+// maxClicks, whose destination only a counted redirect reveals.
+func shownDestination(l *link.Link, now time.Time) string {
+	if l.MaxClicks != nil || l.IsHidden(now) {
+		return ""
+	}
+	return urlnorm.Location(l.OriginalURL)
 }
 
 func slicesOf(ctx context.Context, s *click.Stats, by click.Dimension) (slices []statspage.Slice, err error) {

@@ -3564,7 +3564,10 @@ enum ErrorCode {
   INVALID_INPUT
   "The URL is not one that can be shortened."
   INVALID_URL
-  "The destination is refused: it leads back to this service, its host is blocked, or its link has been disabled by the operator."
+  """
+  The destination is refused: it leads back to this service (its public URL, one of its other host names, a verified domain,
+  or a loopback address on one of its ports), its host is blocked, or its link has been disabled by the operator.
+  """
   UNSAFE_URL
   "There is no such thing, or none that the caller may see."
   NOT_FOUND
@@ -3647,7 +3650,7 @@ type Query {
     "The URL, as a person would write it: http or https, at most 8,192 bytes."
     url: String!
   ): CodePreview!
-  "Figures of the whole instance, for everybody. Up to a second old."
+  "Figures of the whole instance, for everybody. Each node computes them at most every 30 seconds, so they can be 30 seconds old."
   platformStats: PlatformStats!
   """
   What the caller's operations may cost within a minute: a person's, an API key's, or, for nobody, an address's. Every field costs
@@ -3782,8 +3785,8 @@ type Mutation {
   addDomain(input: AddDomainInput!): AddDomainPayload!
   """
   Looks for a domain's DNS record; once it is there, the workspace's links answer at the host. Verifying it again looks again.
-  Needs the role ADMIN. Limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is not there,
-  DOMAIN_TAKEN.
+  Needs the role ADMIN. Limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is not there
+  or if the host belongs to the service itself, DOMAIN_TAKEN.
   """
   verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload!
   "Gives a host up. Needs the role ADMIN. Error: NOT_FOUND."
@@ -3844,7 +3847,7 @@ type Mutation {
   deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload!
   """
   Brings a deleted link back as it was. Restoring it again changes nothing. Needs the role EDITOR. Errors: NOT_FOUND,
-  UNSAFE_URL for a link that the operator has disabled or whose host is blocked.
+  UNSAFE_URL for a link that the operator has disabled, whose host is blocked, or whose URL leads back to this service.
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
   """
@@ -3859,7 +3862,7 @@ type Mutation {
   checkLink(input: CheckLinkInput!): CheckLinkPayload!
   """
   Tells the operator of a link that should not be. Needs no account. Limited per address: RATE_LIMITED. Errors:
-  NOT_FOUND, INVALID_INPUT.
+  NOT_FOUND, also for a link that is deleted or has not started; INVALID_INPUT.
   """
   reportLink(input: ReportLinkInput!): ReportLinkPayload!
 }

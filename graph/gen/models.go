@@ -1093,7 +1093,8 @@ const (
 	ErrorCodeInvalidInput ErrorCode = "INVALID_INPUT"
 	// The URL is not one that can be shortened.
 	ErrorCodeInvalidURL ErrorCode = "INVALID_URL"
-	// The destination is refused: it leads back to this service, its host is blocked, or its link has been disabled by the operator.
+	// The destination is refused: it leads back to this service (its public URL, one of its other host names, a verified domain,
+	// or a loopback address on one of its ports), its host is blocked, or its link has been disabled by the operator.
 	ErrorCodeUnsafeURL ErrorCode = "UNSAFE_URL"
 	// There is no such thing, or none that the caller may see.
 	ErrorCodeNotFound ErrorCode = "NOT_FOUND"

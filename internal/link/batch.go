@@ -104,44 +104,24 @@ func (b *batch) prepare(ctx context.Context) error {
 			first[r.wish] = r
 		}
 	}
-	if err := b.refuseLoops(ctx); err != nil {
-		return err
-	}
-	if err := b.refuseBlocked(ctx); err != nil {
+	if err := b.refuse(ctx); err != nil {
 		return err
 	}
 	return b.generate(ctx)
 }
 
-// refuseLoops fails the rows that lead to a workspace's host.
-func (b *batch) refuseLoops(ctx context.Context) error {
-	var urls []string
-	for _, r := range b.rows {
-		if r.open() {
-			urls = append(urls, r.draft.CanonicalURL)
-		}
-	}
-	loops, err := b.loops(ctx, urls...)
-	for _, r := range b.rows {
-		if r.open() && loops[r.draft.CanonicalURL] {
-			r.Err = errLoop()
-		}
-	}
-	return err
-}
-
-// refuseBlocked fails the rows whose destination is blocked.
-func (b *batch) refuseBlocked(ctx context.Context) error {
+// refuse fails the rows whose destination is refused.
+func (b *batch) refuse(ctx context.Context) error {
 	drafts := make([]*Link, 0, len(b.rows))
 	for _, r := range b.rows {
 		if r.open() {
 			drafts = append(drafts, r.draft)
 		}
 	}
-	blocked, err := b.blocked(ctx, b.DB, drafts)
+	refused, err := b.refused(ctx, b.DB, drafts)
 	for _, r := range b.rows {
-		if r.open() && blocked[r.draft] {
-			r.Err = errBlocked().At("url")
+		if e := refused[r.draft]; r.open() && e != nil {
+			r.Err = e.At("url")
 		}
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"time"
@@ -165,15 +166,6 @@ func (s *Store) blocked(ctx context.Context, conn bun.IDB, links []*Link) (map[*
 	return found, nil
 }
 
-// refuseBlocked returns UnsafeURL when the link leads to a blocked host.
-func (s *Store) refuseBlocked(ctx context.Context, conn bun.IDB, l *Link) error {
-	blocked, err := s.blocked(ctx, conn, []*Link{l})
-	if err == nil && blocked[l] {
-		return errBlocked()
-	}
-	return err
-}
-
 // host is where the link leads. A purged link leads nowhere.
 func (l *Link) host() string {
 	u, err := urlnorm.Canonical(l.CanonicalURL)
@@ -192,16 +184,16 @@ func hostAndParents(host string) (hosts []string) {
 	return hosts
 }
 
-// canonicalHost is a host as canonical URLs have it. It returns InvalidInput.
+// canonicalHost is a host as canonical URLs have it. An IPv6 address may have brackets. It returns InvalidInput.
 func canonicalHost(host string) (string, error) {
-	u, err := urlnorm.Canonical("https://" + host)
-	if err != nil || u.String() != "https://"+u.Host()+"/" {
+	written := host
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Is6() {
+		written = "[" + host + "]"
+	}
+	u, err := urlnorm.Canonical("https://" + written)
+	if err != nil || !slices.Contains([]string{"https://" + u.Host() + "/", "https://[" + u.Host() + "]/"}, u.String()) {
 		return "", errs.New(errs.InvalidInput, "%s is not a host: give a name or an address, without scheme, port and path.",
 			cmp.Or(text.Quote(host), "An empty text"))
 	}
 	return u.Host(), nil
-}
-
-func errBlocked() *errs.Error {
-	return errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
 }

@@ -100,6 +100,22 @@ func TestDisableHost(t *testing.T) {
 	})
 }
 
+func TestStore_BlocksIPv6Addresses(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	l, _ := b.create(t, New{URL: "http://[::1]:8080/abc"})
+	for _, host := range []string{"::1", "[0:0::1]"} {
+		b.block(t, host)
+		b.refuse(t, New{URL: "https://[::1]/"}, errs.UnsafeURL)
+		if was, err := b.Unblock(t.Context(), host); err != nil || !was {
+			t.Errorf("unblocking %s: %t, %v", host, was, err)
+		}
+	}
+	if n, err := b.DisableHost(t.Context(), "::1"); err != nil || n != 1 {
+		t.Errorf("disabled %d links like %s: %v", n, l.OriginalURL, err)
+	}
+}
+
 func TestHostsThatCannotBeBlocked(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))

@@ -164,7 +164,7 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 	case l.Status(s.now()) == Expired:
 		return Claim{Err: errs.New(errs.Expired, "The link ended before it was claimed. Create it anew.")}, true
 	}
-	if err := s.refuseBlocked(ctx, tx, l); err != nil {
+	if err := s.refuse(ctx, tx, l); err != nil {
 		return Claim{Err: err}, true
 	}
 	return Claim{}, false

@@ -90,18 +90,18 @@ func (s *Store) auditEdits(ctx context.Context, tx bun.Tx, m workspace.Membershi
 	return audit.Write(ctx, tx, events...)
 }
 
-// apply changes the links in memory. Changes after which a link would lead to a blocked host, and has not before, are
-// refused: everything is then done again without them.
+// apply changes the links in memory. A change that gives a link a new destination, or makes it active again,
+// fails if the destination is refused: all other changes are then applied again without it.
 func (s *Store) apply(ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link) ([]Result, map[string]*Link, error) {
-	refused, now := map[int]error{}, s.now()
+	failed, now := map[int]error{}, s.now()
 	for {
 		results, changed, links := make([]Result, len(e.ids)), map[string]*Link{}, maps.Clone(locked)
 		suspects := map[*Link]int{}
 		for i, linkID := range e.ids {
 			before := links[linkID]
 			results[i] = editOne(before, func(l *Link) error {
-				if refused[i] != nil {
-					return refused[i]
+				if failed[i] != nil {
+					return failed[i]
 				}
 				return e.change(i, l)
 			})
@@ -117,12 +117,16 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, e edits, locked map[string
 			}
 			links[linkID] = after
 		}
-		blocked, err := s.blocked(ctx, tx, slices.Collect(maps.Keys(suspects)))
-		if err != nil || len(blocked) == 0 {
+		refused, err := s.refused(ctx, tx, slices.Collect(maps.Keys(suspects)))
+		if err != nil || len(refused) == 0 {
 			return results, changed, err
 		}
-		for l := range blocked {
-			refused[suspects[l]] = errBlocked()
+		for l, e := range refused {
+			if i := suspects[l]; l.OriginalURL != locked[l.ID].OriginalURL {
+				failed[i] = e.At("url")
+			} else {
+				failed[i] = e
+			}
 		}
 	}
 }

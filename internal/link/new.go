@@ -1,16 +1,13 @@
 package link
 
 import (
-	"context"
 	"crypto/sha256"
-	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/text"
-	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -44,8 +41,8 @@ const (
 	maxTag  = 50
 )
 
-// draft checks what the caller says and makes a link of it that has no code yet. It returns InvalidInput,
-// InvalidURL or UnsafeURL.
+// draft checks what the caller says and makes a link of it that has no code yet. It returns InvalidInput or
+// InvalidURL.
 func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, error) {
 	l := &Link{
 		In:             m,
@@ -61,7 +58,7 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		CheckAt:        &now,
 		CreatedBy:      orNil(m.AccountID()),
 	}
-	if err := s.lead(l, in.URL); err != nil {
+	if err := l.lead(in.URL); err != nil {
 		return nil, err
 	}
 	if in.RedirectStatus != nil {
@@ -88,9 +85,9 @@ func (l *Link) describe(title, note *string, tags []string) (err error) {
 	return err
 }
 
-// lead makes the link lead to a URL.
-func (s *Store) lead(l *Link, raw string) error {
-	canonical, err := s.destination(raw)
+// lead makes the link lead to a URL. Whether it may, refused says.
+func (l *Link) lead(raw string) error {
+	canonical, err := canonical(raw)
 	if err != nil {
 		return err
 	}
@@ -108,52 +105,6 @@ func (in New) strategy(m workspace.Membership) Strategy {
 		return Custom
 	}
 	return Strategy(m.Workspace().DefaultStrategy)
-}
-
-// destination checks a URL that a link is to lead to.
-func (s *Store) destination(raw string) (urlnorm.URL, error) {
-	u, err := canonical(raw)
-	if err != nil {
-		return urlnorm.URL{}, err
-	}
-	if s.isOwn(u) {
-		return urlnorm.URL{}, errLoop()
-	}
-	return u, nil
-}
-
-func errLoop() error {
-	return errs.New(errs.UnsafeURL, "A short URL cannot lead to this service itself: it would go in circles.").At("url")
-}
-
-// loops finds out which of the canonical URLs lead to a workspace's host, where this service answers too.
-func (s *Store) loops(ctx context.Context, urls ...string) (map[string]bool, error) {
-	hosts := map[string]string{}
-	for _, one := range urls {
-		if u, err := urlnorm.Canonical(one); err == nil && isDefault(u.Port()) {
-			hosts[one] = u.Host()
-		}
-	}
-	if len(hosts) == 0 {
-		return nil, nil
-	}
-	verified, err := s.Domains.VerifiedHosts(ctx, slices.Compact(slices.Sorted(maps.Values(hosts)))...)
-	if err != nil {
-		return nil, err
-	}
-	found := map[string]bool{}
-	for one, host := range hosts {
-		found[one] = verified[host]
-	}
-	return found, nil
-}
-
-func isDefault(port uint16) bool { return port == 80 || port == 443 }
-
-// isOwn reports whether a URL leads to this instance. Behind the default ports, http leads to https.
-func (s *Store) isOwn(u urlnorm.URL) bool {
-	samePort := u.Port() == s.publicURL.Port() || isDefault(u.Port()) && isDefault(s.publicURL.Port())
-	return u.Host() == s.publicURL.Host() && samePort
 }
 
 // checkTitle and checkNote take text of nothing for no text.

@@ -55,7 +55,7 @@ func (s *Store) Report(ctx context.Context, address, shortURL string, reason Rea
 		return errNoShortURL()
 	}
 	l, err := s.At(ctx, at)
-	if errs.Is(err, errs.NotFound) || err == nil && l.DeletedAt != nil {
+	if errs.Is(err, errs.NotFound) || err == nil && l.IsHidden(s.now()) {
 		return errNoShortURL()
 	}
 	if err != nil {

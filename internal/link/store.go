@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -27,6 +28,8 @@ type Config struct {
 	DB *db.DB
 	// PublicURL is the origin that short URLs start with.
 	PublicURL string
+	// Own are the hosts of the instance, to which no link may lead; nil means that of PublicURL alone.
+	Own *ownhost.Hosts
 	// LinkQuota is how many links a workspace may make in a month, unless it has a quota of its own.
 	LinkQuota int64
 	// CodeSecrets key the codes of the strategy Counter. The first makes new codes; the others are those that it replaced.
@@ -67,7 +70,7 @@ type Clicks interface {
 // Domains is what this room needs to know of the workspaces' hosts.
 type Domains interface {
 	// VerifiedHosts are those among the hosts at which a workspace's links answer.
-	VerifiedHosts(ctx context.Context, hosts ...string) (map[string]bool, error)
+	VerifiedHosts(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
 }
 
 // Store keeps the links.
@@ -90,6 +93,11 @@ func NewStore(c Config) (*Store, error) {
 	public, err := urlnorm.Canonical(c.PublicURL)
 	if err != nil {
 		return nil, fmt.Errorf("the public URL: %w", err)
+	}
+	if c.Own == nil {
+		if c.Own, err = ownhost.New(c.PublicURL); err != nil {
+			return nil, err
+		}
 	}
 	numbers := newCounters(c.DB, c.CodeSecrets)
 	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers, cache: newCache(c.CacheBytes), creations: creations{Most: MaxBatch, Patient: true}}, nil

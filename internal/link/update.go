@@ -57,23 +57,12 @@ func (s *Store) UpdateMany(ctx context.Context, m workspace.Membership, changes 
 	if err != nil {
 		return nil, err
 	}
-	var urls []string
 	e := edits{policy: policy, field: "links", action: audit.LinkUpdated}
 	for _, c := range changes {
 		e.ids = append(e.ids, c.ID)
 		e.limits = e.limits || c.MaxClicks.Set
-		urls = append(urls, c.URL.To)
 	}
-	loops, err := s.loops(ctx, urls...)
-	if err != nil {
-		return nil, err
-	}
-	e.change = func(i int, l *Link) error {
-		if c := changes[i].URL; c.To != l.OriginalURL && loops[c.To] {
-			return errLoop()
-		}
-		return s.change(l, changes[i])
-	}
+	e.change = func(i int, l *Link) error { return s.change(l, changes[i]) }
 	if e.limits { // what this node has answered counts towards the new limit
 		if err := s.Clicks.Flush(ctx); err != nil {
 			return nil, err
@@ -167,7 +156,7 @@ func (s *Store) redirectTo(l *Link, url string, now time.Time) error {
 		return errDisabled().At("url")
 	}
 	l.DestinationStatus, l.LastCheckedAt, l.CheckAt, l.CheckFailures = nil, nil, &now, 0
-	return s.lead(l, url)
+	return l.lead(url)
 }
 
 // Delete is DeleteMany of one link.
@@ -194,7 +183,7 @@ func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []st
 }
 
 // Restore brings a deleted link back as it was. Restoring it again changes nothing. It returns NotFound, UnsafeURL
-// for a link that the operator has disabled or whose destination is blocked, or Forbidden.
+// for a link that the operator has disabled or whose destination is refused, or Forbidden.
 func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {

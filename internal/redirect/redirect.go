@@ -55,10 +55,14 @@ func AddressOf(path string) (link.Address, bool) {
 	}
 	code := path[1:]
 	if i := strings.IndexByte(code, '/'); i >= 0 {
-		return link.Address{Slug: code[:i], Code: code[i+1:]}, i > 0 && strings.IndexByte(code[i+1:], '/') < 0
+		at := link.Address{Slug: code[:i], Code: code[i+1:]}
+		return at, isSegment(at.Slug) && isSegment(at.Code) && strings.IndexByte(at.Code, '/') < 0
 	}
-	return link.Address{Code: code}, true
+	return link.Address{Code: code}, isSegment(code)
 }
+
+// isSegment reports whether a segment of a path stands for itself.
+func isSegment(s string) bool { return s != "" && s != "." && s != ".." }
 
 // Serve tells the whole story of a redirect: resolve, decide, take quota, record the click, answer. Every GET that is
 // answered with a redirect takes quota and is one click. HEAD only looks.

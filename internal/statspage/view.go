@@ -1,10 +1,12 @@
 package statspage
 
 import (
+	"html"
 	"html/template"
-	"net/url"
 	"strconv"
 	"strings"
+
+	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
 const (
@@ -16,7 +18,7 @@ const (
 type view struct {
 	Heading, ShortURL      string
 	Destination            string
-	Linked                 bool
+	Href                   template.HTMLAttr
 	Period, Zone           string
 	Clicks, Visitors, Bots string
 	Chart                  *chart
@@ -45,7 +47,7 @@ type row struct {
 
 func newView(p Page) view {
 	v := view{
-		Heading: tame(p.Title), ShortURL: tame(p.ShortURL), Destination: tame(p.Destination), Linked: isWeb(p.Destination), Zone: tame(p.Zone),
+		Heading: tame(p.Title), ShortURL: tame(p.ShortURL), Destination: tame(p.Destination), Href: hrefOf(p.Destination), Zone: tame(p.Zone),
 		Period: period(p.Days), Chart: newChart(p.Days), Table: newTable(p.Days),
 		Clicks: group(p.Clicks), Visitors: group(p.Visitors), Bots: group(p.Bots),
 		Lists: []list{
@@ -72,10 +74,13 @@ func tame(s string) string {
 	}, strings.TrimSpace(strings.ToValidUTF8(s, "\ufffd")))
 }
 
-// isWeb tells whether a destination is one that a browser may be sent to from here.
-func isWeb(destination string) bool {
-	u, err := url.Parse(destination)
-	return err == nil && (u.Scheme == "http" || u.Scheme == "https") && u.Host != ""
+// hrefOf returns the attribute that links to an http or https URL, byte for byte, and nothing for any other text. The
+// template would percent-encode some characters of a plain string.
+func hrefOf(destination string) template.HTMLAttr {
+	if _, err := urlnorm.Canonical(destination); err != nil {
+		return ""
+	}
+	return template.HTMLAttr(`href="` + html.EscapeString(destination) + `"`)
 }
 
 // period says which days these are.

@@ -52,6 +52,9 @@ func (s *Store) VerifyDomain(ctx context.Context, m Membership, domainID string)
 	if err != nil {
 		return nil, err
 	}
+	if s.Own.Reserves(d.Host) { // claimed before the operator configured it
+		return nil, errOwnHost(d.Host).At("id")
+	}
 	if err := s.Limits.Charge(ctx, verificationsPerWorkspace, m.ID()); err != nil {
 		return nil, err
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -104,6 +105,18 @@ func TestVerify(t *testing.T) {
 		z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`)
 		z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`)
 	})
+}
+
+func TestStore_VerifiesNoOwnHost(t *testing.T) {
+	t.Parallel()
+	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	d := z.claim(t, z.adas, "go.example.com")
+	z.prove(d)
+	z.own(t, "https://sho.rt", "go.example.com") // configured after the claim
+	_, err := z.VerifyDomain(t.Context(), z.adas, d.ID)
+	if e := errs.From(err); e.Kind != errs.InvalidInput || !slices.Equal(e.Field, []string{"id"}) {
+		t.Errorf("%v at %v", err, e.Field)
+	}
 }
 
 func TestVerifyingMendsAFailingDomain(t *testing.T) {

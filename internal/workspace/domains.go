@@ -285,16 +285,14 @@ func (s *Store) checkHost(given string) (string, error) {
 	if len(host) > maxHost {
 		return "", errs.New(errs.InvalidInput, "The host must not be longer than %d characters: its record's name would be too long.", maxHost).At("host")
 	}
-	if s.ownHost(host) {
-		return "", errs.New(errs.InvalidInput, "%s belongs to this service itself. Use a domain of your own.", host).At("host")
+	if s.Own.Reserves(host) {
+		return "", errOwnHost(host).At("host")
 	}
 	return host, nil
 }
 
-// ownHost reports whether the host is the instance's own, or below it.
-func (s *Store) ownHost(host string) bool {
-	own, err := urlnorm.Canonical(s.PublicURL)
-	return err == nil && (host == own.Host() || strings.HasSuffix(host, "."+own.Host()))
+func errOwnHost(host string) *errs.Error {
+	return errs.New(errs.InvalidInput, "%s belongs to this service itself. Use a domain of your own.", host)
 }
 
 // canonicalHost is a host name as canonical URLs have it: with a dot in it, and no address. It returns InvalidInput.

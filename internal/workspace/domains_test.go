@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
+	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/quota"
 )
@@ -38,9 +39,19 @@ func setupZone(t *testing.T, d *db.DB) *zone {
 	t.Helper()
 	z := &zone{bundle: setup(t, d), dns: outboundtest.OpenNames(t), time: noon}
 	z.Now = func() time.Time { return z.time }
-	z.Names, z.PublicURL, z.Limits, z.Log = z.dns.Resolver, "https://Go.sho.rt:8443", quota.Limiter{Off: true}, slog.New(slog.DiscardHandler)
+	z.Names, z.Limits, z.Log = z.dns.Resolver, quota.Limiter{Off: true}, slog.New(slog.DiscardHandler)
+	z.own(t, "https://Go.sho.rt:8443", "localhost", "internal.example")
 	z.adas, z.eves = z.create(t, z.ada, "ada"), z.create(t, z.eve, "eve")
 	return z
+}
+
+// own has the instance be reached at a public URL and further names.
+func (z *zone) own(t *testing.T, publicURL string, names ...string) {
+	t.Helper()
+	var err error
+	if z.Own, err = ownhost.New(publicURL, names...); err != nil {
+		t.Fatal(err)
+	}
 }
 
 func (z *zone) claim(t *testing.T, m Membership, host string) *Domain {
@@ -161,6 +172,9 @@ func TestHosts(t *testing.T) {
 		"the own":                {"go.sho.rt", ""},
 		"the own, disguised":     {"GO.sho.RT.", ""},
 		"below the own":          {"a.b.go.sho.rt", ""},
+		"a configured name":      {"Internal.example.", ""},
+		"below a configured one": {"go.internal.example", "go.internal.example"},
+		"below localhost":        {"go.LOCALHOST", ""},
 		"empty":                  {"", ""},
 		"a space":                {" ", ""},
 		"a dot":                  {".", ""},
@@ -220,8 +234,8 @@ func TestHosts(t *testing.T) {
 func TestAnInstanceWithoutANameHasNoOwnHost(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	for _, own := range []string{"", "http://localhost:8080", "http://127.0.0.1:8080", "http://[::1]"} {
-		z.PublicURL = own
+	for _, own := range []string{"http://localhost:8080", "http://127.0.0.1:8080", "http://[::1]"} {
+		z.own(t, own)
 		z.claim(t, z.adas, "go.sho.rt")
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/gather"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/shortcode"
@@ -63,6 +64,8 @@ type Store struct {
 	Limits quota.Limiter
 	// PublicURL is where people reach the instance.
 	PublicURL string
+	// Own are the hosts of the instance, which no workspace can claim.
+	Own *ownhost.Hosts
 	// Names answers questions of DNS.
 	Names Names
 	// Log is told what the jobs have done.

@@ -1,0 +1,40 @@
+package graph
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/link"
+)
+
+// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with what a client sees while the clock advances.
+func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		description := contract(t).Query.Fields.ForName("platformStats").Description
+		if want := fmt.Sprintf("%.0f seconds old", platformAge.Seconds()); !strings.Contains(description, want) {
+			t.Errorf("the schema says %q, not %q", description, want)
+		}
+		now := time.Now()
+		b := setup(t, d, func(c *Config) { c.Now = func() time.Time { return now } })
+		ada := b.person(t, "ada")
+		expect := func(links int) {
+			t.Helper()
+			if r := b.ask(t, "", "{ platformStats { totalLinks } }"); string(r.Data) != fmt.Sprintf(`{"platformStats":{"totalLinks":%d}}`, links) {
+				t.Errorf("want %d links: %s", links, r.text)
+			}
+		}
+		expect(0)
+		if _, _, err := b.Links.Create(t.Context(), ada.workspace, link.New{URL: "https://example.com/"}); err != nil {
+			t.Fatal(err)
+		}
+		now = now.Add(platformAge - time.Nanosecond)
+		expect(0)
+		now = now.Add(time.Nanosecond)
+		expect(1)
+	})
+}

@@ -1,0 +1,117 @@
+package link
+
+import (
+	"net"
+	"net/netip"
+	"slices"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// ownURLs lead to the instance that ownHosts describes. The rule itself is tested in internal/ownhost.
+var ownURLs = []string{
+	"http://SHO.rt./abc", "https://sho.rt/abc", "http://sho.rt:8080/abc", "https://internal.example/abc", "http://internal.example:8080/abc",
+	"http://127.0.0.1:8080/abc", "http://127.1.2.3:8080/abc", "http://[::1]:8080/abc", "http://[::ffff:7f00:1]:8080/abc",
+	"http://0.0.0.0:8080/abc", "http://localhost.:8080/abc", "http://a.localhost:8080/abc", "http://10.1.2.3:8080/abc",
+	"https://tenant.example/abc", "http://TENANT.example.:8080/abc",
+}
+
+// own describes an instance that listens on 10.1.2.3:8080 and has a verified domain.
+func (b *bundle) own(t *testing.T, d *db.DB) {
+	t.Helper()
+	var err error
+	if b.Own, err = ownhost.New("http://sho.rt", "internal.example", "localhost", "sho.rt"); err != nil {
+		t.Fatal(err)
+	}
+	b.Own.Listen(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.1.2.3:8080")))
+	domain := workspace.Domain{ID: id.New(id.Domain), WorkspaceID: b.foreign.ID(), Host: "tenant.example", Token: "t", CreatedAt: noon, VerifiedAt: &noon}
+	if _, err := d.NewInsert().Model(&domain).Exec(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var deleted []*Link
+		var tokens []string
+		for _, url := range ownURLs { // as before the operator configured these hosts
+			if b.Own.Serves(must(canonical(url))) {
+				continue
+			}
+			l, _ := b.create(t, New{URL: url})
+			if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
+				t.Fatal(err)
+			}
+			_, token := b.anonymous(t, url)
+			deleted, tokens = append(deleted, l), append(tokens, token)
+		}
+		kept, _ := b.create(t, New{URL: "http://127.0.0.1:8080/kept"})
+		free, _ := b.create(t, New{URL: "https://example.com/free", Strategy: new(Random)})
+		b.own(t, d)
+		for _, url := range ownURLs {
+			b.refuseOwn(t, free, url)
+		}
+		for _, l := range deleted {
+			if _, err := b.Restore(t.Context(), b.mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
+				t.Errorf("restoring a link to %s: %v", l.OriginalURL, err)
+			}
+		}
+		for _, token := range tokens {
+			if c := b.claimOne(t, b.mine, token); c.Status != ClaimRefused || !errs.Is(c.Err, errs.UnsafeURL) {
+				t.Errorf("claiming: %+v", c)
+			}
+		}
+		if len(deleted) == 0 || b.update(t, kept, Change{Title: to(new("still there"))}).Status(b.now) != Active {
+			t.Error("an existing link does not stay as it is")
+		}
+		for _, url := range []string{"http://127.0.0.1:3000/", "http://tenant.example:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/"} {
+			b.create(t, New{URL: url})
+		}
+		for _, url := range []string{"http://2130706433:8080/", "http://0x7f.1:8080/", "http://127.1:8080/", "http://0177.0.0.1:8080/"} {
+			b.refuse(t, New{URL: url}, errs.InvalidURL)
+		}
+	})
+}
+
+// refuseOwn expects that no operation gives a link the URL.
+func (b *bundle) refuseOwn(t *testing.T, free *Link, url string) {
+	t.Helper()
+	check := func(operation string, err error) {
+		t.Helper()
+		if e := errs.From(err); e.Kind != errs.UnsafeURL || !slices.Equal(e.Field, []string{"url"}) {
+			t.Errorf("%s %s: %v at %v", operation, url, err, e.Field)
+		}
+	}
+	_, _, err := b.Create(t.Context(), b.mine, New{URL: url})
+	check("creating", err)
+	_, _, err = b.Create(t.Context(), b.mine, New{URL: url, MaxClicks: new(int64(1))})
+	check("creating with maxClicks", err)
+	_, _, err = b.CreateAnonymous(t.Context(), "192.0.2.1", url)
+	check("creating anonymously", err)
+	_, err = b.Update(t.Context(), b.mine, Change{ID: free.ID, URL: to(url)})
+	check("updating", err)
+	if _, err = b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
+		t.Errorf("previewing %s: %v", url, err)
+	}
+	results := b.createMany(t, SkipFailed, &New{URL: url}, &New{URL: url}, &New{URL: "https://good.example/?" + url})
+	if diff := cmp.Diff([]string{"UNSAFE_URL", "UNSAFE_URL", "created"}, outcomes(results)); diff != "" {
+		t.Errorf("a batch with %s (-want +got):\n%s", url, diff)
+	}
+}
+
+func must[T any](value T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return value
+}

@@ -1,0 +1,115 @@
+// Package ownhost decides which URLs lead to this instance and which host names belong to it. Links
+// must not redirect to the former, and workspaces cannot claim the latter. It does not resolve names:
+// a domain whose DNS record points to this instance is unknown here until a workspace verifies it.
+package ownhost
+
+import (
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync/atomic"
+
+	"github.com/linkforge/linkforge/internal/urlnorm"
+)
+
+// Hosts are the hosts and ports of one instance. It is safe for concurrent use.
+type Hosts struct {
+	public urlnorm.URL
+	// publicHost and listed are in the form that normalize returns.
+	publicHost string
+	listed     []string
+	listener   atomic.Pointer[listener]
+}
+
+// listener is the address that the server is bound to.
+type listener struct {
+	port      uint16
+	addresses []string
+}
+
+// New returns the hosts of the instance with a public URL and further names in canonical form.
+func New(publicURL string, names ...string) (*Hosts, error) {
+	public, err := urlnorm.Canonical(publicURL)
+	if err != nil {
+		return nil, fmt.Errorf("the public URL: %w", err)
+	}
+	return &Hosts{public: public, publicHost: normalize(public.Host()), listed: names}, nil
+}
+
+// Listen adds the address that the server is bound to. An unspecified address, such as 0.0.0.0, adds all
+// addresses of the machine. An address without a port, such as that of a Unix socket, adds nothing.
+func (h *Hosts) Listen(bound net.Addr) {
+	at, err := netip.ParseAddrPort(bound.String())
+	if err != nil {
+		return
+	}
+	l := &listener{port: at.Port(), addresses: []string{normalize(at.Addr().WithZone("").String())}}
+	if at.Addr().IsUnspecified() {
+		l.addresses = machineAddresses()
+	}
+	h.listener.Store(l)
+}
+
+// machineAddresses fails open: without them, loopback and the configured names remain.
+func machineAddresses() (addresses []string) {
+	all, _ := net.InterfaceAddrs()
+	for _, one := range all {
+		if prefix, err := netip.ParsePrefix(one.String()); err == nil {
+			addresses = append(addresses, normalize(prefix.Addr().String()))
+		}
+	}
+	return addresses
+}
+
+// Serves reports whether a URL leads to this instance: by its public host, by loopback, or by an address
+// that it listens on, at one of its ports; by a listed name, also at 80 and 443.
+func (h *Hosts) Serves(u urlnorm.URL) bool {
+	host, port := normalize(u.Host()), u.Port()
+	if host == h.publicHost || isLoopback(host) || slices.Contains(h.listening().addresses, host) {
+		return h.isOwnPort(port)
+	}
+	return slices.Contains(h.listed, host) && h.ServesDomainsAt(port)
+}
+
+// ServesDomainsAt reports whether this instance responds at the port of a host that others have pointed to it.
+func (h *Hosts) ServesDomainsAt(port uint16) bool { return isDefault(port) || h.isOwnPort(port) }
+
+// isOwnPort accepts the listening port and the public one. Behind the default ports, http leads to https.
+func (h *Hosts) isOwnPort(port uint16) bool {
+	public := h.public.Port()
+	return port == public || port == h.listening().port || isDefault(port) && isDefault(public)
+}
+
+func (h *Hosts) listening() listener {
+	if l := h.listener.Load(); l != nil {
+		return *l
+	}
+	return listener{}
+}
+
+// Reserves reports whether no workspace can claim a host name in canonical form: the public host and all
+// names below it, the listed names, and localhost.
+func (h *Hosts) Reserves(host string) bool {
+	return host == h.publicHost || strings.HasSuffix(host, "."+h.publicHost) || slices.Contains(h.listed, host) || isLoopback(host)
+}
+
+// isLoopback accepts an unspecified address too: connecting to it reaches the own machine.
+func isLoopback(host string) bool {
+	if host == "localhost" || strings.HasSuffix(host, ".localhost") { // RFC 6761, section 6.3
+		return true
+	}
+	addr, err := netip.ParseAddr(host)
+	return err == nil && (addr.IsLoopback() || addr.IsUnspecified())
+}
+
+// normalize writes an IPv4-mapped IPv6 address as the IPv4 address that it stands for.
+func normalize(host string) string {
+	if addr, err := netip.ParseAddr(host); err == nil {
+		return addr.Unmap().String()
+	}
+	return host
+}
+
+func isDefault(port uint16) bool { return port == 80 || port == 443 }

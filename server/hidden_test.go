@@ -1,0 +1,81 @@
+package main
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// visible removes the two headers that differ between equal responses.
+func (a answer) visible() answer {
+	a.header = a.header.Clone()
+	a.header.Del("Date")
+	a.header.Del("X-Request-Id")
+	return a
+}
+
+// publish makes the stats of a link public.
+func (w tenant) publish(t *testing.T, linkID string) {
+	t.Helper()
+	w.must(t, new(any), `mutation ($id: ID!) { updateLink(input: {id: $id, statsPublic: true}) { errors { code } } }`, map[string]any{"id": linkID})
+}
+
+// TestServer_HiddenLinksLookUnknown compares links that must not be recognized with a code that never existed.
+func TestServer_HiddenLinksLookUnknown(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := start(t, b)
+		owner, stranger := s.tenant(t, "owner"), s.tenant(t, "stranger")
+		for code, more := range map[string][]any{"scheduled": {"startsAt", "2100-01-01T00:00:00Z"}, "exhausted-soon": {"startsAt", "2100-01-01T00:00:00Z", "maxClicks", 1}, "deleted": nil, "unpublished": nil} {
+			l := owner.shorten(t, "https://example.com/"+code, append([]any{"strategy", "CUSTOM", "customCode", code}, more...)...).Link
+			if code != "unpublished" {
+				owner.publish(t, l.ID)
+			}
+			if code == "deleted" {
+				owner.remove(t, l.ID)
+			}
+		}
+		for _, code := range []string{"scheduled", "exhausted-soon", "deleted", "unpublished"} {
+			for name, headers := range map[string][]string{
+				"no token": nil, "bad token": {"Authorization", "Bearer bad"}, "bad scheme": {"Authorization", "bad"},
+				"stranger": {"Authorization", "Bearer " + stranger.token}, "browser": {"Accept", "text/html"},
+			} {
+				s.compareHidden(t, code, name, headers)
+			}
+			if code != "unpublished" {
+				report := func(code string) (got struct{ ReportLink struct{ Errors []mend } }) {
+					client{server: s}.must(t, &got, `mutation ($x: String!) { reportLink(input: {shortUrl: $x, reason: OTHER}) { errors { code message field } } }`,
+						map[string]any{"x": s.public + "/owner/" + code})
+					return got
+				}
+				if diff := cmp.Diff(report("never"), report(code)); diff != "" {
+					t.Errorf("reporting %s (-unknown +got):\n%s", code, diff)
+				}
+			}
+		}
+	})
+}
+
+// compareHidden sends the same requests to the code and to an unknown one.
+func (s *server) compareHidden(t *testing.T, code, name string, headers []string) {
+	t.Helper()
+	for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, http.MethodDelete} {
+		for _, suffix := range []string{"", "+"} {
+			if code == "unpublished" && suffix == "" {
+				continue
+			}
+			got, err := s.ask(method, "/owner/"+code+suffix, "", headers...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want, err := s.ask(method, "/owner/never"+suffix, "", headers...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(want.visible(), got.visible(), cmp.AllowUnexported(answer{})); diff != "" {
+				t.Errorf("%s /owner/%s%s, %s (-unknown +got):\n%s", method, code, suffix, name, diff)
+			}
+		}
+	}
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// TestServer_AnswersAlikeOnEveryPath sends the same raw requests through the fast path, through net/http, and through
+// http.ServeMux, which a server that logs every request uses for short URLs too.
+func TestServer_AnswersAlikeOnEveryPath(t *testing.T) {
+	t.Parallel()
+	fast, mux := start(t, embedded(t)), start(t, embedded(t), "LINKFORGE_LOG_LEVEL=debug")
+	code := map[*server]string{}
+	for _, s := range []*server{fast, mux} {
+		who := s.tenant(t, "owner")
+		code[s] = who.shorten(t, "https://example.com/").Link.Code
+		who.shorten(t, "https://example.com/", "strategy", "CUSTOM", "customCode", "promo")
+	}
+	for path, want := range map[string]int{
+		"/CODE": 302, "/owner/CODE": 302, "/owner/promo": 302, "/owner/promo?a=b": 302,
+		"//CODE": 404, "/./CODE": 404, "/../CODE": 404, "/x/../CODE": 404, "/%2e/CODE": 404, "/%2E%2E/CODE": 404, "/%2fCODE": 404,
+		"/owner//promo": 404, "/owner/./promo": 404, "//owner/promo": 404, "/owner/%2e%2e/CODE": 404, "/./owner/promo": 404,
+		"/.": 404, "/..": 404, "/owner/.": 404, "/owner/..": 404, "//": 404, "///CODE": 404,
+		"/CODE/": 404, "/owner/promo/": 404, "/owner/": 404, "/CODE/.": 404, "/CODE//": 404, "/./CODE+": 404, "//CODE?a=b": 404,
+		"/.CODE": 404, "/...": 404, "/never": 404, "/a/b/c": 404, "/%2e/graphql": 404, "//graphql": 404, "/./livez": 404, "/livez/../CODE": 404,
+	} {
+		for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
+			ask := func(s *server, headers string) answer {
+				target := strings.ReplaceAll(path, "CODE", code[s])
+				return s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", method, target, s.address, headers)).visible()
+			}
+			got := ask(fast, "")
+			if method == "GET" && got.status != want || want == 404 && got.status/100 != 4 {
+				t.Errorf("%s %s: %d, want %d", method, path, got.status, want)
+			}
+			for name, other := range map[string]answer{"net/http": ask(fast, "Pragma: no-cache\r\n"), "http.ServeMux": ask(mux, "")} {
+				if diff := cmp.Diff(got, other, cmp.AllowUnexported(answer{})); diff != "" {
+					t.Errorf("%s %s (-fast path +%s):\n%s", method, path, name, diff)
+				}
+			}
+		}
+	}
+}
+
+// TestServer_SendsStrictTransportSecurity covers the fast path, net/http and http.ServeMux.
+func TestServer_SendsStrictTransportSecurity(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		for name, c := range map[string]struct {
+			slug     string
+			settings []string
+			want     string
+		}{
+			"https":             {"secure", []string{"LINKFORGE_PUBLIC_URL=https://go.example.com"}, "max-age=31536000"},
+			"https, all logged": {"logged", []string{"LINKFORGE_PUBLIC_URL=https://go.example.com", "LINKFORGE_LOG_LEVEL=debug"}, "max-age=31536000"},
+			"http":              {"plain", []string{"LINKFORGE_PUBLIC_URL=http://go.example.com"}, ""},
+		} {
+			s := start(t, b, c.settings...)
+			who := s.tenant(t, c.slug)
+			path := "/" + who.shorten(t, "https://example.com/").Link.Code
+			for _, target := range []string{path, path + "+", "/never", "/a/b/c", "//x", "/", "/livez", "/playground", "/graphql?query=%7B__typename%7D", "/export/clicks"} {
+				for host, want := range map[string]string{"go.example.com": c.want, "GO.example.com.:8443": c.want, s.address: c.want, "tenant.example": ""} {
+					for _, method := range []string{http.MethodGet, http.MethodHead, http.MethodOptions} {
+						got := s.raw(t, fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n\r\n", method, target, host)).header.Values("Strict-Transport-Security")
+						if strings.Join(got, "|") != want {
+							t.Errorf("%s: %s %s%s has %q, want %q", name, method, host, target, got, want)
+						}
+					}
+				}
+			}
+			s.stop()
+		}
+	})
+}
