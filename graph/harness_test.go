@@ -52,11 +52,12 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
+	spaces := &workspace.Store{DB: counted, Now: time.Now}
 	c := Config{
 		Accounts: &account.Store{
-			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits,
+			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits, Keys: spaces,
 		},
-		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
+		Workspaces: spaces,
 		Links:      links,
 		Clicks:     clicks.Store,
 		HitQuota:   100,

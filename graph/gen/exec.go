@@ -358,6 +358,7 @@ type ComplexityRoot struct {
 
 	Member struct {
 		CreatedAt func(childComplexity int) int
+		ID        func(childComplexity int) int
 		Role      func(childComplexity int) int
 		User      func(childComplexity int) int
 	}
@@ -1902,6 +1903,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Member.CreatedAt(childComplexity), true
+	case "Member.id":
+		if e.ComplexityRoot.Member.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Member.ID(childComplexity), true
 	case "Member.role":
 		if e.ComplexityRoot.Member.Role == nil {
 			break
@@ -3530,7 +3537,10 @@ scalar Int64
 
 "Something that has an id which is unique over all types."
 interface Node {
-  "The id. Its prefix names the type: usr_, ws_ or lnk_."
+  """
+  The global id. Its prefix names the type: clk_ for Click, dom_ for Domain, evt_ for AuditEvent, inv_ for Invitation, key_ for
+  ApiKey, lnk_ for Link, mem_ for Member, ses_ for Session, usr_ for User, ws_ for Workspace.
+  """
   id: ID!
 }
 
@@ -3600,14 +3610,20 @@ type PageInfo {
 type Query {
   "The person who is logged in; null for nobody, and for an API key."
   me: User
-  "Whatever has the id; null for what does not exist or may not be seen."
+  """
+  Fetches an object by its global id. Null if it does not exist, or if the caller may not read it: a caller reads the objects that
+  they can list, with the same role or scope, and a person their own account and sessions.
+  """
   node(
-    "The id of a User, Workspace or Link."
+    "The global id of any type that implements Node."
     id: ID!
   ): Node
-  "As node, of many at once: in the order of the ids, null in the place of what does not exist or may not be seen. INVALID_INPUT for none, and for more than 100."
+  """
+  Fetches up to 100 objects by global id, in the order of the ids, with null for each that node returns null for. Fails with
+  INVALID_INPUT for no ids, and for more than 100.
+  """
   nodes(
-    "1 to 100 ids of Users, Workspaces and Links; the same may come again."
+    "1 to 100 global ids of any types. Ids may repeat."
     ids: [ID!]!
   ): [Node]!
   "A workspace that the caller is a member of; null for any other."
@@ -4715,7 +4731,7 @@ type User implements Node {
 }
 
 "A log-in that goes on."
-type Session {
+type Session implements Node {
   "The id: ses_ and 26 characters."
   id: ID!
   "The program that logged in, as it calls itself."
@@ -4939,7 +4955,9 @@ type Workspace implements Node {
 }
 
 "An account's place in a workspace."
-type Member {
+type Member implements Node {
+  "The id: mem_ and 52 characters."
+  id: ID!
   "The person."
   user: User!
   "What they may do."
@@ -4965,7 +4983,7 @@ type MemberEdge {
 }
 
 "Asks whoever has an address to become a member."
-type Invitation {
+type Invitation implements Node {
   "The id: inv_ and 26 characters."
   id: ID!
   "The invited address, in lower case."
@@ -4997,7 +5015,7 @@ type InvitationEdge {
 }
 
 "By which programs log in. It belongs to its workspace, not to whoever made it."
-type ApiKey {
+type ApiKey implements Node {
   "The id: key_ and 26 characters."
   id: ID!
   "What people call it."
@@ -5035,7 +5053,7 @@ type ApiKeyEdge {
 }
 
 "A host at which a workspace's links answer, once it is verified."
-type Domain {
+type Domain implements Node {
   "The id: dom_ and 26 characters."
   id: ID!
   "The host, in lower case; names of other scripts as DNS has them."
@@ -5081,7 +5099,7 @@ type DomainEdge {
 }
 
 "A change, as the audit log keeps it."
-type AuditEvent {
+type AuditEvent implements Node {
   "The id: evt_ and 26 characters."
   id: ID!
   "What was done."
@@ -5576,8 +5594,8 @@ type StatsSlice {
 }
 
 "One redirect that was answered."
-type Click {
-  "The click's id, which is its cursor too. Ids are in the order of time."
+type Click implements Node {
+  "The id: clk_ and 26 characters. Ids are in the order of time, and linkClicked resumes after one."
   id: ID!
   "The link; null: it has been purged."
   link: Link
@@ -6272,6 +6290,8 @@ func (ec *executionContext) childFields_LogoutPayload(ctx context.Context, field
 
 func (ec *executionContext) childFields_Member(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "id":
+		return ec.fieldContext_Member_id(ctx, field)
 	case "user":
 		return ec.fieldContext_Member_user(ctx, field)
 	case "role":
@@ -12596,6 +12616,29 @@ func (ec *executionContext) fieldContext_LogoutPayload_errors(_ context.Context,
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Member_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Member) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Member_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Member_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Member", field, true, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _Member_user(ctx context.Context, field graphql.CollectedField, obj *workspace.Member) (ret graphql.Marshaler) {
@@ -21934,6 +21977,20 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._User(ctx, sel, obj)
+	case account.Session:
+		return ec._Session(ctx, sel, &obj)
+	case *account.Session:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Session(ctx, sel, obj)
+	case workspace.Member:
+		return ec._Member(ctx, sel, &obj)
+	case *workspace.Member:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Member(ctx, sel, obj)
 	case link.Link:
 		return ec._Link(ctx, sel, &obj)
 	case *link.Link:
@@ -21941,6 +21998,41 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Link(ctx, sel, obj)
+	case workspace.Invitation:
+		return ec._Invitation(ctx, sel, &obj)
+	case *workspace.Invitation:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Invitation(ctx, sel, obj)
+	case workspace.Domain:
+		return ec._Domain(ctx, sel, &obj)
+	case *workspace.Domain:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Domain(ctx, sel, obj)
+	case Click:
+		return ec._Click(ctx, sel, &obj)
+	case *Click:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Click(ctx, sel, obj)
+	case audit.Event:
+		return ec._AuditEvent(ctx, sel, &obj)
+	case *audit.Event:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._AuditEvent(ctx, sel, obj)
+	case workspace.Key:
+		return ec._ApiKey(ctx, sel, &obj)
+	case *workspace.Key:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ApiKey(ctx, sel, obj)
 	default:
 		if typedObj, ok := obj.(graphql.Marshaler); ok {
 			return typedObj
@@ -22040,7 +22132,7 @@ func (ec *executionContext) _AddDomainPayload(ctx context.Context, sel ast.Selec
 	return out
 }
 
-var apiKeyImplementors = []string{"ApiKey"}
+var apiKeyImplementors = []string{"ApiKey", "Node"}
 
 func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, obj *workspace.Key) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyImplementors)
@@ -22237,7 +22329,7 @@ func (ec *executionContext) _ApiKeyEdge(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
-var auditEventImplementors = []string{"AuditEvent"}
+var auditEventImplementors = []string{"AuditEvent", "Node"}
 
 func (ec *executionContext) _AuditEvent(ctx context.Context, sel ast.SelectionSet, obj *audit.Event) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditEventImplementors)
@@ -22634,7 +22726,7 @@ func (ec *executionContext) _ClaimLinksPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
-var clickImplementors = []string{"Click"}
+var clickImplementors = []string{"Click", "Node"}
 
 func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, obj *Click) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, clickImplementors)
@@ -23407,7 +23499,7 @@ func (ec *executionContext) _DeleteWorkspacePayload(ctx context.Context, sel ast
 	return out
 }
 
-var domainImplementors = []string{"Domain"}
+var domainImplementors = []string{"Domain", "Node"}
 
 func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, obj *workspace.Domain) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainImplementors)
@@ -23715,7 +23807,7 @@ func (ec *executionContext) _HitQuota(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
-var invitationImplementors = []string{"Invitation"}
+var invitationImplementors = []string{"Invitation", "Node"}
 
 func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSet, obj *workspace.Invitation) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, invitationImplementors)
@@ -24746,7 +24838,7 @@ func (ec *executionContext) _LogoutPayload(ctx context.Context, sel ast.Selectio
 	return out
 }
 
-var memberImplementors = []string{"Member"}
+var memberImplementors = []string{"Member", "Node"}
 
 func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, obj *workspace.Member) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, memberImplementors)
@@ -24758,6 +24850,11 @@ func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, o
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Member")
+		case "id":
+			out.Values[i] = ec._Member_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "user":
 			field := field
 
@@ -26251,7 +26348,7 @@ func (ec *executionContext) _RevokeInvitationPayload(ctx context.Context, sel as
 	return out
 }
 
-var sessionImplementors = []string{"Session"}
+var sessionImplementors = []string{"Session", "Node"}
 
 func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, obj *account.Session) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, sessionImplementors)

@@ -138,7 +138,7 @@ type ClaimLinksPayload struct {
 
 // One redirect that was answered.
 type Click struct {
-	// The click's id, which is its cursor too. Ids are in the order of time.
+	// The id: clk_ and 26 characters. Ids are in the order of time, and linkClicked resumes after one.
 	ID string `json:"id"`
 	// The link; null: it has been purged.
 	Link *link.Link `json:"link,omitempty"`
@@ -173,6 +173,8 @@ type Click struct {
 	In     workspace.Membership `json:"-"`
 	LinkID string               `json:"-"`
 }
+
+func (Click) IsNode() {}
 
 // A page of clicks.
 type ClickConnection struct {

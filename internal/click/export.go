@@ -36,11 +36,7 @@ func (s *Stats) Export(ctx context.Context, each func([]*Click) error) error {
 		if err := q.OrderExpr("clicked_at, id").Limit(exportedAtOnce).Scan(ctx, &rows); err != nil {
 			return fmt.Errorf("reading clicks: %w", err)
 		}
-		clicks := make([]*Click, len(rows))
-		for i, r := range rows {
-			clicks[i] = r.click()
-		}
-		if err := each(clicks); err != nil || len(rows) < exportedAtOnce {
+		if err := each(toClicks(rows)); err != nil || len(rows) < exportedAtOnce {
 			return err
 		}
 		after = rows[len(rows)-1]

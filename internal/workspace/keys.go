@@ -122,7 +122,16 @@ func checkScopes(scopes []Permission) (string, error) {
 
 // Keys is one page of the workspace's API keys that have not been revoked, newest first. It returns Forbidden.
 func (s *Store) Keys(ctx context.Context, m Membership, r page.Request) (page.Page[*Key], error) {
-	return list[Key](ctx, s, m, WriteKeys, r, "id", func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("revoked_at IS NULL") })
+	return s.keys().page(ctx, m, r)
+}
+
+// KeysByID returns the API keys with the ids that Keys lists. It returns Forbidden.
+func (s *Store) KeysByID(ctx context.Context, m Membership, ids ...string) ([]*Key, error) {
+	return s.keys().byID(ctx, m, ids)
+}
+
+func (s *Store) keys() collection[Key] {
+	return collection[Key]{store: s, permission: WriteKeys, column: "id", where: "revoked_at IS NULL"}
 }
 
 // WorkspaceOfKey finds the workspace of an API key. It says nothing of who may see it: ask Require. It returns NotFound.
