@@ -26,7 +26,7 @@ var policy = "default-src 'none'; style-src '" + hash(style(pageText)) + "'; bas
 type Page struct {
 	Title       string // Title may be empty: then the short URL is the heading.
 	ShortURL    string
-	Destination string // Destination is a link on the page only if it is an http or https URL.
+	Destination string // Destination may be empty: then it is not shown. It is a link only if it is an http or https URL.
 	Zone        string // Zone is the name of the time zone that the days are of, such as "UTC".
 	Days        []Day  // Days are in order of time, without gaps: 1 to 400 of them.
 
