@@ -120,7 +120,7 @@ var scopes = map[string][]string{
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
 		"click.Granted", "link.At", "link.CatchUp", "link.Exhausted", "link.query", "link.WorkspacesOf", "link.claim", "link.lookUp",
-		"workspace.Authenticate", "workspace.IDBySlug", "workspace.workspacesOf", "workspace.HostKnown", "workspace.Observe",
+		"workspace.Authenticate", "workspace.IDBySlug", "workspace.workspacesOf", "workspace.HostKnown", "workspace.Observe", "workspace.valid",
 	},
 	"AsSystem": {
 		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "click.WorkspacesOf", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetLeases", "click.ForgetUsage", "click.ForgetVisitors", "click.ForgetWho", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Seeds", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",

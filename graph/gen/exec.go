@@ -3839,8 +3839,9 @@ type Mutation {
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
   """
-  Makes a URL by which clicks can be downloaded for ten minutes, by a browser too, however many they are. Least role: VIEWER,
-  who must still be a member when it is used. Errors: NOT_FOUND, INVALID_INPUT.
+  Signs a URL from which a browser can download clicks, any number of them. The URL expires after ten minutes, and ends earlier with the
+  session or API key that requested it: after a logout, a revocation, or the loss of membership or permission, it answers 410, 404 or 403,
+  and a download in progress is aborted. Least role: VIEWER. Errors: NOT_FOUND, INVALID_INPUT.
   """
   exportClicks(input: ExportClicksInput!): ExportClicksPayload!
   """
@@ -4406,9 +4407,9 @@ input ExportClicksInput {
 
 "What exportClicks answers."
 type ExportClicksPayload {
-  "Where to download it; whoever has the URL can. Null when there are errors."
+  "The download URL. It needs no token: keep it secret. Null when there are errors."
   url: URL
-  "Until when the URL is good, ten minutes; null when there are errors."
+  "When the URL expires, unless its session or API key ends first; null when there are errors."
   expiresAt: Time
   "What to mend."
   errors: [UserError!]!
@@ -4802,7 +4803,11 @@ enum Permission {
   WORKSPACE_DELETE
 }
 
-"One thing that an API key may do. No key makes keys, or touches members and settings."
+"""
+One thing that an API key may do. No key makes keys, or touches members and settings. Every object requires the scope of its own type,
+whichever field returns it: a field that leads to an object which the key may not read is null if the schema allows null, and else fails
+with FORBIDDEN.
+"""
 enum ApiKeyScope {
   "See links, and what they have used of their quotas."
   LINKS_READ
@@ -5106,7 +5111,7 @@ type AuditEvent implements Node {
   action: AuditAction!
   "The id of the User or the ApiKey that did it; null: the server itself, or its operator."
   actorId: ID
-  "The person who did it; null for an API key, the server, and whose account is gone."
+  "The user who did it; null for an API key, the server, a deleted account, and for a caller without MEMBERS_READ."
   actor: User
   "The id of what was changed."
   targetId: ID!
@@ -5583,7 +5588,7 @@ type StatsSlice {
   value: String!
   "Whether these are all the other values together."
   isOther: Boolean!
-  "The link, when that is what was divided by; null: it has been purged."
+  "The link, if the breakdown is by LINK; null if the link has been purged, and for a caller without LINKS_READ."
   link: Link
   "How many redirects were answered."
   clicks: Int64!
@@ -5597,7 +5602,7 @@ type StatsSlice {
 type Click implements Node {
   "The id: clk_ and 26 characters. Ids are in the order of time, and linkClicked resumes after one."
   id: ID!
-  "The link; null: it has been purged."
+  "The link; null if it has been purged, and for a caller without LINKS_READ."
   link: Link
   "When the request arrived."
   at: Time!

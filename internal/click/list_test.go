@@ -1,6 +1,7 @@
 package click
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
@@ -23,19 +24,26 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 		if err := keepMonth(ctx, d, quota.MonthOf(noon).Start); err != nil {
 			t.Fatal(err)
 		}
-		const numbers = "WITH RECURSIVE some (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM some WHERE n < 20000) "
-		_, err := d.NewRaw("INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) "+numbers+
-			"SELECT n, CASE n % 50 WHEN 0 THEN ?0 ELSE 'ws_' || n % 50 END, 'lnk', ?1, 1, ?2, ?2, 302 FROM some",
-			w.members[0].ID(), noon, false).Exec(ctx)
-		if err != nil {
-			t.Fatal(err)
+		clicked := func(n int) time.Time { return noon.Add(-time.Duration(n) * time.Millisecond) }
+		for batch := range 20 {
+			var rows []*row
+			for n := 1000*batch + 1; n <= 1000*batch+1000; n++ {
+				space := w.members[0].ID()
+				if n%50 != 0 {
+					space = fmt.Sprint("ws_", n%50)
+				}
+				rows = append(rows, &row{ID: int64(n), WorkspaceID: space, LinkID: "lnk", ClickedAt: clicked(n), Status: 302})
+			}
+			if _, err := d.NewInsert().Model(&rows).Returning("NULL").Exec(ctx); err != nil {
+				t.Fatal(err)
+			}
 		}
 		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
 			t.Fatal(err)
 		}
 		var ids []string
-		for n := range 100 {
-			ids = append(ids, id.Join(id.Click, noon.UnixMicro(), int64(50*n+50)))
+		for n := range 10 {
+			ids = append(ids, id.Join(id.Click, clicked(50*n+50).UnixMicro(), int64(50*n+50)))
 		}
 		spaces := []string{w.members[0].ID(), w.members[1].ID(), "ws_1", "ws_2", "ws_3"}
 		plans := dbtest.Plans(t, d, func(watched *db.DB) {
