@@ -57,7 +57,7 @@ func (r query) Nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
 	return r.nodes(ctx, ids)
 }
 
-// nodes returns the objects with the ids, and nil for those that do not exist or that the caller
+// nodes returns the objects with the ids, and nil for each that does not exist or that the caller
 // may not read. It runs as many statements for a hundred ids as for one of each type and workspace.
 func (r *resolver) nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
 	actor, err := account.Current(ctx)

@@ -33,9 +33,9 @@ var typePermissions = map[string]workspace.Permission{
 
 // checkScopes applies typePermissions to the fields of an API key's operation. A field that leads
 // from one object to another that the key may not read is null, or fails with FORBIDDEN if it
-// cannot be null. Root fields are not checked here: what they call checks the permission and fails
-// with FORBIDDEN. A person needs no such check: each role may read the objects that its own lists
-// lead to.
+// cannot be null. Root fields are not checked here: the domain method behind each checks the
+// permission and returns FORBIDDEN. A logged-in user needs no such check: each role may read the
+// objects that its lists lead to.
 func checkScopes(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	actor, err := account.Current(ctx)
 	if err != nil || actor.Key == nil {

@@ -51,7 +51,7 @@ type edge struct {
 	connection      bool
 }
 
-// edges are all of the schema, those of roots, payloads and connections left out.
+// edges returns all edges of the schema, except those of roots, payloads and connections.
 func edges(schema *ast.Schema) (all []edge) {
 	for _, def := range schema.Types {
 		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) || isRootType(def.Name) {
@@ -80,8 +80,8 @@ var ways = map[string]string{
 // edgeArguments are those of fields that need some.
 var edgeArguments = map[string]string{"Stats.series": "(interval: DAY)", "Stats.breakdown": "(by: LINK)"}
 
-// follow asks for an edge of an object that the owner sees, with everything that the other object
-// says of itself.
+// follow selects an edge of an object that the owner sees, and every scalar field of the
+// object at its end.
 func (w *nodeWorld) follow(t *testing.T, token string, e edge) reply {
 	t.Helper()
 	leaves := selection(contract(t), e.to, 0)
