@@ -145,6 +145,7 @@ func New(c Config) *Endpoint {
 	valid := newDocuments(c.Documents)
 	exec.SetQueryCache(valid)
 	exec.SetDisableSuggestion(!c.Introspection)
+	exec.AroundOperations(checkScopes)
 	exec.AroundRootFields(r.freshLoaders)
 	exec.Use(shapeLimit{Bounds: c.Bounds, documents: valid, introspection: c.Introspection, charge: r.chargeLogins})
 	exec.SetDefaultRulesFn(validationRules)

@@ -49,7 +49,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	links, err := link.NewStore(link.Config{
 		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
 		CodeSecrets: [][]byte{[]byte("a secret")},
-		Clicks: clicks, Domains: &workspace.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
+		Clicks:      clicks, Domains: &workspace.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,11 +58,12 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
+	spaces := &workspace.Store{DB: counted, Own: own, Now: time.Now}
 	c := Config{
 		Accounts: &account.Store{
-			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits,
+			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits, Keys: spaces,
 		},
-		Workspaces: &workspace.Store{DB: counted, Own: own, Now: time.Now},
+		Workspaces: spaces,
 		Links:      links,
 		Clicks:     clicks.Store,
 		HitQuota:   100,

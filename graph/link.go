@@ -274,7 +274,7 @@ func (r linkResolver) Status(_ context.Context, l *link.Link) (link.Status, erro
 
 // CreatedBy implements gen.LinkResolver.
 func (r linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Account, error) {
-	if l.CreatedBy == nil || !l.In.May(workspace.ReadMembers) {
+	if l.CreatedBy == nil {
 		return nil, nil
 	}
 	return loadersOf(ctx).accounts.get(ctx, *l.CreatedBy)

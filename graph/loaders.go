@@ -114,26 +114,6 @@ func (l *loaders) many(ctx context.Context, m workspace.Membership, linkIDs ...s
 	return found, err
 }
 
-// load loads links by their workspaces, and expects that what follows is about them.
-func (l *loaders) load(ctx context.Context, spaces map[string]workspace.Membership, ids map[string][]string) error {
-	var links []*link.Link
-	for spaceID, ids := range ids {
-		of := l.of(spaces[spaceID])
-		of.links.expect(ids)
-		for _, linkID := range ids {
-			one, err := of.links.get(ctx, linkID)
-			if err != nil {
-				return err
-			}
-			if one != nil {
-				links = append(links, one)
-			}
-		}
-	}
-	l.expect(links)
-	return nil
-}
-
 // loader loads values by key. Keys that are expected together are loaded together, when the first of them is
 // asked for: nothing waits for others to come, and a page costs as many statements as one item.
 type loader[T any] struct {

@@ -218,9 +218,9 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	return e
 }
 
-func (e *estate) insert(t *testing.T, rows any) {
+func (b *bundle) insert(t *testing.T, rows any) {
 	t.Helper()
-	if _, err := e.db.NewInsert().Model(rows).Returning("NULL").Exec(db.AsSystem(t.Context())); err != nil {
+	if _, err := b.db.NewInsert().Model(rows).Returning("NULL").Exec(db.AsSystem(t.Context())); err != nil {
 		t.Fatalf("%T: %v", rows, err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -232,7 +233,11 @@ func (r mutation) exportClicks(ctx context.Context, in gen.ExportClicksInput) (*
 	if in.Format != nil {
 		format = *in.Format
 	}
-	url, until, err := r.Exports.Sign(s, format)
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	url, until, err := r.Exports.Sign(s, format, actor.SessionID)
 	if err != nil {
 		return nil, err
 	}

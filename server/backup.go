@@ -12,6 +12,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/gofrs/flock"
@@ -50,12 +51,12 @@ func (b backupCommand) Run(ctx context.Context, f *config.Flags, io stdio) error
 			return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and keep the secrets with it " +
 				`(docs/OPERATIONS.md, "Back up")`)
 		}
-		size, err := writeBackup(ctx, c, d, b.File)
+		size, err := writeBackup(ctx, c, d, b.File, secretFiles(f))
 		if err != nil {
 			return err
 		}
 		for _, name := range []string{jwtSecretName, codeSecretName} {
-			if _, err := os.Stat(filepath.Join(c.DataDir, name)); errors.Is(err, fs.ErrNotExist) {
+			if !slices.Contains(secretFiles(f), name) {
 				fmt.Fprintf(io.err, "%s is not in the backup, because the environment has it: keep it apart\n", name)
 			}
 		}
@@ -66,8 +67,19 @@ func (b backupCommand) Run(ctx context.Context, f *config.Flags, io stdio) error
 	})
 }
 
+// secretFiles are the secrets that the data folder has and the environment does not replace.
+func secretFiles(f *config.Flags) (names []string) {
+	if f.JWTSecret == "" {
+		names = append(names, jwtSecretName)
+	}
+	if f.CodeSecret == "" {
+		names = append(names, codeSecretName)
+	}
+	return names
+}
+
 // writeBackup writes the file under another name first: a backup that has its name is whole, and on the disk.
-func writeBackup(ctx context.Context, c config.Config, d *db.DB, file string) (size int64, err error) {
+func writeBackup(ctx context.Context, c config.Config, d *db.DB, file string, secrets []string) (size int64, err error) {
 	if err := mustBeNew(file); err != nil {
 		return 0, err
 	}
@@ -86,7 +98,7 @@ func writeBackup(ctx context.Context, c config.Config, d *db.DB, file string) (s
 	if err != nil {
 		return 0, fmt.Errorf("writing the backup: %w", err)
 	}
-	err = errors.Join(out.Chmod(0o600), pack(ctx, c, d, out, partial+".db"), out.Sync())
+	err = errors.Join(out.Chmod(0o600), pack(ctx, c, d, out, partial+".db", secrets), out.Sync())
 	if info, problem := out.Stat(); problem == nil {
 		size = info.Size()
 	}
@@ -113,7 +125,7 @@ func mustBeNew(file string) error {
 
 // pack writes everything into one compressed archive. The logs come before the database: a click that is in neither when its log is
 // copied comes later, and one that is in both is counted once, because the database says how far it has each log.
-func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy string) error {
+func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy string, secrets []string) error {
 	compressed, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
 	if err != nil {
 		return err
@@ -134,7 +146,7 @@ func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy st
 	if err == nil {
 		err = p.addDatabase(ctx, d, copy)
 	}
-	for _, name := range []string{jwtSecretName, codeSecretName} {
+	for _, name := range secrets {
 		if err == nil {
 			err = p.addSecret(filepath.Join(c.DataDir, name), name)
 		}

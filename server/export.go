@@ -34,6 +34,9 @@ func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 	request := page.Request{Size: page.Max}
 	var p page.Page[*audit.Event]
 	if err == nil {
+		err = a.limits.Charge(r.Context(), exports, m.ActorID())
+	}
+	if err == nil {
 		p, err = a.spaces.AuditLog(r.Context(), m, nil, request)
 	}
 	if err != nil {
@@ -49,11 +52,23 @@ func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 		request.After = p.Items[len(p.Items)-1].ID
-		if p, err = a.spaces.AuditLog(r.Context(), m, nil, request); err != nil {
-			a.log.ErrorContext(r.Context(), "an export was cut off", "error", err)
-			panic(http.ErrAbortHandler) // nobody takes it for the whole
+		m, err = a.mayExport(r) // the download ends with the credential, at the latest a page later
+		if err == nil {
+			p, err = a.spaces.AuditLog(r.Context(), m, nil, request)
+		}
+		if err != nil {
+			a.cutOff(r, err)
 		}
 	}
+}
+
+// cutOff aborts the connection of an export that has begun, so that the client does not take the
+// part for the whole. It does not return.
+func (a *app) cutOff(r *http.Request, err error) {
+	if errs.From(err).Kind == errs.Internal && r.Context().Err() == nil {
+		a.log.ErrorContext(r.Context(), "export was cut off", "error", err)
+	}
+	panic(http.ErrAbortHandler)
 }
 
 // jsonLines is the media type of a JSON object a line.
@@ -78,11 +93,7 @@ func (a *app) mayExport(r *http.Request) (workspace.Membership, error) {
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	m, err := a.spaces.Require(ctx, actor, r.PathValue("workspace"))
-	if err != nil {
-		return workspace.Membership{}, err
-	}
-	return m, a.limits.Charge(ctx, exports, m.ActorID())
+	return a.spaces.Require(ctx, actor, r.PathValue("workspace"))
 }
 
 func (a *app) refuseExport(w http.ResponseWriter, r *http.Request, err error) {

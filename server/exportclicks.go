@@ -10,6 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/text"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -64,19 +65,23 @@ func (c exportedClick) row() []string {
 
 // exportClicks writes what a signed URL asks for, a thousand clicks at a time.
 func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
-	s, format, err := a.signedExport(r)
+	e, s, err := a.signedExport(r)
 	if err != nil {
 		a.refuseExport(w, r, err)
 		return
 	}
 	write := linesOf(w)
-	if format == click.CSV {
+	if e.Format == click.CSV {
 		write = cellsOf(w)
 	}
 	control, begun := http.NewResponseController(w), false
 	err = s.Export(r.Context(), func(clicks []*click.Click) error {
-		if !begun {
-			exportHeaders(w, format)
+		if begun { // the download ends with the credential, at the latest a batch later
+			if _, err := a.signer(r.Context(), e); err != nil {
+				return err
+			}
+		} else {
+			exportHeaders(w, e.Format)
 			begun = true
 		}
 		if err := control.SetWriteDeadline(time.Now().Add(linesDeadline)); err != nil {
@@ -92,36 +97,61 @@ func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 	case !begun:
 		a.refuseExport(w, r, err)
 	default:
-		if r.Context().Err() == nil {
-			a.log.ErrorContext(r.Context(), "an export was cut off", "error", err)
-		}
-		panic(http.ErrAbortHandler) // nobody takes it for the whole
+		a.cutOff(r, err)
 	}
 }
 
-// signedExport finds out what a signed URL lets its bearer see: no more than whoever has signed it may see now.
-func (a *app) signedExport(r *http.Request) (*click.Stats, click.Format, error) {
+// signedExport returns what a signed URL requests, and the stats that its signer may read now.
+func (a *app) signedExport(r *http.Request) (*click.ExportRequest, *click.Stats, error) {
 	ctx := r.Context()
 	e, err := a.exports.Open(r.URL.Query().Get("token"))
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	if err := a.limits.Charge(ctx, exports, e.Actor); err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	m, err := a.signer(ctx, e)
 	if err != nil {
-		return nil, "", err
+		return nil, nil, err
 	}
 	s, err := a.counts.Stats(ctx, m, click.Subject{LinkID: e.LinkID}, &click.Range{From: e.From, To: e.To}, "UTC", click.Filter{Bots: e.Bots, Values: e.Values})
-	return s, e.Format, err
+	return e, s, err
 }
 
+// signer returns the membership of the session or the API key that signed a URL. It reads both from
+// the primary database, so a URL ends on every node when the credential does. It returns Expired
+// when that has ended, NotFound when the account or the workspace has left, and Forbidden without
+// the permission.
 func (a *app) signer(ctx context.Context, e *click.ExportRequest) (workspace.Membership, error) {
-	if id.Valid(id.Account, e.Actor) {
-		return a.spaces.Require(ctx, account.Actor{AccountID: e.Actor}, e.WorkspaceID)
+	actor, err := a.credential(ctx, e)
+	if errs.Is(err, errs.Unauthenticated) {
+		err = errs.New(errs.Expired, "The session or the API key that requested this export has ended. Request a new one with exportClicks.")
 	}
-	return a.spaces.Observe(ctx, e.WorkspaceID) // an API key, for as long as the URL is good
+	if err != nil {
+		return workspace.Membership{}, err
+	}
+	m, err := a.spaces.Require(ctx, actor, e.WorkspaceID)
+	if err != nil {
+		return workspace.Membership{}, err
+	}
+	_, err = m.Enter(ctx, workspace.ReadStats)
+	return m, err
+}
+
+// credential returns the actor that signed a URL, or Unauthenticated if its session or API key has
+// ended.
+func (a *app) credential(ctx context.Context, e *click.ExportRequest) (account.Actor, error) {
+	if id.Valid(id.Key, e.Actor) {
+		key, err := a.spaces.ValidKey(ctx, e.Actor)
+		return account.Actor{Key: key}, err
+	}
+	actor := account.Actor{AccountID: e.Actor, SessionID: e.SessionID}
+	active, err := a.accounts.SessionsByID(ctx, actor, actor.SessionID)
+	if err == nil && len(active) == 0 {
+		err = errs.New(errs.Unauthenticated, "The session has ended.")
+	}
+	return actor, err
 }
 
 func exportHeaders(w http.ResponseWriter, format click.Format) {

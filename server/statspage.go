@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"net/http"
 	"strings"
@@ -74,11 +75,16 @@ func (a *app) observed(ctx context.Context, at link.Address, authorization strin
 			return l, err
 		}
 	}
-	if !l.StatsPublic || l.IsHidden(a.now()) || l.DisabledAt != nil || l.PurgedAt != nil || l.WorkspaceID == workspace.PublicID {
+	if !hasPublicStats(l, a.now()) {
 		return nil, errs.New(errs.NotFound, "There is no such link, or its stats are not public.")
 	}
 	l.In, err = a.spaces.Observe(ctx, l.WorkspaceID)
 	return l, err
+}
+
+// hasPublicStats reports whether anybody may read the link's stats page.
+func hasPublicStats(l *link.Link, now time.Time) bool {
+	return l.StatsPublic && !l.IsHidden(now) && l.DisabledAt == nil && l.PurgedAt == nil && l.WorkspaceID != workspace.PublicID
 }
 
 // pageOf reads what the page tells.
@@ -97,9 +103,9 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Destination: shownDestination(l, now), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
-	if l.Title != nil {
-		p.Title = *l.Title
+	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
+	if hasPublicStats(l, now) || l.In.May(workspace.ReadLinks) { // title and destination are the link's, not its stats
+		p.Destination, p.Title = shownDestination(l, now), *cmp.Or(l.Title, new(string))
 	}
 	points, err := s.Series(ctx, click.Day)
 	if err != nil {

@@ -185,3 +185,42 @@ func TestOrphansAreCounted(t *testing.T) {
 		})
 	})
 }
+
+// TestStatsPage_ShowsLinkFieldsToLinkReadersAlone reads the page of a private link with keys of
+// different scopes.
+func TestStatsPage_ShowsLinkFieldsToLinkReadersAlone(t *testing.T) {
+	t.Parallel()
+	eachBackend(t, func(t *testing.T, b backend) {
+		s := startAll(t, b, 1)[0]
+		who := s.tenant(t, "owner")
+		l := who.shorten(t, "https://example.com/confidential", "title", "Confidential title").Link
+		statsKey, _ := who.key(t, "STATS_READ")
+		bothKey, _ := who.key(t, "STATS_READ", "LINKS_READ")
+		public := func(yes bool) {
+			who.must(t, new(any), `mutation ($id: ID!, $yes: Boolean!) { updateLink(input: {id: $id, statsPublic: $yes}) { errors { code } } }`,
+				map[string]any{"id": l.ID, "yes": yes})
+		}
+		for _, c := range []struct {
+			name   string
+			token  string
+			public bool
+			shown  bool
+		}{
+			{"member", who.token, false, true},
+			{"key with STATS_READ", statsKey.token, false, false},
+			{"key with STATS_READ and LINKS_READ", bothKey.token, false, true},
+			{"key with STATS_READ, public page", statsKey.token, true, true},
+		} {
+			public(c.public)
+			a := s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+"+", "Authorization", "Bearer "+c.token)
+			for _, text := range []string{"https://example.com/confidential", "Confidential title"} {
+				if strings.Contains(a.body, text) != c.shown {
+					t.Errorf("%s: shows %q: %t, want %t", c.name, text, !c.shown, c.shown)
+				}
+			}
+			if strings.Contains(a.body, "Leads to") != c.shown {
+				t.Errorf("%s: the page names a destination: %t", c.name, !c.shown)
+			}
+		}
+	})
+}

@@ -336,13 +336,16 @@ func (e *estate) age(b backend) {
 	for _, c := range clicks {
 		e.ids[clickIDs] = append(e.ids[clickIDs], c.PublicID())
 	}
+	for _, accountID := range e.ids[userIDs] {
+		e.ids[memberIDs] = append(e.ids[memberIDs], id.Pair(id.Member, accountID, e.workspaceID()))
+	}
 	e.ids[titlePlaces] = []string{e.links["plain"] + " TITLE+ title-plain-" + e.mark}
 	e.ids[clickPlaces] = []string{e.links["plain"] + " CLICKS 1"}
 	e.ids[exportParts] = []string{"links " + e.links["plain"], "changes " + e.ids[eventIDs][0]}
 }
 
 // anID is an id of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep)_[0-7][0-9a-hjkmnp-tv-z]{25}\b`)
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem)_[0-7][0-9a-hjkmnp-tv-z]{25}([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 
 // unlike is a text as this one, of which nobody has anything: with another word in the mark's place, and other ids made
 // in the same instant, so that they are in the same place of any order.

@@ -64,7 +64,9 @@ var (
 	userIDs = &kind{own: func(e *estate) string { return e.bridge.id }}
 	// sessionIDs has none of the caller's own: they would be logged out.
 	sessionIDs = &kind{theirs: true}
-	nodeIDs    = &kind{of: []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs}}
+	memberIDs  = &kind{}
+	nodeKinds  = []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs, clickIDs, memberIDs}
+	nodeIDs    = &kind{of: nodeKinds}
 	actorIDs   = &kind{of: []*kind{userIDs, keyIDs}, first: true}
 	targetIDs  = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs}, first: true}
 
@@ -342,8 +344,8 @@ type calls struct {
 // operations are all queries and mutations.
 var operations = map[string]calls{
 	"Query.me":            {},
-	"Query.node":          {},
-	"Query.nodes":         {},
+	"Query.node":          {variants: eachNode("Query.node.id")},
+	"Query.nodes":         {variants: eachNode("Query.nodes.ids")},
 	"Query.workspace":     {},
 	"Query.link":          {},
 	"Query.previewCode":   {},
@@ -411,6 +413,15 @@ var operations = map[string]calls{
 	"Mutation.restoreLink": {},
 	"Mutation.checkLink":   {},
 	"Mutation.reportLink":  {public: "whoever sees a short URL can report it: that there is one is told by following it"},
+}
+
+// eachNode is a variant for each type that implements Node: each caller fetches an object of their
+// own tenant and one of another.
+func eachNode(key string) (all []variant) {
+	for _, k := range nodeKinds {
+		all = append(all, variant{set: map[string]any{key: k}})
+	}
+	return all
 }
 
 // together are arguments of fields that mean something together only. Each argument is tried by itself, too.

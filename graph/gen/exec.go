@@ -360,6 +360,7 @@ type ComplexityRoot struct {
 
 	Member struct {
 		CreatedAt func(childComplexity int) int
+		ID        func(childComplexity int) int
 		Role      func(childComplexity int) int
 		User      func(childComplexity int) int
 	}
@@ -1916,6 +1917,12 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 		}
 
 		return e.ComplexityRoot.Member.CreatedAt(childComplexity), true
+	case "Member.id":
+		if e.ComplexityRoot.Member.ID == nil {
+			break
+		}
+
+		return e.ComplexityRoot.Member.ID(childComplexity), true
 	case "Member.role":
 		if e.ComplexityRoot.Member.Role == nil {
 			break
@@ -3544,7 +3551,10 @@ scalar Int64
 
 "Something that has an id which is unique over all types."
 interface Node {
-  "The id. Its prefix names the type: usr_, ws_ or lnk_."
+  """
+  The global id. Its prefix names the type: clk_ for Click, dom_ for Domain, evt_ for AuditEvent, inv_ for Invitation, key_ for
+  ApiKey, lnk_ for Link, mem_ for Member, ses_ for Session, usr_ for User, ws_ for Workspace.
+  """
   id: ID!
 }
 
@@ -3620,14 +3630,20 @@ type PageInfo {
 type Query {
   "The person who is logged in; null for nobody, and for an API key."
   me: User
-  "Whatever has the id; null for what does not exist or may not be seen."
+  """
+  Fetches an object by its global id. Null if it does not exist, or if the caller may not read it: a caller reads the objects that
+  they can list, with the same role or scope, and a person their own account and sessions.
+  """
   node(
-    "The id of a User, Workspace or Link."
+    "The global id of any type that implements Node."
     id: ID!
   ): Node
-  "As node, of many at once: in the order of the ids, null in the place of what does not exist or may not be seen. INVALID_INPUT for none, and for more than 100."
+  """
+  Fetches up to 100 objects by global id, in the order of the ids, with null for each that node returns null for. Fails with
+  INVALID_INPUT for no ids, and for more than 100.
+  """
   nodes(
-    "1 to 100 ids of Users, Workspaces and Links; the same may come again."
+    "1 to 100 global ids of any types. Ids may repeat."
     ids: [ID!]!
   ): [Node]!
   "A workspace that the caller is a member of; null for any other."
@@ -3851,8 +3867,9 @@ type Mutation {
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
   """
-  Makes a URL by which clicks can be downloaded for ten minutes, by a browser too, however many they are. Least role: VIEWER,
-  who must still be a member when it is used. Errors: NOT_FOUND, INVALID_INPUT.
+  Signs a URL from which a browser can download clicks, any number of them. The URL expires after ten minutes, and ends earlier with the
+  session or API key that requested it: after a logout, a revocation, or the loss of membership or permission, it answers 410, 404 or 403,
+  and a download in progress is aborted. Least role: VIEWER. Errors: NOT_FOUND, INVALID_INPUT.
   """
   exportClicks(input: ExportClicksInput!): ExportClicksPayload!
   """
@@ -4432,9 +4449,9 @@ input ExportClicksInput {
 
 "What exportClicks answers."
 type ExportClicksPayload {
-  "Where to download it; whoever has the URL can. Null when there are errors."
+  "The download URL. It needs no token: keep it secret. Null when there are errors."
   url: URL
-  "Until when the URL is good, ten minutes; null when there are errors."
+  "When the URL expires, unless its session or API key ends first; null when there are errors."
   expiresAt: Time
   "What to mend."
   errors: [UserError!]!
@@ -4759,7 +4776,7 @@ type User implements Node {
 }
 
 "A log-in that goes on."
-type Session {
+type Session implements Node {
   "The id: ses_ and 26 characters."
   id: ID!
   "The program that logged in, as it calls itself."
@@ -4830,7 +4847,11 @@ enum Permission {
   WORKSPACE_DELETE
 }
 
-"One thing that an API key may do. No key makes keys, or touches members and settings."
+"""
+One thing that an API key may do. No key makes keys, or touches members and settings. Every object requires the scope of its own type,
+whichever field returns it: a field that leads to an object which the key may not read is null if the schema allows null, and else fails
+with FORBIDDEN.
+"""
 enum ApiKeyScope {
   "See links, and what they have used of their quotas."
   LINKS_READ
@@ -4983,7 +5004,9 @@ type Workspace implements Node {
 }
 
 "An account's place in a workspace."
-type Member {
+type Member implements Node {
+  "The id: mem_ and 52 characters."
+  id: ID!
   "The person."
   user: User!
   "What they may do."
@@ -5009,7 +5032,7 @@ type MemberEdge {
 }
 
 "Asks whoever has an address to become a member."
-type Invitation {
+type Invitation implements Node {
   "The id: inv_ and 26 characters."
   id: ID!
   "The invited address, in lower case."
@@ -5041,7 +5064,7 @@ type InvitationEdge {
 }
 
 "By which programs log in. It belongs to its workspace, not to whoever made it."
-type ApiKey {
+type ApiKey implements Node {
   "The id: key_ and 26 characters."
   id: ID!
   "What people call it."
@@ -5079,7 +5102,7 @@ type ApiKeyEdge {
 }
 
 "A host at which a workspace's links answer, once it is verified."
-type Domain {
+type Domain implements Node {
   "The id: dom_ and 26 characters."
   id: ID!
   "The host, in lower case; names of other scripts as DNS has them."
@@ -5125,14 +5148,14 @@ type DomainEdge {
 }
 
 "A change, as the audit log keeps it."
-type AuditEvent {
+type AuditEvent implements Node {
   "The id: evt_ and 26 characters."
   id: ID!
   "What was done."
   action: AuditAction!
   "The id of the User or the ApiKey that did it; null: the server itself, or its operator."
   actorId: ID
-  "The person who did it; null for an API key, the server, and whose account is gone."
+  "The user who did it; null for an API key, the server, a deleted account, and for a caller without MEMBERS_READ."
   actor: User
   "The id of what was changed."
   targetId: ID!
@@ -5609,7 +5632,7 @@ type StatsSlice {
   value: String!
   "Whether these are all the other values together."
   isOther: Boolean!
-  "The link, when that is what was divided by; null: it has been purged."
+  "The link, if the breakdown is by LINK; null if the link has been purged, and for a caller without LINKS_READ."
   link: Link
   "How many redirects were answered."
   clicks: Int64!
@@ -5620,10 +5643,10 @@ type StatsSlice {
 }
 
 "One redirect that was answered."
-type Click {
-  "The click's id, which is its cursor too. Ids are in the order of time."
+type Click implements Node {
+  "The id: clk_ and 26 characters. Ids are in the order of time, and linkClicked resumes after one."
   id: ID!
-  "The link; null: it has been purged."
+  "The link; null if it has been purged, and for a caller without LINKS_READ."
   link: Link
   "When the request arrived."
   at: Time!
@@ -6320,6 +6343,8 @@ func (ec *executionContext) childFields_LogoutPayload(ctx context.Context, field
 
 func (ec *executionContext) childFields_Member(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
 	switch field.Name {
+	case "id":
+		return ec.fieldContext_Member_id(ctx, field)
 	case "user":
 		return ec.fieldContext_Member_user(ctx, field)
 	case "role":
@@ -12690,6 +12715,29 @@ func (ec *executionContext) fieldContext_LogoutPayload_errors(_ context.Context,
 		},
 	}
 	return fc, nil
+}
+
+func (ec *executionContext) _Member_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Member) (ret graphql.Marshaler) {
+	return graphql.ResolveField(
+		ctx,
+		ec.OperationContext,
+		field,
+		func(ctx context.Context, field graphql.CollectedField) (*graphql.FieldContext, error) {
+			return ec.fieldContext_Member_id(ctx, field)
+		},
+		func(ctx context.Context) (any, error) {
+			return obj.ID(), nil
+		},
+		nil,
+		func(ctx context.Context, selections ast.SelectionSet, v string) graphql.Marshaler {
+			return ec.marshalNID2string(ctx, selections, v)
+		},
+		true,
+		true,
+	)
+}
+func (ec *executionContext) fieldContext_Member_id(_ context.Context, field graphql.CollectedField) (fc *graphql.FieldContext, err error) {
+	return graphql.NewScalarFieldContext("Member", field, true, false, errors.New("field of type ID does not have child fields"))
 }
 
 func (ec *executionContext) _Member_user(ctx context.Context, field graphql.CollectedField, obj *workspace.Member) (ret graphql.Marshaler) {
@@ -22028,6 +22076,20 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._User(ctx, sel, obj)
+	case account.Session:
+		return ec._Session(ctx, sel, &obj)
+	case *account.Session:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Session(ctx, sel, obj)
+	case workspace.Member:
+		return ec._Member(ctx, sel, &obj)
+	case *workspace.Member:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Member(ctx, sel, obj)
 	case link.Link:
 		return ec._Link(ctx, sel, &obj)
 	case *link.Link:
@@ -22035,6 +22097,41 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Link(ctx, sel, obj)
+	case workspace.Invitation:
+		return ec._Invitation(ctx, sel, &obj)
+	case *workspace.Invitation:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Invitation(ctx, sel, obj)
+	case workspace.Domain:
+		return ec._Domain(ctx, sel, &obj)
+	case *workspace.Domain:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Domain(ctx, sel, obj)
+	case Click:
+		return ec._Click(ctx, sel, &obj)
+	case *Click:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._Click(ctx, sel, obj)
+	case audit.Event:
+		return ec._AuditEvent(ctx, sel, &obj)
+	case *audit.Event:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._AuditEvent(ctx, sel, obj)
+	case workspace.Key:
+		return ec._ApiKey(ctx, sel, &obj)
+	case *workspace.Key:
+		if obj == nil {
+			return graphql.Null
+		}
+		return ec._ApiKey(ctx, sel, obj)
 	default:
 		if typedObj, ok := obj.(graphql.Marshaler); ok {
 			return typedObj
@@ -22134,7 +22231,7 @@ func (ec *executionContext) _AddDomainPayload(ctx context.Context, sel ast.Selec
 	return out
 }
 
-var apiKeyImplementors = []string{"ApiKey"}
+var apiKeyImplementors = []string{"ApiKey", "Node"}
 
 func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, obj *workspace.Key) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyImplementors)
@@ -22331,7 +22428,7 @@ func (ec *executionContext) _ApiKeyEdge(ctx context.Context, sel ast.SelectionSe
 	return out
 }
 
-var auditEventImplementors = []string{"AuditEvent"}
+var auditEventImplementors = []string{"AuditEvent", "Node"}
 
 func (ec *executionContext) _AuditEvent(ctx context.Context, sel ast.SelectionSet, obj *audit.Event) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, auditEventImplementors)
@@ -22728,7 +22825,7 @@ func (ec *executionContext) _ClaimLinksPayload(ctx context.Context, sel ast.Sele
 	return out
 }
 
-var clickImplementors = []string{"Click"}
+var clickImplementors = []string{"Click", "Node"}
 
 func (ec *executionContext) _Click(ctx context.Context, sel ast.SelectionSet, obj *Click) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, clickImplementors)
@@ -23511,7 +23608,7 @@ func (ec *executionContext) _DeleteWorkspacePayload(ctx context.Context, sel ast
 	return out
 }
 
-var domainImplementors = []string{"Domain"}
+var domainImplementors = []string{"Domain", "Node"}
 
 func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, obj *workspace.Domain) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainImplementors)
@@ -23819,7 +23916,7 @@ func (ec *executionContext) _HitQuota(ctx context.Context, sel ast.SelectionSet,
 	return out
 }
 
-var invitationImplementors = []string{"Invitation"}
+var invitationImplementors = []string{"Invitation", "Node"}
 
 func (ec *executionContext) _Invitation(ctx context.Context, sel ast.SelectionSet, obj *workspace.Invitation) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, invitationImplementors)
@@ -24850,7 +24947,7 @@ func (ec *executionContext) _LogoutPayload(ctx context.Context, sel ast.Selectio
 	return out
 }
 
-var memberImplementors = []string{"Member"}
+var memberImplementors = []string{"Member", "Node"}
 
 func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, obj *workspace.Member) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, memberImplementors)
@@ -24862,6 +24959,11 @@ func (ec *executionContext) _Member(ctx context.Context, sel ast.SelectionSet, o
 		switch field.Name {
 		case "__typename":
 			out.Values[i] = graphql.MarshalString("Member")
+		case "id":
+			out.Values[i] = ec._Member_id(ctx, field, obj)
+			if out.Values[i] == graphql.Null {
+				atomic.AddUint32(&out.Invalids, 1)
+			}
 		case "user":
 			field := field
 
@@ -26355,7 +26457,7 @@ func (ec *executionContext) _RevokeInvitationPayload(ctx context.Context, sel as
 	return out
 }
 
-var sessionImplementors = []string{"Session"}
+var sessionImplementors = []string{"Session", "Node"}
 
 func (ec *executionContext) _Session(ctx context.Context, sel ast.SelectionSet, obj *account.Session) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, sessionImplementors)

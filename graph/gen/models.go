@@ -138,9 +138,9 @@ type ClaimLinksPayload struct {
 
 // One redirect that was answered.
 type Click struct {
-	// The click's id, which is its cursor too. Ids are in the order of time.
+	// The id: clk_ and 26 characters. Ids are in the order of time, and linkClicked resumes after one.
 	ID string `json:"id"`
-	// The link; null: it has been purged.
+	// The link; null if it has been purged, and for a caller without LINKS_READ.
 	Link *link.Link `json:"link,omitempty"`
 	// When the request arrived.
 	At time.Time `json:"at"`
@@ -173,6 +173,8 @@ type Click struct {
 	In     workspace.Membership `json:"-"`
 	LinkID string               `json:"-"`
 }
+
+func (Click) IsNode() {}
 
 // A page of clicks.
 type ClickConnection struct {
@@ -450,9 +452,9 @@ type ExportClicksInput struct {
 
 // What exportClicks answers.
 type ExportClicksPayload struct {
-	// Where to download it; whoever has the URL can. Null when there are errors.
+	// The download URL. It needs no token: keep it secret. Null when there are errors.
 	URL *string `json:"url,omitempty"`
-	// Until when the URL is good, ten minutes; null when there are errors.
+	// When the URL expires, unless its session or API key ends first; null when there are errors.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
@@ -880,7 +882,7 @@ type StatsSlice struct {
 	Value string `json:"value"`
 	// Whether these are all the other values together.
 	IsOther bool `json:"isOther"`
-	// The link, when that is what was divided by; null: it has been purged.
+	// The link, if the breakdown is by LINK; null if the link has been purged, and for a caller without LINKS_READ.
 	Link *link.Link `json:"link,omitempty"`
 	// How many redirects were answered.
 	Clicks int64 `json:"clicks"`

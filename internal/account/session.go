@@ -165,11 +165,25 @@ func (s *Store) successor(refresh string) string {
 // Sessions is one page of the actor's sessions that go on, newest first.
 func (s *Store) Sessions(ctx context.Context, a Actor, r page.Request) (page.Page[*Session], error) {
 	var rows []*Session
-	q := s.DB.NewSelect().Model(&rows).Where("account_id = ?", a.AccountID).Where("revoked_at IS NULL").Where("expires_at > ?", s.now())
-	if err := page.Limit(q, r, "id").Scan(ctx); err != nil {
+	if err := page.Limit(s.active(a, &rows), r, "id").Scan(ctx); err != nil {
 		return page.Page[*Session]{}, fmt.Errorf("listing sessions: %w", err)
 	}
 	return page.Cut(r, rows), nil
+}
+
+// SessionsByID returns the sessions with the ids that Sessions lists. Other ids are missing from
+// the result.
+func (s *Store) SessionsByID(ctx context.Context, a Actor, ids ...string) ([]*Session, error) {
+	var rows []*Session
+	if err := s.active(a, &rows).Where("id IN (?)", bun.In(ids)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("looking up sessions: %w", err)
+	}
+	return rows, nil
+}
+
+// active returns a query for the actor's sessions that have not ended.
+func (s *Store) active(a Actor, into *[]*Session) *bun.SelectQuery {
+	return s.DB.NewSelect().Model(into).Where("account_id = ?", a.AccountID).Where("revoked_at IS NULL").Where("expires_at > ?", s.now())
 }
 
 // Logout ends one of the actor's sessions: every node stops taking its tokens within a second. Ending it again

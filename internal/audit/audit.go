@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -121,6 +122,16 @@ func List(ctx context.Context, conn bun.IDB, workspaceID string, f *Filter, r pa
 	return page.Cut(r, rows), nil
 }
 
+// Many returns the workspace's events with the ids. Unknown ids are missing from the result.
+func Many(ctx context.Context, conn bun.IDB, workspaceID string, ids ...string) ([]*Event, error) {
+	var rows []*Event
+	err := conn.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).Where("id IN (?)", bun.In(ids)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("looking up audit events: %w", err)
+	}
+	return rows, nil
+}
+
 // maxID is how long an id in a filter may be.
 const maxID = 100
 
@@ -167,6 +178,25 @@ type Store struct {
 	DB *db.DB
 	// Now is the clock.
 	Now func() time.Time
+}
+
+// WorkspacesOf returns the workspaces of the events that exist, by event id. Other ids are missing.
+// It does not check who may see them.
+func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(id.Event, one) })
+	spaces := make(map[string]string, len(ids))
+	if len(ids) == 0 {
+		return spaces, nil
+	}
+	var rows []Event
+	err := s.DB.NewSelect().Model(&rows).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).Scan(db.AsSystem(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("looking for the workspaces of audit events: %w", err)
+	}
+	for _, row := range rows {
+		spaces[row.ID] = row.WorkspaceID
+	}
+	return spaces, nil
 }
 
 // Exported is a change that a person has made.

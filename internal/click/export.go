@@ -36,11 +36,7 @@ func (s *Stats) Export(ctx context.Context, each func([]*Click) error) error {
 		if err := q.OrderExpr("clicked_at, id").Limit(exportedAtOnce).Scan(ctx, &rows); err != nil {
 			return fmt.Errorf("reading clicks: %w", err)
 		}
-		clicks := make([]*Click, len(rows))
-		for i, r := range rows {
-			clicks[i] = r.click()
-		}
-		if err := each(clicks); err != nil || len(rows) < exportedAtOnce {
+		if err := each(toClicks(rows)); err != nil || len(rows) < exportedAtOnce {
 			return err
 		}
 		after = rows[len(rows)-1]
@@ -68,8 +64,10 @@ type ExportRequest struct {
 	Bots        *bool                `json:"b,omitempty"`
 	Values      map[Dimension]string `json:"v,omitempty"`
 	Format      Format               `json:"x"`
-	// Actor is who has signed it.
+	// Actor is the id of the account or the API key that signed it.
 	Actor string `json:"a"`
+	// SessionID is the session in which the account signed it; empty for an API key.
+	SessionID string `json:"s,omitempty"`
 	// Until is when it ends.
 	Until time.Time `json:"u"`
 }
@@ -84,12 +82,13 @@ type Exports struct {
 	Now func() time.Time
 }
 
-// Sign makes the URL, and says until when it is good. The member has been checked to be allowed to.
-func (e Exports) Sign(s *Stats, f Format) (url string, until time.Time, err error) {
+// Sign makes the URL, and returns when it expires. The session is the one of the account that signs
+// it, and empty for an API key. The caller has checked that the member may read the stats.
+func (e Exports) Sign(s *Stats, f Format, sessionID string) (url string, until time.Time, err error) {
 	until = e.Now().Add(exportLife).UTC().Truncate(time.Second)
 	payload, err := json.Marshal(ExportRequest{
 		WorkspaceID: s.member.ID(), LinkID: s.LinkID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f,
-		Actor: s.member.ActorID(), Until: until,
+		Actor: s.member.ActorID(), SessionID: sessionID, Until: until,
 	})
 	if err != nil {
 		return "", until, err

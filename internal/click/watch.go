@@ -3,11 +3,9 @@ package click
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -60,12 +58,12 @@ func (l *Live) begin(ctx context.Context, m workspace.Membership, after string) 
 		}
 		return p, nil
 	}
-	micros, number, ok := id.Split(id.Click, after)
+	at, number, ok := splitID(after)
 	if !ok {
 		return place{}, errs.New(errs.InvalidInput, "That is no click's id.").At("after")
 	}
 	known, err := l.DB.NewSelect().Model((*row)(nil)).Where("workspace_id = ?", m.ID()).
-		Where("clicked_at = ?", time.UnixMicro(micros).UTC()).Where("id = ?", number).Exists(ctx)
+		Where("clicked_at = ?", at).Where("id = ?", number).Exists(ctx)
 	if err != nil {
 		return place{}, fmt.Errorf("looking for a click: %w", err)
 	}

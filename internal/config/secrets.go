@@ -27,21 +27,30 @@ func (c *Config) FillSecrets() error {
 	return err
 }
 
-// SplitSecrets reads a list of secrets, one a line or separated by commas, without the white space around them. Commas
-// separate only if each part has MinSecretBytes: a single secret may have commas of its own.
+// SplitSecrets reads a list of secrets, one a line or separated by commas, without the white space around them. It is a
+// list only if each part has MinSecretBytes: a single secret may have commas of its own. The last entries are the value and
+// its parts as a version without lists read them, so that these stay known.
 func SplitSecrets(value []byte) [][]byte {
 	for _, separator := range []string{"\n", ","} {
-		if parts := splitSecrets(value, separator); len(parts) > 1 {
-			return parts
+		parts := splitSecrets(value, separator)
+		if len(parts) < 2 {
+			continue
 		}
+		for _, part := range parts[1:] {
+			parts = append(parts, append(bytes.Clone(part), '\n')) // a file may have ended so
+		}
+		return append(parts, value)
 	}
 	return [][]byte{value}
 }
 
-// splitSecrets returns nil if a part is too short to be a secret.
+// splitSecrets returns nil if a part is too short to be a secret. Empty parts are skipped.
 func splitSecrets(value []byte, separator string) (parts [][]byte) {
-	for part := range bytes.SplitSeq(bytes.TrimSpace(value), []byte(separator)) {
-		part = bytes.TrimSpace(part)
+	for part := range bytes.SplitSeq(value, []byte(separator)) {
+		part = bytes.Trim(part, ", \t\r\n")
+		if len(part) == 0 {
+			continue
+		}
 		if len(part) < MinSecretBytes {
 			return nil
 		}

@@ -26,6 +26,7 @@ const (
 	Click      Prefix = "clk_"
 	Log        Prefix = "log_"
 	Report     Prefix = "rep_"
+	Member     Prefix = "mem_"
 )
 
 // Crockford's base32 in lower case: no i, l, o or u.
@@ -62,6 +63,26 @@ func Split(p Prefix, s string) (high, low int64, ok bool) {
 	}
 	return int64(h), int64(l), true
 }
+
+// Pair makes an id of two ids, for a type that is identified by both. It keeps their digits, not
+// their prefixes.
+func Pair(p Prefix, first, second string) string {
+	return string(p) + first[len(first)-encodedLength:] + second[len(second)-encodedLength:]
+}
+
+// SplitPair is the opposite of Pair; it returns false unless s is a pair of valid ids of the two
+// types.
+func SplitPair(p Prefix, s string, of, with Prefix) (first, second string, ok bool) {
+	digits, ok := strings.CutPrefix(s, string(p))
+	if !ok || len(digits) != 2*encodedLength {
+		return "", "", false
+	}
+	first, second = string(of)+digits[:encodedLength], string(with)+digits[encodedLength:]
+	return first, second, Valid(of, first) && Valid(with, second)
+}
+
+// PrefixOf returns the prefix of an id, which may be unknown; empty if there is none.
+func PrefixOf(s string) Prefix { return Prefix(s[:strings.IndexByte(s, '_')+1]) }
 
 // Valid reports whether s is an id of the type: exactly what New writes.
 func Valid(p Prefix, s string) bool {

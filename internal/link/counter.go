@@ -41,7 +41,10 @@ type codeEpoch struct {
 func newCounters(d *db.DB, secrets [][]byte) *counters {
 	c := &counters{db: d}
 	for _, secret := range secrets {
-		c.epochs = append(c.epochs, codeEpoch{permutation: shortcode.NewPermutation(secret), fingerprint: fingerprintOf(secret)})
+		fingerprint := fingerprintOf(secret)
+		if !slices.ContainsFunc(c.epochs, func(e codeEpoch) bool { return e.fingerprint == fingerprint }) {
+			c.epochs = append(c.epochs, codeEpoch{permutation: shortcode.NewPermutation(secret), fingerprint: fingerprint})
+		}
 	}
 	return c
 }
@@ -113,13 +116,15 @@ func (c *counters) nameEpochs(ctx context.Context) error {
 	return nil
 }
 
-// readIssued reads how far the other epochs have got. A node that still runs with a previous secret may take counters
+// readIssued reads the counters of the other epochs. One that the database does not know may have been lost with a restore,
+// so the highest counter of all epochs counts for it. A node that still runs with a previous secret may take counters
 // beyond; the unique index of codes decides between the two.
 func (c *counters) readIssued(ctx context.Context) error {
 	for i := range c.epochs[1:] {
 		e := &c.epochs[i+1]
-		err := c.db.NewSelect().Table("counters").Column("next").Where("name = ?", e.name).Scan(ctx, &e.issued)
-		if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		err := c.db.NewRaw(`SELECT COALESCE((SELECT next FROM counters WHERE name = ?), (SELECT MAX(next) FROM counters WHERE `+allEpochs+`))`,
+			e.name).Scan(ctx, &e.issued)
+		if err != nil {
 			return fmt.Errorf("reading the counter of another code secret: %w", err)
 		}
 	}

@@ -51,7 +51,7 @@ func (c *counters) pin(ctx context.Context) (first string, err error) {
 	}
 	for _, name := range append(used, epochPrefix+first) {
 		if !slices.ContainsFunc(c.epochs, func(e codeEpoch) bool { return epochPrefix+e.fingerprint == name }) {
-			return "", errors.New("LINKFORGE_CODE_SECRET is not the one that this database's codes were made with: " +
+			return "", errors.New("LINKFORGE_CODE_SECRET lacks a secret that this database's codes were made with: " +
 				"restore it, or append it to the new one after a comma")
 		}
 	}

@@ -56,7 +56,7 @@ func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
 		if _, err := newCounters(d, secretsOf("old")).take(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		rotated := newCounters(d, secretsOf("new", "old"))
+		rotated := newCounters(d, secretsOf("new", "old", "new", "old"))
 		if err := PinCodeSecrets(t.Context(), d, secretsOf("new", "old")); err != nil {
 			t.Fatal(err)
 		}
@@ -140,6 +140,20 @@ func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 				t.Fatalf("%s was given out twice", code)
 			}
 			given[code] = true
+		}
+		// A secret that the restored database does not know counts as far as all others.
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name <> 'lost'", int64(shortcode.Counters/2)); err != nil {
+			t.Fatal(err)
+		}
+		latest, err := newCounters(d, secretsOf("newest", "unknown", "new", "old")).take(t.Context(), 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		unknown := shortcode.NewPermutation(secretsOf("unknown")[0])
+		for _, code := range latest {
+			if counter, ok := unknown.Counter(code); !ok || counter < shortcode.Counters/2 {
+				t.Fatalf("%s may have been given out with a secret that the database does not know", code)
+			}
 		}
 		moved, err := AfterRestore(t.Context(), d)
 		if err != nil || moved < next+restoredAhead {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"maps"
 	"math"
-	"slices"
 	"time"
 )
 
@@ -98,21 +97,19 @@ func (s *shard) shrink() {
 // returnAll returns the leases that have ended to their sources, and reports the oldest position of those that a source
 // did not accept. The next call tries these again.
 func (l *Leases) returnAll(ctx context.Context) (pin int64) {
-	l.mu.Lock()
-	returns := l.returns
-	l.returns = nil
-	l.mu.Unlock()
-	var left []ended
-	for _, fallback := range []bool{false, true} {
-		same := slices.DeleteFunc(slices.Clone(returns), func(e ended) bool { return e.fallback != fallback })
-		left = append(left, l.returnTo(ctx, fallback, same)...)
-	}
-	l.mu.Lock()
-	l.returns = append(l.returns, left...)
-	l.mu.Unlock()
 	pin = nowhere
-	for _, e := range left {
-		pin = min(pin, e.position)
+	for _, fallback := range []bool{false, true} {
+		l.mu.Lock()
+		returns := l.returns[fallback]
+		l.returns[fallback] = nil
+		l.mu.Unlock()
+		left := l.returnTo(ctx, fallback, returns)
+		for _, e := range left {
+			pin = min(pin, e.position)
+		}
+		l.mu.Lock()
+		l.returns[fallback] = append(left, l.returns[fallback]...)
+		l.mu.Unlock()
 	}
 	return pin
 }
@@ -200,5 +197,5 @@ func monthOf(number int32) Month {
 func (l *Leases) giveBack(e ended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.returns = append(l.returns, e)
+	l.returns[e.fallback] = append(l.returns[e.fallback], e)
 }

@@ -2,20 +2,20 @@ package quota
 
 // Hit is one hit of a link, taken from a lease. The first call of Commit or Release settles it and the others do nothing, so
 // that a caller may defer Release. The lease stays open until all its hits are settled: whatever happens between taking a
-// hit and recording its click, the source ends up with exactly the hits that became clicks. The zero Hit is settled.
+// hit and recording its click, the source ends up with exactly the hits that became clicks. The zero Hit needs no settling.
 type Hit struct {
 	leases *Leases
 	key    linkKey
 	number int64
 }
 
-// Lease is the number of the lease that the hit was taken from.
-func (h *Hit) Lease() int64 { return h.number }
+// LeaseNumber is the number of the lease that the hit was taken from.
+func (h *Hit) LeaseNumber() int64 { return h.number }
 
 // Commit states that the click of the hit has been recorded.
 func (h *Hit) Commit() { h.settle(true) }
 
-// Release returns the hit unused. The next request may take it.
+// Release returns the hit unused: to its lease or, once that has ended, to the source.
 func (h *Hit) Release() { h.settle(false) }
 
 func (h *Hit) settle(used bool) {

@@ -122,8 +122,8 @@ type Leases struct {
 
 	mu      sync.Mutex
 	asks    []*queued
-	returns []ended
-	over    bool // nobody serves asks any more
+	returns map[bool][]ended // by whether the lease is the fallback's
+	over    bool             // nobody serves asks any more
 	wake    chan struct{}
 	seeding sync.WaitGroup
 	turn    int   // of tidying
@@ -211,7 +211,7 @@ type closing struct {
 
 // NewLeases prepares Leases: Run takes and gives back.
 func NewLeases(c LeasesConfig) *Leases {
-	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1)}
+	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1), returns: map[bool][]ended{}}
 	for i := range l.shards {
 		l.shards[i].links, l.shards[i].asks = map[linkKey]held{}, map[linkKey]*queued{}
 		l.shards[i].closing = map[int64]*closing{}

@@ -163,7 +163,7 @@ func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) 
 	for range n {
 		all.Go(func() {
 			hit, ok, err := l.Take(ctx, linkID, thisMonth(), limit, l.Now())
-			if ok && hit.Lease() == 0 {
+			if ok && hit.LeaseNumber() == 0 {
 				err = errors.New("a hit of no lease")
 			}
 			hit.Commit()

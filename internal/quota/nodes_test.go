@@ -63,7 +63,7 @@ func (n *node) follow(t *testing.T, linkID string, visitors int, limit int64) in
 			if ok {
 				through.Add(1)
 				n.mu.Lock()
-				n.used[hit.Lease()]++
+				n.used[hit.LeaseNumber()]++
 				n.mu.Unlock()
 				hit.Commit()
 			}

@@ -133,7 +133,7 @@ func (h *Handler) follow(r *http.Request, t *link.Target, redirect answer, arriv
 	defer hit.Release()
 	c := click.Click{
 		WorkspaceID: t.WorkspaceID, LinkID: t.ID, ClickedAt: arrived, Status: redirect.status,
-		HitLease: hit.Lease(), ClickLease: grant.Lease(),
+		HitLease: hit.LeaseNumber(), ClickLease: grant.LeaseNumber(),
 	}
 	h.visit(r, t, &c)
 	c.LatencyMs = float64(h.Now().Sub(arrived)) / float64(time.Millisecond)

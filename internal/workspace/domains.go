@@ -127,7 +127,17 @@ func (s *Store) keepClaim(ctx context.Context, tx bun.Tx, claim *Domain) (*Domai
 
 // Domains is one page of the workspace's domains, newest first. It returns Forbidden.
 func (s *Store) Domains(ctx context.Context, m Membership, r page.Request) (page.Page[*Domain], error) {
-	return list[Domain](ctx, s, m, ReadDomains, r, "id", func(q *bun.SelectQuery) *bun.SelectQuery { return q })
+	return s.domains().page(ctx, m, r)
+}
+
+// DomainsByID returns the domains with the ids. Unknown ids are missing from the result. It returns
+// Forbidden.
+func (s *Store) DomainsByID(ctx context.Context, m Membership, ids ...string) ([]*Domain, error) {
+	return s.domains().byID(ctx, m, ids)
+}
+
+func (s *Store) domains() collection[Domain] {
+	return collection[Domain]{store: s, permission: ReadDomains, column: "id"}
 }
 
 // WorkspaceOfDomain finds the workspace of a domain. It says nothing of who may see it: ask Require. It returns NotFound.

@@ -7,6 +7,8 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -114,9 +116,19 @@ func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation,
 
 // Invitations is one page of the invitations that can still be accepted, newest first. It returns Forbidden.
 func (s *Store) Invitations(ctx context.Context, m Membership, r page.Request) (page.Page[*Invitation], error) {
-	return list[Invitation](ctx, s, m, WriteMembers, r, "id", func(q *bun.SelectQuery) *bun.SelectQuery {
-		return q.Where("accepted_at IS NULL").Where("expires_at > ?", s.now())
-	})
+	return s.invitations().page(ctx, m, r)
+}
+
+// InvitationsByID returns the invitations with the ids that Invitations lists. It returns
+// Forbidden.
+func (s *Store) InvitationsByID(ctx context.Context, m Membership, ids ...string) ([]*Invitation, error) {
+	return s.invitations().byID(ctx, m, ids)
+}
+
+func (s *Store) invitations() collection[Invitation] {
+	return collection[Invitation]{
+		store: s, permission: WriteMembers, column: "id", where: "accepted_at IS NULL AND expires_at > ?", args: []any{s.now()},
+	}
 }
 
 // WorkspaceOfInvitation finds the workspace of an invitation. It says nothing of who may see it: ask Require. It returns
@@ -256,18 +268,57 @@ func (s *Store) CleanUp(ctx context.Context) error {
 
 // workspaceOf finds the workspace that a row with the id belongs to.
 func (s *Store) workspaceOf(ctx context.Context, model any, p id.Prefix, rowID string, unknown error) (string, error) {
-	if !id.Valid(p, rowID) {
-		return "", unknown
-	}
-	var workspaceID string
-	err := s.DB.NewSelect().Model(model).Column("workspace_id").Where("id = ?", rowID).Scan(db.AsResolver(ctx), &workspaceID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", unknown
-	}
+	spaces, err := s.workspacesOf(ctx, model, p, rowID)
 	if err != nil {
-		return "", fmt.Errorf("looking for a workspace: %w", err)
+		return "", err
+	}
+	workspaceID, known := spaces[rowID]
+	if !known {
+		return "", unknown
 	}
 	return workspaceID, nil
+}
+
+// workspacesOf returns the workspaces of the rows that exist, by row id. Ids of other types are
+// ignored.
+func (s *Store) workspacesOf(ctx context.Context, model any, p id.Prefix, ids ...string) (map[string]string, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(p, one) })
+	spaces := make(map[string]string, len(ids))
+	if len(ids) == 0 {
+		return spaces, nil
+	}
+	var rows []struct{ ID, WorkspaceID string }
+	err := s.DB.NewSelect().Model(model).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).Scan(db.AsResolver(ctx), &rows)
+	if err != nil {
+		return nil, fmt.Errorf("looking for workspaces: %w", err)
+	}
+	for _, row := range rows {
+		spaces[row.ID] = row.WorkspaceID
+	}
+	return spaces, nil
+}
+
+// WorkspacesOf returns the workspaces of members, invitations, API keys, domains and workspaces, by
+// the id of each. Other ids and unknown ones are missing. It does not check who may see them: call
+// RequireEach.
+func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
+	spaces := map[string]string{}
+	for _, one := range ids {
+		if _, workspaceID, ok := id.SplitPair(id.Member, one, id.Account, id.Workspace); ok {
+			spaces[one] = workspaceID
+		}
+		if id.Valid(id.Workspace, one) {
+			spaces[one] = one
+		}
+	}
+	for p, model := range map[id.Prefix]any{id.Invitation: (*Invitation)(nil), id.Key: (*Key)(nil), id.Domain: (*Domain)(nil)} {
+		found, err := s.workspacesOf(ctx, model, p, ids...)
+		if err != nil {
+			return nil, err
+		}
+		maps.Copy(spaces, found)
+	}
+	return spaces, nil
 }
 
 // hashOf is what is kept of a secret that is random enough to need no salt.

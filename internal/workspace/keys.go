@@ -122,7 +122,16 @@ func checkScopes(scopes []Permission) (string, error) {
 
 // Keys is one page of the workspace's API keys that have not been revoked, newest first. It returns Forbidden.
 func (s *Store) Keys(ctx context.Context, m Membership, r page.Request) (page.Page[*Key], error) {
-	return list[Key](ctx, s, m, WriteKeys, r, "id", func(q *bun.SelectQuery) *bun.SelectQuery { return q.Where("revoked_at IS NULL") })
+	return s.keys().page(ctx, m, r)
+}
+
+// KeysByID returns the API keys with the ids that Keys lists. It returns Forbidden.
+func (s *Store) KeysByID(ctx context.Context, m Membership, ids ...string) ([]*Key, error) {
+	return s.keys().byID(ctx, m, ids)
+}
+
+func (s *Store) keys() collection[Key] {
+	return collection[Key]{store: s, permission: WriteKeys, column: "id", where: "revoked_at IS NULL"}
 }
 
 // WorkspaceOfKey finds the workspace of an API key. It says nothing of who may see it: ask Require. It returns NotFound.
@@ -162,23 +171,46 @@ func errNoKey() error { return errs.New(errs.NotFound, "There is no such API key
 // Authenticate implements account.Keys: the database is asked each time, so that a revoked key is good for nothing at
 // once, on every node.
 func (s *Store) Authenticate(ctx context.Context, secret string) (*account.Key, error) {
-	ctx = db.AsResolver(ctx)
-	var k Key
-	now := s.now()
-	err := s.DB.NewSelect().Model(&k).Where("hash = ?", hashOf(secret)).Where("revoked_at IS NULL").
-		Where("expires_at IS NULL OR expires_at > ?", now).Scan(ctx)
+	k, err := s.valid(ctx, "hash = ?", hashOf(secret))
+	if err != nil {
+		return nil, err
+	}
+	ctx, now := db.AsResolver(ctx), s.now()
+	if k.LastUsedAt == nil || now.Sub(*k.LastUsedAt) >= usedEvery {
+		_, err := s.DB.NewUpdate().Model(k).Set("last_used_at = ?", now).WherePK().
+			Where("last_used_at IS NULL OR last_used_at <= ?", now.Add(-usedEvery)).Exec(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("noting the use of an API key: %w", err)
+		}
+	}
+	return k.credential(), nil
+}
+
+// ValidKey returns the API key with the id as Authenticate does, without its secret: for what the
+// key has signed. It returns Unauthenticated for a key that is revoked, expired or unknown.
+func (s *Store) ValidKey(ctx context.Context, keyID string) (*account.Key, error) {
+	k, err := s.valid(ctx, "id = ?", keyID)
+	if err != nil {
+		return nil, err
+	}
+	return k.credential(), nil
+}
+
+// valid returns the key that the condition identifies, as the primary database has it now. It
+// returns Unauthenticated.
+func (s *Store) valid(ctx context.Context, where string, arg any) (*Key, error) {
+	k := &Key{}
+	err := s.DB.NewSelect().Model(k).Where(where, arg).Where("revoked_at IS NULL").
+		Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(db.AsResolver(ctx))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errs.New(errs.Unauthenticated, "The API key is not valid, or no longer.")
 	}
 	if err != nil {
 		return nil, fmt.Errorf("looking for an API key: %w", err)
 	}
-	if k.LastUsedAt == nil || now.Sub(*k.LastUsedAt) >= usedEvery {
-		_, err := s.DB.NewUpdate().Model(&k).Set("last_used_at = ?", now).WherePK().
-			Where("last_used_at IS NULL OR last_used_at <= ?", now.Add(-usedEvery)).Exec(ctx)
-		if err != nil {
-			return nil, fmt.Errorf("noting the use of an API key: %w", err)
-		}
-	}
-	return &account.Key{ID: k.ID, WorkspaceID: k.WorkspaceID, Scopes: strings.Fields(k.Scopes)}, nil
+	return k, nil
+}
+
+func (k *Key) credential() *account.Key {
+	return &account.Key{ID: k.ID, WorkspaceID: k.WorkspaceID, Scopes: strings.Fields(k.Scopes)}
 }

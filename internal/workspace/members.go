@@ -11,6 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -24,25 +25,81 @@ type Member struct {
 	CreatedAt   time.Time
 }
 
+// ID is the member's global id: that of the account and the workspace together.
+func (m *Member) ID() string { return id.Pair(id.Member, m.AccountID, m.WorkspaceID) }
+
 // Members is one page of the workspace's members, the newest account first. It returns Forbidden.
 func (s *Store) Members(ctx context.Context, m Membership, r page.Request) (page.Page[*Member], error) {
-	return list[Member](ctx, s, m, ReadMembers, r, "account_id", func(q *bun.SelectQuery) *bun.SelectQuery { return q })
+	return s.members().page(ctx, m, r)
 }
 
-// list is one page of the workspace's rows of a type, of those that where leaves, the last by the column first.
-func list[T any](
-	ctx context.Context, s *Store, m Membership, p Permission, r page.Request, column string, where func(*bun.SelectQuery) *bun.SelectQuery,
-) (page.Page[*T], error) {
-	ctx, err := m.Enter(ctx, p)
+// MembersByID returns the members with the global ids. Unknown ids are missing from the result. It
+// returns Forbidden.
+func (s *Store) MembersByID(ctx context.Context, m Membership, ids ...string) ([]*Member, error) {
+	var accounts []string
+	for _, one := range ids {
+		if accountID, workspaceID, ok := id.SplitPair(id.Member, one, id.Account, id.Workspace); ok && workspaceID == m.ID() {
+			accounts = append(accounts, accountID)
+		}
+	}
+	return s.members().byID(ctx, m, accounts)
+}
+
+func (s *Store) members() collection[Member] {
+	return collection[Member]{store: s, permission: ReadMembers, column: "account_id"}
+}
+
+// collection is the rows of a type that a workspace's connection lists. Lists and look-ups by id
+// share its checks.
+type collection[T any] struct {
+	store *Store
+	// permission is required to read the rows.
+	permission Permission
+	// column identifies a row within the workspace, and orders the rows.
+	column string
+	// where is the condition of the rows that are listed; empty means all rows.
+	where string
+	args  []any
+}
+
+// rows returns a query for the rows, and the context in which the member reads them. It returns
+// Forbidden.
+func (c collection[T]) rows(ctx context.Context, m Membership, into *[]*T) (context.Context, *bun.SelectQuery, error) {
+	ctx, err := m.Enter(ctx, c.permission)
+	q := c.store.DB.NewSelect().Model(into)
+	if err == nil {
+		q = q.Where("workspace_id = ?", m.ID())
+	}
+	if c.where != "" {
+		q = q.Where(c.where, c.args...)
+	}
+	return ctx, q, err
+}
+
+// page is one page of the rows, the last by the column first.
+func (c collection[T]) page(ctx context.Context, m Membership, r page.Request) (page.Page[*T], error) {
+	var rows []*T
+	ctx, q, err := c.rows(ctx, m, &rows)
 	if err != nil {
 		return page.Page[*T]{}, err
 	}
-	var rows []*T
-	q := where(s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()))
-	if err := page.Limit(q, r, column).Scan(ctx); err != nil {
+	if err := page.Limit(q, r, c.column).Scan(ctx); err != nil {
 		return page.Page[*T]{}, fmt.Errorf("listing what belongs to a workspace: %w", err)
 	}
 	return page.Cut(r, rows), nil
+}
+
+// byID returns the rows whose column has one of the values.
+func (c collection[T]) byID(ctx context.Context, m Membership, ids []string) ([]*T, error) {
+	var rows []*T
+	ctx, q, err := c.rows(ctx, m, &rows)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	if err := q.Where("? IN (?)", bun.Ident(c.column), bun.In(ids)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("looking up what belongs to a workspace: %w", err)
+	}
+	return rows, nil
 }
 
 // UpdateRole gives a member another role. Only an owner makes owners, and changes them. It returns NotFound, LastOwner

@@ -87,16 +87,26 @@ func (s *Store) Require(ctx context.Context, a account.Actor, workspaceID string
 // RequireEach proves of each workspace whether the actor belongs to it: those that it does not are missing from the answer.
 func (s *Store) RequireEach(ctx context.Context, a account.Actor, workspaceIDs ...string) (map[string]Membership, error) {
 	workspaceIDs = slices.DeleteFunc(slices.Clone(workspaceIDs), func(spaceID string) bool { return !id.Valid(id.Workspace, spaceID) })
-	found := map[string]Membership{}
 	if len(workspaceIDs) == 0 {
-		return found, nil
+		return map[string]Membership{}, nil
 	}
+	return s.requireMany(ctx, a, "workspace.id IN (?)", bun.In(workspaceIDs))
+}
+
+// RequireAll returns the actor's memberships of all workspaces, by workspace id; deleted workspaces
+// are missing.
+func (s *Store) RequireAll(ctx context.Context, a account.Actor) (map[string]Membership, error) {
+	return s.requireMany(ctx, a, "1 = 1")
+}
+
+func (s *Store) requireMany(ctx context.Context, a account.Actor, where string, args ...any) (map[string]Membership, error) {
 	ctx, q := s.memberships(ctx, a, nil)
 	var rows []membershipRow
-	err := q.Model(&rows).Where("workspace.id IN (?)", bun.In(workspaceIDs)).Where("workspace.deleted_at IS NULL").Scan(ctx)
+	err := q.Model(&rows).Where(where, args...).Where("workspace.deleted_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking for memberships: %w", err)
 	}
+	found := make(map[string]Membership, len(rows))
 	for _, row := range rows {
 		found[row.ID] = row.membership(a)
 	}

@@ -10,9 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Observe is what lets somebody look at stats of the workspace who is no member of it, and at nothing else: for links whose
-// stats are public, and for URLs that a member has signed. Whoever calls it has found out that it is one of these. It returns
-// NotFound.
+// Observe returns a membership that reads the workspace's stats, and nothing else, for a caller who
+// is no member. The caller of Observe has checked that the stats are those of a link that makes
+// them public. It returns NotFound.
 func (s *Store) Observe(ctx context.Context, workspaceID string) (Membership, error) {
 	w := &Workspace{}
 	err := s.DB.NewSelect().Model(w).Where("id = ?", workspaceID).Where("deleted_at IS NULL").Scan(db.AsResolver(ctx))

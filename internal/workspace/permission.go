@@ -88,7 +88,18 @@ func (m Membership) May(p Permission) bool {
 	if m.key == nil {
 		return m.role.Allows(p)
 	}
-	return ruleOf(p).Keys && (slices.Contains(m.key.Scopes, string(p)) || slices.Contains(m.key.Scopes, string(implied[p])))
+	return CheckKey(m.key, p) == nil
+}
+
+// CheckKey returns Forbidden unless the API key's scopes include the permission.
+func CheckKey(key *account.Key, p Permission) error {
+	if !ruleOf(p).Keys {
+		return errs.New(errs.Forbidden, "This needs a person who is logged in: an API key cannot do it.")
+	}
+	if slices.Contains(key.Scopes, string(p)) || slices.Contains(key.Scopes, string(implied[p])) {
+		return nil
+	}
+	return errs.New(errs.Forbidden, "This needs an API key with the scope %s.", p)
 }
 
 // Enter returns a context whose statements see the workspace, and nothing of any other, or Forbidden when the member
@@ -97,11 +108,8 @@ func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, e
 	if m.May(p) {
 		return db.InWorkspace(ctx, m.workspace.ID, m.accountID), nil
 	}
-	if m.key != nil && ruleOf(p).Keys {
-		return ctx, errs.New(errs.Forbidden, "This needs an API key with the scope %s.", p)
-	}
-	if m.key != nil {
-		return ctx, errs.New(errs.Forbidden, "This needs a person who is logged in: an API key cannot do it.")
+	if m.key != nil && m.workspace != nil {
+		return ctx, CheckKey(m.key, p)
 	}
 	return ctx, errs.New(errs.Forbidden, "This needs the role %s; yours is %s.", ruleOf(p).Least, m.role)
 }

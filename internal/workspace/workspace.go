@@ -99,6 +99,16 @@ func (s *Store) AuditLog(ctx context.Context, m Membership, f *audit.Filter, r p
 	return audit.List(ctx, s.DB, m.ID(), f, r)
 }
 
+// EventsByID returns the events of the audit log with the ids. Unknown ids are missing from the
+// result. It returns Forbidden.
+func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) ([]*audit.Event, error) {
+	ctx, err := m.Enter(ctx, ReadAudit)
+	if err != nil {
+		return nil, err
+	}
+	return audit.Many(ctx, s.DB, m.ID(), ids...)
+}
+
 // now is the instant, as the database keeps it.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 

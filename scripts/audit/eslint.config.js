@@ -5,7 +5,7 @@ import graphql from '@graphql-eslint/eslint-plugin';
 
 // values are what is a part of something that has an id, or a figure: no cache keeps them by themselves.
 const values = [
-  'CodePreview', 'HitQuota', 'Latency', 'Member', 'Orphan', 'PageInfo', 'PlatformStats', 'RateLimit', 'Stats', 'StatsPoint',
+  'CodePreview', 'HitQuota', 'Latency', 'Orphan', 'PageInfo', 'PlatformStats', 'RateLimit', 'Stats', 'StatsPoint',
   'StatsSlice', 'Usage', 'UserError',
 ];
 
@@ -24,8 +24,8 @@ export default [
       '@graphql-eslint/description-style': 'off',
       // Most pages are only read forwards.
       '@graphql-eslint/relay-arguments': ['error', { includeBoth: false }],
-      // Short lists are lists, without edges. What cannot be asked for by its id alone is no Node, though it may be in a connection.
-      '@graphql-eslint/relay-edge-types': ['error', { withEdgeSuffix: true, listTypeCanWrapOnlyEdgeType: false, shouldImplementNode: false }],
+      // Short lists are lists, without edges.
+      '@graphql-eslint/relay-edge-types': ['error', { listTypeCanWrapOnlyEdgeType: false }],
       '@graphql-eslint/strict-id-in-types': ['error', { exceptions: { types: values, suffixes: ['Payload', 'Result', 'Connection', 'Edge'] } }],
     },
   },

@@ -1,0 +1,316 @@
+package graph
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// listedNodes is how each type that implements Node is listed. A caller may fetch what they can
+// list.
+var listedNodes = map[string]string{
+	"ApiKey":     ofWorkspace(`apiKeys(first: $n) { edges { node { id __typename } } }`),
+	"AuditEvent": ofWorkspace(`auditLog(first: $n) { edges { node { id __typename } } }`),
+	"Click":      ofWorkspace(`clicks(first: $n) { edges { node { id __typename } } }`),
+	"Domain":     ofWorkspace(`domains(first: $n) { edges { node { id __typename } } }`),
+	"Invitation": ofWorkspace(`invitations(first: $n) { edges { node { id __typename } } }`),
+	"Link":       ofWorkspace(`links(first: $n) { edges { node { id __typename } } }`),
+	"Member":     ofWorkspace(`members(first: $n) { edges { node { id __typename } } }`),
+	"Session":    `{ me { sessions(first: 100) { edges { node { id __typename } } } } }`,
+	"User":       `{ me { id __typename } }`,
+	"Workspace":  `query ($w: ID!) { workspace(by: {id: $w}) { id __typename } }`,
+}
+
+// nodeWorld is a workspace with one object of each type, and callers with every role and every
+// scope.
+type nodeWorld struct {
+	*bundle
+	ada     person
+	callers map[string]string // tokens by name
+}
+
+func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
+	t.Helper()
+	b := setup(t, d)
+	w := &nodeWorld{bundle: b, ada: b.person(t, "ada"), callers: map[string]string{"nobody": ""}}
+	now := db.Instant(time.Now())
+	session := account.Session{
+		ID: id.New(id.Session), AccountID: w.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(time.Hour),
+	}
+	b.insert(t, &session)
+	w.callers["OWNER"], w.callers["stranger"] = w.ada.token, b.person(t, "eve").token
+	for _, role := range []workspace.Role{workspace.Admin, workspace.Editor, workspace.Viewer} {
+		p := b.person(t, "our-"+strings.ToLower(string(role)))
+		b.insert(t, &workspace.Member{WorkspaceID: w.ada.workspace.ID(), AccountID: p.accountID, Role: role, CreatedAt: now})
+		w.callers[string(role)] = p.token
+	}
+	for _, rule := range workspace.Rules {
+		if rule.Keys {
+			w.callers["a key with "+string(rule.Permission)] = w.key(t, rule.Permission)
+		}
+	}
+	w.fill(t)
+	return w
+}
+
+func (w *nodeWorld) key(t *testing.T, scopes ...workspace.Permission) (secret string) {
+	t.Helper()
+	_, secret, err := w.Workspaces.CreateKey(t.Context(), w.ada.workspace, workspace.NewKey{Name: "key", Scopes: scopes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return secret
+}
+
+// fill creates a link with a click, a domain and an invitation.
+func (w *nodeWorld) fill(t *testing.T) {
+	t.Helper()
+	now := db.Instant(time.Now())
+	space := w.ada.workspace.ID()
+	title := "title of the link"
+	l, _, err := w.Links.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/destination", Title: &title})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.insert(t, &workspace.Domain{
+		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", Token: "token", CreatedAt: now})
+	w.insert(t, &workspace.Invitation{
+		ID: id.New(id.Invitation), WorkspaceID: space, Email: "invited@example.com", Role: workspace.Viewer,
+		TokenHash: []byte(strings.Repeat("h", 32)), InvitedBy: w.ada.accountID, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+	})
+	clicks := clicktest.New(t, w.db, time.Now)
+	clicktest.Run(t, clicks.Recorder)
+	clicks.Record(&click.Click{WorkspaceID: space, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
+	orphans := &click.Orphans{DB: w.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	orphans.Add(space, "unknown-code", 404, time.Now())
+	if err := errors.Join(clicks.Flush(t.Context()), orphans.Flush(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ids are the ids that a caller finds in the list of a type; none if the caller may not list it.
+func (w *nodeWorld) ids(t *testing.T, token, typeName string) []string {
+	t.Helper()
+	r := w.ask(t, token, listedNodes[typeName], "w", w.ada.workspace.ID(), "n", 100)
+	var ids []string
+	visit(t, r.Data, func(object map[string]any) {
+		if object["__typename"] == typeName {
+			ids = append(ids, object["id"].(string))
+		}
+	})
+	return ids
+}
+
+// visit calls see with each object in an answer's data.
+func visit(t *testing.T, data json.RawMessage, see func(object map[string]any)) {
+	t.Helper()
+	var root any
+	if len(data) > 0 {
+		if err := json.Unmarshal(data, &root); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var walk func(any)
+	walk = func(value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			see(value)
+			for _, child := range value {
+				walk(child)
+			}
+		case []any:
+			for _, child := range value {
+				walk(child)
+			}
+		}
+	}
+	walk(root)
+}
+
+// TestNode_FetchesWhatTheCallerCanList compares node and nodes with the lists, for each type and
+// each caller.
+func TestNode_FetchesWhatTheCallerCanList(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newNodeWorld(t, d)
+		for typeName := range listedNodes {
+			all := w.ids(t, w.ada.token, typeName)
+			if len(all) == 0 {
+				t.Fatalf("the owner lists no %s", typeName)
+			}
+			for name, token := range w.callers {
+				listed := w.ids(t, token, typeName)
+				t.Run(typeName+" as "+name, func(t *testing.T) { w.compare(t, token, typeName, all, listed) })
+			}
+		}
+	})
+}
+
+// compare fetches the ids one by one and together, and expects the listed ones and nothing else.
+func (w *nodeWorld) compare(t *testing.T, token, typeName string, all, listed []string) {
+	t.Helper()
+	r := w.ask(t, token, `query ($ids: [ID!]!) { nodes(ids: $ids) { id __typename } }`, "ids", all)
+	if token == "" {
+		if r.codes() != "UNAUTHENTICATED" {
+			t.Errorf("nodes: %s", r.text)
+		}
+		return
+	}
+	var want []string
+	for _, nodeID := range all {
+		one := "null"
+		if slices.Contains(listed, nodeID) {
+			one = fmt.Sprintf(`{"id":%q,"__typename":%q}`, nodeID, typeName)
+		}
+		want = append(want, one)
+		got := w.ask(t, token, `query ($id: ID!) { node(id: $id) { id __typename } }`, "id", nodeID)
+		if got.text != `{"data":{"node":`+one+`}}` {
+			t.Errorf("node(%s): %s, want %s", nodeID, got.text, one)
+		}
+	}
+	if text := `{"data":{"nodes":[` + strings.Join(want, ",") + `]}}`; r.text != text {
+		t.Errorf("nodes: %s, want %s", r.text, text)
+	}
+}
+
+// TestNode_CoversEveryTypeWithAnID fails for a type of the schema that implements Node and is in no
+// test, and for a type that has an id and does not implement Node.
+func TestNode_CoversEveryTypeWithAnID(t *testing.T) {
+	t.Parallel()
+	var nodes []string
+	for _, def := range contract(t).Types {
+		f := def.Fields.ForName("id")
+		if f == nil || f.Type.String() != "ID!" || !def.IsCompositeType() || def.IsAbstractType() {
+			continue
+		}
+		if !slices.Contains(def.Interfaces, "Node") {
+			t.Errorf("%s has an id and does not implement Node", def.Name)
+		}
+		nodes = append(nodes, def.Name)
+	}
+	slices.Sort(nodes)
+	if known := slices.Sorted(maps.Keys(listedNodes)); !slices.Equal(nodes, known) {
+		t.Errorf("the schema's nodes are %v, the tested ones %v", nodes, known)
+	}
+}
+
+// TestNode_OmitsWhatNoListShows fetches objects that have ended as the owner.
+func TestNode_OmitsWhatNoListShows(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newNodeWorld(t, d)
+		past := db.Instant(time.Now().Add(-time.Hour))
+		for _, c := range []struct{ name, typeName, table, column string }{
+			{"revoked key", "ApiKey", "api_keys", "revoked_at"},
+			{"accepted invitation", "Invitation", "invitations", "accepted_at"},
+			{"expired invitation", "Invitation", "invitations", "expires_at"},
+			{"revoked session", "Session", "sessions", "revoked_at"},
+			{"expired session", "Session", "sessions", "expires_at"},
+			{"purged link", "Link", "links", "purged_at"},
+			{"deleted workspace", "Workspace", "workspaces", "deleted_at"},
+		} {
+			t.Run(c.name, func(t *testing.T) {
+				nodeID := w.ids(t, w.ada.token, c.typeName)[0]
+				fetch := func() string {
+					return w.ask(t, w.ada.token, `query ($id: ID!) { node(id: $id) { id } }`, "id", nodeID).text
+				}
+				if got := fetch(); !strings.Contains(got, nodeID) {
+					t.Fatalf("before: %s", got)
+				}
+				var was *time.Time
+				set := "UPDATE " + c.table + " SET " + c.column + " = ? WHERE id = ?"
+				read := "SELECT " + c.column + " FROM " + c.table + " WHERE id = ?"
+				if err := d.NewRaw(read, nodeID).Scan(db.AsSystem(t.Context()), &was); err != nil {
+					t.Fatal(err)
+				}
+				change := func(to any) {
+					if _, err := d.NewRaw(set, to, nodeID).Exec(db.AsSystem(t.Context())); err != nil {
+						t.Fatal(err)
+					}
+				}
+				change(past)
+				if got := fetch(); got != `{"data":{"node":null}}` {
+					t.Errorf("after: %s", got)
+				}
+				change(was)
+			})
+		}
+	})
+}
+
+// TestNode_RefusesMalformedIDs sends ids that no server has made: they are null, and the database
+// sees no value it cannot store.
+func TestNode_RefusesMalformedIDs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newNodeWorld(t, d)
+		var ids []string
+		for prefix := range w.nodeLoaders() {
+			for _, digits := range []string{"", "x", strings.Repeat("0", 26), strings.Repeat("7", 26), "7" + strings.Repeat("z", 25),
+				"3" + strings.Repeat("z", 25), strings.Repeat("0", 52), "7" + strings.Repeat("z", 51), "\x00", "'"} {
+				ids = append(ids, string(prefix)+digits)
+			}
+		}
+		ids = append(ids, "", "_", "none_", string(id.Session), string(id.Session)+strings.Repeat("0", 26), string(id.Account))
+		r := w.ask(t, w.ada.token, `query ($ids: [ID!]!) { nodes(ids: $ids) { id } }`, "ids", ids)
+		if want := `{"data":{"nodes":[` + strings.TrimSuffix(strings.Repeat("null,", len(ids)), ",") + `]}}`; r.text != want {
+			t.Errorf("%s\n%s", r.text, w.log)
+		}
+		for _, c := range ids {
+			r := w.ask(t, w.ada.token, `query ($w: ID!, $after: String!) { workspace(by: {id: $w}) { clicks(after: $after) { edges { cursor } } } }`,
+				"w", w.ada.workspace.ID(), "after", page.Cursor(c))
+			if strings.Contains(r.codes(), "INTERNAL") {
+				t.Errorf("as a cursor, %q: %s\n%s", c, r.text, w.log)
+			}
+		}
+	})
+}
+
+// TestNodes_StatementsDoNotGrowWithIDs fetches 1, 10 and 100 objects of each type, with every
+// field.
+func TestNodes_StatementsDoNotGrowWithIDs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		e := newEstate(t, b)
+		w := &nodeWorld{bundle: b, ada: e.ada}
+		for typeName := range listedNodes {
+			ids := w.ids(t, e.ada.token, typeName)
+			if len(ids) < most {
+				continue // the caller's own account and workspace
+			}
+			t.Run(typeName, func(t *testing.T) {
+				query := fmt.Sprintf(`query ($ids: [ID!]!) { nodes(ids: $ids) { ... on %s { %s } } }`,
+					typeName, selection(e.schema, typeName, 2))
+				statements := map[int]int64{}
+				for _, n := range []int{1, 10, most} {
+					before := b.statements.Load()
+					r := b.ask(t, e.ada.token, query, "ids", ids[:n])
+					statements[n] = b.statements.Load() - before
+					if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, typeName)); got < n || len(r.Errors) > 0 {
+						t.Fatalf("%d ids: %d objects: %.500s", n, got, r.text)
+					}
+				}
+				if statements[1] != statements[10] || statements[1] != statements[most] {
+					t.Errorf("statements for 1, 10 and %d ids: %v", most, statements)
+				}
+			})
+		}
+	})
+}

@@ -1,0 +1,175 @@
+package graph
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// unscoped are the types that require no permission, and why.
+var unscoped = map[string]string{
+	"Query": "a root", "Mutation": "a root", "Subscription": "a root",
+	"PageInfo": "positions in a page", "UserError": "errors of the caller's own input",
+	"PlatformStats": "public", "RateLimit": "the caller's own",
+	"Session":   "a person's own: a key has none",
+	"Workspace": "each member and each key reads its own settings; its connections are types of their own",
+}
+
+// TestTypePermissions_CoverTheSchema fails for a new type until it has a permission, or a reason
+// why it needs none.
+func TestTypePermissions_CoverTheSchema(t *testing.T) {
+	t.Parallel()
+	for _, def := range contract(t).Types {
+		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) {
+			continue
+		}
+		if (typePermissions[def.Name] == "") == (unscoped[def.Name] == "") {
+			t.Errorf("%s must be in typePermissions or in unscoped", def.Name)
+		}
+	}
+	for name := range typePermissions {
+		if contract(t).Types[name] == nil {
+			t.Errorf("typePermissions has %s, which the schema has not", name)
+		}
+	}
+}
+
+func isContainer(name string) bool {
+	return slices.ContainsFunc([]string{"Payload", "Result", "Connection", "Edge"}, func(s string) bool { return strings.HasSuffix(name, s) })
+}
+
+// edge is a field that leads from one object to another.
+type edge struct {
+	from, field, to string
+	connection      bool
+}
+
+// edges returns all edges of the schema, except those of roots, payloads and connections.
+func edges(schema *ast.Schema) (all []edge) {
+	for _, def := range schema.Types {
+		if def.BuiltIn || def.Kind != ast.Object || isContainer(def.Name) || isRootType(def.Name) {
+			continue
+		}
+		for _, f := range def.Fields {
+			e := edge{from: def.Name, field: f.Name, to: f.Type.Name()}
+			if item, ok := strings.CutSuffix(e.to, "Connection"); ok {
+				e.to, e.connection = schema.Types[item+"Edge"].Fields.ForName("node").Type.Name(), true
+			}
+			if schema.Types[e.to].Kind == ast.Object && !isContainer(e.to) {
+				all = append(all, e)
+			}
+		}
+	}
+	return all
+}
+
+// ways lead to an object of a type that has edges and no id. The variable $w is a workspace.
+var ways = map[string]string{
+	"CodePreview": `query ($w: ID!) { previewCode(workspaceId: $w, url: "https://example.com/destination") { %s } }`,
+	"Stats":       `query ($w: ID!) { workspace(by: {id: $w}) { stats { %s } } }`,
+	"StatsSlice":  `query ($w: ID!) { workspace(by: {id: $w}) { stats { breakdown(by: LINK) { %s } } } }`,
+}
+
+// edgeArguments are those of fields that need some.
+var edgeArguments = map[string]string{"Stats.series": "(interval: DAY)", "Stats.breakdown": "(by: LINK)"}
+
+// follow selects an edge of an object that the owner sees, and every scalar field of the
+// object at its end.
+func (w *nodeWorld) follow(t *testing.T, token string, e edge) reply {
+	t.Helper()
+	leaves := selection(contract(t), e.to, 0)
+	if e.connection {
+		leaves = "edges { node { " + leaves + " } }"
+	}
+	asked := "edge: " + e.field + edgeArguments[e.from+"."+e.field] + " { " + leaves + " }"
+	if way, ok := ways[e.from]; ok {
+		return w.ask(t, token, fmt.Sprintf(way, asked), "w", w.ada.workspace.ID())
+	}
+	ids := w.ids(t, w.ada.token, e.from)
+	if len(ids) == 0 {
+		t.Fatalf("there is no %s: say how to get one in ways", e.from)
+	}
+	return w.ask(t, token, fmt.Sprintf(`query ($id: ID!) { node(id: $id) { ... on %s { %s } } }`, e.from, asked), "id", ids[0])
+}
+
+// found reports whether an answer has an object at the edge.
+func found(t *testing.T, r reply, e edge) (yes bool) {
+	t.Helper()
+	visit(t, r.Data, func(object map[string]any) {
+		if at, ok := object["edge"]; ok {
+			yes = yes || strings.Contains(fmt.Sprint(at), "__typename:"+e.to)
+		}
+	})
+	return yes
+}
+
+// needed are the scopes that each type requires, written down apart from typePermissions. Objects
+// of the types in never are read by persons alone.
+var (
+	needed = map[string]string{
+		"AuditEvent": "AUDIT_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ", "HitQuota": "LINKS_READ",
+		"Latency": "STATS_READ", "Link": "LINKS_READ", "Member": "MEMBERS_READ", "Orphan": "STATS_READ", "Stats": "STATS_READ",
+		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ", "Workspace": "",
+	}
+	never = []string{"ApiKey", "Invitation", "Session"}
+)
+
+// reads reports whether a key with one scope reads objects of the type.
+func reads(scope, typeName string) bool {
+	if slices.Contains(never, typeName) {
+		return false
+	}
+	return needed[typeName] == "" || needed[typeName] == scope || strings.Replace(needed[typeName], "READ", "WRITE", 1) == scope
+}
+
+// TestScopes_HoldOnEveryEdge follows each edge of the schema with keys of one scope: an object is
+// visible at its end only if the scope allows both ends.
+func TestScopes_HoldOnEveryEdge(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := newNodeWorld(t, d)
+		for _, e := range edges(contract(t)) {
+			if r := w.follow(t, w.ada.token, e); !found(t, r, e) {
+				t.Errorf("%s.%s leads nowhere for the owner: %.500s", e.from, e.field, r.text)
+				continue
+			}
+			for _, rule := range workspace.Rules {
+				if !rule.Keys {
+					continue
+				}
+				scope := string(rule.Permission)
+				t.Run(e.from+"."+e.field+" with "+scope, func(t *testing.T) {
+					// A key belongs to no person: no user's own workspaces and sessions are its.
+					want := reads(scope, e.from) && reads(scope, e.to) && e.from != "User"
+					w.holds(t, w.follow(t, w.callers["a key with "+scope], e), e, scope, want)
+				})
+			}
+		}
+	})
+}
+
+// holds checks one answer to a key.
+func (w *nodeWorld) holds(t *testing.T, r reply, e edge, scope string, want bool) {
+	t.Helper()
+	if got := found(t, r, e); got != want {
+		t.Errorf("visible: %t, want %t: %.500s", got, want, r.text)
+	}
+	for text, typeName := range map[string]string{
+		"ada@example.com": "User", `"name":"ada"`: "User", "destination": "Link", "title of the link": "Link", "links.example.com": "Domain",
+	} {
+		isWorkspace := e.to == "Workspace" && typeName == "User" // it has the same name
+		if !reads(scope, typeName) && !isWorkspace && strings.Contains(r.text, text) {
+			t.Errorf("%q is in the answer: %.500s", text, r.text)
+		}
+	}
+	if codes := r.codes(); codes != "" && strings.Trim(codes, " ") != "FORBIDDEN" {
+		t.Errorf("errors %q: %.500s", codes, r.text)
+	}
+}

@@ -1,0 +1,310 @@
+package main
+
+import (
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// exportURL requests an export of a workspace's clicks, and returns the URL's path.
+func (c client) exportURL(t *testing.T, workspaceID string) string {
+	t.Helper()
+	var got struct{ ExportClicks struct{ URL string } }
+	c.must(t, &got, `mutation ($w: ID!) { exportClicks(input: {workspaceId: $w}) { url } }`, map[string]any{"w": workspaceID})
+	return strings.TrimPrefix(got.ExportClicks.URL, c.server.public)
+}
+
+// TestExportURL_EndsWithItsCredential ends what signed a URL in each way there is. The next
+// download fails on every node, without a delay.
+func TestExportURL_EndsWithItsCredential(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name   string
+		status int
+		// end signs a URL, and returns its path and what ends the credential.
+		end func(t *testing.T, b backend, who, other tenant) (path string, end func())
+	}{
+		{"key revoked", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {
+			key, keyID := who.key(t, "STATS_READ")
+			return key.exportURL(t, who.workspaceID), func() {
+				who.must(t, new(any), `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { errors { code } } }`, map[string]any{"k": keyID})
+			}
+		}},
+		{"key expired", http.StatusGone, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
+			key, keyID := who.key(t, "STATS_READ")
+			return key.exportURL(t, who.workspaceID), func() {
+				change(t, b, "UPDATE api_keys SET expires_at = ? WHERE id = ?", time.Now().UTC().Add(-time.Second), keyID)
+			}
+		}},
+		{"key without the scope", http.StatusForbidden, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
+			key, keyID := who.key(t, "STATS_READ")
+			return key.exportURL(t, who.workspaceID), func() {
+				change(t, b, "UPDATE api_keys SET scopes = 'LINKS_READ' WHERE id = ?", keyID)
+			}
+		}},
+		{"session logged out", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {
+			return who.exportURL(t, who.workspaceID), func() {
+				who.must(t, new(any), `mutation { logout(input: {}) { loggedOut } }`, nil)
+			}
+		}},
+		{"logged out everywhere", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {
+			session := client{server: who.server, token: who.server.login(t, who).Token}
+			return who.exportURL(t, who.workspaceID), func() {
+				session.must(t, new(any), `mutation { logoutEverywhere(input: {keepThis: true}) { loggedOut } }`, nil)
+			}
+		}},
+		{"password changed in another session", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {
+			session := client{server: who.server, token: who.server.login(t, who).Token}
+			return who.exportURL(t, who.workspaceID), func() {
+				session.must(t, new(any), `mutation ($p: String!) { changePassword(input: {currentPassword: $p, newPassword: "another pass phrase"}) {
+					errors { code } } }`, map[string]any{"p": who.password})
+			}
+		}},
+		{"member removed", http.StatusNotFound, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
+			return other.exportURL(t, who.workspaceID), func() {
+				who.must(t, new(any), `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) { errors { code } } }`,
+					map[string]any{"w": who.workspaceID, "u": other.id})
+			}
+		}},
+		{"workspace deleted", http.StatusNotFound, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
+			key, _ := who.key(t, "STATS_READ")
+			return key.exportURL(t, who.workspaceID), func() {
+				who.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
+			}
+		}},
+		{"account deleted", http.StatusGone, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
+			return other.exportURL(t, who.workspaceID), func() {
+				other.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`, map[string]any{"w": other.workspaceID})
+				other.must(t, new(any), `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted } }`, map[string]any{"p": other.password})
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			eachBackend(t, func(t *testing.T, b backend) {
+				nodes := startAll(t, b, b.nodes)
+				who, other := nodes[0].tenant(t, "owner"), nodes[0].tenant(t, "other")
+				var invited struct{ InviteMember struct{ Token string } }
+				who.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e, role: VIEWER}) { token } }`,
+					map[string]any{"w": who.workspaceID, "e": other.email})
+				other.must(t, new(any), `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
+					map[string]any{"t": invited.InviteMember.Token})
+				path, end := c.end(t, b, who, other)
+				for _, node := range nodes {
+					node.expect(t, http.StatusOK, http.MethodGet, path)
+				}
+				end()
+				for _, node := range nodes {
+					a := node.expect(t, c.status, http.MethodGet, path)
+					if strings.Contains(a.body, "linkId") {
+						t.Errorf("clicks are in the answer: %s", a.body)
+					}
+				}
+			})
+		})
+	}
+}
+
+// stopper is a client that does something once the first part of a download has reached it.
+type stopper struct {
+	*httptest.ResponseRecorder
+	then func()
+	done bool
+}
+
+func (s *stopper) SetWriteDeadline(time.Time) error { return nil }
+
+func (s *stopper) FlushError() error {
+	if !s.done {
+		s.done = true
+		s.then()
+	}
+	return nil
+}
+
+// exporting is as much of a server as exports need, with a workspace and a session in it.
+type exporting struct {
+	*app
+	owner workspace.Membership
+	actor account.Actor
+}
+
+func newExporting(t *testing.T, d *db.DB) *exporting {
+	t.Helper()
+	now := func() time.Time { return time.Now().UTC() }
+	spaces := &workspace.Store{DB: d, Now: now}
+	secret := []byte(strings.Repeat("s", 32))
+	e := &exporting{app: &app{
+		log: slog.New(slog.DiscardHandler), now: now, db: d, spaces: spaces, counts: &click.Store{DB: d, Now: now}, limits: quota.Limiter{Off: true},
+		accounts: &account.Store{DB: d, Keys: spaces, Now: now, Tokens: account.Tokens{Secret: secret, Issuer: "http://sho.rt", TTL: time.Hour}},
+		exports:  click.Exports{Secret: secret, PublicURL: "http://sho.rt", Now: now},
+	}}
+	at := db.Instant(now())
+	e.actor = account.Actor{AccountID: id.New(id.Account)}
+	a := &account.Account{ID: e.actor.AccountID, Email: "ada@example.com", Name: "ada", CreatedAt: at, UpdatedAt: at}
+	if _, err := d.NewInsert().Model(a).Exec(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	var err error
+	if e.owner, err = spaces.Create(t.Context(), e.actor, "ada", "ada"); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// exportedRows is more than exports read at once.
+const exportedRows = 2500
+
+// fill writes clicks and audit events.
+func (e *exporting) fill(t *testing.T) {
+	t.Helper()
+	ctx, at := db.AsSystem(t.Context()), db.Instant(e.now())
+	if e.db.Kind == db.Postgres {
+		if _, err := e.db.NewRaw("SELECT keep_month(date_trunc('month', ?::timestamptz, 'UTC'))", at).Exec(ctx); err != nil {
+			t.Fatal(err)
+		}
+	}
+	const numbers = "WITH RECURSIVE counting (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counting WHERE n < ?) "
+	_, err := e.db.NewRaw("INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) "+numbers+
+		"SELECT n, ?, 'lnk', ?, 1, ?, ?, 302 FROM counting", exportedRows, e.owner.ID(), at, false, false).Exec(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var events []*audit.Event
+	for range exportedRows {
+		events = append(events, audit.New(e.owner.ID(), e.actor.AccountID, audit.LinkCreated, "lnk", nil, at))
+	}
+	if _, err := e.db.NewInsert().Model(&events).Returning("NULL").Exec(ctx); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// session begins a session of the owner, and returns it as an actor, its token and what ends it.
+func (e *exporting) session(t *testing.T) (actor account.Actor, token string, end func()) {
+	t.Helper()
+	actor, at := account.Actor{AccountID: e.actor.AccountID, SessionID: id.New(id.Session)}, db.Instant(e.now())
+	s := &account.Session{ID: actor.SessionID, AccountID: actor.AccountID, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}
+	if _, err := e.db.NewInsert().Model(s).Exec(db.AsSystem(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+	token, _, err := e.accounts.Tokens.Issue(actor, e.now())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return actor, token, func() {
+		if err := e.accounts.Logout(t.Context(), actor, actor.SessionID); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// clicksAs is a request for the clicks by a URL that the actor has signed.
+func (e *exporting) clicksAs(t *testing.T, actor account.Actor) *http.Request {
+	t.Helper()
+	m, err := e.spaces.Require(t.Context(), actor, e.owner.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := e.counts.Stats(t.Context(), m, click.Subject{}, nil, "", click.Filter{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	url, _, err := e.exports.Sign(s, click.JSONLines, actor.SessionID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return httptest.NewRequestWithContext(t.Context(), http.MethodGet, url, http.NoBody)
+}
+
+// auditLogAs is a request for the audit log with a token or an API key.
+func (e *exporting) auditLogAs(t *testing.T, token string) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/export/audit/"+e.owner.ID(), http.NoBody)
+	r.SetPathValue("workspace", e.owner.ID())
+	r.Header.Set("Authorization", "Bearer "+token)
+	return r
+}
+
+// key creates an API key, and returns it as an actor, its secret and what revokes it.
+func (e *exporting) key(t *testing.T) (actor account.Actor, secret string, revoke func()) {
+	t.Helper()
+	key, secret, err := e.spaces.CreateKey(t.Context(), e.owner, workspace.NewKey{
+		Name: "key", Scopes: []workspace.Permission{workspace.ReadStats, workspace.ReadAudit}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	actor.Key, err = e.spaces.Authenticate(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return actor, secret, func() {
+		if _, err := e.spaces.RevokeKey(t.Context(), e.owner, key.ID); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// receive runs a handler, and returns how many lines the client got, and whether the connection was
+// aborted. The function then runs once the first lines have been sent.
+func receive(t *testing.T, handle http.HandlerFunc, r *http.Request, then func()) (lines int, aborted bool) {
+	t.Helper()
+	w := &stopper{ResponseRecorder: httptest.NewRecorder(), then: then}
+	defer func() {
+		lines = strings.Count(w.Body.String(), "\n")
+		p := recover()
+		if err, _ := p.(error); p != nil && !errors.Is(err, http.ErrAbortHandler) {
+			panic(p)
+		}
+		aborted = p != nil
+	}()
+	handle(w, r)
+	return 0, false
+}
+
+// TestExport_StopsWhenTheCredentialEnds ends the session or the API key while a download is in
+// progress: the client gets what had been sent, and an aborted connection.
+func TestExport_StopsWhenTheCredentialEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		e := newExporting(t, d)
+		e.fill(t)
+		session, token, logout := e.session(t)
+		_, otherToken, logoutOther := e.session(t)
+		key, secret, revoke := e.key(t)
+		_, otherSecret, revokeOther := e.key(t)
+		bySession, byKey := e.clicksAs(t, session), e.clicksAs(t, key)
+		for _, c := range []struct {
+			name   string
+			handle http.HandlerFunc
+			r      *http.Request
+			end    func()
+			lines  int // if the download stops
+		}{
+			{"clicks, session continues", e.exportClicks, bySession, func() {}, 0},
+			{"clicks, key continues", e.exportClicks, byKey, func() {}, 0},
+			{"audit log, session continues", e.exportAudit, e.auditLogAs(t, token), func() {}, 0},
+			{"audit log, key continues", e.exportAudit, e.auditLogAs(t, secret), func() {}, 0},
+			{"clicks, session ends", e.exportClicks, bySession, logout, 1000},
+			{"clicks, key is revoked", e.exportClicks, byKey, revoke, 1000},
+			{"audit log, session ends", e.exportAudit, e.auditLogAs(t, otherToken), logoutOther, 100},
+			{"audit log, key is revoked", e.exportAudit, e.auditLogAs(t, otherSecret), revokeOther, 100},
+		} {
+			lines, aborted := receive(t, c.handle, c.r, c.end)
+			if stops := c.lines > 0; aborted != stops || stops && lines != c.lines || !stops && lines < exportedRows {
+				t.Errorf("%s: %d lines, want %d; aborted: %t", c.name, lines, c.lines, aborted)
+			}
+		}
+	})
+}
