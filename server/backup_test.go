@@ -567,6 +567,37 @@ func TestARestoreIsKilled(t *testing.T) {
 	s.stop()
 }
 
+// TestBackup_LeavesOutReplacedSecrets replaces the code secret of the data folder by the environment's. The file in the folder
+// is no longer what codes are made with: a backup that had it could not be restored.
+func TestBackup_LeavesOutReplacedSecrets(t *testing.T) {
+	t.Parallel()
+	s := start(t, embedded(t))
+	s.stop()
+	file, err := os.ReadFile(filepath.Join(folderOf(s.env), codeSecretName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := "LINKFORGE_CODE_SECRET=the new code secret of these tests which is long," + string(file)
+	s.env = append(slices.Clone(s.env), list)
+	s.again()
+	who := s.tenant(t, "rotated")
+	before := who.shorten(t, "https://example.com/", "strategy", "COUNTER").Link
+	s.stop()
+	backup := filepath.Join(t.TempDir(), "backup.tar.gz")
+	must(t, s.env, "backup", backup)
+	s.env = append(slices.Clone(s.env), "LINKFORGE_DATA_DIR="+filepath.Join(t.TempDir(), "restored"))
+	if out := must(t, s.env, "restore", backup); !strings.Contains(out, "LINKFORGE_CODE_SECRET") {
+		t.Errorf("restore does not ask for the code secret: %s", out)
+	}
+	s.again()
+	after := who.shorten(t, "https://example.com/", "strategy", "COUNTER").Link
+	if before.Code == after.Code {
+		t.Errorf("%s was given out twice", before.Code)
+	}
+	s.expect(t, http.StatusFound, http.MethodGet, before.path(s))
+	s.stop()
+}
+
 // TestAfterRestore moves the counter of a database of either kind.
 func TestAfterRestore(t *testing.T) {
 	t.Parallel()
