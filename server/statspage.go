@@ -50,8 +50,9 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
 	statspage.Write(w, r, *p)
 }
 
-// observed finds a link whose stats the caller may see. It returns NotFound, or Unauthenticated for a bad token. An unknown
-// link gets the same response as one of another workspace, after the same statements.
+// observed finds a link whose stats the caller may see. It returns NotFound, or Unauthenticated for
+// a bad token. An unknown link gets the same response as one of another workspace, after the same
+// statements.
 func (a *app) observed(ctx context.Context, at link.Address, authorization string) (l *link.Link, err error) {
 	if authorization != "" {
 		if ctx, err = a.accounts.Authenticate(ctx, authorization); err != nil {
@@ -74,7 +75,8 @@ func (a *app) observed(ctx context.Context, at link.Address, authorization strin
 			return l, err
 		}
 	}
-	if !l.StatsPublic || l.IsHidden(a.now()) || l.DisabledAt != nil || l.PurgedAt != nil || l.WorkspaceID == workspace.PublicID {
+	hidden := l.DisabledAt != nil || l.PurgedAt != nil || l.IsHidden(a.now())
+	if !l.StatsPublic || hidden || l.WorkspaceID == workspace.PublicID {
 		return nil, errs.New(errs.NotFound, "There is no such link, or its stats are not public.")
 	}
 	l.In, err = a.spaces.Observe(ctx, l.WorkspaceID)
@@ -97,7 +99,10 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Destination: shownDestination(l, now), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
+	p := &statspage.Page{
+		ShortURL: a.links.ShortURL(l), Destination: shownDestination(l, now), Zone: "UTC",
+		Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots,
+	}
 	if l.Title != nil {
 		p.Title = *l.Title
 	}
@@ -115,8 +120,8 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	return p, err
 }
 
-// shownDestination is the Location that the redirect sends. It is empty for a link that has not started, and for one with
-// maxClicks, whose destination only a counted redirect reveals.
+// shownDestination is the Location that the redirect sends. It is empty for a link that has not
+// started, and for one with maxClicks, whose destination only a counted redirect reveals.
 func shownDestination(l *link.Link, now time.Time) string {
 	if l.MaxClicks != nil || l.IsHidden(now) {
 		return ""
