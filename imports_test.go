@@ -21,8 +21,9 @@ const module = "github.com/linkforge/linkforge"
 // layers are the rooms from the bottom to the top. A room imports from the layers below its own, and from its
 // own only what within allows.
 var layers = [][]string{
-	{"", "internal/errs", "internal/gather", "internal/id", "internal/journal", "internal/ownhost", "internal/pause", "internal/statspage", "internal/text",
-		"internal/urlnorm", "internal/shortcode", "internal/visit", "internal/visit/visittest", "migrations"},
+	{"", "internal/errs", "internal/gather", "internal/id", "internal/journal", "internal/ownhost", "internal/pause",
+		"internal/statspage", "internal/text", "internal/urlnorm", "internal/shortcode",
+		"internal/visit", "internal/visit/visittest", "migrations"},
 	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/fastpath", "internal/jobs", "internal/dbtest",
 		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "internal/recent", "graph/scalar"},
 	{"internal/account", "internal/audit", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},

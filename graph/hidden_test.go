@@ -8,7 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks keeps response times from revealing which codes exist.
+// TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks keeps response times from revealing
+// which codes exist.
 func TestQueryLink_TakesTheSameStatementsForUnknownAndForeignLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 )
 
-// platformAge is how old the figures of the instance may get, as the schema states. Anonymous users can request them, and
-// counting reads all links.
+// platformAge is how old the figures of the instance may get, as the schema states. Anonymous users
+// can request them, and counting reads all links.
 const platformAge = 30 * time.Second
 
 // platformCache keeps the figures of the instance.

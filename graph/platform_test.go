@@ -11,7 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with what a client sees while the clock advances.
+// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with what a client sees
+// while the clock advances.
 func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -24,8 +25,10 @@ func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 		ada := b.person(t, "ada")
 		expect := func(links int) {
 			t.Helper()
-			if r := b.ask(t, "", "{ platformStats { totalLinks } }"); string(r.Data) != fmt.Sprintf(`{"platformStats":{"totalLinks":%d}}`, links) {
-				t.Errorf("want %d links: %s", links, r.text)
+			r := b.ask(t, "", "{ platformStats { totalLinks } }")
+			want := fmt.Sprintf(`{"platformStats":{"totalLinks":%d}}`, links)
+			if string(r.Data) != want {
+				t.Errorf("want %s, got %s", want, r.text)
 			}
 		}
 		expect(0)

@@ -210,7 +210,8 @@ func (a *app) wire() error {
 		Now:        a.now,
 	}
 	a.spaces = &workspace.Store{
-		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Own: a.own, Names: net.DefaultResolver, Log: a.log, Now: a.now,
+		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Own: a.own,
+		Names: net.DefaultResolver, Log: a.log, Now: a.now,
 	}
 	a.accounts.Keys = a.spaces
 	a.links, err = link.NewStore(link.Config{

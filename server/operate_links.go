@@ -70,7 +70,8 @@ func (l linksFind) Run(ctx context.Context, f *config.Flags, io stdio) error {
 			rows = append(rows, linkRowOf(one, now))
 		}
 		return show(io, l.listing, "ID\tWORKSPACE\tSHORT URL\tSTATUS\tCREATED\tLEADS TO", rows, func(r linkRow) []string {
-			return []string{r.ID, r.Slug, r.ShortURL, string(r.Status), instant(&r.CreatedAt), strconv.Quote(urlnorm.Location(r.OriginalURL))}
+			location := strconv.Quote(urlnorm.Location(r.OriginalURL))
+			return []string{r.ID, r.Slug, r.ShortURL, string(r.Status), instant(&r.CreatedAt), location}
 		})
 	})
 }

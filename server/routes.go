@@ -63,8 +63,9 @@ func (a *app) routes() http.Handler {
 	return past(a.straight(), web.Chain(hosts, web.RequestID, web.Client, web.Log(a.log, a.now), a.traced, web.Recover(a.log)))
 }
 
-// isClean reports whether a path has no empty segment, "." or "..", also when they are percent-encoded. http.ServeMux would
-// redirect some of the others to their clean form; here they are no address of anything.
+// isClean reports whether a path has no empty segment, "." or "..", also when they are
+// percent-encoded. http.ServeMux would redirect most unclean paths to their clean form. Here they
+// are 404, as on the fast path.
 func isClean(p string) bool {
 	clean := path.Clean(p)
 	return p == clean || p == clean+"/" && clean != "/" || !strings.HasPrefix(p, "/")
@@ -85,15 +86,17 @@ func past(straight fastpath.Answer, others http.Handler) http.Handler {
 	})
 }
 
-// strictTransport has browsers use https alone for a host, for a year (RFC 6797). It does not extend to names below the host,
-// which other servers may have. The slice is shared between all responses and never written to.
+// strictTransport has browsers use https alone for a host, for a year (RFC 6797). It does not
+// extend to names below the host, which other servers may have. The slice is shared between all
+// responses and never written to.
 var strictTransport = []string{"max-age=31536000"}
 
-// straight answers short URLs, the same as the routes above do. As the first to see every request, it also sets
-// Strict-Transport-Security if the public URL is https: for the instance's own hosts, not for a workspace's domain, which the
-// workspace may serve without TLS elsewhere later.
+// straight answers short URLs, the same as the routes above do. As the first to see every request,
+// it also sets Strict-Transport-Security if the public URL is https: for the instance's own hosts,
+// not for a workspace's domain, which the workspace may serve without TLS elsewhere later.
 func (a *app) straight() fastpath.Answer {
-	all, secure := a.log.Enabled(context.Background(), slog.LevelDebug), strings.HasPrefix(a.config.PublicURL, "https://")
+	all := a.log.Enabled(context.Background(), slog.LevelDebug)
+	secure := strings.HasPrefix(a.config.PublicURL, "https://")
 	serve := a.straightRedirects()
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		host := web.Host(r)

@@ -51,8 +51,9 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
 	statspage.Write(w, r, *p)
 }
 
-// observed finds a link whose stats the caller may see. It returns NotFound, or Unauthenticated for a bad token. An unknown
-// link gets the same response as one of another workspace, after the same statements.
+// observed finds a link whose stats the caller may see. It returns NotFound, or Unauthenticated for
+// a bad token. An unknown link gets the same response as one of another workspace, after the same
+// statements.
 func (a *app) observed(ctx context.Context, at link.Address, authorization string) (l *link.Link, err error) {
 	if authorization != "" {
 		if ctx, err = a.accounts.Authenticate(ctx, authorization); err != nil {
@@ -121,8 +122,8 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	return p, err
 }
 
-// shownDestination is the Location that the redirect sends. It is empty for a link that has not started, and for one with
-// maxClicks, whose destination only a counted redirect reveals.
+// shownDestination is the Location that the redirect sends. It is empty for a link that has not
+// started, and for one with maxClicks, whose destination only a counted redirect reveals.
 func shownDestination(l *link.Link, now time.Time) string {
 	if l.MaxClicks != nil || l.IsHidden(now) {
 		return ""

@@ -184,14 +184,16 @@ func hostAndParents(host string) (hosts []string) {
 	return hosts
 }
 
-// canonicalHost is a host as canonical URLs have it. An IPv6 address may have brackets. It returns InvalidInput.
+// canonicalHost is a host as canonical URLs have it. An IPv6 address may have brackets. It returns
+// InvalidInput.
 func canonicalHost(host string) (string, error) {
 	written := host
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Is6() {
 		written = "[" + host + "]"
 	}
 	u, err := urlnorm.Canonical("https://" + written)
-	if err != nil || !slices.Contains([]string{"https://" + u.Host() + "/", "https://[" + u.Host() + "]/"}, u.String()) {
+	whole := u.String()
+	if err != nil || whole != "https://"+u.Host()+"/" && whole != "https://["+u.Host()+"]/" {
 		return "", errs.New(errs.InvalidInput, "%s is not a host: give a name or an address, without scheme, port and path.",
 			cmp.Or(text.Quote(host), "An empty text"))
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// refused returns an UnsafeURL error for each of the links that may not redirect to its URL: because the
-// URL leads to this instance or to a verified domain, or because the operator has blocked its host. Every
-// operation that creates, edits, restores or claims links calls it for those whose URL is new or becomes
-// effective. It takes two statements, however many links.
+// refused returns an UnsafeURL error for each of the links that may not redirect to its URL:
+// because the URL leads to this instance or to a verified domain, or because the operator has
+// blocked its host. Every operation that creates, edits, restores or claims links calls it for
+// those whose URL is new or becomes effective. It takes two statements, however many links.
 func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*Link]*errs.Error, error) {
 	found := map[*Link]*errs.Error{}
 	blocked, err := s.blocked(ctx, conn, links)
@@ -42,7 +42,8 @@ func (s *Store) refuse(ctx context.Context, conn bun.IDB, l *Link) error {
 	return err
 }
 
-// leadingHere returns the links that lead to this instance: to its own hosts, or to a workspace's verified domain.
+// leadingHere returns the links that lead to this instance: to its own hosts, or to a workspace's
+// verified domain.
 func (s *Store) leadingHere(ctx context.Context, conn bun.IDB, links []*Link) (own []*Link, err error) {
 	byHost := map[string][]*Link{}
 	var hosts []string

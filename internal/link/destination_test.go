@@ -16,10 +16,13 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// ownURLs lead to the instance that ownHosts describes. The rule itself is tested in internal/ownhost.
+// ownURLs lead to the instance that bundle.own describes. The rule itself is tested in
+// internal/ownhost.
 var ownURLs = []string{
-	"http://SHO.rt./abc", "https://sho.rt/abc", "http://sho.rt:8080/abc", "https://internal.example/abc", "http://internal.example:8080/abc",
-	"http://127.0.0.1:8080/abc", "http://127.1.2.3:8080/abc", "http://[::1]:8080/abc", "http://[::ffff:7f00:1]:8080/abc",
+	"http://SHO.rt./abc", "https://sho.rt/abc", "http://sho.rt:8080/abc",
+	"https://internal.example/abc", "http://internal.example:8080/abc",
+	"http://127.0.0.1:8080/abc", "http://127.1.2.3:8080/abc", "http://[::1]:8080/abc",
+	"http://[::ffff:7f00:1]:8080/abc",
 	"http://0.0.0.0:8080/abc", "http://localhost.:8080/abc", "http://a.localhost:8080/abc", "http://10.1.2.3:8080/abc",
 	"https://tenant.example/abc", "http://TENANT.example.:8080/abc",
 }
@@ -32,7 +35,10 @@ func (b *bundle) own(t *testing.T, d *db.DB) {
 		t.Fatal(err)
 	}
 	b.Own.Listen(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.1.2.3:8080")))
-	domain := workspace.Domain{ID: id.New(id.Domain), WorkspaceID: b.foreign.ID(), Host: "tenant.example", Token: "t", CreatedAt: noon, VerifiedAt: &noon}
+	domain := workspace.Domain{
+		ID: id.New(id.Domain), WorkspaceID: b.foreign.ID(), Host: "tenant.example", Token: "t", CreatedAt: noon,
+		VerifiedAt: &noon,
+	}
 	if _, err := d.NewInsert().Model(&domain).Exec(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -74,10 +80,14 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 		if len(deleted) == 0 || b.update(t, kept, Change{Title: to(new("still there"))}).Status(b.now) != Active {
 			t.Error("an existing link does not stay as it is")
 		}
-		for _, url := range []string{"http://127.0.0.1:3000/", "http://tenant.example:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/"} {
+		for _, url := range []string{
+			"http://127.0.0.1:3000/", "http://tenant.example:3000/", "http://10.1.2.4:8080/", "http://www.sho.rt/",
+		} {
 			b.create(t, New{URL: url})
 		}
-		for _, url := range []string{"http://2130706433:8080/", "http://0x7f.1:8080/", "http://127.1:8080/", "http://0177.0.0.1:8080/"} {
+		for _, url := range []string{
+			"http://2130706433:8080/", "http://0x7f.1:8080/", "http://127.1:8080/", "http://0177.0.0.1:8080/",
+		} {
 			b.refuse(t, New{URL: url}, errs.InvalidURL)
 		}
 	})

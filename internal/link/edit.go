@@ -90,8 +90,9 @@ func (s *Store) auditEdits(ctx context.Context, tx bun.Tx, m workspace.Membershi
 	return audit.Write(ctx, tx, events...)
 }
 
-// apply changes the links in memory. A change that gives a link a new destination, or makes it active again,
-// fails if the destination is refused: all other changes are then applied again without it.
+// apply changes the links in memory. A change that gives a link a new destination, or makes it
+// active again, fails if the destination is refused: all other changes are then applied again
+// without it.
 func (s *Store) apply(ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link) ([]Result, map[string]*Link, error) {
 	failed, now := map[int]error{}, s.now()
 	for {

@@ -150,7 +150,8 @@ func (l *Link) RedirectsTo(url string) bool {
 // Archived says that a member has put the link away.
 func (l *Link) Archived() bool { return l.ArchivedAt != nil }
 
-// IsHidden reports whether the short URL responds as if the link did not exist: it is deleted or has not started.
+// IsHidden reports whether the short URL responds as if the link did not exist: it is deleted or
+// has not started.
 func (l *Link) IsHidden(now time.Time) bool {
 	t := targetOf(l)
 	status := t.Status(now)

@@ -41,8 +41,8 @@ const (
 	maxTag  = 50
 )
 
-// draft checks what the caller says and makes a link of it that has no code yet. It returns InvalidInput or
-// InvalidURL.
+// draft checks what the caller says and makes a link of it that has no code yet. It returns
+// InvalidInput or InvalidURL.
 func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, error) {
 	l := &Link{
 		In:             m,

@@ -28,7 +28,8 @@ type Config struct {
 	DB *db.DB
 	// PublicURL is the origin that short URLs start with.
 	PublicURL string
-	// Own are the hosts of the instance, to which no link may lead; nil means that of PublicURL alone.
+	// Own are the hosts of the instance, to which no link may lead; nil means that of PublicURL
+	// alone.
 	Own *ownhost.Hosts
 	// LinkQuota is how many links a workspace may make in a month, unless it has a quota of its own.
 	LinkQuota int64

@@ -1,6 +1,7 @@
 // Package ownhost decides which URLs lead to this instance and which host names belong to it. Links
-// must not redirect to the former, and workspaces cannot claim the latter. It does not resolve names:
-// a domain whose DNS record points to this instance is unknown here until a workspace verifies it.
+// must not redirect to the former, and workspaces cannot claim the latter. It does not resolve
+// names: a domain whose DNS record points to this instance is unknown here until a workspace
+// verifies it.
 package ownhost
 
 import (
@@ -38,8 +39,9 @@ func New(publicURL string, names ...string) (*Hosts, error) {
 	return &Hosts{public: public, publicHost: normalize(public.Host()), listed: names}, nil
 }
 
-// Listen adds the address that the server is bound to. An unspecified address, such as 0.0.0.0, adds all
-// addresses of the machine. An address without a port, such as that of a Unix socket, adds nothing.
+// Listen adds the address that the server is bound to. An unspecified address, such as 0.0.0.0,
+// adds all addresses of the machine. An address without a port, such as that of a Unix socket, adds
+// nothing.
 func (h *Hosts) Listen(bound net.Addr) {
 	at, err := netip.ParseAddrPort(bound.String())
 	if err != nil {
@@ -63,8 +65,8 @@ func machineAddresses() (addresses []string) {
 	return addresses
 }
 
-// Serves reports whether a URL leads to this instance: by its public host, by loopback, or by an address
-// that it listens on, at one of its ports; by a listed name, also at 80 and 443.
+// Serves reports whether a URL leads to this instance: by its public host, by loopback, or by an
+// address that it listens on, at one of its ports; by a listed name, also at 80 and 443.
 func (h *Hosts) Serves(u urlnorm.URL) bool {
 	host, port := normalize(u.Host()), u.Port()
 	if host == h.publicHost || isLoopback(host) || slices.Contains(h.listening().addresses, host) {
@@ -73,10 +75,12 @@ func (h *Hosts) Serves(u urlnorm.URL) bool {
 	return slices.Contains(h.listed, host) && h.ServesDomainsAt(port)
 }
 
-// ServesDomainsAt reports whether this instance responds at the port of a host that others have pointed to it.
+// ServesDomainsAt reports whether this instance responds at the port of a host that others have
+// pointed to it.
 func (h *Hosts) ServesDomainsAt(port uint16) bool { return isDefault(port) || h.isOwnPort(port) }
 
-// isOwnPort accepts the listening port and the public one. Behind the default ports, http leads to https.
+// isOwnPort accepts the listening port and the public one. Behind the default ports, http leads to
+// https.
 func (h *Hosts) isOwnPort(port uint16) bool {
 	public := h.public.Port()
 	return port == public || port == h.listening().port || isDefault(port) && isDefault(public)
@@ -89,10 +93,11 @@ func (h *Hosts) listening() listener {
 	return listener{}
 }
 
-// Reserves reports whether no workspace can claim a host name in canonical form: the public host and all
-// names below it, the listed names, and localhost.
+// Reserves reports whether no workspace can claim a host name in canonical form: the public host
+// and all names below it, the listed names, and localhost.
 func (h *Hosts) Reserves(host string) bool {
-	return host == h.publicHost || strings.HasSuffix(host, "."+h.publicHost) || slices.Contains(h.listed, host) || isLoopback(host)
+	return host == h.publicHost || strings.HasSuffix(host, "."+h.publicHost) ||
+		slices.Contains(h.listed, host) || isLoopback(host)
 }
 
 // isLoopback accepts an unspecified address too: connecting to it reaches the own machine.

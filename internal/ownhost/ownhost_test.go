@@ -109,7 +109,8 @@ func TestHosts_ServesThePortThatIsBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, one := range all {
-		u, err := urlnorm.Canonical("http://" + net.JoinHostPort(netip.MustParsePrefix(one.String()).Addr().String(), port))
+		host := netip.MustParsePrefix(one.String()).Addr().String()
+		u, err := urlnorm.Canonical("http://" + net.JoinHostPort(host, port))
 		if err != nil || !h.Serves(u) {
 			t.Errorf("%s is not served: %v", u, err)
 		}
@@ -120,7 +121,8 @@ func TestHosts_ReservesItsNames(t *testing.T) {
 	t.Parallel()
 	h := hosts(t, "https://go.example.com:8443", nil, "internal.example", "localhost")
 	for host, want := range map[string]bool{
-		"go.example.com": true, "a.b.go.example.com": true, "internal.example": true, "localhost": true, "a.localhost": true,
+		"go.example.com": true, "a.b.go.example.com": true, "internal.example": true, "localhost": true,
+		"a.localhost": true,
 		"example.com": false, "logo.example.com": false, "a.internal.example": false, "localhost.example": false,
 	} {
 		if got := h.Reserves(host); got != want {

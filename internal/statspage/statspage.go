@@ -26,7 +26,7 @@ var policy = "default-src 'none'; style-src '" + hash(style(pageText)) + "'; bas
 type Page struct {
 	Title       string // Title may be empty: then the short URL is the heading.
 	ShortURL    string
-	Destination string // Destination is the Location of the redirect; empty hides it. Only an http or https URL becomes a link.
+	Destination string // Destination is the redirect's Location, linked if it is http or https; empty hides it.
 	Zone        string // Zone is the name of the time zone that the days are of, such as "UTC".
 	Days        []Day  // Days are in order of time, without gaps: 1 to 400 of them.
 

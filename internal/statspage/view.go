@@ -47,7 +47,8 @@ type row struct {
 
 func newView(p Page) view {
 	v := view{
-		Heading: tame(p.Title), ShortURL: tame(p.ShortURL), Destination: tame(p.Destination), Href: hrefOf(p.Destination), Zone: tame(p.Zone),
+		Heading: tame(p.Title), ShortURL: tame(p.ShortURL), Zone: tame(p.Zone),
+		Destination: tame(p.Destination), Href: hrefOf(p.Destination),
 		Period: period(p.Days), Chart: newChart(p.Days), Table: newTable(p.Days),
 		Clicks: group(p.Clicks), Visitors: group(p.Visitors), Bots: group(p.Bots),
 		Lists: []list{
@@ -74,8 +75,8 @@ func tame(s string) string {
 	}, strings.TrimSpace(strings.ToValidUTF8(s, "\ufffd")))
 }
 
-// hrefOf returns the attribute that links to an http or https URL, byte for byte, and nothing for any other text. The
-// template would percent-encode some characters of a plain string.
+// hrefOf returns the attribute that links to an http or https URL, byte for byte, and nothing for
+// any other text. The template would percent-encode some characters of a plain string.
 func hrefOf(destination string) template.HTMLAttr {
 	if _, err := urlnorm.Canonical(destination); err != nil {
 		return ""

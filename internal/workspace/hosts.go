@@ -13,7 +13,8 @@ import (
 func (s *Store) VerifiedHosts(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error) {
 	var verified []string
 	p := s.DB.Params()
-	err := conn.NewSelect().Table("verified_hosts").Column("host").Where("host ?", db.Among(p, hosts)).Scan(p.Bind(ctx), &verified)
+	err := conn.NewSelect().Table("verified_hosts").Column("host").Where("host ?", db.Among(p, hosts)).
+		Scan(p.Bind(ctx), &verified)
 	if err != nil {
 		return nil, fmt.Errorf("looking for verified hosts: %w", err)
 	}
