@@ -43,14 +43,26 @@ func (c *argumentCheck) Validate(schema graphql.ExecutableSchema) error {
 
 // MutateOperationContext implements graphql.OperationContextMutator.
 func (c *argumentCheck) MutateOperationContext(_ context.Context, o *graphql.OperationContext) *gqlerror.Error {
-	return c.check(o.Operation, o.Variables)
+	return c.check(o, o.Variables)
 }
 
-// check returns the first argument with a wrong value. The document must have passed validationRules.
-func (c *argumentCheck) check(operation *ast.OperationDefinition, variables map[string]any) *gqlerror.Error {
-	w := argumentWalk{
-		schema: c.schema, definitions: operation.VariableDefinitions, variables: variables, checked: map[string]bool{},
+// check returns the first argument with a wrong value, in the operation to execute, or else as a literal in another
+// operation of the document. The document must have passed validationRules.
+func (c *argumentCheck) check(o *graphql.OperationContext, variables map[string]any) *gqlerror.Error {
+	w := argumentWalk{schema: c.schema, variables: variables}
+	problem := w.operation(o.Operation)
+	for _, other := range o.Doc.Operations {
+		if other != o.Operation && problem == nil {
+			w := argumentWalk{schema: c.schema, literalsOnly: true}
+			problem = w.operation(other)
+		}
 	}
+	return problem
+}
+
+// operation returns the first argument with a wrong value.
+func (w *argumentWalk) operation(operation *ast.OperationDefinition) *gqlerror.Error {
+	w.definitions, w.checked = operation.VariableDefinitions, map[string]bool{}
 	for _, v := range operation.VariableDefinitions {
 		w.directives(v.Directives)
 		if v.DefaultValue != nil {
@@ -71,8 +83,8 @@ func (c *argumentCheck) replaceVariableProblem(
 	if len(problems) == 0 || len(problems[0].Path) == 0 || problems[0].Path[0] != ast.PathName("variable") {
 		return problems
 	}
-	problem := c.check(o.Operation, variables)
-	return gqlerror.List{cmp.Or(problem, refused(errs.BadRequest, "A variable has a value of another type than declared."))}
+	unnamed := refused(errs.BadRequest, "A variable has a value of another type than declared.")
+	return gqlerror.List{cmp.Or(c.check(o, variables), unnamed)}
 }
 
 // argumentWalk visits the arguments of one operation up to the first wrong value.
@@ -80,6 +92,8 @@ type argumentWalk struct {
 	schema      *ast.Schema
 	definitions ast.VariableDefinitionList
 	variables   map[string]any
+	// literalsOnly is true for an operation that is not executed, whose variables have no values.
+	literalsOnly bool
 	// checked holds the variables ($name) and fragments that need no second check.
 	checked map[string]bool
 	// inVariable is true within the value of a variable, where enum values are strings.
@@ -233,7 +247,8 @@ func (w *argumentWalk) variable(t *ast.Type, name string) {
 	definition, v := w.definitions.ForName(name), w.variables[name]
 	_, given := w.variables[name]
 	switch {
-	case !given && definition.DefaultValue != nil: // check has checked it
+	case w.literalsOnly:
+	case !given && definition.DefaultValue != nil: // operation has checked it
 	case v == nil && !t.NonNull && !definition.Type.NonNull:
 	case v == nil:
 		w.fail("A value of the type %s is required.", t)

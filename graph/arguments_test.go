@@ -69,6 +69,7 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			createApiKey(input: {workspaceId: "x", name: "n", scopes: $x}) { errors { code } }
 		}`
 	)
+	operationNames := map[string]any{"query A": "A"} // else null
 	for name, c := range map[string]struct {
 		query, variables string
 		want             string // the start of the message; empty if the operation is executed
@@ -161,6 +162,16 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			`query ($x: ID = "a") { nodes(ids: [$x]) { id } node(id: $x) { id } }`,
 			`{"x": {}}`, "nodes.ids[0]: An ID is",
 		},
+		"literal in an operation that is not executed": {
+			`query A { __typename } query B($y: ID!) { node(id: $y) { id } nodes(ids: [5.5]) { id } }`,
+			`{}`, "nodes.ids[0]: An ID is",
+		},
+		"default of an operation that is not executed": {
+			`query A { __typename } query B($y: ID! = {}) { node(id: $y) { id } }`, `{}`, "$y: An ID is",
+		},
+		"variable of an operation that is not executed": {
+			`query A { __typename } query B($y: ID!) { node(id: $y) { id } }`, `{"y": {}}`, "",
+		},
 		"subscription": {
 			`subscription { linkClicked(workspaceId: {}) { id } }`,
 			`{}`, "linkClicked.workspaceId: An ID is",
@@ -170,7 +181,9 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			`{"x": "1"}`, "me.workspaces.first: An Int is",
 		},
 	} {
-		body, err := json.Marshal(request{"query": c.query, "variables": json.RawMessage(c.variables)})
+		body, err := json.Marshal(request{
+			"query": c.query, "variables": json.RawMessage(c.variables), "operationName": operationNames[c.query[:7]],
+		})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -191,7 +204,7 @@ func TestArguments_RefusesOnEveryTransport(t *testing.T) {
 	for transport, send := range b.ways(t) {
 		for query, want := range map[string]string{
 			`query ($x: ID!) { node(id: $x) { id } }`:                        `"node.id: An ID is a string`,
-			`subscription ($x: ID!) { linkClicked(workspaceId: $x) { id } }`: `"linkClicked.workspaceId: An ID is a string`,
+			`subscription ($x: ID!) { linkClicked(workspaceId: $x) { id } }`: `"linkClicked.workspaceId: An ID is`,
 		} {
 			got := send(request{"query": query, "variables": map[string]any{"x": map[string]any{"a": argumentMarker}}})
 			if !strings.Contains(got, want) || !strings.Contains(got, "BAD_REQUEST") ||

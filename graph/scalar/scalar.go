@@ -72,8 +72,9 @@ func integer(v any) (n int64, ok bool) {
 	return 0, false
 }
 
-// Check reports whether v, an argument's value from JSON or from a literal of the document, is a value of the named
-// scalar type. Integers have the type json.Number or int64. It returns BadRequest with a sentence that does not repeat v.
+// Check reports whether v, an argument's value from JSON or from a literal of the document, is a value of the
+// named scalar type. Integers have the type json.Number or int64. It returns BadRequest with a sentence
+// that does not repeat v.
 func Check(name string, v any) (err error) {
 	_, isInteger := integer(v)
 	_, isText := v.(string)
