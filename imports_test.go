@@ -21,39 +21,39 @@ const module = "github.com/linkforge/linkforge"
 // layers are the rooms from the bottom to the top. A room imports from the layers below its own, and from its
 // own only what within allows.
 var layers = [][]string{
-	{"", "internal/errs", "internal/gather", "internal/id", "internal/journal", "internal/ownhost", "internal/pause",
-		"internal/statspage", "internal/text", "internal/urlnorm", "internal/shortcode",
-		"internal/visit", "internal/visit/visittest", "migrations"},
-	{"internal/config", "internal/db", "internal/kv", "internal/page", "internal/obs", "internal/web", "internal/fastpath", "internal/jobs", "internal/dbtest",
-		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "internal/recent", "graph/scalar"},
-	{"internal/account", "internal/audit", "internal/workspace", "internal/quota", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},
+	{"", "internal/errs", "internal/batcher", "internal/id", "internal/wal", "internal/ownhost", "internal/pause",
+		"internal/statspage", "internal/validate", "internal/urlnorm", "internal/shortcode",
+		"internal/visitor", "internal/visitor/visitortest", "migrations"},
+	{"internal/config", "internal/db", "internal/redisx", "internal/page", "internal/obs", "internal/web", "internal/fastpath", "internal/jobs", "internal/dbtest",
+		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "internal/consistency", "graph/scalar"},
+	{"internal/account", "internal/audit", "internal/workspace", "internal/hitquota", "internal/ratelimit", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},
 	{"internal/redirect", "internal/playground", "graph", "graph/gen"},
 	{"server"},
 }
 
 // within are the imports inside a layer.
 var within = map[string][]string{
-	"internal/text":            {"internal/errs"},
-	"internal/visit":           {"internal/text"},
+	"internal/validate":        {"internal/errs"},
+	"internal/visitor":         {"internal/validate"},
 	"internal/ownhost":         {"internal/urlnorm"},
 	"internal/statspage":       {"internal/urlnorm"},
 	"internal/page":            {},
-	"internal/config":          {"internal/kv"},
+	"internal/config":          {"internal/redisx"},
 	"internal/jobs":            {"internal/db"},
-	"internal/dbtest":          {"internal/db", "internal/kv"},
-	"internal/recent":          {"internal/db", "internal/kv"},
-	"internal/account":         {"internal/quota"},
-	"internal/workspace":       {"internal/account", "internal/audit", "internal/quota"},
-	"internal/link":            {"internal/account", "internal/audit", "internal/quota", "internal/workspace"},
-	"internal/click":           {"internal/quota", "internal/workspace"},
+	"internal/dbtest":          {"internal/db", "internal/redisx"},
+	"internal/consistency":     {"internal/db", "internal/redisx"},
+	"internal/account":         {"internal/ratelimit"},
+	"internal/workspace":       {"internal/account", "internal/audit", "internal/ratelimit"},
+	"internal/link":            {"internal/account", "internal/audit", "internal/hitquota", "internal/ratelimit", "internal/workspace"},
+	"internal/click":           {"internal/hitquota", "internal/workspace"},
 	"internal/click/clicktest": {"internal/click"},
-	"internal/probe":           {"internal/link", "internal/quota", "internal/workspace"},
+	"internal/probe":           {"internal/link", "internal/ratelimit", "internal/workspace"},
 	"graph":                    {"graph/gen"},
 }
 
 // forbidden are libraries that a room must do without, so that what they are for stays in one place.
 var forbidden = map[string][]string{
-	"internal/quota":    {"github.com/uptrace/bun", "database/sql"},
+	"internal/hitquota": {"github.com/uptrace/bun", "database/sql"},
 	"internal/redirect": {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/probe":    {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"graph":             {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},

@@ -24,7 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/redirect"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -75,7 +75,7 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 	}
 	handler := &redirect.Handler{
 		Links: links, Hits: quotas.Hits, HitQuota: 1 << 40, Grants: quotas.Grants, Clicks: clicks.Recorder,
-		Visits: visit.NewReader(nil), Keys: keys, Orphans: &click.Orphans{DB: d, Log: log, Now: time.Now}, Log: log, Now: time.Now,
+		Visits: visitor.NewReader(nil), Keys: keys, Orphans: &click.Orphans{DB: d, Log: log, Now: time.Now}, Log: log, Now: time.Now,
 	}
 	w.redirects = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		at, _ := redirect.AddressOf(r.URL.Path)

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 // BenchmarkLogin tells whether a stranger can tell an account from none by the time that a refusal takes: a wrong password
@@ -24,7 +24,7 @@ func BenchmarkLogin(b *testing.B) {
 		accounts := &account.Store{
 			DB: w.db, Passwords: account.NewPasswords(), SessionTTL: time.Hour, Log: log, Now: time.Now,
 			Tokens: account.Tokens{Secret: make([]byte, 32), Issuer: "http://sho.rt", TTL: time.Hour},
-			Limits: quota.Limiter{KV: dbtest.Redis(b, ""), Log: log, Off: true},
+			Limits: ratelimit.Limiter{KV: dbtest.Redis(b, ""), Log: log, Off: true},
 		}
 		if _, err := accounts.Register(b.Context(), "known@example.com", "a password of some length", "Known", account.Origin{}); err != nil {
 			b.Fatal(err)

@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 // statsCost is a statement of its own. seriesCost is roughly how many points a series has.
@@ -148,7 +148,7 @@ func (l *priceLimit) MutateOperationContext(ctx context.Context, operation *grap
 // whoever sends a few dear operations as the limit on requests is to whoever sends many cheap ones.
 func (r *resolver) spend(ctx context.Context, operation *graphql.OperationContext) error {
 	b := billOf(operation)
-	rate := quota.Rate{Name: "cost", Attempts: r.CostRate, Window: time.Minute}
+	rate := ratelimit.Rate{Name: "cost", Attempts: r.CostRate, Window: time.Minute}
 	allowance, err := r.Limits.Spend(ctx, rate, subject(ctx), int64(b.cost))
 	b.known, b.remaining, b.resetsAt = allowance.Known, allowance.Left, r.Now().Add(allowance.Reset).UTC().Truncate(time.Microsecond)
 	if errs.Is(err, errs.RateLimited) {

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 // bills are what an answer says of costs: as the extension, and as the field.
@@ -137,7 +137,7 @@ func TestWhatIsRefusedCostsNoPoints(t *testing.T) {
 // TestWhereNothingIsLimited nothing is left, and nothing is refused.
 func TestWhereNothingIsLimited(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.CostRate, c.Limits = 1, quota.NewMeter(quota.Limiter{Off: true}, time.Now) })
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.CostRate, c.Limits = 1, ratelimit.NewMeter(ratelimit.Limiter{Off: true}, time.Now) })
 	got, r := b.askBill(t, "", `{ rateLimit { limit cost remaining resetsAt } }`, nil)
 	want := `{"data":{"rateLimit":{"limit":null,"cost":5,"remaining":null,"resetsAt":null}},"extensions":{"cost":{"actual":5,"remaining":null,"requested":5,"resetsAt":null}}}`
 	if r.text != want {

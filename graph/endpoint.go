@@ -19,7 +19,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/web"
 )
 
@@ -131,7 +131,7 @@ func isMutation(operation *graphql.OperationContext) bool {
 // charge counts the request of a person, an API key or, for nobody, an address, and says in the headers what is left
 // (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/). It returns RateLimited.
 func (e *Endpoint) charge(ctx context.Context, head http.Header) error {
-	rate := quota.Rate{Name: "requests", Attempts: e.RequestRate, Window: time.Minute}
+	rate := ratelimit.Rate{Name: "requests", Attempts: e.RequestRate, Window: time.Minute}
 	allowance, err := e.Limits.Spend(ctx, rate, subject(ctx), 1)
 	if allowance.Known {
 		head.Set("RateLimit-Policy", fmt.Sprintf(`"requests";q=%d;w=%d`, rate.Attempts, int(rate.Window.Seconds())))

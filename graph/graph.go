@@ -17,10 +17,10 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/probe"
-	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/recent"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -33,7 +33,7 @@ type Config struct {
 	Links      *link.Store
 	Clicks     *click.Store
 	// Writers knows who has changed something lately, so that others may read from a replica; nil where there is none.
-	Writers *recent.Writers
+	Writers *consistency.Writers
 	// Live tells of clicks as they come.
 	Live *click.Live
 	// Exports signs what may be downloaded.
@@ -45,7 +45,7 @@ type Config struct {
 	// HitQuota is the monthly quota of links whose workspace has none of its own.
 	HitQuota int64
 	// Limits slows down whoever asks too often, RequestRate is how many requests a minute anybody may make.
-	Limits      *quota.Meter
+	Limits      *ratelimit.Meter
 	RequestRate int64
 	// CostRate is how many points their operations may cost a minute.
 	CostRate int64

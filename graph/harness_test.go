@@ -25,7 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ownhost"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -45,7 +45,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	b.tokens = account.Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: time.Hour}
 	counted := &db.DB{DB: d.WithQueryHook(counter{&b.statements}), Kind: d.Kind}
 	k := dbtest.Redis(t, "")
-	limits, clicks := quota.Limiter{KV: k, Log: log}, clicktest.New(t, counted, time.Now)
+	limits, clicks := ratelimit.Limiter{KV: k, Log: log}, clicktest.New(t, counted, time.Now)
 	links, err := link.NewStore(link.Config{
 		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
 		CodeSecrets: [][]byte{[]byte("a secret")},
@@ -68,7 +68,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Clicks:     clicks.Store,
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
-		Limits:     quota.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
+		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
 		Bounds: bounds(),
 		Log:    log,
 		Now:    time.Now,

@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -300,6 +300,6 @@ func (r linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota
 	}
 	limit := r.hitLimit(l.In)
 	return &gen.HitQuota{
-		Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: quota.MonthOf(r.Now()).End,
+		Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: hitquota.MonthOf(r.Now()).End,
 	}, nil
 }

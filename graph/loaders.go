@@ -12,8 +12,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -168,5 +168,5 @@ func (l *loader[T]) join(keys []string) {
 
 // hitsUsed is how many redirects the links have answered this month.
 func (r *resolver) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
-	return r.Clicks.CountsSince(ctx, m, linkIDs, quota.MonthOf(r.Now()).Start)
+	return r.Clicks.CountsSince(ctx, m, linkIDs, hitquota.MonthOf(r.Now()).Start)
 }

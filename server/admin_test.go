@@ -23,7 +23,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // TestAdmin has an app within the test's process, and nothing runs beside it: newApp gives the Redis library its log, which
@@ -245,12 +245,12 @@ func testRedisIsAway(t *testing.T, a *app) {
 	if got := up(); got != "1\n" {
 		t.Errorf("Redis is there, and up is %q", got)
 	}
-	nobody, err := kv.Open("redis://"+freeAddress(t), 1)
+	nobody, err := redisx.Open("redis://"+freeAddress(t), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer nobody.Close()
-	defer func(there *kv.Client) { a.kv = there }(a.kv)
+	defer func(there *redisx.Client) { a.kv = there }(a.kv)
 	a.kv = nobody
 	if got := up(); got != "0\n" {
 		t.Errorf("Redis is away, and up is %q", got)

@@ -12,9 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/redirect"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // clicksCommand is `linkforge clicks adopt`. It works beside running servers.
@@ -77,7 +77,7 @@ func clicksBelow(dir string) (string, error) {
 
 // adopt writes the clicks of the logs, and gives back what their processes had taken and not used, as a server would.
 func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog.Logger) (a click.Adopted, damaged int64, err error) {
-	redis, err := kv.Open(c.RedisURL, 2)
+	redis, err := redisx.Open(c.RedisURL, 2)
 	if err != nil {
 		return a, 0, err
 	}

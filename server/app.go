@@ -19,19 +19,19 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/jobs"
-	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/pause"
-	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/recent"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
@@ -66,17 +66,17 @@ type app struct {
 	certificate *certificate
 	data        *dataFolder // nil with a database URL
 	db          *db.DB
-	kv          *kv.Client
+	kv          *redisx.Client
 	mailer      *mail.Mailer
 	accounts    *account.Store
 	spaces      *workspace.Store
-	limits      quota.Limiter
+	limits      ratelimit.Limiter
 	own         *ownhost.Hosts
 	links       *link.Store
 	clicks      *click.Recorder
 	quotas      *redirect.Quotas
 	// countries is nil unless it is configured.
-	countries *visit.Countries
+	countries *visitor.Countries
 	keys      *click.Keys
 	counts    *click.Store
 	orphans   *click.Orphans
@@ -124,8 +124,8 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.prepareDatabase(ctx); err != nil {
 		return nil, err
 	}
-	kv.LogTo(log)
-	if a.kv, err = kv.Open(c.RedisURL, c.RedisPool); err != nil {
+	redisx.LogTo(log)
+	if a.kv, err = redisx.Open(c.RedisURL, c.RedisPool); err != nil {
 		return nil, err
 	}
 	a.trace()
@@ -176,7 +176,7 @@ func (a *app) wire() error {
 	counts := &click.Store{DB: a.db, ClickMonths: a.config.ClickMonths, QuarterMonths: a.config.SumMonths, Now: a.now}
 	var err error
 	if a.config.GeoIP != "" {
-		if a.countries, err = visit.OpenCountries(a.config.GeoIP, a.log); err != nil {
+		if a.countries, err = visitor.OpenCountries(a.config.GeoIP, a.log); err != nil {
 			return fmt.Errorf("LINKFORGE_GEOIP: %w", err)
 		}
 	}
@@ -190,7 +190,7 @@ func (a *app) wire() error {
 	if err != nil {
 		return err
 	}
-	limits := quota.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits}
+	limits := ratelimit.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits}
 	a.limits = limits
 	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log, Print: a.print}); err != nil {
 		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
@@ -242,7 +242,7 @@ func (a *app) wire() error {
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: nodeName(), Jobs: rooms.jobs(a.config)}
 	a.redirects = &redirect.Handler{
 		Links: links, Hits: a.quotas.Hits, HitQuota: a.config.HitQuota, Grants: a.quotas.Grants, Clicks: a.clicks,
-		Visits: visit.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
+		Visits: visitor.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
 	}
 	a.watching = &click.Live{DB: a.db, Log: a.log, Now: a.now}
 	var documents *graph.Manifest
@@ -264,7 +264,7 @@ func (a *app) wire() error {
 		HitQuota:      a.config.HitQuota,
 		Origins:       a.origins(),
 		Introspection: a.config.Introspection,
-		Limits:        quota.NewMeter(limits, a.now),
+		Limits:        ratelimit.NewMeter(limits, a.now),
 		RequestRate:   a.config.RequestRate,
 		CostRate:      a.config.CostRate,
 		Bounds:        a.config.Bounds,
@@ -278,11 +278,11 @@ func (a *app) wire() error {
 }
 
 // writers are nobody where there is no replica to read from.
-func (a *app) writers() *recent.Writers {
+func (a *app) writers() *consistency.Writers {
 	if a.db.Replica == nil {
 		return nil
 	}
-	return &recent.Writers{DB: a.db, KV: a.kv, Log: a.log, Now: a.now}
+	return &consistency.Writers{DB: a.db, KV: a.kv, Log: a.log, Now: a.now}
 }
 
 // serve answers requests until the context ends. Then it says that it is not ready, and after LINKFORGE_DRAIN_DELAY it takes

@@ -21,7 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/journal"
+	"github.com/linkforge/linkforge/internal/wal"
 )
 
 const (
@@ -136,7 +136,7 @@ func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy st
 		err = p.add(backupHeadName, head)
 	}
 	if err == nil {
-		err = journal.Copy(filepath.Join(c.DataDir, clicksFolder), func(logID, segment string, content []byte) error {
+		err = wal.Copy(filepath.Join(c.DataDir, clicksFolder), func(logID, segment string, content []byte) error {
 			if !id.Valid(id.Log, logID) {
 				return fmt.Errorf("the folder %s of %s is no click log: move it away", quoted(logID), clicksFolder)
 			}

@@ -9,13 +9,13 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // exports is how many exports a caller may begin.
-var exports = quota.Rate{Name: "exports", Attempts: 60, Window: time.Hour}
+var exports = ratelimit.Rate{Name: "exports", Attempts: 60, Window: time.Hour}
 
 // exportedEvent is a line of an exported audit log.
 type exportedEvent struct {

@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -58,7 +58,7 @@ func (c exportedClick) row() []string {
 		c.UTMSource, c.UTMMedium, c.UTMCampaign, c.UTMTerm, c.UTMContent,
 	}
 	for i, cell := range row {
-		row[i] = text.Cell(cell) // a visitor chooses the campaign and the referrer
+		row[i] = validate.Cell(cell) // a visitor chooses the campaign and the referrer
 	}
 	return row
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -147,7 +147,7 @@ func newExporting(t *testing.T, d *db.DB) *exporting {
 	spaces := &workspace.Store{DB: d, Now: now}
 	secret := []byte(strings.Repeat("s", 32))
 	e := &exporting{app: &app{
-		log: slog.New(slog.DiscardHandler), now: now, db: d, spaces: spaces, counts: &click.Store{DB: d, Now: now}, limits: quota.Limiter{Off: true},
+		log: slog.New(slog.DiscardHandler), now: now, db: d, spaces: spaces, counts: &click.Store{DB: d, Now: now}, limits: ratelimit.Limiter{Off: true},
 		accounts: &account.Store{DB: d, Keys: spaces, Now: now, Tokens: account.Tokens{Secret: secret, Issuer: "http://sho.rt", TTL: time.Hour}},
 		exports:  click.Exports{Secret: secret, PublicURL: "http://sho.rt", Now: now},
 	}}

@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/probe"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -175,14 +175,14 @@ func withJobs(f *config.Flags, io stdio, work func(*jobs.Runner) error) error {
 			spaces:   spaces,
 			events:   &audit.Store{DB: d, Now: time.Now},
 			counts:   &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now},
-			checker:  newChecker(c, links, quota.Limiter{Off: true}, log),
+			checker:  newChecker(c, links, ratelimit.Limiter{Off: true}, log),
 		}
 		return work(&jobs.Runner{DB: d, Log: log, Now: time.Now, Node: nodeName(), Jobs: rooms.jobs(c)})
 	})
 }
 
 // newChecker asks links' destinations.
-func newChecker(c config.Config, links *link.Store, limits quota.Limiter, log *slog.Logger) *probe.Checker {
+func newChecker(c config.Config, links *link.Store, limits ratelimit.Limiter, log *slog.Logger) *probe.Checker {
 	return &probe.Checker{
 		Links: links, Client: outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(c.PublicURL)}), Limits: limits, Log: log, Now: time.Now,
 	}

@@ -25,7 +25,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -411,7 +411,7 @@ func TestARetentionIsKilled(t *testing.T) {
 		s := start(t, b, "LINKFORGE_SUM_MONTHS=13")
 		who := s.tenant(t, "kept")
 		k := newKiller(t, b, s.env)
-		month := quota.MonthOf(time.Now()).Start
+		month := hitquota.MonthOf(time.Now()).Start
 		var clicks []click.Click
 		for link := range 3 {
 			linkID := who.shorten(t, fmt.Sprintf("https://example.com/%d", link)).Link.ID

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // listing is how a command shows what it has found.
@@ -67,7 +67,7 @@ func tellOf(io stdio, l listing, row any, sentence string, args ...any) error {
 }
 
 // quoted is what strangers have written: it must not move the operator's cursor.
-func quoted(s string) string { return text.Quote(s) }
+func quoted(s string) string { return validate.Quote(s) }
 
 // instant is a time in a column, or a dash.
 func instant(t *time.Time) string {

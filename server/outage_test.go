@@ -17,8 +17,8 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // crowd are visitors who follow a short URL again and again, and count what they are answered.
@@ -365,7 +365,7 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 		if err := process.Start(); err != nil {
 			t.Fatal(err)
 		}
-		k, err := kv.Open("redis://"+address, 1)
+		k, err := redisx.Open("redis://"+address, 1)
 		if err != nil {
 			t.Fatal(err)
 		}

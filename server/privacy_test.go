@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // everything is what the database holds, a row a line.
@@ -56,7 +56,7 @@ func everything(t *testing.T, b backend) (rows []string) {
 // inRedis is what Redis holds, keys and values.
 func inRedis(t *testing.T) (all []string) {
 	t.Helper()
-	k, err := kv.Open(os.Getenv(dbtest.RedisURL), 2)
+	k, err := redisx.Open(os.Getenv(dbtest.RedisURL), 2)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // hitQuota is 1,000 in the field, less in the suite.
@@ -99,7 +99,7 @@ func refused(t *testing.T, a answer, ends time.Time) {
 // counterOf is what the link's counter in Redis says; zero when there is none.
 func counterOf(t *testing.T, linkID string, ends time.Time) int {
 	t.Helper()
-	k, err := kv.Open(os.Getenv(dbtest.RedisURL), 1)
+	k, err := redisx.Open(os.Getenv(dbtest.RedisURL), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -115,7 +115,7 @@ func forget(t *testing.T, b backend, linkID string, ends time.Time) {
 	if b.nodes == 1 {
 		return
 	}
-	k, err := kv.Open(os.Getenv(dbtest.RedisURL), 1)
+	k, err := redisx.Open(os.Getenv(dbtest.RedisURL), 1)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,7 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/linkforge/linkforge/internal/visit/visittest"
+	"github.com/linkforge/linkforge/internal/visitor/visitortest"
 )
 
 // What browsers and others say of themselves.
@@ -98,7 +98,7 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 	aWholeDay(t)
 	eachBackend(t, func(t *testing.T, b backend) {
 		countries := filepath.Join(t.TempDir(), "countries.mmdb")
-		if err := visittest.WriteCountries(countries, map[string]string{"0.0.0.0/0": "NP"}); err != nil {
+		if err := visitortest.WriteCountries(countries, map[string]string{"0.0.0.0/0": "NP"}); err != nil {
 			t.Fatal(err)
 		}
 		s := start(t, b, "LINKFORGE_GEOIP="+countries)

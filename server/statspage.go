@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/statspage"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/web"
@@ -27,7 +27,7 @@ const (
 )
 
 // statsPages is how many such pages an address may ask for.
-var statsPages = quota.Rate{Name: "stats-pages", Attempts: 120, Window: time.Minute}
+var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time.Minute}
 
 // stats answers a short URL that ends in + with a page about the link's clicks, if its owner has made them public or a member
 // asks. For everybody else there is nothing there, as where there is no link.

@@ -10,7 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // copies is the table beside clicks that COPY is measured with, and columns are its.
@@ -27,7 +27,7 @@ func (b *bench) prepareCopy(ctx context.Context) error {
 		return nil
 	}
 	statements := []string{"CREATE TABLE " + copies + " (LIKE clicks INCLUDING ALL) PARTITION BY RANGE (clicked_at)"}
-	for m := quota.MonthOf(b.stream.begin); !m.Start.After(b.end); m = quota.MonthOf(m.End) {
+	for m := hitquota.MonthOf(b.stream.begin); !m.Start.After(b.end); m = hitquota.MonthOf(m.End) {
 		statements = append(statements, fmt.Sprintf("CREATE TABLE %[1]s_%[2]s PARTITION OF %[1]s FOR VALUES FROM ('%[3]s') TO ('%[4]s')",
 			copies, m.Start.Format("2006_01"), m.Start.Format(time.RFC3339), m.End.Format(time.RFC3339)))
 	}

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"net/url"
 
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 const (
@@ -90,15 +90,15 @@ type person struct {
 // world is who follows links and from where, as visit.Reader reads it.
 type world struct {
 	people                       []person
-	agents, referrers, campaigns []visit.Visit
+	agents, referrers, campaigns []visitor.Visit
 	countryCodes, languageCodes  []string
 }
 
 // newWorld reads every agent, referrer, language and campaign once.
 func newWorld(random *rand.Rand) *world {
-	w := &world{referrers: make([]visit.Visit, 1), campaigns: make([]visit.Visit, 1), countryCodes: append([]string{""}, countries...), languageCodes: []string{""}}
-	reader := visit.NewReader(nil)
-	read := func(header, value, query string) visit.Visit {
+	w := &world{referrers: make([]visitor.Visit, 1), campaigns: make([]visitor.Visit, 1), countryCodes: append([]string{""}, countries...), languageCodes: []string{""}}
+	reader := visitor.NewReader(nil)
+	read := func(header, value, query string) visitor.Visit {
 		request := &http.Request{URL: &url.URL{RawQuery: query}, Header: http.Header{header: {value}}}
 		return reader.Read(request, netip.Addr{}, "")
 	}
@@ -110,7 +110,7 @@ func newWorld(random *rand.Rand) *world {
 		}
 	}
 	for _, site := range sites {
-		w.referrers = append(w.referrers, visit.Visit{Referrer: read("Referer", "https://www."+site+"/some/page?q=1", "").Referrer})
+		w.referrers = append(w.referrers, visitor.Visit{Referrer: read("Referer", "https://www."+site+"/some/page?q=1", "").Referrer})
 	}
 	for _, language := range languages {
 		w.languageCodes = append(w.languageCodes, read("Accept-Language", language, "").Language)

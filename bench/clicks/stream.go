@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 const (
@@ -50,14 +50,14 @@ type stream struct {
 	hour, made   int
 
 	day  int64 // since 1970
-	key  visit.Key
+	key  visitor.Key
 	seen map[int64]bool // visitors of the day
 }
 
 func newStream(o options, total int, end time.Time) *stream {
 	random := rand.New(rand.NewPCG(o.seed, 0))
 	s := &stream{
-		world: newWorld(random), begin: quota.MonthOf(end).Start.AddDate(0, -o.months, 0), end: end, total: total, seed: o.seed, random: random,
+		world: newWorld(random), begin: hitquota.MonthOf(end).Start.AddDate(0, -o.months, 0), end: end, total: total, seed: o.seed, random: random,
 		ranks: rand.NewZipf(random, skew, 1, uint64(o.links-1)), sites: rand.NewZipf(random, 1.3, 1, uint64(len(sites)-1)),
 	}
 	for k := range o.links { // which links are the popular ones has nothing to do with when they were made
@@ -149,10 +149,10 @@ func (s *stream) turn(day int64) {
 }
 
 // visit is what a click keeps of who asked.
-func (s *stream) visit(e event) visit.Visit {
+func (s *stream) visit(e event) visitor.Visit {
 	v := s.agents[e.agent]
 	if e.mark&isPrivate != 0 {
-		return visit.Visit{Bot: v.Bot}
+		return visitor.Visit{Bot: v.Bot}
 	}
 	c := &s.campaigns[e.campaign]
 	v.Referrer, v.Country, v.Language = s.referrers[e.referrer].Referrer, s.countryCodes[e.country], s.languageCodes[e.language]

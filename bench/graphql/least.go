@@ -10,7 +10,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/linkforge/linkforge/graph/gen"
-	"github.com/linkforge/linkforge/internal/gather"
+	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/shortcode"
@@ -25,7 +25,7 @@ type keeper struct {
 	pool *pgxpool.Pool
 	// gathered says that those who come while a statement of the workspace is on its way share the next one.
 	gathered bool
-	calls    gather.Calls[string, *link.Link, struct{}]
+	calls    batcher.Batcher[string, *link.Link, struct{}]
 }
 
 func openKeeper(ctx context.Context, databaseURL string, gathered bool) (*keeper, error) {
@@ -38,7 +38,7 @@ func openKeeper(ctx context.Context, databaseURL string, gathered bool) (*keeper
 	if err != nil {
 		return nil, errUnreadable
 	}
-	return &keeper{pool: pool, gathered: gathered, calls: gather.Calls[string, *link.Link, struct{}]{Most: 100, Patient: true}}, nil
+	return &keeper{pool: pool, gathered: gathered, calls: batcher.Batcher[string, *link.Link, struct{}]{Most: 100, Patient: true}}, nil
 }
 
 // create keeps a link. Its answer waits for the commit.

@@ -10,12 +10,14 @@ import (
 	"net/url"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	_ "modernc.org/sqlite"
 
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
+
+// the driver "sqlite"
 
 // runConstant is the server that does nothing but redirect: what net/http costs.
 func runConstant(ctx context.Context, args []string) error {
@@ -88,7 +90,7 @@ func runTextbook(ctx context.Context, args []string, getenv func(string) string)
 		return err
 	}
 	if *quota {
-		client, err := kv.Open(getenv(textbookRedis), textbookRedisPool)
+		client, err := redisx.Open(getenv(textbookRedis), textbookRedisPool)
 		if err != nil {
 			return err
 		}

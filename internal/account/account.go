@@ -12,20 +12,20 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/gather"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // The short-term limits. Log-ins that succeed are not held against anyone. An address that goes on waits longer; an account
 // does not, or whoever knows its address could keep it shut.
 var (
-	loginsPerAccount    = quota.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute}
-	loginsPerAddress    = quota.Rate{Name: "login-address", Attempts: 100, Window: 15 * time.Minute, Longest: time.Hour}
-	registersPerAddress = quota.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
+	loginsPerAccount    = ratelimit.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute}
+	loginsPerAddress    = ratelimit.Rate{Name: "login-address", Attempts: 100, Window: 15 * time.Minute, Longest: time.Hour}
+	registersPerAddress = ratelimit.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
 )
 
 // Account is a person who logs in.
@@ -76,7 +76,7 @@ type Store struct {
 	// SessionTTL is how long a session lives that is not used.
 	SessionTTL time.Duration
 	// Limits slows down guessing.
-	Limits quota.Limiter
+	Limits ratelimit.Limiter
 	// Mail sends tokens; nil sends nothing.
 	Mail Mailer
 	// PublicURL is where people reach this instance, as letters call it.
@@ -88,7 +88,7 @@ type Store struct {
 
 	revoked revoked
 	known   known
-	reads   gather.Calls[struct{}, []string, map[string]*Account]
+	reads   batcher.Batcher[struct{}, []string, map[string]*Account]
 }
 
 // Register makes an account, logs it in, and mails what proves the address where mail is sent. It returns InvalidInput, EmailTaken or RateLimited.
@@ -216,7 +216,7 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 	if err != nil {
 		return nil, err
 	}
-	name, err = text.Line("The name", name, 1, 100)
+	name, err = validate.Line("The name", name, 1, 100)
 	if err != nil {
 		return nil, errs.From(err).At("name")
 	}

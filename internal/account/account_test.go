@@ -16,8 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/kv"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // noon is when the tests begin.
@@ -32,7 +32,7 @@ type bundle struct {
 	email, address string
 }
 
-func setup(t *testing.T, d *db.DB, k *kv.Client) *bundle {
+func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	t.Helper()
 	b := &bundle{now: noon, email: strings.TrimPrefix(id.New(id.Account), "usr_") + "@example.com", address: id.New(id.Log)}
 	b.Store = &Store{
@@ -41,7 +41,7 @@ func setup(t *testing.T, d *db.DB, k *kv.Client) *bundle {
 		Passwords:  newPasswords(bcrypt.MinCost),
 		SessionTTL: 720 * time.Hour,
 		Log:        slog.New(slog.DiscardHandler),
-		Limits:     quota.Limiter{KV: k, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
+		Limits:     ratelimit.Limiter{KV: k, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
 		Now:        func() time.Time { return b.now },
 	}
 	b.Passwords.queue = make(chan struct{}, 1000) // nobody is turned away, however slow the machine is

@@ -6,7 +6,7 @@ import (
 	"unicode"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // maxEmailBytes is the longest address that mail can be sent to (RFC 5321, section 4.5.3.1.3, less the brackets).
@@ -32,5 +32,5 @@ func errEmail() error {
 func fold(email string) string { return strings.ToLower(strings.TrimSpace(email)) }
 
 func odd(r rune) bool {
-	return unicode.IsControl(r) || unicode.IsSpace(r) || text.Invisible(r) || r == unicode.ReplacementChar
+	return unicode.IsControl(r) || unicode.IsSpace(r) || validate.Invisible(r) || r == unicode.ReplacementChar
 }

@@ -11,11 +11,11 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/kv"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-func setupLimits(t *testing.T, k *kv.Client) *bundle {
+func setupLimits(t *testing.T, k *redisx.Client) *bundle {
 	t.Helper()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
 	b.register(t, b.email)
@@ -33,7 +33,7 @@ func (b *bundle) guess(t *testing.T, times int) {
 }
 
 // charge makes so many attempts in the books only, where they cost no hash.
-func (b *bundle) charge(t *testing.T, r quota.Rate, times int) {
+func (b *bundle) charge(t *testing.T, r ratelimit.Rate, times int) {
 	t.Helper()
 	for range times {
 		if err := b.Limits.Charge(t.Context(), r, b.address); err != nil {
@@ -52,7 +52,7 @@ func (b *bundle) refused(t *testing.T, err error, window time.Duration) {
 
 func TestTenWrongGuesses(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
 		b.guess(t, 10)
 		for _, p := range []string{"a wrong password", password} {
@@ -73,7 +73,7 @@ func TestTenWrongGuesses(t *testing.T) {
 // TestWhoGoesOnGuessingWaitsLonger: an address does, twice as long with each attempt that was refused, up to an hour.
 func TestWhoGoesOnGuessingWaitsLonger(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
 		b.charge(t, loginsPerAddress, 100)
 		for i, most := range []time.Duration{15 * time.Minute, 30 * time.Minute, time.Hour, time.Hour, time.Hour} {
@@ -88,7 +88,7 @@ func TestWhoGoesOnGuessingWaitsLonger(t *testing.T) {
 
 func TestGoodLoginsAreNotCharged(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
 		good := func() {
 			t.Helper()
@@ -110,7 +110,7 @@ func TestGoodLoginsAreNotCharged(t *testing.T) {
 
 func TestOneAddressGuessesAtManyAccounts(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
 		b.charge(t, loginsPerAddress, 80)
 		for i := range 20 {
@@ -128,7 +128,7 @@ func TestOneAddressGuessesAtManyAccounts(t *testing.T) {
 
 func TestOneAddressRegistersManyAccounts(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k) // the first
 		b.charge(t, registersPerAddress, 179)
 		answers := atOnce(30, func(int) error {
@@ -148,7 +148,7 @@ func TestOneAddressRegistersManyAccounts(t *testing.T) {
 
 func TestGuessesAtOnce(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
 		answers := atOnce(30, func(int) error {
 			_, err := b.Login(t.Context(), b.email, "a wrong password", b.from())
@@ -177,7 +177,7 @@ func TestLimitsAreOff(t *testing.T) {
 
 func TestLimitsFailOpen(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		if err := k.Close(); err != nil {
 			t.Fatal(err)
 		}

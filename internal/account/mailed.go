@@ -12,7 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/pause"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 // mailedPrefix tells a mailed token from other secrets, for people and for scanners of leaked ones.
@@ -24,11 +24,11 @@ const requestTakes = 250 * time.Millisecond
 
 // The short-term limits. Unknown e-mail addresses are counted as known ones are.
 var (
-	verificationsPerAccount = quota.Rate{Name: "verification-account", Attempts: 5, Window: time.Hour}
-	requestsPerEmail        = quota.Rate{Name: "reset-email", Attempts: 3, Window: time.Hour}
-	requestsPerAddress      = quota.Rate{Name: "reset-address", Attempts: 20, Window: time.Hour}
+	verificationsPerAccount = ratelimit.Rate{Name: "verification-account", Attempts: 5, Window: time.Hour}
+	requestsPerEmail        = ratelimit.Rate{Name: "reset-email", Attempts: 3, Window: time.Hour}
+	requestsPerAddress      = ratelimit.Rate{Name: "reset-address", Attempts: 20, Window: time.Hour}
 	// resetsPerAddress is for the hashing: tokens themselves are too long to be guessed.
-	resetsPerAddress = quota.Rate{Name: "reset-token-address", Attempts: 100, Window: time.Hour}
+	resetsPerAddress = ratelimit.Rate{Name: "reset-token-address", Attempts: 100, Window: time.Hour}
 )
 
 // purpose is what a token is mailed for.

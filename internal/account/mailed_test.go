@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 const newPassword = "another good password"
@@ -364,7 +364,7 @@ func TestWhoHasAnAccountDoesNotShow(t *testing.T) {
 
 func TestOneAddressAsksForManyPasswords(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b, box := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k), &letterbox{}
 		b.register(t, b.email)
 		b.Mail = box

@@ -13,7 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 func TestCheckPassword(t *testing.T) {
@@ -172,7 +172,7 @@ func TestPasswordsTakeTurns(t *testing.T) {
 
 func TestAnAttemptThatIsTurnedAwayIsNotCharged(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *kv.Client) {
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
 		b.register(t, b.email)
 		b.Passwords = newPasswords(bcrypt.MinCost)

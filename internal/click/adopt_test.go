@@ -13,9 +13,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/journal"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/wal"
 )
 
 // die leaves a recorder's log as a process leaves it that is killed.
@@ -78,13 +78,13 @@ func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
 		first.Dir, second.Dir = dir, dir
 		recordOf(dead, linkID, 10)
 		ingestAll(t, dead)
-		if _, err := dead.Note(quota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
+		if _, err := dead.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
 			t.Fatal(err)
 		}
 		recordOf(dead, linkID, 2*maxBatch)
 		die(t, dead)
 
-		found, err := journal.Found(dir)
+		found, err := wal.Found(dir)
 		if err != nil || len(found) != 1 {
 			t.Fatalf("%d logs found, want 1: %v", len(found), err)
 		}
@@ -101,7 +101,7 @@ func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
 		wantClicks(t, d, linkID, maxBatch-1)
 
 		away := errors.New("nobody takes them")
-		second.GiveBack = func(context.Context, string, []quota.Lease) error { return away }
+		second.GiveBack = func(context.Context, string, []hitquota.Lease) error { return away }
 		if err := second.Adopt(t.Context()); !errors.Is(err, away) {
 			t.Errorf("adopted with %v, want %v", err, away)
 		}
@@ -171,7 +171,7 @@ func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
 	var dead []*Recorder
 	for range 3 {
 		r := newRecorder(t, d, dir)
-		if _, err := r.Note(quota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
+		if _, err := r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
 			t.Fatal(err)
 		}
 		recordOf(r, linkID, 10)
@@ -181,7 +181,7 @@ func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
 		die(t, r)
 	}
 	finder, broken := newRecorder(t, d, dir), errors.New("broken")
-	finder.GiveBack = func(_ context.Context, logID string, _ []quota.Lease) error {
+	finder.GiveBack = func(_ context.Context, logID string, _ []hitquota.Lease) error {
 		if logID == dead[0].LogID() {
 			return broken
 		}
@@ -202,36 +202,36 @@ func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
 func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
-	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), quota.MonthOf(noon)
+	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), hitquota.MonthOf(noon)
 	dead := newRecorder(t, d, dir)
 	follow := func(linkID string, hit, click int64) {
 		c := clickOf(linkID)
 		c.HitLease, c.ClickLease = hit, click
 		dead.Record(&c)
 	}
-	note := func(l quota.Lease) {
+	note := func(l hitquota.Lease) {
 		t.Helper()
 		if _, err := dead.Note(l); err != nil {
 			t.Fatal(err)
 		}
 	}
-	note(quota.Lease{LinkID: linkID, Month: month, Number: 1, Hits: 10})
-	note(quota.Lease{LinkID: other, Number: 2, Hits: 5}) // of max clicks
+	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 1, Hits: 10})
+	note(hitquota.Lease{LinkID: other, Number: 2, Hits: 5}) // of max clicks
 	follow(other, 1, 2)
 	follow(linkID, 1, 0)
 	follow(linkID, 0, 0) // counted by nobody
 	ingestAll(t, dead)
-	note(quota.Lease{LinkID: linkID, Month: month, Number: 3, Hits: 64})
+	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 3, Hits: 64})
 	for range maxBatch { // beyond what is read at once
 		follow(linkID, 3, 0)
 	}
 	follow(other, 1, 2)
-	note(quota.Lease{LinkID: other, Month: month, Number: 4, Hits: 7}) // never used
+	note(hitquota.Lease{LinkID: other, Month: month, Number: 4, Hits: 7}) // never used
 	die(t, dead)
 
-	got := map[int64]quota.Lease{}
+	got := map[int64]hitquota.Lease{}
 	finder := newRecorder(t, d, dir)
-	finder.GiveBack = func(_ context.Context, logID string, leases []quota.Lease) error {
+	finder.GiveBack = func(_ context.Context, logID string, leases []hitquota.Lease) error {
 		if logID != dead.LogID() || len(got) > 0 {
 			t.Errorf("leases of %s given back, %d after those of %s", logID, len(got), dead.LogID())
 		}
@@ -245,7 +245,7 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	want := map[int64]quota.Lease{
+	want := map[int64]hitquota.Lease{
 		1: {LinkID: linkID, Month: month, Number: 1, Hits: 10, Used: 3},
 		2: {LinkID: other, Number: 2, Hits: 5, Used: 2},
 		3: {LinkID: linkID, Month: month, Number: 3, Hits: 64, Used: maxBatch},

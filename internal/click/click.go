@@ -8,7 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // BucketLength is the grain of the sums over time. Days of every time zone start on a quarter of an hour in UTC.
@@ -29,7 +29,7 @@ type Click struct {
 	// Status is that of the redirect.
 	Status int
 	// Visit is what is kept of who asked.
-	visit.Visit
+	visitor.Visit
 	// Visitor tells visitors of the link apart on the day of the click; zero for who asked not to be.
 	Visitor int64
 	// IsVisit says that this is the first click of its visitor on the link and day (UTC); the database knows.

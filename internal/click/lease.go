@@ -9,7 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // leaseRow is there while redirects are out that were taken from the database.
@@ -24,7 +24,7 @@ type leaseRow struct {
 }
 
 // KeepLease keeps in the database that this process has taken a lease there, in the transaction that takes it.
-func (r *Recorder) KeepLease(ctx context.Context, tx bun.Tx, l quota.Lease) error {
+func (r *Recorder) KeepLease(ctx context.Context, tx bun.Tx, l hitquota.Lease) error {
 	row := &leaseRow{LogID: r.LogID(), Number: l.Number, LinkID: l.LinkID, Month: l.Month.String(), Hits: l.Hits}
 	_, err := tx.NewInsert().Model(row).Returning("NULL").Exec(ctx)
 	return err

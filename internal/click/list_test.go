@@ -10,8 +10,8 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/quota"
 )
 
 // TestStore_LooksUpClicksByKey checks that the database reads whole keys of the primary key, also
@@ -21,7 +21,7 @@ func TestStore_LooksUpClicksByKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		if err := keepMonth(ctx, d, quota.MonthOf(noon).Start); err != nil {
+		if err := keepMonth(ctx, d, hitquota.MonthOf(noon).Start); err != nil {
 			t.Fatal(err)
 		}
 		clicked := func(n int) time.Time { return noon.Add(-time.Duration(n) * time.Millisecond) }
@@ -71,7 +71,7 @@ func TestStore_FindsClicksOfTheCallersWorkspacesAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := newWorld(t, d)
 		ctx := db.AsSystem(t.Context())
-		if err := keepMonth(ctx, d, quota.MonthOf(noon).Start); err != nil {
+		if err := keepMonth(ctx, d, hitquota.MonthOf(noon).Start); err != nil {
 			t.Fatal(err)
 		}
 		var ids []string

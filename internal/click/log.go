@@ -9,23 +9,23 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/journal"
-	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/wal"
 )
 
 // batch is a part of a log: its clicks, and where it ends.
 type batch struct {
 	logID  string
 	clicks []Click
-	leases []*quota.Lease
+	leases []*hitquota.Lease
 	next   int64
-	source *journal.Journal
+	source *wal.Log
 }
 
 // next reads the batch that begins at the position, of so many records at most. What cannot be understood is set aside.
-func (r *Recorder) next(j *journal.Journal, position int64, most int) (*batch, error) {
+func (r *Recorder) next(j *wal.Log, position int64, most int) (*batch, error) {
 	chunk, err := j.Read(position, most)
 	if err != nil {
 		return nil, err
@@ -51,7 +51,7 @@ func (r *Recorder) next(j *journal.Journal, position int64, most int) (*batch, e
 
 // addWaiting adds the clicks of a month that lie in the log behind the position to the counts of their links. Should some of
 // them have gone meanwhile, it is to be tried again from a later position.
-func (r *Recorder) addWaiting(counts map[string]int64, m quota.Month, position int64) (again bool, err error) {
+func (r *Recorder) addWaiting(counts map[string]int64, m hitquota.Month, position int64) (again bool, err error) {
 	waiting := make(map[string]int64, len(counts))
 	for at, end := position, r.journal.End(); at < end; {
 		chunk, err := r.journal.Read(at, maxBatch)
@@ -76,7 +76,7 @@ func (r *Recorder) addWaiting(counts map[string]int64, m quota.Month, position i
 	return false, nil
 }
 
-func (r *Recorder) setAside(j *journal.Journal, data []byte) {
+func (r *Recorder) setAside(j *wal.Log, data []byte) {
 	r.poison.Add(1)
 	r.Log.Error("a record of the click log was set aside", "log", j.ID(), "bytes", len(data))
 	if err := j.SetAside(data); err != nil {
@@ -140,7 +140,7 @@ func logsIn(dir string) (logs []string, err error) {
 	for _, e := range entries {
 		if e.IsDir() && !id.Valid(id.Log, e.Name()) {
 			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: move it away, or name another folder.",
-				dir, text.Quote(e.Name()))
+				dir, validate.Quote(e.Name()))
 		}
 		if e.IsDir() {
 			logs = append(logs, e.Name())
@@ -150,7 +150,7 @@ func logsIn(dir string) (logs []string, err error) {
 }
 
 func (r *Recorder) adoptAll(ctx context.Context, dir string) (clicks int, err error) {
-	found, err := journal.Found(dir)
+	found, err := wal.Found(dir)
 	for _, j := range found { // one that cannot be ingested keeps none of the others waiting
 		n, problem := r.adopt(ctx, j)
 		if clicks += n; problem != nil {
@@ -160,12 +160,12 @@ func (r *Recorder) adoptAll(ctx context.Context, dir string) (clicks int, err er
 	return clicks, err
 }
 
-func (r *Recorder) adopt(ctx context.Context, j *journal.Journal) (adopted int, err error) {
+func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err error) {
 	position, err := r.positionOf(ctx, j.ID())
 	if err != nil {
 		return 0, err
 	}
-	open := map[int64]*quota.Lease{}
+	open := map[int64]*hitquota.Lease{}
 	used := map[int64]int64{}
 	for at := int64(0); ; {
 		b, err := r.next(j, at, maxBatch)
@@ -211,11 +211,11 @@ func (r *Recorder) positionOf(ctx context.Context, logID string) (position int64
 	return position, nil
 }
 
-func (r *Recorder) giveBack(ctx context.Context, logID string, open map[int64]*quota.Lease, used map[int64]int64) error {
+func (r *Recorder) giveBack(ctx context.Context, logID string, open map[int64]*hitquota.Lease, used map[int64]int64) error {
 	if r.GiveBack == nil || len(open) == 0 {
 		return nil
 	}
-	leases := make([]quota.Lease, 0, len(open))
+	leases := make([]hitquota.Lease, 0, len(open))
 	for _, l := range open {
 		l.Used = used[l.Number]
 		leases = append(leases, *l)

@@ -5,7 +5,7 @@ import (
 	"fmt"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // Busy says how many links of a workspace have had a share of their monthly hits, and how many hits the busiest has had.
@@ -19,7 +19,7 @@ type Busy struct {
 func (s *Store) BusyLinks(ctx context.Context, share float64, hitQuota int64) (map[string]Busy, error) {
 	var found []Busy
 	links := s.DB.NewSelect().Model((*bucket)(nil)).Column("subject_id", "workspace_id").ColumnExpr("SUM(clicks) AS hits").
-		Where("starts_at >= ?", quota.MonthOf(s.Now()).Start).Where("subject_id <> workspace_id").Group("subject_id", "workspace_id")
+		Where("starts_at >= ?", hitquota.MonthOf(s.Now()).Start).Where("subject_id <> workspace_id").Group("subject_id", "workspace_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS l", links).Join("JOIN workspaces AS w ON w.id = l.workspace_id").
 		ColumnExpr("l.workspace_id, COUNT(*) AS links, CAST(MAX(l.hits) AS BIGINT) AS hits, COALESCE(w.hit_quota, ?) AS allowed", hitQuota).
 		Where("w.deleted_at IS NULL").Where("l.hits >= ? * COALESCE(w.hit_quota, ?)", share, hitQuota).

@@ -11,7 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // This file answers what the sums do not know: from the clicks themselves, as far back as they are kept.
@@ -39,7 +39,7 @@ const longestValue = 300
 
 func (f Filter) check() error {
 	for _, value := range f.Values {
-		if _, err := text.Opaque("A value", value, 0, longestValue); err != nil {
+		if _, err := validate.Opaque("A value", value, 0, longestValue); err != nil {
 			return errs.From(err).At("filter")
 		}
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // What a record of the log says. A number that was given out keeps its meaning for ever: a log may be read by a later
@@ -46,7 +46,7 @@ func appendClick(b []byte, c *Click) []byte {
 }
 
 // appendLease writes the record of a lease.
-func appendLease(b []byte, l *quota.Lease) []byte {
+func appendLease(b []byte, l *hitquota.Lease) []byte {
 	b = append(b, leaseRecord)
 	b = binary.AppendVarint(b, l.Number)
 	b = binary.AppendVarint(b, l.Hits)
@@ -60,7 +60,7 @@ func appendText(b []byte, text string) []byte {
 }
 
 // parseRecord reads either of them; the other is nil.
-func parseRecord(data []byte) (*Click, *quota.Lease, error) {
+func parseRecord(data []byte) (*Click, *hitquota.Lease, error) {
 	r := reader{rest: data}
 	switch kind := r.byte(); kind {
 	case plainClickRecord, clickRecord:
@@ -74,9 +74,9 @@ func parseRecord(data []byte) (*Click, *quota.Lease, error) {
 		}
 		return c, nil, r.end()
 	case leaseRecord:
-		l := &quota.Lease{Number: r.varint(), Hits: r.varint(), LinkID: r.text()}
+		l := &hitquota.Lease{Number: r.varint(), Hits: r.varint(), LinkID: r.text()}
 		var err error
-		l.Month, err = quota.ParseMonth(r.text())
+		l.Month, err = hitquota.ParseMonth(r.text())
 		return nil, l, errors.Join(err, r.end())
 	}
 	return nil, nil, errRecord

@@ -11,7 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"pgregory.net/rapid"
 
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // drawText draws what ids may be made of, and more.
@@ -49,9 +49,9 @@ func TestClicksAreReadAsTheyWereWritten(t *testing.T) {
 func TestLeasesAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		want := &quota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"), Hits: rapid.Int64().Draw(t, "hits")}
+		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"), Hits: rapid.Int64().Draw(t, "hits")}
 		if rapid.Bool().Draw(t, "monthly") {
-			want.Month = quota.MonthOf(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "month"), 0))
+			want.Month = hitquota.MonthOf(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "month"), 0))
 		}
 		click, got, err := parseRecord(appendLease(nil, want))
 		if diff := cmp.Diff(want, got); diff != "" || click != nil || err != nil {
@@ -66,11 +66,11 @@ func TestRecordsOfOldLogsAreStillRead(t *testing.T) {
 	aClick := &Click{
 		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: noon, LatencyMs: 0.5, Status: 302, HitLease: 300, ClickLease: 7,
 	}
-	aLease := &quota.Lease{LinkID: "lnk_1", Month: quota.MonthOf(noon), Number: 300, Hits: 64}
+	aLease := &hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(noon), Number: 300, Hits: 64}
 	for _, c := range []struct {
 		record string
 		click  *Click
-		lease  *quota.Lease
+		lease  *hitquota.Lease
 	}{
 		{"010010cafbb3600600000000000000e03fd8040e056c6e6b5f310477735f31", aClick, nil},
 		{"02d8048001056c6e6b5f3107323032362d3131", nil, aLease},
@@ -91,7 +91,7 @@ func TestRecordsOfOldLogsAreStillRead(t *testing.T) {
 
 func TestWhatIsNoRecord(t *testing.T) {
 	t.Parallel()
-	c, l := clickOf("lnk_1"), quota.Lease{LinkID: "lnk_1", Month: quota.MonthOf(noon), Number: 1, Hits: 1}
+	c, l := clickOf("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(noon), Number: 1, Hits: 1}
 	nul := clickOf("lnk_\x00")
 	noMonth := bytes.Replace(appendLease(nil, &l), []byte("2026-11"), []byte("2026-13"), 1)
 	for name, record := range map[string][]byte{
@@ -118,7 +118,7 @@ func TestWhatIsNoRecord(t *testing.T) {
 // TestAnyBytesAreARecordOrNone: what is read can be written, and is no longer then. Half of the bytes begin as a record.
 func TestAnyBytesAreARecordOrNone(t *testing.T) {
 	t.Parallel()
-	c, l := clickOf("lnk_1"), quota.Lease{LinkID: "lnk_1", Month: quota.MonthOf(noon), Number: math.MaxInt64, Hits: 1}
+	c, l := clickOf("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(noon), Number: math.MaxInt64, Hits: 1}
 	rapid.Check(t, func(t *rapid.T) {
 		record := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
 		switch rapid.IntRange(0, 3).Draw(t, "begins as") {

@@ -10,10 +10,10 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/journal"
 	"github.com/linkforge/linkforge/internal/pause"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/wal"
 )
 
 const (
@@ -55,7 +55,7 @@ type RecorderConfig struct {
 	// LogBytes bounds this process's log; zero means 1 GiB. A click that finds no room is lost, and counted as such.
 	LogBytes int64
 	// GiveBack returns what a process that has died had taken and not used; nil when there are no leases.
-	GiveBack func(ctx context.Context, logID string, leases []quota.Lease) error
+	GiveBack func(ctx context.Context, logID string, leases []hitquota.Lease) error
 	// Log is told what goes wrong, once.
 	Log *slog.Logger
 	// Now is the clock.
@@ -67,7 +67,7 @@ type RecorderConfig struct {
 type Recorder struct {
 	RecorderConfig
 	writer  writer
-	journal *journal.Journal
+	journal *wal.Log
 	// crowded says that the processors were wanted by many since it was asked last.
 	crowded func() bool
 	// pin is the oldest position that is still needed after it was ingested.
@@ -94,7 +94,7 @@ func NewRecorder(c RecorderConfig) (*Recorder, error) {
 	if c.LogBytes == 0 {
 		c.LogBytes = defaultLogBytes
 	}
-	j, err := journal.Create(c.Dir, id.New(id.Log), c.LogBytes)
+	j, err := wal.Create(c.Dir, id.New(id.Log), c.LogBytes)
 	if err != nil {
 		return nil, err
 	}
@@ -135,7 +135,7 @@ func (r *Recorder) Record(c *Click) int64 {
 }
 
 // Note keeps that a lease is about to be taken, and returns its position in the log.
-func (r *Recorder) Note(l quota.Lease) (int64, error) {
+func (r *Recorder) Note(l hitquota.Lease) (int64, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.record = appendLease(r.record[:0], &l)
@@ -258,7 +258,7 @@ func (r *Recorder) needed(position int64) int64 {
 
 // remove removes a log that the database has all of, and then what the database knows of it: in this order, so that
 // nobody finds a log that the database knows nothing of.
-func (r *Recorder) remove(ctx context.Context, j *journal.Journal) error {
+func (r *Recorder) remove(ctx context.Context, j *wal.Log) error {
 	if err := j.Remove(); err != nil {
 		return err
 	}

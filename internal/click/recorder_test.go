@@ -18,9 +18,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/journal"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/wal"
 )
 
 // smallLog is a recorder's log with room for some hundred clicks.
@@ -108,7 +108,7 @@ func TestAClickTellsWhereItEndsInTheLog(t *testing.T) {
 			t.Fatalf("the click ends at %d, want more than %d and the log's end, %d", end, last, r.End())
 		}
 		last = end
-		if last, _ = r.Note(quota.Lease{LinkID: c.LinkID, Number: 1, Hits: 1}); last <= end || last != r.End() {
+		if last, _ = r.Note(hitquota.Lease{LinkID: c.LinkID, Number: 1, Hits: 1}); last <= end || last != r.End() {
 			t.Fatalf("the lease ends at %d, want more than %d and the log's end, %d", last, end, r.End())
 		}
 	}
@@ -161,7 +161,7 @@ func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
 				t.Errorf("round %d: its end was logged %d times, want once each", round, got)
 			}
 			for err := error(nil); err == nil; { // leases are shorter
-				if _, err = r.Note(quota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil && !errors.Is(err, journal.ErrFull) {
+				if _, err = r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil && !errors.Is(err, wal.ErrFull) {
 					t.Fatal(err)
 				}
 			}
@@ -189,7 +189,7 @@ func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	note := func(n int64) {
 		t.Helper()
 		for range n {
-			if _, err := r.Note(quota.Lease{LinkID: id.New(id.Link), Number: n, Hits: 1}); err != nil {
+			if _, err := r.Note(hitquota.Lease{LinkID: id.New(id.Link), Number: n, Hits: 1}); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -8,7 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // How many whole months are kept unless it is configured: clicks one by one, and sums by the quarter of an hour. Sums by the
@@ -32,7 +32,7 @@ func (s *Store) since(months, otherwise int) time.Time {
 	if months == 0 {
 		months = otherwise
 	}
-	return quota.MonthOf(s.Now()).Start.AddDate(0, -months, 0)
+	return hitquota.MonthOf(s.Now()).Start.AddDate(0, -months, 0)
 }
 
 // sealedAtOnce bounds a transaction.
@@ -104,7 +104,7 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
-		if err := keepMonth(ctx, s.DB, quota.MonthOf(s.Now()).Start.AddDate(0, ahead, 0)); err != nil {
+		if err := keepMonth(ctx, s.DB, hitquota.MonthOf(s.Now()).Start.AddDate(0, ahead, 0)); err != nil {
 			return fmt.Errorf("making room for a month: %w", err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // What is kept at noon: clicks of 13 whole months, and quarters of an hour of 25.
@@ -141,7 +141,7 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 		}
 
 		nepal := Filter{Values: map[Dimension]string{Country: "NP"}}
-		two := Filter{Values: map[Dimension]string{Country: "NP", Device: visit.Mobile}}
+		two := Filter{Values: map[Dimension]string{Country: "NP", Device: visitor.Mobile}}
 		ask := func(from time.Time, zone string, f Filter) (*Stats, question) {
 			q := question{member: w.members[0], r: Range{from, noon}, zone: zone, f: f}
 			return w.stats(t, q), q

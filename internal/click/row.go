@@ -5,7 +5,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // row is a click as the database keeps it.
@@ -36,7 +36,7 @@ type row struct {
 func (r *row) click() *Click {
 	return &Click{
 		ID: r.ID, WorkspaceID: r.WorkspaceID, LinkID: r.LinkID, ClickedAt: r.ClickedAt.UTC(), LatencyMs: r.LatencyMs, Status: r.Status, IsVisit: r.Visit,
-		Visit: visit.Visit{
+		Visit: visitor.Visit{
 			Referrer: r.Referrer, Country: r.Country, Device: r.Device, Browser: r.Browser, OS: r.OS, Language: r.Language,
 			Source: r.UTMSource, Medium: r.UTMMedium, Campaign: r.UTMCampaign, Term: r.UTMTerm, Content: r.UTMContent, Bot: r.Bot,
 		},

@@ -8,7 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // Usage counts hits in the database while Redis is away: it is the quota.Source of that time. It knows every click that was
@@ -31,7 +31,7 @@ type hitUsage struct {
 
 // Seeds are the hits of a month that are known to have been granted, as quota.Hits wants them: the clicks that the database has
 // and, if there may be some, those that still wait in this process's log; or what was granted without Redis, if that is more.
-func (u *Usage) Seeds(ctx context.Context, m quota.Month, linkIDs []string, waiting bool) (map[string]int64, error) {
+func (u *Usage) Seeds(ctx context.Context, m hitquota.Month, linkIDs []string, waiting bool) (map[string]int64, error) {
 	ctx = db.AsSystem(ctx)
 	known, err := u.knownOf(ctx, m, linkIDs)
 	for again := waiting; again && err == nil; {
@@ -56,7 +56,7 @@ type known struct {
 }
 
 // knownOf asks for all of it in one statement: it is on the way of the first redirect that a link answers in a month.
-func (u *Usage) knownOf(ctx context.Context, m quota.Month, linkIDs []string) (known, error) {
+func (u *Usage) knownOf(ctx context.Context, m hitquota.Month, linkIDs []string) (known, error) {
 	const clicks, position, granted = 0, 1, 2
 	var rows []struct {
 		SubjectID    string
@@ -88,7 +88,7 @@ func (u *Usage) knownOf(ctx context.Context, m quota.Month, linkIDs []string) (k
 
 // Take implements quota.Source: one conditional statement for each link decides, so that no more are granted than the
 // limit, however many nodes ask at once.
-func (u *Usage) Take(ctx context.Context, asks []*quota.Ask) error {
+func (u *Usage) Take(ctx context.Context, asks []*hitquota.Ask) error {
 	for _, a := range asks {
 		seeds, err := u.Seeds(ctx, a.Month, []string{a.LinkID}, a.Known)
 		if err != nil {
@@ -102,7 +102,7 @@ func (u *Usage) Take(ctx context.Context, asks []*quota.Ask) error {
 }
 
 // take tries to get as many as are wanted, and then a single one.
-func (u *Usage) take(ctx context.Context, a *quota.Ask, seed int64) error {
+func (u *Usage) take(ctx context.Context, a *hitquota.Ask, seed int64) error {
 	for _, hits := range []int64{a.Want, 1} {
 		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 			a.Granted = 0
@@ -121,7 +121,7 @@ func (u *Usage) take(ctx context.Context, a *quota.Ask, seed int64) error {
 				return err
 			}
 			a.Granted, a.Left = hits, a.Limit-seed-hits
-			return u.Clicks.KeepLease(ctx, tx, quota.Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
+			return u.Clicks.KeepLease(ctx, tx, hitquota.Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
 		})
 		if err != nil || a.Granted > 0 {
 			return err
@@ -131,12 +131,12 @@ func (u *Usage) take(ctx context.Context, a *quota.Ask, seed int64) error {
 }
 
 // Return implements quota.Source: whoever removes the lease's row gives back what is left of it.
-func (u *Usage) Return(ctx context.Context, leases []quota.Lease) error {
+func (u *Usage) Return(ctx context.Context, leases []hitquota.Lease) error {
 	return u.Recover(ctx, u.Clicks.LogID(), leases)
 }
 
 // Recover ends the leases of a log, this process's or that of one that has died.
-func (u *Usage) Recover(ctx context.Context, logID string, leases []quota.Lease) error {
+func (u *Usage) Recover(ctx context.Context, logID string, leases []hitquota.Lease) error {
 	for _, l := range leases {
 		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 			hits, err := u.Clicks.EndLease(ctx, tx, logID, l.Number)
@@ -158,13 +158,13 @@ func (u *Usage) Recover(ctx context.Context, logID string, leases []quota.Lease)
 func (u *Usage) Resume(context.Context) error { return nil }
 
 // Granted tells what was granted without Redis since a time, as quota.Hits wants it.
-func (u *Usage) Granted(ctx context.Context, since time.Time, f func(linkID string, m quota.Month, hits int64) error) error {
+func (u *Usage) Granted(ctx context.Context, since time.Time, f func(linkID string, m hitquota.Month, hits int64) error) error {
 	var rows []hitUsage
 	if err := u.DB.NewSelect().Model(&rows).Where("changed_at >= ?", since).Scan(db.AsResolver(ctx)); err != nil {
 		return fmt.Errorf("looking for granted hits: %w", err)
 	}
 	for _, row := range rows {
-		m, err := quota.ParseMonth(row.Month)
+		m, err := hitquota.ParseMonth(row.Month)
 		if err != nil {
 			return err
 		}
@@ -177,7 +177,7 @@ func (u *Usage) Granted(ctx context.Context, since time.Time, f func(linkID stri
 
 // ForgetUsage removes what was granted in months that are over.
 func (s *Store) ForgetUsage(ctx context.Context) error {
-	before := quota.MonthOf(s.Now()).Start.AddDate(0, -1, 0)
+	before := hitquota.MonthOf(s.Now()).Start.AddDate(0, -1, 0)
 	_, err := s.DB.NewDelete().Model((*hitUsage)(nil)).Where("changed_at < ?", before).Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("forgetting granted hits: %w", err)

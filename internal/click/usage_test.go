@@ -12,11 +12,11 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/quota"
 )
 
-var november = quota.MonthOf(noon)
+var november = hitquota.MonthOf(noon)
 
 // usageOf is what counts in the database, for the process of a recorder.
 func usageOf(d *db.DB, r *Recorder) *Usage {
@@ -27,13 +27,13 @@ func usageOf(d *db.DB, r *Recorder) *Usage {
 var number atomic.Int64
 
 // takeUsage takes hits, and returns how many were granted, as the lease that they are.
-func takeUsage(t *testing.T, u *Usage, linkID string, want, limit int64) quota.Lease {
+func takeUsage(t *testing.T, u *Usage, linkID string, want, limit int64) hitquota.Lease {
 	t.Helper()
-	a := &quota.Ask{LinkID: linkID, Month: november, Want: want, Limit: limit, Number: number.Add(1)}
-	if err := u.Take(t.Context(), []*quota.Ask{a}); err != nil {
+	a := &hitquota.Ask{LinkID: linkID, Month: november, Want: want, Limit: limit, Number: number.Add(1)}
+	if err := u.Take(t.Context(), []*hitquota.Ask{a}); err != nil {
 		t.Error(err)
 	}
-	return quota.Lease{LinkID: linkID, Month: november, Number: a.Number, Hits: a.Granted}
+	return hitquota.Lease{LinkID: linkID, Month: november, Number: a.Number, Hits: a.Granted}
 }
 
 // grantedOf is what the database knows to be granted of a link.
@@ -99,9 +99,9 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 		dead, linkID := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link)
 		ended, open := takeUsage(t, dead, linkID, 10, 100), takeUsage(t, dead, linkID, 20, 100)
 		ended.Used, open.Used = 4, 5
-		neverTaken := quota.Lease{LinkID: linkID, Month: november, Number: number.Add(1), Hits: 50}
+		neverTaken := hitquota.Lease{LinkID: linkID, Month: november, Number: number.Add(1), Hits: 50}
 		for range 2 {
-			if err := dead.Return(t.Context(), []quota.Lease{ended}); err != nil {
+			if err := dead.Return(t.Context(), []hitquota.Lease{ended}); err != nil {
 				t.Fatal(err)
 			}
 			if got := grantedOf(t, dead, linkID); got != 24 {
@@ -110,7 +110,7 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 		}
 		finder := usageOf(d, newRecorder(t, d, t.TempDir()))
 		for range 2 {
-			if err := finder.Recover(t.Context(), dead.Clicks.LogID(), []quota.Lease{ended, open, neverTaken}); err != nil {
+			if err := finder.Recover(t.Context(), dead.Clicks.LogID(), []hitquota.Lease{ended, open, neverTaken}); err != nil {
 				t.Fatal(err)
 			}
 			if got := grantedOf(t, dead, linkID); got != 9 {
@@ -160,7 +160,7 @@ func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
 			noon.Add(time.Hour): {},
 		} {
 			got := map[string]string{}
-			err := u.Granted(t.Context(), since, func(linkID string, m quota.Month, hits int64) error {
+			err := u.Granted(t.Context(), since, func(linkID string, m hitquota.Month, hits int64) error {
 				got[linkID] = fmt.Sprintf("%s: %d", m, hits)
 				return nil
 			})
@@ -168,7 +168,7 @@ func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
 				t.Errorf("granted since %s (-want +got):\n%s%v", since, diff, err)
 			}
 		}
-		if err := u.Granted(t.Context(), november.Start, func(string, quota.Month, int64) error { return context.Canceled }); err == nil {
+		if err := u.Granted(t.Context(), november.Start, func(string, hitquota.Month, int64) error { return context.Canceled }); err == nil {
 			t.Error("an error of the one who is told got lost")
 		}
 	})
@@ -207,7 +207,7 @@ func TestALeaseThatWasCutIsRecoveredAsItIs(t *testing.T) {
 			t.Fatalf("%d and %d granted, want 9 and 1", used.Hits, cut.Hits)
 		}
 		used.Used, cut.Hits = 9, 8 // as it was noted
-		if err := dead.Recover(t.Context(), dead.Clicks.LogID(), []quota.Lease{used, cut}); err != nil {
+		if err := dead.Recover(t.Context(), dead.Clicks.LogID(), []hitquota.Lease{used, cut}); err != nil {
 			t.Fatal(err)
 		}
 		if got := grantedOf(t, dead, linkID); got != 9 {

@@ -14,7 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/pause"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 const (
@@ -36,13 +36,13 @@ type Keys struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	held atomic.Pointer[map[int64]*visit.Key] // by day since 1970
+	held atomic.Pointer[map[int64]*visitor.Key] // by day since 1970
 }
 
 func dayOf(t time.Time) int64 { return t.Unix() / int64(day/time.Second) }
 
 // Of is the key of a day, or nil when this node has not got it: then visitors are not told apart.
-func (k *Keys) Of(t time.Time) *visit.Key {
+func (k *Keys) Of(t time.Time) *visitor.Key {
 	if held := k.held.Load(); held != nil {
 		return (*held)[dayOf(t)]
 	}
@@ -53,7 +53,7 @@ func (k *Keys) Of(t time.Time) *visit.Key {
 func (k *Keys) Fetch(ctx context.Context) (err error) {
 	now := k.Now()
 	today := dayOf(now)
-	held := map[int64]*visit.Key{}
+	held := map[int64]*visitor.Key{}
 	for _, d := range slices.Compact([]int64{today, dayOf(now.Add(keyAhead))}) {
 		key := k.Of(time.Unix(d*int64(day/time.Second), 0))
 		if key == nil {
@@ -70,8 +70,8 @@ func (k *Keys) Fetch(ctx context.Context) (err error) {
 }
 
 // share makes a key of the day, unless another node has: that one holds for all.
-func (k *Keys) share(ctx context.Context, day int64) (*visit.Key, error) {
-	key := visit.Key{}
+func (k *Keys) share(ctx context.Context, day int64) (*visitor.Key, error) {
+	key := visitor.Key{}
 	_, _ = rand.Read(key[:]) // never fails
 	var shared []byte
 	err := k.DB.NewRaw(`INSERT INTO visitor_keys AS k (day, key) VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET key = k.key RETURNING key`,

@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 )
 
 // visitsOf is how many visitors a link had, and how many of its clicks are marked as theirs.
@@ -201,7 +201,7 @@ func TestNodesShareTheKeyOfADay(t *testing.T) {
 		}
 		fetch()
 		first := one.Of(now)
-		if first == nil || *first == (visit.Key{}) || *first != *other.Of(now) || one.Of(now.Add(day)) != nil || one.Of(now.Add(-day)) != nil {
+		if first == nil || *first == (visitor.Key{}) || *first != *other.Of(now) || one.Of(now.Add(day)) != nil || one.Of(now.Add(-day)) != nil {
 			t.Fatalf("the keys are %v and %v", one.Of(now), other.Of(now))
 		}
 		fetch()

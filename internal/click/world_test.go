@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -32,7 +32,7 @@ func sized(variable string, small int) int {
 
 // texts are what the dimensions of a click may be; some are not known.
 var texts = map[Dimension][]string{
-	Referrer: {"", "example.com", "news.example", "t.example"}, Country: {"", "DE", "NP", "CA"}, Device: {"", visit.Desktop, visit.Mobile},
+	Referrer: {"", "example.com", "news.example", "t.example"}, Country: {"", "DE", "NP", "CA"}, Device: {"", visitor.Desktop, visitor.Mobile},
 	Browser: {"", "Chrome", "Firefox", "Instagram"}, OS: {"", "Android", "macOS"}, Language: {"", "de", "ne"},
 	Source: {"", "", "newsletter"}, Medium: {"", "mail", "Post & Brief"}, Campaign: {"", "früh"}, Term: {"", "a b"}, Content: {"", "top", "bottom"},
 }
@@ -135,7 +135,7 @@ func (w *world) draw(random *rand.Rand, from, to time.Time) Click {
 
 // person is how a link knows one of its visitors.
 func person(c *Click, n int) int64 {
-	return new(visit.Key).Visitor(c.LinkID, fmt.Sprint(n), "")
+	return new(visitor.Key).Visitor(c.LinkID, fmt.Sprint(n), "")
 }
 
 // write gives the database a batch, and remembers it.

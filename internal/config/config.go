@@ -16,7 +16,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -406,7 +406,7 @@ func (p *problems) serverURL(name, value string, schemes ...string) string {
 }
 
 func (p *problems) redisURL(name, value string) string {
-	if err := kv.Check(value); err != nil {
+	if err := redisx.Check(value); err != nil {
 		p.add(name, "%s", err)
 	}
 	return value

@@ -14,7 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -38,7 +38,7 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 }
 
 // EachRedis runs the test on every kind of Redis. Server and cluster are shared: keys must be the test's own.
-func EachRedis(t *testing.T, test func(t *testing.T, k *kv.Client)) {
+func EachRedis(t *testing.T, test func(t *testing.T, k *redisx.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
 		t.Parallel()
@@ -124,9 +124,9 @@ func openServer(t testing.TB, name string) *db.DB {
 }
 
 // Redis opens the Redis with the URL, the in-process one when it is empty.
-func Redis(t testing.TB, redisURL string) *kv.Client {
+func Redis(t testing.TB, redisURL string) *redisx.Client {
 	t.Helper()
-	k, err := kv.Open(redisURL, 20)
+	k, err := redisx.Open(redisURL, 20)
 	if err != nil {
 		t.Fatal(err)
 	}

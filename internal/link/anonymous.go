@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // anonymousPerAddress is how many links an address may make without an account.
-var anonymousPerAddress = quota.Rate{Name: "anonymous-address", Attempts: 60, Window: time.Hour}
+var anonymousPerAddress = ratelimit.Rate{Name: "anonymous-address", Attempts: 60, Window: time.Hour}
 
 // claimPrefix tells a claim token from other secrets, for people and for scanners of leaked ones.
 const claimPrefix = "claim_"

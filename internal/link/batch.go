@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/quota"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -227,7 +227,7 @@ func (b *batch) results() []Result {
 }
 
 func (b *batch) errQuota() error {
-	month := quota.MonthOf(b.now)
+	month := hitquota.MonthOf(b.now)
 	return errs.New(errs.QuotaExceeded, "The workspace has made the %d links it may make this month. The next month begins at %s.",
 		b.QuotaOf(b.member), month.End.Format("2006-01-02 15:04 MST")).After(month.End.Sub(b.now))
 }

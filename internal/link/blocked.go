@@ -14,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/text"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -36,7 +36,7 @@ func (s *Store) Block(ctx context.Context, host, reason string) (*BlockedHost, e
 	if err != nil {
 		return nil, err
 	}
-	if reason, err = text.Line("The reason", reason, 0, 200); err != nil {
+	if reason, err = validate.Line("The reason", reason, 0, 200); err != nil {
 		return nil, err
 	}
 	b := &BlockedHost{Host: host, Reason: reason, CreatedAt: s.now()}
@@ -195,7 +195,7 @@ func canonicalHost(host string) (string, error) {
 	whole := u.String()
 	if err != nil || whole != "https://"+u.Host()+"/" && whole != "https://["+u.Host()+"]/" {
 		return "", errs.New(errs.InvalidInput, "%s is not a host: give a name or an address, without scheme, port and path.",
-			cmp.Or(text.Quote(host), "An empty text"))
+			cmp.Or(validate.Quote(host), "An empty text"))
 	}
 	return u.Host(), nil
 }

@@ -4,14 +4,14 @@ import (
 	"context"
 	"fmt"
 
+	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/gather"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // creations are links that are asked for one by one, by workspace: whoever comes while a batch of the workspace is on its way waits
 // for it, as it would for the quota's row, and everybody who has waited is in the next batch, with its statements and its commit.
-type creations = gather.Calls[string, *wish, struct{}]
+type creations = batcher.Batcher[string, *wish, struct{}]
 
 // wish is a link that somebody asks for.
 type wish struct {

@@ -7,7 +7,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // Grants are the redirects that links with MaxClicks may still answer. They are a quota.Source: the truth is in the links'
@@ -20,7 +20,7 @@ type Grants struct {
 
 // Take implements quota.Source: one conditional statement for each link decides, so no more than MaxClicks are ever
 // granted, however many nodes ask at once.
-func (g Grants) Take(ctx context.Context, asks []*quota.Ask) error {
+func (g Grants) Take(ctx context.Context, asks []*hitquota.Ask) error {
 	for _, a := range asks {
 		for _, hits := range []int64{a.Want, 1} {
 			if err := g.take(ctx, a, hits); err != nil {
@@ -34,7 +34,7 @@ func (g Grants) Take(ctx context.Context, asks []*quota.Ask) error {
 	return nil
 }
 
-func (g Grants) take(ctx context.Context, a *quota.Ask, hits int64) error {
+func (g Grants) take(ctx context.Context, a *hitquota.Ask, hits int64) error {
 	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		a.Granted = 0
 		n, err := affected(tx.NewUpdate().Model((*Link)(nil)).Set("granted = granted + ?", hits).Where("id = ?", a.LinkID).
@@ -50,17 +50,17 @@ func (g Grants) take(ctx context.Context, a *quota.Ask, hits int64) error {
 		if l.MaxClicks != nil {
 			a.Left = *l.MaxClicks - l.Granted
 		}
-		return g.Clicks.KeepLease(ctx, tx, quota.Lease{Number: a.Number, LinkID: a.LinkID, Hits: hits})
+		return g.Clicks.KeepLease(ctx, tx, hitquota.Lease{Number: a.Number, LinkID: a.LinkID, Hits: hits})
 	})
 }
 
 // Return implements quota.Source: whoever removes the lease's row gives back what is left of it.
-func (g Grants) Return(ctx context.Context, leases []quota.Lease) error {
+func (g Grants) Return(ctx context.Context, leases []hitquota.Lease) error {
 	return g.Recover(ctx, g.LogID, leases)
 }
 
 // Recover ends the leases of a log, this process's or that of one that has died.
-func (g Grants) Recover(ctx context.Context, logID string, leases []quota.Lease) error {
+func (g Grants) Recover(ctx context.Context, logID string, leases []hitquota.Lease) error {
 	for _, l := range leases {
 		err := g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 			hits, err := g.Clicks.EndLease(ctx, tx, logID, l.Number)

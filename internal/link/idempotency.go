@@ -13,7 +13,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -59,7 +59,7 @@ func newKey(in Batch) (*key, error) {
 	if in.IdempotencyKey == nil {
 		return nil, nil
 	}
-	name, err := text.Opaque("The idempotency key", *in.IdempotencyKey, 1, maxKey)
+	name, err := validate.Opaque("The idempotency key", *in.IdempotencyKey, 1, maxKey)
 	if err != nil {
 		return nil, errs.From(err).At("idempotencyKey")
 	}

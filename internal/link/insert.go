@@ -9,7 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
 // statementBytes bounds the text in one statement, and with it the memory that a batch takes.
@@ -242,7 +242,7 @@ func (b *batch) takeQuota(ctx context.Context, tx bun.Tx, links int) (left int, 
 	p := b.DB.Params()
 	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, ?)
 		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links + excluded.links RETURNING links`,
-		p.Of(b.member.ID()), p.Of(quota.MonthOf(b.now).String()), p.Of(links)).Scan(p.Bind(ctx), &used)
+		p.Of(b.member.ID()), p.Of(hitquota.MonthOf(b.now).String()), p.Of(links)).Scan(p.Bind(ctx), &used)
 	if err != nil {
 		return 0, fmt.Errorf("taking the quota: %w", err)
 	}
@@ -255,7 +255,7 @@ func (b *batch) giveBack(ctx context.Context, tx bun.Tx, links int) error {
 	}
 	p := b.DB.Params()
 	_, err := tx.NewRaw("UPDATE link_usage SET links = links - ? WHERE workspace_id = ? AND month = ?",
-		p.Of(links), p.Of(b.member.ID()), p.Of(quota.MonthOf(b.now).String())).Exec(p.Bind(ctx))
+		p.Of(links), p.Of(b.member.ID()), p.Of(hitquota.MonthOf(b.now).String())).Exec(p.Bind(ctx))
 	return err
 }
 

@@ -13,7 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -179,7 +179,7 @@ func (s *Store) search(ctx context.Context, m workspace.Membership, f *Filter, f
 
 // words are the words of a search, as links have them.
 func words(search string) ([]string, error) {
-	line, err := text.Line("The search", search, 0, maxSearch)
+	line, err := validate.Line("The search", search, 0, maxSearch)
 	if err != nil {
 		return nil, errs.From(err).At("filter", "search")
 	}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -109,7 +109,7 @@ func (in New) strategy(m workspace.Membership) Strategy {
 
 // checkTitle and checkNote take text of nothing for no text.
 func checkTitle(title *string) (*string, error) {
-	line, err := text.Line("The title", deref(title), 0, maxTitle)
+	line, err := validate.Line("The title", deref(title), 0, maxTitle)
 	if err != nil {
 		return nil, errs.From(err).At("title")
 	}
@@ -117,7 +117,7 @@ func checkTitle(title *string) (*string, error) {
 }
 
 func checkNote(note *string) (*string, error) {
-	lines, err := text.Lines("The note", deref(note), 0, maxNote)
+	lines, err := validate.Lines("The note", deref(note), 0, maxNote)
 	if err != nil {
 		return nil, errs.From(err).At("note")
 	}
@@ -128,7 +128,7 @@ func checkNote(note *string) (*string, error) {
 func checkTags(tags []string) ([]string, error) {
 	checked := make([]string, 0, len(tags))
 	for _, tag := range tags {
-		tag, err := text.Line("A tag", tag, 1, maxTag)
+		tag, err := validate.Line("A tag", tag, 1, maxTag)
 		if err != nil {
 			return nil, errs.From(err).At("tags")
 		}

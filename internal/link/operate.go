@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/text"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // Found is a link as the operator sees it.
@@ -30,7 +30,7 @@ type Found struct {
 // URL of this instance, or all that have the code, lead to the URL, or have the text in their title, note, URL or code. It returns
 // InvalidInput.
 func (s *Store) Find(ctx context.Context, what string, limit int) ([]Found, error) {
-	what, err := text.Opaque("What is looked for", what, 1, urlnorm.MaxBytes)
+	what, err := validate.Opaque("What is looked for", what, 1, urlnorm.MaxBytes)
 	if err != nil {
 		return nil, err
 	}

@@ -10,12 +10,12 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // reportsPerAddress is how many links an address may report.
-var reportsPerAddress = quota.Rate{Name: "report-address", Attempts: 30, Window: time.Hour}
+var reportsPerAddress = ratelimit.Rate{Name: "report-address", Attempts: 30, Window: time.Hour}
 
 // Reason is what is wrong with a reported link.
 type Reason string
@@ -43,7 +43,7 @@ type Report struct {
 // Report keeps for the operator what somebody says of the link at a short URL. The address is where the request came
 // from, for the rate limit. It returns NotFound, InvalidInput or RateLimited.
 func (s *Store) Report(ctx context.Context, address, shortURL string, reason Reason, details *string) error {
-	lines, err := text.Lines("The details", deref(details), 0, maxNote)
+	lines, err := validate.Lines("The details", deref(details), 0, maxNote)
 	if err != nil {
 		return errs.From(err).At("details")
 	}

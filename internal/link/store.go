@@ -14,9 +14,10 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -46,7 +47,7 @@ type Config struct {
 	// Domains knows the hosts of workspaces.
 	Domains Domains
 	// Limits slows down whoever has no account.
-	Limits quota.Limiter
+	Limits ratelimit.Limiter
 	// Log is told about colliding codes.
 	Log *slog.Logger
 	// Now is the clock.
@@ -58,7 +59,7 @@ type Clicks interface {
 	// Flush waits until the database has every click that this node has recorded.
 	Flush(ctx context.Context) error
 	// KeepLease keeps that this process has taken redirects of a link from the database, in the transaction that takes them.
-	KeepLease(ctx context.Context, tx bun.Tx, l quota.Lease) error
+	KeepLease(ctx context.Context, tx bun.Tx, l hitquota.Lease) error
 	// EndLease ends a lease of a log, and returns how many had been granted: none when it has been ended before or was never
 	// taken.
 	EndLease(ctx context.Context, tx bun.Tx, logID string, number int64) (hits int64, err error)
@@ -190,12 +191,12 @@ func (s *Store) Many(ctx context.Context, m workspace.Membership, linkIDs ...str
 }
 
 // Usage is how many links the workspace has made in the current month, and the month.
-func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, month quota.Month, err error) {
+func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, month hitquota.Month, err error) {
 	ctx, err = m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
-		return 0, quota.Month{}, err
+		return 0, hitquota.Month{}, err
 	}
-	month = quota.MonthOf(s.Now())
+	month = hitquota.MonthOf(s.Now())
 	err = s.DB.NewSelect().Table("link_usage").Column("links").
 		Where("workspace_id = ?", m.ID()).Where("month = ?", month.String()).Scan(ctx, &links)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {

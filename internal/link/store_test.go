@@ -17,9 +17,10 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -47,7 +48,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	store, err := NewStore(Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Domains: &workspace.Store{DB: d}, Limits: quota.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log, Now: clock,
+		Clicks: clicks, Domains: &workspace.Store{DB: d}, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log, Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +98,8 @@ func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 func (b *bundle) grant(t *testing.T, l *Link, want int64) {
 	t.Helper()
 	b.leases++
-	ask := &quota.Ask{LinkID: l.ID, Want: 1, Number: b.leases}
-	if err := (Grants{Store: b.Store, LogID: b.log()}).Take(t.Context(), []*quota.Ask{ask}); err != nil || ask.Granted != want {
+	ask := &hitquota.Ask{LinkID: l.ID, Want: 1, Number: b.leases}
+	if err := (Grants{Store: b.Store, LogID: b.log()}).Take(t.Context(), []*hitquota.Ask{ask}); err != nil || ask.Granted != want {
 		t.Fatalf("granted %d, want %d: %v", ask.Granted, want, err)
 	}
 }
@@ -107,8 +108,8 @@ func (b *bundle) grant(t *testing.T, l *Link, want int64) {
 func (b *bundle) giveBack(t *testing.T, l *Link, but int64) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
-		lease := quota.Lease{LinkID: l.ID, Number: b.leases - but, Hits: 1}
-		if err := (Grants{Store: b.Store, LogID: b.log()}).Return(t.Context(), []quota.Lease{lease}); err != nil {
+		lease := hitquota.Lease{LinkID: l.ID, Number: b.leases - but, Hits: 1}
+		if err := (Grants{Store: b.Store, LogID: b.log()}).Return(t.Context(), []hitquota.Lease{lease}); err != nil {
 			t.Fatal(err)
 		}
 	}

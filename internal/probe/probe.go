@@ -10,7 +10,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/pause"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -26,7 +26,7 @@ const (
 )
 
 // perWorkspace limits the checks that members ask for: they make the server send requests.
-var perWorkspace = quota.Rate{Name: "check-workspace", Attempts: 60, Window: time.Hour}
+var perWorkspace = ratelimit.Rate{Name: "check-workspace", Attempts: 60, Window: time.Hour}
 
 // Checker asks destinations, and records what they answer.
 type Checker struct {
@@ -35,7 +35,7 @@ type Checker struct {
 	// Client is outbound's: anybody can have it ask anything.
 	Client *http.Client
 	// Limits slows members down.
-	Limits quota.Limiter
+	Limits ratelimit.Limiter
 	// Log is told why destinations do not answer.
 	Log *slog.Logger
 	// Now is the clock.

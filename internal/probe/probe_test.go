@@ -25,7 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -58,7 +58,7 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Checker = &Checker{Links: links, Limits: quota.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
+	b.Checker = &Checker{Links: links, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
 	b.allow(b.net.Allow, 0)
 	b.workspaces = &workspace.Store{DB: d, Now: clock}
 	b.me = person(t, d)
@@ -406,7 +406,7 @@ func TestCheckIsForEditors(t *testing.T) {
 func TestChecksAreLimited(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
-	b.Limits = quota.Limiter{KV: dbtest.Redis(t, ""), Log: b.Log}
+	b.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.Log}
 	l := b.at(t, "a", "/200")
 	for range perWorkspace.Attempts {
 		b.check(t, l)

@@ -11,9 +11,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/kv"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // QuotasConfig is what Quotas need.
@@ -23,7 +23,7 @@ type QuotasConfig struct {
 	Clicks *click.Recorder
 	Counts *click.Store
 	// KV is Redis, DB the database.
-	KV *kv.Client
+	KV *redisx.Client
 	DB *db.DB
 	// Fallback says that the database counts monthly hits while Redis is away.
 	Fallback bool
@@ -37,9 +37,9 @@ type QuotasConfig struct {
 // the database; and what a link with MaxClicks may answer ever, which its row says.
 type Quotas struct {
 	// Hits are the monthly hits, Grants what links with MaxClicks may answer.
-	Hits, Grants *quota.Leases
+	Hits, Grants *hitquota.Leases
 
-	monthly *quota.Hits
+	monthly *hitquota.Hits
 	usage   *click.Usage
 	granted link.Grants
 }
@@ -49,10 +49,10 @@ type Quotas struct {
 func NewQuotas(c QuotasConfig) *Quotas {
 	logID, alone := c.Clicks.LogID(), c.DB.Kind == db.SQLite
 	q := &Quotas{usage: &click.Usage{Store: c.Counts, Clicks: c.Clicks}, granted: link.Grants{Store: c.Links, LogID: logID}}
-	q.monthly = &quota.Hits{
+	q.monthly = &hitquota.Hits{
 		KV: c.KV, LogID: logID, Seeds: q.usage.Seeds, Granted: q.usage.Granted, Now: c.Now,
 	}
-	leases := quota.LeasesConfig{
+	leases := hitquota.LeasesConfig{
 		Note: c.Clicks.Note, LogEnd: c.Clicks.End, LogLag: c.Clicks.Lag, LogRoom: c.Clicks.LogBytes, Numbers: &atomic.Int64{}, Log: c.Log, Now: c.Now,
 	}
 	hits, grants := leases, leases
@@ -61,10 +61,10 @@ func NewQuotas(c QuotasConfig) *Quotas {
 		hits.Fallback = q.usage
 	}
 	if c.KV.InProcess() { // what it counts, it forgets when this process ends: as well as Redis, and a hundred times as fast
-		hits.Source, hits.Fallback, hits.Own, hits.Note = &quota.Memory{Seeds: q.usage.Seeds}, nil, true, nil
+		hits.Source, hits.Fallback, hits.Own, hits.Note = &hitquota.Memory{Seeds: q.usage.Seeds}, nil, true, nil
 	}
 	grants.What, grants.Source, grants.Own = "redirects of links with a limit of their own", q.granted, alone
-	q.Hits, q.Grants = quota.NewLeases(hits), quota.NewLeases(grants)
+	q.Hits, q.Grants = hitquota.NewLeases(hits), hitquota.NewLeases(grants)
 	c.Clicks.GiveBack = q.giveBack
 	c.Clicks.Pin(func() int64 { return min(q.Hits.Pin(), q.Grants.Pin()) })
 	return q
@@ -79,8 +79,8 @@ func (q *Quotas) Run(ctx context.Context) error {
 }
 
 // giveBack gives back what a process that has died had taken and not used, to wherever it was taken from.
-func (q *Quotas) giveBack(ctx context.Context, logID string, leases []quota.Lease) error {
-	var ever, monthly []quota.Lease
+func (q *Quotas) giveBack(ctx context.Context, logID string, leases []hitquota.Lease) error {
+	var ever, monthly []hitquota.Lease
 	for _, l := range leases {
 		if l.Month.IsZero() {
 			ever = append(ever, l)

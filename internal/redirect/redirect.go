@@ -13,9 +13,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -29,12 +29,12 @@ type Handler struct {
 	Links *link.Store
 	// Hits keeps the monthly quota, HitQuota is that of workspaces without one of their own. Grants keeps what links with
 	// MaxClicks may answer.
-	Hits     *quota.Leases
+	Hits     *hitquota.Leases
 	HitQuota int64
-	Grants   *quota.Leases
+	Grants   *hitquota.Leases
 	// Clicks records what was answered, Visits reads who asked, and Keys tells visitors apart.
 	Clicks *click.Recorder
-	Visits *visit.Reader
+	Visits *visitor.Reader
 	Keys   *click.Keys
 	// Orphans counts what led nowhere.
 	Orphans *click.Orphans
@@ -43,7 +43,7 @@ type Handler struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	month   atomic.Pointer[quota.Month]
+	month   atomic.Pointer[hitquota.Month]
 	answers [len(statuses)]atomic.Int64
 }
 
@@ -144,28 +144,28 @@ func (h *Handler) follow(r *http.Request, t *link.Target, redirect answer, arriv
 }
 
 // takeGrant takes one of the clicks that a link with MaxClicks may still answer. Other links need none.
-func (h *Handler) takeGrant(ctx context.Context, t *link.Target, arrived time.Time) (grant quota.Hit, ok bool, err error) {
+func (h *Handler) takeGrant(ctx context.Context, t *link.Target, arrived time.Time) (grant hitquota.Hit, ok bool, err error) {
 	if t.MaxClicks == 0 {
-		return quota.Hit{}, true, nil
+		return hitquota.Hit{}, true, nil
 	}
-	return h.Grants.Take(ctx, t.ID, quota.Month{}, t.MaxClicks, arrived)
+	return h.Grants.Take(ctx, t.ID, hitquota.Month{}, t.MaxClicks, arrived)
 }
 
 // visit reads what is kept of who asked. Whoever asked not to be told from others is not.
 func (h *Handler) visit(r *http.Request, t *link.Target, c *click.Click) {
 	address := web.Peer(r)
 	c.Visit = h.Visits.Read(r, address, t.Location)
-	if key := h.Keys.Of(c.ClickedAt); key != nil && !c.Bot && !visit.IsPrivate(r.Header) {
+	if key := h.Keys.Of(c.ClickedAt); key != nil && !c.Bot && !visitor.IsPrivate(r.Header) {
 		c.Visitor = key.Visitor(t.ID, address.String(), r.UserAgent())
 	}
 }
 
 // monthOf is the month that an instant lies in, which is nearly always that of the last redirect.
-func (h *Handler) monthOf(t time.Time) *quota.Month {
+func (h *Handler) monthOf(t time.Time) *hitquota.Month {
 	if m := h.month.Load(); m != nil && !t.Before(m.Start) && t.Before(m.End) {
 		return m
 	}
-	m := quota.MonthOf(t)
+	m := hitquota.MonthOf(t)
 	h.month.Store(&m)
 	return &m
 }

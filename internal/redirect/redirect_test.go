@@ -18,12 +18,13 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/kv"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/pause"
-	"github.com/linkforge/linkforge/internal/quota"
-	"github.com/linkforge/linkforge/internal/visit"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -31,7 +32,7 @@ import (
 type bundle struct {
 	*Handler
 	quotas *Quotas
-	redis  *kv.Client
+	redis  *redisx.Client
 	counts *click.Store
 	mux    *http.ServeMux
 	now    time.Time
@@ -52,7 +53,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b.redis, b.counts = redis, clicks.Store
 	links, err := link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Domains: &workspace.Store{DB: d}, Limits: quota.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
+		Clicks: clicks, Domains: &workspace.Store{DB: d}, Limits: ratelimit.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +66,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	})
 	b.Handler = &Handler{
 		Links: links, Hits: b.quotas.Hits, Grants: b.quotas.Grants, HitQuota: 5, Clicks: clicks.Recorder,
-		Visits: visit.NewReader(nil), Keys: &click.Keys{DB: d, Log: log, Now: clock},
+		Visits: visitor.NewReader(nil), Keys: &click.Keys{DB: d, Log: log, Now: clock},
 		Orphans: &click.Orphans{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
@@ -323,7 +324,7 @@ func TestTheMonthlyQuota(t *testing.T) {
 			t.Fatal(err)
 		}
 		w := b.visit(t, http.MethodGet, "/"+l.Code)
-		month := quota.MonthOf(b.now)
+		month := hitquota.MonthOf(b.now)
 		if w.Code != 429 || w.Header().Get("Retry-After") == "" {
 			t.Errorf("after the loss: %d, Retry-After %q", w.Code, w.Header().Get("Retry-After"))
 		}
@@ -339,7 +340,7 @@ func TestTheMonthTurnsUnderLoad(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		month := quota.MonthOf(b.now)
+		month := hitquota.MonthOf(b.now)
 		b.HitQuota = 200
 		b.turnTo(month.End.Add(-time.Second))
 		l := b.link(t, link.New{URL: "https://example.com/"})

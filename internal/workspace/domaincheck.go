@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 const (
@@ -33,7 +33,7 @@ const (
 )
 
 // verificationsPerWorkspace is how often a workspace may have DNS asked.
-var verificationsPerWorkspace = quota.Rate{Name: "verifications", Attempts: 30, Window: time.Hour}
+var verificationsPerWorkspace = ratelimit.Rate{Name: "verifications", Attempts: 30, Window: time.Hour}
 
 // Names answers questions of DNS, as net.Resolver does.
 type Names interface {

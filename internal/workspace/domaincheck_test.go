@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 // heard is Names that lets the test listen, and act between a question and what becomes of its answer.
@@ -163,7 +163,7 @@ func TestTheQuestion(t *testing.T) {
 func TestVerificationsAreLimited(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	z.Limits = quota.Limiter{KV: dbtest.Redis(t, ""), Log: z.Log}
+	z.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: z.Log}
 	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 	for range 30 {
 		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {

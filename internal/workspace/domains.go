@@ -19,8 +19,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/text"
 	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 const (
@@ -308,7 +308,7 @@ func errOwnHost(host string) *errs.Error {
 // canonicalHost is a host name as canonical URLs have it: with a dot in it, and no address. It returns InvalidInput.
 func canonicalHost(given string) (string, error) {
 	refused := errs.New(errs.InvalidInput, "%s is not the name of a host: give one like go.example.com, without scheme, port and path.",
-		cmp.Or(text.Quote(given), "An empty text")).At("host")
+		cmp.Or(validate.Quote(given), "An empty text")).At("host")
 	given = strings.TrimSpace(given)
 	// The canonical form of a URL drops some of these.
 	if strings.ContainsAny(given, "/:?#") || strings.ContainsFunc(given, unicode.IsControl) {

@@ -23,7 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 // zone is a store whose questions a name server answers, a clock, and a workspace each of Ada and Eve.
@@ -39,7 +39,7 @@ func setupZone(t *testing.T, d *db.DB) *zone {
 	t.Helper()
 	z := &zone{bundle: setup(t, d), dns: outboundtest.OpenNames(t), time: noon}
 	z.Now = func() time.Time { return z.time }
-	z.Names, z.Limits, z.Log = z.dns.Resolver, quota.Limiter{Off: true}, slog.New(slog.DiscardHandler)
+	z.Names, z.Limits, z.Log = z.dns.Resolver, ratelimit.Limiter{Off: true}, slog.New(slog.DiscardHandler)
 	z.own(t, "https://Go.sho.rt:8443", "localhost", "internal.example")
 	z.adas, z.eves = z.create(t, z.ada, "ada"), z.create(t, z.eve, "eve")
 	return z

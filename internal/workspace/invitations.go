@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 const (
@@ -30,7 +30,7 @@ const (
 )
 
 // invitationsPerWorkspace is how many people a workspace may have written to.
-var invitationsPerWorkspace = quota.Rate{Name: "invitations", Attempts: 100, Window: time.Hour}
+var invitationsPerWorkspace = ratelimit.Rate{Name: "invitations", Attempts: 100, Window: time.Hour}
 
 // Invitation asks whoever has an address, or the token, to become a member.
 type Invitation struct {

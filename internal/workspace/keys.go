@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 const (
@@ -72,7 +72,7 @@ func (s *Store) CreateKey(ctx context.Context, m Membership, in NewKey) (_ *Key,
 	if err != nil {
 		return nil, "", err
 	}
-	name, err := text.Line("The name", in.Name, 1, 100)
+	name, err := validate.Line("The name", in.Name, 1, 100)
 	if err != nil {
 		return nil, "", errs.From(err).At("name")
 	}
@@ -112,7 +112,7 @@ func checkScopes(scopes []Permission) (string, error) {
 	var all []string
 	for _, scope := range scopes {
 		if !slices.ContainsFunc(Rules, func(r Rule) bool { return r.Permission == scope && r.Keys }) {
-			return "", errs.New(errs.InvalidInput, "%s is no scope of API keys.", text.Quote(string(scope))).At("scopes")
+			return "", errs.New(errs.InvalidInput, "%s is no scope of API keys.", validate.Quote(string(scope))).At("scopes")
 		}
 		all = append(all, string(scope))
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // Change is what a caller wants of a workspace to be different; nil fields stay.
@@ -87,7 +87,7 @@ func (c Change) apply(before *Workspace, q *bun.UpdateQuery) (*bun.UpdateQuery, 
 
 func (c *Change) check() error {
 	if c.Name != nil {
-		name, err := text.Line("The name", *c.Name, 1, 100)
+		name, err := validate.Line("The name", *c.Name, 1, 100)
 		if err != nil {
 			return errs.From(err).At("name")
 		}

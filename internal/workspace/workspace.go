@@ -16,15 +16,15 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/gather"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/shortcode"
-	"github.com/linkforge/linkforge/internal/text"
+	"github.com/linkforge/linkforge/internal/validate"
 )
 
 // Workspace is a tenant.
@@ -61,7 +61,7 @@ type Store struct {
 	People People
 	Mail   Mailer
 	// Limits slows down whoever has others write mail.
-	Limits quota.Limiter
+	Limits ratelimit.Limiter
 	// PublicURL is where people reach the instance.
 	PublicURL string
 	// Own are the hosts of the instance, which no workspace can claim.
@@ -73,7 +73,7 @@ type Store struct {
 	// Now is the clock.
 	Now func() time.Time
 
-	proofs gather.Calls[asked, struct{}, membershipRow]
+	proofs batcher.Batcher[asked, struct{}, membershipRow]
 }
 
 // People knows who is behind an account.
@@ -217,7 +217,7 @@ func (s *Store) List(ctx context.Context, a account.Actor, deleted bool, r page.
 }
 
 func (s *Store) newWorkspace(name, slug string) (*Workspace, error) {
-	name, err := text.Line("The name", name, 1, 100)
+	name, err := validate.Line("The name", name, 1, 100)
 	if err != nil {
 		return nil, errs.From(err).At("name")
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/quota"
+	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
 // noon is when the tests begin.
@@ -31,7 +31,7 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	return &bundle{
-		Store: &Store{DB: d, Limits: quota.Limiter{Off: true}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }},
+		Store: &Store{DB: d, Limits: ratelimit.Limiter{Off: true}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }},
 		ada:   person(t, d),
 		eve:   person(t, d),
 	}

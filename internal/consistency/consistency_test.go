@@ -1,0 +1,101 @@
+package consistency_test
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/consistency"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/pause"
+)
+
+// standbyAnswers says whether a read of the context is the replica's.
+func standbyAnswers(t *testing.T, d *db.DB, ctx context.Context) (standby bool) {
+	t.Helper()
+	if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(ctx, &standby); err != nil {
+		t.Fatal(err)
+	}
+	return standby
+}
+
+// TestWhoHasWrittenReadsIt at any node, while others read the replica, which stays where it is.
+func TestWhoHasWrittenReadsIt(t *testing.T) {
+	t.Parallel()
+	pair := dbtest.NewPair(t)
+	const redisURL = "" // in the process: two nodes share its client
+	shared := dbtest.Redis(t, redisURL)
+	gone := dbtest.Redis(t, redisURL)
+	if err := gone.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 4}.Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE ROLE linkforge_tenant"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), "GRANT linkforge_tenant TO CURRENT_USER"); err != nil {
+		t.Fatal(err)
+	}
+	watching, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- d.FollowReplica(watching, slog.New(slog.DiscardHandler), time.Now) }()
+	defer func() {
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}()
+	here := &consistency.Writers{DB: d, KV: shared, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	there := &consistency.Writers{DB: d, KV: shared, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	cutOff := &consistency.Writers{DB: d, KV: gone, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	reads := func(w *consistency.Writers, who string) bool {
+		return standbyAnswers(t, d, w.Reading(db.InWorkspace(t.Context(), "ws_1", ""), who))
+	}
+	await := func(what string, yes func() bool) {
+		t.Helper()
+		for deadline := time.Now().Add(30 * time.Second); !yes(); {
+			if time.Now().After(deadline) || pause.For(t.Context(), 10*time.Millisecond) != nil {
+				t.Fatalf("not so: %s", what)
+			}
+		}
+	}
+
+	await("the replica is read", func() bool { return reads(there, "usr_reader") })
+	pair.Hold(t)
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE written ()"); err != nil {
+		t.Fatal(err)
+	}
+	here.Wrote(t.Context(), "usr_writer")
+	for range 3 {
+		if reads(there, "usr_writer") {
+			t.Error("who has written reads a replica that does not have it")
+		}
+		if !reads(there, "usr_reader") {
+			t.Error("who has not written does not read the replica")
+		}
+		_ = pause.For(t.Context(), 150*time.Millisecond)
+	}
+	if reads(cutOff, "usr_reader") {
+		t.Error("where nobody can say who has written, the replica is read")
+	}
+	waited := time.Now()
+	cutOff.Wrote(t.Context(), "usr_unknown") // waits until nobody reads the replica any more
+	if took := time.Since(waited); took < db.MostLag-time.Second || took > 2*db.MostLag {
+		t.Errorf("it waited for %s", took)
+	}
+	if reads(there, "usr_unknown") {
+		t.Error("a replica that is too far behind is read")
+	}
+	pair.Release(t)
+	await("who has written reads the replica, which has it", func() bool { return reads(there, "usr_writer") })
+	cutOff.Wrote(t.Context(), "usr_unknown")
+	if !reads(there, "usr_unknown") {
+		t.Error("the replica has it, and is not read")
+	}
+}

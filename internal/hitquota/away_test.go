@@ -1,0 +1,251 @@
+package hitquota
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// TestWithoutItsSourceTheFallbackCounts: what was taken from either goes back to where it came from, and the source is
+// told to resume before it is used again.
+func TestWithoutItsSourceTheFallbackCounts(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, fallback, linkID, other := newTally(), newTally(), id.New(id.Link), id.New(id.Link)
+		d := newDesk(source, fallback)
+		hold(t, d.Leases, linkID, 10, 100)
+		stop := run(t, d.Leases)
+		source.fail(errGone)
+		if got := take(t, d.Leases, linkID, 4, 100); got != 4 || d.Stats().Away {
+			t.Errorf("%d hits given of those that were held, want 4; away is %t", got, d.Stats().Away)
+		}
+		for range 3 {
+			if got := take(t, d.Leases, other, 7, 100); got != 7 || !d.Stats().Away {
+				t.Errorf("%d hits given by the fallback, want 7; away is %t", got, d.Stats().Away)
+			}
+			after(tidyEvery)
+		}
+		if got := strings.Count(d.said.String(), "cannot be taken: the database counts instead"); got != 1 {
+			t.Errorf("it was logged %d times that the source has gone, want once", got)
+		}
+		after(2 * plentyLife)
+		source.want(t, "while it is away", linkID, 10, 1)
+		fallback.want(t, "when the leases have ended", other, 21, 0)
+
+		source.events = nil
+		source.fail(nil)
+		after(2 * tidyEvery)
+		source.want(t, "when it is back", linkID, 4, 0)
+		if got := take(t, d.Leases, other, 5, 100); got != 5 || d.Stats().Away {
+			t.Errorf("%d hits given by the source, want 5; away is %t", got, d.Stats().Away)
+		}
+		if diff := cmp.Diff([]string{"resume", "return", "take"}, source.events); diff != "" {
+			t.Errorf("what was called (-want +got):\n%s", diff)
+		}
+		stop()
+		source.want(t, "at the end", other, 5, 0)
+		fallback.want(t, "at the end", other, 21, 0)
+		if got := strings.Count(d.said.String(), "hits are taken again"); got != 1 {
+			t.Errorf("it was logged %d times that the source is back, want once", got)
+		}
+	})
+}
+
+// TestALeaseOfTheFallbackGoesBackToIt, also when the source is there again.
+func TestALeaseOfTheFallbackGoesBackToIt(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, fallback, linkID := newTally(), newTally(), id.New(id.Link)
+		d := newDesk(source, fallback)
+		source.fail(errGone)
+		hold(t, d.Leases, linkID, 10, 100)
+		fallback.want(t, "while the source is away", linkID, 10, 1)
+		source.fail(nil)
+		run(t, d.Leases)
+		after(plentyLife + tidyEvery)
+		source.want(t, "after the lease's life", linkID, 0, 0)
+		fallback.want(t, "after the lease's life", linkID, 0, 0)
+	})
+}
+
+// TestWithoutAFallbackNobodyCanSay: until the source is back.
+func TestWithoutAFallbackNobodyCanSay(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		stop := run(t, d.Leases)
+		source.fail(errGone)
+		for range 3 {
+			if got, err := tryTake(t.Context(), d.Leases, linkID, 5, 100); got != 0 || !errors.Is(err, errGone) || !d.Stats().Away {
+				t.Errorf("%d hits given without a source, away is %t: %v", got, d.Stats().Away, err)
+			}
+		}
+		if got := strings.Count(d.said.String(), "cannot be taken: redirects are refused"); got != 1 {
+			t.Errorf("it was logged %d times that the source has gone, want once", got)
+		}
+		source.fail(nil)
+		if got := take(t, d.Leases, linkID, 5, 100); got != 5 { // before anybody has looked whether it is back
+			t.Errorf("%d hits given, want 5", got)
+		}
+		after(abundantLife + 2*tidyEvery)
+		source.want(t, "after the lease's life", linkID, 5, 0)
+		if d.Stats().Away {
+			t.Error("the source is still thought to be away")
+		}
+		stop()
+	})
+}
+
+// TestWhatWasTakenWithoutAnAnswerComesBack: the source grants it, and then the answer gets lost.
+func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
+	t.Parallel()
+	for name, answered := range map[string]bool{"no answer": false, "an answer to some": true} {
+		for _, fallback := range []*tally{nil, newTally()} {
+			synctest.Test(t, func(t *testing.T) {
+				source, linkID := newTally(), id.New(id.Link)
+				d := newDesk(source, nil)
+				if fallback != nil {
+					d.Fallback = fallback
+				}
+				lost := 0
+				source.taking = func(_ context.Context, asks []*Ask) error {
+					if lost++; lost > 1 {
+						return nil
+					}
+					source.mu.Lock()
+					defer source.mu.Unlock()
+					for _, a := range asks {
+						if source.grant(a); !answered {
+							a.Granted, a.Left = 0, 0
+						}
+					}
+					return errGone
+				}
+				var given int64
+				var err error
+				var waiting sync.WaitGroup
+				waiting.Go(func() { given, err = tryTake(t.Context(), d.Leases, linkID, 3, 100) })
+				synctest.Wait() // so that they are one ask
+				stop := run(t, d.Leases)
+				waiting.Wait()
+				if fallback == nil && (given != 0 || !errors.Is(err, errGone)) || fallback != nil && (given != 3 || err != nil) {
+					t.Errorf("%s, fallback %t: %d hits given: %v", name, fallback != nil, given, err)
+				}
+				after(2 * tidyEvery)
+				source.want(t, name+", when the source is back", linkID, 0, 0)
+				stop()
+			})
+		}
+	}
+}
+
+// TestAFallbackThatFailsToo: nobody can say, and what it had granted before it failed is given back to it.
+func TestAFallbackThatFailsToo(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, fallback, linkID := newTally(), newTally(), id.New(id.Link)
+		d := newDesk(source, fallback)
+		source.fail(errGone)
+		broken := errors.New("broken")
+		fallback.taking = func(_ context.Context, asks []*Ask) error {
+			fallback.mu.Lock()
+			defer fallback.mu.Unlock()
+			fallback.grant(asks[0])
+			return broken
+		}
+		run(t, d.Leases)
+		if got, err := tryTake(t.Context(), d.Leases, linkID, 3, 100); got != 0 || !errors.Is(err, broken) {
+			t.Errorf("%d hits given: %v, want %v", got, err, broken)
+		}
+		after(2 * tidyEvery)
+		fallback.want(t, "then", linkID, 0, 0)
+	})
+}
+
+// TestWhoeverWaitsGetsAnAnswer: when the end comes while the source thinks, while asks wait for their turn, and after it.
+func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := newTally()
+		d := newDesk(source, newTally())
+		source.taking = func(ctx context.Context, _ []*Ask) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		stop := run(t, d.Leases)
+		var waiting sync.WaitGroup
+		began := time.Now()
+		for range 2 * mostAsks {
+			linkID := id.New(id.Link)
+			waiting.Go(func() {
+				if got, err := tryTake(context.Background(), d.Leases, linkID, 2, 100); got != 0 || err == nil {
+					t.Errorf("%d hits given: %v", got, err)
+				}
+			})
+		}
+		synctest.Wait()
+		stop()
+		waiting.Wait()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %s until everybody was told, want no time", took)
+		}
+		if _, ok, err := d.Take(context.Background(), id.New(id.Link), thisMonth(), 1, time.Now()); ok || !errors.Is(err, errOver) {
+			t.Errorf("after the end: given %t: %v, want %v", ok, err, errOver)
+		}
+		if d.Stats().Away {
+			t.Error("the source was thought to be away because the end had come")
+		}
+	})
+}
+
+// TestWhoeverDoesNotWaitKeepsNobodyWaiting: a hit that nobody takes any more is there for the others.
+func TestWhoeverDoesNotWaitKeepsNobodyWaiting(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		source.taking = func(context.Context, []*Ask) error { time.Sleep(time.Second); return nil }
+		stop := run(t, d.Leases)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if got, err := tryTake(ctx, d.Leases, linkID, 3, 10); got != 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d hits given: %v, want %v", got, err, context.DeadlineExceeded)
+		}
+		if got := take(t, d.Leases, linkID, 2, 10); got != 2 {
+			t.Errorf("%d hits given, want 2", got)
+		}
+		stop()
+		source.want(t, "at the end", linkID, 2, 0)
+	})
+}
+
+// TestASourceThatHangsIsGivenUp: then the fallback counts.
+func TestASourceThatHangsIsGivenUp(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, fallback, linkID := newTally(), newTally(), id.New(id.Link)
+		d := newDesk(source, fallback)
+		source.taking = func(ctx context.Context, _ []*Ask) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		run(t, d.Leases)
+		began := time.Now()
+		if got := take(t, d.Leases, linkID, 3, 10); got != 3 {
+			t.Errorf("%d hits given, want 3", got)
+		}
+		if took := time.Since(began); took != askDeadline {
+			t.Errorf("it took %s, want %s", took, askDeadline)
+		}
+		fallback.want(t, "then", linkID, 3, len(fallback.open))
+	})
+}

@@ -1,0 +1,48 @@
+package hitquota
+
+import (
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+// TestTheLimitIsExactInACluster: three nodes ask for the hits of many links, which lie on all masters, in the same breath; each
+// link's visitors are five times as many as its limit.
+func TestTheLimitIsExactInACluster(t *testing.T) {
+	t.Parallel()
+	const links, limit, visitors, rounds = 40, 1000, 50, 33 // of each node
+	k, c := dbtest.Redis(t, dbtest.ClusterURL(t)), &clock{}
+	nodes := []*node{newNode(t, k, c, none), newNode(t, k, c, none), newNode(t, k, c, none)}
+	through := make([]atomic.Int64, links)
+	linkIDs := make([]string, links)
+	for i := range linkIDs {
+		linkIDs[i] = id.New(id.Link)
+	}
+	followAll := func() {
+		var all sync.WaitGroup
+		for i, linkID := range linkIDs {
+			for _, n := range nodes {
+				all.Go(func() { through[i].Add(n.follow(t, linkID, visitors, limit)) })
+			}
+		}
+		all.Wait()
+	}
+	for range rounds {
+		followAll()
+	}
+	for range 2 { // what a node holds and does not use comes back to the others
+		c.advance(plentyLife)
+		for _, n := range nodes {
+			n.tidy(t.Context(), false)
+		}
+		followAll()
+	}
+	for i, linkID := range linkIDs {
+		if got := through[i].Load(); got != limit || countOf(t, k, linkID) != limit {
+			t.Errorf("link %d: %d were let through and %d counted, want %d", i, got, countOf(t, k, linkID), limit)
+		}
+	}
+}

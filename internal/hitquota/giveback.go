@@ -1,0 +1,201 @@
+package hitquota
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"math"
+	"time"
+)
+
+// tidy ends leases that are over, all of them at the end, and gives back what has ended.
+func (l *Leases) tidy(ctx context.Context, all bool) {
+	l.comeBack(ctx)
+	pin := l.LogEnd()
+	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64) // leases from before keep too much of the log, or far too much
+	if l.LogRoom > 0 {
+		oldest = pin - l.LogRoom/pinnedPart
+		tooOld = oldest - l.LogRoom/pinnedPart/pinnedPart
+	}
+	now := l.Now().UnixMilli()
+	l.mu.Lock()
+	l.turn++
+	turn, back := l.turn, now < l.tidied // set back, that is: what was taken later than now is over
+	l.tidied = now
+	l.mu.Unlock()
+	var open, hits int64
+	for i := range l.shards {
+		s := &l.shards[i]
+		s.mu.Lock()
+		if all || back || len(s.links) < few || now >= s.due || s.pin < tooOld || (turn+i)%turns == 0 {
+			l.look(s, oldest, all)
+		}
+		open, hits, pin = open+s.open, hits+s.held, min(pin, s.pin)
+		for _, q := range s.asks { // the log may have what is being taken
+			if q.Number > 0 {
+				pin = min(pin, q.position)
+			}
+		}
+		for _, c := range s.closing {
+			pin = min(pin, c.position)
+		}
+		s.mu.Unlock()
+	}
+	l.open.Store(open)
+	l.held.Store(hits)
+	l.pin.Store(min(pin, l.returnAll(ctx)))
+}
+
+// look ends the leases of a shard that are over, forgets links that are idle, and counts what is left. The shard is locked.
+func (l *Leases) look(s *shard, oldest int64, all bool) {
+	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
+	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
+	s.most = max(s.most, len(s.links))
+	s.clear()
+	for key, h := range s.links {
+		age := now - h.taken
+		switch over := all || age >= int64(h.life) || age < 0 || h.position < oldest; {
+		case h.open && (over || h.left == 0):
+			l.end(s, &h, &key)
+			h.open, h.size, h.left, h.pending = false, h.size-h.left, 0, 0
+			s.links[key] = h
+		case h.open:
+			s.count(&h)
+		case age > int64(h.life)+idle && forget:
+			delete(s.links, key)
+		}
+	}
+	s.shrink()
+}
+
+// clear forgets what is known of the open leases, count adds one, and drop takes one off.
+func (s *shard) clear() { s.open, s.held, s.pin, s.due = 0, 0, nowhere, nowhere }
+
+func (s *shard) count(h *held) {
+	s.open, s.held, s.pin = s.open+1, s.held+int64(h.left), min(s.pin, h.position)
+	if int64(h.life) <= nearLife.Milliseconds() {
+		s.due = min(s.due, h.taken+int64(h.life))
+	}
+}
+
+func (s *shard) drop(h *held) {
+	if h.open {
+		s.open, s.held = s.open-1, s.held-int64(h.left)
+	}
+}
+
+// shrink gives memory back after many links have been forgotten, which a map does not do by itself. The shard is locked.
+func (s *shard) shrink() {
+	if s.most < few || len(s.links) > s.most/4 {
+		return
+	}
+	links := make(map[linkKey]held, len(s.links))
+	maps.Copy(links, s.links)
+	s.links, s.most = links, len(links)
+}
+
+// returnAll returns the leases that have ended to their sources, and reports the oldest position of those that a source
+// did not accept. The next call tries these again.
+func (l *Leases) returnAll(ctx context.Context) (pin int64) {
+	pin = nowhere
+	for _, fallback := range []bool{false, true} {
+		l.mu.Lock()
+		returns := l.returns[fallback]
+		l.returns[fallback] = nil
+		l.mu.Unlock()
+		left := l.returnTo(ctx, fallback, returns)
+		for _, e := range left {
+			pin = min(pin, e.position)
+		}
+		l.mu.Lock()
+		l.returns[fallback] = append(left, l.returns[fallback]...)
+		l.mu.Unlock()
+	}
+	return pin
+}
+
+// returnTo returns leases to one source, a batch at a time, and stops at the first error: it returns what is left.
+func (l *Leases) returnTo(ctx context.Context, fallback bool, returns []ended) (left []ended) {
+	for len(returns) > 0 {
+		batch := returns[:min(len(returns), returnBatch)]
+		leases, unused := make([]Lease, len(batch)), int64(0)
+		for i := range batch {
+			leases[i] = batch[i].lease()
+			unused += leases[i].Hits - leases[i].Used
+		}
+		if l.returnLeases(ctx, fallback, leases) != nil {
+			return returns
+		}
+		l.back.Add(unused)
+		returns = returns[len(batch):]
+	}
+	return nil
+}
+
+func (l *Leases) returnLeases(ctx context.Context, fallback bool, leases []Lease) error {
+	ctx, cancel := context.WithTimeout(ctx, askDeadline)
+	defer cancel()
+	if fallback {
+		return l.Fallback.Return(ctx, leases)
+	}
+	if l.away.Load() {
+		return errAway
+	}
+	return l.Source.Return(ctx, leases)
+}
+
+var errAway = errors.New("the source of hits is away")
+
+// leave says that the source cannot be reached.
+func (l *Leases) leave(ctx context.Context, err error) {
+	if l.away.Swap(true) {
+		return
+	}
+	instead := "redirects are refused"
+	if l.Fallback != nil {
+		instead = "the database counts instead"
+	}
+	l.Log.ErrorContext(ctx, l.What+" cannot be taken: "+instead, "error", err, "held", l.held.Load())
+}
+
+// comeBack finds out whether the source can be reached again.
+func (l *Leases) comeBack(ctx context.Context) {
+	if !l.away.Load() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, askDeadline)
+	defer cancel()
+	if err := l.Source.Resume(ctx); err == nil {
+		l.away.Store(false)
+		l.Log.InfoContext(ctx, l.What+" are taken again")
+	}
+}
+
+// end returns a lease, once its pending hits are settled. The shard is locked.
+func (l *Leases) end(s *shard, h *held, key *linkKey) {
+	if !h.open {
+		return
+	}
+	e := ended{
+		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left, position: h.position, fallback: h.fallback,
+	}
+	if h.pending > 0 {
+		s.closing[h.number] = &closing{e, h.pending}
+		return
+	}
+	l.giveBack(e)
+}
+
+func monthOf(number int32) Month {
+	if number == 0 {
+		return Month{}
+	}
+	number--
+	return MonthOf(time.Date(int(number/12), time.Month(number%12+1), 1, 0, 0, 0, 0, time.UTC))
+}
+
+func (l *Leases) giveBack(e ended) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.returns[e.fallback] = append(l.returns[e.fallback], e)
+}

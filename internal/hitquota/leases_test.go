@@ -1,0 +1,589 @@
+package hitquota
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/id"
+)
+
+var errGone = errors.New("the source has gone")
+
+// tally is a Source in memory, which a test can take away.
+type tally struct {
+	mu      sync.Mutex
+	used    map[string]int64 // by link and month
+	open    map[int64]int64  // hits of leases, by their numbers
+	wants   []int64
+	events  []string // what was called, without repetition
+	failing error    // what every call returns
+	taking  func(ctx context.Context, asks []*Ask) error
+}
+
+func newTally() *tally { return &tally{used: map[string]int64{}, open: map[int64]int64{}} }
+
+func (c *tally) called(name string) error {
+	if n := len(c.events); n == 0 || c.events[n-1] != name {
+		c.events = append(c.events, name)
+	}
+	return c.failing
+}
+
+// Take grants what there is, asks that come before an error included: so a database may that takes them one by one.
+func (c *tally) Take(ctx context.Context, asks []*Ask) error {
+	if c.taking != nil {
+		if err := c.taking(ctx, asks); err != nil {
+			return err
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.called("take"); err != nil {
+		return err
+	}
+	for _, a := range asks {
+		c.grant(a)
+	}
+	return nil
+}
+
+func (c *tally) grant(a *Ask) {
+	key := a.LinkID + a.Month.String()
+	c.wants = append(c.wants, a.Want)
+	a.Granted = max(0, min(a.Want, a.Limit-c.used[key]))
+	c.used[key] += a.Granted
+	a.Left = max(0, a.Limit-c.used[key])
+	if a.Granted > 0 {
+		c.open[a.Number] = a.Granted
+	}
+}
+
+func (c *tally) Return(_ context.Context, leases []Lease) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.called("return"); err != nil {
+		return err
+	}
+	for _, l := range leases {
+		if hits, ok := c.open[l.Number]; ok {
+			c.used[l.LinkID+l.Month.String()] -= hits - l.Used
+			delete(c.open, l.Number)
+		}
+	}
+	return nil
+}
+
+func (c *tally) Resume(context.Context) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.called("resume")
+}
+
+// fail has every call fail from now on, or work again.
+func (c *tally) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.failing = err
+}
+
+// want checks how many of a link's hits are taken, in so many leases.
+func (c *tally) want(t *testing.T, when, linkID string, hits int64, leases int) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if got := c.used[linkID+thisMonth().String()]; got != hits || len(c.open) != leases {
+		t.Errorf("%s: %d hits are taken and %d leases open, want %d and %d", when, got, len(c.open), hits, leases)
+	}
+}
+
+// desk is Leases whose log is the test's.
+type desk struct {
+	*Leases
+	end  atomic.Int64 // of the log
+	lag  atomic.Int64
+	said bytes.Buffer
+}
+
+func newDesk(source, fallback Source) *desk {
+	d := &desk{}
+	d.Leases = NewLeases(LeasesConfig{
+		What: "hits", Source: source, Fallback: fallback, Numbers: &atomic.Int64{}, Now: time.Now,
+		Log:    slog.New(slog.NewTextHandler(&d.said, nil)),
+		Note:   func(Lease) (int64, error) { return d.end.Add(10), nil },
+		LogEnd: d.end.Load,
+		LogLag: func() time.Duration { return time.Duration(d.lag.Load()) },
+	})
+	return d
+}
+
+// run runs leases until the test's end, or until the function that it returns is called.
+func run(t *testing.T, l *Leases) (stop func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() {
+		if err := l.Run(ctx); err != nil {
+			t.Error(err)
+		}
+	})
+	stop = func() {
+		cancel()
+		running.Wait()
+	}
+	t.Cleanup(stop)
+	return stop
+}
+
+// take takes n hits at once, and returns how many were given.
+func take(t *testing.T, l *Leases, linkID string, n int, limit int64) int64 {
+	t.Helper()
+	given, err := tryTake(t.Context(), l, linkID, n, limit)
+	if err != nil {
+		t.Error(err)
+	}
+	return given
+}
+
+// tryTake is take where it may fail: it returns one of the errors.
+func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) (int64, error) {
+	var given atomic.Int64
+	var failed atomic.Pointer[error]
+	var all sync.WaitGroup
+	for range n {
+		all.Go(func() {
+			hit, ok, err := l.Take(ctx, linkID, thisMonth(), limit, l.Now())
+			if ok && hit.LeaseNumber() == 0 {
+				err = errors.New("a hit of no lease")
+			}
+			hit.Commit()
+			if ok {
+				given.Add(1)
+			}
+			if err != nil {
+				failed.Store(&err)
+			}
+		})
+	}
+	all.Wait()
+	if err := failed.Load(); err != nil {
+		return given.Load(), *err
+	}
+	return given.Load(), nil
+}
+
+// hold leaves so many hits in the hands of leases that do not run yet: those who wanted them have gone.
+func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
+	t.Helper()
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range n {
+		if _, err := tryTake(gone, l, linkID, 1, limit); !errors.Is(err, context.Canceled) {
+			t.Errorf("somebody who has gone was told %v", err)
+		}
+	}
+	l.serve(t.Context())
+}
+
+// after lets time pass, and everything that happens meanwhile.
+func after(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestAHitIsTakenFromALease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		stop := run(t, d.Leases)
+		if got := take(t, d.Leases, linkID, 300, 200); got != 200 {
+			t.Errorf("%d hits given, want 200", got)
+		}
+		if got := take(t, d.Leases, linkID, 5, 200); got != 0 {
+			t.Errorf("%d hits given beyond the limit", got)
+		}
+		if len(source.wants) > 100 {
+			t.Errorf("200 hits were taken one by one, in %d leases", len(source.wants))
+		}
+		stop()
+		source.want(t, "at the end", linkID, 200, 0)
+		if s := d.Stats(); s.Held != 0 || s.Taken-s.Returned != 200 || s.Away {
+			t.Errorf("%+v, want 200 taken and not returned", s)
+		}
+	})
+}
+
+// TestNearTheLimitHitsAreTakenOneByOne: so that no node holds what another lacks.
+func TestNearTheLimitHitsAreTakenOneByOne(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		run(t, d.Leases)
+		const limit = 10_000
+		left := int64(limit)
+		for most := int64(0); left > 0; {
+			before := len(source.wants)
+			left -= take(t, d.Leases, linkID, 1, limit)
+			for _, want := range source.wants[before:] {
+				if allowed := max(1, min(mostHits, left/share+1)); want > allowed {
+					t.Fatalf("%d were wanted when %d were left, want %d at most", want, left, allowed)
+				}
+				most = max(most, want)
+			}
+			if left == limit/2 && most != mostHits {
+				t.Errorf("%d were wanted at most, want %d of a busy link", most, mostHits)
+			}
+		}
+	})
+}
+
+// TestIdleLeasesComeBackToOthers: soon when few are left, and within minutes in any case.
+func TestIdleLeasesComeBackToOthers(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		limit int64
+		life  time.Duration
+	}{
+		{20, nearLife}, {30, nearLife}, {100, plentyLife}, {300, abundantLife},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			source, linkID := newTally(), id.New(id.Link)
+			idle, other := newDesk(source, nil), newDesk(source, nil)
+			other.Numbers.Store(1000)
+			hold(t, idle.Leases, linkID, 20, c.limit)
+			run(t, idle.Leases)
+			run(t, other.Leases)
+			after(c.life - time.Millisecond)
+			source.want(t, "within its life", linkID, 20, 1)
+			if s := idle.Stats(); s.Open != 1 || s.Held != 20 {
+				t.Errorf("%+v, want 20 hits held", s)
+			}
+			after(time.Millisecond + tidyEvery)
+			source.want(t, "after its life", linkID, 0, 0)
+			if got := take(t, other.Leases, linkID, 400, c.limit); got != c.limit {
+				t.Errorf("%d hits given to another node, want all of the %d", got, c.limit)
+			}
+		})
+	}
+}
+
+// TestALeaseIsAsLargeAsWillBeNeeded while it may be kept: links that are followed now and then seldom ask.
+func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		every time.Duration
+		limit int64
+		most  int // asks in half an hour
+	}{
+		{5 * time.Second, 1 << 40, 31}, {time.Minute, 1 << 40, 12}, {20 * time.Minute, 1 << 40, 2}, {5 * time.Second, 400, 360},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			source, linkID := newTally(), id.New(id.Link)
+			d := newDesk(source, nil)
+			stop := run(t, d.Leases)
+			taken := int64(0)
+			for began := time.Now(); time.Since(began) < 30*time.Minute; after(c.every) {
+				taken += take(t, d.Leases, linkID, 1, c.limit)
+			}
+			if got := len(source.wants); got > c.most {
+				t.Errorf("followed every %s it asked %d times, want %d at most", c.every, got, c.most)
+			}
+			stop()
+			source.want(t, "at the end", linkID, taken, 0)
+		})
+	}
+}
+
+// TestLeasesKeepLittleOfTheLog: what was taken long ago by the log's measure is given back, or the log would fill up.
+func TestLeasesKeepLittleOfTheLog(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		d.LogRoom = 1 << 20
+		hold(t, d.Leases, linkID, 20, 1000)
+		run(t, d.Leases)
+		d.end.Add(d.LogRoom/pinnedPart - 500)
+		after(2 * tidyEvery)
+		source.want(t, "while there is room", linkID, 20, 1)
+		d.end.Add(1000)
+		after(2 * tidyEvery)
+		source.want(t, "when it takes too much", linkID, 0, 0)
+		if pin := d.Pin(); pin < d.end.Load() {
+			t.Errorf("the log is kept from %d on, though it has reached %d", pin, d.end.Load())
+		}
+	})
+}
+
+// crowd holds a hit of so many other links, which are kept beside those of one.
+func crowd(t *testing.T, l *Leases, linkID string, n int) {
+	t.Helper()
+	beside := func(linkID string) *shard {
+		key, err := keyOf(linkID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l.shard(&key)
+	}
+	for n > 0 {
+		if other := id.New(id.Link); beside(other) == beside(linkID) {
+			hold(t, l, other, 1, 1<<40)
+			n--
+		}
+	}
+}
+
+// TestLeasesAmongManyEnd: those of a crowded place are looked through now and then, but one that lives shortly, or that keeps too much of
+// the log, ends in time.
+func TestLeasesAmongManyEnd(t *testing.T) {
+	t.Parallel()
+	const others = 2 * few
+	for name, c := range map[string]struct {
+		limit      int64
+		keep, late time.Duration
+		recorded   int64 // in the log meanwhile
+	}{
+		"near the limit":     {20, nearLife, tidyEvery, 0},
+		"plenty":             {100, plentyLife, turns * tidyEvery, 0},
+		"plenty, a full log": {100, time.Second, 2 * tidyEvery, 1 << 19},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			source, linkID := newTally(), id.New(id.Link)
+			d := newDesk(source, nil)
+			d.LogRoom = 1 << 20
+			hold(t, d.Leases, linkID, 20, c.limit)
+			crowd(t, d.Leases, linkID, others)
+			stop := run(t, d.Leases)
+			after(c.keep - time.Millisecond)
+			source.want(t, name+": within its life", linkID, 20, others+1)
+			if s := d.Stats(); s.Open != others+1 || s.Held != others+20 || d.Pin() > 10 {
+				t.Errorf("%s: %+v and the log from %d on, want the first of %d leases in it", name, s, d.Pin(), others+1)
+			}
+			d.end.Add(c.recorded)
+			after(time.Millisecond + c.late)
+			if source.mu.Lock(); source.used[linkID+thisMonth().String()] != 0 {
+				t.Errorf("%s: its hits were not given back", name)
+			}
+			source.mu.Unlock()
+			after(turns * tidyEvery)
+			if d.Pin() < 10 {
+				t.Errorf("%s: the log is kept from %d on, though the lease has ended", name, d.Pin())
+			}
+			before := d.Stats().Held
+			used := take(t, d.Leases, linkID, 1, 1<<40)
+			if after(tidyEvery); d.Stats().Held != before+1-used {
+				t.Errorf("%s: %d hits are held, want %d: the one that was taken is used", name, d.Stats().Held, before)
+			}
+			stop()
+			source.want(t, name+": at the end", linkID, used, 0)
+		})
+	}
+}
+
+// TestARefusalIsShort: what another node gives back is found soon.
+func TestARefusalIsShort(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		run(t, d.Leases)
+		if got := take(t, d.Leases, linkID, 9, 5); got != 5 {
+			t.Errorf("%d hits given, want 5", got)
+		}
+		asked := len(source.wants)
+		if got := take(t, d.Leases, linkID, 100, 50); got != 0 || len(source.wants) != asked {
+			t.Errorf("%d hits given at once, by %d asks, want none", got, len(source.wants)-asked)
+		}
+		after(refusedLife)
+		if got := take(t, d.Leases, linkID, 100, 50); got != 45 {
+			t.Errorf("%d hits given when the limit was raised, want the other 45", got)
+		}
+		after(refusedLife)
+		if got := take(t, d.Leases, linkID, 10, 20); got != 0 {
+			t.Errorf("%d hits given when the limit was lowered, want none", got)
+		}
+		source.want(t, "then", linkID, 50, 0)
+	})
+}
+
+// TestHit_SettlesOnce: each way to settle hits leaves the source with exactly those that were committed, also when their
+// lease has been replaced or has ended meanwhile.
+func TestHit_SettlesOnce(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		settle func(d *desk, linkID string, h *Hit)
+		used   int64 // of a limit of 3, of which 2 others are used
+	}{
+		"committed":                    {func(_ *desk, _ string, h *Hit) { h.Commit() }, 3},
+		"committed, released later":    {func(_ *desk, _ string, h *Hit) { h.Commit(); h.Release() }, 3},
+		"released":                     {func(_ *desk, _ string, h *Hit) { h.Release() }, 2},
+		"released twice":               {func(_ *desk, _ string, h *Hit) { h.Release(); h.Release() }, 2},
+		"released after the lease":     {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*tidyEvery); h.Release() }, 2},
+		"committed after the lease":    {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*tidyEvery); h.Commit() }, 3},
+		"released after a replacement": {func(d *desk, linkID string, h *Hit) { replaceLease(d, linkID); h.Release() }, 2},
+		"the zero hit": {func(_ *desk, _ string, h *Hit) {
+			new(Hit).Release()
+			new(Hit).Commit()
+			h.Release()
+		}, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			synctest.Test(t, func(t *testing.T) {
+				source, linkID := newTally(), id.New(id.Link)
+				d := newDesk(source, nil)
+				hold(t, d.Leases, linkID, 3, 3)
+				stop := run(t, d.Leases)
+				hit, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
+				if !ok || err != nil {
+					t.Fatalf("taking a hit returned %t, %v", ok, err)
+				}
+				if got := take(t, d.Leases, linkID, 2, 3); got != 2 {
+					t.Fatalf("%d hits taken, want 2", got)
+				}
+				c.settle(d, linkID, &hit)
+				after(nearLife + 2*tidyEvery)
+				source.want(t, "when the lease is over", linkID, c.used, 0)
+				if got := take(t, d.Leases, linkID, 5, 3); got != 3-c.used {
+					t.Errorf("%d hits taken then, want %d", got, 3-c.used)
+				}
+				stop()
+				source.want(t, "at the end", linkID, 3, 0)
+			})
+		})
+	}
+}
+
+// replaceLease has the link ask for another lease, which it is refused.
+func replaceLease(d *desk, linkID string) {
+	_, _ = tryTake(context.Background(), d.Leases, linkID, 1, 3)
+}
+
+// TestLeases_PinTheLogWhileHitsArePending: the click of a hit may still be recorded, so the log keeps the lease's record.
+func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source, nil)
+		run(t, d.Leases)
+		hit, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
+		if !ok || err != nil {
+			t.Fatalf("taking a hit returned %t, %v", ok, err)
+		}
+		d.end.Add(1000)
+		after(nearLife + 2*tidyEvery)
+		source.want(t, "while its hit is pending", linkID, 1, 1)
+		if d.Pin() != 0 {
+			t.Errorf("the log is kept from %d on, want 0", d.Pin())
+		}
+		hit.Commit()
+		after(2 * tidyEvery)
+		source.want(t, "when it is settled", linkID, 1, 0)
+		if d.Pin() != d.end.Load() {
+			t.Errorf("the log is kept from %d on, want %d", d.Pin(), d.end.Load())
+		}
+	})
+}
+
+// TestLeases_ReturnEverythingAfterAnOutage: however many leases end while the source is down.
+func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, links := newTally(), 3*returnBatch+1
+		d := newDesk(source, nil)
+		for range links {
+			hold(t, d.Leases, id.New(id.Link), 1, 1000)
+		}
+		source.fail(errGone)
+		stop := run(t, d.Leases)
+		after(abundantLife + time.Minute)
+		if got := d.Stats(); got.Returned != 0 {
+			t.Errorf("%d hits returned while the source is down", got.Returned)
+		}
+		source.fail(nil)
+		after(2 * tidyEvery)
+		if got := d.Stats(); got.Returned != int64(links) || len(source.open) != 0 {
+			t.Errorf("%d hits returned and %d leases open, want %d and 0", got.Returned, len(source.open), links)
+		}
+		stop()
+	})
+}
+
+func TestMonthsAreCountedEachByItself(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID, january := newTally(), id.New(id.Link), thisMonth()
+		d := newDesk(source, nil)
+		hold(t, d.Leases, linkID, 5, 10)
+		stop := run(t, d.Leases)
+		february := MonthOf(january.End)
+		for i, m := range []Month{january, february, january, february, february, {}, february} { // requests that are late, and clocks that differ
+			hit, ok, err := d.Take(t.Context(), linkID, m, 10, time.Now())
+			if !ok || err != nil {
+				t.Errorf("take %d, of %q: given %t: %v", i, m, ok, err)
+			}
+			hit.Commit()
+		}
+		stop()
+		want := map[string]int64{linkID + january.String(): 2, linkID + february.String(): 4, linkID: 1}
+		if diff := cmp.Diff(want, source.used); diff != "" || len(source.open) > 0 {
+			t.Errorf("%d leases are open; used (-want +got):\n%s", len(source.open), diff)
+		}
+	})
+}
+
+func TestManyLinksAtOnce(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := newTally()
+		most := 0
+		source.taking = func(_ context.Context, asks []*Ask) error {
+			most = max(most, len(asks))
+			return nil
+		}
+		d := newDesk(source, nil)
+		stop := run(t, d.Leases)
+		var links []string
+		for range 3 * mostAsks {
+			links = append(links, id.New(id.Link))
+		}
+		var all sync.WaitGroup
+		for _, linkID := range links {
+			all.Go(func() {
+				if got := take(t, d.Leases, linkID, 3, 2); got != 2 {
+					t.Errorf("%d hits given, want 2", got)
+				}
+			})
+		}
+		all.Wait()
+		if most > mostAsks {
+			t.Errorf("%d were asked for at once, want %d at most", most, mostAsks)
+		}
+		stop()
+		if len(source.open) > 0 {
+			t.Errorf("%d leases are open at the end", len(source.open))
+		}
+	})
+}
+
+func TestALinkOfAnUnknownForm(t *testing.T) {
+	t.Parallel()
+	d := newDesk(newTally(), nil)
+	for _, linkID := range []string{"", "lnk_1", id.New(id.Link) + "x", strings.Repeat("x", 1000)} {
+		if _, ok, err := d.Take(t.Context(), linkID, thisMonth(), 1, time.Now()); ok || !errors.Is(err, errLinkID) {
+			t.Errorf("%s: given %t: %v", fmt.Sprintf("%.10q", linkID), ok, err)
+		}
+	}
+}

@@ -1,0 +1,250 @@
+package hitquota
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/redisx"
+)
+
+// clock is a time that passes when the test says so.
+type clock struct{ passed atomic.Int64 }
+
+func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.passed.Load())) }
+func (c *clock) advance(d time.Duration) { c.passed.Add(int64(d)) }
+
+// node is a process with its leases, and its log of them.
+type node struct {
+	*Leases
+	hits *Hits
+	stop func()
+
+	mu    sync.Mutex
+	noted []Lease
+	used  map[int64]int64 // clicks, by their leases
+}
+
+func newNode(t *testing.T, k *redisx.Client, c *clock, seeds func(context.Context, Month, []string, bool) (map[string]int64, error)) *node {
+	t.Helper()
+	n := &node{hits: newHits(k, seeds), used: map[int64]int64{}}
+	n.Leases = NewLeases(LeasesConfig{
+		What: "hits", Source: n.hits, Numbers: &atomic.Int64{}, Log: slog.New(slog.DiscardHandler), Now: c.now,
+		Note: n.note, LogEnd: func() int64 { return 0 }, LogLag: func() time.Duration { return 0 },
+	})
+	n.stop = run(t, n.Leases)
+	return n
+}
+
+func (n *node) note(l Lease) (int64, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.noted = append(n.noted, l)
+	return int64(len(n.noted)), nil
+}
+
+// follow has so many visitors follow a link at once, and returns how many were let through.
+func (n *node) follow(t *testing.T, linkID string, visitors int, limit int64) int64 {
+	t.Helper()
+	var through atomic.Int64
+	var all sync.WaitGroup
+	for range visitors {
+		all.Go(func() {
+			hit, ok, err := n.Take(t.Context(), linkID, thisMonth(), limit, n.Now())
+			if err != nil {
+				t.Error(err)
+			}
+			if ok {
+				through.Add(1)
+				n.mu.Lock()
+				n.used[hit.LeaseNumber()]++
+				n.mu.Unlock()
+				hit.Commit()
+			}
+		})
+	}
+	all.Wait()
+	return through.Load()
+}
+
+// left is how many hits of the link's it holds.
+func (n *node) left(t *testing.T, linkID string) int32 {
+	t.Helper()
+	key, err := keyOf(linkID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := n.shard(&key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.links[key].left
+}
+
+// died is what the log of the node says of its leases, as whoever finds it reads it.
+func (n *node) died() []Lease {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	leases := make([]Lease, len(n.noted))
+	for i, l := range n.noted {
+		l.Used = n.used[l.Number]
+		leases[i] = l
+	}
+	return leases
+}
+
+// together has all nodes follow a link at once, and returns how many visitors were let through.
+func together(t *testing.T, nodes []*node, linkID string, visitors int, limit int64) int64 {
+	t.Helper()
+	var through atomic.Int64
+	var all sync.WaitGroup
+	for _, n := range nodes {
+		all.Go(func() { through.Add(n.follow(t, linkID, visitors, limit)) })
+	}
+	all.Wait()
+	return through.Load()
+}
+
+// exhaust has all nodes follow a link, again and again, until nobody is let through even when all leases have ended. It
+// returns how many were let through, which is never more than the limit.
+func exhaust(t *testing.T, c *clock, nodes []*node, linkID string, visitors int, limit int64) (through int64) {
+	t.Helper()
+	for idle := 0; idle < 2; {
+		more := together(t, nodes, linkID, visitors, limit)
+		if through += more; through > limit {
+			t.Fatalf("%d were let through, want %d at most", through, limit)
+		}
+		if more > 0 {
+			idle = 0
+			continue
+		}
+		idle++
+		c.advance(plentyLife)
+		for _, n := range nodes {
+			n.tidy(t.Context(), false)
+		}
+	}
+	return through
+}
+
+// TestTheLimitIsExact: however many nodes there are, and however many visitors come at once.
+func TestTheLimitIsExact(t *testing.T) {
+	t.Parallel()
+	for _, s := range []struct {
+		nodes, visitors int
+		limit           int64
+	}{
+		{1, 500, 100}, {3, 200, 50}, {3, 20, 1000}, {5, 1, 30},
+	} {
+		t.Run(fmt.Sprintf("%d nodes, %d visitors, limit %d", s.nodes, s.visitors, s.limit), func(t *testing.T) {
+			t.Parallel()
+			dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+				c, linkID := &clock{}, id.New(id.Link)
+				var nodes []*node
+				for range s.nodes {
+					nodes = append(nodes, newNode(t, k, c, none))
+				}
+				if got := exhaust(t, c, nodes, linkID, s.visitors, s.limit); got != s.limit {
+					t.Errorf("%d were let through, want %d", got, s.limit)
+				}
+				// The refused ones are not held against a limit that is raised.
+				if got := exhaust(t, c, nodes, linkID, s.visitors, s.limit+20); got != 20 {
+					t.Errorf("%d were let through after the limit was raised by 20", got)
+				}
+				for _, n := range nodes {
+					n.stop()
+				}
+				if keys := keysOf(t, k, linkID); len(keys) != 1 || countOf(t, k, linkID) != s.limit+20 {
+					t.Errorf("%v are left, want the counter alone, with %d", keys, s.limit+20)
+				}
+			})
+		})
+	}
+}
+
+// TestAKilledNodeCostsNoHits: what it held comes back by its log, once, and nothing of what it had used.
+func TestAKilledNodeCostsNoHits(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		const limit = 400
+		c, linkID := &clock{}, id.New(id.Link)
+		dead, finder, other := newNode(t, k, c, none), newNode(t, k, c, none), newNode(t, k, c, none)
+		through := together(t, []*node{dead, other}, linkID, 40, limit)
+		for ; dead.left(t, linkID) < 3; through++ {
+			if dead.follow(t, linkID, 1, limit) != 1 {
+				t.Fatal("the limit was reached too early")
+			}
+		}
+		dead.tidy(t.Context(), false) // for its numbers
+		taken := countOf(t, k, linkID)
+		for range 2 {
+			if err := finder.hits.Recover(t.Context(), dead.hits.LogID, dead.died()); err != nil {
+				t.Fatal(err)
+			}
+			if got, want := countOf(t, k, linkID), taken-dead.Stats().Held; got != want {
+				t.Errorf("the counter says %d, want %d: the dead node held %d", got, want, dead.Stats().Held)
+			}
+		}
+		if through += exhaust(t, c, []*node{finder, other}, linkID, 40, limit); through != limit {
+			t.Errorf("%d were let through, want %d", through, limit)
+		}
+	})
+}
+
+// TestALossCostsNoMoreThanWhatIsHeld takes everything away from Redis while nodes hold leases: the counter begins with the
+// clicks, and leases of before do not lower it when they are given back.
+func TestALossCostsNoMoreThanWhatIsHeld(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		const limit = 300
+		var nodes []*node
+		seeds := func(_ context.Context, _ Month, linkIDs []string, _ bool) (map[string]int64, error) {
+			clicks := int64(0)
+			for _, n := range nodes {
+				n.mu.Lock()
+				for _, used := range n.used {
+					clicks += used
+				}
+				n.mu.Unlock()
+			}
+			return map[string]int64{linkIDs[0]: clicks}, nil
+		}
+		c, linkID := &clock{}, id.New(id.Link)
+		nodes = []*node{newNode(t, k, c, seeds), newNode(t, k, c, seeds), newNode(t, k, c, seeds)}
+		through, held := int64(0), int64(0)
+		for range 3 {
+			for range 4 {
+				through += together(t, nodes, linkID, 5, limit)
+			}
+			held = 0
+			for _, n := range nodes {
+				n.tidy(t.Context(), false)
+				held += n.Stats().Held
+			}
+			flush(t, k, linkID)
+		}
+		for idle := 0; idle < 2; idle++ {
+			for more := int64(1); more > 0; through += more {
+				more = together(t, nodes, linkID, 20, limit)
+			}
+			c.advance(plentyLife)
+			for _, n := range nodes {
+				n.tidy(t.Context(), false)
+			}
+		}
+		if through < limit || through > limit+held {
+			t.Errorf("%d were let through, want from %d to %d", through, limit, limit+held)
+		}
+		for _, n := range nodes {
+			n.stop()
+		}
+		if got := countOf(t, k, linkID); got < limit || got > through {
+			t.Errorf("the counter says %d, want from %d to %d", got, limit, through)
+		}
+	})
+}

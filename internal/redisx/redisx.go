@@ -1,0 +1,176 @@
+// Package redisx opens Redis by its URL: a server, the master of a sentinel group, or a cluster. Without a URL it starts an
+// in-process Redis that lives as long as the client. No other package knows which of them is in use.
+package redisx
+
+import (
+	"cmp"
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/alicebob/miniredis/v2"
+	"github.com/redis/go-redis/v9"
+)
+
+const (
+	// dialDeadline bounds how long a server may take to answer the phone, and dials how often it is called before the command
+	// is tried again: a server that has died is to be noticed long before those give up who wait for it.
+	dialDeadline = 2 * time.Second
+	dials        = 1
+	// noPipelinePool leaves pipelines to the one pool, so that its size is what it says.
+	noPipelinePool = -1
+)
+
+// Client speaks to Redis.
+type Client struct {
+	redis.UniversalClient
+	embedded *embedded
+}
+
+// Open prepares a client with at most pool connections, to each node of a cluster. No server is connected to yet. The error
+// is that of Check.
+func Open(redisURL string, pool int) (*Client, error) {
+	if redisURL == "" {
+		return openEmbedded(pool)
+	}
+	u, list, err := parse(redisURL)
+	if err != nil {
+		return nil, fmt.Errorf("the Redis URL %w", err)
+	}
+	if isList(u) {
+		return openList(u, list, pool)
+	}
+	options, err := parseOne(redisURL)
+	if err != nil {
+		return nil, fmt.Errorf("the Redis URL %w", err)
+	}
+	return &Client{UniversalClient: redis.NewClient(tuned(options, pool))}, nil
+}
+
+// openList opens what sentinels or a cluster's nodes lead to.
+func openList(u *url.URL, list string, pool int) (*Client, error) {
+	options, err := parseList(u, list)
+	if err != nil {
+		return nil, fmt.Errorf("the Redis URL %w", err)
+	}
+	options.PoolSize, options.PipelinePoolSize = pool, noPipelinePool
+	options.DialTimeout, options.DialerRetries = dialDeadline, dials
+	options.ContextTimeoutEnabled = true
+	options.ClientName = clientName
+	return &Client{UniversalClient: redis.NewUniversalClient(options)}, nil
+}
+
+// clientName is what Redis lists connections by.
+const clientName = "linkforge"
+
+// tuned makes deadlines hold: a command that waits for Redis is otherwise not interrupted by its context.
+func tuned(options *redis.Options, pool int) *redis.Options {
+	options.PoolSize, options.PipelinePoolSize = pool, noPipelinePool
+	options.DialTimeout, options.DialerRetries = cmp.Or(options.DialTimeout, dialDeadline), cmp.Or(options.DialerRetries, dials)
+	options.ContextTimeoutEnabled = true
+	options.ClientName = clientName
+	return options
+}
+
+// Sharded says that this is a cluster: no transaction spans keys of two slots.
+func (c *Client) Sharded() bool {
+	_, yes := c.UniversalClient.(*redis.ClusterClient)
+	return yes
+}
+
+// LogTo sends what the client library itself says, for every client of the process, to the log.
+func LogTo(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
+
+// libraryLog is the library's log: what it says is about connections that it makes anew.
+type libraryLog struct{ *slog.Logger }
+
+// Printf implements the library's interface.
+func (l libraryLog) Printf(ctx context.Context, format string, args ...any) {
+	l.DebugContext(ctx, "Redis client", "message", fmt.Sprintf(format, args...))
+}
+
+// InProcess says that this Redis is the process's own, and ends with it.
+func (c *Client) InProcess() bool { return c.embedded != nil }
+
+// Close ends the client and, if it is in-process, its Redis.
+func (c *Client) Close() error {
+	err := c.UniversalClient.Close()
+	if c.embedded != nil {
+		c.embedded.stop()
+	}
+	return err
+}
+
+// embedded is an in-process Redis and the clock that makes its keys expire.
+type embedded struct {
+	server *miniredis.Miniredis
+	quit   chan struct{}
+	once   sync.Once
+	done   sync.WaitGroup
+}
+
+// openEmbedded listens on a free loopback port, behind a password that no other process knows.
+func openEmbedded(pool int) (*Client, error) {
+	password := rand.Text()
+	server := miniredis.NewMiniRedis()
+	server.RequireAuth(password)
+	if err := server.Start(); err != nil {
+		return nil, fmt.Errorf("starting the in-process Redis: %w", err)
+	}
+	e := &embedded{server: server, quit: make(chan struct{})}
+	e.done.Go(e.passTime)
+	options := &redis.Options{Addr: server.Addr(), Password: password}
+	return &Client{UniversalClient: redis.NewClient(tuned(options, pool)), embedded: e}, nil
+}
+
+// tick is how often time passes while there are few keys.
+const tick = time.Second
+
+// passTime makes keys expire: miniredis lets time pass only when it is told to, and its own ticking option
+// walks every key on every command.
+func (e *embedded) passTime() {
+	timer := time.NewTimer(tick)
+	defer timer.Stop()
+	last := time.Now()
+	for {
+		select {
+		case <-e.quit:
+			return
+		case <-timer.C:
+		}
+		now := time.Now()
+		e.server.FastForward(now.Sub(last))
+		last = now
+		// It walks every key and lets nobody else at them: a hundredth of the time at most.
+		timer.Reset(max(tick, 100*time.Since(now)))
+	}
+}
+
+func (e *embedded) stop() {
+	e.once.Do(func() { close(e.quit) })
+	e.done.Wait()
+	e.server.Close()
+}
+
+// Ready asks Redis for a sign of life; in a cluster, every master, and whether it knows who has every key.
+func (c *Client) Ready(ctx context.Context) error {
+	cluster, ok := c.UniversalClient.(*redis.ClusterClient)
+	if !ok {
+		return c.Ping(ctx).Err()
+	}
+	return cluster.ForEachMaster(ctx, func(ctx context.Context, master *redis.Client) error {
+		info, err := master.ClusterInfo(ctx).Result()
+		if err == nil && !strings.Contains(info, "cluster_state:ok") {
+			return errIncomplete
+		}
+		return err
+	})
+}
+
+var errIncomplete = errors.New("the Redis cluster has keys that nobody serves")

@@ -1,0 +1,161 @@
+package redisx_test
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/redisx"
+)
+
+// eventually asks again and again until the answer is yes. Redis says of no key that it has gone.
+func eventually(t *testing.T, within time.Duration, yes func() bool) bool {
+	t.Helper()
+	again := time.NewTicker(10 * time.Millisecond)
+	defer again.Stop()
+	for over := time.After(within); !yes(); {
+		select {
+		case <-again.C:
+		case <-over:
+			return false
+		}
+	}
+	return true
+}
+
+// TestCloseLeavesNothingBehind counts goroutines, and so runs before every test that is parallel.
+func TestCloseLeavesNothingBehind(t *testing.T) {
+	before := runtime.NumGoroutine()
+	for range 3 {
+		k, err := redisx.Open("", 5)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !eventually(t, 10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
+		stacks := make([]byte, 1<<16)
+		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+	}
+}
+
+func TestClosingTwiceIsHarmless(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		if err := k.Close(); err != nil {
+			t.Fatal(err)
+		}
+		_ = k.Close() // go-redis says that it has been closed, which is true
+		if err := k.Ready(t.Context()); err == nil {
+			t.Error("ready after it was closed")
+		}
+	})
+}
+
+func TestReady(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		if err := k.Ready(t.Context()); err != nil {
+			t.Error(err)
+		}
+		gone, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := k.Ready(gone); err == nil {
+			t.Error("ready for a caller who has gone")
+		}
+	})
+	away := dbtest.Redis(t, "redis://127.0.0.1:1")
+	if err := away.Ready(t.Context()); err == nil {
+		t.Error("ready without a server")
+	}
+}
+
+// TestAClusterIsReadyAsAWhole: not while one of its masters is away, and nobody takes its place.
+func TestAClusterIsReadyAsAWhole(t *testing.T) {
+	t.Parallel()
+	c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
+	k := dbtest.Redis(t, c.URL)
+	if err := k.Ready(t.Context()); err != nil {
+		t.Error(err)
+	}
+	c.KillMaster(t, "key")
+	if err := k.Ready(t.Context()); err == nil {
+		t.Error("ready without a master")
+	}
+	// The others take note, and tell the client, who knows of no dead master then.
+	if !eventually(t, 20*time.Second, func() bool { return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "nobody serves") }) {
+		t.Errorf("the others have noticed: %v", k.Ready(t.Context()))
+	}
+}
+
+func TestKeysExpireByThemselves(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		brief, lasting, made := id.New(id.Log), id.New(id.Log), time.Now()
+		for key, ttl := range map[string]time.Duration{brief: time.Second, lasting: time.Minute} {
+			if err := k.Set(t.Context(), key, 1, ttl).Err(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		t.Cleanup(func() { k.Del(context.Background(), brief, lasting) })
+		if !eventually(t, 20*time.Second, func() bool { return k.Exists(t.Context(), brief).Val() == 0 }) {
+			t.Errorf("a key of one second is there after %s", time.Since(made))
+		}
+		ttl, err := k.PTTL(t.Context(), lasting).Result()
+		if left := time.Minute - time.Since(made); err != nil || ttl < left-3*time.Second || ttl > time.Minute {
+			t.Errorf("a key of one minute has %s left, want about %s: %v", ttl, left, err)
+		}
+	})
+}
+
+func TestDeadlinesInterrupt(t *testing.T) {
+	t.Parallel()
+	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		began := time.Now()
+		err := k.BLPop(ctx, 30*time.Second, id.New(id.Log)).Err() // waits for what nobody pushes
+		if err == nil || time.Since(began) > 10*time.Second {
+			t.Errorf("returned after %s: %v", time.Since(began), err)
+		}
+		if err := k.Ready(t.Context()); err != nil {
+			t.Errorf("the client afterwards: %v", err)
+		}
+	})
+}
+
+func TestTheInProcessRedisHasAPassword(t *testing.T) {
+	t.Parallel()
+	k := dbtest.Redis(t, "")
+	address := k.UniversalClient.(*redis.Client).Options().Addr
+	if !strings.HasPrefix(address, "127.0.0.1:") {
+		t.Errorf("it listens on %s", address)
+	}
+	for _, user := range []string{"", ":guess@"} {
+		stranger := dbtest.Redis(t, "redis://"+user+address)
+		if err := stranger.Set(t.Context(), "key", 1, 0).Err(); err == nil {
+			t.Errorf("redis://%s%s may write", user, address)
+		}
+	}
+}
+
+func TestABadURLIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	for _, u := range []string{"http://:hunter2@host", "redis://:hunter2@host/%zz", "redis://:hunter2@host:6379/none", "hunter2"} {
+		if k, err := redisx.Open(u, 1); err == nil || k != nil || strings.Contains(err.Error(), "hunter2") {
+			t.Errorf("%s: %v", u, err)
+		}
+	}
+}

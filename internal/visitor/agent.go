@@ -1,0 +1,166 @@
+package visitor
+
+import (
+	"strings"
+
+	"github.com/maypok86/otter/v2"
+	useragent "github.com/medama-io/go-useragent"
+	name "github.com/medama-io/go-useragent/agents"
+)
+
+const (
+	// maxAgent is how much of a User-Agent is looked at, in bytes. Those of browsers are shorter than half of it.
+	maxAgent = 512
+	// memoBytes bounds what is remembered of agents: some 15,000 of them.
+	memoBytes = 4 << 20
+	// memoWeight is what an agent costs beside its own bytes: the cache's node and table.
+	memoWeight = 160
+)
+
+// agent is what a User-Agent says. Its texts are constants.
+type agent struct {
+	device, browser, os string
+	bot                 bool
+}
+
+// agents reads User-Agent headers, and remembers the ones that come again.
+type agents struct {
+	parser   *useragent.Parser
+	crawlers crawlers
+	memo     *otter.Cache[string, agent]
+}
+
+func newAgents() *agents {
+	return &agents{
+		parser: useragent.NewParser(),
+		memo: otter.Must(&otter.Options[string, agent]{
+			MaximumWeight: memoBytes,
+			Weigher:       func(text string, _ agent) uint32 { return uint32(len(text) + memoWeight) },
+		}),
+	}
+}
+
+// of is what the text says. What plainly is no browser is told sooner than it is remembered, so that a flood of it drives
+// nothing else out.
+func (a *agents) of(text string) agent {
+	text = text[:min(len(text), maxAgent)]
+	if !isBrowser(text) {
+		return agent{bot: true}
+	}
+	if known, ok := a.memo.GetIfPresent(text); ok {
+		return known
+	}
+	bot, sure := a.crawlers.isOne(text)
+	known := agent{bot: true}
+	if !bot {
+		known = a.parse(text)
+	}
+	if sure {
+		a.memo.Set(strings.Clone(text), known) // a part of the header would keep the request in memory
+	}
+	return known
+}
+
+func (a *agents) parse(text string) agent {
+	// Some apps say their name before what their browser says, which the parser does not see then.
+	parsed := a.parser.Parse(text[max(strings.Index(text, "Mozilla/"), 0):])
+	known := agent{browser: findMark(browserMarks, text), os: findMark(osMarks, text)}
+	if known.browser == "" {
+		known.browser = browserName(parsed.Browser())
+	}
+	if known.os == "" {
+		known.os = osName(parsed.OS(), text)
+	}
+	known.device = deviceOf(text, known.os)
+	return known
+}
+
+// mark is a part of a User-Agent, and what it says.
+type mark struct{ part, name string }
+
+// The first mark found holds, so what others pretend to be comes last.
+var (
+	// browserMarks are apps that show pages themselves, and browsers that the parser takes for another.
+	browserMarks = []mark{
+		{"MessengerForiOS", "Messenger"}, {"Orca-Android", "Messenger"}, {"FBAN/", "Facebook"}, {"FBAV/", "Facebook"},
+		{"Instagram ", "Instagram"}, {"Barcelona ", "Threads"}, {"musical_ly", "TikTok"}, {"BytedanceWebview", "TikTok"},
+		{"TikTok", "TikTok"}, {"LinkedInApp", "LinkedIn"}, {"Snapchat/", "Snapchat"}, {"[Pinterest/", "Pinterest"},
+		{"Twitter for ", "X"}, {"MicroMessenger/", "WeChat"}, {" Line/", "LINE"}, {"KAKAOTALK", "KakaoTalk"}, {" GSA/", "Google"},
+		{"DuckDuckGo/", "DuckDuckGo"}, {" Ddg/", "DuckDuckGo"}, {"Opera Mini/", "Opera Mini"}, {"UCBrowser/", "UC Browser"},
+		{"MiuiBrowser/", "Mi Browser"}, {" Silk/", "Amazon Silk"}, {"OculusBrowser/", "Meta Quest Browser"},
+		{"PlayStation", "PlayStation"}, {"Web0S", "webOS"},
+	}
+	osMarks = []mark{
+		{"PlayStation", "PlayStation"}, {"Nintendo", "Nintendo"}, {"Xbox", "Xbox"}, {"Web0S", "webOS"}, {"Tizen", "Tizen"},
+		{"HarmonyOS", "HarmonyOS"}, {"OpenHarmony", "HarmonyOS"}, {"KAIOS", "KaiOS"}, {"CrOS", "ChromeOS"},
+		{"FreeBSD", "FreeBSD"}, {"OpenBSD", "OpenBSD"},
+	}
+	deviceMarks = []mark{
+		{"PlayStation", Console}, {"Nintendo", Console}, {"Xbox", Console}, {"OculusBrowser/", Other},
+		{"SmartTV", TV}, {"SMART-TV", TV}, {"Smart TV", TV}, {"Android TV", TV}, {"GoogleTV", TV}, {"Google TV", TV},
+		{"AppleTV", TV}, {"Apple TV", TV}, {"Web0S", TV}, {"NetCast", TV}, {"HbbTV", TV}, {"BRAVIA", TV}, {"VIDAA", TV},
+		{"; AFT", TV}, {"CrKey", TV}, {"Roku", TV}, {"Opera Mini/", Mobile},
+	}
+)
+
+func findMark(marks []mark, text string) string {
+	for _, m := range marks {
+		if strings.Contains(text, m.part) {
+			return m.name
+		}
+	}
+	return ""
+}
+
+func browserName(b name.Browser) string {
+	switch b {
+	case name.BrowserIE:
+		return "Internet Explorer"
+	case name.BrowserSamsung:
+		return "Samsung Internet"
+	}
+	return string(b)
+}
+
+func osName(o name.OS, text string) string {
+	switch {
+	case o == name.OSMacOS:
+		return "macOS"
+	case o == "" && strings.Contains(text, "Android"):
+		return "Android"
+	case o == "" && strings.Contains(text, "Linux"):
+		return "Linux"
+	}
+	return string(o)
+}
+
+// deviceOf tells devices apart. On Android only telephones say "Mobile". Most iPads say word for word what a Mac says, and
+// are desktops here.
+func deviceOf(text, os string) string {
+	if device := findMark(deviceMarks, text); device != "" {
+		return device
+	}
+	isMobile := strings.Contains(text, "Mobile")
+	switch os {
+	case "Android", "HarmonyOS":
+		if isMobile {
+			return Mobile
+		}
+		return Tablet
+	case "iOS":
+		if strings.Contains(text, "iPad") {
+			return Tablet
+		}
+		return Mobile
+	case "KaiOS":
+		return Mobile
+	case "Tizen":
+		if isMobile {
+			return Mobile
+		}
+		return TV
+	case "":
+		return Other
+	}
+	return Desktop
+}

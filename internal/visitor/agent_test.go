@@ -1,0 +1,233 @@
+package visitor
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+func TestAgentsOfBrowsers(t *testing.T) {
+	t.Parallel()
+	const (
+		windows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) "
+		mac     = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) "
+		linux   = "Mozilla/5.0 (X11; Linux x86_64) "
+		android = "Mozilla/5.0 (Linux; Android 10; K) "
+		iPhone  = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_6_1 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+		iPad    = "Mozilla/5.0 (iPad; CPU OS 17_7 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) "
+		webKit  = "AppleWebKit/537.36 (KHTML, like Gecko) "
+		view    = "Mozilla/5.0 (Linux; Android 14; Pixel 8 Build/AP2A.240905.003; wv) " + webKit + "Version/4.0 Chrome/130.0.6723.102 Mobile Safari/537.36 "
+	)
+	agents := newAgents()
+	for text, want := range map[string]agent{
+		windows + webKit + "Chrome/130.0.0.0 Safari/537.36":                                  {Desktop, "Chrome", "Windows", false},
+		mac + webKit + "Chrome/130.0.0.0 Safari/537.36":                                      {Desktop, "Chrome", "macOS", false},
+		linux + webKit + "Chrome/130.0.0.0 Safari/537.36":                                    {Desktop, "Chrome", "Linux", false},
+		"Mozilla/5.0 (X11; CrOS x86_64 14541.0.0) " + webKit + "Chrome/130.0.0.0 Safari/1":   {Desktop, "Chrome", "ChromeOS", false},
+		android + webKit + "Chrome/130.0.0.0 Mobile Safari/537.36":                           {Mobile, "Chrome", "Android", false},
+		android + webKit + "Chrome/130.0.0.0 Safari/537.36":                                  {Tablet, "Chrome", "Android", false},
+		iPhone + "CriOS/130.0.6723.90 Mobile/15E148 Safari/604.1":                            {Mobile, "Chrome", "iOS", false},
+		iPad + "CriOS/130.0.6723.90 Mobile/15E148 Safari/604.1":                              {Tablet, "Chrome", "iOS", false},
+		windows + webKit + "Chrome/130.0.0.0 Safari/537.36 Edg/130.0.2849.68":                {Desktop, "Edge", "Windows", false},
+		windows + webKit + "Chrome/64.0.3282.140 Safari/537.36 Edge/18.17763":                {Desktop, "Edge", "Windows", false},
+		mac + webKit + "Chrome/130.0.0.0 Safari/537.36 Edg/130.0.2849.68":                    {Desktop, "Edge", "macOS", false},
+		android + webKit + "Chrome/130.0.6723.102 Mobile Safari/537.36 EdgA/130.0.2849.56":   {Mobile, "Edge", "Android", false},
+		iPhone + "Version/17.0 EdgiOS/130.2849.80 Mobile/15E148 Safari/605.1.15":             {Mobile, "Edge", "iOS", false},
+		mac + "AppleWebKit/605.1.15 (KHTML, like Gecko) Version/18.0 Safari/605.1.15":        {Desktop, "Safari", "macOS", false},
+		iPhone + "Version/18.0 Mobile/15E148 Safari/604.1":                                   {Mobile, "Safari", "iOS", false},
+		iPad + "Version/18.0 Mobile/15E148 Safari/604.1":                                     {Tablet, "Safari", "iOS", false},
+		"Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:132.0) Gecko/20100101 Firefox/132.0":   {Desktop, "Firefox", "Windows", false},
+		"Mozilla/5.0 (Macintosh; Intel Mac OS X 14.7; rv:132.0) Gecko/20100101 Firefox/1":    {Desktop, "Firefox", "macOS", false},
+		"Mozilla/5.0 (X11; Ubuntu; Linux x86_64; rv:132.0) Gecko/20100101 Firefox/132.0":     {Desktop, "Firefox", "Linux", false},
+		"Mozilla/5.0 (X11; FreeBSD amd64; rv:132.0) Gecko/20100101 Firefox/132.0":            {Desktop, "Firefox", "FreeBSD", false},
+		"Mozilla/5.0 (Android 14; Mobile; rv:132.0) Gecko/132.0 Firefox/132.0":               {Mobile, "Firefox", "Android", false},
+		"Mozilla/5.0 (Android 14; Tablet; rv:132.0) Gecko/132.0 Firefox/132.0":               {Tablet, "Firefox", "Android", false},
+		iPhone + "FxiOS/132.0 Mobile/15E148 Safari/605.1.15":                                 {Mobile, "Firefox", "iOS", false},
+		iPad + "FxiOS/132.0 Mobile/15E148 Safari/605.1.15":                                   {Tablet, "Firefox", "iOS", false},
+		android + webKit + "SamsungBrowser/26.0 Chrome/122.0.0.0 Mobile Safari/537.36":       {Mobile, "Samsung Internet", "Android", false},
+		android + webKit + "SamsungBrowser/26.0 Chrome/122.0.0.0 Safari/537.36":              {Tablet, "Samsung Internet", "Android", false},
+		windows + webKit + "Chrome/130.0.0.0 Safari/537.36 OPR/114.0.0.0":                    {Desktop, "Opera", "Windows", false},
+		android + webKit + "Chrome/130.0.6723.102 Mobile Safari/537.36 OPR/76.2.4027.73374":  {Mobile, "Opera", "Android", false},
+		"Opera/9.80 (Android; Opera Mini/36.2.2254/119.132; U; id) Presto/2.12 Version/12.1": {Mobile, "Opera Mini", "Android", false},
+		windows + webKit + "Chrome/130.0.0.0 Safari/537.36 Vivaldi/7.0.3495.11":              {Desktop, "Vivaldi", "Windows", false},
+		windows + webKit + "Chrome/130.0.0.0 YaBrowser/24.10.1.669 Yowser/2.5 Safari/537.36": {Desktop, "Yandex Browser", "Windows", false},
+		"Mozilla/5.0 (Windows NT 10.0; WOW64; Trident/7.0; rv:11.0) like Gecko":              {Desktop, "Internet Explorer", "Windows", false},
+		"Mozilla/5.0 (Linux; Android 13; CUBOT P80) " + webKit + "Chrome/1 Mobile Safari/1":  {Mobile, "Chrome", "Android", false},
+		"Mozilla/5.0 (Mobile; Nokia_2720; rv:48.0) Gecko/48.0 Firefox/48.0 KAIOS/2.5.2.1":    {Mobile, "Firefox", "KaiOS", false},
+
+		view + "[FB_IAB/FB4A;FBAV/488.0.0.64.75;]":                                                                          {Mobile, "Facebook", "Android", false},
+		iPhone + "Mobile/21G93 [FBAN/FBIOS;FBAV/488.0.0.51.103;FBBV/653056969;FBDV/iPhone14,5]":                             {Mobile, "Facebook", "iOS", false},
+		iPhone + "Mobile/21G93 [FBAN/MessengerForiOS;FBAV/488.0.0.51.103]":                                                  {Mobile, "Messenger", "iOS", false},
+		iPhone + "Mobile/21G93 Instagram 354.0.0.20.91 (iPhone14,5; iOS 17_6_1; en_US; en; scale=3.00; 1170x2532; 653456)":  {Mobile, "Instagram", "iOS", false},
+		view + "Instagram 354.0.0.40.109 Android (34/14; 420dpi; 1080x2205; Google/google; Pixel 8; shiba; en_US; 6534567)": {Mobile, "Instagram", "Android", false},
+		iPhone + "Mobile/15E148 musical_ly_36.5.0 JsSdk/2.0 NetType/WIFI Channel/App Store ByteLocale/en Region/US":         {Mobile, "TikTok", "iOS", false},
+		iPhone + "Mobile/15E148 [LinkedInApp]/9.29.9500":                                                                    {Mobile, "LinkedIn", "iOS", false},
+		iPhone + "GSA/341.1.690284331 Mobile/15E148 Safari/604.1":                                                           {Mobile, "Google", "iOS", false},
+		"DuckDuckGo/5 Mozilla/5.0 (Linux; Android 14) " + webKit + "Version/4.0 Chrome/130.0.0.0 Mobile Safari/537.36":      {Mobile, "DuckDuckGo", "Android", false},
+
+		"Mozilla/5.0 (SMART-TV; LINUX; Tizen 6.5) " + webKit + "85.0.4183.93/6.5 TV Safari/537.36":                         {TV, "Safari", "Tizen", false},
+		"Mozilla/5.0 (Web0S; Linux/SmartTV) " + webKit + "Chrome/94.0.4606.128 Safari/537.36 WebAppManager":                {TV, "webOS", "webOS", false},
+		"Mozilla/5.0 (Linux; Android 12; BRAVIA 4K UR2 Build/STT1.211025.001.Z4) " + webKit + "Chrome/130.0 Safari/537.36": {TV, "Chrome", "Android", false},
+		"Mozilla/5.0 (Linux; Android 9; AFTMM Build/PS7649; wv) " + webKit + "Silk/130.3.1 like Chrome/130.0 Safari/537.3": {TV, "Amazon Silk", "Android", false},
+		"Mozilla/5.0 (PlayStation 5 3.03/SmartTV) AppleWebKit/605.1.15 (KHTML, like Gecko)":                                {Console, "PlayStation", "PlayStation", false},
+		"Mozilla/5.0 (Nintendo Switch; WifiWebAuthApplet) AppleWebKit/609.4 (KHTML, like Gecko) NF/6 NintendoBrowser/5.1":  {Console, "Nintendo Browser", "Nintendo", false},
+		"Mozilla/5.0 (X11; Linux x86_64; Quest 3) " + webKit + "OculusBrowser/35.2 Chrome/126.0 VR Safari/537.36":          {Other, "Meta Quest Browser", "Linux", false},
+		"Mozilla/5.0 (Unheard of)": {Other, "", "", false},
+	} {
+		if diff := cmp.Diff(want, agents.of(text), cmp.AllowUnexported(agent{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+// bots say what they are, mostly.
+var bots = []string{
+	"",
+	"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+	"Mozilla/5.0 (Linux; Android 6.0.1; Nexus 5X Build/MMB29P) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.6723.69 Mobile Safari/537.36 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",
+	"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; bingbot/2.0; +http://www.bing.com/bingbot.htm) Chrome/116.0.1938.76 Safari/537.36",
+	"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_5) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/13.1.1 Safari/605.1.15 (Applebot/0.1)",
+	"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko); compatible; GPTBot/1.2; +https://openai.com/gptbot",
+	"Mozilla/5.0 AppleWebKit/537.36 (KHTML, like Gecko; compatible; ClaudeBot/1.0; +claudebot@anthropic.com)",
+	"Mozilla/5.0 (compatible; AhrefsBot/7.0; +http://ahrefs.com/robot/)",
+	"Bytespider",
+	"Slackbot-LinkExpanding 1.0 (+https://api.slack.com/robots)",
+	"WhatsApp/2.24.20.89 A",
+	"facebookexternalhit/1.1 (+http://www.facebook.com/externalhit_uatext.php)",
+	"meta-externalagent/1.1 (+https://developers.facebook.com/docs/sharing/webmasters/crawler)",
+	"Twitterbot/1.0",
+	"LinkedInBot/1.0 (compatible; Mozilla/5.0; Apache-HttpClient +http://www.linkedin.com)",
+	"TelegramBot (like TwitterBot)",
+	"Mozilla/5.0 (compatible; Discordbot/2.0; +https://discordapp.com)",
+	"Mozilla/5.0 (Windows NT 6.1; WOW64) SkypeUriPreview Preview/0.5 skype-url-preview@microsoft.com",
+	"Mozilla/5.0 (Macintosh; Intel Mac OS X 10_11_1) AppleWebKit/601.2.4 (KHTML, like Gecko) Version/9.0.1 Safari/601.2.4 facebookexternalhit/1.1 Facebot Twitterbot/1.0",
+	"Viber/13.3.0.4 CFNetwork/1121.2.2 Darwin/19.3.0",
+	"curl/8.10.1",
+	"Wget/1.24.5",
+	"Go-http-client/1.1",
+	"python-requests/2.32.3",
+	"okhttp/4.12.0",
+	"axios/1.7.7",
+	"node",
+	"Dart/3.5 (dart:io)",
+	"Dalvik/2.1.0 (Linux; U; Android 14; Pixel 8 Build/AP2A.240905.003)",
+	"Mozilla/5.0+(compatible; UptimeRobot/2.0; http://www.uptimerobot.com/)",
+	"Pingdom.com_bot_version_1.4_(http://www.pingdom.com/)",
+	"Mozilla/5.0 (compatible; StatusCake)",
+	"kube-probe/1.30",
+	"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) HeadlessChrome/130.0.6723.58 Safari/537.36",
+	"Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/118.0.0.0 Safari/537.36 Chrome-Lighthouse",
+	"Mozilla/5.0 (Unknown; Linux x86_64) AppleWebKit/538.1 (KHTML, like Gecko) PhantomJS/2.1.1 Safari/538.1",
+	"Mozilla/5.0",
+	"-",
+	"\x00\xff",
+}
+
+func TestAgentsOfBots(t *testing.T) {
+	t.Parallel()
+	agents := newAgents()
+	for _, text := range bots {
+		if diff := cmp.Diff(agent{bot: true}, agents.of(text), cmp.AllowUnexported(agent{})); diff != "" {
+			t.Errorf("%s (-want +got):\n%s", text, diff)
+		}
+	}
+}
+
+func TestAgentIsTheSameWhenItIsRemembered(t *testing.T) {
+	t.Parallel()
+	agents := newAgents()
+	for _, text := range append([]string{chrome, chrome + strings.Repeat(" x", 1000)}, bots...) {
+		if first, again := agents.of(text), agents.of(text); first != again {
+			t.Errorf("%q is %+v, then %+v", text, first, again)
+		}
+	}
+}
+
+func TestFloodOfNewAgentsIsBounded(t *testing.T) {
+	t.Parallel()
+	agents := newAgents()
+	now := time.Unix(1_800_000_000, 0)
+	agents.crawlers.now = func() time.Time { return now }
+	asked := 0
+	for i := range 20_000 {
+		text := fmt.Sprintf("Mozilla/5.0 (%d)", i)
+		agents.of(text)
+		if _, ok := agents.memo.GetIfPresent(text); ok {
+			asked += len(text)
+		}
+	}
+	if asked < 60<<10 || asked > 64<<10 {
+		t.Errorf("the list of crawlers was asked for %d bytes at once, want 64 KiB", asked)
+	}
+	if got := agents.of("Mozilla/5.0 (Linux) HeadlessChrome/130"); !got.bot {
+		t.Error("in a flood, a bot that says so passes for a person")
+	}
+	if got := agents.of(chrome); got.bot || got.browser != "Chrome" {
+		t.Errorf("in a flood, a person passes for %+v", got)
+	}
+	if _, ok := agents.memo.GetIfPresent(chrome); ok {
+		t.Error("a guess is remembered")
+	}
+	now = now.Add(time.Second)
+	agents.of(chrome)
+	if _, ok := agents.memo.GetIfPresent(chrome); !ok {
+		t.Error("a second later, the list of crawlers is not asked")
+	}
+}
+
+func TestMemoryOfAgentsIsBounded(t *testing.T) {
+	agents := newAgents()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range 100_000 {
+		agents.memo.Set(fmt.Sprintf("%s %d", chrome, i), agent{device: Desktop, browser: "Chrome", os: "Windows"})
+	}
+	agents.memo.CleanUp()
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	used := int64(after.HeapAlloc) - int64(before.HeapAlloc)
+	t.Logf("%d agents in %d bytes, said to be %d", agents.memo.EstimatedSize(), used, agents.memo.WeightedSize())
+	if weight := agents.memo.WeightedSize(); weight > memoBytes || used > 2*memoBytes {
+		t.Errorf("100,000 agents take %d bytes, said to be %d, want at most %d", used, weight, memoBytes)
+	}
+	runtime.KeepAlive(agents)
+}
+
+func BenchmarkAgentMiss(b *testing.B) {
+	for _, bench := range []struct {
+		name, text string
+		afford     bool
+	}{
+		{"common", chrome, true},
+		{"longest", "Mozilla/5.0 (" + strings.Repeat("a", 490), true},
+		{"common in a flood", chrome, false},
+		{"longest in a flood", "Mozilla/5.0 (" + strings.Repeat("a", 490), false},
+		{"curl", "curl/8.10.1", false},
+	} {
+		b.Run(bench.name, func(b *testing.B) {
+			agents := newAgents()
+			now := time.Unix(1_800_000_000, 0)
+			agents.crawlers.now = func() time.Time {
+				if bench.afford {
+					now = now.Add(time.Second)
+				}
+				return now
+			}
+			if !bench.afford {
+				for agents.crawlers.afford(time.Microsecond * 100) {
+				}
+			}
+			b.ReportAllocs()
+			i := 0
+			for b.Loop() {
+				i++
+				agents.of(fmt.Sprintf("%s%d", bench.text, i))
+			}
+		})
+	}
+}

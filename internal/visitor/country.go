@@ -1,0 +1,189 @@
+package visitor
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/netip"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/oschwald/maxminddb-golang/v2"
+)
+
+const (
+	// lookInterval is how often Watch looks unless it is said.
+	lookInterval = 30 * time.Second
+	// maxFile bounds what is read into memory. The largest file of cities in 2025 has 130 MB.
+	maxFile = 1 << 30
+	// sample is how many networks of a file are looked at for a country, to tell a file of another kind.
+	sample = 10_000
+)
+
+// Countries knows which country an address is in, from a file in the format of MaxMind. A nil one knows none.
+type Countries struct {
+	// Every is how often Watch looks at the file; half a minute unless set.
+	Every time.Duration
+
+	path string
+	log  *slog.Logger
+	seen os.FileInfo // what the file was when it was last looked at; nil when it could not be found
+	db   atomic.Pointer[database]
+}
+
+// OpenCountries reads the file at the path, whole: it may be replaced in any way. It fails if the file has no countries.
+func OpenCountries(path string, log *slog.Logger) (*Countries, error) {
+	c := &Countries{path: path, log: log}
+	c.seen, _ = os.Stat(path)
+	if err := c.load(); err != nil {
+		return nil, fmt.Errorf("countries in %s: %w", path, err)
+	}
+	return c, nil
+}
+
+// Of is the country of an address, ISO 3166-1 alpha-2; empty when it is not known, as of private addresses.
+func (c *Countries) Of(address netip.Addr) string {
+	if c == nil {
+		return ""
+	}
+	address = address.Unmap()
+	if !address.IsGlobalUnicast() || address.IsPrivate() {
+		return ""
+	}
+	return c.db.Load().of(address)
+}
+
+// Watch looks for a new file now and then until the context is done, and uses it. A file that is broken, or gone, is logged
+// once; what was read before stays in use.
+func (c *Countries) Watch(ctx context.Context) error {
+	if c == nil {
+		return nil
+	}
+	tick := time.NewTicker(cmp.Or(c.Every, lookInterval))
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+			c.look(ctx)
+		}
+	}
+}
+
+// look notes what the file is before it reads it: if it changes meanwhile, the next look sees that.
+func (c *Countries) look(ctx context.Context) {
+	now, _ := os.Stat(c.path)
+	if isSame(c.seen, now) {
+		return
+	}
+	c.seen = now
+	if err := c.load(); err != nil {
+		c.log.ErrorContext(ctx, "countries not replaced", "path", c.path, "error", err)
+		return
+	}
+	c.log.InfoContext(ctx, "countries replaced", "path", c.path, "built", c.db.Load().reader.Metadata.BuildTime().UTC())
+}
+
+func isSame(a, b os.FileInfo) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
+}
+
+func (c *Countries) load() error {
+	file, err := os.Open(c.path)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxFile {
+		return errors.New("not a file of at most 1 GiB")
+	}
+	content := make([]byte, info.Size())
+	if _, err := io.ReadFull(file, content); err != nil {
+		return err
+	}
+	db, err := newDatabase(content)
+	if err != nil {
+		return err
+	}
+	c.db.Store(db) // whoever still reads the old one keeps it
+	return nil
+}
+
+// database is one file's content. It is never closed, only forgotten: it lies in ordinary memory.
+type database struct {
+	reader  *maxminddb.Reader
+	records sync.Pool // decoding into one that is used again allocates nothing
+}
+
+// record is what is read of a network: where it is, else where whoever has it is registered.
+type record struct {
+	Country    country `maxminddb:"country"`
+	Registered country `maxminddb:"registered_country"`
+}
+
+type country struct {
+	Code string `maxminddb:"iso_code"`
+}
+
+// newDatabase checks that a file holds countries, not what else the format is used for.
+func newDatabase(content []byte) (*database, error) {
+	reader, err := maxminddb.OpenBytes(content)
+	if err != nil {
+		return nil, err
+	}
+	db := &database{reader: reader, records: sync.Pool{New: func() any { return new(record) }}}
+	left := sample
+	for network := range reader.Networks() {
+		if err := network.Err(); err != nil {
+			return nil, err
+		}
+		if db.read(network) != "" {
+			return db, nil
+		}
+		if left--; left == 0 {
+			break
+		}
+	}
+	return nil, fmt.Errorf("no countries in a file of type %q", reader.Metadata.DatabaseType)
+}
+
+func (d *database) of(address netip.Addr) string {
+	if address.Is6() && d.reader.Metadata.IPVersion == 4 {
+		return ""
+	}
+	return d.read(d.reader.Lookup(address))
+}
+
+// read is the country of a network; empty if there is none, or if the file is damaged there.
+func (d *database) read(network maxminddb.Result) string {
+	if !network.Found() {
+		return ""
+	}
+	r := d.records.Get().(*record)
+	defer d.records.Put(r)
+	*r = record{}
+	if err := network.Decode(r); err != nil {
+		return ""
+	}
+	if code := cmp.Or(r.Country.Code, r.Registered.Code); isCode(code) {
+		return code
+	}
+	return ""
+}
+
+func isCode(s string) bool {
+	return len(s) == 2 && s[0] >= 'A' && s[0] <= 'Z' && s[1] >= 'A' && s[1] <= 'Z'
+}

@@ -1,0 +1,51 @@
+package visitor
+
+import (
+	"strconv"
+	"strings"
+)
+
+// maxLanguages is how many languages of a request are looked at. Browsers send fewer.
+const maxLanguages = 16
+
+// language is the primary subtag of what an Accept-Language header wants most: the first of those that it wants equally.
+func language(header string) string {
+	best, most := "", 0.0
+	for range maxLanguages {
+		if header == "" || most >= 1 {
+			break
+		}
+		var wanted string
+		wanted, header, _ = strings.Cut(header, ",")
+		tag, weight, _ := strings.Cut(wanted, ";")
+		primary, ok := primarySubtag(strings.TrimSpace(tag))
+		if w := parseWeight(strings.TrimSpace(weight)); ok && w > most {
+			best, most = primary, w
+		}
+	}
+	return strings.ToLower(best)
+}
+
+// primarySubtag is what a tag begins with, if that is a language: not "*", "x-private" or "i-klingon".
+func primarySubtag(tag string) (string, bool) {
+	end := 0
+	for end < len(tag) && (tag[end]|0x20 >= 'a' && tag[end]|0x20 <= 'z') {
+		end++
+	}
+	return tag[:end], end >= 2 && end <= 8 && (end == len(tag) || tag[end] == '-' || tag[end] == '_')
+}
+
+// parseWeight reads "q=0.8". What cannot be read is not wanted.
+func parseWeight(s string) float64 {
+	if s == "" {
+		return 1
+	}
+	if len(s) < 3 || len(s) > 10 || s[0]|0x20 != 'q' || s[1] != '=' {
+		return 0
+	}
+	weight, err := strconv.ParseFloat(s[2:], 64)
+	if err != nil {
+		return 0
+	}
+	return weight
+}

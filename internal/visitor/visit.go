@@ -1,0 +1,94 @@
+// Package visitor reads what is stored of the visitor who follows a link: origin, device and language. It stores nothing that
+// identifies a person: no address, no user agent, no path of a referrer, no cookie. Campaign texts are those of the short URL
+// or its destination. It is pure; redirects call it.
+package visitor
+
+import (
+	"net/http"
+	"net/netip"
+	"strings"
+)
+
+// Visit is what is kept of who followed a link. Empty texts are not known. Texts may be parts of the request that they were
+// read from, and keep it in memory: encode or clone what outlives it.
+type Visit struct {
+	// Referrer is the host that the visitor came from, in lower case, without port, user and a leading "www.": at most 253
+	// bytes of a-z, 0-9, ".", "-" and "_", or an IPv6 address in brackets. It is empty when the visitor came directly, and
+	// when what the browser said cannot be read. Of an app it is the app's package name.
+	Referrer string
+	// Country is ISO 3166-1 alpha-2, in upper case.
+	Country string
+	// Device is one of the devices below.
+	Device string
+	// Browser and OS are names as their makers write them: "Chrome", "macOS". Of an app that shows pages itself, Browser is
+	// the app: "Instagram".
+	Browser, OS string
+	// Language is the primary subtag of the most wanted language, in lower case, from 2 to 8 letters: "en".
+	Language string
+	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the request's own query, else of
+	// the destination's: trimmed, valid UTF-8 without control characters, at most 100 bytes.
+	Source, Medium, Campaign, Term, Content string
+	// Bot says that no person looked: a crawler, the preview of a link, monitoring, an HTTP library, a prefetch, or no agent.
+	Bot bool
+}
+
+// The devices. Bots are none.
+const (
+	Desktop = "desktop"
+	Mobile  = "mobile"
+	Tablet  = "tablet"
+	TV      = "tv"
+	Console = "console" // for games
+	Other   = "other"   // a browser that says nothing of its device, or one on another: a headset, a car
+)
+
+// Reader reads visits. Its memory is bounded, whatever it is made to read.
+type Reader struct {
+	countries *Countries
+	agents    *agents
+}
+
+// NewReader makes a reader. Without countries, none is known.
+func NewReader(countries *Countries) *Reader {
+	return &Reader{countries: countries, agents: newAgents()}
+}
+
+// Read keeps what may be kept of a request from an address for a link that leads to the location. Of visitors who asked
+// not to be profiled that is only whether they are bots: they are counted.
+func (r *Reader) Read(req *http.Request, address netip.Addr, location string) Visit {
+	h := req.Header
+	agent := r.agents.of(first(h, "User-Agent"))
+	v := Visit{Bot: agent.bot || isPrefetch(h)}
+	if IsPrivate(h) {
+		return v
+	}
+	v.Device, v.Browser, v.OS = agent.device, agent.browser, agent.os
+	v.Referrer = referrer(first(h, "Referer"))
+	v.Language = language(first(h, "Accept-Language"))
+	v.Country = r.countries.Of(address)
+	v.readCampaign(req.URL.RawQuery)
+	v.readCampaign(queryOf(location))
+	return v
+}
+
+// IsPrivate says that the visitor asked not to be profiled: `DNT: 1` or `Sec-GPC: 1`.
+func IsPrivate(h http.Header) bool { return first(h, "Dnt") == "1" || first(h, "Sec-Gpc") == "1" }
+
+// isPrefetch says that a browser asked before its user did, who may never follow the link.
+func isPrefetch(h http.Header) bool {
+	const prefetch = "prefetch" // Sec-Purpose goes on: "prefetch;prerender"
+	for _, name := range [...]string{"Sec-Purpose", "Purpose", "X-Moz"} {
+		if s := first(h, name); len(s) >= len(prefetch) && strings.EqualFold(s[:len(prefetch)], prefetch) {
+			return true
+		}
+	}
+	return false
+}
+
+// first is http.Header.Get of a name that is canonical already, without looking whether it is.
+func first(h http.Header, name string) string {
+	if values := h[name]; len(values) > 0 {
+		return values[0]
+	}
+	return ""
+}

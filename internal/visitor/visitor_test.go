@@ -1,0 +1,57 @@
+package visitor
+
+import (
+	"strings"
+	"testing"
+)
+
+func TestVisitorsAreToldApart(t *testing.T) {
+	t.Parallel()
+	one, two := Key{1}, Key{2}
+	seen := map[int64]string{}
+	for name, visitor := range map[string]int64{
+		"one":             one.Visitor("lnk_1", "192.0.2.1", "Mozilla/5.0"),
+		"another key":     two.Visitor("lnk_1", "192.0.2.1", "Mozilla/5.0"),
+		"another link":    one.Visitor("lnk_2", "192.0.2.1", "Mozilla/5.0"),
+		"another address": one.Visitor("lnk_1", "192.0.2.2", "Mozilla/5.0"),
+		"another agent":   one.Visitor("lnk_1", "192.0.2.1", "Mozilla/5.1"),
+		"shifted parts":   one.Visitor("lnk_1192.0.2.1", "", "Mozilla/5.0"),
+		"nothing":         one.Visitor("", "", ""),
+		"long":            one.Visitor(strings.Repeat("l", 5000), "192.0.2.1", "Mozilla/5.0"),
+	} {
+		if other, ok := seen[visitor]; ok || visitor == 0 {
+			t.Errorf("%s: %d, the same as %q", name, visitor, other)
+		}
+		seen[visitor] = name
+	}
+	if one.Visitor("lnk_1", "192.0.2.1", "Mozilla/5.0") != one.Visitor("lnk_1", "192.0.2.1", "Mozilla/5.0") {
+		t.Error("one visitor is two")
+	}
+}
+
+func TestVisitorCutsLongAgents(t *testing.T) {
+	t.Parallel()
+	var k Key
+	long := strings.Repeat("a", 512)
+	if k.Visitor("l", "a", long+"b") != k.Visitor("l", "a", long+"c") {
+		t.Error("agents differ beyond 512 bytes, and so do their visitors")
+	}
+	if k.Visitor("l", "a", long) == k.Visitor("l", "a", long[1:]) {
+		t.Error("agents differ within 512 bytes, and their visitors do not")
+	}
+}
+
+func TestVisitorAllocatesNothing(t *testing.T) {
+	k, agent := Key{1}, strings.Repeat("a", 600)
+	if n := testing.AllocsPerRun(100, func() { k.Visitor("lnk_01h455vb4pex5vsknk084sn02q", "2001:db8::1", agent) }); n != 0 {
+		t.Errorf("%v allocations", n)
+	}
+}
+
+func BenchmarkVisitor(b *testing.B) {
+	k := Key{1}
+	b.ReportAllocs()
+	for b.Loop() {
+		k.Visitor("lnk_01h455vb4pex5vsknk084sn02q", "203.0.113.195", chrome)
+	}
+}

@@ -1,0 +1,104 @@
+package wal
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"math"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// Copy hands keep the segments of all journals within dir, in their order, beside the processes that write them: the journal's
+// id, the segment's file name, and its records. A record that was appended before Copy was called is among them, unless its
+// segment has been released meanwhile. It stops at keep's first error.
+func Copy(dir string, keep func(id, name string, content []byte) error) error {
+	folders, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("copying journals: %w", err)
+	}
+	for _, folder := range folders {
+		if !folder.IsDir() {
+			continue
+		}
+		if err := copyJournal(filepath.Join(dir, folder.Name()), folder.Name(), keep); err != nil {
+			return fmt.Errorf("copying the journal %s: %w", folder.Name(), err)
+		}
+	}
+	return nil
+}
+
+func copyJournal(dir, id string, keep func(id, name string, content []byte) error) error {
+	files, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil // it has just been removed
+	}
+	for _, file := range files {
+		if !isSegment(file.Name()) {
+			continue
+		}
+		content, err := copyFile(filepath.Join(dir, file.Name()))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // it has just been released
+		}
+		if err != nil {
+			return err
+		}
+		if len(content) == 0 {
+			continue
+		}
+		if err := keep(id, file.Name(), content); err != nil {
+			return err
+		}
+	}
+	return err
+}
+
+func isSegment(name string) bool {
+	begin, ok := strings.CutSuffix(name, segmentEnding)
+	_, err := strconv.ParseInt(begin, 10, 64)
+	return ok && err == nil
+}
+
+func copyFile(path string) ([]byte, error) {
+	file, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return copySegment(file)
+}
+
+// copySegment reads a segment twice. The first reading finds out where a record ends that is whole; while it lasted, others may
+// have been appended, of which it saw the later and not the earlier. All that lies before that end is there for the second one.
+func copySegment(file interface {
+	io.Reader
+	io.ReaderAt
+}) ([]byte, error) {
+	seen, err := io.ReadAll(file)
+	if err != nil {
+		return nil, err
+	}
+	content := make([]byte, wholeEnd(seen))
+	n, err := file.ReadAt(content, 0)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return nil, err
+	}
+	return content[:n], nil
+}
+
+// wholeEnd is where the last whole record ends.
+func wholeEnd(content []byte) int64 {
+	var c Chunk
+	c.take(content, math.MaxInt, true, true)
+	if len(c.Records) == 0 {
+		return 0
+	}
+	return c.Records[len(c.Records)-1].End
+}

@@ -1,0 +1,137 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+)
+
+// copied is a copy of all journals, as a folder of its own.
+func copied(t *testing.T, dir string) (copy string) {
+	t.Helper()
+	copy = t.TempDir()
+	err := Copy(dir, func(id, name string, content []byte) error {
+		if err := os.MkdirAll(filepath.Join(copy, id), 0o700); err != nil {
+			return err
+		}
+		return os.WriteFile(filepath.Join(copy, id, name), content, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return copy
+}
+
+func TestACopyHasAllThatWasAppended(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := createIn(t, dir, "living", 1<<20)
+	j.turns = 4096 // several segments
+	want := fill(t, j, 500)
+	createIn(t, dir, "empty", 1<<20)
+	found, err := Found(copied(t, dir))
+	if err != nil || len(found) != 1 || found[0].ID() != "living" {
+		t.Fatalf("%d journals: %v", len(found), err)
+	}
+	defer found[0].Close()
+	got, damaged := readAll(t, found[0], 0, 100)
+	if len(got) != len(want) || len(damaged) > 0 {
+		t.Fatalf("%d records, want %d; %d bytes are damaged", len(got), len(want), len(damaged))
+	}
+	for i := range want {
+		if !same(got[i], want[i]) {
+			t.Fatalf("record %d is another", i)
+		}
+	}
+}
+
+// TestCopyWhileOthersAppendAndRelease: whatever moment a copy is of, it has no holes, and all that was there when it began and has not
+// been released.
+func TestCopyWhileOthersAppendAndRelease(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := createIn(t, dir, "living", 1<<30)
+	j.turns = 64 << 10
+	var writing sync.WaitGroup
+	stop := make(chan struct{})
+	writing.Go(func() {
+		for n := 0; ; n++ {
+			select {
+			case <-stop:
+				return
+			default:
+			}
+			end, err := j.Append(bytes.Repeat([]byte{byte(n), 0}, 1+n%200))
+			if err == nil && n%1000 == 0 {
+				err = j.Release(end - 256<<10)
+			}
+			if err != nil {
+				t.Error(err)
+				return
+			}
+		}
+	})
+	for range 30 {
+		least := j.End()
+		found, err := Found(copied(t, dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		released := j.Begin() > least
+		for _, c := range found {
+			begin := c.segments[0].begin
+			records, damaged := readAll(t, c, begin, 1000)
+			if len(damaged) > 0 {
+				t.Fatalf("%d bytes of a copy are damaged", len(damaged))
+			}
+			if end := records[len(records)-1].End; end < least && !released {
+				t.Fatalf("a copy ends at %d, and begun when the journal had reached %d", end, least)
+			}
+			c.Close()
+		}
+	}
+	close(stop)
+	writing.Wait()
+}
+
+// growing is a segment that is appended to while it is read for the first time: the reader had passed when the middle was written.
+type growing struct {
+	io.Reader
+	io.ReaderAt
+}
+
+func TestACopyOfWhatIsGrowingHasNoHole(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	j := createIn(t, dir, "living", 1<<20)
+	records := fill(t, j, 100)
+	whole, err := os.ReadFile(j.path(0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := bytes.Clone(whole)
+	clear(seen[records[40].End:records[60].End])
+	clear(seen[records[80].End+3:]) // the next record had been begun
+	got, err := copySegment(growing{bytes.NewReader(seen), bytes.NewReader(whole)})
+	if err != nil || !bytes.Equal(got, whole[:records[80].End]) {
+		t.Errorf("copied %d bytes, want the %d of 81 records: %v", len(got), records[80].End, err)
+	}
+}
+
+func TestCopyOfNothing(t *testing.T) {
+	t.Parallel()
+	keep := func(string, string, []byte) error { t.Error("something was kept"); return nil }
+	if err := Copy(filepath.Join(t.TempDir(), "nowhere"), keep); err != nil {
+		t.Error(err)
+	}
+	broken := errors.New("broken")
+	dir := t.TempDir()
+	fill(t, createIn(t, dir, "living", 1<<20), 1)
+	if err := Copy(dir, func(string, string, []byte) error { return broken }); !errors.Is(err, broken) {
+		t.Errorf("the error of whoever keeps it: %v", err)
+	}
+}

@@ -1,0 +1,412 @@
+package wal
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// ample is a bound that no test reaches.
+const ample = 1 << 30
+
+// create makes a journal in a folder of the test's, whose segments end after so many bytes.
+func create(t testing.TB, turns int64) *Log {
+	t.Helper()
+	j := createIn(t, t.TempDir(), "one", ample)
+	j.turns, j.open = turns, plain
+	return j
+}
+
+// plain appends by system calls, so that files are as long as what is in them.
+func plain(path string, _ int64) (tail, error) { return openPlain(path) }
+
+func createIn(t testing.TB, dir, id string, bound int64) *Log {
+	t.Helper()
+	j, err := Create(dir, id, bound)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = j.Close() })
+	return j
+}
+
+// fill appends n records and returns them with where they end.
+func fill(t testing.TB, j *Log, n int) []Record {
+	t.Helper()
+	records := make([]Record, n)
+	for i := range records {
+		data := fmt.Appendf(nil, "%d:%s", i, strings.Repeat("x", i%50))
+		end, err := j.Append(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records[i] = Record{data, end}
+	}
+	return records
+}
+
+// readAll reads from a position to the end, so many records at a time.
+func readAll(t *testing.T, j *Log, position int64, most int) (records []Record, damaged []byte) {
+	t.Helper()
+	for {
+		c, err := j.Read(position, most)
+		if err != nil {
+			t.Fatal(err)
+		}
+		records, damaged = append(records, c.Records...), append(damaged, c.Damaged...)
+		if len(c.Records) > most {
+			t.Errorf("%d records at once, want %d at most", len(c.Records), most)
+		}
+		if c.Next == position {
+			return records, damaged
+		}
+		position = c.Next
+	}
+}
+
+func same(a, b Record) bool { return a.End == b.End && bytes.Equal(a.Data, b.Data) }
+
+// leave closes a journal and finds it, as the next process does.
+func leave(t *testing.T, j *Log) *Log {
+	t.Helper()
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found, err := Found(filepath.Dir(j.dir))
+	if err != nil || len(found) != 1 {
+		t.Fatalf("%d journals found, want 1: %v", len(found), err)
+	}
+	t.Cleanup(func() { _ = found[0].Close() })
+	return found[0]
+}
+
+// files are the names of what lies in a folder.
+func files(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		names = append(names, e.Name())
+	}
+	return names
+}
+
+func TestWhatIsAppendedIsRead(t *testing.T) {
+	t.Parallel()
+	for name, open := range map[string]func(string, int64) (tail, error){"by system calls": plain, "as the system does best": openTail} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for _, turns := range []int64{1, 100, 1000, segmentBytes} {
+				j := create(t, turns)
+				j.open = open
+				appendedIsRead(t, j)
+			}
+		})
+	}
+}
+
+func appendedIsRead(t *testing.T, j *Log) {
+	t.Helper()
+	want := fill(t, j, 200)
+	if last := want[len(want)-1].End; j.End() != last || j.Bytes() != last {
+		t.Errorf("the journal ends at %d and takes %d bytes, want %d", j.End(), j.Bytes(), last)
+	}
+	for _, most := range []int{1, 7, 200, 5000} {
+		got, damaged := readAll(t, j, 0, most)
+		if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 {
+			t.Errorf("segments of %d, %d at a time: %d damaged bytes, records (-want +got):\n%s", j.turns, most, len(damaged), diff)
+		}
+	}
+	next := leave(t, j)
+	got, damaged := readAll(t, next, 0, 5000)
+	if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 || next.End() != j.End() || next.ID() != j.ID() {
+		t.Errorf("segments of %d, by the next process: %d damaged bytes, records (-want +got):\n%s", j.turns, len(damaged), diff)
+	}
+	for i, record := range want {
+		c, err := next.Read(record.End, 1)
+		if err != nil || c.Next == record.End != (i == len(want)-1) || len(c.Records) > 0 && c.Records[0].End != want[i+1].End {
+			t.Fatalf("segments of %d, after record %d: %+v, %v", j.turns, i, c, err)
+		}
+	}
+}
+
+// TestLongRecords are longer than what is read at a time has room for many of.
+func TestLongRecords(t *testing.T) {
+	t.Parallel()
+	j := create(t, segmentBytes)
+	var want []Record
+	for i := range 60 {
+		data := slices.Repeat([]byte{byte(i + 1)}, MaxRecord-i*7)
+		end, err := j.Append(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, Record{data, end})
+	}
+	got, damaged := readAll(t, j, 0, 1000)
+	if !slices.EqualFunc(want, got, same) || len(damaged) > 0 {
+		t.Errorf("%d records and %d damaged bytes, want the %d that were written", len(got), len(damaged), len(want))
+	}
+}
+
+func TestARecordThatCannotBeReadIsNotTaken(t *testing.T) {
+	t.Parallel()
+	j := create(t, segmentBytes)
+	for _, size := range []int{0, MaxRecord + 1} {
+		if end, err := j.Append(make([]byte, size)); err == nil || errors.Is(err, ErrFull) || end != 0 {
+			t.Errorf("a record of %d bytes ends at %d: %v", size, end, err)
+		}
+	}
+}
+
+func TestManyAppendWhileOneReadsAndReleases(t *testing.T) {
+	t.Parallel()
+	j := create(t, 500)
+	const writers, each = 8, 300
+	var writing sync.WaitGroup
+	for range writers {
+		writing.Go(func() {
+			for range each {
+				if _, err := j.Append([]byte("a record")); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+	}
+	read, position := 0, int64(0)
+	for read < writers*each && !t.Failed() {
+		c, err := j.Read(position, 100)
+		if err != nil || len(c.Damaged) > 0 {
+			t.Fatalf("%d damaged bytes: %v", len(c.Damaged), err)
+		}
+		read, position = read+len(c.Records), c.Next
+		if err := j.Release(position); err != nil {
+			t.Fatal(err)
+		}
+	}
+	writing.Wait()
+	if position != j.End() {
+		t.Errorf("read up to %d, want %d", position, j.End())
+	}
+}
+
+func TestOnlyJournalsOfTheDeadAreFound(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	alive, dead := createIn(t, dir, "alive", ample), createIn(t, dir, "dead", ample)
+	want := fill(t, dead, 10)
+	if err := dead.SetAside([]byte("beside the journals")); err != nil {
+		t.Fatal(err)
+	}
+	find := func(ids ...string) []*Log {
+		t.Helper()
+		found, err := Found(dir)
+		var got []string
+		for _, j := range found {
+			got = append(got, j.ID())
+		}
+		if diff := cmp.Diff(ids, got); diff != "" || err != nil {
+			t.Fatalf("found (-want +got):\n%s%v", diff, err)
+		}
+		return found
+	}
+	find()
+	if err := dead.Close(); err != nil {
+		t.Fatal(err)
+	}
+	found := find("dead")[0]
+	find() // it is held again
+	got, _ := readAll(t, found, 0, 100)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("records (-want +got):\n%s", diff)
+	}
+	for _, j := range []*Log{found, alive} {
+		if err := j.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, j := range find("alive", "dead") {
+		_ = j.Close()
+	}
+	if found, err := Found(filepath.Join(dir, "nowhere")); len(found) > 0 || err != nil {
+		t.Errorf("%d journals found in a folder that is not there: %v", len(found), err)
+	}
+}
+
+func TestAJournalThatIsHeldIsNotMadeAgain(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	createIn(t, dir, "one", ample)
+	if _, err := Create(dir, "one", ample); err == nil {
+		t.Error("two have the same journal")
+	}
+}
+
+// TestNobodyFindsAJournalThatIsBeingMade: a process that starts has its journal, whoever looks for those of the dead.
+func TestNobodyFindsAJournalThatIsBeingMade(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	done := make(chan struct{})
+	var looking sync.WaitGroup
+	for range 2 {
+		looking.Go(func() {
+			for {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				found, err := Found(dir)
+				if err != nil {
+					t.Error(err)
+				}
+				for _, j := range found {
+					if err := j.Remove(); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+	}
+	for i := range 100 {
+		j, err := Create(dir, fmt.Sprint(i), ample)
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		if _, err := j.Append([]byte("a record")); err != nil {
+			t.Error(err)
+		}
+		if err := j.Remove(); err != nil {
+			t.Error(err)
+		}
+	}
+	close(done)
+	looking.Wait()
+}
+
+func TestReleaseRemovesWholeSegments(t *testing.T) {
+	t.Parallel()
+	j := create(t, 300)
+	records := fill(t, j, 60)
+	begin := int64(0)
+	for i, record := range records {
+		if err := j.Release(record.End); err != nil {
+			t.Fatal(err)
+		}
+		got, _ := readAll(t, j, 0, 7)
+		if diff := cmp.Diff(records[i+1:], got[max(0, len(got)-len(records[i+1:])):]); diff != "" {
+			t.Fatalf("after record %d (-want +got):\n%s", i, diff)
+		}
+		kept := record.End // of the last record that is not read any more
+		if len(got) > 0 {
+			kept = got[0].End - int64(headerBytes+len(got[0].Data))
+		}
+		if kept > record.End || record.End-kept > 300 {
+			t.Errorf("after record %d, which ends at %d, the journal begins at %d", i, record.End, kept)
+		}
+		if begin > kept || j.Bytes() != j.End()-kept {
+			t.Errorf("the journal takes %d bytes from %d to %d", j.Bytes(), kept, j.End())
+		}
+		begin = kept
+	}
+	if got := files(t, j.dir); len(got) != 2 {
+		t.Errorf("%v, want the last segment and the lock", got)
+	}
+	next := leave(t, j)
+	if next.End() != j.End() || next.Bytes() != j.Bytes() {
+		t.Errorf("the next process finds %d bytes up to %d, want %d up to %d", next.Bytes(), next.End(), j.Bytes(), j.End())
+	}
+}
+
+// TestTheBound: what finds no room is not kept; there is room again once everything has been released, however small the
+// bound is.
+func TestTheBound(t *testing.T) {
+	t.Parallel()
+	record := make([]byte, 92) // 100 bytes
+	for _, bound := range []int64{1000, 64 << 10, segmentBytes} {
+		j := createIn(t, t.TempDir(), "one", bound)
+		for round := range 3 {
+			taken := 0
+			end, err := j.End(), error(nil)
+			for err == nil && taken < 1<<20 {
+				if end, err = j.Append(record); err == nil {
+					taken++
+				}
+			}
+			if !errors.Is(err, ErrFull) || end != j.End() || j.Bytes() > bound || j.Bytes()+100 <= bound {
+				t.Errorf("bound %d, round %d: full at %d bytes: %v", bound, round, j.Bytes(), err)
+			}
+			if want := int(bound / 100); taken > want || taken < want/2 || round == 0 && taken != want {
+				t.Errorf("bound %d, round %d: %d records were taken, want about %d", bound, round, taken, want)
+			}
+			if got, _ := readAll(t, j, end-int64(taken)*100, 5000); len(got) != taken {
+				t.Errorf("bound %d, round %d: %d records were kept, want the %d that were taken", bound, round, len(got), taken)
+			}
+			if err := j.Release(end); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+func TestRemove(t *testing.T) {
+	t.Parallel()
+	j := create(t, 300)
+	fill(t, j, 60)
+	if err := j.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(j.dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the folder is still there: %v", err)
+	}
+	if found, err := Found(filepath.Dir(j.dir)); len(found) > 0 || err != nil {
+		t.Errorf("%d journals found: %v", len(found), err)
+	}
+	if _, err := j.Append([]byte("late")); err == nil {
+		t.Error("a journal that was removed took a record")
+	}
+}
+
+// TestAClosedJournalTakesNothing: it may be somebody else's by now.
+func TestAClosedJournalTakesNothing(t *testing.T) {
+	t.Parallel()
+	j := create(t, 300)
+	want := fill(t, j, 5)
+	next := leave(t, j)
+	if _, err := j.Append([]byte("late")); err == nil {
+		t.Error("a journal that was closed took a record")
+	}
+	if _, err := next.Append([]byte("late")); err == nil {
+		t.Error("a journal that was found took a record")
+	}
+	if got, damaged := readAll(t, next, 0, 100); !cmp.Equal(want, got) || len(damaged) > 0 {
+		t.Errorf("%d records and %d damaged bytes, want %d records", len(got), len(damaged), len(want))
+	}
+}
+
+func TestWhatIsSetAsideIsKept(t *testing.T) {
+	t.Parallel()
+	j := create(t, 300)
+	for _, data := range []string{"some", "more"} {
+		if err := j.SetAside([]byte(data)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Remove(); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(j.dir + ".damaged"); string(got) != "somemore" || err != nil {
+		t.Errorf("got %q, want %q: %v", got, "somemore", err)
+	}
+}

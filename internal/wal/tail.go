@@ -1,0 +1,44 @@
+package wal
+
+import (
+	"errors"
+	"os"
+)
+
+// tail is the end of the last segment, where records are appended.
+type tail interface {
+	// write appends; after an error nothing of it is there.
+	write(record []byte) error
+	// close ends the segment where the last record does.
+	close() error
+}
+
+// errTorn says that what a failed write has left could not be cut off: the segment is over.
+var errTorn = errors.New("the segment could not be mended")
+
+// plainTail appends by a system call for each record.
+type plainTail struct {
+	file *os.File
+	size int64
+}
+
+func openPlain(path string) (tail, error) {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC|os.O_APPEND, 0o600)
+	if err != nil {
+		return nil, err
+	}
+	return &plainTail{file: file}, nil
+}
+
+func (t *plainTail) write(record []byte) error {
+	if _, err := t.file.Write(record); err != nil {
+		if t.file.Truncate(t.size) != nil {
+			return errors.Join(err, errTorn)
+		}
+		return err
+	}
+	t.size += int64(len(record))
+	return nil
+}
+
+func (t *plainTail) close() error { return t.file.Close() }
