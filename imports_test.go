@@ -26,29 +26,32 @@ var layers = [][]string{
 		"internal/visitor", "internal/visitor/visitortest", "migrations"},
 	{"internal/config", "internal/db", "internal/redisx", "internal/page", "internal/obs", "internal/web", "internal/fastpath", "internal/jobs", "internal/dbtest",
 		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "internal/consistency", "graph/scalar"},
-	{"internal/account", "internal/audit", "internal/workspace", "internal/hitquota", "internal/ratelimit", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},
+	{"internal/account", "internal/audit", "internal/workspace", "internal/workspace/workspacetest", "internal/domain", "internal/apikey", "internal/hitquota", "internal/ratelimit", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},
 	{"internal/redirect", "internal/playground", "graph", "graph/gen"},
 	{"server"},
 }
 
 // within are the imports inside a layer.
 var within = map[string][]string{
-	"internal/validate":        {"internal/errs"},
-	"internal/visitor":         {"internal/validate"},
-	"internal/ownhost":         {"internal/urlnorm"},
-	"internal/statspage":       {"internal/urlnorm"},
-	"internal/page":            {},
-	"internal/config":          {"internal/redisx"},
-	"internal/jobs":            {"internal/db"},
-	"internal/dbtest":          {"internal/db", "internal/redisx"},
-	"internal/consistency":     {"internal/db", "internal/redisx"},
-	"internal/account":         {"internal/ratelimit"},
-	"internal/workspace":       {"internal/account", "internal/audit", "internal/ratelimit"},
-	"internal/link":            {"internal/account", "internal/audit", "internal/hitquota", "internal/ratelimit", "internal/workspace"},
-	"internal/click":           {"internal/hitquota", "internal/workspace"},
-	"internal/click/clicktest": {"internal/click"},
-	"internal/probe":           {"internal/link", "internal/ratelimit", "internal/workspace"},
-	"graph":                    {"graph/gen"},
+	"internal/validate":                {"internal/errs"},
+	"internal/visitor":                 {"internal/validate"},
+	"internal/ownhost":                 {"internal/urlnorm"},
+	"internal/statspage":               {"internal/urlnorm"},
+	"internal/page":                    {},
+	"internal/config":                  {"internal/redisx"},
+	"internal/jobs":                    {"internal/db"},
+	"internal/dbtest":                  {"internal/db", "internal/redisx"},
+	"internal/consistency":             {"internal/db", "internal/redisx"},
+	"internal/account":                 {"internal/ratelimit"},
+	"internal/workspace":               {"internal/account", "internal/audit", "internal/ratelimit"},
+	"internal/workspace/workspacetest": {"internal/account", "internal/workspace"},
+	"internal/apikey":                  {"internal/account", "internal/audit", "internal/workspace"},
+	"internal/domain":                  {"internal/audit", "internal/ratelimit", "internal/workspace"},
+	"internal/link":                    {"internal/account", "internal/audit", "internal/hitquota", "internal/ratelimit", "internal/workspace"},
+	"internal/click":                   {"internal/hitquota", "internal/workspace"},
+	"internal/click/clicktest":         {"internal/click"},
+	"internal/probe":                   {"internal/link", "internal/ratelimit", "internal/workspace"},
+	"graph":                            {"graph/gen"},
 }
 
 // forbidden are libraries that a room must do without, so that what they are for stays in one place.
@@ -124,13 +127,13 @@ var scopes = map[string][]string{
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
 		"click.Granted", "link.At", "link.CatchUp", "link.Exhausted", "link.query", "link.WorkspacesOf", "link.claim", "link.lookUp",
-		"workspace.Authenticate", "workspace.IDBySlug", "workspace.workspacesOf", "workspace.HostKnown", "workspace.Observe", "workspace.valid",
+		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf", "workspace.Observe",
 	},
 	"AsSystem": {
 		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "click.WorkspacesOf", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetLeases", "click.ForgetUsage", "click.ForgetVisitors", "click.ForgetWho", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Seeds", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
 		"click.Recover", "click.remove", "click.take", "jobs.States", "jobs.attempt",
 		"link.Block", "link.Find", "link.Holders", "link.RecountGrants", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
-		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "workspace.Accept", "workspace.Export", "workspace.Tenants", "workspace.operate", "workspace.verify",
+		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.Tenants", "workspace.operate", "workspacetest.Join",
 	},
 }
 

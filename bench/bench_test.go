@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/redirect"
@@ -48,7 +49,7 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 	dbtest.Migrated(b, d)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
 	clicks, k := clicktest.New(b, d, time.Now), dbtest.Redis(b, redisURL)
-	links, err := link.NewStore(link.Config{DB: d, Clicks: clicks, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")}, LinkQuota: 1 << 40, Domains: &workspace.Store{DB: d}, Log: log, Now: time.Now})
+	links, err := link.NewStore(link.Config{DB: d, Clicks: clicks, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")}, LinkQuota: 1 << 40, Domains: &domain.Store{DB: d}, Log: log, Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -11,10 +12,10 @@ import (
 
 // AddDomain implements gen.MutationResolver.
 func (r mutation) AddDomain(ctx context.Context, in gen.AddDomainInput) (*gen.AddDomainPayload, error) {
-	var d *workspace.Domain
+	var d *domain.Domain
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err == nil {
-		d, err = r.Workspaces.AddDomain(ctx, m, in.Host)
+		d, err = r.Domains.Add(ctx, m, in.Host)
 	}
 	mend, err := userErrors(err)
 	return &gen.AddDomainPayload{Domain: d, Errors: mend}, err
@@ -22,14 +23,14 @@ func (r mutation) AddDomain(ctx context.Context, in gen.AddDomainInput) (*gen.Ad
 
 // VerifyDomain implements gen.MutationResolver.
 func (r mutation) VerifyDomain(ctx context.Context, in gen.VerifyDomainInput) (*gen.VerifyDomainPayload, error) {
-	d, mend, err := belonging(ctx, r, in.ID, r.Workspaces.WorkspaceOfDomain, r.Workspaces.VerifyDomain)
+	d, mend, err := belonging(ctx, r, in.ID, r.Domains.WorkspaceOf, r.Domains.Verify)
 	r.catchUp(ctx)
 	return &gen.VerifyDomainPayload{Domain: d, Errors: mend}, err
 }
 
 // RemoveDomain implements gen.MutationResolver.
 func (r mutation) RemoveDomain(ctx context.Context, in gen.RemoveDomainInput) (*gen.RemoveDomainPayload, error) {
-	d, mend, err := belonging(ctx, r, in.ID, r.Workspaces.WorkspaceOfDomain, r.Workspaces.RemoveDomain)
+	d, mend, err := belonging(ctx, r, in.ID, r.Domains.WorkspaceOf, r.Domains.Remove)
 	r.catchUp(ctx)
 	return &gen.RemoveDomainPayload{Domain: d, Errors: mend}, err
 }
@@ -40,9 +41,9 @@ func (r mutation) SetPrimaryDomain(ctx context.Context, in gen.SetPrimaryDomainI
 	switch {
 	case err != nil:
 	case in.DomainID == nil:
-		m, err = r.Workspaces.ClearPrimaryDomain(ctx, m)
+		m, err = r.Domains.ClearPrimary(ctx, m)
 	default:
-		m, err = r.Workspaces.SetPrimaryDomain(ctx, m, *in.DomainID)
+		m, err = r.Domains.SetPrimary(ctx, m, *in.DomainID)
 	}
 	w, mend, err := membershipOrErrors(m, err)
 	return &gen.SetPrimaryDomainPayload{Workspace: w, Errors: mend}, err
@@ -50,8 +51,8 @@ func (r mutation) SetPrimaryDomain(ctx context.Context, in gen.SetPrimaryDomainI
 
 // Domains implements gen.WorkspaceResolver.
 func (r workspaceResolver) Domains(ctx context.Context, m *workspace.Membership, first *int, after *string) (*gen.DomainConnection, error) {
-	edges, info, err := listed(ctx, m, id.Domain, first, after, r.Workspaces.Domains, func(*workspace.Domain) string { return "" },
-		func(d *workspace.Domain) (string, *gen.DomainEdge) {
+	edges, info, err := listed(ctx, m, id.Domain, first, after, r.Config.Domains.List, func(*domain.Domain) string { return "" },
+		func(d *domain.Domain) (string, *gen.DomainEdge) {
 			return d.ID, &gen.DomainEdge{Cursor: page.Cursor(d.ID), Node: d}
 		})
 	return &gen.DomainConnection{Edges: edges, PageInfo: info}, err

@@ -14,10 +14,12 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -27,9 +29,10 @@ import (
 
 // Config is what the endpoint needs.
 type Config struct {
-	// Accounts, Workspaces, Links and Clicks are the rooms that resolvers ask.
 	Accounts   *account.Store
 	Workspaces *workspace.Store
+	Domains    *domain.Store
+	Keys       *apikey.Store
 	Links      *link.Store
 	Clicks     *click.Store
 	// Writers knows who has changed something lately, so that others may read from a replica; nil where there is none.

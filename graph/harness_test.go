@@ -17,11 +17,13 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ownhost"
@@ -49,7 +51,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	links, err := link.NewStore(link.Config{
 		DB: counted, PublicURL: "http://sho.rt", LinkQuota: 1000, AnonymousTTL: time.Hour, Tombstones: time.Hour,
 		CodeSecrets: [][]byte{[]byte("a secret")},
-		Clicks:      clicks, Domains: &workspace.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
+		Clicks:      clicks, Domains: &domain.Store{DB: counted}, Limits: limits, Log: log, Now: time.Now,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -58,12 +60,14 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	spaces := &workspace.Store{DB: counted, Own: own, Now: time.Now}
+	keys := &apikey.Store{DB: counted, Now: time.Now}
 	c := Config{
 		Accounts: &account.Store{
-			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits, Keys: spaces,
+			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits, Keys: keys,
 		},
-		Workspaces: spaces,
+		Workspaces: &workspace.Store{DB: counted, Now: time.Now},
+		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
+		Keys:       keys,
 		Links:      links,
 		Clicks:     clicks.Store,
 		HitQuota:   100,

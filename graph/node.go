@@ -7,7 +7,9 @@ import (
 
 	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
@@ -27,14 +29,14 @@ func (r *resolver) nodeLoaders() map[id.Prefix]nodeLoader {
 		},
 		id.Link:  r.linkNodes,
 		id.Click: r.clickNodes,
-		id.Domain: nodesOf(r.Workspaces.DomainsByID,
-			func(d *workspace.Domain) (nodeID, accountID string) { return d.ID, "" }),
+		id.Domain: nodesOf(r.Domains.ByID,
+			func(d *domain.Domain) (nodeID, accountID string) { return d.ID, "" }),
 		id.Event: nodesOf(r.Workspaces.EventsByID,
 			func(e *audit.Event) (nodeID, accountID string) { return e.ID, e.ActorID }),
 		id.Invitation: nodesOf(r.Workspaces.InvitationsByID,
 			func(i *workspace.Invitation) (nodeID, accountID string) { return i.ID, i.InvitedBy }),
-		id.Key: nodesOf(r.Workspaces.KeysByID,
-			func(k *workspace.Key) (nodeID, accountID string) { return k.ID, k.CreatedBy }),
+		id.Key: nodesOf(r.Keys.ByID,
+			func(k *apikey.Key) (nodeID, accountID string) { return k.ID, k.CreatedBy }),
 		id.Member: nodesOf(r.Workspaces.MembersByID,
 			func(m *workspace.Member) (nodeID, accountID string) { return m.ID(), m.AccountID }),
 	}
@@ -105,7 +107,7 @@ func (r *resolver) spacesOf(
 ) (spaces map[string]workspace.Membership, spaceOf map[string]string, err error) {
 	spaceOf = map[string]string{}
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
-		r.Workspaces.WorkspacesOf, r.Links.WorkspacesOf, r.Audit.WorkspacesOf,
+		r.Workspaces.WorkspacesOf, r.Domains.WorkspacesOf, r.Keys.WorkspacesOf, r.Links.WorkspacesOf, r.Audit.WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)
 		if err != nil {

@@ -12,10 +12,12 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
@@ -71,7 +73,7 @@ func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 
 func (w *nodeWorld) key(t *testing.T, scopes ...workspace.Permission) (secret string) {
 	t.Helper()
-	_, secret, err := w.Workspaces.CreateKey(t.Context(), w.ada.workspace, workspace.NewKey{Name: "key", Scopes: scopes})
+	_, secret, err := w.Keys.Create(t.Context(), w.ada.workspace, apikey.NewKey{Name: "key", Scopes: scopes})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +90,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w.insert(t, &workspace.Domain{
+	w.insert(t, &domain.Domain{
 		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", Token: "token", CreatedAt: now})
 	w.insert(t, &workspace.Invitation{
 		ID: id.New(id.Invitation), WorkspaceID: space, Email: "invited@example.com", Role: workspace.Viewer,

@@ -8,9 +8,11 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/web"
+	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // ExportMyData implements gen.MutationResolver.
@@ -39,7 +41,7 @@ func (r mutation) export(ctx context.Context, actor account.Actor, after *string
 	case after == nil:
 		next = "links"
 		if data["account"], err = r.Accounts.Export(ctx, actor); err == nil {
-			data["workspaces"], err = r.Workspaces.Export(ctx, actor)
+			data["workspaces"], err = r.exportWorkspaces(ctx, actor)
 		}
 	case part == "links" && (lastID == "" || id.Valid(id.Link, lastID)):
 		data["links"], lastID, err = r.Links.Export(ctx, actor, lastID)
@@ -68,6 +70,20 @@ func (r mutation) export(ctx context.Context, actor account.Actor, after *string
 		payload.Next = &next
 	}
 	return nil
+}
+
+// exportedWorkspaces is the user's part in workspaces.
+type exportedWorkspaces struct {
+	workspace.Exported
+
+	APIKeys []apikey.Exported `json:"apiKeys"`
+}
+
+func (r mutation) exportWorkspaces(ctx context.Context, actor account.Actor) (e exportedWorkspaces, err error) {
+	if e.Exported, err = r.Workspaces.Export(ctx, actor); err == nil {
+		e.APIKeys, err = r.Keys.Export(ctx, actor.AccountID)
+	}
+	return e, err
 }
 
 // DeleteMyAccount implements gen.MutationResolver.

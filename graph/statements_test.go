@@ -15,10 +15,12 @@ import (
 
 	"github.com/linkforge/linkforge"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
@@ -175,8 +177,8 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	var people []account.Account
 	var members []workspace.Member
 	var invitations []workspace.Invitation
-	var keys []workspace.Key
-	var domains []workspace.Domain
+	var keys []apikey.Key
+	var domains []domain.Domain
 	var sessions []account.Session
 	for i := range most {
 		one := account.Account{ID: id.New(id.Account), Email: fmt.Sprintf("p%d@example.com", i), Name: "P", CreatedAt: now, UpdatedAt: now}
@@ -187,10 +189,10 @@ func newEstate(t *testing.T, b *bundle) *estate {
 			ID: id.New(id.Invitation), WorkspaceID: w, Email: fmt.Sprintf("i%d@example.com", i), Role: workspace.Viewer,
 			TokenHash: fmt.Appendf(nil, "%032d", i), InvitedBy: one.ID, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
 		})
-		keys = append(keys, workspace.Key{
+		keys = append(keys, apikey.Key{
 			ID: id.New(id.Key), WorkspaceID: w, Name: "key", Prefix: "lfk_", Hash: fmt.Appendf(nil, "%032d", i), Scopes: "LINKS_READ", CreatedBy: one.ID, CreatedAt: now,
 		})
-		domains = append(domains, workspace.Domain{ID: id.New(id.Domain), WorkspaceID: w, Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
+		domains = append(domains, domain.Domain{ID: id.New(id.Domain), WorkspaceID: w, Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
 		sessions = append(sessions, account.Session{
 			ID: id.New(id.Session), AccountID: e.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(time.Hour),
 		})

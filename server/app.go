@@ -16,11 +16,13 @@ import (
 
 	"github.com/linkforge/linkforge/graph"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
@@ -70,6 +72,8 @@ type app struct {
 	mailer      *mail.Mailer
 	accounts    *account.Store
 	spaces      *workspace.Store
+	domains     *domain.Store
+	apiKeys     *apikey.Store
 	limits      ratelimit.Limiter
 	own         *ownhost.Hosts
 	links       *link.Store
@@ -198,10 +202,12 @@ func (a *app) wire() error {
 	if a.own, err = ownhost.New(a.config.PublicURL, a.config.Hosts...); err != nil {
 		return err
 	}
+	a.apiKeys = &apikey.Store{DB: a.db, Now: a.now}
 	a.accounts = &account.Store{
 		DB:         a.db,
 		Tokens:     account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
 		Passwords:  account.NewPasswords(),
+		Keys:       a.apiKeys,
 		SessionTTL: a.config.SessionTTL,
 		Mail:       a.mailer,
 		PublicURL:  a.config.PublicURL,
@@ -210,10 +216,9 @@ func (a *app) wire() error {
 		Now:        a.now,
 	}
 	a.spaces = &workspace.Store{
-		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Own: a.own,
-		Names: net.DefaultResolver, Log: a.log, Now: a.now,
+		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Log: a.log, Now: a.now,
 	}
-	a.accounts.Keys = a.spaces
+	a.domains = &domain.Store{DB: a.db, Own: a.own, Resolver: net.DefaultResolver, Limits: limits, Log: a.log, Now: a.now}
 	a.links, err = link.NewStore(link.Config{
 		DB:           a.db,
 		PublicURL:    a.config.PublicURL,
@@ -224,7 +229,7 @@ func (a *app) wire() error {
 		Tombstones:   a.config.Tombstones,
 		CacheBytes:   cacheBytes(a.config),
 		Clicks:       clicks{a.clicks, counts},
-		Domains:      a.spaces,
+		Domains:      a.domains,
 		Limits:       limits,
 		Log:          a.log,
 		Now:          a.now,
@@ -238,7 +243,7 @@ func (a *app) wire() error {
 	})
 	checker := newChecker(a.config, links, limits, a.log)
 	events := &audit.Store{DB: a.db, Now: a.now}
-	rooms := jobRooms{links: links, accounts: a.accounts, spaces: a.spaces, events: events, counts: counts, checker: checker}
+	rooms := jobRooms{links: links, accounts: a.accounts, spaces: a.spaces, domains: a.domains, apiKeys: a.apiKeys, events: events, counts: counts, checker: checker}
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: nodeName(), Jobs: rooms.jobs(a.config)}
 	a.redirects = &redirect.Handler{
 		Links: links, Hits: a.quotas.Hits, HitQuota: a.config.HitQuota, Grants: a.quotas.Grants, Clicks: a.clicks,
@@ -254,6 +259,8 @@ func (a *app) wire() error {
 	a.endpoint = graph.New(graph.Config{
 		Accounts:      a.accounts,
 		Workspaces:    a.spaces,
+		Domains:       a.domains,
+		Keys:          a.apiKeys,
 		Audit:         events,
 		Links:         links,
 		Checker:       checker,

@@ -143,7 +143,7 @@ func (a *app) signer(ctx context.Context, e *click.ExportRequest) (workspace.Mem
 // ended.
 func (a *app) credential(ctx context.Context, e *click.ExportRequest) (account.Actor, error) {
 	if id.Valid(id.Key, e.Actor) {
-		key, err := a.spaces.ValidKey(ctx, e.Actor)
+		key, err := a.apiKeys.Valid(ctx, e.Actor)
 		return account.Actor{Key: key}, err
 	}
 	actor := account.Actor{AccountID: e.Actor, SessionID: e.SessionID}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
@@ -144,11 +145,11 @@ type exporting struct {
 func newExporting(t *testing.T, d *db.DB) *exporting {
 	t.Helper()
 	now := func() time.Time { return time.Now().UTC() }
-	spaces := &workspace.Store{DB: d, Now: now}
+	keys := &apikey.Store{DB: d, Now: now}
 	secret := []byte(strings.Repeat("s", 32))
 	e := &exporting{app: &app{
-		log: slog.New(slog.DiscardHandler), now: now, db: d, spaces: spaces, counts: &click.Store{DB: d, Now: now}, limits: ratelimit.Limiter{Off: true},
-		accounts: &account.Store{DB: d, Keys: spaces, Now: now, Tokens: account.Tokens{Secret: secret, Issuer: "http://sho.rt", TTL: time.Hour}},
+		log: slog.New(slog.DiscardHandler), now: now, db: d, spaces: &workspace.Store{DB: d, Now: now}, apiKeys: keys, counts: &click.Store{DB: d, Now: now}, limits: ratelimit.Limiter{Off: true},
+		accounts: &account.Store{DB: d, Keys: keys, Now: now, Tokens: account.Tokens{Secret: secret, Issuer: "http://sho.rt", TTL: time.Hour}},
 		exports:  click.Exports{Secret: secret, PublicURL: "http://sho.rt", Now: now},
 	}}
 	at := db.Instant(now())
@@ -158,7 +159,7 @@ func newExporting(t *testing.T, d *db.DB) *exporting {
 		t.Fatal(err)
 	}
 	var err error
-	if e.owner, err = spaces.Create(t.Context(), e.actor, "ada", "ada"); err != nil {
+	if e.owner, err = e.spaces.Create(t.Context(), e.actor, "ada", "ada"); err != nil {
 		t.Fatal(err)
 	}
 	return e
@@ -240,17 +241,17 @@ func (e *exporting) auditLogAs(t *testing.T, token string) *http.Request {
 // key creates an API key, and returns it as an actor, its secret and what revokes it.
 func (e *exporting) key(t *testing.T) (actor account.Actor, secret string, revoke func()) {
 	t.Helper()
-	key, secret, err := e.spaces.CreateKey(t.Context(), e.owner, workspace.NewKey{
+	key, secret, err := e.apiKeys.Create(t.Context(), e.owner, apikey.NewKey{
 		Name: "key", Scopes: []workspace.Permission{workspace.ReadStats, workspace.ReadAudit}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	actor.Key, err = e.spaces.Authenticate(t.Context(), secret)
+	actor.Key, err = e.apiKeys.Authenticate(t.Context(), secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return actor, secret, func() {
-		if _, err := e.spaces.RevokeKey(t.Context(), e.owner, key.ID); err != nil {
+		if _, err := e.apiKeys.Revoke(t.Context(), e.owner, key.ID); err != nil {
 			t.Error(err)
 		}
 	}

@@ -10,10 +10,12 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/outbound"
@@ -27,6 +29,8 @@ type jobRooms struct {
 	links    *link.Store
 	accounts *account.Store
 	spaces   *workspace.Store
+	domains  *domain.Store
+	apiKeys  *apikey.Store
 	events   *audit.Store
 	counts   *click.Store
 	checker  *probe.Checker
@@ -45,9 +49,9 @@ func (r jobRooms) jobs(c config.Config) []jobs.Job {
 		{Name: "click days", Every: jobInterval, Run: r.counts.Seal},
 		{Name: "click details", Every: jobInterval, Run: r.counts.Detail},
 		{Name: "click months", Every: retainInterval, Run: r.counts.Retain},
-		{Name: "domains", Every: jobInterval, Run: r.spaces.CheckDomains},
+		{Name: "domains", Every: jobInterval, Run: r.domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return r.spaces.Purge(ctx, r.links.PurgeWorkspace, r.counts.PurgeWorkspace)
+			return r.spaces.Purge(ctx, r.links.PurgeWorkspace, r.counts.PurgeWorkspace, r.domains.PurgeWorkspace, r.apiKeys.PurgeWorkspace)
 		}},
 	}
 	if c.DestinationChecks {
@@ -164,15 +168,17 @@ func jobOf(all []jobs.Job, name string) (jobs.Job, error) {
 func withJobs(f *config.Flags, io stdio, work func(*jobs.Runner) error) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		log := slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		spaces := &workspace.Store{DB: d, PublicURL: c.PublicURL, Names: net.DefaultResolver, Log: log, Now: time.Now}
-		links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, Tombstones: c.Tombstones, Domains: spaces, Log: log, Now: time.Now})
+		domains := &domain.Store{DB: d, Resolver: net.DefaultResolver, Log: log, Now: time.Now}
+		links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, Tombstones: c.Tombstones, Domains: domains, Log: log, Now: time.Now})
 		if err != nil {
 			return err
 		}
 		rooms := jobRooms{
 			links:    links,
 			accounts: &account.Store{DB: d, Tokens: account.Tokens{TTL: c.TokenTTL}, Now: time.Now},
-			spaces:   spaces,
+			spaces:   &workspace.Store{DB: d, PublicURL: c.PublicURL, Log: log, Now: time.Now},
+			domains:  domains,
+			apiKeys:  &apikey.Store{DB: d, Now: time.Now},
 			events:   &audit.Store{DB: d, Now: time.Now},
 			counts:   &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now},
 			checker:  newChecker(c, links, ratelimit.Limiter{Off: true}, log),

@@ -16,8 +16,10 @@ import (
 	"github.com/99designs/gqlgen/graphql/introspection"
 	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 	gqlparser "github.com/vektah/gqlparser/v2"
@@ -683,7 +685,7 @@ type ComplexityRoot struct {
 // region    ************************** generated!.gotpl **************************
 
 type ApiKeyResolver interface {
-	CreatedBy(ctx context.Context, obj *workspace.Key) (*account.Account, error)
+	CreatedBy(ctx context.Context, obj *apikey.Key) (*account.Account, error)
 }
 type AuditEventResolver interface {
 	ActorID(ctx context.Context, obj *audit.Event) (*string, error)
@@ -8215,8 +8217,8 @@ func (ec *executionContext) _AddDomainPayload_domain(ctx context.Context, field 
 			return obj.Domain, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomain(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		false,
@@ -8267,7 +8269,7 @@ func (ec *executionContext) fieldContext_AddDomainPayload_errors(_ context.Conte
 	return fc, nil
 }
 
-func (ec *executionContext) _ApiKey_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_id(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8290,7 +8292,7 @@ func (ec *executionContext) fieldContext_ApiKey_id(_ context.Context, field grap
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _ApiKey_name(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_name(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8313,7 +8315,7 @@ func (ec *executionContext) fieldContext_ApiKey_name(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ApiKey_prefix(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_prefix(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8336,7 +8338,7 @@ func (ec *executionContext) fieldContext_ApiKey_prefix(_ context.Context, field 
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _ApiKey_scopes(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_scopes(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8359,7 +8361,7 @@ func (ec *executionContext) fieldContext_ApiKey_scopes(_ context.Context, field 
 	return graphql.NewScalarFieldContext("ApiKey", field, true, false, errors.New("field of type ApiKeyScope does not have child fields"))
 }
 
-func (ec *executionContext) _ApiKey_createdBy(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_createdBy(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8391,7 +8393,7 @@ func (ec *executionContext) fieldContext_ApiKey_createdBy(_ context.Context, fie
 	return fc, nil
 }
 
-func (ec *executionContext) _ApiKey_createdAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_createdAt(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8414,7 +8416,7 @@ func (ec *executionContext) fieldContext_ApiKey_createdAt(_ context.Context, fie
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _ApiKey_expiresAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_expiresAt(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8437,7 +8439,7 @@ func (ec *executionContext) fieldContext_ApiKey_expiresAt(_ context.Context, fie
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _ApiKey_lastUsedAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_lastUsedAt(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8460,7 +8462,7 @@ func (ec *executionContext) fieldContext_ApiKey_lastUsedAt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("ApiKey", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _ApiKey_revokedAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Key) (ret graphql.Marshaler) {
+func (ec *executionContext) _ApiKey_revokedAt(ctx context.Context, field graphql.CollectedField, obj *apikey.Key) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -8582,8 +8584,8 @@ func (ec *executionContext) _ApiKeyEdge_node(ctx context.Context, field graphql.
 			return obj.Node, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Key) graphql.Marshaler {
-			return ec.marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐKey(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
+			return ec.marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, selections, v)
 		},
 		true,
 		true,
@@ -9843,8 +9845,8 @@ func (ec *executionContext) _CreateApiKeyPayload_apiKey(ctx context.Context, fie
 			return obj.APIKey, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Key) graphql.Marshaler {
-			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐKey(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
+			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, selections, v)
 		},
 		true,
 		false,
@@ -10577,7 +10579,7 @@ func (ec *executionContext) fieldContext_DeleteWorkspacePayload_errors(_ context
 	return fc, nil
 }
 
-func (ec *executionContext) _Domain_id(ctx context.Context, field graphql.CollectedField, obj *workspace.Domain) (ret graphql.Marshaler) {
+func (ec *executionContext) _Domain_id(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -10600,7 +10602,7 @@ func (ec *executionContext) fieldContext_Domain_id(_ context.Context, field grap
 	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type ID does not have child fields"))
 }
 
-func (ec *executionContext) _Domain_host(ctx context.Context, field graphql.CollectedField, obj *workspace.Domain) (ret graphql.Marshaler) {
+func (ec *executionContext) _Domain_host(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -10623,7 +10625,7 @@ func (ec *executionContext) fieldContext_Domain_host(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Domain_status(ctx context.Context, field graphql.CollectedField, obj *workspace.Domain) (ret graphql.Marshaler) {
+func (ec *executionContext) _Domain_status(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -10635,8 +10637,8 @@ func (ec *executionContext) _Domain_status(ctx context.Context, field graphql.Co
 			return obj.Status(), nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v workspace.DomainStatus) graphql.Marshaler {
-			return ec.marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomainStatus(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v domain.Status) graphql.Marshaler {
+			return ec.marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -10646,7 +10648,7 @@ func (ec *executionContext) fieldContext_Domain_status(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Domain", field, true, false, errors.New("field of type DomainStatus does not have child fields"))
 }
 
-func (ec *executionContext) _Domain_recordName(ctx context.Context, field graphql.CollectedField, obj *workspace.Domain) (ret graphql.Marshaler) {
+func (ec *executionContext) _Domain_recordName(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -10669,7 +10671,7 @@ func (ec *executionContext) fieldContext_Domain_recordName(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Domain", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Domain_recordValue(ctx context.Context, field graphql.CollectedField, obj *workspace.Domain) (ret graphql.Marshaler) {
+func (ec *executionContext) _Domain_recordValue(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -10692,7 +10694,7 @@ func (ec *executionContext) fieldContext_Domain_recordValue(_ context.Context, f
 	return graphql.NewScalarFieldContext("Domain", field, true, false, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Domain_createdAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Domain) (ret graphql.Marshaler) {
+func (ec *executionContext) _Domain_createdAt(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -10715,7 +10717,7 @@ func (ec *executionContext) fieldContext_Domain_createdAt(_ context.Context, fie
 	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _Domain_verifiedAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Domain) (ret graphql.Marshaler) {
+func (ec *executionContext) _Domain_verifiedAt(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -10738,7 +10740,7 @@ func (ec *executionContext) fieldContext_Domain_verifiedAt(_ context.Context, fi
 	return graphql.NewScalarFieldContext("Domain", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _Domain_failedAt(ctx context.Context, field graphql.CollectedField, obj *workspace.Domain) (ret graphql.Marshaler) {
+func (ec *executionContext) _Domain_failedAt(ctx context.Context, field graphql.CollectedField, obj *domain.Domain) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -10860,8 +10862,8 @@ func (ec *executionContext) _DomainEdge_node(ctx context.Context, field graphql.
 			return obj.Node, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Domain) graphql.Marshaler {
-			return ec.marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomain(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+			return ec.marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		true,
@@ -15712,8 +15714,8 @@ func (ec *executionContext) _RemoveDomainPayload_domain(ctx context.Context, fie
 			return obj.Domain, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomain(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		false,
@@ -16188,8 +16190,8 @@ func (ec *executionContext) _RevokeApiKeyPayload_apiKey(ctx context.Context, fie
 			return obj.APIKey, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Key) graphql.Marshaler {
-			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐKey(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
+			return ec.marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx, selections, v)
 		},
 		true,
 		false,
@@ -17958,8 +17960,8 @@ func (ec *executionContext) _VerifyDomainPayload_domain(ctx context.Context, fie
 			return obj.Domain, nil
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *workspace.Domain) graphql.Marshaler {
-			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomain(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
+			return ec.marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx, selections, v)
 		},
 		true,
 		false,
@@ -22104,9 +22106,9 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._Invitation(ctx, sel, obj)
-	case workspace.Domain:
+	case domain.Domain:
 		return ec._Domain(ctx, sel, &obj)
-	case *workspace.Domain:
+	case *domain.Domain:
 		if obj == nil {
 			return graphql.Null
 		}
@@ -22125,9 +22127,9 @@ func (ec *executionContext) _Node(ctx context.Context, sel ast.SelectionSet, obj
 			return graphql.Null
 		}
 		return ec._AuditEvent(ctx, sel, obj)
-	case workspace.Key:
+	case apikey.Key:
 		return ec._ApiKey(ctx, sel, &obj)
-	case *workspace.Key:
+	case *apikey.Key:
 		if obj == nil {
 			return graphql.Null
 		}
@@ -22233,7 +22235,7 @@ func (ec *executionContext) _AddDomainPayload(ctx context.Context, sel ast.Selec
 
 var apiKeyImplementors = []string{"ApiKey", "Node"}
 
-func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, obj *workspace.Key) graphql.Marshaler {
+func (ec *executionContext) _ApiKey(ctx context.Context, sel ast.SelectionSet, obj *apikey.Key) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, apiKeyImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -23610,7 +23612,7 @@ func (ec *executionContext) _DeleteWorkspacePayload(ctx context.Context, sel ast
 
 var domainImplementors = []string{"Domain", "Node"}
 
-func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, obj *workspace.Domain) graphql.Marshaler {
+func (ec *executionContext) _Domain(ctx context.Context, sel ast.SelectionSet, obj *domain.Domain) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, domainImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -28923,7 +28925,7 @@ func (ec *executionContext) marshalNAddDomainPayload2ᚖgithubᚗcomᚋlinkforge
 	return ec._AddDomainPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐKey(ctx context.Context, sel ast.SelectionSet, v *workspace.Key) graphql.Marshaler {
+func (ec *executionContext) marshalNApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -29460,7 +29462,7 @@ func (ec *executionContext) marshalNDimension2githubᚗcomᚋlinkforgeᚋlinkfor
 	return res
 }
 
-func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomain(ctx context.Context, sel ast.SelectionSet, v *workspace.Domain) graphql.Marshaler {
+func (ec *executionContext) marshalNDomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -29506,13 +29508,13 @@ func (ec *executionContext) marshalNDomainEdge2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._DomainEdge(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomainStatus(ctx context.Context, v any) (workspace.DomainStatus, error) {
+func (ec *executionContext) unmarshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐStatus(ctx context.Context, v any) (domain.Status, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := workspace.DomainStatus(tmp)
+	res := domain.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomainStatus(ctx context.Context, sel ast.SelectionSet, v workspace.DomainStatus) graphql.Marshaler {
+func (ec *executionContext) marshalNDomainStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐStatus(ctx context.Context, sel ast.SelectionSet, v domain.Status) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -30880,7 +30882,7 @@ func (ec *executionContext) marshalN__TypeKind2string(ctx context.Context, sel a
 	return res
 }
 
-func (ec *executionContext) marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐKey(ctx context.Context, sel ast.SelectionSet, v *workspace.Key) graphql.Marshaler {
+func (ec *executionContext) marshalOApiKey2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋapikeyᚐKey(ctx context.Context, sel ast.SelectionSet, v *apikey.Key) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -31043,7 +31045,7 @@ func (ec *executionContext) marshalOCodeStrategy2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return res
 }
 
-func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋworkspaceᚐDomain(ctx context.Context, sel ast.SelectionSet, v *workspace.Domain) graphql.Marshaler {
+func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋdomainᚐDomain(ctx context.Context, sel ast.SelectionSet, v *domain.Domain) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}

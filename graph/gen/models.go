@@ -11,8 +11,10 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -42,7 +44,7 @@ type AddDomainInput struct {
 // What addDomain answers.
 type AddDomainPayload struct {
 	// The domain; null when there are errors.
-	Domain *workspace.Domain `json:"domain,omitempty"`
+	Domain *domain.Domain `json:"domain,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -60,7 +62,7 @@ type APIKeyEdge struct {
 	// Its cursor.
 	Cursor string `json:"cursor"`
 	// An API key.
-	Node *workspace.Key `json:"node"`
+	Node *apikey.Key `json:"node"`
 }
 
 // A page of changes.
@@ -253,7 +255,7 @@ type CreateAPIKeyInput struct {
 // What createApiKey answers.
 type CreateAPIKeyPayload struct {
 	// The key; null when there are errors.
-	APIKey *workspace.Key `json:"apiKey,omitempty"`
+	APIKey *apikey.Key `json:"apiKey,omitempty"`
 	// The secret to send as Authorization: Bearer. It is told this once.
 	Secret *string `json:"secret,omitempty"`
 	// What to mend.
@@ -433,7 +435,7 @@ type DomainEdge struct {
 	// Its cursor.
 	Cursor string `json:"cursor"`
 	// A domain.
-	Node *workspace.Domain `json:"node"`
+	Node *domain.Domain `json:"node"`
 }
 
 // What exportClicks needs.
@@ -705,7 +707,7 @@ type RemoveDomainInput struct {
 // What removeDomain answers.
 type RemoveDomainPayload struct {
 	// What was the domain; null when there are errors.
-	Domain *workspace.Domain `json:"domain,omitempty"`
+	Domain *domain.Domain `json:"domain,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -825,7 +827,7 @@ type RevokeAPIKeyInput struct {
 // What revokeApiKey answers.
 type RevokeAPIKeyPayload struct {
 	// The key, now revoked; null when there are errors.
-	APIKey *workspace.Key `json:"apiKey,omitempty"`
+	APIKey *apikey.Key `json:"apiKey,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }
@@ -1044,7 +1046,7 @@ type VerifyDomainInput struct {
 // What verifyDomain answers.
 type VerifyDomainPayload struct {
 	// The domain, now VERIFIED; null when there are errors.
-	Domain *workspace.Domain `json:"domain,omitempty"`
+	Domain *domain.Domain `json:"domain,omitempty"`
 	// What to mend.
 	Errors []*UserError `json:"errors"`
 }

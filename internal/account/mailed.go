@@ -226,13 +226,13 @@ func (s *Store) proved(ctx context.Context, tx bun.Tx, accountID string, hash *s
 func (s *Store) newMailed(ctx context.Context, conn bun.IDB, accountID string, p purpose) (mailed, error) {
 	m := mailed{purpose: p, token: mailedPrefix + rand.Text(), expires: s.now().Add(p.life)}
 	_, err := conn.NewRaw("INSERT INTO mailed_tokens (hash, account_id, purpose, expires_at)"+
-		" SELECT ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL", hashOf(m.token), p.name, m.expires, accountID).Exec(ctx)
+		" SELECT ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL", HashSecret(m.token), p.name, m.expires, accountID).Exec(ctx)
 	return m, err
 }
 
 // take uses a token up. It returns sql.ErrNoRows for one that is not good, or no longer.
 func (s *Store) take(ctx context.Context, tx bun.Tx, p purpose, token string) (accountID string, err error) {
-	_, err = tx.NewDelete().Model((*mailedToken)(nil)).Where("hash = ?", hashOf(token)).Where("purpose = ?", p.name).
+	_, err = tx.NewDelete().Model((*mailedToken)(nil)).Where("hash = ?", HashSecret(token)).Where("purpose = ?", p.name).
 		Where("expires_at > ?", s.now()).Returning("account_id").Exec(ctx, &accountID)
 	return accountID, err
 }
@@ -241,7 +241,7 @@ func (s *Store) take(ctx context.Context, tx bun.Tx, p purpose, token string) (a
 func (s *Store) mailedTo(ctx context.Context, p purpose, token string) (*Account, error) {
 	var a Account
 	err := s.DB.NewSelect().Model(&a).Join("JOIN mailed_tokens AS mailed ON mailed.account_id = account.id").
-		Where("mailed.hash = ?", hashOf(token)).Where("mailed.purpose = ?", p.name).Where("mailed.expires_at > ?", s.now()).
+		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.purpose = ?", p.name).Where("mailed.expires_at > ?", s.now()).
 		Where("account.deleted_at IS NULL").Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errMailed()

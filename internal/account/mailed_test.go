@@ -151,7 +151,7 @@ func TestMailedTokensAreNotKept(t *testing.T) {
 		if err := d.NewSelect().Model(&kept).Order("purpose").Scan(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if len(kept) != 2 || kept[0].Purpose != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, hashOf(box.last(t, 2))) || len(kept[0].Hash) != 32 {
+		if len(kept) != 2 || kept[0].Purpose != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, HashSecret(box.last(t, 2))) || len(kept[0].Hash) != 32 {
 			t.Errorf("kept %+v", kept)
 		}
 	})
@@ -449,7 +449,7 @@ func TestMailedTokensThatHaveEndedAreRemoved(t *testing.T) {
 		var many []*mailedToken
 		for i := range 2*sweepBatch + 1 {
 			many = append(many, &mailedToken{
-				Hash: hashOf(fmt.Sprint(i)), AccountID: registered.Account.ID, Purpose: resetPassword.name, ExpiresAt: noon.Add(time.Hour),
+				Hash: HashSecret(fmt.Sprint(i)), AccountID: registered.Account.ID, Purpose: resetPassword.name, ExpiresAt: noon.Add(time.Hour),
 			})
 		}
 		if _, err := d.NewInsert().Model(&many).Exec(t.Context()); err != nil {

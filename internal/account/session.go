@@ -75,7 +75,7 @@ func (s *Store) begin(ctx context.Context, a *Account, agent string) (Login, err
 		if _, err := tx.NewInsert().Model(session).Exec(ctx); err != nil {
 			return err
 		}
-		if _, err := tx.NewInsert().Model(&refreshToken{Hash: hashOf(refresh), SessionID: session.ID}).Exec(ctx); err != nil {
+		if _, err := tx.NewInsert().Model(&refreshToken{Hash: HashSecret(refresh), SessionID: session.ID}).Exec(ctx); err != nil {
 			return err
 		}
 		return s.unchanged(ctx, tx, a)
@@ -112,7 +112,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 		spent := refreshToken{}
 		// The row is locked now: whoever comes with the same token waits.
 		_, err := tx.NewUpdate().Model(&spent).Set("spent_at = COALESCE(spent_at, ?)", now).
-			Where("hash = ?", hashOf(refresh)).Returning("*").Exec(ctx)
+			Where("hash = ?", HashSecret(refresh)).Returning("*").Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -123,7 +123,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 		if stolen = now.Sub(*spent.SpentAt) > grace; stolen {
 			return revoke(ctx, tx, now, "id = ?", session.ID)
 		}
-		successor := &refreshToken{Hash: hashOf(next), SessionID: session.ID}
+		successor := &refreshToken{Hash: HashSecret(next), SessionID: session.ID}
 		if _, err := tx.NewInsert().Model(successor).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
 			return err
 		}
@@ -307,8 +307,8 @@ func (s *Store) sweep(ctx context.Context, model any, key, where string, args ..
 	}
 }
 
-// hashOf is what is kept of a secret that is random enough to need no salt.
-func hashOf(secret string) []byte {
+// HashSecret returns the stored form of a random secret: it has enough entropy to need no salt.
+func HashSecret(secret string) []byte {
 	hash := sha256.Sum256([]byte(secret))
 	return hash[:]
 }

@@ -10,10 +10,10 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // ownURLs lead to the instance that bundle.own describes. The rule itself is tested in
@@ -35,7 +35,7 @@ func (b *bundle) own(t *testing.T, d *db.DB) {
 		t.Fatal(err)
 	}
 	b.Own.Listen(net.TCPAddrFromAddrPort(netip.MustParseAddrPort("10.1.2.3:8080")))
-	domain := workspace.Domain{
+	domain := domain.Domain{
 		ID: id.New(id.Domain), WorkspaceID: b.foreign.ID(), Host: "tenant.example", Token: "t", CreatedAt: noon,
 		VerifiedAt: &noon,
 	}

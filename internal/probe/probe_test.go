@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
@@ -54,7 +55,7 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	b.net = outboundtest.Open(t, b.noting(public), names)
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1000, CodeSecrets: [][]byte{[]byte("a secret")}, Domains: &workspace.Store{DB: d}, Log: log, Now: clock})
+	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1000, CodeSecrets: [][]byte{[]byte("a secret")}, Domains: &domain.Store{DB: d}, Log: log, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}

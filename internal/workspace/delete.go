@@ -73,8 +73,8 @@ func (s *Store) setDeleted(ctx context.Context, m Membership, action audit.Actio
 	return nil
 }
 
-// Purge removes all of the workspaces that were deleted longer ago than Undo, but for the slugs, which nobody else may
-// ever get. What is not this room's is removed by the others, first.
+// Purge removes all rows of the workspaces that were deleted longer ago than Undo, except the slugs,
+// which stay reserved. The others delete the rows of their packages first.
 func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, workspaceID string) error) error {
 	for {
 		var w Workspace
@@ -99,8 +99,8 @@ func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, w
 }
 
 func (s *Store) purge(ctx context.Context, tx bun.Tx, workspaceID string) error {
-	for _, rows := range []any{(*Member)(nil), (*Invitation)(nil), (*Key)(nil), (*Domain)(nil), (*audit.Event)(nil)} {
-		if _, err := tx.NewDelete().Model(rows).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+	for _, model := range []any{(*Member)(nil), (*Invitation)(nil), (*audit.Event)(nil)} {
+		if err := purgeRows(ctx, tx, model, workspaceID); err != nil {
 			return err
 		}
 	}

@@ -13,7 +13,6 @@ import (
 type Exported struct {
 	Memberships []ExportedMembership `json:"memberships"`
 	Invitations []ExportedInvitation `json:"invitations"`
-	APIKeys     []ExportedKey        `json:"apiKeys"`
 }
 
 // ExportedMembership is a place in a workspace.
@@ -34,19 +33,11 @@ type ExportedInvitation struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// ExportedKey is an API key that the person has made.
-type ExportedKey struct {
-	ID          string    `json:"id"`
-	WorkspaceID string    `json:"workspaceId"`
-	Name        string    `json:"name"`
-	CreatedAt   time.Time `json:"createdAt"`
-}
-
 // Export is everything that the room has of the actor, in whichever workspaces.
 func (s *Store) Export(ctx context.Context, a account.Actor) (Exported, error) {
 	// By person, not by workspace: what is asked for is bound to the account in each statement.
 	ctx = db.AsSystem(ctx)
-	e := Exported{Memberships: []ExportedMembership{}, Invitations: []ExportedInvitation{}, APIKeys: []ExportedKey{}}
+	e := Exported{Memberships: []ExportedMembership{}, Invitations: []ExportedInvitation{}}
 	err := s.DB.NewSelect().Model((*Member)(nil)).
 		ColumnExpr("member.workspace_id, w.slug, w.name, member.role, member.created_at AS joined_at").
 		Join("JOIN workspaces AS w ON w.id = member.workspace_id").
@@ -55,10 +46,6 @@ func (s *Store) Export(ctx context.Context, a account.Actor) (Exported, error) {
 		err = s.DB.NewSelect().Model((*Invitation)(nil)).Column("id", "workspace_id", "email", "role", "created_at").
 			Where("email = (?)", s.ownAddress(a.AccountID)).
 			WhereOr("accepted_by = ?", a.AccountID).WhereOr("invited_by = ?", a.AccountID).Order("id").Scan(ctx, &e.Invitations)
-	}
-	if err == nil {
-		err = s.DB.NewSelect().Model((*Key)(nil)).Column("id", "workspace_id", "name", "created_at").
-			Where("created_by = ?", a.AccountID).Order("id").Scan(ctx, &e.APIKeys)
 	}
 	if err != nil {
 		return Exported{}, fmt.Errorf("exporting memberships: %w", err)

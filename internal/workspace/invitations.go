@@ -3,12 +3,9 @@ package workspace
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -69,10 +66,10 @@ func (s *Store) Invite(ctx context.Context, m Membership, email string, role Rol
 	now := s.now()
 	token = invitationPrefix + rand.Text()
 	i := &Invitation{
-		ID: id.New(id.Invitation), WorkspaceID: m.ID(), Email: email, Role: role, TokenHash: hashOf(token), InvitedBy: m.accountID,
+		ID: id.New(id.Invitation), WorkspaceID: m.ID(), Email: email, Role: role, TokenHash: account.HashSecret(token), InvitedBy: m.accountID,
 		CreatedAt: now, ExpiresAt: now.Add(invitationLife),
 	}
-	err = s.changeMembers(ctx, m, func(ctx context.Context, tx bun.Tx, now roster) error {
+	err = changeMembers(ctx, s.DB, m, func(ctx context.Context, tx bun.Tx, now roster) error {
 		if err := now.mayTouch(m, role); err != nil {
 			return err
 		}
@@ -116,25 +113,27 @@ func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation,
 
 // Invitations is one page of the invitations that can still be accepted, newest first. It returns Forbidden.
 func (s *Store) Invitations(ctx context.Context, m Membership, r page.Request) (page.Page[*Invitation], error) {
-	return s.invitations().page(ctx, m, r)
+	return s.invitations().List(ctx, m, r)
 }
 
 // InvitationsByID returns the invitations with the ids that Invitations lists. It returns
 // Forbidden.
 func (s *Store) InvitationsByID(ctx context.Context, m Membership, ids ...string) ([]*Invitation, error) {
-	return s.invitations().byID(ctx, m, ids)
+	return s.invitations().ByID(ctx, m, ids...)
 }
 
-func (s *Store) invitations() collection[Invitation] {
-	return collection[Invitation]{
-		store: s, permission: WriteMembers, column: "id", where: "accepted_at IS NULL AND expires_at > ?", args: []any{s.now()},
+func (s *Store) invitations() Collection[Invitation] {
+	return Collection[Invitation]{
+		DB: s.DB, Permission: WriteMembers, Prefix: id.Invitation, Column: "id",
+		Where: "accepted_at IS NULL AND expires_at > ?", Args: []any{s.now()},
+		Missing: "There is no such invitation, or it has been accepted.",
 	}
 }
 
-// WorkspaceOfInvitation finds the workspace of an invitation. It says nothing of who may see it: ask Require. It returns
-// NotFound.
+// WorkspaceOfInvitation returns the workspace of an invitation, without a check of permissions. It
+// returns NotFound.
 func (s *Store) WorkspaceOfInvitation(ctx context.Context, invitationID string) (string, error) {
-	return s.workspaceOf(ctx, (*Invitation)(nil), id.Invitation, invitationID, errNoInvitation())
+	return s.invitations().WorkspaceOf(ctx, invitationID)
 }
 
 // RevokeInvitation takes an invitation back. It returns NotFound, also for one that has been accepted, or Forbidden.
@@ -156,7 +155,7 @@ func (s *Store) RevokeInvitation(ctx context.Context, m Membership, invitationID
 		return m.Audit(ctx, tx, s.Now(), audit.InvitationRevoked, invitationID, nil)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errNoInvitation()
+		return nil, s.invitations().NotFound()
 	}
 	if err != nil {
 		return nil, fmt.Errorf("revoking an invitation: %w", err)
@@ -176,7 +175,7 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		i = Invitation{}
 		_, err := tx.NewUpdate().Model(&i).Set("accepted_at = ?", s.now()).Set("accepted_by = ?", a.AccountID).
-			Where("token_hash = ?", hashOf(token)).Where("accepted_at IS NULL").Returning("*").Exec(ctx)
+			Where("token_hash = ?", account.HashSecret(token)).Where("accepted_at IS NULL").Returning("*").Exec(ctx)
 		if errors.Is(err, sql.ErrNoRows) || err == nil && i.ID == "" {
 			return errNoToken()
 		}
@@ -264,71 +263,6 @@ func (s *Store) CleanUp(ctx context.Context) error {
 		return fmt.Errorf("removing invitations: %w", err)
 	}
 	return nil
-}
-
-// workspaceOf finds the workspace that a row with the id belongs to.
-func (s *Store) workspaceOf(ctx context.Context, model any, p id.Prefix, rowID string, unknown error) (string, error) {
-	spaces, err := s.workspacesOf(ctx, model, p, rowID)
-	if err != nil {
-		return "", err
-	}
-	workspaceID, known := spaces[rowID]
-	if !known {
-		return "", unknown
-	}
-	return workspaceID, nil
-}
-
-// workspacesOf returns the workspaces of the rows that exist, by row id. Ids of other types are
-// ignored.
-func (s *Store) workspacesOf(ctx context.Context, model any, p id.Prefix, ids ...string) (map[string]string, error) {
-	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(p, one) })
-	spaces := make(map[string]string, len(ids))
-	if len(ids) == 0 {
-		return spaces, nil
-	}
-	var rows []struct{ ID, WorkspaceID string }
-	err := s.DB.NewSelect().Model(model).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).Scan(db.AsResolver(ctx), &rows)
-	if err != nil {
-		return nil, fmt.Errorf("looking for workspaces: %w", err)
-	}
-	for _, row := range rows {
-		spaces[row.ID] = row.WorkspaceID
-	}
-	return spaces, nil
-}
-
-// WorkspacesOf returns the workspaces of members, invitations, API keys, domains and workspaces, by
-// the id of each. Other ids and unknown ones are missing. It does not check who may see them: call
-// RequireEach.
-func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
-	spaces := map[string]string{}
-	for _, one := range ids {
-		if _, workspaceID, ok := id.SplitPair(id.Member, one, id.Account, id.Workspace); ok {
-			spaces[one] = workspaceID
-		}
-		if id.Valid(id.Workspace, one) {
-			spaces[one] = one
-		}
-	}
-	for p, model := range map[id.Prefix]any{id.Invitation: (*Invitation)(nil), id.Key: (*Key)(nil), id.Domain: (*Domain)(nil)} {
-		found, err := s.workspacesOf(ctx, model, p, ids...)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(spaces, found)
-	}
-	return spaces, nil
-}
-
-// hashOf is what is kept of a secret that is random enough to need no salt.
-func hashOf(secret string) []byte {
-	hash := sha256.Sum256([]byte(secret))
-	return hash[:]
-}
-
-func errNoInvitation() error {
-	return errs.New(errs.NotFound, "There is no such invitation, or it has been accepted.").At("id")
 }
 
 func errNoToken() error {

@@ -10,6 +10,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
@@ -28,12 +29,12 @@ type Member struct {
 // ID is the member's global id: that of the account and the workspace together.
 func (m *Member) ID() string { return id.Pair(id.Member, m.AccountID, m.WorkspaceID) }
 
-// Members is one page of the workspace's members, the newest account first. It returns Forbidden.
+// Members returns one page of the workspace's members, newest account first. It returns Forbidden.
 func (s *Store) Members(ctx context.Context, m Membership, r page.Request) (page.Page[*Member], error) {
-	return s.members().page(ctx, m, r)
+	return s.members().List(ctx, m, r)
 }
 
-// MembersByID returns the members with the global ids. Unknown ids are missing from the result. It
+// MembersByID returns the members with the global IDs. Unknown IDs are missing from the result. It
 // returns Forbidden.
 func (s *Store) MembersByID(ctx context.Context, m Membership, ids ...string) ([]*Member, error) {
 	var accounts []string
@@ -42,64 +43,11 @@ func (s *Store) MembersByID(ctx context.Context, m Membership, ids ...string) ([
 			accounts = append(accounts, accountID)
 		}
 	}
-	return s.members().byID(ctx, m, accounts)
+	return s.members().ByID(ctx, m, accounts...)
 }
 
-func (s *Store) members() collection[Member] {
-	return collection[Member]{store: s, permission: ReadMembers, column: "account_id"}
-}
-
-// collection is the rows of a type that a workspace's connection lists. Lists and look-ups by id
-// share its checks.
-type collection[T any] struct {
-	store *Store
-	// permission is required to read the rows.
-	permission Permission
-	// column identifies a row within the workspace, and orders the rows.
-	column string
-	// where is the condition of the rows that are listed; empty means all rows.
-	where string
-	args  []any
-}
-
-// rows returns a query for the rows, and the context in which the member reads them. It returns
-// Forbidden.
-func (c collection[T]) rows(ctx context.Context, m Membership, into *[]*T) (context.Context, *bun.SelectQuery, error) {
-	ctx, err := m.Enter(ctx, c.permission)
-	q := c.store.DB.NewSelect().Model(into)
-	if err == nil {
-		q = q.Where("workspace_id = ?", m.ID())
-	}
-	if c.where != "" {
-		q = q.Where(c.where, c.args...)
-	}
-	return ctx, q, err
-}
-
-// page is one page of the rows, the last by the column first.
-func (c collection[T]) page(ctx context.Context, m Membership, r page.Request) (page.Page[*T], error) {
-	var rows []*T
-	ctx, q, err := c.rows(ctx, m, &rows)
-	if err != nil {
-		return page.Page[*T]{}, err
-	}
-	if err := page.Limit(q, r, c.column).Scan(ctx); err != nil {
-		return page.Page[*T]{}, fmt.Errorf("listing what belongs to a workspace: %w", err)
-	}
-	return page.Cut(r, rows), nil
-}
-
-// byID returns the rows whose column has one of the values.
-func (c collection[T]) byID(ctx context.Context, m Membership, ids []string) ([]*T, error) {
-	var rows []*T
-	ctx, q, err := c.rows(ctx, m, &rows)
-	if err != nil || len(ids) == 0 {
-		return nil, err
-	}
-	if err := q.Where("? IN (?)", bun.Ident(c.column), bun.In(ids)).Scan(ctx); err != nil {
-		return nil, fmt.Errorf("looking up what belongs to a workspace: %w", err)
-	}
-	return rows, nil
+func (s *Store) members() Collection[Member] {
+	return Collection[Member]{DB: s.DB, Permission: ReadMembers, Column: "account_id"}
 }
 
 // UpdateRole gives a member another role. Only an owner makes owners, and changes them. It returns NotFound, LastOwner
@@ -110,7 +58,7 @@ func (s *Store) UpdateRole(ctx context.Context, m Membership, accountID string, 
 		return nil, err
 	}
 	var changed *Member
-	err = s.changeMembers(ctx, m, func(ctx context.Context, tx bun.Tx, now roster) error {
+	err = changeMembers(ctx, s.DB, m, func(ctx context.Context, tx bun.Tx, now roster) error {
 		if err := now.mayChange(m, accountID, role); err != nil {
 			return err
 		}
@@ -133,7 +81,7 @@ func (s *Store) TransferOwnership(ctx context.Context, m Membership, accountID s
 		return nil, errs.New(errs.InvalidInput, "You are an owner already. Name the member who is to be one.").At("userId")
 	}
 	var owner *Member
-	err = s.changeMembers(ctx, m, func(ctx context.Context, tx bun.Tx, now roster) error {
+	err = changeMembers(ctx, s.DB, m, func(ctx context.Context, tx bun.Tx, now roster) error {
 		if err := now.mayChange(m, accountID, Owner); err != nil {
 			return err
 		}
@@ -159,7 +107,7 @@ func (s *Store) RemoveMember(ctx context.Context, m Membership, accountID string
 	if err != nil {
 		return err
 	}
-	return s.changeMembers(ctx, m, func(ctx context.Context, tx bun.Tx, now roster) error {
+	return changeMembers(ctx, s.DB, m, func(ctx context.Context, tx bun.Tx, now roster) error {
 		if err := now.mayRemove(m, accountID); err != nil {
 			return err
 		}
@@ -183,7 +131,7 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 	var kept []string
 	var events []*audit.Event
 	for _, workspaceID := range ids {
-		w, now, err := s.lockMembers(ctx, tx, workspaceID, accountID)
+		w, now, err := lockMembers(ctx, s.DB, tx, workspaceID, accountID)
 		if err != nil {
 			return err
 		}
@@ -210,11 +158,25 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 // roster are roles by account: those of the owners, of the actor and of whom the change is about.
 type roster map[string]Role
 
-// changeMembers makes a change with the workspace's row locked, so that changes take turns: whoever may do it and
-// whoever is left is known then, and stays so.
-func (s *Store) changeMembers(ctx context.Context, m Membership, change func(ctx context.Context, tx bun.Tx, now roster) error) error {
-	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		_, now, err := s.lockMembers(ctx, tx, m.ID(), "")
+// ChangeAs runs change in a transaction in which no membership of the workspace can change. It
+// returns Forbidden or NotFound unless the actor's present role has the permission.
+func ChangeAs(
+	ctx context.Context, d *db.DB, m Membership, p Permission, change func(ctx context.Context, tx bun.Tx) error,
+) error {
+	return changeMembers(ctx, d, m, func(ctx context.Context, tx bun.Tx, now roster) error {
+		if err := now.may(m, p); err != nil {
+			return err
+		}
+		return change(ctx, tx)
+	})
+}
+
+// changeMembers runs change with the workspace's row locked, so that the roster stays as it is.
+func changeMembers(
+	ctx context.Context, d *db.DB, m Membership, change func(ctx context.Context, tx bun.Tx, now roster) error,
+) error {
+	err := d.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		_, now, err := lockMembers(ctx, d, tx, m.ID(), "")
 		if err != nil {
 			return err
 		}
@@ -226,10 +188,10 @@ func (s *Store) changeMembers(ctx context.Context, m Membership, change func(ctx
 	return nil
 }
 
-// lockMembers locks a workspace, and reads the roles of its members: of all, or of one account and the owners.
-func (s *Store) lockMembers(ctx context.Context, tx bun.Tx, workspaceID, accountID string) (*Workspace, roster, error) {
+// lockMembers locks a workspace and reads the roles of all members, or of one account and the owners.
+func lockMembers(ctx context.Context, d *db.DB, tx bun.Tx, workspaceID, accountID string) (*Workspace, roster, error) {
 	w := &Workspace{}
-	if err := s.DB.ForChange(tx.NewSelect().Model(w).Where("id = ?", workspaceID)).Scan(ctx); err != nil {
+	if err := d.ForChange(tx.NewSelect().Model(w).Where("id = ?", workspaceID)).Scan(ctx); err != nil {
 		return nil, nil, err
 	}
 	var members []Member

@@ -324,29 +324,3 @@ func TestAnOwnersInvitationGoesWithTheRole(t *testing.T) {
 		}
 	})
 }
-
-// TestWhoHasGoneMakesNoKey, which would outlive them: not even when they were still there as they asked.
-func TestWhoHasGoneMakesNoKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		m, by := b.team(t, "team")
-		asked := b.as(t, by[Admin], m.ID())
-		if _, err := b.UpdateRole(t.Context(), m, by[Admin].AccountID, Editor); err != nil {
-			t.Fatal(err)
-		}
-		in := NewKey{Name: "n", Scopes: []Permission{ReadLinks}}
-		if _, _, err := b.CreateKey(t.Context(), asked, in); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("an admin who was demoted: %v", err)
-		}
-		if err := b.RemoveMember(t.Context(), m, by[Admin].AccountID); err != nil {
-			t.Fatal(err)
-		}
-		if _, _, err := b.CreateKey(t.Context(), asked, in); !errs.Is(err, errs.NotFound) {
-			t.Errorf("an admin who was removed: %v", err)
-		}
-		if n, err := d.NewSelect().Model((*Key)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
-			t.Errorf("%d keys: %v", n, err)
-		}
-	})
-}

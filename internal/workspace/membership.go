@@ -192,3 +192,21 @@ func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) 
 func errNotFound() error {
 	return errs.New(errs.NotFound, "There is no such workspace, or you are not a member of it.")
 }
+
+// WorkspacesOf returns the workspaces of members, invitations and workspaces, by the ID of each.
+// Other and unknown IDs are missing. It does not check permissions: call RequireEach.
+func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
+	spaces, err := s.invitations().WorkspacesOf(ctx, ids...)
+	if err != nil {
+		return nil, err
+	}
+	for _, one := range ids {
+		if _, workspaceID, ok := id.SplitPair(id.Member, one, id.Account, id.Workspace); ok {
+			spaces[one] = workspaceID
+		}
+		if id.Valid(id.Workspace, one) {
+			spaces[one] = one
+		}
+	}
+	return spaces, nil
+}

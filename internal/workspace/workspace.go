@@ -20,7 +20,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/shortcode"
@@ -64,10 +63,6 @@ type Store struct {
 	Limits ratelimit.Limiter
 	// PublicURL is where people reach the instance.
 	PublicURL string
-	// Own are the hosts of the instance, which no workspace can claim.
-	Own *ownhost.Hosts
-	// Names answers questions of DNS.
-	Names Names
 	// Log is told what the jobs have done.
 	Log *slog.Logger
 	// Now is the clock.

@@ -20,7 +20,7 @@ import (
 )
 
 // noon is when the tests begin.
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 // bundle is a store and two people.
 type bundle struct {
@@ -39,12 +39,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 
 func person(t *testing.T, d *db.DB) account.Actor {
 	t.Helper()
-	a := account.Account{ID: id.New(id.Account), Name: "somebody", CreatedAt: noon, UpdatedAt: noon}
-	a.Email = strings.TrimPrefix(a.ID, "usr_") + "@example.com"
-	if _, err := d.NewInsert().Model(&a).Exec(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	return account.Actor{AccountID: a.ID}
+	return account.Actor{AccountID: dbtest.Account(t, d)}
 }
 
 func (b *bundle) create(t *testing.T, a account.Actor, slug string) Membership {

@@ -1,4 +1,4 @@
-package workspace
+package domain
 
 import (
 	"context"
@@ -18,25 +18,27 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // heard is Names that lets the test listen, and act between a question and what becomes of its answer.
 type heard struct {
-	Names
+	Resolver
 	then func(ctx context.Context, name string)
 }
 
 func (h heard) LookupTXT(ctx context.Context, name string) ([]string, error) {
-	texts, err := h.Names.LookupTXT(ctx, name)
+	texts, err := h.Resolver.LookupTXT(ctx, name)
 	h.then(ctx, name)
 	return texts, err
 }
 
 // meanwhile does something once, after the next answer of DNS has come and before anything is made of it.
 func (z *zone) meanwhile(do func()) {
-	answering := z.Names
-	z.Names = heard{answering, func(context.Context, string) {
-		z.Names = answering // whatever is done may ask too
+	answering := z.Resolver
+	z.Resolver = heard{answering, func(context.Context, string) {
+		z.Resolver = answering // whatever is done may ask too
 		do()
 	}}
 }
@@ -44,7 +46,7 @@ func (z *zone) meanwhile(do func()) {
 // check runs the job.
 func (z *zone) check(t *testing.T) {
 	t.Helper()
-	if err := z.CheckDomains(db.AsSystem(t.Context())); err != nil {
+	if err := z.CheckAll(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -55,7 +57,7 @@ func (z *zone) failing(t *testing.T, d *Domain) {
 	z.dns.SetTXT(d.RecordName())
 	z.time = z.time.Add(checkEvery)
 	z.check(t)
-	z.is(t, d, DomainFailing, "without its record")
+	z.is(t, d, Failing, "without its record")
 }
 
 func TestVerify(t *testing.T) {
@@ -65,13 +67,13 @@ func TestVerify(t *testing.T) {
 		own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		refused := func(when string) {
 			t.Helper()
-			_, err := z.VerifyDomain(t.Context(), z.adas, own.ID)
+			_, err := z.Verify(t.Context(), z.adas, own.ID)
 			e := errs.From(err)
 			if e.Kind != errs.InvalidInput || !cmp.Equal(e.Field, []string{"id"}) ||
 				!strings.Contains(e.Public(), own.RecordName()) || !strings.Contains(e.Public(), own.RecordValue()) {
 				t.Errorf("%s: %v", when, err)
 			}
-			z.is(t, own, DomainPending, when)
+			z.is(t, own, Pending, when)
 		}
 		refused("without the name")
 		z.dns.SetTXT(own.RecordName())
@@ -85,19 +87,19 @@ func TestVerify(t *testing.T) {
 
 		z.prove(own)
 		z.dns.Break(true)
-		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.Unavailable) {
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.Unavailable) {
 			t.Errorf("with DNS away: %v", err)
 		}
-		z.is(t, own, DomainPending, "with DNS away")
+		z.is(t, own, Pending, "with DNS away")
 		z.dns.Break(false)
 		for i := range 2 {
-			z.time = noon.Add(time.Duration(i) * time.Hour)
-			verified, err := z.VerifyDomain(t.Context(), z.adas, own.ID)
+			z.time = dbtest.Noon.Add(time.Duration(i) * time.Hour)
+			verified, err := z.Verify(t.Context(), z.adas, own.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
 			for name, got := range map[string]*Domain{"answered": verified, "kept": z.kept(t, own)} {
-				if got.Status() != DomainVerified || !got.VerifiedAt.Equal(noon) || !got.CheckedAt.Equal(z.time) {
+				if got.Status() != Verified || !got.VerifiedAt.Equal(dbtest.Noon) || !got.CheckedAt.Equal(z.time) {
 					t.Errorf("%s: %+v", name, got)
 				}
 			}
@@ -113,7 +115,7 @@ func TestStore_VerifiesNoOwnHost(t *testing.T) {
 	d := z.claim(t, z.adas, "go.example.com")
 	z.prove(d)
 	z.own(t, "https://sho.rt", "go.example.com") // configured after the claim
-	_, err := z.VerifyDomain(t.Context(), z.adas, d.ID)
+	_, err := z.Verify(t.Context(), z.adas, d.ID)
 	if e := errs.From(err); e.Kind != errs.InvalidInput || !slices.Equal(e.Field, []string{"id"}) {
 		t.Errorf("%v at %v", err, e.Field)
 	}
@@ -125,15 +127,15 @@ func TestVerifyingMendsAFailingDomain(t *testing.T) {
 		z := setupZone(t, d)
 		own := z.verified(t, z.adas, "go.example.com")
 		z.failing(t, own)
-		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("without the record: %v", err)
 		}
-		z.is(t, own, DomainFailing, "after it was not found")
+		z.is(t, own, Failing, "after it was not found")
 		z.prove(own)
-		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); err != nil {
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); err != nil {
 			t.Fatal(err)
 		}
-		z.is(t, own, DomainVerified, "after it was found")
+		z.is(t, own, Verified, "after it was found")
 	})
 }
 
@@ -144,16 +146,16 @@ func TestTheQuestion(t *testing.T) {
 	own := z.claim(t, z.adas, "go.example.com")
 	z.prove(own)
 	var names []string
-	z.Names = heard{z.Names, func(ctx context.Context, name string) {
+	z.Resolver = heard{z.Resolver, func(ctx context.Context, name string) {
 		names = append(names, name)
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > lookupDeadline {
 			t.Errorf("%s may take until %s", name, deadline)
 		}
 	}}
-	if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); err != nil {
+	if _, err := z.Verify(t.Context(), z.adas, own.ID); err != nil {
 		t.Fatal(err)
 	}
-	z.time = noon.Add(checkEvery)
+	z.time = dbtest.Noon.Add(checkEvery)
 	z.check(t)
 	if diff := cmp.Diff([]string{"_linkforge.go.example.com.", "_linkforge.go.example.com."}, names); diff != "" {
 		t.Errorf("asked for (-want +got):\n%s", diff)
@@ -166,14 +168,14 @@ func TestVerificationsAreLimited(t *testing.T) {
 	z.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: z.Log}
 	own, other := z.claim(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 	for range 30 {
-		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.InvalidInput) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.RateLimited) {
+	if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.RateLimited) {
 		t.Errorf("once more: %v", err)
 	}
-	if _, err := z.VerifyDomain(t.Context(), z.eves, other.ID); !errs.Is(err, errs.InvalidInput) {
+	if _, err := z.Verify(t.Context(), z.eves, other.ID); !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("another workspace: %v", err)
 	}
 }
@@ -184,9 +186,9 @@ func TestClaimsBlockNobody(t *testing.T) {
 		z := setupZone(t, d)
 		claim := z.claim(t, z.eves, "go.example.com")
 		own := z.verified(t, z.adas, "go.example.com")
-		z.claim(t, z.create(t, z.eve, "eve-2"), "go.example.com")
-		z.is(t, own, DomainVerified, "beside claims")
-		z.is(t, claim, DomainPending, "beside one that is verified")
+		z.claim(t, workspacetest.Of(t, d, z.eve, "eve-2"), "go.example.com")
+		z.is(t, own, Verified, "beside claims")
+		z.is(t, claim, Pending, "beside one that is verified")
 	})
 }
 
@@ -210,7 +212,7 @@ func TestFreshProofAndOld(t *testing.T) {
 			z.failing(t, adas)
 		}, false},
 		"a deleted workspace keeps what it can prove": {func(t *testing.T, z *zone, adas, eves *Domain) {
-			if _, err := z.Delete(t.Context(), z.adas); err != nil {
+			if _, err := z.spaces.Delete(t.Context(), z.adas); err != nil {
 				t.Fatal(err)
 			}
 			z.prove(adas, eves)
@@ -226,13 +228,13 @@ func TestFreshProofAndOld(t *testing.T) {
 				before := z.events(t, z.adas)
 				had := z.kept(t, adas).Status()
 
-				_, err := z.VerifyDomain(t.Context(), z.eves, eves.ID)
+				_, err := z.Verify(t.Context(), z.eves, eves.ID)
 				if !c.wins {
 					if err == nil || !errs.From(err).Kind.Mendable() || !cmp.Equal(errs.From(err).Field, []string{"id"}) {
 						t.Error(err)
 					}
 					z.is(t, adas, had, "after another has tried")
-					z.is(t, eves, DomainPending, "after having tried")
+					z.is(t, eves, Pending, "after having tried")
 					z.wantEvents(t, z.adas, before...)
 					z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`)
 					if got := z.primary(t, z.adas); got != adas.Host {
@@ -243,8 +245,8 @@ func TestFreshProofAndOld(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				z.is(t, adas, DomainPending, "after fresh proof")
-				z.is(t, eves, DomainVerified, "with fresh proof")
+				z.is(t, adas, Pending, "after fresh proof")
+				z.is(t, eves, Verified, "with fresh proof")
 				z.wantEvents(t, z.adas, append(before, `server DOMAIN_LOST {"host":"go.example.com"}`)...)
 				z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`, `eve DOMAIN_VERIFIED {"host":"go.example.com"}`)
 				if got := z.primary(t, z.adas); got != "" {
@@ -261,7 +263,7 @@ func TestATakenHostIsSaidToBe(t *testing.T) {
 		z := setupZone(t, d)
 		adas, eves := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.eves, "go.example.com")
 		z.prove(adas, eves)
-		if _, err := z.VerifyDomain(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
+		if _, err := z.Verify(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
 			t.Error(err)
 		}
 	})
@@ -277,15 +279,15 @@ func TestWhoAskedFirstKnowsLess(t *testing.T) {
 		z.meanwhile(func() {
 			z.time = z.time.Add(time.Second)
 			z.prove(adas, eves)
-			if _, err := z.VerifyDomain(t.Context(), z.adas, adas.ID); err != nil {
+			if _, err := z.Verify(t.Context(), z.adas, adas.ID); err != nil {
 				t.Error(err)
 			}
 		})
-		if _, err := z.VerifyDomain(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
+		if _, err := z.Verify(t.Context(), z.eves, eves.ID); !errs.Is(err, errs.DomainTaken) {
 			t.Errorf("with an answer from before: %v", err)
 		}
-		z.is(t, adas, DomainVerified, "after the other")
-		z.is(t, eves, DomainPending, "after the other")
+		z.is(t, adas, Verified, "after the other")
+		z.is(t, eves, Pending, "after the other")
 	})
 }
 
@@ -296,11 +298,11 @@ func TestADomainRemovedWhileItIsVerified(t *testing.T) {
 		own := z.claim(t, z.adas, "go.example.com")
 		z.prove(own)
 		z.meanwhile(func() {
-			if _, err := z.RemoveDomain(t.Context(), z.adas, own.ID); err != nil {
+			if _, err := z.Remove(t.Context(), z.adas, own.ID); err != nil {
 				t.Error(err)
 			}
 		})
-		if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); !errs.Is(err, errs.NotFound) {
+		if _, err := z.Verify(t.Context(), z.adas, own.ID); !errs.Is(err, errs.NotFound) {
 			t.Error(err)
 		}
 	})
@@ -318,17 +320,17 @@ func TestOneOfManyWins(t *testing.T) {
 				if held {
 					z.failing(t, z.verified(t, z.eves, "go.example.com"))
 				}
-				rivals := make([]Membership, 8)
+				rivals := make([]workspace.Membership, 8)
 				claims := make([]*Domain, len(rivals))
 				for i := range rivals {
-					rivals[i] = z.create(t, z.ada, fmt.Sprintf("rival-%d", i))
+					rivals[i] = workspacetest.Of(t, d, z.ada, fmt.Sprintf("rival-%d", i))
 					claims[i] = z.claim(t, rivals[i], "go.example.com")
 				}
 				z.prove(claims...)
 				// All of them have their answer before any makes something of it.
 				var asked sync.WaitGroup
 				asked.Add(len(rivals))
-				z.Names = heard{z.Names, func(context.Context, string) {
+				z.Resolver = heard{z.Resolver, func(context.Context, string) {
 					asked.Done()
 					asked.Wait()
 				}}
@@ -337,7 +339,7 @@ func TestOneOfManyWins(t *testing.T) {
 				var all sync.WaitGroup
 				for i, m := range rivals {
 					all.Go(func() {
-						won, err := z.VerifyDomain(t.Context(), m, claims[i].ID)
+						won, err := z.Verify(t.Context(), m, claims[i].ID)
 						mu.Lock()
 						defer mu.Unlock()
 						switch {
@@ -382,31 +384,31 @@ func TestTheJob(t *testing.T) {
 		for _, step := range []struct {
 			after time.Duration
 			dns   func()
-			want  DomainStatus
+			want  Status
 			when  string
 		}{
-			{checkEvery - time.Second, gone, DomainVerified, "too soon after the last look"},
-			{time.Second, there, DomainVerified, "with its record"},
-			{checkEvery, away, DomainVerified, "with DNS away"},
-			{100 * time.Hour, func() {}, DomainVerified, "with DNS away for long"},
-			{checkEvery, func() { back(); gone() }, DomainFailing, "without its record"},
-			{time.Minute, there, DomainVerified, "with its record again"},
-			{checkEvery, gone, DomainFailing, "without its record again"},
-			{grace - time.Second, func() {}, DomainFailing, "at the end of its grace"},
-			{time.Second, away, DomainFailing, "after its grace, with DNS away"},
-			{100 * time.Hour, func() {}, DomainFailing, "with DNS away for long after its grace"},
-			{time.Minute, func() { back(); there() }, DomainVerified, "with its record after its grace"},
-			{checkEvery, gone, DomainFailing, "without its record for the third time"},
-			{grace - time.Second, func() {}, DomainFailing, "at the end of its grace again"},
-			{time.Second, func() {}, DomainPending, "after its grace"},
-			{grace, there, DomainPending, "with its record after it was lost"},
+			{checkEvery - time.Second, gone, Verified, "too soon after the last look"},
+			{time.Second, there, Verified, "with its record"},
+			{checkEvery, away, Verified, "with DNS away"},
+			{100 * time.Hour, func() {}, Verified, "with DNS away for long"},
+			{checkEvery, func() { back(); gone() }, Failing, "without its record"},
+			{time.Minute, there, Verified, "with its record again"},
+			{checkEvery, gone, Failing, "without its record again"},
+			{grace - time.Second, func() {}, Failing, "at the end of its grace"},
+			{time.Second, away, Failing, "after its grace, with DNS away"},
+			{100 * time.Hour, func() {}, Failing, "with DNS away for long after its grace"},
+			{time.Minute, func() { back(); there() }, Verified, "with its record after its grace"},
+			{checkEvery, gone, Failing, "without its record for the third time"},
+			{grace - time.Second, func() {}, Failing, "at the end of its grace again"},
+			{time.Second, func() {}, Pending, "after its grace"},
+			{grace, there, Pending, "with its record after it was lost"},
 		} {
 			step.dns()
 			z.time = z.time.Add(step.after)
 			z.check(t)
 			z.is(t, own, step.want, step.when)
-			z.is(t, pending, DomainPending, step.when)
-			if want := map[bool]string{true: own.Host}[step.want != DomainPending]; z.primary(t, z.adas) != want {
+			z.is(t, pending, Pending, step.when)
+			if want := map[bool]string{true: own.Host}[step.want != Pending]; z.primary(t, z.adas) != want {
 				t.Errorf("primary is %q %s, want %q", z.primary(t, z.adas), step.when, want)
 			}
 		}
@@ -423,10 +425,10 @@ func TestANameThatIsGoneIsARecordThatIsMissing(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	own := z.verified(t, z.adas, "go.example.com")
-	z.Names = answer{err: &net.DNSError{Err: "no such host", Name: own.RecordName(), IsNotFound: true}}
-	z.time = noon.Add(checkEvery)
+	z.Resolver = answer{err: &net.DNSError{Err: "no such host", Name: own.RecordName(), IsNotFound: true}}
+	z.time = dbtest.Noon.Add(checkEvery)
 	z.check(t)
-	z.is(t, own, DomainFailing, "without its name")
+	z.is(t, own, Failing, "without its name")
 }
 
 // answer is Names that always answers the same.
@@ -451,13 +453,13 @@ func TestWhatTellsNothing(t *testing.T) {
 			t.Parallel()
 			z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 			own, pending := z.verified(t, z.adas, "go.example.com"), z.claim(t, z.adas, "pending.example.com")
-			z.Names = answer{texts: []string{pending.RecordValue()}, err: err}
-			if _, err := z.VerifyDomain(t.Context(), z.adas, pending.ID); !errs.Is(err, errs.Unavailable) {
+			z.Resolver = answer{texts: []string{pending.RecordValue()}, err: err}
+			if _, err := z.Verify(t.Context(), z.adas, pending.ID); !errs.Is(err, errs.Unavailable) {
 				t.Error(err)
 			}
-			z.time = noon.Add(checkEvery)
+			z.time = dbtest.Noon.Add(checkEvery)
 			z.check(t)
-			z.is(t, own, DomainVerified, "afterwards")
+			z.is(t, own, Verified, "afterwards")
 			if got := z.kept(t, own).CheckedAt; !got.Equal(z.time) {
 				t.Errorf("checked at %s, want %s: others wait", got, z.time)
 			}
@@ -481,12 +483,12 @@ func TestVerifyingBeatsTheJob(t *testing.T) {
 				z.time = z.time.Add(grace)
 				z.meanwhile(func() {
 					z.prove(own)
-					if _, err := z.VerifyDomain(t.Context(), z.adas, own.ID); err != nil {
+					if _, err := z.Verify(t.Context(), z.adas, own.ID); err != nil {
 						t.Error(err)
 					}
 				})
 				z.check(t)
-				z.is(t, own, DomainVerified, "after both")
+				z.is(t, own, Verified, "after both")
 			})
 		})
 	}
@@ -510,13 +512,13 @@ func TestADomainThatIsTakenWhileItIsChecked(t *testing.T) {
 				z.meanwhile(func() {
 					z.time = z.time.Add(-time.Minute)
 					z.prove(eves)
-					if _, err := z.VerifyDomain(t.Context(), z.eves, eves.ID); err != nil {
+					if _, err := z.Verify(t.Context(), z.eves, eves.ID); err != nil {
 						t.Error(err)
 					}
 				})
 				z.check(t)
-				z.is(t, eves, DomainVerified, "after it has taken the host")
-				if got := z.kept(t, adas); got.Status() != DomainPending || got.FailedAt != nil {
+				z.is(t, eves, Verified, "after it has taken the host")
+				if got := z.kept(t, adas); got.Status() != Pending || got.FailedAt != nil {
 					t.Errorf("after it was taken: %+v", got)
 				}
 				z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`,
@@ -534,29 +536,29 @@ func TestAllThatAreDueAreChecked(t *testing.T) {
 		rows := make([]*Domain, 0, checkBatch+10)
 		for i := range cap(rows) {
 			host := fmt.Sprintf("%d.example.com", i)
-			one := &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: host, Token: "x", CreatedAt: noon, VerifiedAt: new(noon)}
+			one := &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: host, Token: "x", CreatedAt: dbtest.Noon, VerifiedAt: new(dbtest.Noon)}
 			if i%2 == 0 {
-				one.CheckedAt = new(noon)
+				one.CheckedAt = new(dbtest.Noon)
 			}
 			if i%3 == 0 {
-				one.FailedAt = new(noon)
+				one.FailedAt = new(dbtest.Noon)
 			}
 			rows = append(rows, one)
 		}
 		if _, err := d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := z.Delete(t.Context(), z.adas); err != nil {
+		if _, err := z.spaces.Delete(t.Context(), z.adas); err != nil {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex
 		asked := map[string]int{}
-		z.Names = heard{answer{texts: []string{rows[0].RecordValue()}}, func(_ context.Context, name string) {
+		z.Resolver = heard{answer{texts: []string{rows[0].RecordValue()}}, func(_ context.Context, name string) {
 			mu.Lock()
 			defer mu.Unlock()
 			asked[name]++
 		}}
-		z.time = noon.Add(checkEvery)
+		z.time = dbtest.Noon.Add(checkEvery)
 		z.check(t)
 		z.check(t)
 		for _, one := range rows {
@@ -579,24 +581,24 @@ func TestTheJobIsInterrupted(t *testing.T) {
 		z := setupZone(t, d)
 		own := z.verified(t, z.adas, "go.example.com")
 		z.dns.SetTXT(own.RecordName())
-		z.time = noon.Add(checkEvery)
-		answering := z.Names
+		z.time = dbtest.Noon.Add(checkEvery)
+		answering := z.Resolver
 
 		ctx, stop := context.WithCancel(db.AsSystem(t.Context()))
 		z.meanwhile(stop)
-		if err := z.CheckDomains(ctx); !errors.Is(err, context.Canceled) {
+		if err := z.CheckAll(ctx); !errors.Is(err, context.Canceled) {
 			t.Errorf("stopped: %v", err)
 		}
 		over, cancel := context.WithDeadline(db.AsSystem(t.Context()), time.Unix(0, 0))
 		defer cancel()
-		if err := z.CheckDomains(over); err != nil {
+		if err := z.CheckAll(over); err != nil {
 			t.Errorf("without time: %v", err)
 		}
-		if got := z.kept(t, own); got.Status() != DomainVerified || !got.CheckedAt.Equal(noon) {
+		if got := z.kept(t, own); got.Status() != Verified || !got.CheckedAt.Equal(dbtest.Noon) {
 			t.Errorf("afterwards: %+v", got)
 		}
-		z.Names = answering
+		z.Resolver = answering
 		z.check(t)
-		z.is(t, own, DomainFailing, "in the next run")
+		z.is(t, own, Failing, "in the next run")
 	})
 }

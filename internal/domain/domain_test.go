@@ -1,4 +1,4 @@
-package workspace
+package domain
 
 import (
 	"context"
@@ -24,24 +24,34 @@ import (
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // zone is a store whose questions a name server answers, a clock, and a workspace each of Ada and Eve.
 type zone struct {
-	*bundle
-	dns  *outboundtest.Names
-	time time.Time
+	*Store
+	spaces   *workspace.Store
+	ada, eve account.Actor
+	dns      *outboundtest.Names
+	time     time.Time
 
-	adas, eves Membership
+	adas, eves workspace.Membership
 }
 
 func setupZone(t *testing.T, d *db.DB) *zone {
 	t.Helper()
-	z := &zone{bundle: setup(t, d), dns: outboundtest.OpenNames(t), time: noon}
-	z.Now = func() time.Time { return z.time }
-	z.Names, z.Limits, z.Log = z.dns.Resolver, ratelimit.Limiter{Off: true}, slog.New(slog.DiscardHandler)
+	z := &zone{
+		dns: outboundtest.OpenNames(t), time: dbtest.Noon,
+		spaces: &workspace.Store{DB: d, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return dbtest.Noon }},
+		ada:    workspacetest.Actor(t, d), eve: workspacetest.Actor(t, d),
+	}
+	z.Store = &Store{
+		DB: d, Resolver: z.dns.Resolver, Limits: ratelimit.Limiter{Off: true}, Log: slog.New(slog.DiscardHandler),
+		Now: func() time.Time { return z.time },
+	}
 	z.own(t, "https://Go.sho.rt:8443", "localhost", "internal.example")
-	z.adas, z.eves = z.create(t, z.ada, "ada"), z.create(t, z.eve, "eve")
+	z.adas, z.eves = workspacetest.Of(t, d, z.ada, "ada"), workspacetest.Of(t, d, z.eve, "eve")
 	return z
 }
 
@@ -54,9 +64,9 @@ func (z *zone) own(t *testing.T, publicURL string, names ...string) {
 	}
 }
 
-func (z *zone) claim(t *testing.T, m Membership, host string) *Domain {
+func (z *zone) claim(t *testing.T, m workspace.Membership, host string) *Domain {
 	t.Helper()
-	d, err := z.AddDomain(t.Context(), m, host)
+	d, err := z.Add(t.Context(), m, host)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -72,11 +82,11 @@ func (z *zone) prove(domains ...*Domain) {
 	z.dns.SetTXT(domains[0].RecordName(), append(texts, "google-site-verification=1234")...)
 }
 
-func (z *zone) verified(t *testing.T, m Membership, host string) *Domain {
+func (z *zone) verified(t *testing.T, m workspace.Membership, host string) *Domain {
 	t.Helper()
 	d := z.claim(t, m, host)
 	z.prove(d)
-	verified, err := z.VerifyDomain(t.Context(), m, d.ID)
+	verified, err := z.Verify(t.Context(), m, d.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +104,7 @@ func (z *zone) kept(t *testing.T, d *Domain) *Domain {
 }
 
 // is complains of a domain that does not have the status.
-func (z *zone) is(t *testing.T, d *Domain, want DomainStatus, when string) {
+func (z *zone) is(t *testing.T, d *Domain, want Status, when string) {
 	t.Helper()
 	if got := z.kept(t, d).Status(); got != want {
 		t.Errorf("%s is %s %s, want %s", d.Host, got, when, want)
@@ -102,9 +112,9 @@ func (z *zone) is(t *testing.T, d *Domain, want DomainStatus, when string) {
 }
 
 // primary is the host that the workspace's short URLs are shown with; empty for the instance's.
-func (z *zone) primary(t *testing.T, m Membership) string {
+func (z *zone) primary(t *testing.T, m workspace.Membership) string {
 	t.Helper()
-	w := &Workspace{}
+	w := &workspace.Workspace{}
 	if err := z.DB.NewSelect().Model(w).Where("id = ?", m.ID()).Scan(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -114,9 +124,9 @@ func (z *zone) primary(t *testing.T, m Membership) string {
 	return *w.PrimaryHost
 }
 
-func (z *zone) makePrimary(t *testing.T, m Membership, d *Domain) {
+func (z *zone) makePrimary(t *testing.T, m workspace.Membership, d *Domain) {
 	t.Helper()
-	changed, err := z.SetPrimaryDomain(t.Context(), m, d.ID)
+	changed, err := z.SetPrimary(t.Context(), m, d.ID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +136,7 @@ func (z *zone) makePrimary(t *testing.T, m Membership, d *Domain) {
 }
 
 // events are what the workspace's audit log says of domains, oldest first: what was done, by whom, and the host.
-func (z *zone) events(t *testing.T, m Membership) []string {
+func (z *zone) events(t *testing.T, m workspace.Membership) []string {
 	t.Helper()
 	var rows []*audit.Event
 	err := z.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("action <> ?", audit.WorkspaceCreated).
@@ -142,7 +152,7 @@ func (z *zone) events(t *testing.T, m Membership) []string {
 	return lines
 }
 
-func (z *zone) wantEvents(t *testing.T, m Membership, want ...string) {
+func (z *zone) wantEvents(t *testing.T, m workspace.Membership, want ...string) {
 	t.Helper()
 	if diff := cmp.Diff(want, z.events(t, m)); diff != "" {
 		t.Errorf("the audit log of %s (-want +got):\n%s", m.Slug(), diff)
@@ -217,14 +227,14 @@ func TestHosts(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			d, err := z.AddDomain(t.Context(), z.adas, c.host)
+			d, err := z.Add(t.Context(), z.adas, c.host)
 			if c.want == "" {
 				if e := errs.From(err); e.Kind != errs.InvalidInput || !cmp.Equal(e.Field, []string{"host"}) || len(e.Public()) > 600 {
 					t.Errorf("%.40q became %+v: %v", c.host, d, err)
 				}
 				return
 			}
-			if err != nil || d.Host != c.want || d.Status() != DomainPending || len(d.RecordName()) > 253 {
+			if err != nil || d.Host != c.want || d.Status() != Pending || len(d.RecordName()) > 253 {
 				t.Errorf("%.40q became %+v, want %s: %v", c.host, d, c.want, err)
 			}
 		})
@@ -245,14 +255,14 @@ func TestAClaim(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
 		first := z.claim(t, z.adas, "go.example.com")
-		if !id.Valid(id.Domain, first.ID) || first.WorkspaceID != z.adas.ID() || first.VerifiedAt != nil || !first.CreatedAt.Equal(noon) {
+		if !id.Valid(id.Domain, first.ID) || first.WorkspaceID != z.adas.ID() || first.VerifiedAt != nil || !first.CreatedAt.Equal(dbtest.Noon) {
 			t.Errorf("claimed: %+v", first)
 		}
 		if first.RecordName() != "_linkforge.go.example.com" || first.RecordValue() != "linkforge-verification="+first.Token || len(first.Token) != 26 {
 			t.Errorf("its record is %s with %s", first.RecordName(), first.RecordValue())
 		}
-		z.time = noon.Add(time.Hour)
-		if again := z.claim(t, z.adas, "GO.example.com."); again.ID != first.ID || again.Token != first.Token || !again.CreatedAt.Equal(noon) {
+		z.time = dbtest.Noon.Add(time.Hour)
+		if again := z.claim(t, z.adas, "GO.example.com."); again.ID != first.ID || again.Token != first.Token || !again.CreatedAt.Equal(dbtest.Noon) {
 			t.Errorf("claimed again: %+v, before: %+v", again, first)
 		}
 		if other := z.claim(t, z.eves, "go.example.com"); other.ID == first.ID || other.Token == first.Token {
@@ -271,7 +281,7 @@ func TestClaimsOfOneHostAtOnceAreOne(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range ids {
 			all.Go(func() {
-				claimed, err := z.AddDomain(t.Context(), z.adas, "go.example.com")
+				claimed, err := z.Add(t.Context(), z.adas, "go.example.com")
 				if err != nil {
 					t.Error(err)
 					return
@@ -293,9 +303,9 @@ func TestTheLastPlaceIsGivenOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
 		first := z.claim(t, z.adas, "0.example.com")
-		rows := make([]*Domain, 0, maxDomains)
-		for i := range maxDomains - 2 {
-			rows = append(rows, &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i), Token: "x", CreatedAt: noon})
+		rows := make([]*Domain, 0, maxPerWorkspace)
+		for i := range maxPerWorkspace - 2 {
+			rows = append(rows, &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i), Token: "x", CreatedAt: dbtest.Noon})
 		}
 		if _, err := d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
@@ -305,7 +315,7 @@ func TestTheLastPlaceIsGivenOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 10 {
 			all.Go(func() {
-				_, err := z.AddDomain(t.Context(), z.adas, fmt.Sprintf("%d.example.net", i))
+				_, err := z.Add(t.Context(), z.adas, fmt.Sprintf("%d.example.net", i))
 				mu.Lock()
 				defer mu.Unlock()
 				if err == nil {
@@ -339,7 +349,7 @@ func TestDomainsOfAWorkspace(t *testing.T) {
 		var got []string
 		r := page.Request{Size: 2}
 		for more := true; more; {
-			p, err := z.Domains(t.Context(), z.adas, r)
+			p, err := z.List(t.Context(), z.adas, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -359,25 +369,19 @@ func TestWhoMayDoWhatWithDomains(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
 		own := z.verified(t, z.adas, "go.example.com")
-		as := func(role Role, scopes ...string) Membership {
-			m := z.adas
-			m.role = role
-			if scopes != nil {
-				m.accountID, m.key = "", &account.Key{ID: id.New(id.Key), WorkspaceID: m.ID(), Scopes: scopes}
-			}
-			return m
-		}
+		as := func(role workspace.Role) workspace.Membership { return workspacetest.Join(t, d, z.adas.ID(), role) }
+		key := func(scopes ...string) workspace.Membership { return workspacetest.Key(t, d, z.adas.ID(), scopes...) }
 		for name, c := range map[string]struct {
-			m           Membership
+			m           workspace.Membership
 			read, write bool
 		}{
-			"an admin":                {as(Admin), true, true},
-			"an editor":               {as(Editor), true, false},
-			"a viewer":                {as(Viewer), true, false},
-			"a key that writes":       {as(Admin, "DOMAINS_WRITE"), true, true},
-			"a key that reads":        {as(Viewer, "DOMAINS_READ"), true, false},
-			"a key for other things":  {as(Owner, "LINKS_WRITE", "AUDIT_READ"), false, false},
-			"a membership of nothing": {Membership{role: Owner}, false, false},
+			"an admin":                {as(workspace.Admin), true, true},
+			"an editor":               {as(workspace.Editor), true, false},
+			"a viewer":                {as(workspace.Viewer), true, false},
+			"a key that writes":       {key("DOMAINS_WRITE"), true, true},
+			"a key that reads":        {key("DOMAINS_READ"), true, false},
+			"a key for other things":  {key("LINKS_WRITE", "AUDIT_READ"), false, false},
+			"a membership of nothing": {workspace.Membership{}, false, false},
 		} {
 			allowed := func(did string, want bool, err error) {
 				t.Helper()
@@ -385,18 +389,18 @@ func TestWhoMayDoWhatWithDomains(t *testing.T) {
 					t.Errorf("%s %s: %v", name, did, err)
 				}
 			}
-			_, err := z.Domains(t.Context(), c.m, page.Request{Size: 1})
+			_, err := z.List(t.Context(), c.m, page.Request{Size: 1})
 			allowed("lists", c.read, err)
-			_, err = z.AddDomain(t.Context(), c.m, "go.example.com")
+			_, err = z.Add(t.Context(), c.m, "go.example.com")
 			allowed("adds", c.write, err)
-			_, err = z.VerifyDomain(t.Context(), c.m, own.ID)
+			_, err = z.Verify(t.Context(), c.m, own.ID)
 			allowed("verifies", c.write, err)
-			_, err = z.SetPrimaryDomain(t.Context(), c.m, own.ID)
+			_, err = z.SetPrimary(t.Context(), c.m, own.ID)
 			allowed("makes primary", c.write, err)
-			_, err = z.ClearPrimaryDomain(t.Context(), c.m)
+			_, err = z.ClearPrimary(t.Context(), c.m)
 			allowed("clears the primary", c.write, err)
 			if !c.write {
-				_, err = z.RemoveDomain(t.Context(), c.m, own.ID)
+				_, err = z.Remove(t.Context(), c.m, own.ID)
 				allowed("removes", false, err)
 			}
 		}
@@ -412,15 +416,15 @@ func TestAForeignDomainIsNone(t *testing.T) {
 		z.makePrimary(t, z.adas, adas)
 		do := map[string]func(domainID string) error{
 			"verified": func(domainID string) error {
-				_, err := z.VerifyDomain(t.Context(), z.eves, domainID)
+				_, err := z.Verify(t.Context(), z.eves, domainID)
 				return err
 			},
 			"removed": func(domainID string) error {
-				_, err := z.RemoveDomain(t.Context(), z.eves, domainID)
+				_, err := z.Remove(t.Context(), z.eves, domainID)
 				return err
 			},
 			"made primary": func(domainID string) error {
-				_, err := z.SetPrimaryDomain(t.Context(), z.eves, domainID)
+				_, err := z.SetPrimary(t.Context(), z.eves, domainID)
 				return err
 			},
 		}
@@ -436,19 +440,25 @@ func TestAForeignDomainIsNone(t *testing.T) {
 				if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
 					t.Errorf("%s, %s, is told (-unknown +this):\n%s", name, what, diff)
 				}
-				if _, err := z.WorkspaceOfDomain(t.Context(), domainID); name != "foreign" && what != "made primary" && diffSaid(unknown, err) {
+				if _, err := z.WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" && diffSaid(unknown, err) {
 					t.Errorf("the workspace of %s: %v", name, err)
 				}
 			}
 		}
-		if got, err := z.WorkspaceOfDomain(t.Context(), adas.ID); err != nil || got != z.adas.ID() {
+		if got, err := z.WorkspaceOf(t.Context(), adas.ID); err != nil || got != z.adas.ID() {
 			t.Errorf("the workspace is %s: %v", got, err)
 		}
-		z.is(t, adas, DomainVerified, "after a stranger has tried")
+		z.is(t, adas, Verified, "after a stranger has tried")
 		if got := z.primary(t, z.adas); got != adas.Host {
 			t.Errorf("primary is %q after a stranger has tried", got)
 		}
 	})
+}
+
+// said is everything that a caller is told.
+func said(err error) errs.Error {
+	e := errs.From(err)
+	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
 }
 
 func diffSaid(a, b error) bool { return !cmp.Equal(said(a), said(b)) }
@@ -461,13 +471,13 @@ func TestThePrimaryDomain(t *testing.T) {
 		pending := z.claim(t, z.adas, "three.example.com")
 		z.makePrimary(t, z.adas, one)
 		z.makePrimary(t, z.adas, two)
-		_, err := z.SetPrimaryDomain(t.Context(), z.adas, pending.ID)
+		_, err := z.SetPrimary(t.Context(), z.adas, pending.ID)
 		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"domainId"}) || z.primary(t, z.adas) != two.Host {
 			t.Errorf("a domain that is not verified: primary is %q, %v", z.primary(t, z.adas), err)
 		}
 		for range 2 {
-			m, err := z.ClearPrimaryDomain(t.Context(), z.adas)
-			if err != nil || m.Workspace().PrimaryHost != nil || z.primary(t, z.adas) != "" || m.ID() != z.adas.ID() || m.Role() != Owner {
+			m, err := z.ClearPrimary(t.Context(), z.adas)
+			if err != nil || m.Workspace().PrimaryHost != nil || z.primary(t, z.adas) != "" || m.ID() != z.adas.ID() || m.Role() != workspace.Owner {
 				t.Errorf("cleared: %+v, kept %q, %v", m, z.primary(t, z.adas), err)
 			}
 		}
@@ -486,13 +496,13 @@ func TestRemovedDomains(t *testing.T) {
 		z := setupZone(t, d)
 		primary, other := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com")
 		z.makePrimary(t, z.adas, primary)
-		if removed, err := z.RemoveDomain(t.Context(), z.adas, other.ID); err != nil || removed.Host != other.Host || z.primary(t, z.adas) != primary.Host {
+		if removed, err := z.Remove(t.Context(), z.adas, other.ID); err != nil || removed.Host != other.Host || z.primary(t, z.adas) != primary.Host {
 			t.Errorf("removed %+v: %v; primary is %q", removed, err, z.primary(t, z.adas))
 		}
-		if _, err := z.RemoveDomain(t.Context(), z.adas, primary.ID); err != nil || z.primary(t, z.adas) != "" {
+		if _, err := z.Remove(t.Context(), z.adas, primary.ID); err != nil || z.primary(t, z.adas) != "" {
 			t.Errorf("removed the primary domain: %v; primary is %q", err, z.primary(t, z.adas))
 		}
-		if _, err := z.RemoveDomain(t.Context(), z.adas, primary.ID); !errs.Is(err, errs.NotFound) {
+		if _, err := z.Remove(t.Context(), z.adas, primary.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("removed again: %v", err)
 		}
 		want := []string{`ada DOMAIN_REMOVED {"host":"two.example.com"}`, `ada DOMAIN_REMOVED {"host":"one.example.com"}`}
@@ -514,12 +524,12 @@ func TestNoneBecomesPrimaryWhileItIsLost(t *testing.T) {
 		own := z.verified(t, z.adas, "go.example.com")
 		chosen := make(chan error, 1)
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			if err := z.lose(ctx, tx, own, records{askedAt: noon}); err != nil {
+			if err := z.lose(ctx, tx, own, records{queriedAt: dbtest.Noon}); err != nil {
 				return err
 			}
 			waits := waiting(t, d)
 			go func() {
-				_, err := z.SetPrimaryDomain(t.Context(), z.adas, own.ID)
+				_, err := z.SetPrimary(t.Context(), z.adas, own.ID)
 				chosen <- err
 			}()
 			for len(chosen) == 0 && !waits() {
@@ -561,12 +571,12 @@ func TestNoPrimaryHostIsRemoved(t *testing.T) {
 			own := z.verified(t, z.adas, fmt.Sprintf("%d.example.com", i))
 			var both sync.WaitGroup
 			both.Go(func() {
-				if _, err := z.SetPrimaryDomain(t.Context(), z.adas, own.ID); err != nil && !errs.Is(err, errs.NotFound) {
+				if _, err := z.SetPrimary(t.Context(), z.adas, own.ID); err != nil && !errs.Is(err, errs.NotFound) {
 					t.Error(err)
 				}
 			})
 			both.Go(func() {
-				if _, err := z.RemoveDomain(t.Context(), z.adas, own.ID); err != nil {
+				if _, err := z.Remove(t.Context(), z.adas, own.ID); err != nil {
 					t.Error(err)
 				}
 			})
@@ -583,7 +593,7 @@ func TestKnownHosts(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
 		known := func(host string) bool {
-			got, err := z.HostKnown(t.Context(), host)
+			got, err := z.IsVerified(t.Context(), host)
 			if err != nil {
 				t.Errorf("%.40q: %v", host, err)
 			}
@@ -604,17 +614,34 @@ func TestKnownHosts(t *testing.T) {
 				t.Errorf("%.40q is known", host)
 			}
 		}
-		if _, err := z.Delete(t.Context(), z.adas); err != nil {
+		if _, err := z.spaces.Delete(t.Context(), z.adas); err != nil {
 			t.Fatal(err)
 		}
 		if known("xn--bcher-kva.example") {
 			t.Error("the host of a deleted workspace is known")
 		}
-		if _, err := z.Restore(t.Context(), z.ada, z.adas.ID()); err != nil {
+		if _, err := z.spaces.Restore(t.Context(), z.ada, z.adas.ID()); err != nil {
 			t.Fatal(err)
 		}
 		if !known("xn--bcher-kva.example") {
 			t.Error("the host of a restored workspace is not known")
+		}
+	})
+}
+
+func TestStore_PurgesOneWorkspace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		z := setupZone(t, d)
+		z.claim(t, z.adas, "go.example.com")
+		kept := z.claim(t, z.eves, "go.example.com")
+		if err := z.PurgeWorkspace(db.AsSystem(t.Context()), z.adas.ID()); err != nil {
+			t.Fatal(err)
+		}
+		p, err := z.List(t.Context(), z.eves, page.Request{Size: 9})
+		n, countErr := d.NewSelect().Model((*Domain)(nil)).Count(db.AsSystem(t.Context()))
+		if err != nil || countErr != nil || n != 1 || len(p.Items) != 1 || p.Items[0].ID != kept.ID {
+			t.Errorf("%d domains, of the other workspace %+v: %v, %v", n, p.Items, err, countErr)
 		}
 	})
 }

@@ -1,0 +1,259 @@
+// Package apikey owns the API keys of workspaces: it creates, lists, revokes and authenticates them.
+// It does not decide what a key may do, which workspace does by the key's scopes. Callers are graph,
+// account, which authenticates requests, and the HTTP exports.
+package apikey
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+const (
+	// shownPrefix is the length of the part of a secret that is shown to identify the key: 8 of its
+	// 26 random characters, which leaves 90 bits.
+	shownPrefix = len(account.KeyPrefix) + 8
+	// usedEvery is the precision of LastUsedAt: it is written at most this often.
+	usedEvery = time.Minute
+)
+
+// Key is an API key. Only a hash of its secret is stored.
+type Key struct {
+	bun.BaseModel `bun:"table:api_keys,alias:api_key"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	Name        string
+	// Prefix is the beginning of the secret.
+	Prefix string
+	Hash   []byte
+	// Scopes are permissions, separated by spaces.
+	Scopes     string
+	CreatedBy  string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	LastUsedAt *time.Time
+	RevokedAt  *time.Time
+}
+
+// Permissions returns the key's scopes.
+func (k *Key) Permissions() []workspace.Permission {
+	var all []workspace.Permission
+	for _, scope := range strings.Fields(k.Scopes) {
+		all = append(all, workspace.Permission(scope))
+	}
+	return all
+}
+
+// NewKey describes a key to create.
+type NewKey struct {
+	Name   string
+	Scopes []workspace.Permission
+	// ExpiresAt is optional.
+	ExpiresAt *time.Time
+}
+
+// Store stores API keys. It is safe for concurrent use.
+type Store struct {
+	DB  *db.DB
+	Now func() time.Time
+}
+
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
+
+func (s *Store) rows() workspace.Collection[Key] {
+	return workspace.Collection[Key]{
+		DB: s.DB, Permission: workspace.WriteKeys, Prefix: id.Key, Column: "id", Where: "revoked_at IS NULL",
+		Missing: "There is no such API key.",
+	}
+}
+
+// List returns one page of the workspace's API keys that are not revoked, newest first. It returns
+// Forbidden.
+func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Key], error) {
+	return s.rows().List(ctx, m, r)
+}
+
+// ByID returns the listed API keys with the IDs. It returns Forbidden.
+func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Key, error) {
+	return s.rows().ByID(ctx, m, ids...)
+}
+
+// WorkspaceOf returns the workspace of an API key, without a check of permissions. It returns
+// NotFound.
+func (s *Store) WorkspaceOf(ctx context.Context, keyID string) (string, error) {
+	return s.rows().WorkspaceOf(ctx, keyID)
+}
+
+// WorkspacesOf returns the workspaces of the API keys that exist, by key ID, without a check of
+// permissions.
+func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
+	return s.rows().WorkspacesOf(ctx, ids...)
+}
+
+// PurgeWorkspace deletes all API keys of a workspace that is being purged.
+func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
+	return s.rows().Purge(ctx, workspaceID)
+}
+
+// Create creates an API key and returns its secret, which cannot be read again. It returns
+// InvalidInput or Forbidden.
+func (s *Store) Create(ctx context.Context, m workspace.Membership, in NewKey) (_ *Key, secret string, err error) {
+	ctx, err = m.Enter(ctx, workspace.WriteKeys)
+	if err != nil {
+		return nil, "", err
+	}
+	name, err := validate.Line("The name", in.Name, 1, 100)
+	if err != nil {
+		return nil, "", errs.From(err).At("name")
+	}
+	scopes, err := checkScopes(in.Scopes)
+	if err != nil {
+		return nil, "", err
+	}
+	now := s.now()
+	if in.ExpiresAt != nil && !in.ExpiresAt.After(now) {
+		return nil, "", errs.New(errs.InvalidInput, "expiresAt must be in the future.").At("expiresAt")
+	}
+	secret = account.KeyPrefix + rand.Text()
+	k := &Key{
+		ID: id.New(id.Key), WorkspaceID: m.ID(), Name: name, Prefix: secret[:shownPrefix], Hash: account.HashSecret(secret),
+		Scopes: scopes, CreatedBy: m.AccountID(), CreatedAt: now, ExpiresAt: in.ExpiresAt,
+	}
+	// A key outlives its creator's membership, so the membership is locked while it is created.
+	err = workspace.ChangeAs(ctx, s.DB, m, workspace.WriteKeys, func(ctx context.Context, tx bun.Tx) error {
+		if _, err := tx.NewInsert().Model(k).Exec(ctx); err != nil {
+			return err
+		}
+		return m.Audit(ctx, tx, now, audit.KeyCreated, k.ID, audit.Details{"scopes": in.Scopes})
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("creating an API key: %w", err)
+	}
+	return k, secret, nil
+}
+
+func checkScopes(scopes []workspace.Permission) (string, error) {
+	if len(scopes) == 0 {
+		return "", errs.New(errs.InvalidInput, "A key needs at least one scope.").At("scopes")
+	}
+	var all []string
+	for _, scope := range scopes {
+		if !slices.ContainsFunc(workspace.Rules, func(r workspace.Rule) bool { return r.Permission == scope && r.Keys }) {
+			return "", errs.New(errs.InvalidInput, "%s is no scope of API keys.", validate.Quote(string(scope))).At("scopes")
+		}
+		all = append(all, string(scope))
+	}
+	slices.Sort(all)
+	return strings.Join(slices.Compact(all), " "), nil
+}
+
+// Exported is an API key that a user has created.
+type Exported struct {
+	ID          string    `json:"id"`
+	WorkspaceID string    `json:"workspaceId"`
+	Name        string    `json:"name"`
+	CreatedAt   time.Time `json:"createdAt"`
+}
+
+// Export returns the API keys that the account has created, in all workspaces.
+func (s *Store) Export(ctx context.Context, accountID string) ([]Exported, error) {
+	keys := []Exported{}
+	// The statement is bound to the account, not to a workspace.
+	err := s.DB.NewSelect().Model((*Key)(nil)).Column("id", "workspace_id", "name", "created_at").
+		Where("created_by = ?", accountID).Order("id").Scan(db.AsSystem(ctx), &keys)
+	if err != nil {
+		return nil, fmt.Errorf("exporting API keys: %w", err)
+	}
+	return keys, nil
+}
+
+// Revoke ends a key: every node refuses it at once. Revoking it again has no effect. It returns
+// NotFound or Forbidden.
+func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string) (*Key, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteKeys)
+	if err != nil {
+		return nil, err
+	}
+	k := &Key{}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		q := tx.NewSelect().Model(k).Where("workspace_id = ?", m.ID()).Where("id = ?", keyID)
+		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil || k.RevokedAt != nil {
+			return err
+		}
+		k.RevokedAt = new(s.now())
+		if _, err := tx.NewUpdate().Model(k).Column("revoked_at").WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		return m.Audit(ctx, tx, s.Now(), audit.KeyRevoked, k.ID, nil)
+	})
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, s.rows().NotFound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("revoking an API key: %w", err)
+	}
+	return k, nil
+}
+
+// Authenticate returns the credential that the secret proves. It reads the database each time, so that every
+// node refuses a revoked key at once. It implements account.Keys and returns Unauthenticated.
+func (s *Store) Authenticate(ctx context.Context, secret string) (*account.Key, error) {
+	k, err := s.valid(ctx, "hash = ?", account.HashSecret(secret))
+	if err != nil {
+		return nil, err
+	}
+	ctx, now := db.AsResolver(ctx), s.now()
+	if k.LastUsedAt == nil || now.Sub(*k.LastUsedAt) >= usedEvery {
+		_, err := s.DB.NewUpdate().Model(k).Set("last_used_at = ?", now).WherePK().
+			Where("last_used_at IS NULL OR last_used_at <= ?", now.Add(-usedEvery)).Exec(ctx)
+		if err != nil {
+			return nil, fmt.Errorf("storing the use of an API key: %w", err)
+		}
+	}
+	return k.credential(), nil
+}
+
+// Valid returns the credential of the API key with the ID, for requests that the key has signed. It
+// returns Unauthenticated for a key that is revoked, expired or unknown.
+func (s *Store) Valid(ctx context.Context, keyID string) (*account.Key, error) {
+	k, err := s.valid(ctx, "id = ?", keyID)
+	if err != nil {
+		return nil, err
+	}
+	return k.credential(), nil
+}
+
+// valid returns the key that the condition identifies, as the primary database has it.
+func (s *Store) valid(ctx context.Context, where string, arg any) (*Key, error) {
+	k := &Key{}
+	err := s.DB.NewSelect().Model(k).Where(where, arg).Where("revoked_at IS NULL").
+		Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(db.AsResolver(ctx))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errs.New(errs.Unauthenticated, "The API key is not valid, or no longer.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking up an API key: %w", err)
+	}
+	return k, nil
+}
+
+func (k *Key) credential() *account.Key {
+	return &account.Key{ID: k.ID, WorkspaceID: k.WorkspaceID, Scopes: strings.Fields(k.Scopes)}
+}

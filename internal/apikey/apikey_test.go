@@ -1,0 +1,294 @@
+package apikey
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// bundle is a store with two workspaces of different owners.
+type bundle struct {
+	*Store
+	spaces       *workspace.Store
+	now          time.Time
+	mine, theirs workspace.Membership
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	b := &bundle{spaces: workspacetest.Store(d), now: dbtest.Noon}
+	b.Store = &Store{DB: d, Now: func() time.Time { return b.now }}
+	b.mine, b.theirs = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "theirs")
+	return b
+}
+
+func (b *bundle) key(t *testing.T, m workspace.Membership, scopes ...workspace.Permission) (*Key, string) {
+	t.Helper()
+	k, secret, err := b.Create(t.Context(), m, NewKey{Name: "CI", Scopes: scopes})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k, secret
+}
+
+// used is the actor that the secret proves.
+func (b *bundle) used(t *testing.T, secret string) account.Actor {
+	t.Helper()
+	k, err := b.Authenticate(t.Context(), secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return account.Actor{Key: k}
+}
+
+// events are the actions in the audit log of the workspace mine, oldest first.
+func (b *bundle) events(t *testing.T) (actions []audit.Action) {
+	t.Helper()
+	err := b.DB.NewSelect().Model((*audit.Event)(nil)).Column("action").Where("workspace_id = ?", b.mine.ID()).
+		Order("id").Scan(db.AsSystem(t.Context()), &actions)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return actions
+}
+
+func TestKeysDoWhatTheirScopesSay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		mine, foreign := b.mine, b.theirs
+		k, secret := b.key(t, mine, workspace.WriteLinks, workspace.ReadStats, workspace.WriteLinks)
+		if !strings.HasPrefix(secret, k.Prefix) || len(secret)-len(k.Prefix) < 18 || k.Scopes != "LINKS_WRITE STATS_READ" {
+			t.Errorf("%+v of %q", k, secret)
+		}
+		a := b.used(t, secret)
+		m := workspacetest.Require(t, d, a, mine.ID())
+		if m.AccountID() != "" || m.ActorID() != k.ID || m.Role() != workspace.Editor || m.Slug() != "mine" {
+			t.Errorf("%+v", m)
+		}
+		if diff := cmp.Diff([]workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.ReadStats}, m.Permissions()); diff != "" {
+			t.Errorf("permissions (-want +got):\n%s", diff)
+		}
+		_, unknown := b.spaces.Require(t.Context(), a, id.New(id.Workspace))
+		if _, err := b.spaces.Require(t.Context(), a, foreign.ID()); !errs.Is(err, errs.NotFound) || err.Error() != unknown.Error() {
+			t.Errorf("another workspace: %v", err)
+		}
+		p, err := b.spaces.List(t.Context(), a, false, page.Request{Size: 10})
+		if err != nil || len(p.Items) != 1 || p.Items[0].ID() != mine.ID() {
+			t.Errorf("workspaces: %+v, %v", p.Items, err)
+		}
+	})
+}
+
+// TestKeysTouchNoMembersAndNoKeys: with every scope that there is.
+func TestKeysTouchNoMembersAndNoKeys(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.spaces.Limits = ratelimit.Limiter{Off: true}
+		mine := b.mine
+		eve := workspacetest.Join(t, d, mine.ID(), workspace.Viewer).AccountID()
+		i, _, err := b.spaces.Invite(t.Context(), mine, "x@example.com", workspace.Viewer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []workspace.Permission
+		for _, r := range workspace.Rules {
+			if r.Keys {
+				all = append(all, r.Permission)
+			}
+		}
+		k, secret := b.key(t, mine, all...)
+		m := workspacetest.Require(t, d, b.used(t, secret), mine.ID())
+		before := b.events(t)
+		for name, do := range map[string]func() error{
+			"create a key":  func() error { _, _, err := b.Create(t.Context(), m, NewKey{Name: "n", Scopes: all}); return err },
+			"revoke itself": func() error { _, err := b.Revoke(t.Context(), m, k.ID); return err },
+			"list keys":     func() error { _, err := b.List(t.Context(), m, page.Request{Size: 1}); return err },
+			"invite": func() error {
+				_, _, err := b.spaces.Invite(t.Context(), m, "y@example.com", workspace.Viewer)
+				return err
+			},
+			"revoke invitations": func() error { _, err := b.spaces.RevokeInvitation(t.Context(), m, i.ID); return err },
+			"list invitations":   func() error { _, err := b.spaces.Invitations(t.Context(), m, page.Request{Size: 1}); return err },
+			"change roles":       func() error { _, err := b.spaces.UpdateRole(t.Context(), m, eve, workspace.Editor); return err },
+			"remove members":     func() error { return b.spaces.RemoveMember(t.Context(), m, eve) },
+			"remove nobody":      func() error { return b.spaces.RemoveMember(t.Context(), m, "") },
+			"hand over":          func() error { _, err := b.spaces.TransferOwnership(t.Context(), m, eve); return err },
+			"change settings":    func() error { _, err := b.spaces.Update(t.Context(), m, workspace.Change{Name: new("x")}); return err },
+			"delete":             func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
+		} {
+			if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove nobody" && err != nil) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if diff := cmp.Diff(before, b.events(t)); diff != "" {
+			t.Errorf("events (-before +after):\n%s", diff)
+		}
+		if _, err := b.spaces.Members(t.Context(), m, page.Request{Size: 1}); err != nil {
+			t.Errorf("seeing members: %v", err)
+		}
+	})
+}
+
+func TestKeysThatAreNotGood(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m := b.mine
+		end := dbtest.Noon.Add(time.Hour)
+		_, brief, err := b.Create(t.Context(), m, NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &end})
+		if err != nil {
+			t.Fatal(err)
+		}
+		k, secret := b.key(t, m, workspace.ReadLinks)
+		b.used(t, brief)
+		for range 2 {
+			if revoked, err := b.Revoke(t.Context(), m, k.ID); err != nil || !revoked.RevokedAt.Equal(dbtest.Noon) {
+				t.Errorf("revoking: %+v, %v", revoked, err)
+			}
+		}
+		b.now = end
+		for name, bad := range map[string]string{
+			"revoked": secret, "expired": brief, "the prefix": k.Prefix, "made up": "lfk_x", "none": "", "in lower case": strings.ToLower(secret),
+			"cut": secret[:len(secret)-1], "longer": secret + "A", "SQL": "lfk_' OR true --", "NUL": "lfk_\x00",
+		} {
+			if _, err := b.Authenticate(t.Context(), bad); !errs.Is(err, errs.Unauthenticated) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for name, in := range map[string]NewKey{
+			"no name": {Scopes: []workspace.Permission{workspace.ReadLinks}}, "no scope": {Name: "n"}, "no key's": {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks, workspace.WriteMembers}},
+			"made up": {Name: "n", Scopes: []workspace.Permission{"EVERYTHING"}}, "over": {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &b.now},
+		} {
+			if _, _, err := b.Create(t.Context(), m, in); !errs.Is(err, errs.InvalidInput) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		foreign := b.theirs
+		theirs, _ := b.key(t, foreign, workspace.ReadLinks)
+		for _, keyID := range []string{theirs.ID, id.New(id.Key), "", "' OR true --"} {
+			if _, err := b.Revoke(t.Context(), m, keyID); !errs.Is(err, errs.NotFound) {
+				t.Errorf("revoking %q: %v", keyID, err)
+			}
+		}
+		if _, err := b.Revoke(t.Context(), foreign, theirs.ID); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// TestTheSecretIsNotKept: nothing that the database has lets anybody in.
+func TestTheSecretIsNotKept(t *testing.T) {
+	t.Parallel()
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	k, secret := b.key(t, b.mine, workspace.ReadLinks)
+	var row Key
+	if err := b.DB.NewSelect().Model(&row).Where("id = ?", k.ID).Scan(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(row.Hash), secret) || len(row.Hash) != 32 || len(row.Prefix) >= len(secret)-17 {
+		t.Errorf("kept: %+v", row)
+	}
+}
+
+// TestTheLastUseIsWrittenDownOnceAMinute: else each request would cost a write.
+func TestTheLastUseIsWrittenDownOnceAMinute(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		m := b.mine
+		_, secret := b.key(t, m, workspace.ReadLinks)
+		last := func() time.Duration {
+			p, err := b.List(t.Context(), m, page.Request{Size: 1})
+			if err != nil || p.Items[0].LastUsedAt == nil {
+				return -1
+			}
+			return p.Items[0].LastUsedAt.Sub(dbtest.Noon)
+		}
+		if last() != -1 {
+			t.Error("a new key was used")
+		}
+		for _, step := range []struct{ at, want time.Duration }{
+			{0, 0}, {59 * time.Second, 0}, {time.Minute, time.Minute}, {time.Hour, time.Hour},
+		} {
+			b.now = dbtest.Noon.Add(step.at)
+			b.used(t, secret)
+			if got := last(); got != step.want {
+				t.Errorf("used at %s: last used at %s, want %s", step.at, got, step.want)
+			}
+		}
+	})
+}
+
+// TestWhoHasGoneMakesNoKey, which would outlive them: not even when they were still there as they asked.
+func TestWhoHasGoneMakesNoKey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		admin := workspacetest.Join(t, d, b.mine.ID(), workspace.Admin)
+		if _, err := b.spaces.UpdateRole(t.Context(), b.mine, admin.AccountID(), workspace.Editor); err != nil {
+			t.Fatal(err)
+		}
+		in := NewKey{Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}}
+		if _, _, err := b.Create(t.Context(), admin, in); !errs.Is(err, errs.Forbidden) {
+			t.Errorf("an admin who was demoted: %v", err)
+		}
+		if err := b.spaces.RemoveMember(t.Context(), b.mine, admin.AccountID()); err != nil {
+			t.Fatal(err)
+		}
+		if _, _, err := b.Create(t.Context(), admin, in); !errs.Is(err, errs.NotFound) {
+			t.Errorf("an admin who was removed: %v", err)
+		}
+		if n, err := d.NewSelect().Model((*Key)(nil)).Count(db.AsSystem(t.Context())); err != nil || n != 0 {
+			t.Errorf("%d keys: %v", n, err)
+		}
+	})
+}
+
+func TestStore_ExportsKeysOfTheirCreator(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		k, _ := b.key(t, b.mine, workspace.ReadLinks)
+		b.key(t, b.theirs, workspace.ReadLinks)
+		keys, err := b.Export(t.Context(), b.mine.AccountID())
+		if err != nil || len(keys) != 1 || keys[0].ID != k.ID {
+			t.Errorf("%+v, %v", keys, err)
+		}
+		for _, accountID := range []string{"", id.New(id.Account), "' OR true --"} {
+			if keys, err := b.Export(t.Context(), accountID); err != nil || len(keys) > 0 {
+				t.Errorf("%q: %+v, %v", accountID, keys, err)
+			}
+		}
+	})
+}
+
+func TestStore_PurgesOneWorkspace(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		b.key(t, b.mine, workspace.ReadLinks)
+		kept, _ := b.key(t, b.theirs, workspace.ReadLinks)
+		if err := b.PurgeWorkspace(db.AsSystem(t.Context()), b.mine.ID()); err != nil {
+			t.Fatal(err)
+		}
+		var ids []string
+		err := d.NewSelect().Model((*Key)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &ids)
+		if diff := cmp.Diff([]string{kept.ID}, ids); diff != "" || err != nil {
+			t.Errorf("keys (-want +got): %v\n%s", err, diff)
+		}
+	})
+}

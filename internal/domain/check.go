@@ -1,0 +1,114 @@
+package domain
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+	"golang.org/x/sync/errgroup"
+)
+
+const (
+	// checkEvery is how often a verified domain's record is queried. A missing record is queried in
+	// every run.
+	checkEvery = 6 * time.Hour
+	// grace is how long the record may be missing, such as during a move to another DNS provider.
+	grace = 72 * time.Hour
+	// checkBatch is how many domains are read at once, maxConcurrentChecks how many are queried
+	// concurrently.
+	checkBatch          = 500
+	maxConcurrentChecks = 8
+	// lastCheck is when a verified domain's record was last queried.
+	lastCheck = "COALESCE(checked_at, verified_at)"
+)
+
+// CheckAll queries the records of verified domains, least recently checked first. A domain whose
+// record has been missing for longer than grace is lost. It returns when no domain is due or the
+// context's deadline is exceeded; the next run continues.
+func (s *Store) CheckAll(ctx context.Context) error {
+	start := s.now()
+	for ctx.Err() == nil {
+		due, err := s.due(ctx, start)
+		if err == nil {
+			err = s.checkEach(ctx, due, start)
+		}
+		if ctx.Err() == nil && (err != nil || len(due) == 0) {
+			return err
+		}
+	}
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		return nil
+	}
+	return ctx.Err()
+}
+
+// due returns the next batch of a run. Domains count as checked at the start of the run, so that a
+// run checks each once.
+func (s *Store) due(ctx context.Context, start time.Time) ([]*Domain, error) {
+	var due []*Domain
+	err := s.DB.NewSelect().Model(&due).Where("verified_at IS NOT NULL").
+		Where(lastCheck+" <= ? OR "+lastCheck+" < ? AND failed_at IS NOT NULL", start.Add(-checkEvery), start).
+		OrderExpr(lastCheck + ", id").Limit(checkBatch).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading domains to check: %w", err)
+	}
+	return due, nil
+}
+
+func (s *Store) checkEach(ctx context.Context, due []*Domain, start time.Time) error {
+	checking, ctx := errgroup.WithContext(ctx)
+	checking.SetLimit(maxConcurrentChecks)
+	for _, d := range due {
+		checking.Go(func() error { return s.check(ctx, d, start) })
+	}
+	return checking.Wait()
+}
+
+// check queries a domain's record and stores the result. If DNS does not respond, the status stays.
+func (s *Store) check(ctx context.Context, d *Domain, start time.Time) error {
+	found, err := s.lookUp(ctx, d, start)
+	q := s.DB.NewUpdate().Model(d).Set("checked_at = ?", start)
+	switch {
+	case err != nil:
+	case found.prove(d):
+		q = q.Set("failed_at = NULL")
+	case d.FailedAt != nil && !start.Before(d.FailedAt.Add(grace)):
+		return s.drop(ctx, d, found)
+	default:
+		q = q.Set("failed_at = COALESCE(failed_at, ?)", s.now())
+	}
+	// A verification in the meantime is more current.
+	_, err = q.WherePK().Where("verified_at IS NOT NULL").Where(lastCheck+" < ?", start).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("recording the check of a domain: %w", err)
+	}
+	return nil
+}
+
+// drop takes a domain from its workspace, unless the record was found or the domain was lost since.
+func (s *Store) drop(ctx context.Context, d *Domain, found records) error {
+	dropped := false
+	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		failing := &Domain{}
+		q := tx.NewSelect().Model(failing).Where("id = ?", d.ID).Where("verified_at IS NOT NULL").
+			Where("failed_at <= ?", found.queriedAt.Add(-grace))
+		err := s.DB.ForUpdate(q).Scan(ctx)
+		if dropped = err == nil; dropped {
+			return s.lose(ctx, tx, failing, found)
+		}
+		if errors.Is(err, sql.ErrNoRows) {
+			return nil
+		}
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("dropping a domain: %w", err)
+	}
+	if dropped {
+		s.Log.InfoContext(ctx, "domain lost: its record has been missing for too long", "domain", d.ID, "workspace", d.WorkspaceID)
+	}
+	return nil
+}

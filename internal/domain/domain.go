@@ -1,0 +1,267 @@
+// Package domain owns the custom domains of workspaces: claims, their proof by a TXT record, the
+// periodic check of that record, and which host is verified. It does not own the host that short
+// URLs are shown with, which is a column of workspace. Callers are graph, the jobs, and link.
+package domain
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// maxPerWorkspace bounds the domains of a workspace, verified or not: verified ones are checked for
+// ever.
+const maxPerWorkspace = 100
+
+// Domain is a host that redirects a workspace's links once it is verified.
+type Domain struct {
+	bun.BaseModel `bun:"table:domains"`
+
+	ID          string `bun:",pk"`
+	WorkspaceID string
+	// Host is in canonical form.
+	Host string
+	// Token is the secret part of the TXT record's value.
+	Token     string
+	CreatedAt time.Time
+	// VerifiedAt is when the record was found; nil for a mere claim.
+	VerifiedAt *time.Time
+	// CheckedAt is when the record was last queried, FailedAt since when a verified domain's record
+	// has been missing.
+	CheckedAt *time.Time
+	FailedAt  *time.Time
+}
+
+// Status is the state of a domain's TXT record.
+type Status string
+
+// The statuses.
+const (
+	Pending  Status = "PENDING"  // not found yet, or missing for longer than grace
+	Verified Status = "VERIFIED" // found by the last check
+	Failing  Status = "FAILING"  // missing since a check; links still redirect
+)
+
+// Status returns the state of the domain's record.
+func (d *Domain) Status() Status {
+	if d.VerifiedAt == nil {
+		return Pending
+	}
+	if d.FailedAt != nil {
+		return Failing
+	}
+	return Verified
+}
+
+// RecordName returns the name of the TXT record that proves the domain.
+func (d *Domain) RecordName() string { return recordPrefix + d.Host }
+
+// RecordValue returns the required value of the TXT record.
+func (d *Domain) RecordValue() string { return "linkforge-verification=" + d.Token }
+
+// Store stores domains and verifies them. It is safe for concurrent use.
+type Store struct {
+	DB *db.DB
+	// Own are the hosts of the instance, which no workspace can claim.
+	Own *ownhost.Hosts
+	// Resolver queries DNS; only Verify and CheckAll need it.
+	Resolver Resolver
+	Limits   ratelimit.Limiter
+	Log      *slog.Logger
+	Now      func() time.Time
+}
+
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
+
+func (s *Store) rows() workspace.Collection[Domain] {
+	return workspace.Collection[Domain]{
+		DB: s.DB, Permission: workspace.ReadDomains, Prefix: id.Domain, Column: "id", Missing: "There is no such domain.",
+	}
+}
+
+// List returns one page of the workspace's domains, newest first. It returns Forbidden.
+func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Domain], error) {
+	return s.rows().List(ctx, m, r)
+}
+
+// ByID returns the domains with the IDs. Unknown IDs are missing from the result. It returns
+// Forbidden.
+func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Domain, error) {
+	return s.rows().ByID(ctx, m, ids...)
+}
+
+// WorkspaceOf returns the workspace of a domain, without a check of permissions. It returns
+// NotFound.
+func (s *Store) WorkspaceOf(ctx context.Context, domainID string) (string, error) {
+	return s.rows().WorkspaceOf(ctx, domainID)
+}
+
+// WorkspacesOf returns the workspaces of the domains that exist, by domain ID, without a check of
+// permissions.
+func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
+	return s.rows().WorkspacesOf(ctx, ids...)
+}
+
+// PurgeWorkspace deletes all domains of a workspace that is being purged.
+func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
+	return s.rows().Purge(ctx, workspaceID)
+}
+
+// Add claims a host for the workspace. Several workspaces can claim a host: only proof counts.
+// Claiming a host again returns the existing claim. It returns InvalidInput or Forbidden.
+func (s *Store) Add(ctx context.Context, m workspace.Membership, host string) (*Domain, error) {
+	ctx, err := m.Enter(ctx, workspace.WriteDomains)
+	if err != nil {
+		return nil, err
+	}
+	if host, err = s.checkHost(host); err != nil {
+		return nil, err
+	}
+	claim := &Domain{ID: id.New(id.Domain), WorkspaceID: m.ID(), Host: host, Token: rand.Text(), CreatedAt: s.now()}
+	var stored *Domain
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		stored, err = s.insert(ctx, tx, claim)
+		if err != nil || stored.ID != claim.ID {
+			return err
+		}
+		return m.Audit(ctx, tx, s.Now(), audit.DomainAdded, stored.ID, audit.Details{"host": host})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("adding a domain: %w", err)
+	}
+	return stored, nil
+}
+
+// insert writes a claim or returns the existing one. It locks the workspace, so that concurrent
+// claims cannot exceed maxPerWorkspace.
+func (s *Store) insert(ctx context.Context, tx bun.Tx, claim *Domain) (*Domain, error) {
+	lock := tx.NewSelect().Model((*workspace.Workspace)(nil)).Column("id").Where("id = ?", claim.WorkspaceID)
+	if err := s.DB.ForChange(lock).Scan(ctx, new(string)); err != nil {
+		return nil, err
+	}
+	_, err := tx.NewInsert().Model(claim).On("CONFLICT (workspace_id, host) DO NOTHING").Returning("NULL").Exec(ctx)
+	if err != nil {
+		return nil, err
+	}
+	stored := &Domain{}
+	err = tx.NewSelect().Model(stored).Where("workspace_id = ?", claim.WorkspaceID).Where("host = ?", claim.Host).Scan(ctx)
+	if err != nil || stored.ID != claim.ID {
+		return stored, err
+	}
+	n, err := tx.NewSelect().Model((*Domain)(nil)).Where("workspace_id = ?", claim.WorkspaceID).Count(ctx)
+	if err == nil && n > maxPerWorkspace {
+		return nil, errs.New(errs.InvalidInput, "A workspace has at most %d domains. Remove one first.", maxPerWorkspace).At("host")
+	}
+	return stored, err
+}
+
+// Remove gives a host up: its links no longer redirect there. It returns NotFound or Forbidden.
+func (s *Store) Remove(ctx context.Context, m workspace.Membership, domainID string) (removed *Domain, err error) {
+	ctx, err = m.Enter(ctx, workspace.WriteDomains)
+	if err != nil {
+		return nil, err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		if removed, err = s.lock(ctx, tx, m, domainID); err != nil {
+			return err
+		}
+		if _, err := tx.NewDelete().Model(removed).WherePK().Exec(ctx); err != nil {
+			return err
+		}
+		if err := workspace.ClearPrimaryHost(ctx, tx, m.ID(), removed.Host, s.now()); err != nil {
+			return err
+		}
+		return m.Audit(ctx, tx, s.Now(), audit.DomainRemoved, domainID, audit.Details{"host": removed.Host})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("removing a domain: %w", err)
+	}
+	return removed, nil
+}
+
+// SetPrimary shows the workspace's short URLs with a verified domain. It returns NotFound,
+// InvalidInput or Forbidden.
+func (s *Store) SetPrimary(ctx context.Context, m workspace.Membership, domainID string) (workspace.Membership, error) {
+	return s.changePrimary(ctx, m, func(ctx context.Context, tx bun.Tx) (workspace.Membership, error) {
+		d, err := s.lock(ctx, tx, m, domainID)
+		if errs.Is(err, errs.NotFound) {
+			return m, errs.From(err).At("domainId")
+		}
+		if err != nil {
+			return m, err
+		}
+		if d.VerifiedAt == nil {
+			return m, errs.New(errs.InvalidInput, "%s is not verified. Verify it first.", d.Host).At("domainId")
+		}
+		changed, _, err := workspace.SetPrimaryHost(ctx, tx, m, &d.Host, s.now())
+		if err != nil {
+			return m, err
+		}
+		return changed, m.Audit(ctx, tx, s.Now(), audit.DomainPrimary, d.ID, audit.Details{"host": d.Host})
+	})
+}
+
+// ClearPrimary shows the workspace's short URLs with the instance's own host again. It returns
+// Forbidden.
+func (s *Store) ClearPrimary(ctx context.Context, m workspace.Membership) (workspace.Membership, error) {
+	return s.changePrimary(ctx, m, func(ctx context.Context, tx bun.Tx) (workspace.Membership, error) {
+		cleared, changed, err := workspace.SetPrimaryHost(ctx, tx, m, nil, s.now())
+		if err != nil || !changed {
+			return cleared, err
+		}
+		return cleared, m.Audit(ctx, tx, s.Now(), audit.WorkspaceUpdated, m.ID(), audit.Details{"primaryHost": nil})
+	})
+}
+
+func (s *Store) changePrimary(
+	ctx context.Context, m workspace.Membership, change func(context.Context, bun.Tx) (workspace.Membership, error),
+) (changed workspace.Membership, err error) {
+	ctx, err = m.Enter(ctx, workspace.WriteDomains)
+	if err != nil {
+		return workspace.Membership{}, err
+	}
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		changed, err = change(ctx, tx)
+		return err
+	})
+	if err != nil {
+		return workspace.Membership{}, fmt.Errorf("changing the primary domain: %w", err)
+	}
+	return changed, nil
+}
+
+// lock reads a domain of the workspace and locks its row. A domain is always locked before its
+// workspace is changed: so none becomes primary while it is being lost. It returns NotFound.
+func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, domainID string) (*Domain, error) {
+	d := &Domain{}
+	return d, s.read(ctx, s.DB.ForUpdate(tx.NewSelect().Model(d)), m, domainID)
+}
+
+func (s *Store) read(ctx context.Context, q *bun.SelectQuery, m workspace.Membership, domainID string) error {
+	if !id.Valid(id.Domain, domainID) {
+		return s.rows().NotFound()
+	}
+	err := q.Where("workspace_id = ?", m.ID()).Where("id = ?", domainID).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return s.rows().NotFound()
+	}
+	if err != nil {
+		return fmt.Errorf("reading a domain: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,98 @@
+package domain
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"net/netip"
+	"strings"
+	"unicode"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
+)
+
+const (
+	// recordPrefix separates our TXT records from others of the host.
+	recordPrefix = "_linkforge."
+	// maxHost is the maximum length of a host: a DNS name has at most 253 characters.
+	maxHost = 253 - len(recordPrefix)
+)
+
+// IsVerified reports whether a workspace has verified the host. A TLS proxy in front of the server
+// calls it before it requests a certificate. A text that is no host is not verified.
+func (s *Store) IsVerified(ctx context.Context, host string) (bool, error) {
+	host, err := canonicalHost(host)
+	if err != nil {
+		return false, nil
+	}
+	verified, err := s.DB.NewSelect().Model((*Domain)(nil)).Join("JOIN workspaces AS w ON w.id = domain.workspace_id").
+		Where("domain.host = ?", host).Where("domain.verified_at IS NOT NULL").Where("w.deleted_at IS NULL").
+		Exists(db.AsResolver(ctx))
+	if err != nil {
+		return false, fmt.Errorf("looking up a host: %w", err)
+	}
+	return verified, nil
+}
+
+// VerifiedHosts returns which of the hosts are verified domains of any workspace. It implements
+// link.Domains.
+func (s *Store) VerifiedHosts(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error) {
+	var verified []string
+	p := s.DB.Params()
+	err := conn.NewSelect().Table("verified_hosts").Column("host").Where("host ?", db.Among(p, hosts)).
+		Scan(p.Bind(ctx), &verified)
+	if err != nil {
+		return nil, fmt.Errorf("looking up verified hosts: %w", err)
+	}
+	found := make(map[string]bool, len(verified))
+	for _, host := range verified {
+		found[host] = true
+	}
+	return found, nil
+}
+
+// checkHost returns the canonical form of a host that a workspace can claim. It returns InvalidInput.
+func (s *Store) checkHost(given string) (string, error) {
+	host, err := canonicalHost(given)
+	if err != nil {
+		return "", err
+	}
+	if len(host) > maxHost {
+		return "", errs.New(errs.InvalidInput,
+			"The host must not be longer than %d characters: its record's name would be too long.", maxHost).At("host")
+	}
+	if s.Own.Reserves(host) {
+		return "", errOwnHost(host).At("host")
+	}
+	return host, nil
+}
+
+func errOwnHost(host string) *errs.Error {
+	return errs.New(errs.InvalidInput, "%s belongs to this service itself. Use a domain of your own.", host)
+}
+
+// canonicalHost returns a host name as canonical URLs have it. The name must contain a dot and must
+// not be an IP address. It returns InvalidInput.
+func canonicalHost(given string) (string, error) {
+	refused := errs.New(errs.InvalidInput,
+		"%s is not the name of a host: give one like go.example.com, without scheme, port and path.",
+		cmp.Or(validate.Quote(given), "An empty text")).At("host")
+	given = strings.TrimSpace(given)
+	// The canonical form of a URL drops some of these.
+	if strings.ContainsAny(given, "/:?#") || strings.ContainsFunc(given, unicode.IsControl) {
+		return "", refused
+	}
+	u, err := urlnorm.Canonical("https://" + given)
+	if err != nil || u.String() != "https://"+u.Host()+"/" || !strings.Contains(u.Host(), ".") {
+		return "", refused
+	}
+	if _, err := netip.ParseAddr(u.Host()); err == nil {
+		return "", refused
+	}
+	return u.Host(), nil
+}

@@ -1,0 +1,121 @@
+package workspace
+
+import (
+	"context"
+	"fmt"
+	"slices"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/page"
+)
+
+// Collection reads the rows of T, a type with a column workspace_id. Lists and lookups by ID share
+// its permission check. Packages that own such a type build one for each call.
+type Collection[T any] struct {
+	DB *db.DB
+	// Permission is required to read the rows.
+	Permission Permission
+	// Prefix is the prefix of the rows' IDs.
+	Prefix id.Prefix
+	// Column identifies a row within the workspace and orders the rows.
+	Column string
+	// Where limits the rows that are listed; empty lists all rows.
+	Where string
+	Args  []any
+	// Missing is the error message for an ID that does not exist.
+	Missing string
+}
+
+// List returns one page of the rows in descending order of the column. It returns Forbidden.
+func (c Collection[T]) List(ctx context.Context, m Membership, r page.Request) (page.Page[*T], error) {
+	var rows []*T
+	ctx, q, err := c.query(ctx, m, &rows)
+	if err != nil {
+		return page.Page[*T]{}, err
+	}
+	if err := page.Limit(q, r, c.Column).Scan(ctx); err != nil {
+		return page.Page[*T]{}, fmt.Errorf("listing rows of a workspace: %w", err)
+	}
+	return page.Cut(r, rows), nil
+}
+
+// ByID returns the listed rows whose column has one of the values. Unknown values are missing from
+// the result. It returns Forbidden.
+func (c Collection[T]) ByID(ctx context.Context, m Membership, ids ...string) ([]*T, error) {
+	var rows []*T
+	ctx, q, err := c.query(ctx, m, &rows)
+	if err != nil || len(ids) == 0 {
+		return nil, err
+	}
+	if err := q.Where("? IN (?)", bun.Ident(c.Column), bun.In(ids)).Scan(ctx); err != nil {
+		return nil, fmt.Errorf("looking up rows of a workspace: %w", err)
+	}
+	return rows, nil
+}
+
+// query returns a query for the rows, and the context in which the member reads them.
+func (c Collection[T]) query(ctx context.Context, m Membership, into *[]*T) (context.Context, *bun.SelectQuery, error) {
+	ctx, err := m.Enter(ctx, c.Permission)
+	if err != nil {
+		return ctx, nil, err
+	}
+	q := c.DB.NewSelect().Model(into).Where("workspace_id = ?", m.ID())
+	if c.Where != "" {
+		q = q.Where(c.Where, c.Args...)
+	}
+	return ctx, q, nil
+}
+
+// WorkspacesOf returns the workspaces of the rows that exist, by row ID. IDs of other types are
+// ignored. It does not check permissions: call RequireEach.
+func (c Collection[T]) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
+	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(c.Prefix, one) })
+	spaces := make(map[string]string, len(ids))
+	if len(ids) == 0 {
+		return spaces, nil
+	}
+	var rows []struct{ ID, WorkspaceID string }
+	err := c.DB.NewSelect().Model((*T)(nil)).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).
+		Scan(db.AsResolver(ctx), &rows)
+	if err != nil {
+		return nil, fmt.Errorf("looking up workspaces: %w", err)
+	}
+	for _, row := range rows {
+		spaces[row.ID] = row.WorkspaceID
+	}
+	return spaces, nil
+}
+
+// WorkspaceOf returns the workspace of a row. It does not check permissions: call Require. It
+// returns NotFound.
+func (c Collection[T]) WorkspaceOf(ctx context.Context, rowID string) (string, error) {
+	spaces, err := c.WorkspacesOf(ctx, rowID)
+	if err != nil {
+		return "", err
+	}
+	workspaceID, ok := spaces[rowID]
+	if !ok {
+		return "", c.NotFound()
+	}
+	return workspaceID, nil
+}
+
+// NotFound returns the error for an ID that does not exist.
+func (c Collection[T]) NotFound() *errs.Error {
+	return errs.New(errs.NotFound, "%s", c.Missing).At("id")
+}
+
+// Purge deletes all rows of a workspace that is being purged. The context must have the scope of
+// the system.
+func (c Collection[T]) Purge(ctx context.Context, workspaceID string) error {
+	return purgeRows(ctx, c.DB, (*T)(nil), workspaceID)
+}
+
+func purgeRows(ctx context.Context, conn bun.IDB, model any, workspaceID string) error {
+	_, err := conn.NewDelete().Model(model).Where("workspace_id = ?", workspaceID).Exec(ctx)
+	return err
+}

@@ -1,0 +1,70 @@
+// Package workspacetest creates workspaces and members for tests. It is not for tests of package
+// workspace itself, which cannot import it.
+package workspacetest
+
+import (
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Store returns a store of workspaces that stands still at dbtest.Noon.
+func Store(d *db.DB) *workspace.Store {
+	return &workspace.Store{DB: d, Now: func() time.Time { return dbtest.Noon }}
+}
+
+// Actor inserts an account and returns it as an actor.
+func Actor(t testing.TB, d *db.DB) account.Actor {
+	t.Helper()
+	return account.Actor{AccountID: dbtest.Account(t, d)}
+}
+
+// New creates a workspace and the account that owns it.
+func New(t testing.TB, d *db.DB, slug string) workspace.Membership {
+	t.Helper()
+	return Of(t, d, Actor(t, d), slug)
+}
+
+// Of creates a workspace that the actor owns.
+func Of(t testing.TB, d *db.DB, owner account.Actor, slug string) workspace.Membership {
+	t.Helper()
+	m, err := Store(d).Create(t.Context(), owner, "Workspace "+slug, slug)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
+
+// Join makes a new account a member.
+func Join(t testing.TB, d *db.DB, workspaceID string, role workspace.Role) workspace.Membership {
+	t.Helper()
+	a := Actor(t, d)
+	_, err := d.NewInsert().
+		Model(&workspace.Member{WorkspaceID: workspaceID, AccountID: a.AccountID, Role: role, CreatedAt: dbtest.Noon}).
+		Exec(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return Require(t, d, a, workspaceID)
+}
+
+// Key returns the membership of an API key with the scopes, of which no row exists.
+func Key(t testing.TB, d *db.DB, workspaceID string, scopes ...string) workspace.Membership {
+	t.Helper()
+	return Require(t, d, account.Actor{Key: &account.Key{ID: id.New(id.Key), WorkspaceID: workspaceID, Scopes: scopes}}, workspaceID)
+}
+
+// Require returns the actor's membership.
+func Require(t testing.TB, d *db.DB, a account.Actor, workspaceID string) workspace.Membership {
+	t.Helper()
+	m, err := Store(d).Require(t.Context(), a, workspaceID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m
+}
