@@ -104,9 +104,9 @@ func TestEventsAreKeptFor400Days(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var events []*Event
 		for range 2*batch + 10 {
-			events = append(events, New("ws_mine", "", LinkCreated, "old", nil, noon.Add(-Keep)))
+			events = append(events, New("ws_mine", "", LinkCreated, "old", nil, noon.Add(-Retention)))
 		}
-		events = append(events, New("ws_mine", "", LinkCreated, "kept", nil, noon.Add(-Keep+time.Microsecond)))
+		events = append(events, New("ws_mine", "", LinkCreated, "kept", nil, noon.Add(-Retention+time.Microsecond)))
 		write(t, d, "ws_mine", events...)
 		s := &Store{DB: d, Now: func() time.Time { return noon }}
 		if err := s.CleanUp(t.Context()); err != nil {
