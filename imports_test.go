@@ -25,9 +25,10 @@ var layers = [][]string{
 		"internal/statspage", "internal/validate", "internal/urlnorm", "internal/shortcode",
 		"internal/visitor", "internal/visitor/visitortest", "migrations"},
 	{"internal/config", "internal/db", "internal/redisx", "internal/page", "internal/obs", "internal/web", "internal/fastpath", "internal/jobs", "internal/dbtest",
-		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "internal/consistency", "graph/scalar"},
+		"internal/outbound", "internal/outbound/outboundtest", "internal/mail", "internal/consistency",
+		"graph/scalar", "graph/limit", "graph/transport"},
 	{"internal/account", "internal/audit", "internal/workspace", "internal/workspace/workspacetest", "internal/domain", "internal/apikey", "internal/hitquota", "internal/ratelimit", "internal/link", "internal/click", "internal/click/clicktest", "internal/probe"},
-	{"internal/redirect", "internal/playground", "graph", "graph/gen"},
+	{"internal/redirect", "internal/playground", "graph", "graph/gen", "graph/loader"},
 	{"server"},
 }
 
@@ -51,7 +52,9 @@ var within = map[string][]string{
 	"internal/click":                   {"internal/hitquota", "internal/workspace"},
 	"internal/click/clicktest":         {"internal/click"},
 	"internal/probe":                   {"internal/link", "internal/ratelimit", "internal/workspace"},
-	"graph":                            {"graph/gen"},
+	"graph":                            {"graph/gen", "graph/loader"},
+	"graph/limit":                      {"graph/scalar", "internal/config"},
+	"graph/transport":                  {"graph/limit", "internal/config", "internal/obs", "internal/web"},
 }
 
 // forbidden are libraries that a room must do without, so that what they are for stays in one place.

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
@@ -154,7 +155,7 @@ func (r query) Me(ctx context.Context) (*account.Account, error) {
 }
 
 // accountOf loads an account; one that is gone is null.
-func (r *resolver) accountOf(ctx context.Context, accountID string) (*account.Account, error) {
+func (r *Config) accountOf(ctx context.Context, accountID string) (*account.Account, error) {
 	found, err := r.Accounts.Load(ctx, accountID)
 	return found[accountID], err
 }
@@ -210,7 +211,7 @@ func listed[T, E any](
 			people = append(people, one)
 		}
 	}
-	loadersOf(ctx).accounts.expect(people)
+	loader.Of(ctx).Accounts.Expect(people)
 	edges, info := connect(found, edge)
 	return edges, info, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/web"
 )
@@ -32,7 +33,7 @@ func (r mutation) ClaimLinks(ctx context.Context, in gen.ClaimLinksInput) (*gen.
 			links = append(links, c.Link)
 		}
 	}
-	loadersOf(ctx).expect(links)
+	loader.Of(ctx).Expect(links)
 	return payload, err
 }
 

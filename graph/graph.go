@@ -3,16 +3,15 @@
 package graph
 
 import (
-	"context"
 	"log/slog"
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/99designs/gqlgen/graphql/executor"
-	"github.com/99designs/gqlgen/graphql/handler/extension"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/limit"
+	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
@@ -55,7 +54,7 @@ type Config struct {
 	// Bounds are what one request may ask for.
 	Bounds config.Bounds
 	// Documents are those that clients may name; may be nil. DocumentsOnly refuses all others.
-	Documents     *Manifest
+	Documents     *transport.Manifest
 	DocumentsOnly bool
 	// Origins are those whose pages may connect.
 	Origins web.Origins
@@ -73,8 +72,6 @@ type Config struct {
 type resolver struct {
 	Config
 	platform platformCache
-	schema   graphql.ExecutableSchema
-	tally    tally
 }
 
 type (
@@ -136,46 +133,29 @@ func (r *resolver) Orphan() gen.OrphanResolver { return orphanResolver{r} }
 // Click implements gen.ResolverRoot.
 func (r *resolver) Click() gen.ClickResolver { return clickResolver{r} }
 
-// New prepares the endpoint.
-func New(c Config) *Endpoint {
+// New returns the handler of GraphQL operations.
+func New(c Config) *transport.Handler {
 	r := &resolver{Config: c}
-	schema := gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
-	r.schema = schema
-	exec := executor.New(schema)
-	exec.SetErrorPresenter(r.present)
-	exec.SetRecoverFunc(r.recover)
-	exec.SetParserTokenLimit(c.Bounds.Tokens)
-	valid := newDocuments(c.Documents)
-	exec.SetQueryCache(valid)
-	exec.SetDisableSuggestion(!c.Introspection)
-	exec.AroundOperations(checkScopes)
-	exec.AroundRootFields(r.freshLoaders)
-	exec.Use(shapeLimit{Bounds: c.Bounds, documents: valid, introspection: c.Introspection, charge: r.chargeLogins})
-	exec.SetDefaultRulesFn(validationRules)
-	arguments := &argumentCheck{}
-	exec.Use(arguments)
-	exec.Use(&priceLimit{most: c.Bounds.Cost})
-	exec.AroundResponses(r.tellCost)
-	if c.Writers != nil {
-		exec.AroundResponses(r.readOwnWrites)
-	}
-	if c.Introspection {
-		exec.Use(extension.Introspection{})
-	}
-	e := &Endpoint{
-		resolver: r, exec: exec, arguments: arguments, persisted: newPersisted(maxPersistedBytes),
-		streams: &seats{most: maxStreams, mostOfOne: maxStreamsOfActor}, sockets: &seats{most: maxSockets, mostOfOne: maxSockets},
-	}
-	e.ending, e.end = context.WithCancel(context.Background())
-	return e
+	return transport.New(transport.Config{
+		Schema:        gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()}),
+		Extensions:    []graphql.HandlerExtension{extension{r}},
+		Authenticate:  r.authenticate,
+		Requests:      r.budget("requests", c.RequestRate),
+		Cost:          r.budget("cost", c.CostRate),
+		Bounds:        c.Bounds,
+		Passwords:     limit.Passwords{Fields: passwordFields, Charge: r.chargePasswords},
+		Documents:     c.Documents,
+		DocumentsOnly: c.DocumentsOnly,
+		Origins:       c.Origins,
+		Introspection: c.Introspection,
+		Log:           c.Log,
+		Tracer:        c.Tracer,
+		Now:           c.Now,
+	})
 }
 
-// chargeLogins counts log-ins against the caller's address.
-func (r *resolver) chargeLogins(ctx context.Context, logins int) {
-	r.Accounts.ChargeLogins(ctx, web.AddressOf(ctx), logins)
-}
-
-// recover turns a resolver's panic into an internal error, which present logs.
-func (r *resolver) recover(_ context.Context, p any) error {
-	return panicked{p}
+// LoadManifest reads the documents that clients may request by ID.
+func LoadManifest(file string, bounds config.Bounds, introspection bool) (*transport.Manifest, error) {
+	return transport.LoadManifest(file, gen.NewExecutableSchema(gen.Config{}).Schema(),
+		&limit.Document{Bounds: bounds, Introspection: introspection, Passwords: limit.Passwords{Fields: passwordFields}})
 }

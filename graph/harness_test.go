@@ -16,6 +16,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
@@ -31,9 +32,13 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
+// mediaGraphQL is the media type of GraphQL responses.
+const mediaGraphQL = "application/graphql-response+json"
+
 // bundle is an endpoint over a database, and the log that it writes.
 type bundle struct {
-	*Endpoint
+	*transport.Handler
+	Config
 	db         *db.DB
 	tokens     account.Tokens
 	log        *bytes.Buffer
@@ -80,7 +85,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	for _, option := range options {
 		option(&c)
 	}
-	b.Endpoint = New(c)
+	b.Config, b.Handler = c, New(c)
 	return b
 }
 

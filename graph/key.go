@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/id"
@@ -43,5 +44,5 @@ func (r workspaceResolver) APIKeys(ctx context.Context, m *workspace.Membership,
 
 // CreatedBy implements gen.ApiKeyResolver.
 func (r keyResolver) CreatedBy(ctx context.Context, k *apikey.Key) (*account.Account, error) {
-	return loadersOf(ctx).accounts.get(ctx, k.CreatedBy)
+	return loader.Of(ctx).Accounts.Get(ctx, k.CreatedBy)
 }

@@ -1,7 +1,6 @@
 package graph
 
 import (
-	"net/http"
 	"strings"
 	"testing"
 	"time"
@@ -147,76 +146,6 @@ func TestProductionTellsNothingOfTheSchema(t *testing.T) {
 		}
 		if got := open.ask(t, "", query).text; !strings.Contains(got, hint) {
 			t.Errorf("open: %s: %s", query, got)
-		}
-	}
-}
-
-func TestRequestsThatAreNotExecuted(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	ada := b.person(t, "ada").token
-	const query = `{"query":"{ __typename }"}`
-	large := `{"query":"{ __typename }","variables":{"x":"` + strings.Repeat("marker ", 50_000) + `"}}`
-	for name, c := range map[string]struct {
-		token, method, target, contentType, body, accept string
-		status                                           int
-		code                                             string
-	}{
-		"broken JSON":         {"", "POST", "/", "application/json", `{"query": marker`, "", 400, "BAD_REQUEST"},
-		"a batch":             {"", "POST", "/", "application/json", `[` + query + `]`, "", 400, "BAD_REQUEST"},
-		"two values":          {"", "POST", "/", "application/json", query + query, "", 400, "BAD_REQUEST"},
-		"no query":            {"", "POST", "/", "application/json", `{}`, "", 400, "BAD_REQUEST"},
-		"an empty body":       {"", "POST", "/", "application/json", ``, "", 400, "BAD_REQUEST"},
-		"query of a number":   {"", "POST", "/", "application/json", `{"query": 1}`, "", 400, "BAD_REQUEST"},
-		"variables in a list": {"", "POST", "/", "application/json", `{"query":"{ me { id } }","variables":["marker"]}`, "", 400, "BAD_REQUEST"},
-		"a form":              {"", "POST", "/", "application/x-www-form-urlencoded", `query={me{id}}`, "", 415, "BAD_REQUEST"},
-		"plain text":          {"", "POST", "/", "text/plain", query, "", 415, "BAD_REQUEST"},
-		"another charset":     {"", "POST", "/", "application/json; charset=utf-16", query, "", 415, "BAD_REQUEST"},
-		"nothing acceptable":  {"", "POST", "/", "application/json", query, "text/html", 406, "BAD_REQUEST"},
-		"too large":           {"", "POST", "/", "application/json", large, "", 413, "REQUEST_TOO_LARGE"},
-		"a bad token":         {"marker", "POST", "/", "application/json", query, "", 401, "UNAUTHENTICATED"},
-		"a mutation by GET":   {ada, "GET", `/?query=mutation{login(input:{email:"a",password:"b"}){token}}`, "", "", "", 405, "BAD_REQUEST"},
-		"a mutation by HEAD":  {ada, "HEAD", `/?query=mutation{login(input:{email:"a",password:"b"}){token}}`, "", "", "", 405, "BAD_REQUEST"},
-		"a name of no use":    {"", "POST", "/", "application/json", `{"query":"{ __typename }","operationName":"marker"}`, "", 200, "BAD_REQUEST"},
-		"variables by GET":    {ada, "GET", `/?query={me{id}}&variables=marker`, "", "", "", 400, "BAD_REQUEST"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			r := b.send(t, c.token, c.method, c.target, c.contentType, c.body, c.accept)
-			if r.status != c.status || r.codes() != c.code {
-				t.Errorf("%d %s, want %d %s: %.300s", r.status, r.codes(), c.status, c.code, r.text)
-			}
-			if strings.Contains(r.text, "marker") || strings.Contains(r.text, `"data"`) {
-				t.Errorf("the answer has data, or repeats the request: %.300s", r.text)
-			}
-		})
-	}
-	if r := b.send(t, ada, "POST", "/", "application/json", large, ""); r.status != http.StatusOK || len(r.Errors) > 0 {
-		t.Errorf("a large body with log-in: %d %.300s", r.status, r.text)
-	}
-}
-
-func TestMediaTypes(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	for accept, want := range map[string]string{
-		"":                                  mediaJSON,
-		"*/*":                               mediaJSON,
-		"application/json":                  mediaJSON,
-		mediaGraphQL:                        mediaGraphQL,
-		mediaGraphQL + ", */*;q=0.1":        mediaGraphQL,
-		"application/json, " + mediaGraphQL: mediaGraphQL,
-		mediaGraphQL + ";q=0.5, application/json": mediaJSON,
-		"text/html, application/*;q=0.5":          mediaJSON,
-	} {
-		ok := b.send(t, "", "POST", "/", "application/json", `{"query":"{ __typename }"}`, accept)
-		if got := ok.header.Get("Content-Type"); got != want+"; charset=utf-8" || ok.status != 200 {
-			t.Errorf("Accept %q: %d %s, want %s", accept, ok.status, got, want)
-		}
-		// Whoever asks for plain JSON expects 200 for what is well-formed, also when it is not valid.
-		invalid := b.send(t, "", "POST", "/", "application/json", `{"query":"{ nothing }"}`, accept)
-		if status := map[string]int{mediaJSON: 200, mediaGraphQL: 400}[want]; invalid.status != status {
-			t.Errorf("Accept %q: %d for an invalid query, want %d", accept, invalid.status, status)
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -79,7 +80,7 @@ func (r mutation) inWorkspace(
 			links = append(links, one.Link)
 		}
 	}
-	loadersOf(ctx).expect(links)
+	loader.Of(ctx).Expect(links)
 	return results, err
 }
 
@@ -218,7 +219,7 @@ func (r query) Link(ctx context.Context, by gen.LinkBy) (*link.Link, error) {
 }
 
 // link loads a link of a workspace that the caller is a member of.
-func (r *resolver) link(ctx context.Context, linkID string) (*link.Link, error) {
+func (r *Config) link(ctx context.Context, linkID string) (*link.Link, error) {
 	m, err := r.membershipOfLink(ctx, linkID)
 	if err != nil {
 		return nil, err
@@ -228,7 +229,7 @@ func (r *resolver) link(ctx context.Context, linkID string) (*link.Link, error) 
 
 // membershipOfLink proves that the caller is a member of the link's workspace. A link of others looks like one
 // that does not exist.
-func (r *resolver) membershipOfLink(ctx context.Context, linkID string) (workspace.Membership, error) {
+func (r *Config) membershipOfLink(ctx context.Context, linkID string) (workspace.Membership, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return workspace.Membership{}, err
@@ -255,7 +256,7 @@ func (r linkResolver) Workspace(_ context.Context, l *link.Link) (*workspace.Mem
 
 // Tags implements gen.LinkResolver.
 func (r linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error) {
-	tags, err := loadersOf(ctx).of(l.In).tags.get(ctx, l.ID)
+	tags, err := loader.Of(ctx).In(l.In).Tags.Get(ctx, l.ID)
 	if tags == nil {
 		tags = []string{}
 	}
@@ -277,24 +278,24 @@ func (r linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Acc
 	if l.CreatedBy == nil {
 		return nil, nil
 	}
-	return loadersOf(ctx).accounts.get(ctx, *l.CreatedBy)
+	return loader.Of(ctx).Accounts.Get(ctx, *l.CreatedBy)
 }
 
 // ClickCount implements gen.LinkResolver.
 func (r linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {
-	t, err := loadersOf(ctx).of(l.In).totals.get(ctx, l.ID)
+	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
 	return t.Clicks, err
 }
 
 // AverageRedirectMs implements gen.LinkResolver.
 func (r linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*float64, error) {
-	t, err := loadersOf(ctx).of(l.In).totals.get(ctx, l.ID)
+	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
 	return t.Mean(), err
 }
 
 // HitQuota implements gen.LinkResolver.
 func (r linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota, error) {
-	used, err := loadersOf(ctx).of(l.In).hits.get(ctx, l.ID)
+	used, err := loader.Of(ctx).In(l.In).Hits.Get(ctx, l.ID)
 	if err != nil {
 		return nil, err
 	}
@@ -302,4 +303,9 @@ func (r linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota
 	return &gen.HitQuota{
 		Limit: limit, Used: used, Remaining: max(0, limit-used), ResetsAt: hitquota.MonthOf(r.Now()).End,
 	}, nil
+}
+
+// hitsUsed returns the redirects of links in this month.
+func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
+	return c.Clicks.CountsSince(ctx, m, linkIDs, hitquota.MonthOf(c.Now()).Start)
 }

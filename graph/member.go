@@ -4,6 +4,7 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
@@ -105,7 +106,7 @@ func (r workspaceResolver) Members(ctx context.Context, m *workspace.Membership,
 
 // User implements gen.MemberResolver.
 func (r memberResolver) User(ctx context.Context, m *workspace.Member) (*account.Account, error) {
-	return loadersOf(ctx).accounts.get(ctx, m.AccountID)
+	return loader.Of(ctx).Accounts.Get(ctx, m.AccountID)
 }
 
 // Invitations implements gen.WorkspaceResolver.
@@ -121,5 +122,5 @@ func (r workspaceResolver) Invitations(
 
 // InvitedBy implements gen.InvitationResolver.
 func (r invitedResolver) InvitedBy(ctx context.Context, i *workspace.Invitation) (*account.Account, error) {
-	return loadersOf(ctx).accounts.get(ctx, i.InvitedBy)
+	return loader.Of(ctx).Accounts.Get(ctx, i.InvitedBy)
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
@@ -22,7 +23,7 @@ type nodeLoader func(ctx context.Context, m workspace.Membership, ids ...string)
 
 // nodeLoaders are the types that belong to a workspace, by the prefix of their ids. Accounts and
 // sessions belong to a person.
-func (r *resolver) nodeLoaders() map[id.Prefix]nodeLoader {
+func (r *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 	return map[id.Prefix]nodeLoader{
 		id.Workspace: func(_ context.Context, m workspace.Membership, _ ...string) (map[string]scalar.Node, error) {
 			return map[string]scalar.Node{m.ID(): &m}, nil
@@ -61,7 +62,7 @@ func (r query) Nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
 
 // nodes returns the objects with the ids, and nil for each that does not exist or that the caller
 // may not read. It runs as many statements for a hundred ids as for one of each type and workspace.
-func (r *resolver) nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
+func (r *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return nil, err
@@ -102,7 +103,7 @@ func (r *resolver) nodes(ctx context.Context, ids []string) ([]scalar.Node, erro
 
 // spacesOf returns the caller's memberships of workspaces that the ids belong to, and the workspace
 // of each id that has one, whether or not the caller is a member.
-func (r *resolver) spacesOf(
+func (r *Config) spacesOf(
 	ctx context.Context, actor account.Actor, ids []string,
 ) (spaces map[string]workspace.Membership, spaceOf map[string]string, err error) {
 	spaceOf = map[string]string{}
@@ -128,7 +129,7 @@ func (r *resolver) spacesOf(
 }
 
 // ownNodes returns the caller's account and sessions among the ids, by id. An API key has none.
-func (r *resolver) ownNodes(ctx context.Context, actor account.Actor, ids []string) (map[string]scalar.Node, error) {
+func (r *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string) (map[string]scalar.Node, error) {
 	found := map[string]scalar.Node{}
 	if actor.AccountID == "" {
 		return found, nil
@@ -168,17 +169,17 @@ func nodesOf[T any](
 				accounts = append(accounts, accountID)
 			}
 		}
-		loadersOf(ctx).accounts.expect(accounts)
+		loader.Of(ctx).Accounts.Expect(accounts)
 		return found, err
 	}
 }
 
 // linkNodes is the nodeLoader of links.
-func (r *resolver) linkNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
-	links, found := &loadersOf(ctx).of(m).links, make(map[string]scalar.Node, len(ids))
-	links.expect(ids)
+func (r *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
+	links, found := &loader.Of(ctx).In(m).Links, make(map[string]scalar.Node, len(ids))
+	links.Expect(ids)
 	for _, linkID := range ids {
-		l, err := links.get(ctx, linkID)
+		l, err := links.Get(ctx, linkID)
 		if err != nil {
 			return nil, err
 		}
@@ -190,13 +191,13 @@ func (r *resolver) linkNodes(ctx context.Context, m workspace.Membership, ids ..
 }
 
 // clickNodes is the nodeLoader of clicks.
-func (r *resolver) clickNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
+func (r *Config) clickNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
 	clicks, err := r.Clicks.ByID(ctx, m, ids...)
 	found, links := make(map[string]scalar.Node, len(clicks)), []string{}
 	for _, c := range clicks {
 		found[c.PublicID()] = clickOf(m, c)
 		links = append(links, c.LinkID)
 	}
-	loadersOf(ctx).of(m).links.expect(links)
+	loader.Of(ctx).In(m).Links.Expect(links)
 	return found, err
 }

@@ -1,13 +1,9 @@
 package graph
 
 import (
-	"net/http"
-	"net/http/httptest"
 	"regexp"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -87,35 +83,4 @@ func TestEachOperationIsToldOnce(t *testing.T) {
 			t.Errorf("%d durations of queries, want 5", got)
 		}
 	})
-}
-
-// TestAnOperationIsToldWithItsRequest, by which the log's other lines are found, and what broke too.
-func TestAnOperationIsToldWithItsRequest(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/graphql?query={me{id}}", nil)
-	r.Header.Set("X-Request-Id", "request-1")
-	b.ServeHTTP(httptest.NewRecorder(), r)
-	if got := b.lines(); len(got) != 1 || !strings.HasSuffix(got[0], "request_id=request-1") {
-		t.Errorf("told %q", got)
-	}
-}
-
-// TestEachWayIsObserved: an operation counts once, however it has come.
-func TestEachWayIsObserved(t *testing.T) {
-	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	sent := int64(0)
-	for way, send := range b.ways(t) {
-		send(request{"query": "query Mine { me { id } }"})
-		send(request{"query": "query Mine { planted }"})
-		sent++
-		deadline := time.Now().Add(10 * time.Second)
-		for answered := b.Stats().Outcomes; answered["query"][fine] != sent || answered[unread]["BAD_REQUEST"] != sent; answered = b.Stats().Outcomes {
-			if time.Now().After(deadline) { // a socket's operation ends after its answer
-				t.Fatalf("%s: after %d of each: %v", way, sent, answered)
-			}
-			runtime.Gosched()
-		}
-	}
 }

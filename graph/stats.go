@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/id"
@@ -54,14 +55,14 @@ func (r workspaceResolver) Clicks(
 	return r.clickPage(ctx, *m, click.Subject{}, first, after, span, filter)
 }
 
-func (r *resolver) clickPage(
+func (r *Config) clickPage(
 	ctx context.Context, m workspace.Membership, of click.Subject, first *int, after *string, span *click.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
 	request, err := page.Parse(id.Click, first, after, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.Config.Clicks.List(ctx, m, of, span, filterOf(filter), request)
+	p, err := r.Clicks.List(ctx, m, of, span, filterOf(filter), request)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +74,7 @@ func (r *resolver) clickPage(
 		connection.Edges = append(connection.Edges, &gen.ClickEdge{Cursor: page.Cursor(c.PublicID()), Node: clickOf(m, c)})
 		linkIDs = append(linkIDs, c.LinkID)
 	}
-	loadersOf(ctx).of(m).links.expect(linkIDs)
+	loader.Of(ctx).In(m).Links.Expect(linkIDs)
 	return connection, nil
 }
 
@@ -173,7 +174,7 @@ func (r statsResolver) Breakdown(ctx context.Context, s *click.Stats, by click.D
 		}
 		slices = append(slices, slice)
 	}
-	loadersOf(ctx).of(s.Member()).links.expect(linkIDs)
+	loader.Of(ctx).In(s.Member()).Links.Expect(linkIDs)
 	return slices, nil
 }
 
@@ -182,12 +183,12 @@ func (r sliceResolver) Link(ctx context.Context, s *gen.StatsSlice) (*link.Link,
 	if s.LinkID == "" {
 		return nil, nil
 	}
-	return loadersOf(ctx).of(s.In).links.get(ctx, s.LinkID)
+	return loader.Of(ctx).In(s.In).Links.Get(ctx, s.LinkID)
 }
 
 // Link implements gen.ClickResolver.
 func (r clickResolver) Link(ctx context.Context, c *gen.Click) (*link.Link, error) {
-	return loadersOf(ctx).of(c.In).links.get(ctx, c.LinkID)
+	return loader.Of(ctx).In(c.In).Links.Get(ctx, c.LinkID)
 }
 
 // Orphans implements gen.WorkspaceResolver.

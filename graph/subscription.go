@@ -7,6 +7,8 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/pause"
@@ -30,8 +32,8 @@ func (r *resolver) Subscription() gen.SubscriptionResolver { return subscription
 
 // LinkClicked implements gen.SubscriptionResolver.
 func (r subscription) LinkClicked(ctx context.Context, workspaceID string, linkID, after *string) (<-chan *gen.Click, error) {
-	s := streamOf(ctx)
-	m, err := r.mayWatch(ctx, s.authorization, workspaceID)
+	s := transport.StreamOf(ctx)
+	m, err := r.mayWatch(ctx, s.Authorization, workspaceID)
 	if err != nil {
 		return nil, err
 	}
@@ -45,12 +47,12 @@ func (r subscription) LinkClicked(ctx context.Context, workspaceID string, linkI
 		return nil, err
 	}
 	clicks := make(chan *gen.Click)
-	t := &teller{resolver: r.resolver, stream: s, watch: w, loaders: loadersOf(ctx), clicks: clicks, last: orEmpty(after)}
+	t := &teller{resolver: r.resolver, stream: s, watch: w, loaders: loader.Of(ctx), clicks: clicks, last: orEmpty(after)}
 	t.member.Store(&m)
-	s.running.Go(func() {
+	s.Go(func() error {
 		defer close(clicks)
 		defer w.Close()
-		s.ended = t.run(ctx)
+		return t.run(ctx)
 	})
 	return clicks, nil
 }
@@ -83,9 +85,9 @@ func (r *resolver) isLinkOf(ctx context.Context, m workspace.Membership, linkID 
 // teller tells one subscription of clicks.
 type teller struct {
 	*resolver
-	stream  *stream
+	stream  *transport.Stream
 	watch   *click.Watch
-	loaders *loaders
+	loaders *loader.Loaders
 	clicks  chan<- *gen.Click
 	// member is the membership that was proved last.
 	member atomic.Pointer[workspace.Membership]
@@ -111,7 +113,7 @@ func (t *teller) run(ctx context.Context) error {
 			return err
 		}
 		if time.Since(loaded) > loadedFor {
-			t.loaders.renew()
+			t.loaders.Forget()
 			loaded = time.Now()
 		}
 		waited.Reset(takenWithin)
@@ -119,7 +121,7 @@ func (t *teller) run(ctx context.Context) error {
 		case t.clicks <- clickOf(*t.member.Load(), c):
 			t.last = c.PublicID()
 		case <-waited.C:
-			return resumable{errTooSlow(t.last), t.last}
+			return transport.NewResumable(errTooSlow(t.last), t.last)
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
@@ -133,7 +135,7 @@ func (t *teller) prove(ctx context.Context) error {
 		if err := pause.For(ctx, provenEvery); err != nil {
 			return err
 		}
-		m, err := t.mayWatch(ctx, t.stream.authorization, t.member.Load().ID())
+		m, err := t.mayWatch(ctx, t.stream.Authorization, t.member.Load().ID())
 		switch errs.From(err).Kind {
 		case errs.Unauthenticated, errs.NotFound, errs.Forbidden:
 			return err
@@ -143,24 +145,6 @@ func (t *teller) prove(ctx context.Context) error {
 		}
 	}
 }
-
-// renew forgets what was loaded: a subscription goes on for longer than that stays true.
-func (l *loaders) renew() {
-	l.mu.Lock()
-	l.links = map[string]*linkLoaders{}
-	l.mu.Unlock()
-	l.accounts.mu.Lock()
-	l.accounts.groups = nil
-	l.accounts.mu.Unlock()
-}
-
-// resumable is why a subscription has ended that can go on after a cursor.
-type resumable struct {
-	error
-	after string
-}
-
-func (r resumable) Unwrap() error { return r.error }
 
 func errTooSlow(last string) error {
 	how := "read clicks for what is missing, and subscribe anew"

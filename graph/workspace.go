@@ -9,6 +9,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 
 	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/id"
@@ -89,13 +90,13 @@ func (r query) Workspace(ctx context.Context, by gen.WorkspaceBy) (*workspace.Me
 }
 
 // workspace is the caller's membership; null when there is none.
-func (r *resolver) workspace(ctx context.Context, workspaceID string) (*workspace.Membership, error) {
+func (r *Config) workspace(ctx context.Context, workspaceID string) (*workspace.Membership, error) {
 	m, err := r.membership(ctx, workspaceID)
 	return orNull(&m, err)
 }
 
 // membership proves that the caller is a member of the workspace.
-func (r *resolver) membership(ctx context.Context, workspaceID string) (workspace.Membership, error) {
+func (r *Config) membership(ctx context.Context, workspaceID string) (workspace.Membership, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return workspace.Membership{}, err
@@ -118,8 +119,8 @@ func (r workspaceResolver) HitQuota(_ context.Context, m *workspace.Membership) 
 	return r.hitLimit(*m), nil
 }
 
-func (r *resolver) hitLimit(m workspace.Membership) int64 {
-	return *cmp.Or(m.Workspace().HitQuota, &r.Config.HitQuota)
+func (r *Config) hitLimit(m workspace.Membership) int64 {
+	return *cmp.Or(m.Workspace().HitQuota, &r.HitQuota)
 }
 
 // LinkQuota implements gen.WorkspaceResolver.
@@ -165,7 +166,7 @@ func (r eventResolver) Actor(ctx context.Context, e *audit.Event) (*account.Acco
 	if !id.Valid(id.Account, e.ActorID) { // an API key's, or nobody's
 		return nil, nil
 	}
-	return loadersOf(ctx).accounts.get(ctx, e.ActorID)
+	return loader.Of(ctx).Accounts.Get(ctx, e.ActorID)
 }
 
 // Links implements gen.WorkspaceResolver.
@@ -181,7 +182,7 @@ func (r workspaceResolver) Links(
 	if err != nil {
 		return nil, err
 	}
-	loadersOf(ctx).expect(p.Items)
+	loader.Of(ctx).Expect(p.Items)
 	edges := make([]*gen.LinkEdge, 0, len(p.Items))
 	for i, l := range p.Items {
 		edges = append(edges, &gen.LinkEdge{Cursor: p.Cursors[i], Node: l})
@@ -205,4 +206,4 @@ func (r workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (
 
 // catchUp lets redirects of this node go by what has just changed, before the caller hears of it. Should it not work, they
 // do in a moment.
-func (r *resolver) catchUp(ctx context.Context) { _ = r.Links.CatchUp(ctx) }
+func (r *Config) catchUp(ctx context.Context) { _ = r.Links.CatchUp(ctx) }

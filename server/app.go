@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/graph"
+	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
@@ -91,7 +92,7 @@ type app struct {
 	print io.Writer
 
 	watching  *click.Live
-	endpoint  *graph.Endpoint
+	endpoint  *transport.Handler
 	redirects *redirect.Handler
 }
 
@@ -250,7 +251,7 @@ func (a *app) wire() error {
 		Visits: visitor.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
 	}
 	a.watching = &click.Live{DB: a.db, Log: a.log, Now: a.now}
-	var documents *graph.Manifest
+	var documents *transport.Manifest
 	if a.config.Documents != "" {
 		if documents, err = graph.LoadManifest(a.config.Documents, a.config.Bounds, a.config.Introspection); err != nil {
 			return fmt.Errorf("LINKFORGE_DOCUMENTS: %w", err)

@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"cmp"
@@ -17,23 +17,24 @@ import (
 	"go.opentelemetry.io/otel/trace"
 	"go.opentelemetry.io/otel/trace/noop"
 
+	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/obs"
 )
 
 const (
-	// maxOperationName is how much of an operation's name is shown: clients choose them.
+	// maxOperationName bounds the name of an operation in the log, in bytes: clients choose it.
 	maxOperationName = 64
-	// unread is the kind of an operation that could not be read far enough to have one.
-	unread = "unread"
-	// fine is the outcome of an operation without a top-level error.
-	fine = "ok"
+	// kindUnread is the kind of an operation that could not be parsed.
+	kindUnread = "unread"
+	// outcomeOK is the outcome of an operation without a top-level error.
+	outcomeOK = "ok"
 )
 
-// observed is an operation as the operator sees it: its kind, its name, how long it took, what it cost, and what it came to.
-// It knows neither the document nor the variables.
+// observed is what the operator sees of an operation: kind, name, duration, cost and outcome, but neither the document
+// nor the variables.
 type observed struct {
-	r         *resolver
+	h         *Handler
 	span      trace.Span
 	requestID string
 	start     time.Time
@@ -45,28 +46,21 @@ type observed struct {
 
 type observedKey struct{}
 
-// observe begins an operation. The context that it returns is the operation's; end is called when it has been answered.
-func (r *resolver) observe(ctx context.Context, requestID string) (_ context.Context, end func()) {
-	o := &observed{r: r, requestID: requestID, start: r.Now(), kind: unread}
-	ctx, o.span = r.tracer().Start(ctx, "GraphQL")
+// observe starts the observation of an operation and returns the operation's context; end ends it.
+func (h *Handler) observe(ctx context.Context, requestID string) (_ context.Context, end func()) {
+	o := &observed{h: h, requestID: requestID, start: h.config.Now(), kind: kindUnread}
+	ctx, o.span = cmp.Or[trace.Tracer](h.config.Tracer, noop.Tracer{}).Start(ctx, "GraphQL")
 	ctx = context.WithValue(ctx, observedKey{}, o)
 	return ctx, func() { o.end(ctx) }
 }
 
-func (r *resolver) tracer() trace.Tracer {
-	if r.Tracer == nil {
-		return noop.Tracer{}
-	}
-	return r.Tracer
-}
-
-// observedIn is the operation of a context: nil where there is none, as when a connection is refused.
+// observedIn returns the operation of a context: nil if there is none, as when a connection is refused.
 func observedIn(ctx context.Context) *observed {
 	o, _ := ctx.Value(observedKey{}).(*observed)
 	return o
 }
 
-// prepared says what the operation is. Problems and an error are those that keep it from being executed.
+// prepared records the operation. Problems and err prevent its execution.
 func (o *observed) prepared(operation *graphql.OperationContext, problems gqlerror.List, err error) {
 	if o == nil {
 		return
@@ -74,16 +68,16 @@ func (o *observed) prepared(operation *graphql.OperationContext, problems gqlerr
 	if operation != nil && operation.Operation != nil {
 		o.mu.Lock()
 		o.kind, o.name = string(operation.Operation.Operation), shownName(operation.Operation.Name)
-		if b := billOf(operation); b != nil {
-			o.cost = b.cost
+		if b := limit.BillOf(operation); b != nil {
+			o.cost = b.Cost
 		}
 		o.mu.Unlock()
 	}
-	o.answered(problems, err)
+	o.finished(problems, err)
 }
 
-// answered says what the operation came to. The first error that is told is its outcome.
-func (o *observed) answered(all gqlerror.List, err error) {
+// finished records the outcome of the operation: the code of its first error.
+func (o *observed) finished(all gqlerror.List, err error) {
 	if o == nil {
 		return
 	}
@@ -100,12 +94,12 @@ func (o *observed) answered(all gqlerror.List, err error) {
 	o.code = cmp.Or(o.code, code)
 }
 
-// end tells of the operation: one line in the log, one count, and its span.
+// end logs and counts the operation, and ends its span.
 func (o *observed) end(ctx context.Context) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	took, outcome := o.r.Now().Sub(o.start), cmp.Or(o.code, fine)
-	o.r.tally.add(o.kind, outcome, took)
+	took, outcome := o.h.config.Now().Sub(o.start), cmp.Or(o.code, outcomeOK)
+	o.h.observed.add(o.kind, outcome, took)
 	o.endSpan(outcome)
 	attributes := append(make([]slog.Attr, 0, 7), slog.String("kind", o.kind))
 	if o.name != "" {
@@ -121,10 +115,10 @@ func (o *observed) end(ctx context.Context) {
 	if s := o.span.SpanContext(); s.IsValid() {
 		attributes = append(attributes, slog.String("trace_id", s.TraceID().String()))
 	}
-	o.r.Log.LogAttrs(ctx, slog.LevelInfo, "operation", attributes...)
+	o.h.config.Log.LogAttrs(ctx, slog.LevelInfo, "operation", attributes...)
 }
 
-// endSpan says of a span what the log says. An error's text is not in it: it may repeat what was asked.
+// endSpan describes the operation as the log does. It omits the text of errors, which may repeat the request.
 func (o *observed) endSpan(outcome string) {
 	if o.span.IsRecording() {
 		o.span.SetName("GraphQL " + o.kind)
@@ -137,7 +131,7 @@ func (o *observed) endSpan(outcome string) {
 	o.span.End()
 }
 
-// shownName is an operation's name for the log: the characters that the grammar has for names, and not many of them.
+// shownName returns the name of an operation for the log: characters of GraphQL names only, and not too many.
 func shownName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
@@ -148,22 +142,21 @@ func shownName(name string) string {
 	return name[:min(len(name), maxOperationName)]
 }
 
-// Tally is what the endpoint has answered since it was made, by kind of operation.
-type Tally struct {
-	// Outcomes is how many came to each outcome: ok, or the code of the first top-level error.
-	Outcomes map[string]map[string]int64
-	// Durations are how long they took.
+// Stats count the operations of a handler by kind.
+type Stats struct {
+	// Outcomes are the numbers of operations by outcome: ok, or the code of the first top-level error.
+	Outcomes  map[string]map[string]int64
 	Durations map[string]obs.Spread
 }
 
-// tally counts operations. Kinds and outcomes are words of this program: there are few.
-type tally struct {
+// counters count operations. Kinds and outcomes are constants of this program, so the maps stay small.
+type counters struct {
 	mu        sync.Mutex
 	outcomes  map[string]map[string]int64
 	durations map[string]*obs.Durations
 }
 
-func (t *tally) add(kind, outcome string, took time.Duration) {
+func (t *counters) add(kind, outcome string, took time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.outcomes == nil {
@@ -176,14 +169,14 @@ func (t *tally) add(kind, outcome string, took time.Duration) {
 	t.durations[kind].Add(took)
 }
 
-// Stats are what the endpoint has answered.
-func (e *Endpoint) Stats() Tally {
-	t := &e.tally
+// Stats returns the operations since the handler was created.
+func (h *Handler) Stats() Stats {
+	t := &h.observed
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	all := Tally{Outcomes: map[string]map[string]int64{}, Durations: map[string]obs.Spread{}}
-	for _, kind := range []ast.Operation{ast.Query, ast.Mutation, ast.Subscription} { // shown before the first
-		all.Outcomes[string(kind)], all.Durations[string(kind)] = map[string]int64{fine: 0}, obs.Spread{}
+	all := Stats{Outcomes: map[string]map[string]int64{}, Durations: map[string]obs.Spread{}}
+	for _, kind := range []ast.Operation{ast.Query, ast.Mutation, ast.Subscription} { // metrics exist before the first operation
+		all.Outcomes[string(kind)], all.Durations[string(kind)] = map[string]int64{outcomeOK: 0}, obs.Spread{}
 	}
 	for kind, outcomes := range t.outcomes {
 		all.Outcomes[kind], all.Durations[kind] = maps.Clone(outcomes), t.durations[kind].Spread()

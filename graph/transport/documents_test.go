@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"encoding/json"
@@ -10,11 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/coder/websocket"
 
-	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/graph/limit"
 )
 
 const typename = "query Name { __typename }"
@@ -52,9 +51,9 @@ func (r request) query(t *testing.T) string {
 
 // ways are how an operation can reach the endpoint. Each answers with what is said in the end.
 func (b *bundle) ways(t *testing.T) map[string]func(request) string {
-	server := httptest.NewServer(b.Endpoint)
+	server := httptest.NewServer(b.Handler)
 	t.Cleanup(server.Close)
-	t.Cleanup(b.end)
+	t.Cleanup(b.stop)
 	return map[string]func(request) string{
 		"POST": func(r request) string {
 			return b.send(t, "", http.MethodPost, "/graphql", "application/json", r.text(t), mediaGraphQL).text
@@ -90,23 +89,16 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 	}
 }
 
-// deadlines can be set on a recorder, and do nothing.
-type deadlines struct{ *httptest.ResponseRecorder }
-
-func (deadlines) SetReadDeadline(time.Time) error  { return nil }
-func (deadlines) SetWriteDeadline(time.Time) error { return nil }
-
 // TestDocumentsAreNamedByTheirHash once they have been sent with it, on every way to the endpoint.
 func TestDocumentsAreNamedByTheirHash(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	const answer = `{"__typename":"Query"}`
-	for way := range setup(t, d).ways(t) {
+	for way := range setup(t).ways(t) {
 		for name, by := range map[string]func(hash string) request{
 			"extension": func(hash string) request { return request{"extensions": automatic(hash)} },
 			"id":        func(hash string) request { return request{"documentId": sha256Prefix + hash} },
 		} {
-			b := setup(t, d)
+			b := setup(t)
 			send := b.ways(t)[way]
 			hash := hashOf(typename)
 			if got := send(by(hash)); !strings.Contains(got, "PERSISTED_QUERY_NOT_FOUND") || strings.Contains(got, answer) {
@@ -134,7 +126,7 @@ func TestDocumentsAreNamedByTheirHash(t *testing.T) {
 // TestHowADocumentMayBeNamed and what is said of any other way.
 func TestHowADocumentMayBeNamed(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t)
 	hash := hashOf(typename)
 	persisted := func(value any) request { return request{"extensions": map[string]any{"persistedQuery": value}} }
 	for name, c := range map[string]struct {
@@ -173,7 +165,7 @@ func TestHowADocumentMayBeNamed(t *testing.T) {
 			t.Errorf("%s: %s", code, r.text)
 		}
 	}
-	if r := b.send(t, "", http.MethodGet, request{"query": "mutation { logoutEverywhere(input: {}) { errors { code } } }"}.query(t), "", "", ""); r.status != http.StatusMethodNotAllowed {
+	if r := b.send(t, "", http.MethodGet, request{"query": "mutation { logout { id } }"}.query(t), "", "", ""); r.status != http.StatusMethodNotAllowed {
 		t.Errorf("a mutation by GET: %d %s", r.status, r.text)
 	}
 }
@@ -181,12 +173,12 @@ func TestHowADocumentMayBeNamed(t *testing.T) {
 // TestWhatIsKeptIsBounded: documents that are no good are not kept, and good ones take no more room than there is.
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t)
 	b.persisted = newPersisted(100_000)
 	send := func(query string) reply {
 		return b.send(t, "", http.MethodPost, "/", "application/json", request{"query": query, "extensions": automatic(hashOf(query))}.text(t), mediaGraphQL)
 	}
-	for _, query := range []string{"{ nothing }", "{", bomb(30), "{" + typenames(2000) + "}"} {
+	for _, query := range []string{"{ nothing }", "{", "{ ...F } fragment F on Query { ...F }", "{" + strings.Repeat(" __typename", 2000) + "}"} {
 		if r := send(query); len(r.Errors) == 0 {
 			t.Fatal(r.text)
 		}
@@ -203,6 +195,10 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 	if n := b.persisted.texts.EstimatedSize(); n == 0 || n > 100 {
 		t.Errorf("%d documents of 1 KB in 100 KB", n)
 	}
+}
+
+func loadManifest(file string) (*Manifest, error) {
+	return LoadManifest(file, newTestSchema().Schema(), &limit.Document{Bounds: bounds()})
 }
 
 // manifest is a file with the documents.
@@ -227,16 +223,15 @@ func manifestOf(t *testing.T, content string) string {
 // TestOnlyDocumentsOfTheList are executed where the operator says so.
 func TestOnlyDocumentsOfTheList(t *testing.T) {
 	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
-	const me, watch = "query Me { me { id } }", "{ platformStats { totalLinks } }"
-	list, err := LoadManifest(manifest(t, map[string]string{
+	const me, watch = "query Me { me { id } }", "{ node(id: 1) { id } }"
+	list, err := loadManifest(manifest(t, map[string]string{
 		hashOf(typename): typename, sha256Prefix + hashOf(me): me, "watch": watch,
-	}), bounds(), false)
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
-	open := setup(t, d, func(c *Config) { c.Documents = list })
-	only := setup(t, d, func(c *Config) { c.Documents, c.DocumentsOnly = list, true })
+	open := setup(t, func(c *Config) { c.Documents = list })
+	only := setup(t, func(c *Config) { c.Documents, c.DocumentsOnly = list, true })
 	openWays, onlyWays := open.ways(t), only.ways(t)
 	for way := range openWays {
 		for name, c := range map[string]struct {
@@ -268,7 +263,7 @@ func TestOnlyDocumentsOfTheList(t *testing.T) {
 			}
 		}
 	}
-	if r := only.ask(t, "", me+" "); r.status != http.StatusForbidden || !strings.Contains(r.text, "Have it added") {
+	if r := only.post(t, me+" "); r.status != http.StatusForbidden || !strings.Contains(r.text, "Have it added") {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 }
@@ -287,21 +282,21 @@ func TestABadList(t *testing.T) {
 		"no GraphQL":           {`{"a": "SELECT 1"}`, `document "a"`},
 		"an unknown field":     {`{"good": "{ __typename }", "bad": "{ nothing }"}`, `document "bad": input:1:3: Cannot query field "nothing"`},
 		"only a fragment":      {`{"a": "fragment F on Query { __typename }"}`, `document "a"`},
-		"too deep":             {`{"a": "` + strings.ReplaceAll(deep(21), `"`, `\"`) + `"}`, "levels of fields: 20"},
+		"too deep":             {`{"a": "` + "{ me {" + strings.Repeat(" friend {", 19) + " id" + strings.Repeat(" }", 21) + `"}`, "levels of fields: 20"},
 		"too long":             {`{"a": "{ __typename ` + strings.Repeat(" ", 64<<10) + `}"}`, "65536 bytes"},
 		"another one's hash":   {`{"sha256:` + hashOf("x") + `": "{ __typename }"}`, hashOf("{ __typename }")},
 		"the same hash for it": {`{"` + hashOf(typename) + `": "{ __typename }", "b": "` + typename + `"}`, "another document"},
 		"about the schema":     {`{"a": "{ __schema { queryType { name } } }"}`, "about its schema"},
 	} {
-		_, err := LoadManifest(manifestOf(t, c.content), bounds(), false)
+		_, err := loadManifest(manifestOf(t, c.content))
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "persisted-documents.json") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := LoadManifest(manifestOf(t, `{"a": "{ nothing }", "b": "{"}`), bounds(), false); strings.Count(err.Error(), "\n") != 1 {
+	if _, err := loadManifest(manifestOf(t, `{"a": "{ nothing }", "b": "{"}`)); strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("not both: %v", err)
 	}
-	if _, err := LoadManifest(filepath.Join(t.TempDir(), "none.json"), bounds(), false); err == nil {
+	if _, err := loadManifest(filepath.Join(t.TempDir(), "none.json")); err == nil {
 		t.Error("there is no file")
 	}
 }
@@ -309,9 +304,9 @@ func TestABadList(t *testing.T) {
 // TestRequest_MatchesMemberNamesExactly sends names in another case, alone and after the right ones.
 func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t)
 	hash := hashOf(typename)
-	for transport, send := range b.ways(t) {
+	for way, send := range b.ways(t) {
 		for name, r := range map[string]request{
 			"query":      {"QUERY": typename},
 			"documentId": {"documentID": sha256Prefix + hash},
@@ -319,13 +314,13 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 			"long s":     {"exten\u017fions": automatic(hash)}, // which folds to s
 		} {
 			if got := send(r); !strings.Contains(got, "The request has no query") {
-				t.Errorf("%s: %s in another case: %s", transport, name, got)
+				t.Errorf("%s: %s in another case: %s", way, name, got)
 			}
 		}
 		named := map[string]any{"version": 1, "SHA256HASH": hash}
 		r := request{"query": typename, "extensions": map[string]any{"persistedQuery": named}}
 		if got := send(r); !strings.Contains(got, "hash is its SHA-256") {
-			t.Errorf("%s: sha256Hash in another case: %s", transport, got)
+			t.Errorf("%s: sha256Hash in another case: %s", way, got)
 		}
 	}
 	const echo = `query ($x: ID!) { node(id: $x) { id } }`
@@ -347,6 +342,28 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 		if !strings.Contains(r.text, c.want) {
 			t.Errorf("%s: want %s: %s", name, c.want, r.text)
 		}
+	}
+}
+
+// TestArguments_RefusesOnEveryTransport sends the wrong argument of a query and of a subscription.
+func TestArguments_RefusesOnEveryTransport(t *testing.T) {
+	t.Parallel()
+	const marker = "wrong-value-5f0c"
+	b := setup(t)
+	for way, send := range b.ways(t) {
+		for query, want := range map[string]string{
+			`query ($x: ID!) { node(id: $x) { id } }`:         `"node.id: An ID is a string`,
+			`subscription ($x: ID!) { watch(id: $x) { id } }`: `"watch.id: An ID is`,
+		} {
+			got := send(request{"query": query, "variables": map[string]any{"x": map[string]any{"a": marker}}})
+			if !strings.Contains(got, want) || !strings.Contains(got, "BAD_REQUEST") ||
+				strings.Contains(got, marker) {
+				t.Errorf("%s, %s: %s", way, query, got)
+			}
+		}
+	}
+	if log := b.log.String(); strings.Contains(log, marker) {
+		t.Errorf("the log has the value: %s", log)
 	}
 }
 

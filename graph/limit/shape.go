@@ -1,47 +1,49 @@
-package graph
+package limit
 
-import "github.com/vektah/gqlparser/v2/ast"
+import (
+	"slices"
 
-// shape is how much a selection is with its fragments spread, and what is special in it.
+	"github.com/vektah/gqlparser/v2/ast"
+)
+
+// shape is the size of a selection with its fragments spread.
 type shape struct {
 	fields, depth, aliases, fragments, directives int
-	// top is how many of the fields are not within others.
-	top         int
-	introspects bool
-	// passwords is how many of its fields hash a password, which is as dear as a thousand others.
-	passwords int
+	// top is the number of fields that are not within others, passwords that of Passwords.Fields.
+	top, passwords int
+	introspects    bool
 }
 
-// beyond is more than any bound: of a number that would not fit, only that it is too large matters.
-const beyond = 1 << 40
+// maxCount is larger than every bound. It keeps sums from overflowing.
+const maxCount = 1 << 40
 
-// with is both shapes beside each other.
-func (s shape) with(other shape) shape {
+// plus returns the shape of both selections side by side.
+func (s shape) plus(other shape) shape {
 	return shape{
-		top:         min(s.top+other.top, beyond),
-		fields:      min(s.fields+other.fields, beyond),
+		top:         min(s.top+other.top, maxCount),
+		fields:      min(s.fields+other.fields, maxCount),
 		depth:       max(s.depth, other.depth),
-		aliases:     min(s.aliases+other.aliases, beyond),
-		fragments:   min(s.fragments+other.fragments, beyond),
-		directives:  min(s.directives+other.directives, beyond),
+		aliases:     min(s.aliases+other.aliases, maxCount),
+		fragments:   min(s.fragments+other.fragments, maxCount),
+		directives:  min(s.directives+other.directives, maxCount),
 		introspects: s.introspects || other.introspects,
-		passwords:   min(s.passwords+other.passwords, beyond),
+		passwords:   min(s.passwords+other.passwords, maxCount),
 	}
 }
 
 // shapes measures selections. Each fragment is measured once, however often it is spread.
 type shapes struct {
-	doc   *ast.QueryDocument
-	known map[string]shape
-	// open are the fragments that are being measured; circular is one that was spread within itself.
+	doc            *ast.QueryDocument
+	passwordFields []string
+	known          map[string]shape
+	// open are the fragments that are being measured; circular is one that is spread within itself.
 	open     map[string]bool
 	circular string
 }
 
-// measureAll measures the operations and the fragments of a document.
-func measureAll(doc *ast.QueryDocument) (s *shapes, operations, fragments []shape) {
-	s = &shapes{doc: doc, known: map[string]shape{}, open: map[string]bool{}}
-	for _, operation := range doc.Operations {
+// measure returns the shapes of the operations and fragments of the document.
+func (s *shapes) measure() (operations, fragments []shape) {
+	for _, operation := range s.doc.Operations {
 		got := s.of(operation.SelectionSet)
 		got.directives += len(operation.Directives)
 		for _, variable := range operation.VariableDefinitions {
@@ -49,10 +51,10 @@ func measureAll(doc *ast.QueryDocument) (s *shapes, operations, fragments []shap
 		}
 		operations = append(operations, got)
 	}
-	for _, fragment := range doc.Fragments {
+	for _, fragment := range s.doc.Fragments {
 		fragments = append(fragments, s.ofFragment(fragment.Name))
 	}
-	return s, operations, fragments
+	return operations, fragments
 }
 
 func (s *shapes) of(selections ast.SelectionSet) shape {
@@ -60,17 +62,17 @@ func (s *shapes) of(selections ast.SelectionSet) shape {
 	for _, selection := range selections {
 		switch selection := selection.(type) {
 		case *ast.Field:
-			all = all.with(s.ofField(selection))
+			all = all.plus(s.ofField(selection))
 		case *ast.InlineFragment:
 			one := s.of(selection.SelectionSet)
 			one.fragments++
 			one.directives += len(selection.Directives)
-			all = all.with(one)
+			all = all.plus(one)
 		case *ast.FragmentSpread:
 			one := s.ofFragment(selection.Name)
 			one.fragments++
 			one.directives += len(selection.Directives)
-			all = all.with(one)
+			all = all.plus(one)
 		}
 	}
 	return all
@@ -85,12 +87,10 @@ func (s *shapes) ofField(f *ast.Field) shape {
 	if f.Alias != f.Name {
 		one.aliases++
 	}
-	switch f.Name {
-	case "login", "register", "changePassword", "resetPassword", "exportMyData", "deleteMyAccount":
+	if slices.Contains(s.passwordFields, f.Name) {
 		one.passwords++
-	case "__schema", "__type":
-		one.introspects = true
 	}
+	one.introspects = one.introspects || f.Name == "__schema" || f.Name == "__type"
 	return one
 }
 
@@ -101,7 +101,7 @@ func (s *shapes) ofFragment(name string) shape {
 	}
 	got, ok := s.known[name]
 	fragment := s.doc.Fragments.ForName(name)
-	if ok || fragment == nil { // validation says that there is none
+	if ok || fragment == nil { // validation reports the missing fragment
 		return got
 	}
 	s.open[name] = true
@@ -112,22 +112,22 @@ func (s *shapes) ofFragment(name string) shape {
 	return got
 }
 
-// places finds the fields that stand in one place of the answer, under each name, with fragments spread. It walks every
-// spread: a selection must have been measured before.
+// places counts the fields that are merged into one place of the response, with fragments spread. It walks every spread:
+// the selection must have been measured before.
 type places struct {
 	doc *ast.QueryDocument
-	// most is the largest number of fields under one name.
-	most int
+	// max is the largest number of fields with one name in one place.
+	max int
 }
 
-// visit merges the selections of one place and goes on with what is below.
+// visit merges the selections of one place, and then those of the places below it.
 func (p *places) visit(selections ...ast.SelectionSet) {
 	below := map[string][]ast.SelectionSet{}
 	for _, one := range selections {
 		p.collect(one, below)
 	}
 	for _, all := range below {
-		p.most = max(p.most, len(all))
+		p.max = max(p.max, len(all))
 		p.visit(all...)
 	}
 }

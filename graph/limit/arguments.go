@@ -1,4 +1,4 @@
-package graph
+package limit
 
 import (
 	"cmp"
@@ -18,37 +18,37 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// validationRules returns the rules of the GraphQL library without its check of literals, which accepts an
-// object as a scalar and any literal as a custom scalar. argumentCheck checks literals and variables alike.
-func validationRules() *rules.Rules {
+// ValidationRules returns the rules of the GraphQL library without its check of literals, which accepts an
+// object as a scalar and any literal as a custom scalar. Arguments checks literals and variables alike.
+func ValidationRules() *rules.Rules {
 	all := rules.NewDefaultRules()
 	all.RemoveRule(rules.ValuesOfCorrectTypeRule.Name)
 	return all
 }
 
-// argumentCheck refuses an operation with BadRequest before it is executed, if an argument of a field or a
+// Arguments refuses an operation with BadRequest before it is executed, if an argument of a field or a
 // directive does not have the type of the schema (https://spec.graphql.org/October2021/#sec-Values.Input-Coercion).
-type argumentCheck struct {
+type Arguments struct {
 	schema *ast.Schema
 }
 
 // ExtensionName implements graphql.HandlerExtension.
-func (*argumentCheck) ExtensionName() string { return "ArgumentCheck" }
+func (*Arguments) ExtensionName() string { return "ArgumentCheck" }
 
 // Validate implements graphql.HandlerExtension.
-func (c *argumentCheck) Validate(schema graphql.ExecutableSchema) error {
+func (c *Arguments) Validate(schema graphql.ExecutableSchema) error {
 	c.schema = schema.Schema()
 	return nil
 }
 
 // MutateOperationContext implements graphql.OperationContextMutator.
-func (c *argumentCheck) MutateOperationContext(_ context.Context, o *graphql.OperationContext) *gqlerror.Error {
+func (c *Arguments) MutateOperationContext(_ context.Context, o *graphql.OperationContext) *gqlerror.Error {
 	return c.check(o, o.Variables)
 }
 
 // check returns the first argument with a wrong value, in the operation to execute, or else as a literal in another
-// operation of the document. The document must have passed validationRules.
-func (c *argumentCheck) check(o *graphql.OperationContext, variables map[string]any) *gqlerror.Error {
+// operation of the document. The document must have passed ValidationRules.
+func (c *Arguments) check(o *graphql.OperationContext, variables map[string]any) *gqlerror.Error {
 	w := argumentWalk{schema: c.schema, variables: variables}
 	problem := w.operation(o.Operation)
 	for _, other := range o.Doc.Operations {
@@ -75,15 +75,15 @@ func (w *argumentWalk) operation(operation *ast.OperationDefinition) *gqlerror.E
 	return w.problem
 }
 
-// replaceVariableProblem returns the problems of an operation. If the GraphQL library has refused a variable, the
+// ReplaceVariableProblem returns the problems of an operation. If the GraphQL library has refused a variable, the
 // problem names the argument that uses it instead, and not the value.
-func (c *argumentCheck) replaceVariableProblem(
+func (c *Arguments) ReplaceVariableProblem(
 	o *graphql.OperationContext, variables map[string]any, problems gqlerror.List,
 ) gqlerror.List {
 	if len(problems) == 0 || len(problems[0].Path) == 0 || problems[0].Path[0] != ast.PathName("variable") {
 		return problems
 	}
-	unnamed := refused(errs.BadRequest, "A variable has a value of another type than declared.")
+	unnamed := Refusal(errs.BadRequest, "A variable has a value of another type than declared.")
 	return gqlerror.List{cmp.Or(c.check(o, variables), unnamed)}
 }
 
@@ -115,15 +115,15 @@ func (w *argumentWalk) fail(format string, args ...any) {
 	if w.problem != nil {
 		return
 	}
-	w.problem = refused(errs.BadRequest, w.path.String()+": "+fmt.Sprintf(format, args...))
+	w.problem = Refusal(errs.BadRequest, w.path.String()+": "+fmt.Sprintf(format, args...))
 	w.problem.Path = slices.Clone(w.path)
 	if w.position != nil {
 		w.problem.Locations = []gqlerror.Location{{Line: w.position.Line, Column: w.position.Column}}
 	}
 }
 
-// once reports whether the name is new.
-func (w *argumentWalk) once(name string) bool {
+// firstVisit reports whether the name is new.
+func (w *argumentWalk) firstVisit(name string) bool {
 	known := w.checked[name]
 	w.checked[name] = true
 	return !known
@@ -146,7 +146,7 @@ func (w *argumentWalk) selections(all ast.SelectionSet) {
 			w.selections(s.SelectionSet)
 		case *ast.FragmentSpread:
 			w.directives(s.Directives)
-			if w.once(s.Name) {
+			if w.firstVisit(s.Name) {
 				w.directives(s.Definition.Directives)
 				w.selections(s.Definition.SelectionSet)
 			}
@@ -252,7 +252,7 @@ func (w *argumentWalk) variable(t *ast.Type, name string) {
 	case v == nil && !t.NonNull && !definition.Type.NonNull:
 	case v == nil:
 		w.fail("A value of the type %s is required.", t)
-	case w.once("$" + name):
+	case w.firstVisit("$" + name):
 		w.inVariable = true
 		w.value(definition.Type, v)
 		w.inVariable = false

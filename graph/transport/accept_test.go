@@ -1,4 +1,4 @@
-package graph
+package transport
 
 import (
 	"compress/gzip"
@@ -9,9 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
-
-	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
 func TestNegotiate(t *testing.T) {
@@ -61,12 +58,12 @@ func TestNegotiate(t *testing.T) {
 
 func TestAnswersAreCompressed(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t)
 	long := "{" + strings.Repeat(" a%: __typename", 80) + " }"
 	for i := range 80 {
 		long = strings.Replace(long, "%", strconv.Itoa(i), 1)
 	}
-	mutation := strings.Replace(long, "{", `mutation { login(input: {email: "x@example.com", password: "x"}) { token }`, 1)
+	mutation := strings.Replace(long, "{", `mutation { login(input: {email: "x@example.com", password: "x"}) { id }`, 1)
 	for name, c := range map[string]struct {
 		query, encoding, accept string
 		zipped                  bool
@@ -88,7 +85,7 @@ func TestAnswersAreCompressed(t *testing.T) {
 			r.Header.Set("Accept-Encoding", c.encoding)
 			r.Header.Set("Accept", c.accept)
 			w := httptest.NewRecorder()
-			b.ServeHTTP(writable{w}, r)
+			b.ServeHTTP(deadlines{w}, r)
 			zipped := w.Header().Get("Content-Encoding") == "gzip"
 			if zipped != c.zipped || !strings.Contains(w.Header().Get("Vary"), "Accept-Encoding") && c.accept != mediaEvents {
 				t.Fatalf("compressed: %t, want %t: %v", zipped, c.zipped, w.Header())
@@ -112,20 +109,13 @@ func TestAnswersAreCompressed(t *testing.T) {
 	}
 }
 
-// writable is a recorder that has deadlines, as a connection has.
-type writable struct{ *httptest.ResponseRecorder }
-
-// SetReadDeadline and SetWriteDeadline are found by http.ResponseController.
-func (writable) SetReadDeadline(time.Time) error  { return nil }
-func (writable) SetWriteDeadline(time.Time) error { return nil }
-
 // TestEventsByGET: EventSource sends nothing but an address, and can be made to by another site.
 func TestEventsByGET(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t)
 	const (
-		mutation     = `mutation { logoutEverywhere(input: {}) { loggedOut } }`
-		subscription = `subscription { linkClicked(workspaceId: "x") { id } }`
+		mutation     = `mutation { logout { id } }`
+		subscription = `subscription { watch(id: "x") { id } }`
 	)
 	for name, c := range map[string]struct {
 		method, query, accept string
@@ -147,7 +137,7 @@ func TestEventsByGET(t *testing.T) {
 			r := httptest.NewRequestWithContext(t.Context(), c.method, "/graphql?query="+url.QueryEscape(c.query), nil)
 			r.Header.Set("Accept", c.accept)
 			w := httptest.NewRecorder()
-			b.ServeHTTP(writable{w}, r)
+			b.ServeHTTP(deadlines{w}, r)
 			if w.Code != c.status || !strings.Contains(w.Body.String(), c.want) {
 				t.Errorf("%d, want %d with %s: %s", w.Code, c.status, c.want, w.Body)
 			}
@@ -165,7 +155,7 @@ func TestEventsByGET(t *testing.T) {
 
 func TestCompressedBodiesAreRefused(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
+	b := setup(t)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", strings.NewReader("marker"))
 	r.Header.Set("Content-Type", "application/json")
 	r.Header.Set("Content-Encoding", "gzip")
@@ -173,5 +163,74 @@ func TestCompressedBodiesAreRefused(t *testing.T) {
 	b.ServeHTTP(w, r)
 	if w.Code != http.StatusUnsupportedMediaType || w.Header().Get("Accept-Encoding") != "identity" || strings.Contains(w.Body.String(), "marker") {
 		t.Errorf("%d %v: %s", w.Code, w.Header(), w.Body)
+	}
+}
+
+func TestRequestsThatAreNotExecuted(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	const query = `{"query":"{ __typename }"}`
+	large := `{"query":"{ __typename }","variables":{"x":"` + strings.Repeat("marker ", 50_000) + `"}}`
+	for name, c := range map[string]struct {
+		token, method, target, contentType, body, accept string
+		status                                           int
+		code                                             string
+	}{
+		"broken JSON":         {"", "POST", "/", "application/json", `{"query": marker`, "", 400, "BAD_REQUEST"},
+		"a batch":             {"", "POST", "/", "application/json", `[` + query + `]`, "", 400, "BAD_REQUEST"},
+		"two values":          {"", "POST", "/", "application/json", query + query, "", 400, "BAD_REQUEST"},
+		"no query":            {"", "POST", "/", "application/json", `{}`, "", 400, "BAD_REQUEST"},
+		"an empty body":       {"", "POST", "/", "application/json", ``, "", 400, "BAD_REQUEST"},
+		"query of a number":   {"", "POST", "/", "application/json", `{"query": 1}`, "", 400, "BAD_REQUEST"},
+		"variables in a list": {"", "POST", "/", "application/json", `{"query":"{ me { id } }","variables":["marker"]}`, "", 400, "BAD_REQUEST"},
+		"a form":              {"", "POST", "/", "application/x-www-form-urlencoded", `query={me{id}}`, "", 415, "BAD_REQUEST"},
+		"plain text":          {"", "POST", "/", "text/plain", query, "", 415, "BAD_REQUEST"},
+		"another charset":     {"", "POST", "/", "application/json; charset=utf-16", query, "", 415, "BAD_REQUEST"},
+		"nothing acceptable":  {"", "POST", "/", "application/json", query, "text/html", 406, "BAD_REQUEST"},
+		"too large":           {"", "POST", "/", "application/json", large, "", 413, "REQUEST_TOO_LARGE"},
+		"a bad token":         {"marker", "POST", "/", "application/json", query, "", 401, "UNAUTHENTICATED"},
+		"a mutation by GET":   {member, "GET", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "", "", 405, "BAD_REQUEST"},
+		"a mutation by HEAD":  {member, "HEAD", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "", "", 405, "BAD_REQUEST"},
+		"a name of no use":    {"", "POST", "/", "application/json", `{"query":"{ __typename }","operationName":"marker"}`, "", 200, "BAD_REQUEST"},
+		"variables by GET":    {member, "GET", `/?query={me{id}}&variables=marker`, "", "", "", 400, "BAD_REQUEST"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := b.send(t, c.token, c.method, c.target, c.contentType, c.body, c.accept)
+			if r.status != c.status || r.codes() != c.code {
+				t.Errorf("%d %s, want %d %s: %.300s", r.status, r.codes(), c.status, c.code, r.text)
+			}
+			if strings.Contains(r.text, "marker") || strings.Contains(r.text, `"data"`) {
+				t.Errorf("the answer has data, or repeats the request: %.300s", r.text)
+			}
+		})
+	}
+	if r := b.send(t, member, "POST", "/", "application/json", large, ""); r.status != http.StatusOK || len(r.Errors) > 0 {
+		t.Errorf("a large body with log-in: %d %.300s", r.status, r.text)
+	}
+}
+
+func TestMediaTypes(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for accept, want := range map[string]string{
+		"":                                  mediaJSON,
+		"*/*":                               mediaJSON,
+		"application/json":                  mediaJSON,
+		mediaGraphQL:                        mediaGraphQL,
+		mediaGraphQL + ", */*;q=0.1":        mediaGraphQL,
+		"application/json, " + mediaGraphQL: mediaGraphQL,
+		mediaGraphQL + ";q=0.5, application/json": mediaJSON,
+		"text/html, application/*;q=0.5":          mediaJSON,
+	} {
+		ok := b.send(t, "", "POST", "/", "application/json", `{"query":"{ __typename }"}`, accept)
+		if got := ok.header.Get("Content-Type"); got != want+"; charset=utf-8" || ok.status != 200 {
+			t.Errorf("Accept %q: %d %s, want %s", accept, ok.status, got, want)
+		}
+		// Whoever asks for plain JSON expects 200 for what is well-formed, also when it is not valid.
+		invalid := b.send(t, "", "POST", "/", "application/json", `{"query":"{ nothing }"}`, accept)
+		if status := map[string]int{mediaJSON: 200, mediaGraphQL: 400}[want]; invalid.status != status {
+			t.Errorf("Accept %q: %d for an invalid query, want %d", accept, invalid.status, status)
+		}
 	}
 }

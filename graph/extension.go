@@ -1,0 +1,56 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/account"
+)
+
+// extension prepares the operations of the executor for the resolvers.
+type extension struct{ *resolver }
+
+// ExtensionName implements graphql.HandlerExtension.
+func (extension) ExtensionName() string { return "Resolvers" }
+
+// Validate implements graphql.HandlerExtension.
+func (extension) Validate(graphql.ExecutableSchema) error { return nil }
+
+// InterceptOperation gives an operation its loaders, and checks the permissions of an API key on its fields.
+func (e extension) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
+	checkScopes(ctx)
+	return next(loader.WithLoaders(ctx, e.sources()))
+}
+
+// InterceptRootField gives each mutation of an operation its own loaders: it must not read what an earlier one changed.
+func (e extension) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
+	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
+		ctx = loader.WithLoaders(ctx, e.sources())
+	}
+	return next(ctx)
+}
+
+// InterceptResponse lets queries of a caller read from a replica, if there is one that has the caller's last mutation on
+// any node. Anonymous callers read nothing of a workspace.
+func (e extension) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
+	if _, err := account.Current(ctx); err != nil || e.Writers == nil {
+		return next(ctx)
+	}
+	switch graphql.GetOperationContext(ctx).Operation.Operation {
+	case ast.Query:
+		ctx = e.Writers.Reading(ctx, subject(ctx))
+	case ast.Mutation:
+		defer e.Writers.Wrote(ctx, subject(ctx))
+	}
+	return next(ctx)
+}
+
+// sources load what the loaders batch.
+func (c *Config) sources() loader.Sources {
+	return loader.Sources{
+		Accounts: c.Accounts.Load, Totals: c.Clicks.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.Links.Many,
+	}
+}

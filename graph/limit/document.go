@@ -1,0 +1,167 @@
+package limit
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+	"github.com/vektah/gqlparser/v2/parser"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// Document refuses documents that are too long, or whose fragments expand too far, before anything walks them:
+// validation takes time that grows with the square of the fields in one place, and follows every spread.
+type Document struct {
+	config.Bounds
+	// Valid are documents that have been measured and validated before; may be nil.
+	Valid graphql.Cache[*ast.QueryDocument]
+	// Introspection allows questions about the schema.
+	Introspection bool
+	// Passwords describes the fields that hash a password.
+	Passwords Passwords
+
+	passwordCall *regexp.Regexp
+}
+
+// Passwords are the root fields that hash a password, which costs as much as a thousand other fields.
+type Passwords struct {
+	Fields []string
+	// Charge counts the attempts of an operation that is refused because it has several. May be nil without Fields.
+	Charge func(ctx context.Context, attempts int)
+}
+
+// ExtensionName implements graphql.HandlerExtension.
+func (*Document) ExtensionName() string { return "DocumentLimit" }
+
+// Validate implements graphql.HandlerExtension.
+func (l *Document) Validate(graphql.ExecutableSchema) error {
+	if len(l.Passwords.Fields) > 0 {
+		l.passwordCall = regexp.MustCompile(`\b(?:` + strings.Join(l.Passwords.Fields, "|") + `)\s*\(`)
+	}
+	return nil
+}
+
+// MutateOperationParameters implements graphql.OperationParameterMutator.
+func (l *Document) MutateOperationParameters(ctx context.Context, p *graphql.RawParams) *gqlerror.Error {
+	doc, measured := l.Valid.Get(ctx, p.Query)
+	if !measured {
+		var problem *gqlerror.Error
+		if doc, problem = l.parse(p.Query); problem != nil {
+			l.chargeUnparsed(ctx, p.Query)
+			return problem
+		}
+	}
+	if p.OperationName != "" && doc.Operations.ForName(p.OperationName) == nil {
+		return Refusal(errs.BadRequest, "The document has no operation of the name that operationName gives.")
+	}
+	if measured {
+		return nil
+	}
+	problem, attempts := l.measure(doc)
+	if attempts > 1 {
+		l.Passwords.Charge(ctx, attempts)
+	}
+	return problem
+}
+
+// chargeUnparsed charges the passwords of a document that cannot be parsed like those of one that is refused.
+func (l *Document) chargeUnparsed(ctx context.Context, text string) {
+	if l.passwordCall == nil {
+		return
+	}
+	if n := len(l.passwordCall.FindAllStringIndex(text, -1)); n > 1 {
+		l.Passwords.Charge(ctx, n)
+	}
+}
+
+// Parse returns the document if it is within the limits. The document has not been validated against the schema.
+func (l *Document) Parse(text string) (*ast.QueryDocument, *gqlerror.Error) {
+	doc, problem := l.parse(text)
+	if problem == nil {
+		problem, _ = l.measure(doc)
+	}
+	return doc, problem
+}
+
+func (l *Document) parse(text string) (*ast.QueryDocument, *gqlerror.Error) {
+	if len(text) > l.Bounds.Document {
+		return nil, Refusal(errs.BadRequest, fmt.Sprintf(
+			"The document is too long: %d bytes are the most. Put long values into variables.", l.Bounds.Document))
+	}
+	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: text}, l.Tokens)
+	if err == nil {
+		return doc, nil
+	}
+	problem, ok := errors.AsType[*gqlerror.Error](err)
+	if !ok || strings.HasPrefix(problem.Message, "exceeded token limit") {
+		return nil, Refusal(errs.BadRequest,
+			fmt.Sprintf("The document has too many tokens: %d are the most.", l.Tokens))
+	}
+	problem.Extensions = map[string]any{"code": errs.BadRequest.Code()}
+	return nil, problem
+}
+
+// measure refuses a document by the shape of its operations and of its fragments: unused fragments are validated too.
+// If an operation has more than one password, it returns their number.
+func (l *Document) measure(doc *ast.QueryDocument) (problem *gqlerror.Error, passwords int) {
+	s := &shapes{doc: doc, passwordFields: l.Passwords.Fields, known: map[string]shape{}, open: map[string]bool{}}
+	operations, fragments := s.measure()
+	for _, got := range operations {
+		if got.passwords > 1 {
+			return Refusal(errs.BadRequest, "An operation may log in, register or prove a password once."), got.passwords
+		}
+		if got.introspects && !l.Introspection {
+			return Refusal(errs.BadRequest, "This server does not answer questions about its schema."), 0
+		}
+	}
+	if s.circular != "" {
+		return Refusal(errs.BadRequest, "A fragment is spread within itself."), 0
+	}
+	for i, got := range operations {
+		rootFields := bound{got.top, l.RootFields, "fields at its root"}
+		if text := l.exceeded(doc, "The operation", got, doc.Operations[i].SelectionSet, rootFields); text != "" {
+			return Refusal(errs.TooComplex, text), 0
+		}
+	}
+	for i, got := range fragments {
+		if text := l.exceeded(doc, "A fragment", got, doc.Fragments[i].SelectionSet); text != "" {
+			return Refusal(errs.TooComplex, text), 0
+		}
+	}
+	return nil, 0
+}
+
+// bound is a number and its maximum.
+type bound struct {
+	got, max int
+	of       string
+}
+
+// exceeded returns the sentence for the first bound that a selection of the given shape exceeds; empty if there is none.
+func (l *Document) exceeded(
+	doc *ast.QueryDocument, what string, got shape, selections ast.SelectionSet, more ...bound,
+) string {
+	for _, b := range append(more,
+		bound{got.aliases, l.Aliases, "aliases"},
+		bound{got.directives, l.Directives, "directives"},
+		bound{got.depth, l.Depth, "levels of fields"},
+		bound{got.fragments, l.Fragments, "fragments, inline ones included and spread"},
+		bound{got.fields, l.Fields, "fields, with its fragments spread"},
+	) {
+		if b.got > b.max {
+			return fmt.Sprintf("%s has too many %s: %d are the most.", what, b.of, b.max)
+		}
+	}
+	p := places{doc: doc}
+	if p.visit(selections); p.max > l.Repeats {
+		return fmt.Sprintf("The same field is asked for too often in one place: %d times are the most.", l.Repeats)
+	}
+	return ""
+}

@@ -1,0 +1,104 @@
+package loader
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Sources load values by key: accounts by ID, and what belongs to links of a workspace by the ID of the link.
+type Sources struct {
+	Accounts func(ctx context.Context, ids ...string) (map[string]*account.Account, error)
+	Totals   source[click.Tally]
+	Tags     source[[]string]
+	Hits     source[int64]
+	Links    source[*link.Link]
+}
+
+type source[T any] = func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]T, error)
+
+// Loaders are the loaders of an operation.
+type Loaders struct {
+	Accounts Loader[*account.Account]
+
+	sources Sources
+	mu      sync.Mutex
+	links   map[string]*Links // by workspace
+}
+
+// Links load what belongs to links of one workspace, and the links.
+type Links struct {
+	Totals Loader[click.Tally]
+	Tags   Loader[[]string]
+	Hits   Loader[int64]
+	Links  Loader[*link.Link]
+}
+
+type loadersKey struct{}
+
+// WithLoaders returns a context with new loaders.
+func WithLoaders(ctx context.Context, s Sources) context.Context {
+	return context.WithValue(ctx, loadersKey{}, &Loaders{
+		Accounts: Loader[*account.Account]{load: s.Accounts}, sources: s, links: map[string]*Links{},
+	})
+}
+
+// Of returns the loaders of an operation's context.
+func Of(ctx context.Context) *Loaders { return ctx.Value(loadersKey{}).(*Loaders) }
+
+// In returns the loaders of the membership's workspace.
+func (l *Loaders) In(m workspace.Membership) *Links {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.links[m.ID()] == nil {
+		l.links[m.ID()] = &Links{
+			Totals: in(m, l.sources.Totals), Tags: in(m, l.sources.Tags), Hits: in(m, l.sources.Hits),
+			Links: in(m, l.loadLinks),
+		}
+	}
+	return l.links[m.ID()]
+}
+
+func in[T any](m workspace.Membership, load source[T]) Loader[T] {
+	return Loader[T]{load: func(ctx context.Context, ids ...string) (map[string]T, error) { return load(ctx, m, ids...) }}
+}
+
+// loadLinks loads links, and expects their fields to be requested.
+func (l *Loaders) loadLinks(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]*link.Link, error) {
+	found, err := l.sources.Links(ctx, m, ids...)
+	l.Expect(slices.Collect(maps.Values(found)))
+	return found, err
+}
+
+// Expect batches what belongs to the links.
+func (l *Loaders) Expect(links []*link.Link) {
+	ids, accounts := map[*Links][]string{}, []string{}
+	for _, one := range links {
+		ids[l.In(one.In)] = append(ids[l.In(one.In)], one.ID)
+		if one.CreatedBy != nil {
+			accounts = append(accounts, *one.CreatedBy)
+		}
+	}
+	for loaders, ids := range ids {
+		loaders.Totals.Expect(ids)
+		loaders.Tags.Expect(ids)
+		loaders.Hits.Expect(ids)
+	}
+	l.Accounts.Expect(accounts)
+}
+
+// Forget removes everything that has been loaded: a subscription lasts longer than it stays true.
+func (l *Loaders) Forget() {
+	l.mu.Lock()
+	l.links = map[string]*Links{}
+	l.mu.Unlock()
+	l.Accounts.forget()
+}

@@ -1,0 +1,90 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"strings"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/99designs/gqlgen/graphql/errcode"
+	"github.com/vektah/gqlparser/v2/gqlerror"
+
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// panicked is a resolver's panic.
+type panicked struct{ value any }
+
+func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
+
+// errTimeout is the error of an operation that exceeded its deadline.
+func errTimeout(cause error) *errs.Error {
+	return errs.New(errs.Unavailable, "The operation took too long and was ended.").Because(cause)
+}
+
+// present returns the error for the client: a message, a path and extensions.code. It logs internal errors, which the
+// client does not see.
+func (h *Handler) present(ctx context.Context, err error) *gqlerror.Error {
+	shown := graphql.DefaultErrorPresenter(ctx, err)
+	if code, ok := requestError(err); ok {
+		shown.Extensions = map[string]any{"code": code.Code()}
+		shown.Message = h.libraryMessage(shown.Message)
+		return shown
+	}
+	e := errs.From(err)
+	if e.Kind == errs.Internal && ctx.Err() != nil {
+		e = errTimeout(err)
+	}
+	h.logInternal(ctx, e, shown)
+	shown.Message = e.Public()
+	shown.Extensions = map[string]any{"code": e.Kind.Code()}
+	if e.RetryAfter > 0 {
+		shown.Extensions["retryAfter"] = int(e.RetryAfter.Seconds())
+	}
+	return shown
+}
+
+// maxLibraryMessage bounds messages of the GraphQL library, in bytes: they repeat names and values of the request.
+const maxLibraryMessage = 300
+
+// libraryMessage shortens a message, and removes suggestions if the schema is not public.
+func (h *Handler) libraryMessage(message string) string {
+	if !h.config.Introspection {
+		message, _, _ = strings.Cut(message, " Did you mean")
+	}
+	if len(message) > maxLibraryMessage {
+		message = strings.ToValidUTF8(message[:maxLibraryMessage], "") + " …"
+	}
+	return message
+}
+
+func (h *Handler) logInternal(ctx context.Context, e *errs.Error, shown *gqlerror.Error) {
+	if e.Kind != errs.Internal {
+		return
+	}
+	attributes := []any{"path", shown.Path.String(), "error", e.Error()}
+	if o := observedIn(ctx); o != nil && o.requestID != "" {
+		attributes = append(attributes, "request_id", o.requestID)
+	}
+	if _, ok := errors.AsType[panicked](e.Cause); ok {
+		attributes = append(attributes, "stack", string(debug.Stack()))
+	}
+	h.config.Log.ErrorContext(ctx, "operation failed", attributes...)
+}
+
+// requestError reports whether the GraphQL library refused the request, and the kind of its error.
+func requestError(err error) (errs.Kind, bool) {
+	e, ok := errors.AsType[*gqlerror.Error](err)
+	if !ok || e.Err != nil && errors.As(e.Err, new(*errs.Error)) {
+		return 0, false
+	}
+	switch e.Extensions["code"] {
+	case errcode.ParseFailed, errcode.ValidationFailed, errs.BadRequest.Code():
+		return errs.BadRequest, true
+	case errs.TooComplex.Code():
+		return errs.TooComplex, true
+	}
+	return 0, false
+}

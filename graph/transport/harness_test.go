@@ -1,0 +1,207 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/99designs/gqlgen/graphql"
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// testSchema is a schema of another project. Its fields are null but for __typename and count.
+type testSchema struct{ schema *ast.Schema }
+
+var newTestSchema = sync.OnceValue(func() testSchema {
+	return testSchema{gqlparser.MustLoadSchema(&ast.Source{Input: `
+		type Query { me: User node(id: ID!): User fail: User }
+		type User { id: ID! friend: User }
+		type Mutation { login(input: LoginInput!): User logout: User }
+		input LoginInput { email: String! password: String! }
+		type Subscription { watch(id: ID!): User count(to: Int!): Int! }
+	`})}
+})
+
+// Schema implements graphql.ExecutableSchema.
+func (s testSchema) Schema() *ast.Schema { return s.schema }
+
+// Complexity implements graphql.ExecutableSchema.
+func (s testSchema) Complexity(context.Context, string, string, int, map[string]any) (int, bool) {
+	return 0, false
+}
+
+// Exec implements graphql.ExecutableSchema.
+func (s testSchema) Exec(ctx context.Context) graphql.ResponseHandler {
+	operation := graphql.GetOperationContext(ctx)
+	name := map[ast.Operation]string{
+		ast.Query: "Query", ast.Mutation: "Mutation", ast.Subscription: "Subscription",
+	}[operation.Operation.Operation]
+	fields := graphql.CollectFields(operation, operation.Operation.SelectionSet, []string{name})
+	data := map[string]any{}
+	for _, f := range fields {
+		switch f.Name {
+		case "__typename":
+			data[f.Alias] = name
+		case "watch":
+			return failing(errs.New(errs.Unauthenticated, "Log in."))
+		case "fail":
+			return failing(errors.New("broken"))
+		case "count":
+			return count(ctx, f.ArgumentMap(operation.Variables))
+		default:
+			data[f.Alias] = nil
+		}
+	}
+	return graphql.OneShot(&graphql.Response{Data: mustMarshal(data)})
+}
+
+func failing(err error) graphql.ResponseHandler {
+	return func(ctx context.Context) *graphql.Response {
+		graphql.AddError(ctx, err)
+		return &graphql.Response{}
+	}
+}
+
+// count emits the numbers up to an argument, and fails after 99.
+func count(ctx context.Context, arguments map[string]any) graphql.ResponseHandler {
+	n, _ := arguments["to"].(int64)
+	numbers := make(chan int64)
+	StreamOf(ctx).Go(func() error {
+		defer close(numbers)
+		for i := range n {
+			if i == 99 {
+				return NewResumable(errs.New(errs.TooSlow, "Too slow."), "99")
+			}
+			select {
+			case numbers <- i + 1:
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		return nil
+	})
+	return func(context.Context) *graphql.Response {
+		i, ok := <-numbers
+		if !ok {
+			return nil
+		}
+		return &graphql.Response{Data: mustMarshal(map[string]any{"count": i})}
+	}
+}
+
+// bounds are those of a server that is not configured.
+var bounds = sync.OnceValue(func() config.Bounds {
+	c, err := config.Flags{}.Check()
+	if err != nil {
+		panic(err)
+	}
+	return c.Bounds
+})
+
+// member is the token of a caller who is not anonymous.
+const member = "member"
+
+// bundle is a handler and its log.
+type bundle struct {
+	*Handler
+	log *bytes.Buffer
+}
+
+func setup(t testing.TB, options ...func(*Config)) *bundle {
+	t.Helper()
+	b := &bundle{log: &bytes.Buffer{}}
+	c := Config{
+		Schema: newTestSchema(),
+		Authenticate: func(_ context.Context, authorization string) (Caller, error) {
+			switch authorization {
+			case "":
+				return Caller{Subject: "address", Anonymous: true}, nil
+			case "Bearer " + member:
+				return Caller{Subject: member}, nil
+			}
+			return Caller{Subject: "address", Anonymous: true}, errs.New(errs.Unauthenticated, "The token is not valid.")
+		},
+		Bounds: bounds(), Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now,
+	}
+	for _, option := range options {
+		option(&c)
+	}
+	b.Handler = New(c)
+	return b
+}
+
+// reply is the response to a request.
+type reply struct {
+	status int
+	header http.Header
+	text   string
+	Data   json.RawMessage
+	Errors []struct {
+		Message    string
+		Extensions struct{ Code string }
+	}
+}
+
+// codes returns the codes of the top-level errors, joined.
+func (r reply) codes() string {
+	var codes []string
+	for _, e := range r.Errors {
+		codes = append(codes, e.Extensions.Code)
+	}
+	return strings.Join(codes, " ")
+}
+
+// post sends the query without a token.
+func (b *bundle) post(t testing.TB, query string) reply {
+	t.Helper()
+	return b.send(t, "", http.MethodPost, "/graphql", "application/json", string(mustMarshal(request{"query": query})), mediaGraphQL)
+}
+
+func (b *bundle) send(t testing.TB, token, method, target, contentType, body, accept string) reply {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), method, target, strings.NewReader(body))
+	r.Header.Set("Content-Type", contentType)
+	if accept != "" {
+		r.Header.Set("Accept", accept)
+	}
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	got := reply{status: w.Code, header: w.Header(), text: w.Body.String()}
+	if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil {
+		t.Fatalf("%d %s: %v", w.Code, got.text, err)
+	}
+	return got
+}
+
+// lines returns the operations in the log, without times.
+func (b *bundle) lines() (all []string) {
+	times := regexp.MustCompile(`^time=\S+ level=INFO msg=operation | ?duration=\S+`)
+	for line := range strings.Lines(b.log.String()) {
+		if strings.Contains(line, "msg=operation ") {
+			all = append(all, strings.TrimSpace(times.ReplaceAllString(line, "")))
+		}
+	}
+	return all
+}
+
+// deadlines is a recorder that accepts deadlines, as a connection does: http.ResponseController finds its methods.
+type deadlines struct{ *httptest.ResponseRecorder }
+
+func (deadlines) SetReadDeadline(time.Time) error  { return nil }
+func (deadlines) SetWriteDeadline(time.Time) error { return nil }

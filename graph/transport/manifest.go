@@ -1,0 +1,86 @@
+package transport
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/vektah/gqlparser/v2/ast"
+	"github.com/vektah/gqlparser/v2/validator"
+	"github.com/vektah/gqlparser/v2/validator/rules"
+
+	"github.com/linkforge/linkforge/graph/limit"
+)
+
+// Manifest are the documents of an operator's list.
+type Manifest struct {
+	texts     map[string]string             // by ID and by hash
+	documents map[string]*ast.QueryDocument // by text
+}
+
+// LoadManifest reads a file with a JSON object of documents by ID, as client tools write it. An ID is any name, or the
+// SHA-256 of its document in hexadecimal, with or without the prefix sha256:. Every document must be valid and within
+// the limits: the error names all those that are not, one a line.
+func LoadManifest(file string, schema *ast.Schema, limits *limit.Document) (*Manifest, error) {
+	content, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var listed map[string]string
+	if err := unmarshal(content, &listed); err != nil {
+		return nil, fmt.Errorf("%s must be a JSON object of documents by id: %w", file, err)
+	}
+	if len(listed) == 0 {
+		return nil, fmt.Errorf("%s has no documents", file)
+	}
+	m := &Manifest{texts: map[string]string{}, documents: map[string]*ast.QueryDocument{}}
+	var problems []error
+	for _, id := range slices.Sorted(maps.Keys(listed)) {
+		if err := m.add(id, listed[id], schema, limits); err != nil {
+			problems = append(problems, fmt.Errorf("%s: document %.100q: %w", file, id, err))
+		}
+	}
+	return m, errors.Join(problems...)
+}
+
+func (m *Manifest) add(id, text string, schema *ast.Schema, limits *limit.Document) error {
+	name, hash := strings.TrimPrefix(id, sha256Prefix), hashOf(text)
+	if name != id && name != hash {
+		return fmt.Errorf("the id says that its SHA-256 is another one than %s", hash)
+	}
+	if name == "" {
+		return errors.New("the id is empty")
+	}
+	doc, problem := limits.Parse(text)
+	if problem != nil {
+		return problem
+	}
+	if invalid := validator.ValidateWithRules(schema, doc, rules.NewDefaultRules()); len(invalid) > 0 {
+		return invalid[0]
+	}
+	if len(doc.Operations) == 0 {
+		return errors.New("it has no operation")
+	}
+	for _, name := range []string{name, hash} {
+		if other, taken := m.texts[name]; taken && other != text {
+			return errors.New("another document has the id too")
+		}
+		m.texts[name] = text
+	}
+	m.documents[text] = doc
+	return nil
+}
+
+// text returns a document by its ID. A nil manifest has none.
+func (m *Manifest) text(id string) (text string, ok bool) {
+	if m == nil {
+		return "", false
+	}
+	text, ok = m.texts[strings.TrimPrefix(id, sha256Prefix)]
+	return text, ok
+}
+
+func (m *Manifest) allows(text string) bool { return m != nil && m.documents[text] != nil }

@@ -1,0 +1,41 @@
+package transport
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAnOperationIsToldWithItsRequest, by which the log's other lines are found, and what broke too.
+func TestAnOperationIsToldWithItsRequest(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/graphql?query={me{id}}", nil)
+	r.Header.Set("X-Request-Id", "request-1")
+	b.ServeHTTP(httptest.NewRecorder(), r)
+	if got := b.lines(); len(got) != 1 || !strings.HasSuffix(got[0], "request_id=request-1") {
+		t.Errorf("told %q", got)
+	}
+}
+
+// TestEachWayIsObserved: an operation counts once, however it has come.
+func TestEachWayIsObserved(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	sent := int64(0)
+	for way, send := range b.ways(t) {
+		send(request{"query": "query Mine { me { id } }"})
+		send(request{"query": "query Mine { planted }"})
+		sent++
+		deadline := time.Now().Add(10 * time.Second)
+		for answered := b.Stats().Outcomes; answered["query"][outcomeOK] != sent || answered[kindUnread]["BAD_REQUEST"] != sent; answered = b.Stats().Outcomes {
+			if time.Now().After(deadline) { // a socket's operation ends after its answer
+				t.Fatalf("%s: after %d of each: %v", way, sent, answered)
+			}
+			runtime.Gosched()
+		}
+	}
+}

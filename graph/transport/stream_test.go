@@ -1,0 +1,106 @@
+package transport
+
+import (
+	"context"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/errs"
+)
+
+// TestStream_SendsAllEvents until the source ends, and then its error with the cursor.
+func TestStream_SendsAllEvents(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for to, want := range map[string][]string{
+		"3":   {`{"count":1}`, `{"count":3}`, "event: complete"},
+		"200": {`{"count":99}`, `"TOO_SLOW"`, `"after":"99"`, "event: complete"},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet,
+			"/graphql?query=subscription{count(to:"+to+")}", nil)
+		r.Header.Set("Accept", mediaEvents)
+		w := httptest.NewRecorder()
+		b.ServeHTTP(deadlines{w}, r)
+		got := w.Body.String()
+		for _, part := range want {
+			if !strings.Contains(got, part) {
+				t.Errorf("%s: no %s in %s", to, part, got)
+			}
+		}
+		if n := strings.Count(got, `"data"`); to == "3" && n != 3 {
+			t.Errorf("%d events, want 3: %s", n, got)
+		}
+	}
+}
+
+func TestSlots_BoundEachSubjectAndAll(t *testing.T) {
+	t.Parallel()
+	s := slots{max: 3, maxOfSubject: 2}
+	release, err := s.acquire("a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, step := range []struct {
+		subject string
+		want    bool
+	}{{"a", true}, {"a", false}, {"b", true}, {"c", false}} {
+		if _, err := s.acquire(step.subject); (err == nil) != step.want || err != nil && !errs.Is(err, errs.RateLimited) {
+			t.Errorf("%s: %v, want a slot: %t", step.subject, err, step.want)
+		}
+	}
+	release()
+	release()
+	if _, err := s.acquire("c"); err != nil {
+		t.Errorf("after a release: %v", err)
+	}
+	if _, err := s.acquire("d"); !errs.Is(err, errs.RateLimited) {
+		t.Errorf("a release counts twice: %v", err)
+	}
+}
+
+// TestCaller_IsAttachedAndLimited checks that a request reaches its budgets and resolvers with its caller.
+func TestCaller_IsAttachedAndLimited(t *testing.T) {
+	t.Parallel()
+	spent := map[string]int64{}
+	budget := func(name string) Budget {
+		return func(_ context.Context, subject string, points int64) (Allowance, error) {
+			spent[name+" "+subject] += points
+			a := Allowance{Known: true, Limit: 5, Left: 5 - spent[name+" "+subject]}
+			if a.Left < 0 {
+				return a, errs.New(errs.RateLimited, "Too many.")
+			}
+			return a, nil
+		}
+	}
+	b := setup(t, func(c *Config) { c.Requests, c.Cost = budget("requests"), budget("cost") })
+	if r := b.post(t, "{ __typename }"); r.codes() != "" || r.header.Get("RateLimit") != `"requests";r=4;t=0` {
+		t.Errorf("%v %s", r.header, r.text)
+	}
+	if r := b.post(t, "{ a: __typename b: __typename c: __typename d: __typename e: __typename }"); r.codes() != "RATE_LIMITED" {
+		t.Errorf("too expensive: %s", r.text)
+	}
+	for range 4 {
+		b.send(t, member, http.MethodGet, "/?query={__typename}", "", "", mediaGraphQL)
+	}
+	if spent["requests member"] != 4 || spent["requests address"] != 2 || spent["cost member"] != 4 {
+		t.Errorf("spent %v", spent)
+	}
+}
+
+// TestInternalErrors_AreLoggedAndHidden with the ID of the request.
+func TestInternalErrors_AreLoggedAndHidden(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query={fail{id}}", nil)
+	r.Header.Set("X-Request-Id", "request-2")
+	w := httptest.NewRecorder()
+	b.ServeHTTP(w, r)
+	if got := w.Body.String(); !strings.Contains(got, `"INTERNAL"`) || strings.Contains(got, "broken") {
+		t.Errorf("%s", got)
+	}
+	if log := b.log.String(); !strings.Contains(log, "input: broken") || !strings.Contains(log, "request_id=request-2") {
+		t.Errorf("%s", log)
+	}
+}
