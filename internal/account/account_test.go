@@ -21,7 +21,7 @@ import (
 )
 
 // noon is when the tests begin.
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 const password = "correct horse battery staple"
 

@@ -17,7 +17,7 @@ import (
 )
 
 // noon is when the tests begin.
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 // write keeps events of a workspace that is made for them.
 func write(t *testing.T, d *db.DB, workspaceID string, events ...*Event) {
