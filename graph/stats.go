@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -24,7 +25,7 @@ const longestBreakdown = 1000
 func (r linkResolver) Stats(
 	ctx context.Context, l *link.Link, span *click.Range, timezone *string, filter *gen.ClickFilter,
 ) (*click.Stats, error) {
-	return r.Config.Clicks.Stats(ctx, l.In, click.Subject{LinkID: l.ID}, span, orEmpty(timezone), filterOf(filter))
+	return r.Config.Clicks.Stats(ctx, l.In, click.Subject{LinkID: l.ID}, span, optional.Value(timezone), filterOf(filter))
 }
 
 // Clicks implements gen.LinkResolver.
@@ -45,7 +46,7 @@ func (r workspaceResolver) Stats(
 			return nil, err
 		}
 	}
-	return r.Config.Clicks.Stats(ctx, *m, of, span, orEmpty(timezone), filterOf(filter))
+	return r.Config.Clicks.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
 }
 
 // Clicks implements gen.WorkspaceResolver.
@@ -81,25 +82,10 @@ func (r *Config) clickPage(
 func clickOf(m workspace.Membership, c *click.Click) *gen.Click {
 	return &gen.Click{
 		ID: c.PublicID(), LinkID: c.LinkID, In: m, At: c.ClickedAt, Status: c.Status, Bot: c.Bot,
-		Referrer: orNothing(c.Referrer), Country: orNothing(c.Country), Device: orNothing(c.Device), Browser: orNothing(c.Browser),
-		Os: orNothing(c.OS), Language: orNothing(c.Language), UtmSource: orNothing(c.Source), UtmMedium: orNothing(c.Medium),
-		UtmCampaign: orNothing(c.Campaign), UtmTerm: orNothing(c.Term), UtmContent: orNothing(c.Content),
+		Referrer: optional.Of(c.Referrer), Country: optional.Of(c.Country), Device: optional.Of(c.Device), Browser: optional.Of(c.Browser),
+		Os: optional.Of(c.OS), Language: optional.Of(c.Language), UtmSource: optional.Of(c.Source), UtmMedium: optional.Of(c.Medium),
+		UtmCampaign: optional.Of(c.Campaign), UtmTerm: optional.Of(c.Term), UtmContent: optional.Of(c.Content),
 	}
-}
-
-// orNothing is null for a text that is not known.
-func orNothing(text string) *string {
-	if text == "" {
-		return nil
-	}
-	return &text
-}
-
-func orEmpty(text *string) string {
-	if text == nil {
-		return ""
-	}
-	return *text
 }
 
 // filterOf reads which clicks are meant.
@@ -201,7 +187,7 @@ func (r workspaceResolver) Orphans(ctx context.Context, m *workspace.Membership,
 
 // Code implements gen.OrphanResolver.
 func (r orphanResolver) Code(_ context.Context, o *click.Orphan) (*string, error) {
-	return orNothing(o.Code), nil
+	return optional.Of(o.Code), nil
 }
 
 // ExportClicks implements gen.MutationResolver.

@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -42,12 +43,12 @@ func (r subscription) LinkClicked(ctx context.Context, workspaceID string, linkI
 			return nil, err
 		}
 	}
-	w, err := r.Live.Watch(ctx, m, orEmpty(linkID), orEmpty(after))
+	w, err := r.Live.Watch(ctx, m, optional.Value(linkID), optional.Value(after))
 	if err != nil {
 		return nil, err
 	}
 	clicks := make(chan *gen.Click)
-	t := &teller{resolver: r.resolver, stream: s, watch: w, loaders: loader.Of(ctx), clicks: clicks, last: orEmpty(after)}
+	t := &teller{resolver: r.resolver, stream: s, watch: w, loaders: loader.Of(ctx), clicks: clicks, last: optional.Value(after)}
 	t.member.Store(&m)
 	s.Go(func() error {
 		defer close(clicks)
