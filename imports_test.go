@@ -136,7 +136,7 @@ var scopes = map[string][]string{
 		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "click.WorkspacesOf", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetLeases", "click.ForgetUsage", "click.ForgetVisitors", "click.ForgetWho", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Seeds", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
 		"click.Recover", "click.remove", "click.take", "jobs.States", "jobs.attempt",
 		"link.Block", "link.Find", "link.Holders", "link.RecountGrants", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
-		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.Tenants", "workspace.operate", "workspacetest.Join",
+		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate", "workspacetest.Join",
 	},
 }
 

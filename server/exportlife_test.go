@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // exportURL requests an export of a workspace's clicks, and returns the URL's path.
@@ -152,16 +153,8 @@ func newExporting(t *testing.T, d *db.DB) *exporting {
 		accounts: &account.Store{DB: d, Keys: keys, Now: now, Tokens: account.Tokens{Secret: secret, Issuer: "http://sho.rt", TTL: time.Hour}},
 		exports:  click.Exports{Secret: secret, PublicURL: "http://sho.rt", Now: now},
 	}}
-	at := db.Instant(now())
-	e.actor = account.Actor{AccountID: id.New(id.Account)}
-	a := &account.Account{ID: e.actor.AccountID, Email: "ada@example.com", Name: "ada", CreatedAt: at, UpdatedAt: at}
-	if _, err := d.NewInsert().Model(a).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	var err error
-	if e.owner, err = e.spaces.Create(t.Context(), e.actor, "ada", "ada"); err != nil {
-		t.Fatal(err)
-	}
+	e.actor = workspacetest.Actor(t, d)
+	e.owner = workspacetest.Of(t, d, e.actor, "ada")
 	return e
 }
 

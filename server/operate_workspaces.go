@@ -73,7 +73,7 @@ func (w workspacesList) Run(ctx context.Context, f *config.Flags, io stdio) erro
 		return err
 	}
 	return withWorkspaces(f, func(spaces *workspace.Store) error {
-		tenants, err := spaces.Tenants(ctx, w.Slug, w.After, w.Limit)
+		tenants, err := spaces.AdminList(ctx, w.Slug, w.After, w.Limit)
 		if err != nil {
 			return err
 		}
@@ -132,8 +132,8 @@ func parseLimit(flag, value string) (*workspace.Limit, error) {
 		return &workspace.Limit{}, nil
 	}
 	n, err := strconv.ParseInt(value, 10, 64)
-	if err != nil || n < 0 || n > workspace.MostLimit {
-		return nil, fmt.Errorf("%s is a whole number from 0 to %d, or %s", flag, int64(workspace.MostLimit), instances)
+	if err != nil || n < 0 || n > workspace.MaxLimit {
+		return nil, fmt.Errorf("%s is a whole number from 0 to %d, or %s", flag, int64(workspace.MaxLimit), instances)
 	}
 	return &workspace.Limit{Of: &n}, nil
 }
@@ -141,7 +141,7 @@ func parseLimit(flag, value string) (*workspace.Limit, error) {
 // Run deletes a workspace.
 func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io stdio) error {
 	return withWorkspaces(f, func(spaces *workspace.Store) error {
-		changed, err := spaces.TakeDown(ctx, w.Slug)
+		changed, err := spaces.AdminDelete(ctx, w.Slug)
 		if err != nil {
 			return err
 		}
@@ -154,7 +154,7 @@ func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io stdio) er
 // Run restores a workspace.
 func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io stdio) error {
 	return withWorkspaces(f, func(spaces *workspace.Store) error {
-		changed, err := spaces.BringBack(ctx, w.Slug)
+		changed, err := spaces.AdminRestore(ctx, w.Slug)
 		if err != nil {
 			return err
 		}

@@ -1,13 +1,16 @@
-// Package account holds the people who use Linkforge: who they are, how they prove it, and the tokens that
-// stand for them afterwards.
+// Package account owns the users: registration, passwords, sessions and their tokens, mailed tokens,
+// and the actor of a request. It does not know workspaces or what a user may do there. Callers are
+// graph, the HTTP middleware, and the operator's commands.
 package account
 
 import (
 	"context"
+	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -20,15 +23,17 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// The short-term limits. Log-ins that succeed are not held against anyone. An address that goes on waits longer; an account
-// does not, or whoever knows its address could keep it shut.
+// Successful logins do not count. The limit of an address grows with repeated failures; that of an
+// account does not, because anyone who knows its e-mail address could lock it.
 var (
-	loginsPerAccount    = ratelimit.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute}
-	loginsPerAddress    = ratelimit.Rate{Name: "login-address", Attempts: 100, Window: 15 * time.Minute, Longest: time.Hour}
+	loginsPerAccount = ratelimit.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute}
+	loginsPerAddress = ratelimit.Rate{
+		Name: "login-address", Attempts: 100, Window: 15 * time.Minute, Longest: time.Hour,
+	}
 	registersPerAddress = ratelimit.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
 )
 
-// Account is a person who logs in.
+// Account is a user.
 type Account struct {
 	bun.BaseModel `bun:"table:accounts"`
 
@@ -38,60 +43,56 @@ type Account struct {
 	PasswordHash string
 	CreatedAt    time.Time
 	UpdatedAt    time.Time
-	// EmailVerifiedAt is when it was proved that the address is the person's; nil until then.
+	// EmailVerifiedAt is when the user proved that they receive mail at Email; nil until then.
 	EmailVerifiedAt *time.Time
-	// DeletedAt is when the person left. Nothing of them is kept since but the id.
+	// DeletedAt is when the account was deleted. Since then the row holds only the ID.
 	DeletedAt *time.Time
 }
 
-// EmailVerified says whether it was proved that the address is the person's.
+// EmailVerified reports whether the user proved that they receive mail at Email.
 func (a *Account) EmailVerified() bool { return a.EmailVerifiedAt != nil }
 
-// Origin is where a request comes from.
+// Origin describes the client of a request.
 type Origin struct {
-	// Address is for the rate limits, and kept nowhere.
+	// Address is the IP address, used for rate limits only.
 	Address string
-	// Agent is the program that asks, as it calls itself.
+	// Agent is the User-Agent header.
 	Agent string
 }
 
-// Mailer sends mail. Whoever gives it a letter does not wait until it is sent.
+// Mailer sends mail without blocking the caller.
 type Mailer interface {
-	// Send takes a letter in plain text.
+	// Send queues a plain text message.
 	Send(ctx context.Context, to, subject, text string)
-	// Configured says whether there is a mail server.
+	// Configured reports whether there is a mail server.
 	Configured() bool
 }
 
-// Store keeps the accounts.
+// Store stores accounts, sessions and mailed tokens. It is safe for concurrent use.
 type Store struct {
-	// DB is the database.
-	DB *db.DB
-	// Tokens signs what a log-in answers.
-	Tokens Tokens
-	// Passwords hashes and compares.
+	DB        *db.DB
+	Tokens    Tokens
 	Passwords *Passwords
-	// Keys knows the API keys.
-	Keys Keys
-	// SessionTTL is how long a session lives that is not used.
+	Keys      Keys
+	// SessionTTL is the lifetime of a session that is not refreshed.
 	SessionTTL time.Duration
-	// Limits slows down guessing.
-	Limits ratelimit.Limiter
-	// Mail sends tokens; nil sends nothing.
+	Limits     ratelimit.Limiter
+	// Mail is optional.
 	Mail Mailer
-	// PublicURL is where people reach this instance, as letters call it.
+	// PublicURL names this instance in mail.
 	PublicURL string
-	// Log is told when revoked sessions are not learnt of.
-	Log *slog.Logger
-	// Now is the clock.
-	Now func() time.Time
+	Log       *slog.Logger
+	Now       func() time.Time
 
 	revoked revoked
 	known   known
 	reads   batcher.Batcher[struct{}, []string, map[string]*Account]
 }
 
-// Register makes an account, logs it in, and mails what proves the address where mail is sent. It returns InvalidInput, EmailTaken or RateLimited.
+func (s *Store) now() time.Time { return db.Instant(s.Now()) }
+
+// Register creates an account, logs it in and, if mail is sent, mails a token that verifies the
+// address. It returns InvalidInput, EmailTaken or RateLimited.
 func (s *Store) Register(ctx context.Context, email, password, name string, from Origin) (Login, error) {
 	a, err := s.newAccount(email, name)
 	if err != nil {
@@ -106,21 +107,7 @@ func (s *Store) Register(ctx context.Context, email, password, name string, from
 	if a.PasswordHash, err = s.Passwords.hash(ctx, password); err != nil {
 		return Login{}, err
 	}
-	verification, err := s.keep(ctx, a)
-	if errors.Is(err, sql.ErrNoRows) {
-		return Login{}, errs.New(errs.EmailTaken, "There is an account with this e-mail address already. Log in instead.").At("email")
-	}
-	if err != nil {
-		return Login{}, fmt.Errorf("keeping a new account: %w", err)
-	}
-	if s.sendsMail() {
-		s.mail(ctx, a, verification)
-	}
-	return s.begin(ctx, a, from.Agent)
-}
-
-// keep keeps a new account, with what proves its address where mail is sent.
-func (s *Store) keep(ctx context.Context, a *Account) (verification mailed, err error) {
+	var verification mailed
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		_, err = tx.NewInsert().Model(a).On("CONFLICT (email) DO NOTHING").Returning("id").Exec(ctx, &a.ID)
 		if err == nil && s.sendsMail() {
@@ -128,50 +115,91 @@ func (s *Store) keep(ctx context.Context, a *Account) (verification mailed, err 
 		}
 		return err
 	})
-	return verification, err
+	if err != nil {
+		taken := errs.New(errs.EmailTaken, "There is an account with this e-mail address already. Log in instead.")
+		return Login{}, db.NoRowsAs(taken.At("email"), err, "storing a new account")
+	}
+	if s.sendsMail() {
+		s.mail(ctx, a, verification)
+	}
+	return s.begin(ctx, a, from.Agent)
 }
 
-// Login proves who somebody is. Unknown accounts and wrong passwords get the same answer in the same time. It
-// returns BadCredentials or RateLimited.
+func (s *Store) newAccount(email, name string) (*Account, error) {
+	email, err := CheckEmail(email)
+	if err != nil {
+		return nil, err
+	}
+	name, err = validate.Line("The name", name, 1, 100)
+	if err != nil {
+		return nil, errs.From(err).At("name")
+	}
+	now := s.now()
+	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
+}
+
+// Login authenticates a user and starts a session. Unknown accounts and wrong passwords get the same
+// error in the same time. It returns BadCredentials or RateLimited.
 func (s *Store) Login(ctx context.Context, email, password string, from Origin) (Login, error) {
 	email = fold(email)
 	a, err := s.byEmail(ctx, email)
 	if err != nil {
 		return Login{}, err
 	}
-	if err := s.prove(ctx, a, email, password, from.Address); err != nil {
+	if err := s.authenticate(ctx, a, email, password, from.Address); err != nil {
 		return Login{}, err
 	}
 	return s.begin(ctx, a, from.Agent)
 }
 
-// prove compares the password with the account's, which is empty when there is none of the address.
-func (s *Store) prove(ctx context.Context, a *Account, email, password, address string) error {
+// authenticate compares the password with the account's. An empty account, of an unknown address,
+// takes as long as another.
+func (s *Store) authenticate(ctx context.Context, a *Account, email, password, address string) error {
 	if err := s.Limits.Charge(ctx, loginsPerAccount, email); err != nil {
 		return err
 	}
 	if err := s.Limits.Charge(ctx, loginsPerAddress, address); err != nil {
 		return err
 	}
-	good, err := s.Passwords.matches(ctx, a.PasswordHash, password)
-	if good || err != nil { // an attempt that was not looked at tells a guesser nothing
+	matches, err := s.Passwords.matches(ctx, a.PasswordHash, password)
+	if matches || err != nil { // a password that was not compared reveals nothing to an attacker
 		s.Limits.Pardon(context.WithoutCancel(ctx), loginsPerAddress, address)
 		s.Limits.Pardon(context.WithoutCancel(ctx), loginsPerAccount, email)
 	}
-	if err != nil {
-		return err
-	}
-	if !good {
+	if err == nil && !matches {
 		return errBadLogin()
 	}
-	return nil
+	return err
 }
 
 func errBadLogin() error {
 	return errs.New(errs.BadCredentials, "The e-mail address or the password is wrong.")
 }
 
-// Get loads accounts by their ids; unknown and deleted ones are missing from the answer.
+// Confirm checks the actor's password before an operation that cannot be undone. It returns
+// BadCredentials, RateLimited or Unauthenticated.
+func (s *Store) Confirm(ctx context.Context, a Actor, password, address string) (*Account, error) {
+	return s.confirm(ctx, a, password, address, "password")
+}
+
+func (s *Store) confirm(ctx context.Context, a Actor, password, address, field string) (*Account, error) {
+	account, err := s.of(ctx, a)
+	if err != nil {
+		return nil, err
+	}
+	err = s.authenticate(ctx, account, account.Email, password, address)
+	if errs.Is(err, errs.BadCredentials) {
+		return nil, errs.New(errs.BadCredentials, "This is not the current password.").At(field)
+	}
+	return account, err
+}
+
+// ChargeLogins counts login attempts of an address that were refused before they were executed.
+func (s *Store) ChargeLogins(ctx context.Context, address string, attempts int) {
+	_, _ = s.Limits.Spend(ctx, loginsPerAddress, address, int64(attempts)) // they are refused already
+}
+
+// Get loads accounts by ID. Unknown and deleted ones are missing from the result.
 func (s *Store) Get(ctx context.Context, ids ...string) (map[string]*Account, error) {
 	var rows []*Account
 	err := s.DB.NewSelect().Model(&rows).Where("id IN (?)", bun.In(ids)).Where("deleted_at IS NULL").Scan(ctx)
@@ -185,7 +213,27 @@ func (s *Store) Get(ctx context.Context, ids ...string) (map[string]*Account, er
 	return found, nil
 }
 
-// Emails is the actor's address, and whether it was proved to be theirs. It returns Unauthenticated.
+// Load is Get for frequent reads: concurrent calls share a statement. The accounts are shared too and
+// must not be changed. The statement runs without a scope.
+func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, error) {
+	all, err := s.reads.Do(ctx, struct{}{}, ids, func(ctx context.Context, calls [][]string) (map[string]*Account, error) {
+		ids := slices.Concat(calls...)
+		slices.Sort(ids)
+		return s.Get(db.UpToDate(ctx), slices.Compact(ids)...)
+	})
+	if err != nil {
+		return nil, err
+	}
+	found := make(map[string]*Account, len(ids))
+	for _, accountID := range ids {
+		if a := all[accountID]; a != nil {
+			found[accountID] = a
+		}
+	}
+	return found, nil
+}
+
+// Emails returns the actor's address and whether it is verified. It returns Unauthenticated.
 func (s *Store) Emails(ctx context.Context, a Actor) (email string, verified bool, err error) {
 	account, err := s.of(ctx, a)
 	if err != nil {
@@ -194,7 +242,7 @@ func (s *Store) Emails(ctx context.Context, a Actor) (email string, verified boo
 	return account.Email, account.EmailVerified(), nil
 }
 
-// of is the actor's account. It returns Unauthenticated when it has been deleted.
+// of returns the actor's account, or Unauthenticated if it was deleted.
 func (s *Store) of(ctx context.Context, a Actor) (*Account, error) {
 	found, err := s.Get(ctx, a.AccountID)
 	if err != nil {
@@ -211,30 +259,27 @@ func errNoAccount() error {
 	return errs.New(errs.Unauthenticated, "There is no such account any more.")
 }
 
-func (s *Store) newAccount(email, name string) (*Account, error) {
-	email, err := CheckEmail(email)
-	if err != nil {
-		return nil, err
+// byEmail returns an empty account for an unknown address, so that Login takes the same path.
+func (s *Store) byEmail(ctx context.Context, email string) (*Account, error) {
+	a := &Account{}
+	if _, err := CheckEmail(email); err != nil {
+		return a, nil
 	}
-	name, err = validate.Line("The name", name, 1, 100)
-	if err != nil {
-		return nil, errs.From(err).At("name")
+	err := s.DB.NewSelect().Model(a).Where("email = ?", email).Where("deleted_at IS NULL").Scan(ctx)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("looking up an account: %w", err)
 	}
-	now := s.now()
-	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
+	return a, nil
 }
 
-// byEmail answers with an empty account when there is none, so that log-in goes on as if there were one.
-func (s *Store) byEmail(ctx context.Context, email string) (*Account, error) {
-	if _, err := CheckEmail(email); err != nil {
-		return &Account{}, nil
-	}
-	var rows []*Account
-	if err := s.DB.NewSelect().Model(&rows).Where("email = ?", email).Where("deleted_at IS NULL").Scan(ctx); err != nil {
-		return nil, fmt.Errorf("looking for an account: %w", err)
-	}
-	if len(rows) == 0 {
-		return &Account{}, nil
-	}
-	return rows[0], nil
+// lock locks an account's row, which new sessions of it wait for. It returns sql.ErrNoRows.
+func (s *Store) lock(ctx context.Context, tx bun.Tx, accountID string) error {
+	q := tx.NewSelect().Model((*Account)(nil)).Column("id").Where("id = ?", accountID).Where("deleted_at IS NULL")
+	return s.DB.ForUpdate(q).Scan(ctx, &accountID)
+}
+
+// HashSecret returns the stored form of a random secret: it has enough entropy to need no salt.
+func HashSecret(secret string) []byte {
+	hash := sha256.Sum256([]byte(secret))
+	return hash[:]
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // noon is when the tests begin.
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 const password = "correct horse battery staple"
 
@@ -200,7 +200,7 @@ func TestBadCredentialsDoNotTellWhy(t *testing.T) {
 func TestUnknownAccountsCostAsMuch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
-	b.Passwords.nobody = []byte("not a hash")
+	b.Passwords.unknown = "not a hash"
 	for _, email := range []string{"nobody@example.com", "no address"} {
 		if _, err := b.Login(t.Context(), email, password, b.from()); !errs.Is(err, errs.Internal) {
 			t.Errorf("%s was refused without a comparison: %v", email, err)

@@ -7,38 +7,38 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Actor is who a request acts for: a person, or an API key.
+// Actor is the authenticated user or API key of a request.
 type Actor struct {
-	// AccountID is the person's id, SessionID that of their log-in. Both are empty for a key.
+	// AccountID and SessionID are empty for an API key.
 	AccountID, SessionID string
-	// Key is nil for a person.
+	// Key is nil for a user.
 	Key *Key
 }
 
-// Key is an API key that has proved itself. It belongs to a workspace, not to a person.
+// Key is an authenticated API key. It belongs to a workspace, not to a user.
 type Key struct {
 	ID, WorkspaceID string
-	// Scopes are what it may do, as the workspace's permissions are called.
+	// Scopes are names of workspace permissions.
 	Scopes []string
 }
 
-// Keys knows the API keys.
+// Keys authenticates API keys.
 type Keys interface {
-	// Authenticate finds the key with the secret. It returns Unauthenticated.
+	// Authenticate returns the key with the secret, or Unauthenticated.
 	Authenticate(ctx context.Context, secret string) (*Key, error)
 }
 
-// KeyPrefix tells the secret of an API key from a token.
+// KeyPrefix distinguishes the secret of an API key from a token.
 const KeyPrefix = "lfk_"
 
 type actorKey struct{}
 
-// WithActor returns a context that acts for a.
+// WithActor returns a context with the actor.
 func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, actorKey{}, a)
 }
 
-// Current is who the context acts for, or Unauthenticated.
+// Current returns the actor of the context, or Unauthenticated.
 func Current(ctx context.Context) (Actor, error) {
 	a, ok := ctx.Value(actorKey{}).(Actor)
 	if !ok {
@@ -47,7 +47,7 @@ func Current(ctx context.Context) (Actor, error) {
 	return a, nil
 }
 
-// Person is the person that the context acts for. It returns Unauthenticated, or Forbidden for an API key.
+// Person returns the user of the context. It returns Unauthenticated, or Forbidden for an API key.
 func Person(ctx context.Context) (Actor, error) {
 	a, err := Current(ctx)
 	if err == nil && a.Key != nil {
@@ -56,8 +56,8 @@ func Person(ctx context.Context) (Actor, error) {
 	return a, err
 }
 
-// Authenticate reads the value of an Authorization header. An absent one acts for nobody; one that is there
-// must be good. It returns Unauthenticated.
+// Authenticate returns a context with the actor of an Authorization header. An empty header is
+// anonymous. It returns Unauthenticated.
 func (s *Store) Authenticate(ctx context.Context, authorization string) (context.Context, error) {
 	if authorization == "" {
 		return ctx, nil

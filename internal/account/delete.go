@@ -12,12 +12,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Delete removes the actor's account, once they have proved their password: what is left of it is an id. Whoever has
-// the e-mail address can make another account. Leave removes what other rooms hold of the account, first and in the
-// same transaction, which sees all workspaces; its error undoes everything. Delete returns BadCredentials, RateLimited,
-// Unauthenticated, and what leave does.
-func (s *Store) Delete(ctx context.Context, a Actor, password, address string,
-	leave func(ctx context.Context, tx bun.Tx, accountID string) error) error {
+// Delete deletes the actor's account after a check of the password; only an ID remains, and the
+// address is free. leave deletes what other packages hold of the account, first and in the same
+// transaction, which sees all workspaces. Delete returns BadCredentials, RateLimited, Unauthenticated
+// and the errors of leave.
+func (s *Store) Delete(
+	ctx context.Context, a Actor, password, address string,
+	leave func(ctx context.Context, tx bun.Tx, accountID string) error,
+) error {
 	account, err := s.Confirm(ctx, a, password, address)
 	if err != nil {
 		return err
@@ -44,8 +46,8 @@ func (s *Store) Delete(ctx context.Context, a Actor, password, address string,
 	return nil
 }
 
-// erase leaves the account's row, and its sessions' until nobody can have a token of theirs any more. It returns the
-// sessions. Refresh tokens come before sessions, as for whoever refreshes in this moment.
+// erase clears the account's row and those of its sessions, which stay until their tokens have
+// expired, and returns the sessions. Refresh tokens come before sessions, the lock order of Refresh.
 func (s *Store) erase(ctx context.Context, tx bun.Tx, accountID string) (sessions []string, err error) {
 	if _, err := tx.NewDelete().Model((*mailedToken)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
 		return nil, err
@@ -65,7 +67,7 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, accountID string) (session
 	return sessions, err
 }
 
-// Export is what this room holds about a person, for them to take along.
+// Export is the personal data of an account.
 type Export struct {
 	Account  ExportedAccount   `json:"account"`
 	Sessions []ExportedSession `json:"sessions"`
@@ -80,7 +82,7 @@ type ExportedAccount struct {
 	EmailVerifiedAt *time.Time `json:"emailVerifiedAt"`
 }
 
-// ExportedSession is one log-in of an Export.
+// ExportedSession is a session of an Export.
 type ExportedSession struct {
 	ID        string     `json:"id"`
 	Agent     string     `json:"agent"`
@@ -90,23 +92,21 @@ type ExportedSession struct {
 	RevokedAt *time.Time `json:"revokedAt"`
 }
 
-// Export gathers what this room holds about the actor. It returns Unauthenticated.
+// Export returns the personal data of the actor. It returns Unauthenticated.
 func (s *Store) Export(ctx context.Context, a Actor) (Export, error) {
 	account, err := s.of(ctx, a)
 	if err != nil {
 		return Export{}, err
 	}
-	var rows []*Session
-	if err := s.DB.NewSelect().Model(&rows).Where("account_id = ?", account.ID).Order("id").Scan(ctx); err != nil {
-		return Export{}, fmt.Errorf("loading sessions: %w", err)
-	}
-	e := Export{Sessions: make([]ExportedSession, 0, len(rows)), Account: ExportedAccount{
-		ID: account.ID, Email: account.Email, Name: account.Name, CreatedAt: account.CreatedAt, EmailVerifiedAt: account.EmailVerifiedAt,
+	e := Export{Sessions: []ExportedSession{}, Account: ExportedAccount{
+		ID: account.ID, Email: account.Email, Name: account.Name, CreatedAt: account.CreatedAt,
+		EmailVerifiedAt: account.EmailVerifiedAt,
 	}}
-	for _, r := range rows {
-		e.Sessions = append(e.Sessions, ExportedSession{
-			ID: r.ID, Agent: r.Agent, CreatedAt: r.CreatedAt, UsedAt: r.UsedAt, ExpiresAt: r.ExpiresAt, RevokedAt: r.RevokedAt,
-		})
+	err = s.DB.NewSelect().Model((*Session)(nil)).
+		Column("id", "agent", "created_at", "used_at", "expires_at", "revoked_at").
+		Where("account_id = ?", account.ID).Order("id").Scan(ctx, &e.Sessions)
+	if err != nil {
+		return Export{}, fmt.Errorf("exporting sessions: %w", err)
 	}
 	return e, nil
 }

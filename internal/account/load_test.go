@@ -44,12 +44,8 @@ func (b *bundle) watch(held int64) *watched {
 // people makes accounts.
 func (b *bundle) people(t *testing.T, n int) (ids []string) {
 	t.Helper()
-	for i := range n {
-		a := Account{ID: id.New(id.Account), Email: fmt.Sprintf("%d.%s", i, b.email), Name: "Ada", CreatedAt: noon, UpdatedAt: noon}
-		if _, err := b.DB.NewInsert().Model(&a).Exec(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		ids = append(ids, a.ID)
+	for range n {
+		ids = append(ids, dbtest.Account(t, b.DB))
 	}
 	return ids
 }

@@ -4,30 +4,31 @@ import (
 	"context"
 	"crypto/rand"
 	"database/sql"
-	"errors"
 	"fmt"
 	"time"
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
-// mailedPrefix tells a mailed token from other secrets, for people and for scanners of leaked ones.
-const mailedPrefix = "mailed_"
+const (
+	// mailedPrefix identifies mailed tokens to users and secret scanners.
+	mailedPrefix = "mailed_"
+	// requestTakes is the minimum duration of RequestPasswordReset, which hides whether a token was
+	// stored.
+	requestTakes = 250 * time.Millisecond
+)
 
-// requestTakes is how long it takes to ask for a new password, at least: to keep a token and to keep none do not take
-// the same time.
-const requestTakes = 250 * time.Millisecond
-
-// The short-term limits. Unknown e-mail addresses are counted as known ones are.
+// Unknown e-mail addresses count like known ones.
 var (
 	verificationsPerAccount = ratelimit.Rate{Name: "verification-account", Attempts: 5, Window: time.Hour}
 	requestsPerEmail        = ratelimit.Rate{Name: "reset-email", Attempts: 3, Window: time.Hour}
 	requestsPerAddress      = ratelimit.Rate{Name: "reset-address", Attempts: 20, Window: time.Hour}
-	// resetsPerAddress is for the hashing: tokens themselves are too long to be guessed.
+	// resetsPerAddress bounds the hashing; tokens themselves are too long to be guessed.
 	resetsPerAddress = ratelimit.Rate{Name: "reset-token-address", Attempts: 100, Window: time.Hour}
 )
 
@@ -35,11 +36,11 @@ var (
 type purpose struct {
 	name string
 	life time.Duration
-	// subject and reason are the letter's, mutation is what takes the token.
+	// subject and reason are texts of the message; mutation is what consumes the token.
 	subject, reason, mutation string
 }
 
-// The letters say nothing that people have typed, such as a name: they go to addresses that nobody has proved.
+// The messages contain no user-supplied text, such as a name: their addresses are not verified.
 var (
 	verifyEmail = purpose{
 		name: "VERIFY_EMAIL", life: 24 * time.Hour, mutation: "verifyEmail", subject: "Confirm your e-mail address",
@@ -51,7 +52,7 @@ var (
 	}
 )
 
-// mailedToken is a token that was mailed; the token itself is not kept.
+// mailedToken is a mailed token, of which only the hash is stored.
 type mailedToken struct {
 	bun.BaseModel `bun:"table:mailed_tokens"`
 
@@ -61,15 +62,15 @@ type mailedToken struct {
 	ExpiresAt time.Time
 }
 
-// mailed is a token on its way.
+// mailed is a token before it is sent.
 type mailed struct {
 	purpose purpose
 	token   string
 	expires time.Time
 }
 
-// RequestVerification mails the actor what proves their address, unless it is proved. It returns InvalidInput for any
-// other address, RateLimited or Unauthenticated.
+// RequestVerification mails the actor a token that verifies their address, unless it is verified. It
+// returns InvalidInput for another address, RateLimited or Unauthenticated.
 func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) error {
 	account, err := s.of(ctx, a)
 	if err != nil {
@@ -86,35 +87,31 @@ func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) 
 	}
 	verification, err := s.newMailed(ctx, s.DB, account.ID, verifyEmail)
 	if err != nil {
-		return fmt.Errorf("keeping a verification: %w", err)
+		return fmt.Errorf("storing a verification: %w", err)
 	}
 	s.mail(ctx, account, verification)
 	return nil
 }
 
-// VerifyEmail takes a token that was mailed: whoever has it reads what is sent to the address. It returns
-// BadCredentials.
-func (s *Store) VerifyEmail(ctx context.Context, token string) (*Account, error) {
-	var verified *Account
-	err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		accountID, err := s.take(ctx, tx, verifyEmail, token)
+// VerifyEmail consumes a mailed token, which proves that its bearer reads mail at the address. It
+// returns BadCredentials.
+func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Account, err error) {
+	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		accountID, err := s.consume(ctx, tx, verifyEmail, token)
 		if err != nil {
 			return err
 		}
-		verified, err = s.proved(ctx, tx, accountID, nil)
+		verified, err = s.setVerified(ctx, tx, accountID, nil)
 		return err
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errMailed()
-	}
 	if err != nil {
-		return nil, fmt.Errorf("verifying an e-mail address: %w", err)
+		return nil, db.NoRowsAs(errMailed(), err, "verifying an e-mail address")
 	}
 	return verified, nil
 }
 
-// RequestPasswordReset mails whoever has an account of the address what it takes to choose a new password. Whether
-// there is one shows neither in the answer nor in the time it takes. It returns RateLimited.
+// RequestPasswordReset mails a token that resets the password, if the address has an account. Neither
+// the result nor the duration reveals whether it has one. It returns RateLimited.
 func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Origin) error {
 	email = fold(email)
 	if err := s.Limits.Charge(ctx, requestsPerAddress, from.Address); err != nil {
@@ -123,13 +120,13 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Ori
 	if err := s.Limits.Charge(ctx, requestsPerEmail, email); err != nil {
 		return err
 	}
-	began := time.Now()
+	start := time.Now()
 	err := s.mailReset(ctx, email)
-	_ = pause.For(ctx, requestTakes-time.Since(began)) // whoever has gone learns nothing either
+	_ = pause.For(ctx, requestTakes-time.Since(start)) // a client that disconnects learns nothing either
 	return err
 }
 
-// mailReset does the same with an empty account, but for what the database finds nothing to do for.
+// mailReset runs the same statements for an unknown address; they match no rows.
 func (s *Store) mailReset(ctx context.Context, email string) error {
 	account, err := s.byEmail(ctx, email)
 	if err != nil {
@@ -144,7 +141,7 @@ func (s *Store) mailReset(ctx context.Context, email string) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("keeping a password reset: %w", err)
+		return fmt.Errorf("storing a password reset: %w", err)
 	}
 	if account.ID != "" {
 		s.mail(ctx, account, reset)
@@ -152,47 +149,41 @@ func (s *Store) mailReset(ctx context.Context, email string) error {
 	return nil
 }
 
-// ResetPassword takes a token that was mailed, replaces the password and ends all sessions. The address is proved by
-// that, too. It returns BadCredentials, InvalidInput or RateLimited.
-func (s *Store) ResetPassword(ctx context.Context, token, password string, from Origin) (*Account, error) {
+// ResetPassword consumes a mailed token, replaces the password, ends all sessions and marks the
+// address as verified. It returns BadCredentials, InvalidInput or RateLimited.
+func (s *Store) ResetPassword(ctx context.Context, token, password string, from Origin) (account *Account, err error) {
 	if err := s.Limits.Charge(ctx, resetsPerAddress, from.Address); err != nil {
 		return nil, err
 	}
-	known, err := s.mailedTo(ctx, resetPassword, token)
+	known, err := s.recipient(ctx, resetPassword, token)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkPassword(password, known.Email); err != nil {
-		return nil, errs.From(err).At("newPassword")
-	}
-	hash, err := s.Passwords.hash(ctx, password)
+	hash, err := s.newPassword(ctx, known.Email, password)
 	if err != nil {
 		return nil, err
 	}
-	var account *Account
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		account, err = s.reset(ctx, tx, known.ID, token, hash)
 		return err
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errMailed()
-	}
 	if err != nil {
-		return nil, fmt.Errorf("resetting a password: %w", err)
+		return nil, db.NoRowsAs(errMailed(), err, "resetting a password")
 	}
-	s.Limits.Forget(context.WithoutCancel(ctx), loginsPerAccount, account.Email) // whoever has guessed keeps its owner out no longer
+	// The owner is no longer locked out by an attacker's guesses.
+	s.Limits.Forget(context.WithoutCancel(ctx), loginsPerAccount, account.Email)
 	return account, nil
 }
 
-// reset lets the token decide who is first, however many have come this far with it.
+// reset consumes the token, which only one of several concurrent calls can.
 func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash string) (*Account, error) {
 	if err := s.lock(ctx, tx, accountID); err != nil {
 		return nil, err
 	}
-	if _, err := s.take(ctx, tx, resetPassword, token); err != nil {
+	if _, err := s.consume(ctx, tx, resetPassword, token); err != nil {
 		return nil, err
 	}
-	account, err := s.proved(ctx, tx, accountID, &hash)
+	account, err := s.setVerified(ctx, tx, accountID, &hash)
 	if err != nil {
 		return nil, err
 	}
@@ -202,19 +193,13 @@ func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash str
 	return account, s.end(ctx, tx, "account_id = ?", accountID)
 }
 
-// lock keeps everybody else from changing the account and from beginning a session of it, or returns sql.ErrNoRows.
-func (s *Store) lock(ctx context.Context, tx bun.Tx, accountID string) error {
-	q := tx.NewSelect().Model((*Account)(nil)).Column("id").Where("id = ?", accountID).Where("deleted_at IS NULL")
-	return s.DB.ForUpdate(q).Scan(ctx, &accountID)
-}
-
-// proved notes that the account's address is its owner's, and another password if there is one. It returns
-// sql.ErrNoRows when the account has been deleted.
-func (s *Store) proved(ctx context.Context, tx bun.Tx, accountID string, hash *string) (*Account, error) {
+// setVerified marks the account's address as verified and, if hash is not nil, replaces the password.
+// It returns sql.ErrNoRows if the account was deleted.
+func (s *Store) setVerified(ctx context.Context, tx bun.Tx, accountID string, hash *string) (*Account, error) {
 	var a Account
 	now := s.now()
-	_, err := tx.NewUpdate().Model(&a).Set("email_verified_at = COALESCE(email_verified_at, ?)", now).Set("updated_at = ?", now).
-		Set("password_hash = COALESCE(?, password_hash)", hash).
+	_, err := tx.NewUpdate().Model(&a).Set("email_verified_at = COALESCE(email_verified_at, ?)", now).
+		Set("updated_at = ?", now).Set("password_hash = COALESCE(?, password_hash)", hash).
 		Where("id = ?", accountID).Where("deleted_at IS NULL").Returning("*").Exec(ctx)
 	if err == nil && a.ID == "" {
 		err = sql.ErrNoRows
@@ -222,51 +207,50 @@ func (s *Store) proved(ctx context.Context, tx bun.Tx, accountID string, hash *s
 	return &a, err
 }
 
-// newMailed keeps a token, if there is such an account.
+// newMailed stores a token if the account exists.
 func (s *Store) newMailed(ctx context.Context, conn bun.IDB, accountID string, p purpose) (mailed, error) {
 	m := mailed{purpose: p, token: mailedPrefix + rand.Text(), expires: s.now().Add(p.life)}
 	_, err := conn.NewRaw("INSERT INTO mailed_tokens (hash, account_id, purpose, expires_at)"+
-		" SELECT ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL", HashSecret(m.token), p.name, m.expires, accountID).Exec(ctx)
+		" SELECT ?, id, ?, ? FROM accounts WHERE id = ? AND deleted_at IS NULL",
+		HashSecret(m.token), p.name, m.expires, accountID).Exec(ctx)
 	return m, err
 }
 
-// take uses a token up. It returns sql.ErrNoRows for one that is not good, or no longer.
-func (s *Store) take(ctx context.Context, tx bun.Tx, p purpose, token string) (accountID string, err error) {
-	_, err = tx.NewDelete().Model((*mailedToken)(nil)).Where("hash = ?", HashSecret(token)).Where("purpose = ?", p.name).
-		Where("expires_at > ?", s.now()).Returning("account_id").Exec(ctx, &accountID)
+// consume deletes a token. It returns sql.ErrNoRows for one that is unknown or expired.
+func (s *Store) consume(ctx context.Context, tx bun.Tx, p purpose, token string) (accountID string, err error) {
+	_, err = tx.NewDelete().Model((*mailedToken)(nil)).Where("hash = ?", HashSecret(token)).
+		Where("purpose = ?", p.name).Where("expires_at > ?", s.now()).Returning("account_id").Exec(ctx, &accountID)
 	return accountID, err
 }
 
-// mailedTo is the account that a good token was mailed to. It returns BadCredentials.
-func (s *Store) mailedTo(ctx context.Context, p purpose, token string) (*Account, error) {
+// recipient returns the account that a valid token was mailed to. It returns BadCredentials.
+func (s *Store) recipient(ctx context.Context, p purpose, token string) (*Account, error) {
 	var a Account
 	err := s.DB.NewSelect().Model(&a).Join("JOIN mailed_tokens AS mailed ON mailed.account_id = account.id").
-		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.purpose = ?", p.name).Where("mailed.expires_at > ?", s.now()).
-		Where("account.deleted_at IS NULL").Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errMailed()
-	}
+		Where("mailed.hash = ?", HashSecret(token)).Where("mailed.purpose = ?", p.name).
+		Where("mailed.expires_at > ?", s.now()).Where("account.deleted_at IS NULL").Scan(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking for a mailed token: %w", err)
+		return nil, db.NoRowsAs(errMailed(), err, "looking up a mailed token")
 	}
 	return &a, nil
 }
 
 func dropMailed(ctx context.Context, tx bun.Tx, accountID string, p purpose) error {
-	_, err := tx.NewDelete().Model((*mailedToken)(nil)).Where("account_id = ?", accountID).Where("purpose = ?", p.name).Exec(ctx)
+	_, err := tx.NewDelete().Model((*mailedToken)(nil)).
+		Where("account_id = ?", accountID).Where("purpose = ?", p.name).Exec(ctx)
 	return err
 }
 
-// sendsMail says whether there is a mail server.
 func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
 
-// mail sends the token to the account's address. There is no page of ours to enter it: it is for a program's.
+// mail sends the token to the account's address. This server has no page that accepts it: a front end
+// calls the mutation.
 func (s *Store) mail(ctx context.Context, a *Account, m mailed) {
 	if s.Mail == nil {
 		return
 	}
-	s.Mail.Send(ctx, a.Email, m.purpose.subject, fmt.Sprintf(
-		m.purpose.reason+", call the mutation %s with this token:\n\n%s\n\nIt is good once, until %s. If you do not know what this is about, do nothing.\n",
+	s.Mail.Send(ctx, a.Email, m.purpose.subject, fmt.Sprintf(m.purpose.reason+", call the mutation %s with this token:"+
+		"\n\n%s\n\nIt is good once, until %s. If you do not know what this is about, do nothing.\n",
 		s.PublicURL, m.purpose.mutation, m.token, m.expires.Format("2006-01-02 15:04 MST")))
 }
 

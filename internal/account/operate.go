@@ -7,28 +7,30 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/uptrace/bun"
 )
 
-// Known is a person as the operator sees it.
+// Known is a user as listed for the operator.
 type Known struct {
 	ID, Email, Name string
 	CreatedAt       time.Time
 	EmailVerifiedAt *time.Time
-	// Sessions is how many log-ins go on.
+	// Sessions is the number of active sessions.
 	Sessions int64
 }
 
-// escaped takes the meaning from what means something in LIKE.
+// escaped escapes the wildcards of LIKE.
 var escaped = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// People are at most limit accounts, oldest first, whose address has the text in it, and which come after an id: for the operator.
+// People lists at most limit accounts after an ID, oldest first, whose address contains the text. It
+// is for the operator.
 func (s *Store) People(ctx context.Context, email, after string, limit int) ([]Known, error) {
-	sessions := s.DB.NewSelect().Model((*Session)(nil)).ColumnExpr("COUNT(*)").
-		Where("session.account_id = account.id").Where("revoked_at IS NULL").Where("expires_at > ?", s.now())
+	sessions := s.active(bun.Ident("account.id")).ColumnExpr("COUNT(*)")
 	people := []Known{}
 	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at").
 		ColumnExpr("(?) AS sessions", sessions).
-		Where("deleted_at IS NULL").Where("id > ?", after).Where(`email LIKE ? ESCAPE '\'`, "%"+escaped.Replace(fold(email))+"%").
+		Where("deleted_at IS NULL").Where("id > ?", after).
+		Where(`email LIKE ? ESCAPE '\'`, "%"+escaped.Replace(fold(email))+"%").
 		Order("id").Limit(int64(limit)).Scan(ctx, &people)
 	if err != nil {
 		return nil, fmt.Errorf("listing accounts: %w", err)
@@ -36,18 +38,19 @@ func (s *Store) People(ctx context.Context, email, after string, limit int) ([]K
 	return people, nil
 }
 
-// EndSessions ends all sessions of whoever has the address, for the operator, and returns the account and how many there were.
-// Every node stops taking their tokens within a second; API keys go on. It returns NotFound.
+// EndSessions ends all sessions of the account with the address and returns the account and their
+// number. Every node refuses their tokens within a second; API keys stay valid. It is for the operator
+// and returns NotFound.
 func (s *Store) EndSessions(ctx context.Context, email string) (*Account, int64, error) {
 	a, err := s.byEmail(ctx, fold(email))
 	if err != nil {
 		return nil, 0, err
 	}
 	if a.ID == "" {
-		return nil, 0, errs.New(errs.NotFound, "Nobody has this e-mail address. This finds parts of addresses: linkforge users list --email.")
+		return nil, 0, errs.New(errs.NotFound, "Nobody has this e-mail address. "+
+			"This finds parts of addresses: linkforge users list --email.")
 	}
-	n, err := s.DB.NewSelect().Model((*Session)(nil)).Where("account_id = ?", a.ID).
-		Where("revoked_at IS NULL").Where("expires_at > ?", s.now()).Count(ctx)
+	n, err := s.active(a.ID).Count(ctx)
 	if err != nil {
 		return nil, 0, fmt.Errorf("counting sessions: %w", err)
 	}

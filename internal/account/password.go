@@ -1,6 +1,7 @@
 package account
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	_ "embed"
@@ -24,30 +25,30 @@ const (
 //go:embed common_passwords.txt
 var commonPasswords string
 
-// maxWaiting is how many may wait for their turn to hash: the last of them some ten seconds.
+// maxWaiting is how many calls may wait to hash: the last waits some ten seconds.
 const maxWaiting = 32
 
-// nobodys is the salt and the rest of a bcrypt hash that nobody's password has.
-const nobodys = "Linkforge.knows.nobody.....who.has.this.password....."
+// unknownHash is the salt and digest of a bcrypt hash that no password has.
+const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 
-// Passwords hashes passwords and compares them, on half of the processors: a flood of log-ins waits for its turn,
-// and is turned away beyond maxWaiting, instead of taking the processors from the redirects.
+// Passwords hashes and compares passwords on half of the processors, so that a flood of logins leaves
+// the others to redirects. Beyond maxWaiting waiting calls it returns Unavailable.
 type Passwords struct {
 	cost int
-	// turns has a place for everyone who hashes, queue one for them and everyone who waits.
+	// turns holds a token for each call that hashes, queue one for each that hashes or waits.
 	turns, queue chan struct{}
-	// nobody is a hash like everybody's, compared with when there is no account.
-	nobody []byte
+	// unknown is compared with if there is no account.
+	unknown string
 }
 
 // cost is bcrypt's work factor.
 const cost = 12
 
-// cheap makes it the least that bcrypt can do, for servers that tests start: else a tenth of their time would go into passwords. Only a
-// linker can set it, and nothing that is released is linked so.
+// cheap selects bcrypt's minimum cost in servers that tests start. Only a linker flag can set it, and
+// no release is linked with it.
 var cheap string
 
-// NewPasswords prepares bcrypt at the cost that Linkforge uses.
+// NewPasswords returns Passwords with the cost for production.
 func NewPasswords() *Passwords {
 	if cheap != "" {
 		return newPasswords(bcrypt.MinCost)
@@ -59,7 +60,7 @@ func newPasswords(cost int) *Passwords {
 	turns := max(1, runtime.GOMAXPROCS(0)/2)
 	return &Passwords{
 		cost: cost, turns: make(chan struct{}, turns), queue: make(chan struct{}, turns+maxWaiting),
-		nobody: fmt.Appendf(nil, "$2a$%02d$%s", cost, nobodys),
+		unknown: fmt.Sprintf("$2a$%02d$%s", cost, unknownHash),
 	}
 }
 
@@ -75,17 +76,14 @@ func (p *Passwords) hash(ctx context.Context, password string) (string, error) {
 	return string(hash), nil
 }
 
-// matches takes the same time whether or not there is a hash to compare with.
+// matches takes the same time for an empty hash, which never matches.
 func (p *Passwords) matches(ctx context.Context, hash, password string) (bool, error) {
 	if err := p.wait(ctx); err != nil {
 		return false, err
 	}
 	defer p.done()
 	known := hash != ""
-	if !known {
-		hash = string(p.nobody)
-	}
-	err := bcrypt.CompareHashAndPassword([]byte(hash), prehash(password))
+	err := bcrypt.CompareHashAndPassword([]byte(cmp.Or(hash, p.unknown)), prehash(password))
 	if err != nil && !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
 		return false, fmt.Errorf("comparing a password: %w", err)
 	}
@@ -116,13 +114,21 @@ func errBusy() *errs.Error {
 	return errs.New(errs.Unavailable, "Too many people are logging in at this moment. Please try again.")
 }
 
-// prehash keeps bcrypt from cutting long passwords at its 72 bytes; base64 keeps it from stopping at a zero byte.
+// prehash avoids bcrypt's limit of 72 bytes; base64 avoids its stop at a zero byte.
 func prehash(password string) []byte {
 	sum := sha256.Sum256([]byte(password))
 	return []byte(base64.StdEncoding.EncodeToString(sum[:]))
 }
 
-// checkPassword refuses what is guessed first: short passwords, common ones, one's own address.
+// newPassword checks and hashes a password that replaces the account's. It returns InvalidInput.
+func (s *Store) newPassword(ctx context.Context, email, password string) (hash string, err error) {
+	if err := checkPassword(password, email); err != nil {
+		return "", errs.From(err).At("newPassword")
+	}
+	return s.Passwords.hash(ctx, password)
+}
+
+// checkPassword refuses short and common passwords and the user's own address.
 func checkPassword(password, email string) error {
 	switch {
 	case utf8.RuneCountInString(password) < minPasswordCharacters:

@@ -11,39 +11,35 @@ import (
 )
 
 const (
-	// tokenType is the header's typ: no other kind of token, signed with the same key, passes for a log-in
-	// (RFC 9068, section 2.1; RFC 8725, section 3.11).
+	// tokenType is the header typ. It excludes other tokens signed with the same key (RFC 9068, section
+	// 2.1; RFC 8725, section 3.11).
 	tokenType = "at+jwt"
-	// audience is the claim aud of every log-in token.
+	// audience is the claim aud.
 	audience = "linkforge"
 )
 
-// Tokens issues and checks log-in tokens: JWTs signed with HS256.
+// Tokens issues and checks access tokens: JWTs signed with HS256.
 type Tokens struct {
 	// Secret is the key, at least 32 bytes.
 	Secret []byte
 	// Issuer is the claim iss: this instance's public URL.
 	Issuer string
-	// TTL is how long a token is good.
+	// TTL is the lifetime of a token.
 	TTL time.Duration
 }
 
-// claims are what a log-in token says.
 type claims struct {
 	jwt.RegisteredClaims
 	// SessionID is the claim sid (OpenID Connect Front-Channel Logout, section 3).
 	SessionID string `json:"sid"`
 }
 
-// Issue signs a token that stands for the actor until it expires.
+// Issue signs a token for the actor.
 func (t Tokens) Issue(a Actor, now time.Time) (token string, expires time.Time, err error) {
 	expires = now.Add(t.TTL).UTC().Truncate(time.Second)
 	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{SessionID: a.SessionID, RegisteredClaims: jwt.RegisteredClaims{
-		Issuer:    t.Issuer,
-		Subject:   a.AccountID,
-		Audience:  jwt.ClaimStrings{audience},
-		IssuedAt:  jwt.NewNumericDate(now),
-		ExpiresAt: jwt.NewNumericDate(expires),
+		Issuer: t.Issuer, Subject: a.AccountID, Audience: jwt.ClaimStrings{audience},
+		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
 	}})
 	unsigned.Header["typ"] = tokenType
 	token, err = unsigned.SignedString(t.Secret)
@@ -53,7 +49,7 @@ func (t Tokens) Issue(a Actor, now time.Time) (token string, expires time.Time, 
 	return token, expires, nil
 }
 
-// check returns whom a good token stands for, and until when, or Unauthenticated.
+// check returns the actor and expiry of a valid token, or Unauthenticated.
 func (t Tokens) check(token string, now time.Time) (a Actor, expires time.Time, err error) {
 	var c claims
 	_, err = jwt.ParseWithClaims(token, &c, t.key,
@@ -69,8 +65,8 @@ func (t Tokens) check(token string, now time.Time) (a Actor, expires time.Time, 
 	return Actor{AccountID: c.Subject, SessionID: c.SessionID}, c.ExpiresAt.Time, nil
 }
 
-// key also refuses what the library lets pass: another type of token, and critical extensions, none of which
-// are understood here (RFC 7515, section 4.1.11).
+// key refuses other types of tokens and critical extensions, which the library accepts (RFC 7515,
+// section 4.1.11).
 func (t Tokens) key(token *jwt.Token) (any, error) {
 	if token.Header["typ"] != tokenType {
 		return nil, fmt.Errorf("typ is not %s", tokenType)

@@ -6,8 +6,6 @@ package apikey
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -203,11 +201,8 @@ func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string
 		}
 		return m.Audit(ctx, tx, s.Now(), audit.KeyRevoked, k.ID, nil)
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, s.rows().NotFound()
-	}
 	if err != nil {
-		return nil, fmt.Errorf("revoking an API key: %w", err)
+		return nil, db.NoRowsAs(s.rows().NotFound(), err, "revoking an API key")
 	}
 	return k, nil
 }
@@ -245,11 +240,9 @@ func (s *Store) valid(ctx context.Context, where string, arg any) (*Key, error) 
 	k := &Key{}
 	err := s.DB.NewSelect().Model(k).Where(where, arg).Where("revoked_at IS NULL").
 		Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(db.AsResolver(ctx))
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errs.New(errs.Unauthenticated, "The API key is not valid, or no longer.")
-	}
 	if err != nil {
-		return nil, fmt.Errorf("looking up an API key: %w", err)
+		invalid := errs.New(errs.Unauthenticated, "The API key is not valid, or no longer.")
+		return nil, db.NoRowsAs(invalid, err, "looking up an API key")
 	}
 	return k, nil
 }

@@ -1,5 +1,6 @@
-// Package audit keeps what was changed in a workspace: by whom, when, and what it was. An event is written in the
-// transaction of the change, so there is neither without the other.
+// Package audit owns the audit log: who changed what in a workspace, and when. An event is written in
+// the transaction of the change, so neither exists without the other. It does not check permissions.
+// Every package that changes tenant data writes events; workspace and graph read them.
 package audit
 
 import (
@@ -7,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -17,10 +19,10 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 )
 
-// Keep is how long events are kept.
-const Keep = 400 * 24 * time.Hour
+// Retention is how long events are stored.
+const Retention = 400 * 24 * time.Hour
 
-// Action is what was done.
+// Action is the type of a change.
 type Action string
 
 // The actions.
@@ -51,7 +53,8 @@ const (
 	LinkEnabled          Action = "LINK_ENABLED"
 )
 
-// Details say more of an action. They hold no secret and, since they outlive accounts, nothing personal.
+// Details describe an action further. They contain no secrets and, because they outlive accounts, no
+// personal data.
 type Details map[string]any
 
 // Event is one change.
@@ -60,17 +63,16 @@ type Event struct {
 
 	ID          string `bun:",pk"`
 	WorkspaceID string
-	// ActorID is the account's or the API key's that did it; empty for the server itself.
-	ActorID string
-	Action  Action
-	// TargetID is what was changed.
+	// ActorID is the ID of an account or API key; empty for the server itself.
+	ActorID  string
+	Action   Action
 	TargetID string
 	// Details are a JSON object.
 	Details   string
 	CreatedAt time.Time
 }
 
-// New describes a change.
+// New returns an event to Write.
 func New(workspaceID, actorID string, action Action, targetID string, d Details, at time.Time) *Event {
 	text := []byte("{}")
 	if len(d) > 0 {
@@ -80,15 +82,15 @@ func New(workspaceID, actorID string, action Action, targetID string, d Details,
 		}
 	}
 	return &Event{
-		ID: id.New(id.Event), WorkspaceID: workspaceID, ActorID: actorID, Action: action, TargetID: targetID, Details: string(text),
-		CreatedAt: db.Instant(at),
+		ID: id.New(id.Event), WorkspaceID: workspaceID, ActorID: actorID, Action: action, TargetID: targetID,
+		Details: string(text), CreatedAt: db.Instant(at),
 	}
 }
 
-// batch is how many events one statement reads or removes.
+// batch is how many events one statement reads or deletes.
 const batch = 1000
 
-// Write keeps events, in the transaction of the changes.
+// Write stores events in the transaction of their changes.
 func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 	if err := db.InsertRows(ctx, tx, db.Insert{}, events); err != nil {
 		return fmt.Errorf("writing the audit log: %w", err)
@@ -96,17 +98,15 @@ func Write(ctx context.Context, tx bun.Tx, events ...*Event) error {
 	return nil
 }
 
-// Filter says which events: those for which everything that is given holds.
+// Filter selects events that match all fields that are set.
 type Filter struct {
-	// Actions are what was done; none means anything.
-	Actions []Action
-	// ActorID did it, TargetID was changed.
+	Actions           []Action
 	ActorID, TargetID *string
-	// From is the first instant, To the first one after the last.
+	// From is inclusive, To exclusive.
 	From, To *time.Time
 }
 
-// List is one page of a workspace's events, newest first. It returns InvalidInput.
+// List returns one page of a workspace's events, newest first. It returns InvalidInput.
 func List(ctx context.Context, conn bun.IDB, workspaceID string, f *Filter, r page.Request) (page.Page[*Event], error) {
 	var rows []*Event
 	q := conn.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID)
@@ -122,35 +122,30 @@ func List(ctx context.Context, conn bun.IDB, workspaceID string, f *Filter, r pa
 	return page.Cut(r, rows), nil
 }
 
-// Many returns the workspace's events with the ids. Unknown ids are missing from the result.
+// Many returns the workspace's events with the IDs. Unknown ids are missing from the result.
 func Many(ctx context.Context, conn bun.IDB, workspaceID string, ids ...string) ([]*Event, error) {
 	var rows []*Event
-	err := conn.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).Where("id IN (?)", bun.In(ids)).Scan(ctx)
+	err := conn.NewSelect().Model(&rows).
+		Where("workspace_id = ?", workspaceID).Where("id IN (?)", bun.In(ids)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking up audit events: %w", err)
 	}
 	return rows, nil
 }
 
-// maxID is how long an id in a filter may be.
+// maxID is the maximum length of an ID in a filter.
 const maxID = 100
+
+// idCharacters are the characters of IDs.
+const idCharacters = "abcdefghijklmnopqrstuvwxyz0123456789_"
 
 func (f *Filter) check() error {
 	for field, value := range map[string]*string{"actorId": f.ActorID, "targetId": f.TargetID} {
-		if value != nil && (len(*value) > maxID || !plain(*value)) {
+		if value != nil && (len(*value) > maxID || strings.Trim(*value, idCharacters) != "") {
 			return errs.New(errs.InvalidInput, "%s is not an id.", field).At("filter", field)
 		}
 	}
 	return nil
-}
-
-func plain(s string) bool {
-	for _, c := range []byte(s) {
-		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '_') {
-			return false
-		}
-	}
-	return true
 }
 
 func (f *Filter) where(q *bun.SelectQuery) *bun.SelectQuery {
@@ -172,16 +167,14 @@ func (f *Filter) where(q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
-// Store looks after the events of all workspaces.
+// Store reads and deletes events of all workspaces.
 type Store struct {
-	// DB is the database.
-	DB *db.DB
-	// Now is the clock.
+	DB  *db.DB
 	Now func() time.Time
 }
 
-// WorkspacesOf returns the workspaces of the events that exist, by event id. Other ids are missing.
-// It does not check who may see them.
+// WorkspacesOf returns the workspaces of the events that exist, by event ID. Other IDs are missing.
+// It does not check permissions.
 func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(one string) bool { return !id.Valid(id.Event, one) })
 	spaces := make(map[string]string, len(ids))
@@ -189,9 +182,10 @@ func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]str
 		return spaces, nil
 	}
 	var rows []Event
-	err := s.DB.NewSelect().Model(&rows).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).Scan(db.AsSystem(ctx))
+	err := s.DB.NewSelect().Model(&rows).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).
+		Scan(db.AsSystem(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("looking for the workspaces of audit events: %w", err)
+		return nil, fmt.Errorf("looking up the workspaces of audit events: %w", err)
 	}
 	for _, row := range rows {
 		spaces[row.ID] = row.WorkspaceID
@@ -199,7 +193,7 @@ func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]str
 	return spaces, nil
 }
 
-// Exported is a change that a person has made.
+// Exported is a change that a user made.
 type Exported struct {
 	ID          string    `json:"id"`
 	WorkspaceID string    `json:"workspaceId"`
@@ -209,13 +203,13 @@ type Exported struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Export is a part of the changes that an account has made, in whichever workspaces: those after an id, and the id after
-// which the next part begins, empty when there is none.
+// Export returns a batch of the changes that an account made in all workspaces, after an ID. next is
+// the ID to continue after; empty at the end.
 func (s *Store) Export(ctx context.Context, accountID, after string) (events []Exported, next string, err error) {
 	events = []Exported{}
-	err = s.DB.NewSelect().Model((*Event)(nil)).Column("id", "workspace_id", "action", "target_id", "details", "created_at").
-		Where("actor_id = ?", accountID).Where("id > ?", after).
-		// By person, not by workspace: the statement is bound to the account.
+	err = s.DB.NewSelect().Model((*Event)(nil)).
+		Column("id", "workspace_id", "action", "target_id", "details", "created_at").
+		Where("actor_id = ?", accountID).Where("id > ?", after). // bound to the account, not to a workspace
 		Order("id").Limit(batch).Scan(db.AsSystem(ctx), &events)
 	if err != nil {
 		return nil, "", fmt.Errorf("exporting audit events: %w", err)
@@ -226,20 +220,20 @@ func (s *Store) Export(ctx context.Context, accountID, after string) (events []E
 	return events, next, nil
 }
 
-// CleanUp removes events that are too old, in batches.
+// CleanUp deletes events older than Retention, in batches.
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
-	before := db.Instant(s.Now()).Add(-Keep)
+	before := db.Instant(s.Now()).Add(-Retention)
 	for {
-		// Ids are in the order of time: when the first of them are not too old, none is.
+		// IDs are ordered by time: if the first ones are not too old, none is.
 		first := s.DB.NewSelect().Model((*Event)(nil)).Column("id", "created_at").Order("id").Limit(batch)
 		old := s.DB.NewSelect().TableExpr("(?) AS first", first).Column("id").Where("created_at <= ?", before)
-		result, err := s.DB.NewDelete().Model((*Event)(nil)).Where("id IN (?)", old).Exec(ctx)
+		n, err := db.Affected(s.DB.NewDelete().Model((*Event)(nil)).Where("id IN (?)", old).Exec(ctx))
 		if err != nil {
 			return fmt.Errorf("removing audit events: %w", err)
 		}
-		if n, err := result.RowsAffected(); err != nil || n < batch {
-			return err
+		if n < batch {
+			return nil
 		}
 	}
 }

@@ -17,7 +17,7 @@ import (
 )
 
 // noon is when the tests begin.
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 // write keeps events of a workspace that is made for them.
 func write(t *testing.T, d *db.DB, workspaceID string, events ...*Event) {
@@ -104,9 +104,9 @@ func TestEventsAreKeptFor400Days(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var events []*Event
 		for range 2*batch + 10 {
-			events = append(events, New("ws_mine", "", LinkCreated, "old", nil, noon.Add(-Keep)))
+			events = append(events, New("ws_mine", "", LinkCreated, "old", nil, noon.Add(-Retention)))
 		}
-		events = append(events, New("ws_mine", "", LinkCreated, "kept", nil, noon.Add(-Keep+time.Microsecond)))
+		events = append(events, New("ws_mine", "", LinkCreated, "kept", nil, noon.Add(-Retention+time.Microsecond)))
 		write(t, d, "ws_mine", events...)
 		s := &Store{DB: d, Now: func() time.Time { return noon }}
 		if err := s.CleanUp(t.Context()); err != nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 func atNoon() time.Time { return noon }
 
@@ -35,15 +35,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	b := &bundle{Store: &Store{DB: d, Now: atNoon}, Recorder: newRecorder(t, d, t.TempDir())}
 	b.stop = start(t, b.Recorder)
-	a := account.Account{ID: id.New(id.Account), Email: "ada@example.com", Name: "Ada", CreatedAt: noon, UpdatedAt: noon}
-	if _, err := d.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	workspaces := workspace.Store{DB: d, Now: atNoon}
-	var err error
-	if b.member, err = workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, "Ada", "ada"); err != nil {
-		t.Fatal(err)
-	}
+	b.member = workspacetest.New(t, d, "ada")
 	return b
 }
 

@@ -14,12 +14,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // newLive makes what a node has to tell of clicks; it does not run.
@@ -78,28 +78,13 @@ func (w *Watch) hearsNothing(t *testing.T) {
 	}
 }
 
-// other is a member of another workspace.
-func (b *bundle) other(t *testing.T, slug string) workspace.Membership {
-	t.Helper()
-	a := account.Account{ID: id.New(id.Account), Email: slug + "@example.com", Name: slug, CreatedAt: noon, UpdatedAt: noon}
-	if _, err := b.Store.DB.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	workspaces := workspace.Store{DB: b.Store.DB, Now: atNoon}
-	m, err := workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, slug, slug)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
-}
-
 // TestEverybodyHearsOfEachClickOnceInOneOrder: at two nodes, while several processes write, whoever watches hears of all
 // that is theirs. Among them are some who are too slow for the buffer, some who come later, and some who change the node.
 func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other := b.other(t, "grace")
+		other := workspacetest.New(t, b.Store.DB, "grace")
 		links := []string{id.New(id.Link), id.New(id.Link)}
 		foreign := id.New(id.Link)
 		nodes := []*Live{newLive(d).run(t), newLive(d).run(t)}
@@ -275,7 +260,7 @@ func TestCursors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other, linkID := b.other(t, "grace"), id.New(id.Link)
+		other, linkID := workspacetest.New(t, b.Store.DB, "grace"), id.New(id.Link)
 		now := noon
 		l := newLive(d)
 		l.Now = func() time.Time { return now }

@@ -13,11 +13,11 @@ import (
 
 	gocmp "github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 func init() { busyDay = 3 }
@@ -65,18 +65,8 @@ func newWorld(t *testing.T, d *db.DB) *world {
 	w.set(noon)
 	w.Store = &Store{DB: d, Now: func() time.Time { return time.Unix(0, w.clock.Load()).UTC() }}
 	w.writer.db, w.writer.now = d, w.Now
-	a := account.Account{ID: id.New(id.Account), Email: "ada@example.com", Name: "Ada", CreatedAt: noon, UpdatedAt: noon}
-	if _, err := d.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	workspaces := workspace.Store{DB: d, Now: atNoon}
-	for _, slug := range []string{"ada", "bob"} {
-		m, err := workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, slug, slug)
-		if err != nil {
-			t.Fatal(err)
-		}
-		w.members = append(w.members, m)
-	}
+	a := workspacetest.Actor(t, d)
+	w.members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
 	for i, n := range []int{3, 2, 1} {
 		owner := workspace.PublicID
 		if i < len(w.members) {

@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 // scripts are the files of some migrations, the same for either dialect.
 func scripts(byName map[string]string) fstest.MapFS {

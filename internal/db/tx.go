@@ -60,6 +60,22 @@ func isConflict(err error) bool {
 	return false
 }
 
+// NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with what was attempted.
+func NoRowsAs(missing, err error, attempted string) error {
+	if errors.Is(err, sql.ErrNoRows) {
+		return missing
+	}
+	return fmt.Errorf("%s: %w", attempted, err)
+}
+
+// Affected returns how many rows a statement changed: Affected(q.Exec(ctx)).
+func Affected(result sql.Result, err error) (int64, error) {
+	if err != nil {
+		return 0, err
+	}
+	return result.RowsAffected()
+}
+
 // IsUniqueViolation reports whether the error says that a row would be there twice.
 func IsUniqueViolation(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {

@@ -6,8 +6,6 @@ package domain
 import (
 	"context"
 	"crypto/rand"
-	"database/sql"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -256,12 +254,8 @@ func (s *Store) read(ctx context.Context, q *bun.SelectQuery, m workspace.Member
 	if !id.Valid(id.Domain, domainID) {
 		return s.rows().NotFound()
 	}
-	err := q.Where("workspace_id = ?", m.ID()).Where("id = ?", domainID).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return s.rows().NotFound()
-	}
-	if err != nil {
-		return fmt.Errorf("reading a domain: %w", err)
+	if err := q.Where("workspace_id = ?", m.ID()).Where("id = ?", domainID).Scan(ctx); err != nil {
+		return db.NoRowsAs(s.rows().NotFound(), err, "reading a domain")
 	}
 	return nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 // row is a lease as the database has it.
 type row struct {

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 func (b *bundle) anonymous(t *testing.T, url string) (*Link, string) {
@@ -175,7 +176,7 @@ func TestClaimsAtOnce(t *testing.T) {
 		l, token := b.anonymous(t, "https://example.com/a")
 		tenants := []workspace.Membership{b.mine, b.foreign}
 		for i := range 6 {
-			m, _ := member(t, d, fmt.Sprintf("tenant-%d", i))
+			m := workspacetest.New(t, d, fmt.Sprintf("tenant-%d", i))
 			tenants = append(tenants, m)
 		}
 		recorder := b.Clicks.(clicktest.Clicks).Recorder

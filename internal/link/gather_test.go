@@ -11,12 +11,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // hold keeps anybody from making links in a workspace until it is released: whoever comes meanwhile is gathered.
@@ -48,24 +47,6 @@ func (b *bundle) gathered(t *testing.T, m workspace.Membership, n int) {
 	}
 }
 
-// colleague makes somebody else a member of a workspace.
-func (b *bundle) colleague(t *testing.T, m workspace.Membership) workspace.Membership {
-	t.Helper()
-	system := db.AsSystem(t.Context())
-	a := account.Account{ID: id.New(id.Account), Email: id.New(id.Account) + "@example.com", Name: "colleague", CreatedAt: noon, UpdatedAt: noon}
-	if _, err := b.DB.NewInsert().Model(&a).Exec(system); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := b.DB.NewRaw("INSERT INTO members (workspace_id, account_id, role, created_at) VALUES (?, ?, 'EDITOR', ?)", m.ID(), a.ID, noon).Exec(system); err != nil {
-		t.Fatal(err)
-	}
-	joined, err := (&workspace.Store{DB: b.DB, Now: func() time.Time { return noon }}).Require(t.Context(), account.Actor{AccountID: a.ID}, m.ID())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return joined
-}
-
 // TestEachHasAnAnswerOfTheirOwn: two members ask at once for new links, for the same one, for what is refused and for a code that
 // is taken. All of it is one batch, and each hears what they would have heard alone.
 func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
@@ -73,7 +54,7 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		there, _ := b.create(t, New{URL: "https://example.com/there"})
-		other := b.colleague(t, b.mine)
+		other := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Editor)
 		release := b.hold(t, b.mine)
 		type answer struct {
 			member  workspace.Membership
@@ -136,7 +117,7 @@ func TestTheSameURLOfManyAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		other := b.colleague(t, b.mine)
+		other := workspacetest.Join(t, b.DB, b.mine.ID(), workspace.Editor)
 		release := b.hold(t, b.mine)
 		var mu sync.Mutex
 		var asking sync.WaitGroup

@@ -9,11 +9,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 func (b *bundle) keyed(t *testing.T, key string, in ...*New) ([]Result, error) {
@@ -173,15 +173,7 @@ func TestAKeyIsItsCallersOwn(t *testing.T) {
 		if _, err := b.keyed(t, key, counted("https://example.com/a")); err != nil {
 			t.Fatal(err)
 		}
-		_, other := member(t, d, "other")
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), "INSERT INTO members (workspace_id, account_id, role, created_at) VALUES (?, ?, 'EDITOR', ?)",
-			b.mine.ID(), other, noon); err != nil {
-			t.Fatal(err)
-		}
-		theirs, err := (&workspace.Store{DB: d}).Require(t.Context(), account.Actor{AccountID: other}, b.mine.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		theirs := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
 		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*New{counted("https://example.com/b")}, IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("%+v, %v", results, err)

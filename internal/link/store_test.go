@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
@@ -19,15 +18,15 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // noon is when the tests begin.
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 // bundle is a store with two workspaces of one person each.
 type bundle struct {
@@ -55,8 +54,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		t.Fatal(err)
 	}
 	b.Store = store
-	b.mine, b.me = member(t, d, "mine")
-	b.foreign, _ = member(t, d, "foreign")
+	b.mine, b.foreign = workspacetest.New(t, d, "mine"), workspacetest.New(t, d, "foreign")
+	b.me = b.mine.AccountID()
 	return b
 }
 
@@ -70,20 +69,6 @@ func (b *bundle) follow(t *testing.T, l *Link, times int) {
 	if err := recorder.Flush(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-}
-
-func member(t *testing.T, d *db.DB, slug string) (m workspace.Membership, accountID string) {
-	t.Helper()
-	a := account.Account{ID: id.New(id.Account), Email: slug + "@example.com", Name: slug, CreatedAt: noon, UpdatedAt: noon}
-	if _, err := d.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	workspaces := workspace.Store{DB: d, Now: func() time.Time { return noon }}
-	m, err := workspaces.Create(t.Context(), account.Actor{AccountID: a.ID}, slug, slug)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m, a.ID
 }
 
 func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {

@@ -28,10 +28,11 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // noon is when the tests begin.
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = dbtest.Noon
 
 // bundle is a checker with an internet of its own, and a member of a workspace.
 type bundle struct {
@@ -62,21 +63,9 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	b.Checker = &Checker{Links: links, Limits: ratelimit.Limiter{Off: true}, Log: log, Now: clock, Sleep: b.sleeping}
 	b.allow(b.net.Allow, 0)
 	b.workspaces = &workspace.Store{DB: d, Now: clock}
-	b.me = person(t, d)
-	if b.member, err = b.workspaces.Create(t.Context(), b.me, "Mine", "mine"); err != nil {
-		t.Fatal(err)
-	}
+	b.me = workspacetest.Actor(t, d)
+	b.member = workspacetest.Of(t, d, b.me, "mine")
 	return b
-}
-
-func person(t *testing.T, d *db.DB) account.Actor {
-	t.Helper()
-	a := account.Account{ID: id.New(id.Account), Name: "Ada", CreatedAt: noon, UpdatedAt: noon}
-	a.Email = a.ID + "@example.com"
-	if _, err := d.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	return account.Actor{AccountID: a.ID}
 }
 
 // allow gives the checker another client.
@@ -376,15 +365,7 @@ func TestCheckIsForEditors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
 		l := b.at(t, "a", "/200")
-		viewer, stranger := person(t, d), person(t, d)
-		if _, err := d.NewRaw("INSERT INTO members (workspace_id, account_id, role, created_at) VALUES (?, ?, 'VIEWER', ?)",
-			b.member.ID(), viewer.AccountID, noon).Exec(db.AsSystem(t.Context())); err != nil {
-			t.Fatal(err)
-		}
-		m, err := b.workspaces.Require(t.Context(), viewer, b.member.ID())
-		if err != nil {
-			t.Fatal(err)
-		}
+		m, stranger := workspacetest.Join(t, d, b.member.ID(), workspace.Viewer), workspacetest.Actor(t, d)
 		if _, err := b.Check(t.Context(), m, l.ID); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("a viewer: %v", err)
 		}

@@ -13,20 +13,19 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/hitquota"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
 // bundle is a redirect handler, and a workspace to make links in. Its clock begins now, because Redis has its own.
@@ -75,15 +74,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		b.Serve(w, r, at)
 	})
 	b.closed = clicktest.Run(t, clicks.Recorder, b.quotas)
-	b.me = id.New(id.Account)
-	a := account.Account{ID: b.me, Email: "ada@example.com", Name: "Ada", CreatedAt: b.now, UpdatedAt: b.now}
-	if _, err := d.NewInsert().Model(&a).Exec(db.AsSystem(t.Context())); err != nil {
-		t.Fatal(err)
-	}
-	workspaces := workspace.Store{DB: d, Now: clock}
-	if b.mine, err = workspaces.Create(t.Context(), account.Actor{AccountID: b.me}, "Ada", "ada"); err != nil {
-		t.Fatal(err)
-	}
+	b.mine = workspacetest.New(t, d, "ada")
+	b.me = b.mine.AccountID()
 	return b
 }
 

@@ -11,39 +11,37 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
 )
 
 const (
 	// Undo is how long a deleted workspace can be restored.
 	Undo = 30 * 24 * time.Hour
-	// purgeAfter leaves room for nodes whose clocks do not agree: what one restores, no other purges.
+	// purgeAfter adds a margin for the clocks of other nodes, which may restore the workspace.
 	purgeAfter = Undo + time.Hour
 )
 
-// Delete takes the workspace down: its links answer 410, its members see it no more. For Undo its owners can restore
-// it; then it is purged. It returns Forbidden.
+// Delete deletes the workspace: its links respond with 410 and its members lose access. Owners can
+// restore it within Undo; then it is purged. It returns Forbidden.
 func (s *Store) Delete(ctx context.Context, m Membership) (Membership, error) {
 	now := s.now()
 	if err := s.setDeleted(ctx, m, audit.WorkspaceDeleted, &now); err != nil {
 		return Membership{}, err
 	}
-	w := *m.workspace
-	w.DeletedAt = &now
-	m.workspace = &w
+	deleted := *m.workspace
+	deleted.DeletedAt = &now
+	m.workspace = &deleted
 	return m, nil
 }
 
-// Restore brings back a workspace that the actor owns. It returns NotFound, also when it has been purged.
+// Restore restores a deleted workspace that the actor owns. It returns NotFound, also for a purged one.
 func (s *Store) Restore(ctx context.Context, a account.Actor, workspaceID string) (Membership, error) {
 	m, err := s.require(ctx, a, workspaceID, "workspace.deleted_at IS NOT NULL")
 	if err != nil {
 		return Membership{}, err
 	}
-	if !s.now().Before(m.workspace.DeletedAt.Add(Undo)) {
-		return Membership{}, errNotFound()
-	}
-	if !m.May(DeleteWorkspace) { // who is no owner does not see it any more
-		return Membership{}, errNotFound()
+	if !s.now().Before(m.workspace.DeletedAt.Add(Undo)) || !m.May(DeleteWorkspace) {
+		return Membership{}, errNotFound() // other members do not see a deleted workspace
 	}
 	if err := s.setDeleted(ctx, m, audit.WorkspaceRestored, nil); err != nil {
 		return Membership{}, err
@@ -57,12 +55,9 @@ func (s *Store) setDeleted(ctx context.Context, m Membership, action audit.Actio
 		return err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		result, err := tx.NewUpdate().Model((*Workspace)(nil)).Set("deleted_at = ?", at).Set("updated_at = ?", s.now()).
-			Where("id = ?", m.ID()).Where("(deleted_at IS NULL) = ?", at != nil).Where("purged_at IS NULL").Exec(ctx)
-		if err != nil {
-			return err
-		}
-		if n, err := result.RowsAffected(); err != nil || n == 0 { // somebody else was faster
+		n, err := db.Affected(tx.NewUpdate().Model((*Workspace)(nil)).Set("deleted_at = ?", at).Set("updated_at = ?", s.now()).
+			Where("id = ?", m.ID()).Where("(deleted_at IS NULL) = ?", at != nil).Where("purged_at IS NULL").Exec(ctx))
+		if err != nil || n == 0 { // deleted or restored concurrently
 			return err
 		}
 		return m.Audit(ctx, tx, s.Now(), action, m.ID(), nil)
@@ -104,7 +99,7 @@ func (s *Store) purge(ctx context.Context, tx bun.Tx, workspaceID string) error 
 			return err
 		}
 	}
-	_, err := tx.NewUpdate().Model((*Workspace)(nil)).Set("name = ''").Set("primary_host = NULL").Set("purged_at = ?", s.now()).
-		Where("id = ?", workspaceID).Exec(ctx)
+	_, err := tx.NewUpdate().Model((*Workspace)(nil)).Set("name = ''").Set("primary_host = NULL").
+		Set("purged_at = ?", s.now()).Where("id = ?", workspaceID).Exec(ctx)
 	return err
 }

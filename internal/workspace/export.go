@@ -9,13 +9,13 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Exported is what the room has of a person.
+// Exported is the personal data of an account in this package.
 type Exported struct {
 	Memberships []ExportedMembership `json:"memberships"`
 	Invitations []ExportedInvitation `json:"invitations"`
 }
 
-// ExportedMembership is a place in a workspace.
+// ExportedMembership is a membership of an Export.
 type ExportedMembership struct {
 	WorkspaceID string    `json:"workspaceId"`
 	Slug        string    `json:"slug"`
@@ -24,7 +24,7 @@ type ExportedMembership struct {
 	JoinedAt    time.Time `json:"joinedAt"`
 }
 
-// ExportedInvitation is an invitation of the person's address, or one that they have made.
+// ExportedInvitation is an invitation that the account sent, accepted, or received at its address.
 type ExportedInvitation struct {
 	ID          string    `json:"id"`
 	WorkspaceID string    `json:"workspaceId"`
@@ -33,9 +33,9 @@ type ExportedInvitation struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Export is everything that the room has of the actor, in whichever workspaces.
+// Export returns the personal data of the actor in all workspaces.
 func (s *Store) Export(ctx context.Context, a account.Actor) (Exported, error) {
-	// By person, not by workspace: what is asked for is bound to the account in each statement.
+	// The statements are bound to the account, not to a workspace.
 	ctx = db.AsSystem(ctx)
 	e := Exported{Memberships: []ExportedMembership{}, Invitations: []ExportedInvitation{}}
 	err := s.DB.NewSelect().Model((*Member)(nil)).

@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 )
 
-// Member is an account's place in a workspace.
+// Member is an account's membership as stored.
 type Member struct {
 	bun.BaseModel `bun:"table:members"`
 
@@ -26,7 +26,7 @@ type Member struct {
 	CreatedAt   time.Time
 }
 
-// ID is the member's global id: that of the account and the workspace together.
+// ID returns the member's global ID, a pair of the account's and the workspace's.
 func (m *Member) ID() string { return id.Pair(id.Member, m.AccountID, m.WorkspaceID) }
 
 // Members returns one page of the workspace's members, newest account first. It returns Forbidden.
@@ -50,8 +50,8 @@ func (s *Store) members() Collection[Member] {
 	return Collection[Member]{DB: s.DB, Permission: ReadMembers, Column: "account_id"}
 }
 
-// UpdateRole gives a member another role. Only an owner makes owners, and changes them. It returns NotFound, LastOwner
-// or Forbidden.
+// UpdateRole changes a member's role. Only owners change the role of owners or grant it. It returns
+// NotFound, LastOwner or Forbidden.
 func (s *Store) UpdateRole(ctx context.Context, m Membership, accountID string, role Role) (*Member, error) {
 	ctx, err := m.Enter(ctx, WriteMembers)
 	if err != nil {
@@ -66,19 +66,22 @@ func (s *Store) UpdateRole(ctx context.Context, m Membership, accountID string, 
 		if err != nil || now[accountID] == role {
 			return err
 		}
-		return m.Audit(ctx, tx, s.Now(), audit.MemberRoleUpdated, accountID, audit.Details{"from": now[accountID], "to": role})
+		return m.Audit(ctx, tx, s.Now(), audit.MemberRoleUpdated, accountID,
+			audit.Details{"from": now[accountID], "to": role})
 	})
 	return changed, err
 }
 
-// TransferOwnership makes another member an owner, and the actor an admin. It returns NotFound or Forbidden.
+// TransferOwnership makes another member an owner and the actor an admin. It returns NotFound or
+// Forbidden.
 func (s *Store) TransferOwnership(ctx context.Context, m Membership, accountID string) (*Member, error) {
 	ctx, err := m.Enter(ctx, WriteOwners)
 	if err != nil {
 		return nil, err
 	}
 	if accountID == m.accountID {
-		return nil, errs.New(errs.InvalidInput, "You are an owner already. Name the member who is to be one.").At("userId")
+		return nil, errs.New(errs.InvalidInput, "You are an owner already. Name the member who is to be one.").
+			At("userId")
 	}
 	var owner *Member
 	err = changeMembers(ctx, s.DB, m, func(ctx context.Context, tx bun.Tx, now roster) error {
@@ -96,8 +99,8 @@ func (s *Store) TransferOwnership(ctx context.Context, m Membership, accountID s
 	return owner, err
 }
 
-// RemoveMember takes a member out of the workspace; anybody may leave. What the member has invited others to is taken
-// back. It returns NotFound, LastOwner or Forbidden.
+// RemoveMember removes a member and revokes the invitations that they sent. Every member may remove
+// themselves. It returns NotFound, LastOwner or Forbidden.
 func (s *Store) RemoveMember(ctx context.Context, m Membership, accountID string) error {
 	needed := WriteMembers
 	if accountID == m.accountID {
@@ -111,7 +114,9 @@ func (s *Store) RemoveMember(ctx context.Context, m Membership, accountID string
 		if err := now.mayRemove(m, accountID); err != nil {
 			return err
 		}
-		if _, err := tx.NewDelete().Model((*Member)(nil)).Where("workspace_id = ?", m.ID()).Where("account_id = ?", accountID).Exec(ctx); err != nil {
+		_, err := tx.NewDelete().Model((*Member)(nil)).
+			Where("workspace_id = ?", m.ID()).Where("account_id = ?", accountID).Exec(ctx)
+		if err != nil {
 			return err
 		}
 		if err := s.withdraw(ctx, tx, m.ID(), m.ActorID(), "invited_by = ?", accountID); err != nil {
@@ -121,14 +126,16 @@ func (s *Store) RemoveMember(ctx context.Context, m Membership, accountID string
 	})
 }
 
-// LeaveAll takes an account out of all its workspaces, in a transaction that sees them all. It returns LastOwner.
+// LeaveAll removes an account from all its workspaces, in a transaction of the system's scope. It
+// returns LastOwner.
 func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error {
 	var ids []string
-	err := tx.NewSelect().Model((*Member)(nil)).Column("workspace_id").Where("account_id = ?", accountID).Order("workspace_id").Scan(ctx, &ids)
+	err := tx.NewSelect().Model((*Member)(nil)).Column("workspace_id").Where("account_id = ?", accountID).
+		Order("workspace_id").Scan(ctx, &ids)
 	if err != nil {
 		return err
 	}
-	var kept []string
+	var lastOwnerOf []string
 	var events []*audit.Event
 	for _, workspaceID := range ids {
 		w, now, err := lockMembers(ctx, s.DB, tx, workspaceID, accountID)
@@ -136,15 +143,16 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 			return err
 		}
 		if now.lastOwner(accountID) && w.DeletedAt == nil {
-			kept = append(kept, w.Slug)
+			lastOwnerOf = append(lastOwnerOf, w.Slug)
 		}
 		if err := s.withdraw(ctx, tx, workspaceID, accountID, "invited_by = ?", accountID); err != nil {
 			return err
 		}
 		events = append(events, audit.New(workspaceID, accountID, audit.MemberRemoved, accountID, nil, s.Now()))
 	}
-	if len(kept) > 0 {
-		return errs.New(errs.LastOwner, "You are the last owner of %s. Hand these workspaces over, or delete them, first.", strings.Join(kept, ", "))
+	if len(lastOwnerOf) > 0 {
+		return errs.New(errs.LastOwner, "You are the last owner of %s. Hand these workspaces over, or delete them, first.",
+			strings.Join(lastOwnerOf, ", "))
 	}
 	if _, err := tx.NewDelete().Model((*Member)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
 		return err
@@ -155,7 +163,7 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 	return audit.Write(ctx, tx, events...)
 }
 
-// roster are roles by account: those of the owners, of the actor and of whom the change is about.
+// roster holds the roles of members by account, read under the lock of the workspace.
 type roster map[string]Role
 
 // ChangeAs runs change in a transaction in which no membership of the workspace can change. It
@@ -209,9 +217,9 @@ func lockMembers(ctx context.Context, d *db.DB, tx bun.Tx, workspaceID, accountI
 	return w, now, nil
 }
 
-// mayChange finds out whether the actor may give the account the role.
+// mayChange returns an error unless the actor may give the account the role.
 func (now roster) mayChange(m Membership, accountID string, role Role) error {
-	if !slices.Contains(everyRole, role) {
+	if !slices.Contains(allRoles, role) {
 		return errs.New(errs.InvalidInput, "The role must be OWNER, ADMIN, EDITOR or VIEWER.").At("role")
 	}
 	before, ok := now[accountID]
@@ -227,7 +235,7 @@ func (now roster) mayChange(m Membership, accountID string, role Role) error {
 	return nil
 }
 
-// mayRemove finds out whether the actor may remove the account, which may be their own.
+// mayRemove returns an error unless the actor may remove the account, which may be their own.
 func (now roster) mayRemove(m Membership, accountID string) error {
 	role, ok := now[accountID]
 	if !ok {
@@ -244,7 +252,7 @@ func (now roster) mayRemove(m Membership, accountID string) error {
 	return nil
 }
 
-// mayTouch finds out whether the actor, in the role that they have now, may do with members of these roles.
+// mayTouch returns an error unless the actor's present role may change members of these roles.
 func (now roster) mayTouch(m Membership, roles ...Role) error {
 	needed := WriteMembers
 	if slices.Contains(roles, Owner) {
@@ -253,7 +261,7 @@ func (now roster) mayTouch(m Membership, roles ...Role) error {
 	return now.may(m, needed)
 }
 
-// may finds out whether the actor has the permission in the role that they have now.
+// may returns an error unless the actor's present role has the permission.
 func (now roster) may(m Membership, needed Permission) error {
 	role, ok := now[m.accountID]
 	if !ok {
@@ -265,7 +273,7 @@ func (now roster) may(m Membership, needed Permission) error {
 	return nil
 }
 
-// lastOwner reports whether the workspace has no owner but the account.
+// lastOwner reports whether the account is the only owner.
 func (now roster) lastOwner(accountID string) bool {
 	if now[accountID] != Owner {
 		return false
@@ -278,7 +286,7 @@ func (now roster) lastOwner(accountID string) bool {
 	return true
 }
 
-// setRole writes a role. Whom its bearer may no longer invite, they have not invited.
+// setRole stores a role and revokes the member's invitations to roles that they may no longer grant.
 func (s *Store) setRole(ctx context.Context, tx bun.Tx, m Membership, accountID string, role Role) (*Member, error) {
 	changed := &Member{}
 	_, err := tx.NewUpdate().Model(changed).Set("role = ?", role).
@@ -288,9 +296,10 @@ func (s *Store) setRole(ctx context.Context, tx bun.Tx, m Membership, accountID 
 	}
 	roles := []Role{Owner}
 	if !role.Allows(WriteMembers) {
-		roles = everyRole
+		roles = allRoles
 	}
-	return changed, s.withdraw(ctx, tx, m.ID(), m.ActorID(), "invited_by = ? AND role IN (?)", accountID, bun.In(roles))
+	return changed, s.withdraw(ctx, tx, m.ID(), m.ActorID(),
+		"invited_by = ? AND role IN (?)", accountID, bun.In(roles))
 }
 
 func errNoMember() error {

@@ -2,8 +2,6 @@ package workspace
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -17,32 +15,33 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// Membership proves that somebody belongs to a workspace. Only this package can make one, so a method that
-// takes a Membership cannot be reached without the check. The zero value is of no workspace.
+// Membership proves that an account or API key belongs to a workspace. Only this package creates one,
+// so a method that takes a Membership cannot be reached without the check. The zero value is of no
+// workspace.
 type Membership struct {
 	workspace *Workspace
 	accountID string
 	role      Role
-	key       *account.Key // nil for a person
+	key       *account.Key // nil for an account
 }
 
-// PublicID is the id of the workspace of links that nobody owns.
+// PublicID is the ID of the workspace of anonymous links.
 const PublicID = "ws_00000000000000000000000000"
 
-// Public is the scope in which links are made that nobody owns. No account is a member of it.
+// Public returns the membership with which anonymous links are created. No account has it.
 func Public() Membership {
 	return Membership{role: Editor, workspace: &Workspace{
 		ID: PublicID, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
 	}}
 }
 
-// IsPublic says that the membership is nobody's.
+// IsPublic reports whether the membership is Public.
 func (m Membership) IsPublic() bool { return m.workspace.ID == PublicID }
 
-// AccountID is the member's account; empty for an API key and for nobody.
+// AccountID returns the member's account; empty for an API key and for Public.
 func (m Membership) AccountID() string { return m.accountID }
 
-// ActorID is the account's or the API key's; empty for nobody.
+// ActorID returns the ID of the account or API key; empty for Public.
 func (m Membership) ActorID() string {
 	if m.key != nil {
 		return m.key.ID
@@ -50,61 +49,69 @@ func (m Membership) ActorID() string {
 	return m.accountID
 }
 
-// Workspace is the workspace that the membership is of; its fields are not to be changed.
+// Workspace returns the workspace, which must not be changed.
 func (m Membership) Workspace() *Workspace { return m.workspace }
 
-// ID is the workspace's id.
+// ID returns the workspace's ID.
 func (m Membership) ID() string { return m.workspace.ID }
 
-// Slug is the workspace's part of short URLs.
+// Slug returns the workspace's part of short URLs.
 func (m Membership) Slug() string { return m.workspace.Slug }
 
-// Name is what people call the workspace.
+// Name returns the workspace's name.
 func (m Membership) Name() string { return m.workspace.Name }
 
-// CreatedAt is when the workspace was made.
+// CreatedAt returns when the workspace was created.
 func (m Membership) CreatedAt() time.Time { return m.workspace.CreatedAt }
 
-// Role is the member's role; for an API key the least that allows all its scopes.
+// Role returns the member's role; for an API key the lowest one that allows all its scopes.
 func (m Membership) Role() Role { return m.role }
 
-// Audit keeps what the member has done, in the transaction in which it is done.
-func (m Membership) Audit(ctx context.Context, tx bun.Tx, at time.Time, action audit.Action, targetID string, d audit.Details) error {
+// Audit writes an action of the member to the audit log, in the transaction of the change.
+func (m Membership) Audit(
+	ctx context.Context, tx bun.Tx, at time.Time, action audit.Action, targetID string, d audit.Details,
+) error {
 	return audit.Write(ctx, tx, m.Event(at, action, targetID, d))
 }
 
-// Event describes what the member has done.
+// Event returns the audit event of an action of the member.
 func (m Membership) Event(at time.Time, action audit.Action, targetID string, d audit.Details) *audit.Event {
 	return audit.New(m.ID(), m.ActorID(), action, targetID, d, at)
 }
 
-// Require proves that the actor is a member, or a key of the workspace. Whoever is not gets NotFound, the same as for a
+// Require returns the actor's membership of a workspace. Actors without one get NotFound, as for a
 // workspace that does not exist.
 func (s *Store) Require(ctx context.Context, a account.Actor, workspaceID string) (Membership, error) {
 	return s.require(ctx, a, workspaceID, "workspace.deleted_at IS NULL")
 }
 
-// RequireEach proves of each workspace whether the actor belongs to it: those that it does not are missing from the answer.
-func (s *Store) RequireEach(ctx context.Context, a account.Actor, workspaceIDs ...string) (map[string]Membership, error) {
-	workspaceIDs = slices.DeleteFunc(slices.Clone(workspaceIDs), func(spaceID string) bool { return !id.Valid(id.Workspace, spaceID) })
+// RequireEach returns the actor's memberships by workspace ID. Workspaces without one are missing from
+// the result.
+func (s *Store) RequireEach(
+	ctx context.Context, a account.Actor, workspaceIDs ...string,
+) (map[string]Membership, error) {
+	workspaceIDs = slices.DeleteFunc(slices.Clone(workspaceIDs), func(spaceID string) bool {
+		return !id.Valid(id.Workspace, spaceID)
+	})
 	if len(workspaceIDs) == 0 {
 		return map[string]Membership{}, nil
 	}
 	return s.requireMany(ctx, a, "workspace.id IN (?)", bun.In(workspaceIDs))
 }
 
-// RequireAll returns the actor's memberships of all workspaces, by workspace id; deleted workspaces
-// are missing.
+// RequireAll returns all memberships of the actor by workspace ID, except those of deleted workspaces.
 func (s *Store) RequireAll(ctx context.Context, a account.Actor) (map[string]Membership, error) {
 	return s.requireMany(ctx, a, "1 = 1")
 }
 
-func (s *Store) requireMany(ctx context.Context, a account.Actor, where string, args ...any) (map[string]Membership, error) {
+func (s *Store) requireMany(
+	ctx context.Context, a account.Actor, where string, args ...any,
+) (map[string]Membership, error) {
 	ctx, q := s.memberships(ctx, a, nil)
 	var rows []membershipRow
 	err := q.Model(&rows).Where(where, args...).Where("workspace.deleted_at IS NULL").Scan(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking for memberships: %w", err)
+		return nil, fmt.Errorf("reading memberships: %w", err)
 	}
 	found := make(map[string]Membership, len(rows))
 	for _, row := range rows {
@@ -113,10 +120,11 @@ func (s *Store) requireMany(ctx context.Context, a account.Actor, where string, 
 	return found, nil
 }
 
-// RequireFor proves that the actor belongs to the workspace of something that is known by its id. Whoever does not hears
-// what workspaceOf says of an id that does not exist.
+// RequireFor returns the actor's membership of the workspace of an item. Actors without one get the
+// error that workspaceOf returns for an unknown ID.
 func (s *Store) RequireFor(
-	ctx context.Context, a account.Actor, itemID string, workspaceOf func(ctx context.Context, itemID string) (string, error),
+	ctx context.Context, a account.Actor, itemID string,
+	workspaceOf func(ctx context.Context, itemID string) (string, error),
 ) (Membership, error) {
 	workspaceID, err := workspaceOf(ctx, itemID)
 	if err != nil {
@@ -130,37 +138,42 @@ func (s *Store) RequireFor(
 	return m, err
 }
 
-// asked are the memberships that somebody asks for by one statement; those who do so at the same time share it.
-type asked struct{ accountID, keyID, workspaceID, condition string }
+// proofKey identifies a lookup of a membership; concurrent calls with equal keys share a statement.
+type proofKey struct{ accountID, keyID, workspaceID, condition string }
 
 func (s *Store) require(ctx context.Context, a account.Actor, workspaceID, condition string) (Membership, error) {
 	if !id.Valid(id.Workspace, workspaceID) || a.Key != nil && a.Key.WorkspaceID != workspaceID {
 		return Membership{}, errNotFound()
 	}
-	q := asked{accountID: a.AccountID, workspaceID: workspaceID, condition: condition}
+	key := proofKey{accountID: a.AccountID, workspaceID: workspaceID, condition: condition}
 	if a.Key != nil {
-		q.keyID = a.Key.ID
+		key.keyID = a.Key.ID
 	}
-	row, err := s.proofs.Do(ctx, q, struct{}{}, func(ctx context.Context, _ []struct{}) (membershipRow, error) {
-		return s.look(ctx, a, workspaceID, condition)
+	row, err := s.proofs.Do(ctx, key, struct{}{}, func(ctx context.Context, _ []struct{}) (row membershipRow, err error) {
+		p := s.DB.Params()
+		ctx, q := s.memberships(ctx, a, p)
+		err = q.Model(&row).Where("workspace.id = ?", p.Of(workspaceID)).Where(condition).Scan(p.Bind(ctx))
+		return row, err
 	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return Membership{}, errNotFound()
-	}
 	if err != nil {
-		return Membership{}, fmt.Errorf("looking for a membership: %w", err)
+		return Membership{}, db.NoRowsAs(errNotFound(), err, "reading a membership")
 	}
 	return row.membership(a), nil
 }
 
-func (s *Store) look(ctx context.Context, a account.Actor, workspaceID, condition string) (row membershipRow, err error) {
-	p := s.DB.Params()
-	ctx, q := s.memberships(ctx, a, p)
-	err = q.Model(&row).Where("workspace.id = ?", p.Of(workspaceID)).Where(condition).Scan(p.Bind(ctx))
-	return row, err
+// Observe returns a membership with permission to read stats, for a caller without membership. The
+// caller has checked that the link's stats are public. It returns NotFound.
+func (s *Store) Observe(ctx context.Context, workspaceID string) (Membership, error) {
+	w := &Workspace{}
+	err := s.DB.NewSelect().Model(w).Where("id = ?", workspaceID).Where("deleted_at IS NULL").Scan(db.AsResolver(ctx))
+	if err != nil {
+		return Membership{}, db.NoRowsAs(errNotFound(), err, "reading a workspace")
+	}
+	key := &account.Key{WorkspaceID: w.ID, Scopes: []string{string(ReadStats)}}
+	return Membership{workspace: w, role: Viewer, key: key}, nil
 }
 
-// membershipRow is a workspace and the role that one account has in it.
+// membershipRow is a workspace and an account's role in it.
 type membershipRow struct {
 	Workspace `bun:",extend"`
 
@@ -170,13 +183,13 @@ type membershipRow struct {
 func (r membershipRow) membership(a account.Actor) Membership {
 	m := Membership{workspace: &r.Workspace, accountID: a.AccountID, role: r.Role, key: a.Key}
 	if m.key != nil {
-		m.role = nearest(m.key)
+		m.role = roleFor(m.key)
 	}
 	return m
 }
 
-// memberships asks for the workspaces that the actor has to do with, in a context that sees them: as they are now, since whoever
-// was removed is to see nothing any more.
+// memberships returns a query for the actor's workspaces and a context that sees them. It reads from
+// the primary database: a removed member must lose access at once.
 func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) (context.Context, *bun.SelectQuery) {
 	ctx = db.UpToDate(ctx)
 	if a.Key != nil {

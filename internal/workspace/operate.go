@@ -15,20 +15,21 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// Tenant is a workspace as the operator sees it.
+// Tenant is a workspace as listed for the operator.
 type Tenant struct {
 	Workspace `bun:",extend"`
 
 	Members int64 `bun:",scanonly"`
 }
 
-// Tenants are at most limit workspaces, oldest first, that come after an id: for the operator. Deleted ones are among them until
-// they are purged. A slug chooses the workspace that has it, or had it.
-func (s *Store) Tenants(ctx context.Context, slug, after string, limit int) ([]Tenant, error) {
+// AdminList lists at most limit workspaces after an ID, oldest first, with deleted ones that are not
+// purged. A slug selects the workspace that has or had it. It is for the operator.
+func (s *Store) AdminList(ctx context.Context, slug, after string, limit int) ([]Tenant, error) {
 	tenants := []Tenant{}
 	members := s.DB.NewSelect().Table("members").ColumnExpr("COUNT(*)").Where("members.workspace_id = workspace.id")
 	q := s.DB.NewSelect().Model((*Workspace)(nil)).ColumnExpr("workspace.*").ColumnExpr("(?) AS members", members).
-		Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL").Where("workspace.id > ?", after).Order("workspace.id").Limit(int64(limit))
+		Where("workspace.id <> ?", PublicID).Where("purged_at IS NULL").Where("workspace.id > ?", after).
+		Order("workspace.id").Limit(int64(limit))
 	if slug != "" {
 		q = q.Where("workspace.id IN (SELECT workspace_id FROM slugs WHERE slug = ?)", slug)
 	}
@@ -38,22 +39,23 @@ func (s *Store) Tenants(ctx context.Context, slug, after string, limit int) ([]T
 	return tenants, nil
 }
 
-// Limit is a monthly allowance that the operator gives to a workspace; a nil Of is the instance's.
+// Limit is a monthly quota of a workspace; a nil Of selects the instance's.
 type Limit struct{ Of *int64 }
 
-// MostLimit bounds an allowance, as in the configuration.
-const MostLimit = 1 << 50
+// MaxLimit bounds a quota, as in the configuration.
+const MaxLimit = 1 << 50
 
-// SetLimits gives a workspace allowances of its own, or takes them back; a nil limit stays. It is the operator's. It returns
-// NotFound or InvalidInput.
+// SetLimits sets quotas of a workspace; a nil limit stays. It is for the operator and returns NotFound
+// or InvalidInput.
 func (s *Store) SetLimits(ctx context.Context, slug string, hits, links *Limit) (*Workspace, error) {
 	details := audit.Details{}
 	for field, limit := range map[string]*Limit{"hitQuota": hits, "linkQuota": links} {
 		if limit == nil {
 			continue
 		}
-		if limit.Of != nil && (*limit.Of < 0 || *limit.Of > MostLimit) {
-			return nil, errs.New(errs.InvalidInput, "An allowance is a whole number from 0 to %d.", int64(MostLimit)).At(field)
+		if limit.Of != nil && (*limit.Of < 0 || *limit.Of > MaxLimit) {
+			return nil, errs.New(errs.InvalidInput, "An allowance is a whole number from 0 to %d.", int64(MaxLimit)).
+				At(field)
 		}
 		details[field] = limit.Of
 	}
@@ -72,8 +74,8 @@ func (s *Store) SetLimits(ctx context.Context, slug string, hits, links *Limit) 
 	})
 }
 
-// TakeDown is Delete by the operator. It returns NotFound, or Conflict when the workspace is deleted already.
-func (s *Store) TakeDown(ctx context.Context, slug string) (*Workspace, error) {
+// AdminDelete is Delete for the operator. It returns NotFound, or Conflict for a deleted workspace.
+func (s *Store) AdminDelete(ctx context.Context, slug string) (*Workspace, error) {
 	return s.operate(ctx, slug, audit.WorkspaceDeleted, nil, func(w *Workspace, q *bun.UpdateQuery) error {
 		if w.DeletedAt != nil {
 			return errs.New(errs.Conflict, "This workspace is deleted already, since %s.", w.DeletedAt.UTC().Format(time.RFC3339))
@@ -85,15 +87,16 @@ func (s *Store) TakeDown(ctx context.Context, slug string) (*Workspace, error) {
 	})
 }
 
-// BringBack is Restore by the operator. It returns NotFound, Expired when it is about to be purged, or Conflict when the workspace is
-// not deleted.
-func (s *Store) BringBack(ctx context.Context, slug string) (*Workspace, error) {
+// AdminRestore is Restore for the operator. It returns NotFound, Expired if the workspace is about to
+// be purged, or Conflict if it is not deleted.
+func (s *Store) AdminRestore(ctx context.Context, slug string) (*Workspace, error) {
 	return s.operate(ctx, slug, audit.WorkspaceRestored, nil, func(w *Workspace, q *bun.UpdateQuery) error {
 		if w.DeletedAt == nil {
 			return errs.New(errs.Conflict, "This workspace is not deleted.")
 		}
 		if !s.now().Before(w.DeletedAt.Add(Undo)) {
-			return errs.New(errs.Expired, "This workspace was deleted more than %d days ago, and is being purged.", int(Undo.Hours()/24))
+			return errs.New(errs.Expired, "This workspace was deleted more than %d days ago, and is being purged.",
+				int(Undo.Hours()/24))
 		}
 		w.DeletedAt = nil
 		q.Set("deleted_at = NULL")
@@ -101,10 +104,12 @@ func (s *Store) BringBack(ctx context.Context, slug string) (*Workspace, error) 
 	})
 }
 
-// operate changes the workspace that has the slug, or had it, or that has the id, for the operator. Change says what is to be
-// different, of the workspace as it is while nobody else changes it.
-func (s *Store) operate(ctx context.Context, slug string, action audit.Action, details audit.Details,
-	change func(w *Workspace, q *bun.UpdateQuery) error) (*Workspace, error) {
+// operate changes the workspace with the ID or with a slug that it has or had. change receives the
+// locked workspace and adds to the update.
+func (s *Store) operate(
+	ctx context.Context, slug string, action audit.Action, details audit.Details,
+	change func(w *Workspace, q *bun.UpdateQuery) error,
+) (*Workspace, error) {
 	var w Workspace
 	err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		w = Workspace{}
@@ -116,7 +121,8 @@ func (s *Store) operate(ctx context.Context, slug string, action audit.Action, d
 		}
 		err := s.DB.ForChange(q).Scan(ctx)
 		if errors.Is(err, sql.ErrNoRows) {
-			return errs.New(errs.NotFound, "There is no workspace with this slug. This lists them: linkforge workspaces list.")
+			return errs.New(errs.NotFound,
+				"There is no workspace with this slug. This lists them: linkforge workspaces list.")
 		}
 		if err != nil {
 			return err

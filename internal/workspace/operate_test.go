@@ -42,7 +42,7 @@ func TestTheOperatorSetsLimits(t *testing.T) {
 		}{
 			{hits: of(5), wantHits: of(5).Of},
 			{links: of(0), wantHits: of(5).Of, wantLinks: of(0).Of},
-			{hits: &Limit{}, links: of(MostLimit), wantLinks: of(MostLimit).Of},
+			{hits: &Limit{}, links: of(MaxLimit), wantLinks: of(MaxLimit).Of},
 		} {
 			w, err := b.SetLimits(t.Context(), "mine", c.hits, c.links)
 			if err != nil {
@@ -68,7 +68,7 @@ func TestTheOperatorSetsLimits(t *testing.T) {
 		if untouched, err := b.Require(t.Context(), b.eve, other.ID()); err != nil || untouched.Workspace().HitQuota != nil {
 			t.Errorf("the other workspace: %+v: %v", untouched, err)
 		}
-		for _, l := range []*Limit{of(-1), of(MostLimit + 1)} {
+		for _, l := range []*Limit{of(-1), of(MaxLimit + 1)} {
 			if _, err := b.SetLimits(t.Context(), "mine", l, nil); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%d: %v", *l.Of, err)
 			}
@@ -88,35 +88,35 @@ func TestTheOperatorTakesDownAndBringsBack(t *testing.T) {
 		m := b.create(t, b.ada, "mine")
 		now := noon
 		b.Now = func() time.Time { return now }
-		if _, err := b.BringBack(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
+		if _, err := b.AdminRestore(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
 			t.Errorf("bringing back what is there: %v", err)
 		}
-		w, err := b.TakeDown(t.Context(), "mine")
+		w, err := b.AdminDelete(t.Context(), "mine")
 		if err != nil || !w.DeletedAt.Equal(noon) {
 			t.Fatalf("taken down: %+v: %v", w, err)
 		}
 		if _, err := b.Require(t.Context(), b.ada, m.ID()); !errs.Is(err, errs.NotFound) {
 			t.Errorf("its owner: %v", err)
 		}
-		if _, err := b.TakeDown(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
+		if _, err := b.AdminDelete(t.Context(), "mine"); !errs.Is(err, errs.Conflict) {
 			t.Errorf("taking it down again: %v", err)
 		}
 		if _, err := b.SetLimits(t.Context(), "mine", of(1), nil); !errs.Is(err, errs.NotFound) {
 			t.Errorf("limits of what is deleted: %v", err)
 		}
 		now = noon.Add(Undo)
-		if _, err := b.BringBack(t.Context(), m.ID()); !errs.Is(err, errs.Expired) {
+		if _, err := b.AdminRestore(t.Context(), m.ID()); !errs.Is(err, errs.Expired) {
 			t.Errorf("bringing back what is purged: %v", err)
 		}
 		now = noon.Add(Undo - time.Microsecond)
-		if w, err := b.BringBack(t.Context(), m.ID()); err != nil || w.DeletedAt != nil {
+		if w, err := b.AdminRestore(t.Context(), m.ID()); err != nil || w.DeletedAt != nil {
 			t.Errorf("brought back: %+v: %v", w, err)
 		}
 		if diff := cmp.Diff([]string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"}, b.told(t, m)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
 		for _, slug := range []string{"public", PublicID} {
-			if _, err := b.TakeDown(t.Context(), slug); !errs.Is(err, errs.NotFound) {
+			if _, err := b.AdminDelete(t.Context(), slug); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%s: %v", slug, err)
 			}
 		}
@@ -132,7 +132,7 @@ func TestTenants(t *testing.T) {
 		if _, err := b.Update(t.Context(), two, Change{Slug: &renamed}); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.TakeDown(t.Context(), "second"); err != nil {
+		if _, err := b.AdminDelete(t.Context(), "second"); err != nil {
 			t.Fatal(err)
 		}
 		for _, c := range []struct {
@@ -147,7 +147,7 @@ func TestTenants(t *testing.T) {
 			{limit: 10, slug: "second", want: []string{"second"}},
 			{limit: 10, slug: "nobody", want: []string{}},
 		} {
-			tenants, err := b.Tenants(t.Context(), c.slug, c.after, c.limit)
+			tenants, err := b.AdminList(t.Context(), c.slug, c.after, c.limit)
 			slugs := []string{}
 			for _, w := range tenants {
 				slugs = append(slugs, w.Slug)

@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Role is what a member may do. Each role may do what the ones below it may.
+// Role is a member's role. It has all permissions of the lower roles.
 type Role string
 
 // The roles, from the most to the least powerful.
@@ -20,11 +20,11 @@ const (
 	Viewer Role = "VIEWER" // reading
 )
 
-var everyRole = []Role{Owner, Admin, Editor, Viewer}
+var allRoles = []Role{Owner, Admin, Editor, Viewer}
 
 var rank = map[Role]int{Viewer: 1, Editor: 2, Admin: 3, Owner: 4}
 
-// Permission is one thing that members or API keys may do.
+// Permission allows members or API keys an operation.
 type Permission string
 
 // The permissions.
@@ -43,18 +43,18 @@ const (
 	DeleteWorkspace Permission = "WORKSPACE_DELETE"
 )
 
-// Rule says who has a permission.
+// Rule defines who has a permission.
 type Rule struct {
 	Permission Permission
-	// Least is the least role that has it.
+	// Least is the lowest role that has it.
 	Least Role
-	// Keys says that an API key can have it too.
+	// Keys is true if an API key can have it.
 	Keys bool
-	// Means is what it allows, for people.
+	// Means describes the permission in the documentation.
 	Means string
 }
 
-// Rules is the one table of who may do what.
+// Rules is the table of permissions.
 var Rules = []Rule{
 	{ReadLinks, Viewer, true, "see links, and what they have used of their quotas"},
 	{WriteLinks, Editor, true, "make, change, delete and claim links; what LINKS_READ allows"},
@@ -102,8 +102,8 @@ func CheckKey(key *account.Key, p Permission) error {
 	return errs.New(errs.Forbidden, "This needs an API key with the scope %s.", p)
 }
 
-// Enter returns a context whose statements see the workspace, and nothing of any other, or Forbidden when the member
-// lacks the permission. Every method of a tenant's matter begins with it: without it, there is nothing to see.
+// Enter returns a context whose statements see this workspace only, or Forbidden if the member lacks
+// the permission. Every method with tenant data starts with it: without it, statements see no rows.
 func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, error) {
 	if m.May(p) {
 		return db.InWorkspace(ctx, m.workspace.ID, m.accountID), nil
@@ -114,8 +114,8 @@ func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, e
 	return ctx, errs.New(errs.Forbidden, "This needs the role %s; yours is %s.", ruleOf(p).Least, m.role)
 }
 
-// nearest is the least role that allows a key's scopes.
-func nearest(key *account.Key) Role {
+// roleFor returns the lowest role that allows a key's scopes.
+func roleFor(key *account.Key) Role {
 	role := Viewer
 	for _, r := range Rules {
 		if slices.Contains(key.Scopes, string(r.Permission)) && rank[r.Least] > rank[role] {
@@ -125,7 +125,7 @@ func nearest(key *account.Key) Role {
 	return role
 }
 
-// Permissions are everything that the member, or the API key, may do.
+// Permissions returns all permissions of the member or API key.
 func (m Membership) Permissions() []Permission {
 	all := []Permission{}
 	for _, r := range Rules {

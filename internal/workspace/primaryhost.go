@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/uptrace/bun"
 )
 
@@ -18,11 +19,7 @@ func SetPrimaryHost(
 	if host == nil {
 		q = q.Where("primary_host IS NOT NULL")
 	}
-	result, err := q.Exec(ctx)
-	if err != nil {
-		return Membership{}, false, err
-	}
-	n, err := result.RowsAffected()
+	n, err := db.Affected(q.Exec(ctx))
 	w := *m.workspace
 	w.PrimaryHost, w.UpdatedAt = host, now
 	m.workspace = &w

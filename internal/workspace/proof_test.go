@@ -35,9 +35,7 @@ func TestAProofIsAsNewAsTheQuestion(t *testing.T) {
 		}
 		system := db.AsSystem(t.Context())
 		for range 40 {
-			if _, err := d.NewRaw("INSERT INTO members (workspace_id, account_id, role, created_at) VALUES (?, ?, 'VIEWER', ?)", team.ID(), b.eve.AccountID, noon).Exec(system); err != nil {
-				t.Fatal(err)
-			}
+			join(t, d, team.ID(), b.eve, Viewer)
 			if m, err := b.Require(t.Context(), b.eve, team.ID()); err != nil || m.Role() != Viewer {
 				t.Errorf("a new member: %v", err)
 			}

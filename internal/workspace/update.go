@@ -13,15 +13,13 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// Change is what a caller wants of a workspace to be different; nil fields stay.
+// Change describes changes of a workspace's settings; nil fields stay.
 type Change struct {
-	// Name is what people call it.
 	Name *string
-	// Slug is its part of short URLs. Those with the old one go on working, and nobody else ever gets it.
+	// Slug replaces the slug. The old one keeps working and stays reserved.
 	Slug *string
-	// DefaultStrategy is how the codes of links are made that do not say it: not CUSTOM, which needs a code each.
-	DefaultStrategy *string
-	// DefaultRedirectStatus is the HTTP status of redirects whose link does not choose one.
+	// DefaultStrategy must not be CUSTOM, which needs a code.
+	DefaultStrategy       *string
 	DefaultRedirectStatus *int
 }
 
@@ -38,12 +36,12 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	changed.workspace = &Workspace{}
 	q, details := c.apply(m.workspace, s.DB.NewUpdate().Model(changed.workspace).Set("updated_at = ?", s.now()))
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		// The workspace's own slug first, as when one is made: no two then wait for each other.
+		// The workspace before its slug, as in Create, which avoids deadlocks.
 		if _, err := q.Conn(tx).Where("id = ?", m.ID()).Returning("*").Exec(ctx); err != nil {
 			return err
 		}
 		if c.Slug != nil {
-			if err := s.takeSlug(ctx, tx, m.ID(), *c.Slug); err != nil {
+			if err := s.reserveSlug(ctx, tx, m.ID(), *c.Slug); err != nil {
 				return err
 			}
 		}
@@ -52,7 +50,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 		}
 		return m.Audit(ctx, tx, s.Now(), audit.WorkspaceUpdated, m.ID(), details)
 	})
-	if db.IsUniqueViolation(err) { // nothing else of a workspace is unique
+	if db.IsUniqueViolation(err) { // only the slug is unique
 		return Membership{}, errSlugTaken()
 	}
 	if err != nil {
@@ -61,7 +59,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	return changed, nil
 }
 
-// apply puts what is given into the statement, and what of it is new into what is told of it.
+// apply adds the fields that are set to the statement, and returns those that differ as details.
 func (c Change) apply(before *Workspace, q *bun.UpdateQuery) (*bun.UpdateQuery, audit.Details) {
 	details := audit.Details{}
 	set := func(column, field string, from, to any) {
@@ -99,11 +97,12 @@ func (c *Change) check() error {
 		}
 	}
 	if s := c.DefaultStrategy; s != nil && !slices.Contains([]string{"DETERMINISTIC", "COUNTER", "RANDOM"}, *s) {
-		return errs.New(errs.InvalidInput, "The default strategy must be DETERMINISTIC, COUNTER or RANDOM: a CUSTOM link needs a code of its own.").
-			At("defaultStrategy")
+		return errs.New(errs.InvalidInput, "The default strategy must be DETERMINISTIC, COUNTER or RANDOM: "+
+			"a CUSTOM link needs a code of its own.").At("defaultStrategy")
 	}
 	if s := c.DefaultRedirectStatus; s != nil && !slices.Contains([]int{301, 302, 307, 308}, *s) {
-		return errs.New(errs.InvalidInput, "defaultRedirectStatus must be 301, 302, 307 or 308.").At("defaultRedirectStatus")
+		return errs.New(errs.InvalidInput, "defaultRedirectStatus must be 301, 302, 307 or 308.").
+			At("defaultRedirectStatus")
 	}
 	return nil
 }

@@ -1,5 +1,7 @@
-// Package workspace holds the tenants: workspaces, their members, and the proof of membership that every
-// method of a tenant's matter asks for.
+// Package workspace owns the tenants: workspaces, their slugs, members, roles, permissions and
+// invitations. A Membership, which only this package creates, proves access: every method that reads
+// or changes a tenant's data takes one. It does not own domains, API keys or links. Callers are graph,
+// the HTTP exports, the jobs, and every package with tenant data.
 package workspace
 
 import (
@@ -30,62 +32,59 @@ import (
 type Workspace struct {
 	bun.BaseModel `bun:"table:workspaces"`
 
-	// ID is hashed into codes and never changes.
+	// ID never changes: it is hashed into codes.
 	ID string `bun:",pk"`
-	// Slug is the workspace's part of short URLs.
+	// Slug is part of short URLs.
 	Slug string
 	Name string
-	// HitQuota and LinkQuota are this workspace's own; nil means the instance's.
+	// HitQuota and LinkQuota are monthly; nil selects the instance's.
 	HitQuota  *int64
 	LinkQuota *int64
-	// DefaultStrategy is how codes of links are made that do not say it, DefaultRedirectStatus the HTTP status of
-	// their redirects.
+	// DefaultStrategy generates codes, and DefaultRedirectStatus is the HTTP status, of links that choose
+	// none.
 	DefaultStrategy       string
 	DefaultRedirectStatus int
-	// PrimaryHost is the verified domain that short URLs are shown with; nil means the instance's own host.
+	// PrimaryHost is the verified domain that short URLs are shown with; nil selects the instance's host.
 	PrimaryHost *string
 
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// DeletedAt is when an owner deleted it, PurgedAt when all of it was removed but its slugs.
+	// DeletedAt is when an owner deleted it, PurgedAt when everything but its slugs was removed.
 	DeletedAt *time.Time
 	PurgedAt  *time.Time
 }
 
-// Store keeps the workspaces.
+// Store stores workspaces, members and invitations. It is safe for concurrent use.
 type Store struct {
-	// DB is the database.
 	DB *db.DB
-	// People knows who is behind an account, and Mail sends what they are to get.
+	// People and Mail are required for invitations.
 	People People
 	Mail   Mailer
-	// Limits slows down whoever has others write mail.
 	Limits ratelimit.Limiter
-	// PublicURL is where people reach the instance.
+	// PublicURL names this instance in mail.
 	PublicURL string
-	// Log is told what the jobs have done.
-	Log *slog.Logger
-	// Now is the clock.
-	Now func() time.Time
+	Log       *slog.Logger
+	Now       func() time.Time
 
-	proofs batcher.Batcher[asked, struct{}, membershipRow]
+	proofs batcher.Batcher[proofKey, struct{}, membershipRow]
 }
 
-// People knows who is behind an account.
+// People looks up accounts.
 type People interface {
-	// Emails is the account's address, and whether it is proved to be theirs.
+	// Emails returns the account's address and whether it is verified.
 	Emails(ctx context.Context, a account.Actor) (email string, verified bool, err error)
 }
 
-// Mailer sends e-mail.
+// Mailer sends mail without blocking the caller.
 type Mailer interface {
-	// Configured says that there is a mail server: what is sent arrives.
+	// Configured reports whether there is a mail server.
 	Configured() bool
 	// Send queues a message.
 	Send(ctx context.Context, to, subject, text string)
 }
 
-// AuditLog is one page of what was changed in the workspace, newest first. It returns InvalidInput or Forbidden.
+// AuditLog returns one page of the workspace's audit log, newest first. It returns InvalidInput or
+// Forbidden.
 func (s *Store) AuditLog(ctx context.Context, m Membership, f *audit.Filter, r page.Request) (page.Page[*audit.Event], error) {
 	ctx, err := m.Enter(ctx, ReadAudit)
 	if err != nil {
@@ -104,10 +103,9 @@ func (s *Store) EventsByID(ctx context.Context, m Membership, ids ...string) ([]
 	return audit.Many(ctx, s.DB, m.ID(), ids...)
 }
 
-// now is the instant, as the database keeps it.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-// Create makes a workspace that the actor owns. It returns InvalidInput or SlugTaken.
+// Create creates a workspace that the actor owns. It returns InvalidInput or SlugTaken.
 func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) (Membership, error) {
 	w, err := s.newWorkspace(name, slug)
 	if err != nil {
@@ -122,21 +120,25 @@ func (s *Store) Create(ctx context.Context, a account.Actor, name, slug string) 
 		if err != nil {
 			return err
 		}
-		if err := s.takeSlug(ctx, tx, w.ID, slug); err != nil {
+		if err := s.reserveSlug(ctx, tx, w.ID, slug); err != nil {
 			return err
 		}
-		if err := addOwner(ctx, tx, &Member{WorkspaceID: w.ID, AccountID: a.AccountID, Role: Owner, CreatedAt: w.CreatedAt}); err != nil {
+		if err := requireAccount(ctx, tx, a.AccountID); err != nil {
+			return err
+		}
+		owner := &Member{WorkspaceID: w.ID, AccountID: a.AccountID, Role: Owner, CreatedAt: w.CreatedAt}
+		if _, err := tx.NewInsert().Model(owner).Exec(ctx); err != nil {
 			return err
 		}
 		return m.Audit(ctx, tx, w.CreatedAt, audit.WorkspaceCreated, w.ID, audit.Details{"slug": slug})
 	})
 	if err != nil {
-		return Membership{}, fmt.Errorf("keeping a new workspace: %w", err)
+		return Membership{}, fmt.Errorf("creating a workspace: %w", err)
 	}
 	return m, nil
 }
 
-// slugRow is a slug that a workspace has or had.
+// slugRow reserves a slug that a workspace has or had.
 type slugRow struct {
 	bun.BaseModel `bun:"table:slugs,alias:slug"`
 
@@ -145,13 +147,15 @@ type slugRow struct {
 	CreatedAt   time.Time
 }
 
-// takeSlug makes a slug the workspace's for ever. One that it had before is still its own. It returns SlugTaken.
-func (s *Store) takeSlug(ctx context.Context, tx bun.Tx, workspaceID, slug string) error {
+// reserveSlug reserves a slug for the workspace for ever. It may have had the slug before. It returns
+// SlugTaken.
+func (s *Store) reserveSlug(ctx context.Context, tx bun.Tx, workspaceID, slug string) error {
 	row := &slugRow{Slug: slug, WorkspaceID: workspaceID, CreatedAt: s.now()}
 	if _, err := tx.NewInsert().Model(row).On("CONFLICT (slug) DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
 		return err
 	}
-	own, err := tx.NewSelect().Model((*slugRow)(nil)).Where("slug = ?", slug).Where("workspace_id = ?", workspaceID).Exists(ctx)
+	own, err := tx.NewSelect().Model((*slugRow)(nil)).
+		Where("slug = ?", slug).Where("workspace_id = ?", workspaceID).Exists(ctx)
 	if err == nil && !own {
 		return errSlugTaken()
 	}
@@ -162,37 +166,32 @@ func errSlugTaken() error {
 	return errs.New(errs.SlugTaken, "The slug is taken. Choose another one.").At("slug")
 }
 
-// addOwner makes the account a member. A token may outlive its account: whoever has none is not logged in.
-func addOwner(ctx context.Context, tx bun.Tx, owner *Member) error {
-	known, err := tx.NewSelect().Table("accounts").Where("id = ?", owner.AccountID).Where("deleted_at IS NULL").Exists(ctx)
-	if err != nil {
-		return err
-	}
-	if !known {
+// requireAccount returns Unauthenticated if the account was deleted: a token may outlive it.
+func requireAccount(ctx context.Context, tx bun.Tx, accountID string) error {
+	exists, err := tx.NewSelect().Table("accounts").Where("id = ?", accountID).Where("deleted_at IS NULL").Exists(ctx)
+	if err == nil && !exists {
 		return errs.New(errs.Unauthenticated, "There is no such account any more. Register anew.")
 	}
-	_, err = tx.NewInsert().Model(owner).Exec(ctx)
 	return err
 }
 
-// IDBySlug finds a workspace by a slug that it has or had. It says nothing of who may see it: ask Require. It returns NotFound.
+// IDBySlug returns the ID of the workspace that has or had the slug. It does not check permissions:
+// call Require. It returns NotFound.
 func (s *Store) IDBySlug(ctx context.Context, slug string) (string, error) {
 	if !slugPattern.MatchString(slug) {
 		return "", errNotFound()
 	}
 	var workspaceID string
-	err := s.DB.NewSelect().Model((*slugRow)(nil)).Column("workspace_id").Where("slug = ?", slug).Scan(db.AsResolver(ctx), &workspaceID)
-	if errors.Is(err, sql.ErrNoRows) {
-		return "", errNotFound()
-	}
+	err := s.DB.NewSelect().Model((*slugRow)(nil)).Column("workspace_id").Where("slug = ?", slug).
+		Scan(db.AsResolver(ctx), &workspaceID)
 	if err != nil {
-		return "", fmt.Errorf("looking for a slug: %w", err)
+		return "", db.NoRowsAs(errNotFound(), err, "looking up a slug")
 	}
 	return workspaceID, nil
 }
 
-// List is one page of the actor's memberships, newest workspace first: of workspaces that are there, or of those that
-// have been deleted and can be restored by the actor.
+// List returns one page of the actor's memberships, newest workspace first: of active workspaces, or of
+// deleted ones that the actor can restore.
 func (s *Store) List(ctx context.Context, a account.Actor, deleted bool, r page.Request) (page.Page[Membership], error) {
 	ctx, q := s.memberships(ctx, a, nil)
 	if deleted {
@@ -226,8 +225,8 @@ func (s *Store) newWorkspace(name, slug string) (*Workspace, error) {
 	}, nil
 }
 
-// slugPattern is a label as host names have it: it may become one, and case never tells two apart. Browsers and mail
-// programs decode a label that starts with xn--, so that it would show as another name; a custom code is no label.
+// slugPattern is a label of host names. Browsers decode a label that starts with xn--, so that it would
+// be shown as another name.
 var slugPattern = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{1,46}[a-z0-9])$`)
 
 func checkSlug(slug string) error {
@@ -236,7 +235,8 @@ func checkSlug(slug string) error {
 			"A slug has 3 to 48 characters: lower-case letters, digits and, not at its ends, hyphens.").At("slug")
 	}
 	if strings.HasPrefix(slug, "xn--") {
-		return errs.New(errs.InvalidInput, "A slug must not start with xn--: that prefix marks an encoded host name.").At("slug")
+		return errs.New(errs.InvalidInput,
+			"A slug must not start with xn--: that prefix marks an encoded host name.").At("slug")
 	}
 	if shortcode.Reserved(slug) {
 		return errs.New(errs.SlugTaken, "The server keeps this word for itself. Choose another slug.").At("slug")
