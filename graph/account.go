@@ -6,6 +6,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -92,7 +93,7 @@ func (r *userResolver) Workspaces(
 ) (*gen.WorkspaceConnection, error) {
 	edges, info, err := listOwn(ctx, a, id.Workspace, first, after,
 		func(ctx context.Context, actor account.Actor, request page.Request) (page.Page[workspace.Membership], error) {
-			return r.Config.Workspaces.List(ctx, actor, valueOr(deleted, false), request)
+			return r.Config.Workspaces.List(ctx, actor, optional.Value(deleted), request)
 		},
 		func(m workspace.Membership) (string, string) { return m.ID(), "" },
 		func(cursor string, m workspace.Membership) *gen.WorkspaceEdge {

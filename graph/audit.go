@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -28,7 +29,7 @@ func (r *workspaceResolver) AuditLog(
 func eventIDs(e *audit.Event) (eventID, accountID string) { return e.ID, e.ActorID }
 
 func (r *auditEventResolver) ActorID(_ context.Context, e *audit.Event) (*string, error) {
-	return orNil(e.ActorID), nil
+	return optional.Of(e.ActorID), nil
 }
 
 func (r *auditEventResolver) Actor(ctx context.Context, e *audit.Event) (*account.Account, error) {

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -47,9 +48,9 @@ func (c *Config) clickPage(
 func clickOf(m workspace.Membership, c *click.Click) *gen.Click {
 	return &gen.Click{
 		ID: c.PublicID(), LinkID: c.LinkID, In: m, At: c.ClickedAt, Status: c.Status, Bot: c.Bot,
-		Referrer: orNil(c.Referrer), Country: orNil(c.Country), Device: orNil(c.Device), Browser: orNil(c.Browser),
-		Os: orNil(c.OS), Language: orNil(c.Language), UtmSource: orNil(c.Source), UtmMedium: orNil(c.Medium),
-		UtmCampaign: orNil(c.Campaign), UtmTerm: orNil(c.Term), UtmContent: orNil(c.Content),
+		Referrer: optional.Of(c.Referrer), Country: optional.Of(c.Country), Device: optional.Of(c.Device), Browser: optional.Of(c.Browser),
+		Os: optional.Of(c.OS), Language: optional.Of(c.Language), UtmSource: optional.Of(c.Source), UtmMedium: optional.Of(c.Medium),
+		UtmCampaign: optional.Of(c.Campaign), UtmTerm: optional.Of(c.Term), UtmContent: optional.Of(c.Content),
 	}
 }
 
@@ -98,6 +99,6 @@ func (r *mutationResolver) ExportClicks(ctx context.Context, in gen.ExportClicks
 	if err != nil {
 		return nil, err
 	}
-	url, until, err := r.Exports.Sign(s, valueOr(in.Format, click.CSV), actor.SessionID)
+	url, until, err := r.Exports.Sign(s, optional.Or(in.Format, click.CSV), actor.SessionID)
 	return &gen.ExportClicksPayload{URL: &url, ExpiresAt: &until}, err
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 )
 
@@ -45,7 +46,7 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Stats.Previous = func(child int) int { return statsCost + child }
 	c.Stats.Breakdown = func(child int, _ click.Dimension, first *int) int {
-		return statsCost + child*min(max(valueOr(first, defaultSlices), 1), maxSlices)
+		return statsCost + child*min(max(optional.Or(first, defaultSlices), 1), maxSlices)
 	}
 	c.Link.Clicks, c.Workspace.Clicks = clicksCost, clicksCost
 	c.Subscription.LinkClicked = func(child int, _ string, _, _ *string) int { return 1 + child*eventsCost }
@@ -85,7 +86,7 @@ func clicksCost(child int, first *int, _ *string, _ *click.Range, _ *gen.ClickFi
 }
 
 func pageCost(child int, first, last *int) int {
-	size := valueOr(last, valueOr(first, page.Default))
+	size := optional.Or(last, optional.Or(first, page.Default))
 	return 1 + child*min(max(size, 1), page.Max) // a size out of range is refused by the resolver
 }
 

@@ -42,19 +42,3 @@ func ifFound[T any](value *T, err error) (*T, error) {
 	}
 	return value, err
 }
-
-// orNil returns null for a zero value.
-func orNil[T comparable](value T) *T {
-	if value == *new(T) {
-		return nil
-	}
-	return &value
-}
-
-// valueOr returns the value of an argument, or its default for null.
-func valueOr[T any](argument *T, otherwise T) T {
-	if argument == nil {
-		return otherwise
-	}
-	return *argument
-}

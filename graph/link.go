@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -46,7 +47,7 @@ func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInpu
 func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
 	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
 		return r.Links.CreateMany(ctx, m, link.Batch{
-			Links: in.Links, OnError: valueOr(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
+			Links: in.Links, OnError: optional.Or(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
 		})
 	}, func(i int, one link.Result, found []*gen.UserError) *gen.CreateLinkResult {
 		return &gen.CreateLinkResult{
@@ -88,7 +89,7 @@ func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInpu
 
 func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
 	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		return r.Links.DeleteMany(ctx, m, in.Ids, valueOr(in.OnError, link.SkipFailed))
+		return r.Links.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
 	}, func(_ int, one link.Result, found []*gen.UserError) *gen.DeleteLinkResult {
 		return &gen.DeleteLinkResult{Link: one.Link, Errors: found}
 	})
@@ -109,7 +110,7 @@ func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksIn
 		changes = append(changes, changeOf(*one))
 	}
 	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		return r.Links.UpdateMany(ctx, m, changes, valueOr(in.OnError, link.SkipFailed))
+		return r.Links.UpdateMany(ctx, m, changes, optional.Or(in.OnError, link.SkipFailed))
 	}, func(_ int, one link.Result, found []*gen.UserError) *gen.UpdateLinkResult {
 		return &gen.UpdateLinkResult{Link: one.Link, Errors: found}
 	})

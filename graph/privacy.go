@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -31,7 +32,7 @@ func (r *mutationResolver) ExportMyData(ctx context.Context, in gen.ExportMyData
 	if err != nil {
 		return nil, fmt.Errorf("encoding personal data: %w", err)
 	}
-	return &gen.ExportMyDataPayload{Data: new(string(text)), Next: orNil(next)}, nil
+	return &gen.ExportMyDataPayload{Data: new(string(text)), Next: optional.Of(next)}, nil
 }
 
 // exportPart returns one part of a user's data, and the cursor of the next one: the name of a list and the ID after
@@ -40,7 +41,7 @@ func (r *mutationResolver) exportPart(
 	ctx context.Context, actor account.Actor, after *string,
 ) (data map[string]any, next string, err error) {
 	data = map[string]any{}
-	part, lastID, _ := strings.Cut(valueOr(after, ""), " ")
+	part, lastID, _ := strings.Cut(optional.Value(after), " ")
 	switch {
 	case after == nil:
 		next = "links"

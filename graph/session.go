@@ -5,6 +5,7 @@ import (
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/optional"
 )
 
 func (r *mutationResolver) Login(ctx context.Context, in gen.LoginInput) (*gen.LoginPayload, error) {
@@ -30,7 +31,7 @@ func (r *mutationResolver) Logout(ctx context.Context, in gen.LogoutInput) (*gen
 	if err != nil {
 		return nil, err
 	}
-	err = r.Accounts.Logout(ctx, actor, valueOr(in.SessionID, actor.SessionID))
+	err = r.Accounts.Logout(ctx, actor, optional.Or(in.SessionID, actor.SessionID))
 	return &gen.LogoutPayload{LoggedOut: true}, err
 }
 
@@ -41,7 +42,7 @@ func (r *mutationResolver) LogoutEverywhere(
 	if err != nil {
 		return nil, err
 	}
-	err = r.Accounts.LogoutEverywhere(ctx, actor, valueOr(in.KeepThis, false))
+	err = r.Accounts.LogoutEverywhere(ctx, actor, optional.Value(in.KeepThis))
 	return &gen.LogoutEverywherePayload{LoggedOut: true}, err
 }
 

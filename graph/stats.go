@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -19,7 +20,7 @@ const (
 func (r *linkResolver) Stats(
 	ctx context.Context, l *link.Link, span *click.Range, timezone *string, filter *gen.ClickFilter,
 ) (*click.Stats, error) {
-	return r.Config.Clicks.Stats(ctx, l.In, click.Subject{LinkID: l.ID}, span, valueOr(timezone, ""), filterOf(filter))
+	return r.Config.Clicks.Stats(ctx, l.In, click.Subject{LinkID: l.ID}, span, optional.Value(timezone), filterOf(filter))
 }
 
 func (r *workspaceResolver) Stats(
@@ -32,7 +33,7 @@ func (r *workspaceResolver) Stats(
 			return nil, err
 		}
 	}
-	return r.Config.Clicks.Stats(ctx, *m, of, span, valueOr(timezone, ""), filterOf(filter))
+	return r.Config.Clicks.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
 }
 
 func (r *statsResolver) Clicks(ctx context.Context, s *click.Stats) (int64, error) {
@@ -63,7 +64,7 @@ func (r *statsResolver) AverageRedirectMs(ctx context.Context, s *click.Stats) (
 }
 
 func (r *statsResolver) Breakdown(ctx context.Context, s *click.Stats, by click.Dimension, first *int) ([]*gen.StatsSlice, error) {
-	parts, err := s.Breakdown(ctx, by, valueOr(first, defaultSlices))
+	parts, err := s.Breakdown(ctx, by, optional.Or(first, defaultSlices))
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -38,13 +39,13 @@ func (r *subscriptionResolver) LinkClicked(
 			return nil, err
 		}
 	}
-	w, err := r.Live.Watch(ctx, m, valueOr(linkID, ""), valueOr(after, ""))
+	w, err := r.Live.Watch(ctx, m, optional.Value(linkID), optional.Value(after))
 	if err != nil {
 		return nil, err
 	}
 	clicks := make(chan *gen.Click)
 	t := &clickSource{
-		Config: &r.Config, stream: s, watch: w, loaders: loader.Of(ctx), clicks: clicks, last: valueOr(after, ""),
+		Config: &r.Config, stream: s, watch: w, loaders: loader.Of(ctx), clicks: clicks, last: optional.Value(after),
 	}
 	t.member.Store(&m)
 	s.Go(func() error {

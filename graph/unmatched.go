@@ -4,14 +4,15 @@ import (
 	"context"
 
 	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 func (r *workspaceResolver) Orphans(ctx context.Context, m *workspace.Membership, first *int) ([]*click.Orphan, error) {
-	return r.Config.Clicks.Orphans(ctx, *m, valueOr(first, page.Default))
+	return r.Config.Clicks.Orphans(ctx, *m, optional.Or(first, page.Default))
 }
 
 func (r *orphanResolver) Code(_ context.Context, o *click.Orphan) (*string, error) {
-	return orNil(o.Code), nil
+	return optional.Of(o.Code), nil
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -69,7 +70,7 @@ func (r *queryResolver) Workspace(ctx context.Context, by gen.WorkspaceBy) (*wor
 	if _, err := account.Current(ctx); err != nil {
 		return nil, err // anonymous users must not learn which slugs exist
 	}
-	workspaceID := valueOr(by.ID, "")
+	workspaceID := optional.Value(by.ID)
 	if by.ID == nil {
 		var err error
 		if workspaceID, err = r.Workspaces.IDBySlug(ctx, *by.Slug); err != nil {

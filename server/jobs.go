@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -18,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -121,10 +123,7 @@ func (l jobsList) Run(ctx context.Context, f *config.Flags, io stdio) error {
 			rows = append(rows, jobRow{s.Name, s.Running(now), s.Node, utc(s.BeganAt), utc(s.EndedAt), utc(s.DueAt), s.Error})
 		}
 		return show(io, l.listing, "JOB\tBEGAN\tENDED\tBY\tDUE\tIT WENT", rows, func(r jobRow) []string {
-			by := "-"
-			if r.Node != nil {
-				by = *r.Node
-			}
+			by := cmp.Or(optional.Value(r.Node), "-")
 			return []string{r.Name, instant(r.BeganAt), instant(r.EndedAt), by, instant(r.DueAt), r.came()}
 		})
 	})

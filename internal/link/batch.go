@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -99,7 +100,7 @@ func (b *batch) prepare(ctx context.Context) error {
 		if r.Err != nil || !r.draft.Strategy.idempotent() {
 			continue
 		}
-		r.wish = identity{hash: string(r.draft.CanonicalHash), code: deref(r.in.CustomCode)}
+		r.wish = identity{hash: string(r.draft.CanonicalHash), code: optional.Value(r.in.CustomCode)}
 		if r.same = first[r.wish]; r.same == nil {
 			first[r.wish] = r
 		}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -282,9 +283,9 @@ func (s *Store) queryLink(ctx context.Context, at subject) (entry, error) {
 }
 
 func targetOf(l *Link) Target {
-	t := Target{ID: l.ID, WorkspaceID: l.WorkspaceID, Location: urlnorm.Location(l.OriginalURL), RedirectStatus: l.RedirectStatus, HitQuota: -1}
-	if l.MaxClicks != nil {
-		t.MaxClicks = *l.MaxClicks
+	t := Target{
+		ID: l.ID, WorkspaceID: l.WorkspaceID, Location: urlnorm.Location(l.OriginalURL), RedirectStatus: l.RedirectStatus,
+		HitQuota: -1, MaxClicks: optional.Value(l.MaxClicks),
 	}
 	if l.DeletedAt != nil {
 		t.flags |= isDeleted

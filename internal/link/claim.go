@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -124,7 +125,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if left < 1 {
 		return Claim{Err: b.errQuota()}, nil
 	}
-	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), orNil(m.AccountID()), nil, nil
+	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), optional.Of(m.AccountID()), nil, nil
 	l.touch(b.now)
 	_, err = tx.NewUpdate().Model(l).Column("workspace_id", "created_by", "expires_at", "ended_at", "updated_at").WherePK().Exec(ctx)
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -94,8 +95,8 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 			if a.err == nil && a.link.In.ActorID() != a.member.ActorID() {
 				t.Errorf("%s: the link came through somebody else's membership", a.in.URL)
 			}
-			if a.created && deref(a.link.CreatedBy) != a.member.AccountID() {
-				t.Errorf("%s: made by %q, want %q", a.in.URL, deref(a.link.CreatedBy), a.member.AccountID())
+			if a.created && optional.Value(a.link.CreatedBy) != a.member.AccountID() {
+				t.Errorf("%s: made by %q, want %q", a.in.URL, optional.Value(a.link.CreatedBy), a.member.AccountID())
 			}
 			if a.want == "there" && a.link != nil && a.link.ID != there.ID {
 				t.Errorf("%s: it is another link", a.in.URL)

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/optional"
 )
 
 // statementBytes bounds the text in one statement, and with it the memory that a batch takes.
@@ -150,7 +151,7 @@ func statements(rows []*record) iter.Seq[[]*record] {
 			n, size := 0, 0
 			for n < len(rows) && (n == 0 || size < statementBytes) {
 				r := rows[n]
-				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(deref(r.Title)) + len(deref(r.Note)) + len(r.Search) + 512
+				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) + len(optional.Value(r.Note)) + len(r.Search) + 512
 				n++
 			}
 			if !yield(rows[:n]) {

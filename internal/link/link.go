@@ -8,6 +8,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -124,8 +125,8 @@ type record struct {
 func recordOf(l *Link) *record {
 	r := &record{Link: *l}
 	if l.PurgedAt == nil {
-		r.TitleKey = fold(deref(l.Title))
-		r.Search = strings.Join([]string{r.TitleKey, fold(deref(l.Note)), fold(l.OriginalURL), fold(l.Code)}, "\n")
+		r.TitleKey = fold(optional.Value(l.Title))
+		r.Search = strings.Join([]string{r.TitleKey, fold(optional.Value(l.Note)), fold(l.OriginalURL), fold(l.Code)}, "\n")
 	}
 	return r
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -161,11 +162,8 @@ type search struct {
 
 // search checks the filter, and finds out whether an index makes it a matter of few links.
 func (s *Store) search(ctx context.Context, m workspace.Membership, f *Filter, few int) (n *search, err error) {
-	n = &search{Store: s, member: m, now: s.now()}
-	if f != nil {
-		n.Filter = *f
-	}
-	if n.words, err = words(deref(n.Search)); err != nil {
+	n = &search{Store: s, member: m, now: s.now(), Filter: optional.Value(f)}
+	if n.words, err = words(optional.Value(n.Search)); err != nil {
 		return nil, err
 	}
 	if n.Tags, err = checkTags(n.Tags); err != nil {

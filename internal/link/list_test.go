@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -282,7 +283,7 @@ func TestListWhileLinksAreAdded(t *testing.T) {
 		some := func(n int) (samples []sample) {
 			for range n {
 				s := plain(b.mine, next)
-				s.Title, s.clicks = orNil(strings.Repeat("a", r.IntN(9))), r.Int64N(6)-2
+				s.Title, s.clicks = optional.Of(strings.Repeat("a", r.IntN(9))), r.Int64N(6)-2
 				samples = append(samples, s)
 				next++
 			}

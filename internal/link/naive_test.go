@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -100,7 +101,7 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 		for range r.IntN(4) {
 			some = append(some, vocabulary[r.IntN(len(vocabulary))])
 		}
-		return orNil(strings.Join(some, " "))
+		return optional.Of(strings.Join(some, " "))
 	}
 	rarely := func() *time.Time {
 		if r.IntN(6) > 0 {
@@ -135,8 +136,8 @@ func (f *Filter) lets(s sample) bool {
 	if s.PurgedAt != nil || len(f.Status) == 0 && status == Deleted || len(f.Status) > 0 && !slices.Contains(f.Status, status) {
 		return false
 	}
-	for word := range strings.FieldsSeq(strings.ToLower(deref(f.Search))) {
-		texts := []string{deref(s.Title), deref(s.Note), s.OriginalURL, s.Code}
+	for word := range strings.FieldsSeq(strings.ToLower(optional.Value(f.Search))) {
+		texts := []string{optional.Value(s.Title), optional.Value(s.Note), s.OriginalURL, s.Code}
 		if !slices.ContainsFunc(texts, func(text string) bool { return strings.Contains(strings.ToLower(text), word) }) {
 			return false
 		}
@@ -177,7 +178,7 @@ func naive(samples []sample, f *Filter, o *Order) (ids []string) {
 		case ByClicks:
 			return cmp.Or(cmp.Compare(max(0, a.clicks), max(0, b.clicks)), byID)
 		case ByTitle:
-			return cmp.Or(strings.Compare(strings.ToLower(deref(a.Title)), strings.ToLower(deref(b.Title))), byID)
+			return cmp.Or(strings.Compare(strings.ToLower(optional.Value(a.Title)), strings.ToLower(optional.Value(b.Title))), byID)
 		}
 		return byID
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -56,7 +57,7 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		CreatedAt:      now,
 		UpdatedAt:      now,
 		CheckAt:        &now,
-		CreatedBy:      orNil(m.AccountID()),
+		CreatedBy:      optional.Of(m.AccountID()),
 	}
 	if err := l.lead(in.URL); err != nil {
 		return nil, err
@@ -109,19 +110,19 @@ func (in New) strategy(m workspace.Membership) Strategy {
 
 // checkTitle and checkNote take text of nothing for no text.
 func checkTitle(title *string) (*string, error) {
-	line, err := validate.Line("The title", deref(title), 0, maxTitle)
+	line, err := validate.Line("The title", optional.Value(title), 0, maxTitle)
 	if err != nil {
 		return nil, errs.From(err).At("title")
 	}
-	return orNil(line), nil
+	return optional.Of(line), nil
 }
 
 func checkNote(note *string) (*string, error) {
-	lines, err := validate.Lines("The note", deref(note), 0, maxNote)
+	lines, err := validate.Lines("The note", optional.Value(note), 0, maxNote)
 	if err != nil {
 		return nil, errs.From(err).At("note")
 	}
-	return orNil(lines), nil
+	return optional.Of(lines), nil
 }
 
 // checkTags checks tags, puts them into order and drops those that are there twice. It never returns nil.
@@ -140,20 +141,6 @@ func checkTags(tags []string) ([]string, error) {
 		return nil, errs.New(errs.InvalidInput, "A link can have %d tags; these are %d.", maxTags, len(checked)).At("tags")
 	}
 	return checked, nil
-}
-
-func deref(s *string) string {
-	if s == nil {
-		return ""
-	}
-	return *s
-}
-
-func orNil(s string) *string {
-	if s == "" {
-		return nil
-	}
-	return &s
 }
 
 func (l *Link) checkExpiry(now time.Time) error {

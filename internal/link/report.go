@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/validate"
 )
@@ -43,7 +44,7 @@ type Report struct {
 // Report keeps for the operator what somebody says of the link at a short URL. The address is where the request came
 // from, for the rate limit. It returns NotFound, InvalidInput or RateLimited.
 func (s *Store) Report(ctx context.Context, address, shortURL string, reason Reason, details *string) error {
-	lines, err := validate.Lines("The details", deref(details), 0, maxNote)
+	lines, err := validate.Lines("The details", optional.Value(details), 0, maxNote)
 	if err != nil {
 		return errs.From(err).At("details")
 	}
@@ -61,7 +62,7 @@ func (s *Store) Report(ctx context.Context, address, shortURL string, reason Rea
 	if err != nil {
 		return err
 	}
-	report := Report{ID: id.New(id.Report), LinkID: l.ID, Reason: reason, Details: orNil(lines), CreatedAt: s.now()}
+	report := Report{ID: id.New(id.Report), LinkID: l.ID, Reason: reason, Details: optional.Of(lines), CreatedAt: s.now()}
 	if _, err := s.DB.NewInsert().Model(&report).Exec(ctx); err != nil {
 		return fmt.Errorf("keeping a report: %w", err)
 	}
@@ -82,7 +83,7 @@ type Reported struct {
 }
 
 // Said are the details; empty when there are none.
-func (r Report) Said() string { return deref(r.Details) }
+func (r Report) Said() string { return optional.Value(r.Details) }
 
 // Reports lists the latest reports of links that still are, newest first.
 func (s *Store) Reports(ctx context.Context, limit int) ([]Reported, error) {

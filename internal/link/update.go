@@ -6,6 +6,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -125,8 +126,8 @@ func changedFields(before, after *Link) (fields []string) {
 		changed bool
 	}{
 		{"url", before.OriginalURL != after.OriginalURL},
-		{"title", deref(before.Title) != deref(after.Title)},
-		{"note", deref(before.Note) != deref(after.Note)},
+		{"title", optional.Value(before.Title) != optional.Value(after.Title)},
+		{"note", optional.Value(before.Note) != optional.Value(after.Note)},
 		{"tags", after.tags != nil},
 		{"startsAt", !sameInstant(before.StartsAt, after.StartsAt)},
 		{"expiresAt", !sameInstant(before.ExpiresAt, after.ExpiresAt)},
