@@ -19,9 +19,23 @@ func (extension) ExtensionName() string { return "Resolvers" }
 // Validate implements graphql.HandlerExtension.
 func (extension) Validate(graphql.ExecutableSchema) error { return nil }
 
-// InterceptOperation gives an operation its loaders, and checks the permissions of an API key on its fields.
+// InterceptOperation gives an operation its loaders, moves the user errors of mutations to their payloads, and checks the
+// permissions of an API key on all fields.
 func (e extension) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
-	checkScopes(ctx)
+	operation := graphql.GetOperationContext(ctx)
+	if operation.Operation.Operation == ast.Mutation {
+		inner := operation.ResolverMiddleware
+		operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
+			value, err := inner(ctx, resolve)
+			if graphql.GetFieldContext(ctx).Object != "Mutation" {
+				return value, err
+			}
+			return payloadOrErrors(value, err)
+		}
+	}
+	if actor, err := account.Current(ctx); err == nil && actor.Key != nil {
+		checkScopes(operation, actor)
+	}
 	return next(loader.WithLoaders(ctx, e.sources()))
 }
 
