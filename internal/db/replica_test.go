@@ -121,7 +121,7 @@ func TestTheReplicaIsRead(t *testing.T) {
 	go func() { released <- d.Replica.Await(t.Context(), two) }()
 	_ = pause.For(t.Context(), 200*time.Millisecond)
 	pair.Release(t)
-	if err := <-released; err != nil || time.Since(waited) > db.MostLag {
+	if err := <-released; err != nil || time.Since(waited) > db.MaxLag {
 		t.Errorf("waiting for the replica took %s: %v", time.Since(waited), err)
 	}
 	want("who has written", db.MayLag(tenant, two), "one two", true)
