@@ -20,8 +20,7 @@ const (
 	statsCost = 20
 	claimCost = 10
 	checkCost = 100
-	// eventsCost is the number of events for which a subscription pays, since their actual number
-	// is not known.
+	// eventsCost is the number of events in the cost of a subscription: the actual number is unknown.
 	eventsCost = page.Max
 	// freePerBatchItem is the cost of a batch's link that is included in the batch.
 	freePerBatchItem = 15

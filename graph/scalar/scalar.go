@@ -1,4 +1,5 @@
-// Package scalar binds what the schema's generated code needs and no domain package should know.
+// Package scalar encodes and decodes the scalars of the schema for the generated code. The limits
+// of arguments (graph/limit) check literals with it.
 package scalar
 
 import (

@@ -181,7 +181,7 @@ func (h *Handler) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := Stats{Outcomes: map[string]map[string]int64{}, Durations: map[string]obs.Spread{}}
-	// metrics exist before the first operation
+	// Metrics exist before the first operation.
 	for _, kind := range []ast.Operation{ast.Query, ast.Mutation, ast.Subscription} {
 		all.Outcomes[string(kind)], all.Durations[string(kind)] = map[string]int64{outcomeOK: 0}, obs.Spread{}
 	}
