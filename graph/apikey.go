@@ -32,7 +32,7 @@ func (r *mutationResolver) RevokeAPIKey(
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {
-	edges, info, err := list(ctx, m, id.Key, first, after, r.Keys.List, apiKeyIDs,
+	edges, info, err := list(ctx, *m, id.Key, first, after, r.Keys.List, apiKeyIDs,
 		func(cursor string, k *apikey.Key) *gen.APIKeyEdge { return &gen.APIKeyEdge{Cursor: cursor, Node: k} })
 	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, err
 }

@@ -51,7 +51,7 @@ func (r *mutationResolver) SetPrimaryDomain(
 func (r *workspaceResolver) Domains(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.DomainConnection, error) {
-	edges, info, err := list(ctx, m, id.Domain, first, after, r.Config.Domains.List, domainIDs,
+	edges, info, err := list(ctx, *m, id.Domain, first, after, r.Config.Domains.List, domainIDs,
 		func(cursor string, d *domain.Domain) *gen.DomainEdge { return &gen.DomainEdge{Cursor: cursor, Node: d} })
 	return &gen.DomainConnection{Edges: edges, PageInfo: info}, err
 }

@@ -199,7 +199,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		if r := send(query); len(r.Errors) == 0 {
 			t.Fatal(r.text)
 		}
-		if _, kept := b.persisted.texts.GetIfPresent(hashOf(query)); kept {
+		if _, kept := b.persisted.GetIfPresent(hashOf(query)); kept {
 			t.Errorf("kept: %.100s", query)
 		}
 	}
@@ -208,8 +208,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			t.Fatal(r.text)
 		}
 	}
-	b.persisted.texts.CleanUp()
-	if n := b.persisted.texts.EstimatedSize(); n == 0 || n > 100 {
+	b.persisted.CleanUp()
+	if n := b.persisted.EstimatedSize(); n == 0 || n > 100 {
 		t.Errorf("%d documents of 1 KB in 100 KB", n)
 	}
 }

@@ -81,11 +81,7 @@ func (h *Handler) respond(
 	started func(), send func(result) error,
 ) (ended gqlerror.List) {
 	defer func() { observedIn(ctx).finished(ended, nil) }()
-	defer func() {
-		if value := recover(); value != nil {
-			ended = gqlerror.List{h.present(context.Background(), panicked{value})}
-		}
-	}()
+	defer h.recoverWith(&ended)
 	if !isKind(operation, ast.Subscription) {
 		started()
 		ctx, cancel := context.WithTimeout(ctx, h.config.Bounds.Deadline)

@@ -301,11 +301,7 @@ func (s *socket) operate(
 	ctx, end := s.observe(ctx, s.requestID)
 	defer end()
 	defer func() { observedIn(ctx).finished(ended, nil) }()
-	defer func() {
-		if value := recover(); value != nil {
-			ended = gqlerror.List{s.present(context.Background(), panicked{value})}
-		}
-	}()
+	defer s.recoverWith(&ended)
 	preparing, cancel := context.WithTimeout(ctx, s.config.Bounds.Deadline)
 	defer cancel()
 	caller, _, err := s.authenticate(preparing, http.Header{}, s.authorization)
