@@ -102,7 +102,8 @@ func (r *userResolver) Workspaces(
 	return &gen.WorkspaceConnection{Edges: edges, PageInfo: info}, err
 }
 
-// listOwn returns the edges of a page of the caller's own objects: none if the account is another user's.
+// listOwn returns the edges of a page of the caller's own objects: none if the account is another
+// user's.
 func listOwn[T, E any](
 	ctx context.Context, a *account.Account, prefix id.Prefix, first *int, after *string,
 	load func(ctx context.Context, actor account.Actor, r page.Request) (page.Page[T], error),

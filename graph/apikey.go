@@ -11,7 +11,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-func (r *mutationResolver) CreateAPIKey(ctx context.Context, in gen.CreateAPIKeyInput) (*gen.CreateAPIKeyPayload, error) {
+func (r *mutationResolver) CreateAPIKey(
+	ctx context.Context, in gen.CreateAPIKeyInput,
+) (*gen.CreateAPIKeyPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err
@@ -20,7 +22,9 @@ func (r *mutationResolver) CreateAPIKey(ctx context.Context, in gen.CreateAPIKey
 	return &gen.CreateAPIKeyPayload{APIKey: k, Secret: &secret}, err
 }
 
-func (r *mutationResolver) RevokeAPIKey(ctx context.Context, in gen.RevokeAPIKeyInput) (*gen.RevokeAPIKeyPayload, error) {
+func (r *mutationResolver) RevokeAPIKey(
+	ctx context.Context, in gen.RevokeAPIKeyInput,
+) (*gen.RevokeAPIKeyPayload, error) {
 	k, err := forItem(ctx, &r.Config, in.ID, r.Keys.WorkspaceOf, r.Keys.Revoke)
 	return &gen.RevokeAPIKeyPayload{APIKey: k}, err
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// identify returns the ID of an object, and that of the account its fields may show; empty if there is none.
+// identify returns the ID of an object, and that of the account its fields may show; empty if there
+// is none.
 type identify[T any] func(T) (id, accountID string)
 
 // list returns the edges of a page of a workspace's objects.
@@ -31,7 +32,8 @@ func list[T, E any](
 	return edges, info, nil
 }
 
-// connect returns the edges of a page in the order of IDs, and expects its accounts to be requested.
+// connect returns the edges of a page in the order of IDs, and expects its accounts to be
+// requested.
 func connect[T, E any](
 	ctx context.Context, p page.Page[T], ids identify[T], edge func(cursor string, node T) E,
 ) ([]E, *gen.PageInfo) {

@@ -18,13 +18,17 @@ func (r *mutationResolver) AddDomain(ctx context.Context, in gen.AddDomainInput)
 	return &gen.AddDomainPayload{Domain: d}, err
 }
 
-func (r *mutationResolver) VerifyDomain(ctx context.Context, in gen.VerifyDomainInput) (*gen.VerifyDomainPayload, error) {
+func (r *mutationResolver) VerifyDomain(
+	ctx context.Context, in gen.VerifyDomainInput,
+) (*gen.VerifyDomainPayload, error) {
 	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.WorkspaceOf, r.Domains.Verify)
 	r.catchUp(ctx)
 	return &gen.VerifyDomainPayload{Domain: d}, err
 }
 
-func (r *mutationResolver) RemoveDomain(ctx context.Context, in gen.RemoveDomainInput) (*gen.RemoveDomainPayload, error) {
+func (r *mutationResolver) RemoveDomain(
+	ctx context.Context, in gen.RemoveDomainInput,
+) (*gen.RemoveDomainPayload, error) {
 	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.WorkspaceOf, r.Domains.Remove)
 	r.catchUp(ctx)
 	return &gen.RemoveDomainPayload{Domain: d}, err

@@ -1,6 +1,6 @@
-// Package graph resolves the GraphQL schema: a resolver authorizes the caller, calls one domain method and maps its
-// errors. How operations arrive and how they are limited is up to graph/transport and graph/limit. The server mounts
-// the handler that New returns.
+// Package graph resolves the GraphQL schema: a resolver authorizes the caller, calls one domain
+// method and maps its errors. How operations arrive and how they are limited is up to
+// graph/transport and graph/limit. The server mounts the handler that New returns.
 package graph
 
 import (
@@ -35,7 +35,8 @@ type Config struct {
 	Keys       *apikey.Store
 	Links      *link.Store
 	Clicks     *click.Store
-	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil without a replica.
+	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
+	// without a replica.
 	Writers *consistency.Writers
 	// Live streams clicks to subscriptions.
 	Live *click.Live
@@ -46,7 +47,8 @@ type Config struct {
 	Checker *probe.Checker
 	// HitQuota is the monthly quota of a link unless its workspace has its own.
 	HitQuota int64
-	// Limits counts requests and cost. RequestRate and CostRate are requests and points of a caller in a minute.
+	// Limits counts requests and cost. RequestRate and CostRate are requests and points of a caller
+	// in a minute.
 	Limits                *ratelimit.Meter
 	RequestRate, CostRate int64
 	// The other fields are those of transport.Config.
@@ -108,7 +110,8 @@ func New(c Config) *transport.Handler {
 // LoadManifest reads the documents that clients may request by ID.
 func LoadManifest(file string, bounds config.Bounds, introspection bool) (*transport.Manifest, error) {
 	return transport.LoadManifest(file, gen.NewExecutableSchema(gen.Config{}).Schema(),
-		&limit.Document{Bounds: bounds, Introspection: introspection, Passwords: limit.Passwords{Fields: passwordFields}})
+		&limit.Document{Bounds: bounds, Introspection: introspection,
+			Passwords: limit.Passwords{Fields: passwordFields}})
 }
 
 // The methods of gen.ResolverRoot.

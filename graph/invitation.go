@@ -10,7 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-func (r *mutationResolver) InviteMember(ctx context.Context, in gen.InviteMemberInput) (*gen.InviteMemberPayload, error) {
+func (r *mutationResolver) InviteMember(
+	ctx context.Context, in gen.InviteMemberInput,
+) (*gen.InviteMemberPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err

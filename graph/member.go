@@ -21,7 +21,9 @@ func (r *mutationResolver) UpdateMemberRole(
 	return &gen.UpdateMemberRolePayload{Member: changed}, err
 }
 
-func (r *mutationResolver) RemoveMember(ctx context.Context, in gen.RemoveMemberInput) (*gen.RemoveMemberPayload, error) {
+func (r *mutationResolver) RemoveMember(
+	ctx context.Context, in gen.RemoveMemberInput,
+) (*gen.RemoveMemberPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err
