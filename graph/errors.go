@@ -1,11 +1,14 @@
 package graph
 
 import (
+	"reflect"
+
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// userErrors returns an error that the client can fix as the errors of a payload, and any other error as it is.
+// userErrors returns an error that the client can fix as the errors of a payload, and any other
+// error as it is.
 func userErrors(err error) ([]*gen.UserError, error) {
 	if err == nil {
 		return []*gen.UserError{}, nil
@@ -17,8 +20,25 @@ func userErrors(err error) ([]*gen.UserError, error) {
 	return []*gen.UserError{{Message: e.Public(), Code: gen.ErrorCode(e.Kind.Code()), Field: e.Field}}, nil
 }
 
-// orNull returns null for an object that does not exist.
-func orNull[T any](value *T, err error) (*T, error) {
+// payloadOrErrors returns the payload of a mutation: the resolver's payload without user errors, or
+// an empty one with them. Resolvers do not set the field Errors. Any other error is an error of the
+// request.
+func payloadOrErrors(payload any, err error) (any, error) {
+	failed := err != nil
+	found, err := userErrors(err)
+	if err != nil {
+		return nil, err
+	}
+	p := reflect.ValueOf(payload)
+	if failed {
+		p = reflect.New(p.Type().Elem())
+	}
+	p.Elem().FieldByName("Errors").Set(reflect.ValueOf(found))
+	return p.Interface(), nil
+}
+
+// ifFound returns null for an object that does not exist.
+func ifFound[T any](value *T, err error) (*T, error) {
 	if errs.Is(err, errs.NotFound) {
 		return nil, nil
 	}

@@ -1,5 +1,6 @@
-// Package graph is the GraphQL edge: it turns operations into calls of the domain's rooms, and their errors into
-// GraphQL's.
+// Package graph resolves the GraphQL schema: a resolver authorizes the caller, calls one domain
+// method and maps its errors. How operations arrive and how they are limited is up to
+// graph/transport and graph/limit. The server mounts the handler that New returns.
 package graph
 
 import (
@@ -26,7 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Config is what the endpoint needs.
+// Config are the stores that resolvers call, and the configuration of the handler.
 type Config struct {
 	Accounts   *account.Store
 	Workspaces *workspace.Store
@@ -34,104 +35,56 @@ type Config struct {
 	Keys       *apikey.Store
 	Links      *link.Store
 	Clicks     *click.Store
-	// Writers knows who has changed something lately, so that others may read from a replica; nil where there is none.
+	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
+	// without a replica.
 	Writers *consistency.Writers
-	// Live tells of clicks as they come.
+	// Live streams clicks to subscriptions.
 	Live *click.Live
-	// Exports signs what may be downloaded.
+	// Exports signs the URLs of downloads.
 	Exports click.Exports
-	// Audit knows who has changed what.
-	Audit *audit.Store
-	// Checker asks destinations how they are.
+	Audit   *audit.Store
+	// Checker checks the destinations of links.
 	Checker *probe.Checker
-	// HitQuota is the monthly quota of links whose workspace has none of its own.
+	// HitQuota is the monthly quota of a link unless its workspace has its own.
 	HitQuota int64
-	// Limits slows down whoever asks too often, RequestRate is how many requests a minute anybody may make.
-	Limits      *ratelimit.Meter
-	RequestRate int64
-	// CostRate is how many points their operations may cost a minute.
-	CostRate int64
-	// Bounds are what one request may ask for.
-	Bounds config.Bounds
-	// Documents are those that clients may name; may be nil. DocumentsOnly refuses all others.
+	// Limits counts requests and cost. RequestRate and CostRate are requests and points of a caller
+	// in a minute.
+	Limits                *ratelimit.Meter
+	RequestRate, CostRate int64
+	// The other fields are those of transport.Config.
+	Bounds        config.Bounds
 	Documents     *transport.Manifest
 	DocumentsOnly bool
-	// Origins are those whose pages may connect.
-	Origins web.Origins
-	// Introspection answers questions about the schema, and suggests names for misspelt ones.
+	Origins       web.Origins
 	Introspection bool
-	// Log is told of each operation, and what broke.
-	Log *slog.Logger
-	// Tracer makes the spans of operations; nil means none.
-	Tracer trace.Tracer
-	// Now is the clock.
-	Now func() time.Time
+	Log           *slog.Logger
+	Tracer        trace.Tracer
+	Now           func() time.Time
 }
 
-// resolver is the root of the resolvers. Those of a type are in that type's file.
+// resolver is the root of the resolvers. Each type's resolver is in the file of its entity.
 type resolver struct {
 	Config
 	platform platformCache
 }
 
 type (
-	query             struct{ *resolver }
-	mutation          struct{ *resolver }
-	userResolver      struct{ *resolver }
-	sessionResolver   struct{ *resolver }
-	workspaceResolver struct{ *resolver }
-	memberResolver    struct{ *resolver }
-	invitedResolver   struct{ *resolver }
-	keyResolver       struct{ *resolver }
-	eventResolver     struct{ *resolver }
-	linkResolver      struct{ *resolver }
-	statsResolver     struct{ *resolver }
-	sliceResolver     struct{ *resolver }
-	clickResolver     struct{ *resolver }
-	orphanResolver    struct{ *resolver }
+	queryResolver        resolver
+	mutationResolver     resolver
+	subscriptionResolver resolver
+	userResolver         resolver
+	sessionResolver      resolver
+	workspaceResolver    resolver
+	memberResolver       resolver
+	invitationResolver   resolver
+	apiKeyResolver       resolver
+	auditEventResolver   resolver
+	linkResolver         resolver
+	statsResolver        resolver
+	statsSliceResolver   resolver
+	orphanResolver       resolver
+	clickResolver        resolver
 )
-
-// Query implements gen.ResolverRoot.
-func (r *resolver) Query() gen.QueryResolver { return query{r} }
-
-// Mutation implements gen.ResolverRoot.
-func (r *resolver) Mutation() gen.MutationResolver { return mutation{r} }
-
-// User implements gen.ResolverRoot.
-func (r *resolver) User() gen.UserResolver { return userResolver{r} }
-
-// Session implements gen.ResolverRoot.
-func (r *resolver) Session() gen.SessionResolver { return sessionResolver{r} }
-
-// Workspace implements gen.ResolverRoot.
-func (r *resolver) Workspace() gen.WorkspaceResolver { return workspaceResolver{r} }
-
-// Member implements gen.ResolverRoot.
-func (r *resolver) Member() gen.MemberResolver { return memberResolver{r} }
-
-// Invitation implements gen.ResolverRoot.
-func (r *resolver) Invitation() gen.InvitationResolver { return invitedResolver{r} }
-
-// ApiKey implements gen.ResolverRoot.
-func (r *resolver) ApiKey() gen.ApiKeyResolver { return keyResolver{r} }
-
-// AuditEvent implements gen.ResolverRoot.
-func (r *resolver) AuditEvent() gen.AuditEventResolver { return eventResolver{r} }
-
-// Link implements gen.ResolverRoot.
-func (r *resolver) Link() gen.LinkResolver { return linkResolver{r} }
-
-// Stats implements gen.ResolverRoot.
-func (r *resolver) Stats() gen.StatsResolver { return statsResolver{r} }
-
-// StatsSlice implements gen.ResolverRoot.
-func (r *resolver) StatsSlice() gen.StatsSliceResolver { return sliceResolver{r} }
-
-// Orphan implements gen.ResolverRoot.
-func (r *resolver) Orphan() gen.OrphanResolver { return orphanResolver{r} }
-
-// Click implements gen.ResolverRoot.
-func (r *resolver) Click() gen.ClickResolver { return clickResolver{r} }
 
 // New returns the handler of GraphQL operations.
 func New(c Config) *transport.Handler {
@@ -157,5 +110,24 @@ func New(c Config) *transport.Handler {
 // LoadManifest reads the documents that clients may request by ID.
 func LoadManifest(file string, bounds config.Bounds, introspection bool) (*transport.Manifest, error) {
 	return transport.LoadManifest(file, gen.NewExecutableSchema(gen.Config{}).Schema(),
-		&limit.Document{Bounds: bounds, Introspection: introspection, Passwords: limit.Passwords{Fields: passwordFields}})
+		&limit.Document{Bounds: bounds, Introspection: introspection,
+			Passwords: limit.Passwords{Fields: passwordFields}})
 }
+
+// The methods of gen.ResolverRoot.
+
+func (r *resolver) Query() gen.QueryResolver               { return (*queryResolver)(r) }
+func (r *resolver) Mutation() gen.MutationResolver         { return (*mutationResolver)(r) }
+func (r *resolver) Subscription() gen.SubscriptionResolver { return (*subscriptionResolver)(r) }
+func (r *resolver) User() gen.UserResolver                 { return (*userResolver)(r) }
+func (r *resolver) Session() gen.SessionResolver           { return (*sessionResolver)(r) }
+func (r *resolver) Workspace() gen.WorkspaceResolver       { return (*workspaceResolver)(r) }
+func (r *resolver) Member() gen.MemberResolver             { return (*memberResolver)(r) }
+func (r *resolver) Invitation() gen.InvitationResolver     { return (*invitationResolver)(r) }
+func (r *resolver) ApiKey() gen.ApiKeyResolver             { return (*apiKeyResolver)(r) }
+func (r *resolver) AuditEvent() gen.AuditEventResolver     { return (*auditEventResolver)(r) }
+func (r *resolver) Link() gen.LinkResolver                 { return (*linkResolver)(r) }
+func (r *resolver) Stats() gen.StatsResolver               { return (*statsResolver)(r) }
+func (r *resolver) StatsSlice() gen.StatsSliceResolver     { return (*statsSliceResolver)(r) }
+func (r *resolver) Orphan() gen.OrphanResolver             { return (*orphanResolver)(r) }
+func (r *resolver) Click() gen.ClickResolver               { return (*clickResolver)(r) }

@@ -117,7 +117,8 @@ type person struct {
 func (b *bundle) person(t testing.TB, name string) person {
 	t.Helper()
 	now := db.Instant(time.Now())
-	a := account.Account{ID: id.New(id.Account), Email: name + "@example.com", Name: name, CreatedAt: now, UpdatedAt: now}
+	a := account.Account{ID: id.New(id.Account), Email: name + "@example.com", Name: name, CreatedAt: now,
+		UpdatedAt: now}
 	if _, err := b.db.NewInsert().Model(&a).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -11,22 +11,14 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// CreateLink implements gen.MutationResolver.
-func (r mutation) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
-	l, created, err := r.createLink(ctx, in)
-	mend, err := userErrors(err)
-	return &gen.CreateLinkPayload{
-		Link: l, Created: created, SameDestination: l != nil && l.RedirectsTo(in.URL), Errors: mend,
-	}, err
-}
-
-func (r mutation) createLink(ctx context.Context, in gen.CreateLinkInput) (l *link.Link, created bool, err error) {
+func (r *mutationResolver) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
 	results, err := r.Links.CreateMany(ctx, m, link.Batch{
 		Links: []*link.New{{
@@ -44,38 +36,45 @@ func (r mutation) createLink(ctx context.Context, in gen.CreateLinkInput) (l *li
 		IdempotencyKey: in.IdempotencyKey,
 	})
 	if err != nil {
-		return nil, false, err
+		return nil, err
 	}
-	return results[0].Link, results[0].Created, results[0].Err
+	one := results[0]
+	return &gen.CreateLinkPayload{
+		Link: one.Link, Created: one.Created, SameDestination: one.Link != nil && one.Link.RedirectsTo(in.URL),
+	}, one.Err
 }
 
-// CreateLinks implements gen.MutationResolver.
-func (r mutation) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
-	results, err := r.inWorkspace(ctx, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		return r.Links.CreateMany(ctx, m, link.Batch{Links: in.Links, OnError: policy(in.OnError), IdempotencyKey: in.IdempotencyKey})
-	})
-	mend, err := userErrors(err)
-	payload := &gen.CreateLinksPayload{Results: []*gen.CreateLinkResult{}, Errors: mend}
-	for i, one := range results {
-		mend, _ := userErrors(one.Err) // what cannot be mended is an error of the whole call
-		payload.Results = append(payload.Results, &gen.CreateLinkResult{
-			Link: one.Link, Created: one.Created, SameDestination: one.Link != nil && one.Link.RedirectsTo(in.Links[i].URL), Errors: mend,
+func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksInput) (*gen.CreateLinksPayload, error) {
+	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		return r.Links.CreateMany(ctx, m, link.Batch{
+			Links: in.Links, OnError: optional.Or(in.OnError, link.SkipFailed), IdempotencyKey: in.IdempotencyKey,
 		})
-	}
-	return payload, err
+	}, func(i int, one link.Result, found []*gen.UserError) *gen.CreateLinkResult {
+		return &gen.CreateLinkResult{
+			Link: one.Link, Created: one.Created,
+			SameDestination: one.Link != nil && one.Link.RedirectsTo(in.Links[i].URL), Errors: found,
+		}
+	})
+	return &gen.CreateLinksPayload{Results: results}, err
 }
 
-// inWorkspace does something with many links of a workspace that the caller is a member of.
-func (r mutation) inWorkspace(
-	ctx context.Context, workspaceID string, do func(workspace.Membership) ([]link.Result, error),
-) ([]link.Result, error) {
+// forLinks changes links of a workspace that the caller is a member of, and returns the result of
+// each.
+func forLinks[T any](
+	ctx context.Context, r *mutationResolver, workspaceID string,
+	change func(workspace.Membership) ([]link.Result, error),
+	result func(i int, one link.Result, found []*gen.UserError) T,
+) ([]T, error) {
 	m, err := r.membership(ctx, workspaceID)
 	if err != nil {
 		return nil, err
 	}
-	results, err := do(m)
+	changed, err := change(m)
 	var links []*link.Link
-	for _, one := range results {
+	results := make([]T, 0, len(changed))
+	for i, one := range changed {
+		found, _ := userErrors(one.Err) // change returns other errors for the whole call
+		results = append(results, result(i, one, found))
 		if one.Link != nil {
 			links = append(links, one.Link)
 		}
@@ -84,125 +83,91 @@ func (r mutation) inWorkspace(
 	return results, err
 }
 
-func policy(p *link.Policy) link.Policy {
-	if p == nil {
-		return link.SkipFailed
-	}
-	return *p
+func (r *mutationResolver) DeleteLink(ctx context.Context, in gen.DeleteLinkInput) (*gen.DeleteLinkPayload, error) {
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Links.Delete)
+	return &gen.DeleteLinkPayload{Link: l}, err
 }
 
-// DeleteLink implements gen.MutationResolver.
-func (r mutation) DeleteLink(ctx context.Context, in gen.DeleteLinkInput) (*gen.DeleteLinkPayload, error) {
-	l, mend, err := r.one(ctx, in.ID, r.Links.Delete)
-	return &gen.DeleteLinkPayload{Link: l, Errors: mend}, err
-}
-
-// one does something with one link of a workspace that the caller is a member of.
-func (r mutation) one(
-	ctx context.Context, linkID string, do func(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error),
-) (*link.Link, []*gen.UserError, error) {
-	m, err := r.membershipOfLink(ctx, linkID)
-	var l *link.Link
-	if err == nil {
-		l, err = do(ctx, m, linkID)
-	}
-	mend, err := userErrors(err)
-	return l, mend, err
-}
-
-// DeleteLinks implements gen.MutationResolver.
-func (r mutation) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
-	results, err := r.inWorkspace(ctx, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		return r.Links.DeleteMany(ctx, m, in.Ids, policy(in.OnError))
+func (r *mutationResolver) DeleteLinks(ctx context.Context, in gen.DeleteLinksInput) (*gen.DeleteLinksPayload, error) {
+	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		return r.Links.DeleteMany(ctx, m, in.Ids, optional.Or(in.OnError, link.SkipFailed))
+	}, func(_ int, one link.Result, found []*gen.UserError) *gen.DeleteLinkResult {
+		return &gen.DeleteLinkResult{Link: one.Link, Errors: found}
 	})
-	mend, err := userErrors(err)
-	payload := &gen.DeleteLinksPayload{Results: []*gen.DeleteLinkResult{}, Errors: mend}
-	for _, one := range results {
-		mend, _ := userErrors(one.Err)
-		payload.Results = append(payload.Results, &gen.DeleteLinkResult{Link: one.Link, Errors: mend})
-	}
-	return payload, err
+	return &gen.DeleteLinksPayload{Results: results}, err
 }
 
-// UpdateLink implements gen.MutationResolver.
-func (r mutation) UpdateLink(ctx context.Context, in gen.UpdateLinkInput) (*gen.UpdateLinkPayload, error) {
-	l, mend, err := r.one(ctx, in.ID, func(ctx context.Context, m workspace.Membership, _ string) (*link.Link, error) {
+func (r *mutationResolver) UpdateLink(ctx context.Context, in gen.UpdateLinkInput) (*gen.UpdateLinkPayload, error) {
+	update := func(ctx context.Context, m workspace.Membership, _ string) (*link.Link, error) {
 		return r.Links.Update(ctx, m, changeOf(in))
-	})
-	return &gen.UpdateLinkPayload{Link: l, Errors: mend}, err
+	}
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, update)
+	return &gen.UpdateLinkPayload{Link: l}, err
 }
 
-// UpdateLinks implements gen.MutationResolver.
-func (r mutation) UpdateLinks(ctx context.Context, in gen.UpdateLinksInput) (*gen.UpdateLinksPayload, error) {
+func (r *mutationResolver) UpdateLinks(ctx context.Context, in gen.UpdateLinksInput) (*gen.UpdateLinksPayload, error) {
 	changes := make([]link.Change, 0, len(in.Links))
 	for _, one := range in.Links {
 		changes = append(changes, changeOf(*one))
 	}
-	results, err := r.inWorkspace(ctx, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
-		return r.Links.UpdateMany(ctx, m, changes, policy(in.OnError))
+	results, err := forLinks(ctx, r, in.WorkspaceID, func(m workspace.Membership) ([]link.Result, error) {
+		return r.Links.UpdateMany(ctx, m, changes, optional.Or(in.OnError, link.SkipFailed))
+	}, func(_ int, one link.Result, found []*gen.UserError) *gen.UpdateLinkResult {
+		return &gen.UpdateLinkResult{Link: one.Link, Errors: found}
 	})
-	mend, err := userErrors(err)
-	payload := &gen.UpdateLinksPayload{Results: []*gen.UpdateLinkResult{}, Errors: mend}
-	for _, one := range results {
-		mend, _ := userErrors(one.Err)
-		payload.Results = append(payload.Results, &gen.UpdateLinkResult{Link: one.Link, Errors: mend})
-	}
-	return payload, err
+	return &gen.UpdateLinksPayload{Results: results}, err
 }
 
 func changeOf(in gen.UpdateLinkInput) link.Change {
 	return link.Change{
 		ID:             in.ID,
-		URL:            edit(in.URL),
-		Title:          replace(in.Title),
-		Note:           replace(in.Note),
-		Tags:           replace(in.Tags),
-		StartsAt:       replace(in.StartsAt),
-		ExpiresAt:      replace(in.ExpiresAt),
-		MaxClicks:      replace(in.MaxClicks),
-		RedirectStatus: edit(in.RedirectStatus),
-		Archived:       edit(in.Archived),
-		StatsPublic:    edit(in.StatsPublic),
+		URL:            setUnlessNull(in.URL),
+		Title:          setOrRemove(in.Title),
+		Note:           setOrRemove(in.Note),
+		Tags:           setOrRemove(in.Tags),
+		StartsAt:       setOrRemove(in.StartsAt),
+		ExpiresAt:      setOrRemove(in.ExpiresAt),
+		MaxClicks:      setOrRemove(in.MaxClicks),
+		RedirectStatus: setUnlessNull(in.RedirectStatus),
+		Archived:       setUnlessNull(in.Archived),
+		StatsPublic:    setUnlessNull(in.StatsPublic),
 		Seen:           in.UpdatedAt,
 	}
 }
 
-// replace is the change of a field that null removes.
-func replace[T any](value graphql.Omittable[T]) link.Edit[T] {
+// setOrRemove is the change of a field that null removes.
+func setOrRemove[T any](value graphql.Omittable[T]) link.Edit[T] {
 	return link.Edit[T]{Set: value.IsSet(), To: value.Value()}
 }
 
-// edit is the change of a field that cannot be removed: null leaves it as it is.
-func edit[T any](value *T) (e link.Edit[T]) {
+// setUnlessNull is the change of a field that null does not change.
+func setUnlessNull[T any](value *T) (e link.Edit[T]) {
 	if value != nil {
 		e.Set, e.To = true, *value
 	}
 	return e
 }
 
-// RestoreLink implements gen.MutationResolver.
-func (r mutation) RestoreLink(ctx context.Context, in gen.RestoreLinkInput) (*gen.RestoreLinkPayload, error) {
-	l, mend, err := r.one(ctx, in.ID, r.Links.Restore)
-	return &gen.RestoreLinkPayload{Link: l, Errors: mend}, err
+func (r *mutationResolver) RestoreLink(ctx context.Context, in gen.RestoreLinkInput) (*gen.RestoreLinkPayload, error) {
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Links.Restore)
+	return &gen.RestoreLinkPayload{Link: l}, err
 }
 
-// CheckLink implements gen.MutationResolver.
-func (r mutation) CheckLink(ctx context.Context, in gen.CheckLinkInput) (*gen.CheckLinkPayload, error) {
-	l, mend, err := r.one(ctx, in.ID, r.Checker.Check)
-	return &gen.CheckLinkPayload{Link: l, Errors: mend}, err
+func (r *mutationResolver) CheckLink(ctx context.Context, in gen.CheckLinkInput) (*gen.CheckLinkPayload, error) {
+	l, err := forItem(ctx, &r.Config, in.ID, r.Links.WorkspaceOf, r.Checker.Check)
+	return &gen.CheckLinkPayload{Link: l}, err
 }
 
-// Link implements gen.QueryResolver.
-func (r query) Link(ctx context.Context, by gen.LinkBy) (*link.Link, error) {
+func (r *queryResolver) Link(ctx context.Context, by gen.LinkBy) (*link.Link, error) {
 	if _, err := account.Current(ctx); err != nil {
-		return nil, err // nobody learns which codes there are
+		return nil, err // anonymous users must not learn which codes exist
 	}
 	if by.ID != nil {
-		return orNull(r.link(ctx, *by.ID))
+		return ifFound(forItem(ctx, &r.Config, *by.ID, r.Links.WorkspaceOf, r.Links.Get))
 	}
 	address, err := r.Links.ParseShortURL(*by.ShortURL)
 	if err != nil {
-		return orNull[link.Link](nil, err)
+		return ifFound[link.Link](nil, err)
 	}
 	at, err := r.Links.At(ctx, address)
 	if errs.Is(err, errs.NotFound) { // takes the same statements as a link of another workspace
@@ -213,32 +178,12 @@ func (r query) Link(ctx context.Context, by gen.LinkBy) (*link.Link, error) {
 	}
 	m, err := r.membership(ctx, at.WorkspaceID)
 	if err != nil {
-		return orNull[link.Link](nil, err)
+		return ifFound[link.Link](nil, err)
 	}
-	return orNull(r.Links.Get(ctx, m, at.ID))
+	return ifFound(r.Links.Get(ctx, m, at.ID))
 }
 
-// link loads a link of a workspace that the caller is a member of.
-func (r *Config) link(ctx context.Context, linkID string) (*link.Link, error) {
-	m, err := r.membershipOfLink(ctx, linkID)
-	if err != nil {
-		return nil, err
-	}
-	return r.Links.Get(ctx, m, linkID)
-}
-
-// membershipOfLink proves that the caller is a member of the link's workspace. A link of others looks like one
-// that does not exist.
-func (r *Config) membershipOfLink(ctx context.Context, linkID string) (workspace.Membership, error) {
-	actor, err := account.Current(ctx)
-	if err != nil {
-		return workspace.Membership{}, err
-	}
-	return r.Workspaces.RequireFor(ctx, actor, linkID, r.Links.WorkspaceOf)
-}
-
-// PreviewCode implements gen.QueryResolver.
-func (r query) PreviewCode(ctx context.Context, workspaceID, url string) (*link.Preview, error) {
+func (r *queryResolver) PreviewCode(ctx context.Context, workspaceID, url string) (*link.Preview, error) {
 	m, err := r.membership(ctx, workspaceID)
 	if err != nil {
 		return nil, err
@@ -246,16 +191,14 @@ func (r query) PreviewCode(ctx context.Context, workspaceID, url string) (*link.
 	return r.Links.Preview(ctx, m, url)
 }
 
-// Workspace implements gen.LinkResolver.
-func (r linkResolver) Workspace(_ context.Context, l *link.Link) (*workspace.Membership, error) {
+func (r *linkResolver) Workspace(_ context.Context, l *link.Link) (*workspace.Membership, error) {
 	if l.In.IsPublic() {
 		return nil, nil
 	}
 	return &l.In, nil
 }
 
-// Tags implements gen.LinkResolver.
-func (r linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error) {
+func (r *linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error) {
 	tags, err := loader.Of(ctx).In(l.In).Tags.Get(ctx, l.ID)
 	if tags == nil {
 		tags = []string{}
@@ -263,38 +206,32 @@ func (r linkResolver) Tags(ctx context.Context, l *link.Link) ([]string, error) 
 	return tags, err
 }
 
-// ShortURL implements gen.LinkResolver.
-func (r linkResolver) ShortURL(_ context.Context, l *link.Link) (string, error) {
+func (r *linkResolver) ShortURL(_ context.Context, l *link.Link) (string, error) {
 	return r.Links.ShortURL(l), nil
 }
 
-// Status implements gen.LinkResolver.
-func (r linkResolver) Status(_ context.Context, l *link.Link) (link.Status, error) {
+func (r *linkResolver) Status(_ context.Context, l *link.Link) (link.Status, error) {
 	return l.Status(r.Now()), nil
 }
 
-// CreatedBy implements gen.LinkResolver.
-func (r linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Account, error) {
+func (r *linkResolver) CreatedBy(ctx context.Context, l *link.Link) (*account.Account, error) {
 	if l.CreatedBy == nil {
 		return nil, nil
 	}
 	return loader.Of(ctx).Accounts.Get(ctx, *l.CreatedBy)
 }
 
-// ClickCount implements gen.LinkResolver.
-func (r linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {
+func (r *linkResolver) ClickCount(ctx context.Context, l *link.Link) (int64, error) {
 	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
 	return t.Clicks, err
 }
 
-// AverageRedirectMs implements gen.LinkResolver.
-func (r linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*float64, error) {
+func (r *linkResolver) AverageRedirectMs(ctx context.Context, l *link.Link) (*float64, error) {
 	t, err := loader.Of(ctx).In(l.In).Totals.Get(ctx, l.ID)
 	return t.Mean(), err
 }
 
-// HitQuota implements gen.LinkResolver.
-func (r linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota, error) {
+func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuota, error) {
 	used, err := loader.Of(ctx).In(l.In).Hits.Get(ctx, l.ID)
 	if err != nil {
 		return nil, err

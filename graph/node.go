@@ -8,43 +8,34 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
-	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// nodeLoader loads a workspace's objects of one type by global id. Unknown ids are missing from the
+// nodeLoader loads a workspace's objects of one type by global ID. Unknown IDs are missing from the
 // result. It returns Forbidden if the member may not list such objects.
 type nodeLoader func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error)
 
-// nodeLoaders are the types that belong to a workspace, by the prefix of their ids. Accounts and
-// sessions belong to a person.
-func (r *Config) nodeLoaders() map[id.Prefix]nodeLoader {
+// nodeLoaders returns the loaders of the types that belong to a workspace, by the prefix of their
+// IDs. Accounts and sessions belong to a user.
+func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 	return map[id.Prefix]nodeLoader{
 		id.Workspace: func(_ context.Context, m workspace.Membership, _ ...string) (map[string]scalar.Node, error) {
 			return map[string]scalar.Node{m.ID(): &m}, nil
 		},
-		id.Link:  r.linkNodes,
-		id.Click: r.clickNodes,
-		id.Domain: nodesOf(r.Domains.ByID,
-			func(d *domain.Domain) (nodeID, accountID string) { return d.ID, "" }),
-		id.Event: nodesOf(r.Workspaces.EventsByID,
-			func(e *audit.Event) (nodeID, accountID string) { return e.ID, e.ActorID }),
-		id.Invitation: nodesOf(r.Workspaces.InvitationsByID,
-			func(i *workspace.Invitation) (nodeID, accountID string) { return i.ID, i.InvitedBy }),
-		id.Key: nodesOf(r.Keys.ByID,
-			func(k *apikey.Key) (nodeID, accountID string) { return k.ID, k.CreatedBy }),
-		id.Member: nodesOf(r.Workspaces.MembersByID,
-			func(m *workspace.Member) (nodeID, accountID string) { return m.ID(), m.AccountID }),
+		id.Link:       c.linkNodes,
+		id.Click:      c.clickNodes,
+		id.Domain:     nodesOf(c.Domains.ByID, domainIDs),
+		id.Event:      nodesOf(c.Workspaces.EventsByID, eventIDs),
+		id.Invitation: nodesOf(c.Workspaces.InvitationsByID, invitationIDs),
+		id.Key:        nodesOf(c.Keys.ByID, apiKeyIDs),
+		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),
 	}
 }
 
-// Node implements gen.QueryResolver.
-func (r query) Node(ctx context.Context, nodeID string) (scalar.Node, error) {
+func (r *queryResolver) Node(ctx context.Context, nodeID string) (scalar.Node, error) {
 	found, err := r.nodes(ctx, []string{nodeID})
 	if err != nil {
 		return nil, err
@@ -52,26 +43,25 @@ func (r query) Node(ctx context.Context, nodeID string) (scalar.Node, error) {
 	return found[0], nil
 }
 
-// Nodes implements gen.QueryResolver.
-func (r query) Nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
+func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
 	if len(ids) < 1 || len(ids) > page.Max {
 		return nil, errs.New(errs.InvalidInput, "Ask for 1 to %d ids; these are %d.", page.Max, len(ids)).At("ids")
 	}
 	return r.nodes(ctx, ids)
 }
 
-// nodes returns the objects with the ids, and nil for each that does not exist or that the caller
-// may not read. It runs as many statements for a hundred ids as for one of each type and workspace.
-func (r *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
+// nodes returns the objects with the IDs, and nil for each that does not exist or that the caller
+// may not read. It runs as many statements for a hundred IDs as for one of each type and workspace.
+func (c *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return nil, err
 	}
-	found, err := r.ownNodes(ctx, actor, ids)
+	found, err := c.ownNodes(ctx, actor, ids)
 	if err != nil {
 		return nil, err
 	}
-	spaces, spaceOf, err := r.spacesOf(ctx, actor, ids)
+	spaces, spaceOf, err := c.spacesOf(ctx, actor, ids)
 	if err != nil {
 		return nil, err
 	}
@@ -86,7 +76,7 @@ func (r *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error)
 			groups[g] = append(groups[g], nodeID)
 		}
 	}
-	loaders := r.nodeLoaders()
+	loaders := c.nodeLoaders()
 	for g, ids := range groups {
 		objects, err := loaders[g.prefix](ctx, spaces[g.spaceID], ids...)
 		if err != nil && !errs.Is(err, errs.Forbidden) {
@@ -101,14 +91,15 @@ func (r *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error)
 	return all, nil
 }
 
-// spacesOf returns the caller's memberships of workspaces that the ids belong to, and the workspace
-// of each id that has one, whether or not the caller is a member.
-func (r *Config) spacesOf(
+// spacesOf returns the caller's memberships of workspaces that the IDs belong to, and the workspace
+// of each ID that has one, whether or not the caller is a member.
+func (c *Config) spacesOf(
 	ctx context.Context, actor account.Actor, ids []string,
 ) (spaces map[string]workspace.Membership, spaceOf map[string]string, err error) {
 	spaceOf = map[string]string{}
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
-		r.Workspaces.WorkspacesOf, r.Domains.WorkspacesOf, r.Keys.WorkspacesOf, r.Links.WorkspacesOf, r.Audit.WorkspacesOf,
+		c.Workspaces.WorkspacesOf, c.Domains.WorkspacesOf, c.Keys.WorkspacesOf, c.Links.WorkspacesOf,
+		c.Audit.WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)
 		if err != nil {
@@ -117,25 +108,25 @@ func (r *Config) spacesOf(
 		maps.Copy(spaceOf, found)
 	}
 	if !slices.ContainsFunc(ids, func(nodeID string) bool { return id.Valid(id.Click, nodeID) }) {
-		spaces, err = r.Workspaces.RequireEach(ctx, actor, slices.Collect(maps.Values(spaceOf))...)
+		spaces, err = c.Workspaces.RequireEach(ctx, actor, slices.Collect(maps.Values(spaceOf))...)
 		return spaces, spaceOf, err
 	}
-	if spaces, err = r.Workspaces.RequireAll(ctx, actor); err != nil {
+	if spaces, err = c.Workspaces.RequireAll(ctx, actor); err != nil {
 		return nil, nil, err
 	}
-	found, err := r.Clicks.WorkspacesOf(ctx, slices.Collect(maps.Keys(spaces)), ids...)
+	found, err := c.Clicks.WorkspacesOf(ctx, slices.Collect(maps.Keys(spaces)), ids...)
 	maps.Copy(spaceOf, found)
 	return spaces, spaceOf, err
 }
 
 // ownNodes returns the caller's account and sessions among the ids, by id. An API key has none.
-func (r *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string) (map[string]scalar.Node, error) {
+func (c *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string) (map[string]scalar.Node, error) {
 	found := map[string]scalar.Node{}
 	if actor.AccountID == "" {
 		return found, nil
 	}
 	if slices.Contains(ids, actor.AccountID) {
-		own, err := r.accountOf(ctx, actor.AccountID)
+		own, err := c.accountOf(ctx, actor.AccountID)
 		if err != nil {
 			return nil, err
 		}
@@ -143,22 +134,22 @@ func (r *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string
 			found[own.ID] = own
 		}
 	}
-	sessionIDs := slices.DeleteFunc(slices.Clone(ids), func(nodeID string) bool { return !id.Valid(id.Session, nodeID) })
+	sessionIDs := slices.DeleteFunc(slices.Clone(ids),
+		func(nodeID string) bool { return !id.Valid(id.Session, nodeID) })
 	if len(sessionIDs) == 0 {
 		return found, nil
 	}
-	sessions, err := r.Accounts.SessionsByID(ctx, actor, sessionIDs...)
+	sessions, err := c.Accounts.SessionsByID(ctx, actor, sessionIDs...)
 	for _, s := range sessions {
 		found[s.ID] = s
 	}
 	return found, err
 }
 
-// nodesOf makes a nodeLoader of a look-up by id. identify returns an object's id, and that of the
-// account its fields may show.
+// nodesOf returns the nodeLoader of a look-up by ID, which expects the objects' accounts to be
+// requested.
 func nodesOf[T any](
-	load func(ctx context.Context, m workspace.Membership, ids ...string) ([]*T, error),
-	identify func(*T) (nodeID, accountID string),
+	load func(ctx context.Context, m workspace.Membership, ids ...string) ([]*T, error), identify identify[*T],
 ) nodeLoader {
 	return func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
 		objects, err := load(ctx, m, ids...)
@@ -175,7 +166,7 @@ func nodesOf[T any](
 }
 
 // linkNodes is the nodeLoader of links.
-func (r *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
+func (c *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
 	links, found := &loader.Of(ctx).In(m).Links, make(map[string]scalar.Node, len(ids))
 	links.Expect(ids)
 	for _, linkID := range ids {
@@ -191,8 +182,10 @@ func (r *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...s
 }
 
 // clickNodes is the nodeLoader of clicks.
-func (r *Config) clickNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
-	clicks, err := r.Clicks.ByID(ctx, m, ids...)
+func (c *Config) clickNodes(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]scalar.Node, error) {
+	clicks, err := c.Clicks.ByID(ctx, m, ids...)
 	found, links := make(map[string]scalar.Node, len(clicks)), []string{}
 	for _, c := range clicks {
 		found[c.PublicID()] = clickOf(m, c)

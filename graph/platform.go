@@ -19,8 +19,7 @@ type platformCache struct {
 	at    time.Time
 }
 
-// PlatformStats implements gen.QueryResolver.
-func (r query) PlatformStats(ctx context.Context) (*gen.PlatformStats, error) {
+func (r *queryResolver) PlatformStats(ctx context.Context) (*gen.PlatformStats, error) {
 	r.platform.mu.Lock()
 	defer r.platform.mu.Unlock()
 	if r.platform.stats != nil && r.Now().Sub(r.platform.at) < platformAge {

@@ -11,32 +11,39 @@ import (
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// ExportMyData implements gen.MutationResolver.
-func (r mutation) ExportMyData(ctx context.Context, in gen.ExportMyDataInput) (*gen.ExportMyDataPayload, error) {
+func (r *mutationResolver) ExportMyData(
+	ctx context.Context, in gen.ExportMyDataInput,
+) (*gen.ExportMyDataPayload, error) {
 	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
 	}
-	payload := &gen.ExportMyDataPayload{}
-	if _, err = r.Accounts.Confirm(ctx, actor, in.Password, web.AddressOf(ctx)); err == nil {
-		err = r.export(ctx, actor, in.After, payload)
+	if _, err = r.Accounts.Confirm(ctx, actor, in.Password, web.AddressOf(ctx)); err != nil {
+		return nil, err
 	}
-	payload.Errors, err = userErrors(err)
-	return payload, err
+	data, next, err := r.exportPart(ctx, actor, in.After)
+	if err != nil {
+		return nil, err
+	}
+	text, err := json.Marshal(data)
+	if err != nil {
+		return nil, fmt.Errorf("encoding personal data: %w", err)
+	}
+	return &gen.ExportMyDataPayload{Data: new(string(text)), Next: optional.Of(next)}, nil
 }
 
-// export fills in one part. Where the next one begins is the name of a list, and the id after which to go on.
-func (r mutation) export(ctx context.Context, actor account.Actor, after *string, payload *gen.ExportMyDataPayload) error {
-	part, data, next := "", map[string]any{}, ""
-	var lastID string
-	if after != nil {
-		part, lastID, _ = strings.Cut(*after, " ")
-	}
-	var err error
+// exportPart returns one part of a user's data, and the cursor of the next one: the name of a list
+// and the ID after which to continue; empty after the last part.
+func (r *mutationResolver) exportPart(
+	ctx context.Context, actor account.Actor, after *string,
+) (data map[string]any, next string, err error) {
+	data = map[string]any{}
+	part, lastID, _ := strings.Cut(optional.Value(after), " ")
 	switch {
 	case after == nil:
 		next = "links"
@@ -58,42 +65,32 @@ func (r mutation) export(ctx context.Context, actor account.Actor, after *string
 	default:
 		err = errs.New(errs.InvalidInput, "after must be the next of the part before.").At("after")
 	}
-	if err != nil {
-		return err
-	}
-	text, err := json.Marshal(data)
-	if err != nil {
-		return fmt.Errorf("writing down personal data: %w", err)
-	}
-	payload.Data = new(string(text))
-	if next != "" {
-		payload.Next = &next
-	}
-	return nil
+	return data, next, err
 }
 
-// exportedWorkspaces is the user's part in workspaces.
+// exportedWorkspaces are the memberships and API keys of a user.
 type exportedWorkspaces struct {
 	workspace.Exported
 
 	APIKeys []apikey.Exported `json:"apiKeys"`
 }
 
-func (r mutation) exportWorkspaces(ctx context.Context, actor account.Actor) (e exportedWorkspaces, err error) {
+func (r *mutationResolver) exportWorkspaces(
+	ctx context.Context, actor account.Actor,
+) (e exportedWorkspaces, err error) {
 	if e.Exported, err = r.Workspaces.Export(ctx, actor); err == nil {
 		e.APIKeys, err = r.Keys.Export(ctx, actor.AccountID)
 	}
 	return e, err
 }
 
-// DeleteMyAccount implements gen.MutationResolver.
-func (r mutation) DeleteMyAccount(ctx context.Context, in gen.DeleteMyAccountInput) (*gen.DeleteMyAccountPayload, error) {
+func (r *mutationResolver) DeleteMyAccount(
+	ctx context.Context, in gen.DeleteMyAccountInput,
+) (*gen.DeleteMyAccountPayload, error) {
 	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
 	}
 	err = r.Accounts.Delete(ctx, actor, in.Password, web.AddressOf(ctx), r.Workspaces.LeaveAll)
-	deleted := err == nil
-	mend, err := userErrors(err)
-	return &gen.DeleteMyAccountPayload{Deleted: deleted, Errors: mend}, err
+	return &gen.DeleteMyAccountPayload{Deleted: true}, err
 }

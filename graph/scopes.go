@@ -36,12 +36,7 @@ var typePermissions = map[string]workspace.Permission{
 // cannot be null. Root fields are not checked here: the domain method behind each checks the
 // permission and returns FORBIDDEN. A logged-in user needs no such check: each role may read the
 // objects that its lists lead to.
-func checkScopes(ctx context.Context) {
-	actor, err := account.Current(ctx)
-	if err != nil || actor.Key == nil {
-		return
-	}
-	operation := graphql.GetOperationContext(ctx)
+func checkScopes(operation *graphql.OperationContext, actor account.Actor) {
 	inner := operation.ResolverMiddleware
 	operation.ResolverMiddleware = func(ctx context.Context, resolve graphql.Resolver) (any, error) {
 		f := graphql.GetFieldContext(ctx)

@@ -17,22 +17,19 @@ import (
 )
 
 const (
-	// provenEvery is how often a subscription must prove that its caller still may, and proofDeadline bounds that.
-	provenEvery   = 3 * time.Second
-	proofDeadline = 5 * time.Second
-	// takenWithin is how long a client may leave an event that there is for it.
-	takenWithin = 5 * time.Second
-	// loadedFor is how long what belongs to one event is told of others too.
-	loadedFor = time.Second
+	// authInterval is the time between two checks that the caller may still subscribe, and
+	// authTimeout bounds a check.
+	authInterval = 3 * time.Second
+	authTimeout  = 5 * time.Second
+	// readTimeout bounds the time that a client leaves an event unread.
+	readTimeout = 5 * time.Second
+	// loadedTTL is how long objects of one event are reused for others.
+	loadedTTL = time.Second
 )
 
-type subscription struct{ *resolver }
-
-// Subscription implements gen.ResolverRoot.
-func (r *resolver) Subscription() gen.SubscriptionResolver { return subscription{r} }
-
-// LinkClicked implements gen.SubscriptionResolver.
-func (r subscription) LinkClicked(ctx context.Context, workspaceID string, linkID, after *string) (<-chan *gen.Click, error) {
+func (r *subscriptionResolver) LinkClicked(
+	ctx context.Context, workspaceID string, linkID, after *string,
+) (<-chan *gen.Click, error) {
 	s := transport.StreamOf(ctx)
 	m, err := r.mayWatch(ctx, s.Authorization, workspaceID)
 	if err != nil {
@@ -48,7 +45,9 @@ func (r subscription) LinkClicked(ctx context.Context, workspaceID string, linkI
 		return nil, err
 	}
 	clicks := make(chan *gen.Click)
-	t := &teller{resolver: r.resolver, stream: s, watch: w, loaders: loader.Of(ctx), clicks: clicks, last: optional.Value(after)}
+	t := &clickSource{
+		Config: &r.Config, stream: s, watch: w, loaders: loader.Of(ctx), clicks: clicks, last: optional.Value(after),
+	}
 	t.member.Store(&m)
 	s.Go(func() error {
 		defer close(clicks)
@@ -58,15 +57,15 @@ func (r subscription) LinkClicked(ctx context.Context, workspaceID string, linkI
 	return clicks, nil
 }
 
-// mayWatch proves that the authorization is still good, and lets see the clicks of the workspace.
-func (r *resolver) mayWatch(ctx context.Context, authorization, workspaceID string) (workspace.Membership, error) {
-	ctx, cancel := context.WithTimeout(ctx, proofDeadline)
+// mayWatch authenticates the caller again, and proves that it may read the clicks of the workspace.
+func (c *Config) mayWatch(ctx context.Context, authorization, workspaceID string) (workspace.Membership, error) {
+	ctx, cancel := context.WithTimeout(ctx, authTimeout)
 	defer cancel()
-	ctx, err := r.Accounts.Authenticate(ctx, authorization)
+	ctx, err := c.Accounts.Authenticate(ctx, authorization)
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	m, err := r.membership(ctx, workspaceID)
+	m, err := c.membership(ctx, workspaceID)
 	if err != nil {
 		return workspace.Membership{}, err
 	}
@@ -74,37 +73,38 @@ func (r *resolver) mayWatch(ctx context.Context, authorization, workspaceID stri
 	return m, err
 }
 
-// isLinkOf returns NotFound for a link of another workspace, the same as for one that does not exist.
-func (r *resolver) isLinkOf(ctx context.Context, m workspace.Membership, linkID string) error {
-	workspaceID, err := r.Links.WorkspaceOf(ctx, linkID)
+// isLinkOf returns NotFound for a link of another workspace, the same as for one that does not
+// exist.
+func (c *Config) isLinkOf(ctx context.Context, m workspace.Membership, linkID string) error {
+	workspaceID, err := c.Links.WorkspaceOf(ctx, linkID)
 	if err == nil && workspaceID != m.ID() {
-		_, err = r.Links.WorkspaceOf(ctx, "")
+		_, err = c.Links.WorkspaceOf(ctx, "")
 	}
 	return err
 }
 
-// teller tells one subscription of clicks.
-type teller struct {
-	*resolver
+// clickSource sends the clicks of one subscription.
+type clickSource struct {
+	*Config
 	stream  *transport.Stream
 	watch   *click.Watch
 	loaders *loader.Loaders
 	clicks  chan<- *gen.Click
-	// member is the membership that was proved last.
+	// member is the result of the last check.
 	member atomic.Pointer[workspace.Membership]
-	// last is the cursor of the last click that was taken.
+	// last is the cursor of the last click that the client read.
 	last string
 }
 
-// run tells until the context ends, and returns why it has ended.
-func (t *teller) run(ctx context.Context) error {
-	var proving sync.WaitGroup
-	defer proving.Wait()
+// run sends clicks until the context ends, and returns the reason.
+func (t *clickSource) run(ctx context.Context) error {
+	var authorizing sync.WaitGroup
+	defer authorizing.Wait()
 	ctx, end := context.WithCancelCause(ctx)
 	defer end(nil)
-	proving.Go(func() { end(t.prove(ctx)) })
-	waited, loaded := time.NewTimer(takenWithin), time.Now()
-	defer waited.Stop()
+	authorizing.Go(func() { end(t.authorize(ctx)) })
+	unread, loaded := time.NewTimer(readTimeout), time.Now()
+	defer unread.Stop()
 	for {
 		c, err := t.watch.Next(ctx)
 		if ctx.Err() != nil {
@@ -113,15 +113,15 @@ func (t *teller) run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if time.Since(loaded) > loadedFor {
+		if time.Since(loaded) > loadedTTL {
 			t.loaders.Forget()
 			loaded = time.Now()
 		}
-		waited.Reset(takenWithin)
+		unread.Reset(readTimeout)
 		select {
 		case t.clicks <- clickOf(*t.member.Load(), c):
 			t.last = c.PublicID()
-		case <-waited.C:
+		case <-unread.C:
 			return transport.NewResumable(errTooSlow(t.last), t.last)
 		case <-ctx.Done():
 			return context.Cause(ctx)
@@ -129,11 +129,11 @@ func (t *teller) run(ctx context.Context) error {
 	}
 }
 
-// prove asks again and again whether the caller still may, and returns why not. While the database does not answer it
-// fails open: there is nothing to be told either.
-func (t *teller) prove(ctx context.Context) error {
+// authorize returns the error of the first check that refuses the caller. It fails open while the
+// database is down: there are no clicks to send either.
+func (t *clickSource) authorize(ctx context.Context) error {
 	for {
-		if err := pause.For(ctx, provenEvery); err != nil {
+		if err := pause.For(ctx, authInterval); err != nil {
 			return err
 		}
 		m, err := t.mayWatch(ctx, t.stream.Authorization, t.member.Load().ID())
@@ -152,5 +152,6 @@ func errTooSlow(last string) error {
 	if last != "" {
 		how = "subscribe again with after: " + last
 	}
-	return errs.New(errs.TooSlow, "The client did not take an event for %d seconds. Nothing has been left out: %s.", int(takenWithin.Seconds()), how)
+	return errs.New(errs.TooSlow, "The client did not take an event for %d seconds. Nothing has been left out: %s.",
+		int(readTimeout.Seconds()), how)
 }

@@ -11,166 +11,132 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// CreateWorkspace implements gen.MutationResolver.
-func (r mutation) CreateWorkspace(ctx context.Context, in gen.CreateWorkspaceInput) (*gen.CreateWorkspacePayload, error) {
+func (r *mutationResolver) CreateWorkspace(
+	ctx context.Context, in gen.CreateWorkspaceInput,
+) (*gen.CreateWorkspacePayload, error) {
 	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m, err := r.Workspaces.Create(ctx, actor, in.Name, in.Slug)
-	w, mend, err := membershipOrErrors(m, err)
-	return &gen.CreateWorkspacePayload{Workspace: w, Errors: mend}, err
+	return &gen.CreateWorkspacePayload{Workspace: &m}, err
 }
 
-// membershipOrErrors is what a payload says of a workspace: the membership, or what to mend.
-func membershipOrErrors(m workspace.Membership, err error) (*workspace.Membership, []*gen.UserError, error) {
+func (r *mutationResolver) UpdateWorkspace(
+	ctx context.Context, in gen.UpdateWorkspaceInput,
+) (*gen.UpdateWorkspacePayload, error) {
+	m, err := r.membership(ctx, in.ID)
 	if err != nil {
-		mend, err := userErrors(err)
-		return nil, mend, err
+		return nil, err
 	}
-	return &m, []*gen.UserError{}, nil
-}
-
-// UpdateWorkspace implements gen.MutationResolver.
-func (r mutation) UpdateWorkspace(ctx context.Context, in gen.UpdateWorkspaceInput) (*gen.UpdateWorkspacePayload, error) {
-	m, err := r.membership(ctx, in.ID)
-	if err == nil {
-		m, err = r.Workspaces.Update(ctx, m, workspace.Change{
-			Name: in.Name, Slug: in.Slug, DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
-		})
-	}
-	w, mend, err := membershipOrErrors(m, err)
+	m, err = r.Workspaces.Update(ctx, m, workspace.Change{
+		Name: in.Name, Slug: in.Slug,
+		DefaultStrategy: (*string)(in.DefaultStrategy), DefaultRedirectStatus: in.DefaultRedirectStatus,
+	})
 	r.catchUp(ctx)
-	return &gen.UpdateWorkspacePayload{Workspace: w, Errors: mend}, err
+	return &gen.UpdateWorkspacePayload{Workspace: &m}, err
 }
 
-// DeleteWorkspace implements gen.MutationResolver.
-func (r mutation) DeleteWorkspace(ctx context.Context, in gen.DeleteWorkspaceInput) (*gen.DeleteWorkspacePayload, error) {
+func (r *mutationResolver) DeleteWorkspace(
+	ctx context.Context, in gen.DeleteWorkspaceInput,
+) (*gen.DeleteWorkspacePayload, error) {
 	m, err := r.membership(ctx, in.ID)
-	if err == nil {
-		m, err = r.Workspaces.Delete(ctx, m)
+	if err != nil {
+		return nil, err
 	}
-	w, mend, err := membershipOrErrors(m, err)
+	m, err = r.Workspaces.Delete(ctx, m)
 	r.catchUp(ctx)
-	return &gen.DeleteWorkspacePayload{Workspace: w, Errors: mend}, err
+	return &gen.DeleteWorkspacePayload{Workspace: &m}, err
 }
 
-// RestoreWorkspace implements gen.MutationResolver.
-func (r mutation) RestoreWorkspace(ctx context.Context, in gen.RestoreWorkspaceInput) (*gen.RestoreWorkspacePayload, error) {
+func (r *mutationResolver) RestoreWorkspace(
+	ctx context.Context, in gen.RestoreWorkspaceInput,
+) (*gen.RestoreWorkspacePayload, error) {
 	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
 	}
 	m, err := r.Workspaces.Restore(ctx, actor, in.ID)
-	w, mend, err := membershipOrErrors(m, err)
 	r.catchUp(ctx)
-	return &gen.RestoreWorkspacePayload{Workspace: w, Errors: mend}, err
+	return &gen.RestoreWorkspacePayload{Workspace: &m}, err
 }
 
-// Workspace implements gen.QueryResolver.
-func (r query) Workspace(ctx context.Context, by gen.WorkspaceBy) (*workspace.Membership, error) {
+func (r *queryResolver) Workspace(ctx context.Context, by gen.WorkspaceBy) (*workspace.Membership, error) {
 	if _, err := account.Current(ctx); err != nil {
-		return nil, err // nobody learns which slugs there are
+		return nil, err // anonymous users must not learn which slugs exist
 	}
-	if by.ID != nil {
-		return r.workspace(ctx, *by.ID)
+	workspaceID := optional.Value(by.ID)
+	if by.ID == nil {
+		var err error
+		if workspaceID, err = r.Workspaces.IDBySlug(ctx, *by.Slug); err != nil {
+			return ifFound[workspace.Membership](nil, err)
+		}
 	}
-	workspaceID, err := r.Workspaces.IDBySlug(ctx, *by.Slug)
-	if err != nil {
-		return orNull[workspace.Membership](nil, err)
-	}
-	return r.workspace(ctx, workspaceID)
-}
-
-// workspace is the caller's membership; null when there is none.
-func (r *Config) workspace(ctx context.Context, workspaceID string) (*workspace.Membership, error) {
 	m, err := r.membership(ctx, workspaceID)
-	return orNull(&m, err)
+	return ifFound(&m, err)
 }
 
 // membership proves that the caller is a member of the workspace.
-func (r *Config) membership(ctx context.Context, workspaceID string) (workspace.Membership, error) {
+func (c *Config) membership(ctx context.Context, workspaceID string) (workspace.Membership, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	return r.Workspaces.Require(ctx, actor, workspaceID)
+	return c.Workspaces.Require(ctx, actor, workspaceID)
 }
 
-// DefaultStrategy implements gen.WorkspaceResolver.
-func (r workspaceResolver) DefaultStrategy(_ context.Context, m *workspace.Membership) (link.Strategy, error) {
+// forItem calls a method for an object of a workspace that the caller is a member of. An object of
+// another workspace is NotFound, like one that does not exist.
+func forItem[T any](
+	ctx context.Context, c *Config, itemID string,
+	workspaceOf func(ctx context.Context, itemID string) (string, error),
+	call func(ctx context.Context, m workspace.Membership, itemID string) (*T, error),
+) (*T, error) {
+	actor, err := account.Current(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, err := c.Workspaces.RequireFor(ctx, actor, itemID, workspaceOf)
+	if err != nil {
+		return nil, err
+	}
+	return call(ctx, m, itemID)
+}
+
+func (r *workspaceResolver) DefaultStrategy(_ context.Context, m *workspace.Membership) (link.Strategy, error) {
 	return link.Strategy(m.Workspace().DefaultStrategy), nil
 }
 
-// DefaultRedirectStatus implements gen.WorkspaceResolver.
-func (r workspaceResolver) DefaultRedirectStatus(_ context.Context, m *workspace.Membership) (int, error) {
+func (r *workspaceResolver) DefaultRedirectStatus(_ context.Context, m *workspace.Membership) (int, error) {
 	return m.Workspace().DefaultRedirectStatus, nil
 }
 
-// HitQuota implements gen.WorkspaceResolver.
-func (r workspaceResolver) HitQuota(_ context.Context, m *workspace.Membership) (int64, error) {
+func (r *workspaceResolver) HitQuota(_ context.Context, m *workspace.Membership) (int64, error) {
 	return r.hitLimit(*m), nil
 }
 
-func (r *Config) hitLimit(m workspace.Membership) int64 {
-	return *cmp.Or(m.Workspace().HitQuota, &r.HitQuota)
+func (c *Config) hitLimit(m workspace.Membership) int64 {
+	return *cmp.Or(m.Workspace().HitQuota, &c.HitQuota)
 }
 
-// LinkQuota implements gen.WorkspaceResolver.
-func (r workspaceResolver) LinkQuota(_ context.Context, m *workspace.Membership) (int64, error) {
+func (r *workspaceResolver) LinkQuota(_ context.Context, m *workspace.Membership) (int64, error) {
 	return r.Config.Links.QuotaOf(*m), nil
 }
 
-// PrimaryHost implements gen.WorkspaceResolver.
-func (r workspaceResolver) PrimaryHost(_ context.Context, m *workspace.Membership) (*string, error) {
+func (r *workspaceResolver) PrimaryHost(_ context.Context, m *workspace.Membership) (*string, error) {
 	return m.Workspace().PrimaryHost, nil
 }
 
-// DeletedAt implements gen.WorkspaceResolver.
-func (r workspaceResolver) DeletedAt(_ context.Context, m *workspace.Membership) (*time.Time, error) {
+func (r *workspaceResolver) DeletedAt(_ context.Context, m *workspace.Membership) (*time.Time, error) {
 	return m.Workspace().DeletedAt, nil
 }
 
-// AuditLog implements gen.WorkspaceResolver.
-func (r workspaceResolver) AuditLog(
-	ctx context.Context, m *workspace.Membership, first *int, after *string, filter *audit.Filter,
-) (*gen.AuditEventConnection, error) {
-	edges, info, err := listed(ctx, m, id.Event, first, after,
-		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*audit.Event], error) {
-			return r.Workspaces.AuditLog(ctx, m, filter, request)
-		},
-		func(e *audit.Event) string { return e.ActorID },
-		func(e *audit.Event) (string, *gen.AuditEventEdge) {
-			return e.ID, &gen.AuditEventEdge{Cursor: page.Cursor(e.ID), Node: e}
-		})
-	return &gen.AuditEventConnection{Edges: edges, PageInfo: info}, err
-}
-
-// ActorID implements gen.AuditEventResolver.
-func (r eventResolver) ActorID(_ context.Context, e *audit.Event) (*string, error) {
-	if e.ActorID == "" {
-		return nil, nil
-	}
-	return &e.ActorID, nil
-}
-
-// Actor implements gen.AuditEventResolver.
-func (r eventResolver) Actor(ctx context.Context, e *audit.Event) (*account.Account, error) {
-	if !id.Valid(id.Account, e.ActorID) { // an API key's, or nobody's
-		return nil, nil
-	}
-	return loader.Of(ctx).Accounts.Get(ctx, e.ActorID)
-}
-
-// Links implements gen.WorkspaceResolver.
-func (r workspaceResolver) Links(
+func (r *workspaceResolver) Links(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, last *int, before *string,
 	filter *link.Filter, order *link.Order,
 ) (*gen.LinkConnection, error) {
@@ -187,15 +153,14 @@ func (r workspaceResolver) Links(
 	for i, l := range p.Items {
 		edges = append(edges, &gen.LinkEdge{Cursor: p.Cursors[i], Node: l})
 	}
-	connection := &gen.LinkConnection{Edges: edges, PageInfo: pageInfo(p, func(i int) string { return p.Cursors[i] })}
+	connection := &gen.LinkConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}
 	if slices.Contains(graphql.CollectAllFields(ctx), "totalCount") {
 		connection.TotalCount, err = r.Config.Links.Count(ctx, *m, filter)
 	}
 	return connection, err
 }
 
-// Usage implements gen.WorkspaceResolver.
-func (r workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (*gen.Usage, error) {
+func (r *workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (*gen.Usage, error) {
 	links, month, err := r.Config.Links.Usage(ctx, *m)
 	if err != nil {
 		return nil, err
@@ -204,6 +169,6 @@ func (r workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) (
 	return &gen.Usage{Links: links, Limit: limit, Remaining: max(0, limit-links), ResetsAt: month.End}, nil
 }
 
-// catchUp lets redirects of this node go by what has just changed, before the caller hears of it. Should it not work, they
-// do in a moment.
-func (r *Config) catchUp(ctx context.Context) { _ = r.Links.CatchUp(ctx) }
+// catchUp applies a change to the redirects of this node before the client gets the response. If it
+// fails, the change feed applies it soon.
+func (c *Config) catchUp(ctx context.Context) { _ = c.Links.CatchUp(ctx) }

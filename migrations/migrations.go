@@ -1,5 +1,5 @@
-// Package migrations holds the database's schema as plain SQL, one folder a dialect, applied in the order of
-// the numbers. A file that has been released is never edited.
+// Package migrations holds the database's schema as plain SQL, one folder a dialect, applied in the
+// order of the numbers. A file that has been released is never edited.
 package migrations
 
 import "embed"

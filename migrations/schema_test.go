@@ -15,13 +15,14 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// facts are queries that tell what a schema is made of, a sentence a row. The table that records migrations is left
-// out: Migrate makes it itself.
+// facts are queries that tell what a schema is made of, a sentence a row. The table that records
+// migrations is left out: Migrate makes it itself.
 var facts = map[db.Kind][]string{
 	db.Postgres: {
 		// Columns. Time has a type of its own.
 		`SELECT table_name || '.' || column_name || ' ' || CASE data_type
-			WHEN 'text' THEN 'TEXT' WHEN 'bigint' THEN 'INTEGER' WHEN 'integer' THEN 'INTEGER' WHEN 'double precision' THEN 'REAL'
+			WHEN 'text' THEN 'TEXT' WHEN 'bigint' THEN 'INTEGER' WHEN 'integer' THEN 'INTEGER' WHEN 'double precision'
+				THEN 'REAL'
 			WHEN 'boolean' THEN 'INTEGER'
 			WHEN 'bytea' THEN 'BLOB' WHEN 'timestamp with time zone' THEN 'INSTANT' ELSE data_type END ||
 			CASE is_nullable WHEN 'NO' THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || column_default, '')
@@ -39,13 +40,15 @@ var facts = map[db.Kind][]string{
 	},
 	db.SQLite: {
 		// Columns. Time is text, and told by the name.
-		`SELECT m.name || '.' || c.name || ' ' || CASE WHEN c.type = 'TEXT' AND c.name LIKE '%@_at' ESCAPE '@' THEN 'INSTANT' ELSE c.type END ||
+		`SELECT m.name || '.' || c.name || ' ' || CASE WHEN c.type = 'TEXT' AND c.name LIKE '%@_at' ESCAPE '@'
+			THEN 'INSTANT' ELSE c.type END ||
 			CASE c."notnull" WHEN 1 THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || c.dflt_value, '')
 		FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type IN ('table', 'view') AND m.name <> 'migrations'`,
 		`SELECT m.name || ' PRIMARY KEY (' || group_concat(c.name, ', ' ORDER BY c.pk) || ')'
 		FROM sqlite_master m, pragma_table_info(m.name) c WHERE c.pk > 0 AND m.name <> 'migrations' GROUP BY m.name`,
 		`SELECT m.name || ' UNIQUE (' || group_concat(c.name, ', ' ORDER BY c.seqno) || ')'
-		FROM sqlite_master m, pragma_index_list(m.name) i, pragma_index_info(i.name) c WHERE i.origin = 'u' GROUP BY m.name, i.name`,
+		FROM sqlite_master m, pragma_index_list(m.name) i, pragma_index_info(i.name) c
+			WHERE i.origin = 'u' GROUP BY m.name, i.name`,
 		`SELECT m.name || ' FOREIGN KEY (' || group_concat(f."from", ', ' ORDER BY f.seq) || ') REFERENCES ' ||
 			f."table" || '(' || group_concat(f."to", ', ' ORDER BY f.seq) || ')' ||
 			CASE f.on_update WHEN 'NO ACTION' THEN '' ELSE ' ON UPDATE ' || f.on_update END ||
@@ -66,15 +69,18 @@ func ask(t *testing.T, d *db.DB, query string) (answers []string) {
 	return answers
 }
 
-// apart are facts that a dialect has for itself: each searches text with what the other does not have. PostgreSQL has
-// a GIN index of trigrams. SQLite has a virtual table, the tables that FTS5 keeps behind it, and the numbers by which
-// it knows links. And PostgreSQL alone commits in another order than that of ids.
+// apart are facts that a dialect has for itself: each searches text with what the other does not
+// have. PostgreSQL has a GIN index of trigrams. SQLite has a virtual table, the tables that FTS5
+// keeps behind it, and the numbers by which it knows links. And PostgreSQL alone commits in another
+// order than that of ids.
 var apart = map[db.Kind]*regexp.Regexp{
-	db.Postgres: regexp.MustCompile(`^CREATE INDEX links_by_search ON links USING gin |^CREATE INDEX (changes|click_batches)_by_xid |^(changes|click_batches).xid `),
-	db.SQLite:   regexp.MustCompile(`^(link_numbers|link_search|link_search_(config|data|docsize|idx))[ .]`),
+	db.Postgres: regexp.MustCompile(`^CREATE INDEX links_by_search ON links USING gin |` +
+		`^CREATE INDEX (changes|click_batches)_by_xid |^(changes|click_batches).xid `),
+	db.SQLite: regexp.MustCompile(`^(link_numbers|link_search|link_search_(config|data|docsize|idx))[ .]`),
 }
 
-// What PostgreSQL writes out though it was left open, or in a way of its own: words, and parentheses around a condition and each of its terms.
+// What PostgreSQL writes out though it was left open, or in a way of its own: words, and
+// parentheses around a condition and each of its terms.
 var (
 	wordy = strings.NewReplacer("ON public.", "ON ", "ON ONLY public.", "ON ", " USING btree", "", "::text", "", "\n", " ",
 		"+00'::timestamp with time zone", "+00:00'", "DEFAULT false", "DEFAULT FALSE")
@@ -129,14 +135,15 @@ func TestTheDialectsAgree(t *testing.T) {
 func TestSQLiteTablesAreStrict(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
-	lax := ask(t, d, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table' AND strict = 0 ORDER BY name`)
+	lax := ask(t, d, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
+		AND strict = 0 ORDER BY name`)
 	if diff := cmp.Diff([]string{"migrations", "sqlite_schema"}, lax); diff != "" {
 		t.Errorf("not STRICT (-want +got):\n%s", diff)
 	}
 }
 
-// TestPostgresComparesBytes: text that is looked for or put into an order must be compared as SQLite compares it,
-// whatever the server's locale.
+// TestPostgresComparesBytes: text that is looked for or put into an order must be compared as
+// SQLite compares it, whatever the server's locale.
 func TestPostgresComparesBytes(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -155,7 +162,8 @@ func TestPostgresComparesBytes(t *testing.T) {
 	})
 }
 
-// TestNewLinksDoNotWaitForLong: whoever fills the list of what is to be put into the index of text empties it, while others wait.
+// TestNewLinksDoNotWaitForLong: whoever fills the list of what is to be put into the index of text
+// empties it, while others wait.
 func TestNewLinksDoNotWaitForLong(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

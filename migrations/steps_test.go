@@ -48,7 +48,8 @@ func back(t *testing.T, d *db.DB, last string) {
 // addLink writes a link with what every version of the table has.
 func addLink(t *testing.T, d *db.DB, id, workspaceID, title string, deletedAt any) {
 	t.Helper()
-	write(t, d, `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash, title,
+	write(t, d, `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url,
+		canonical_hash, title,
 			redirect_status, created_at, updated_at, deleted_at)
 		VALUES (?0, ?1, ?0, ?0, 'RANDOM', ?2, ?2, ?3, nullif(?4, ''), 302, ?5, ?5, ?6)`,
 		id, workspaceID, "https://Example.com/"+id, []byte{0, 1}, title, at, deletedAt)
@@ -57,7 +58,8 @@ func addLink(t *testing.T, d *db.DB, id, workspaceID, title string, deletedAt an
 // tell is what every version of the table says of its links.
 func tell(t *testing.T, d *db.DB) []string {
 	t.Helper()
-	return ask(t, d, `SELECT id || ' ' || code || ' ' || root_code || ' ' || original_url || ' ' || coalesce(title, 'without a title') ||
+	return ask(t, d, `SELECT id || ' ' || code || ' ' || root_code || ' ' || original_url || ' ' || coalesce(title,
+		'without a title') ||
 		CASE WHEN deleted_at IS NULL THEN '' ELSE ' deleted' END FROM links ORDER BY id`)
 }
 
@@ -78,8 +80,8 @@ func expect(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// TestStepsGoBackAndForth takes the third step with links there already, and goes back with everything there that
-// it brought.
+// TestStepsGoBackAndForth takes the third step with links there already, and goes back with
+// everything there that it brought.
 func TestStepsGoBackAndForth(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *db.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
@@ -97,7 +99,8 @@ func TestStepsGoBackAndForth(t *testing.T) {
 				checkFilledIn(t, d)
 				addMore(t, d)
 				back(t, d, "0003_links_in_full")
-				expect(t, "links after the way back", tell(t, d), append(before, "More More More https://Example.com/More New Report")...)
+				expect(t, "links after the way back", tell(t, d),
+					append(before, "More More More https://Example.com/More New Report")...)
 				write(t, d, "DELETE FROM links WHERE id = 'More'")
 			}
 			up(t, d)
@@ -116,7 +119,8 @@ func checkFilledIn(t *testing.T, d *db.DB) {
 	expect(t, "searched text", ask(t, d, "SELECT search FROM links ORDER BY id"),
 		"\n\nhttps://example.com/gone\ngone", "the report\n\nhttps://example.com/live\nlive")
 	expect(t, "links to check", ask(t, d, "SELECT id FROM links WHERE check_at = created_at ORDER BY id"), "Live")
-	expect(t, "ended links", ask(t, d, "SELECT id FROM links WHERE ended_at IS NOT NULL AND ended_at = deleted_at"), "Gone")
+	expect(t, "ended links", ask(t, d, "SELECT id FROM links WHERE ended_at IS NOT NULL AND ended_at = deleted_at"),
+		"Gone")
 	expect(t, "links by their title", find(t, d, "repor"), "Live")
 	expect(t, "links by their URL", find(t, d, "example.com"), "Gone", "Live")
 }
@@ -126,10 +130,12 @@ func addMore(t *testing.T, d *db.DB) {
 	t.Helper()
 	for id, workspaceID := range map[string]string{"More": "ws_a", "Nobodys": public} {
 		addLink(t, d, id, workspaceID, "New Report", nil)
-		write(t, d, `UPDATE links SET search = 'new report', note = 'a note', max_clicks = 3, claim_hash = ?0, archived_at = ?1, check_at = ?1
+		write(t, d, `UPDATE links SET search = 'new report', note = 'a note', max_clicks = 3, claim_hash = ?0,
+			archived_at = ?1, check_at = ?1
 			WHERE id = ?2`, []byte(id), at, id)
 		write(t, d, "INSERT INTO link_tags (workspace_id, tag, link_id) VALUES (?, 'news', ?)", workspaceID, id)
-		write(t, d, "INSERT INTO idempotency_keys (workspace_id, actor_id, name, input_hash, answer, created_at) VALUES (?, 'usr_a', 'key', ?, '{}', ?)",
+		write(t, d, "INSERT INTO idempotency_keys (workspace_id, actor_id, name, input_hash, answer, created_at) VALUES "+
+			"(?, 'usr_a', 'key', ?, '{}', ?)",
 			workspaceID, []byte{1}, at)
 		write(t, d, "INSERT INTO reports (id, link_id, reason, created_at) VALUES (?0, ?0, 'SPAM', ?1)", id, at)
 		write(t, d, "INSERT INTO leases (name, holder, free_at, due_at) VALUES (?0, '', ?1, ?1)", id, at)

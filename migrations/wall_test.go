@@ -17,37 +17,48 @@ const (
 	me, stranger  = "usr_mine", "usr_foreign"
 )
 
-// rows make one row of each table that has a tenant's, for the tenant whose name is put in place of $. What is not said
-// may be anything.
+// rows make one row of each table that has a tenant's, for the tenant whose name is put in place of
+// $. What is not said may be anything.
 var rows = map[string]string{
-	"workspaces":       `INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_$', '$', 'n', now(), now())`,
-	"members":          `INSERT INTO members VALUES ('ws_$', 'usr_$', 'OWNER', now())`,
-	"slugs":            `INSERT INTO slugs VALUES ('old-$', 'ws_$', now())`,
-	"invitations":      `INSERT INTO invitations (id, workspace_id, email, role, token_hash, invited_by, created_at, expires_at) VALUES ('inv_$', 'ws_$', 'e', 'VIEWER', '$', 'usr_$', now(), now())`,
-	"api_keys":         `INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by, created_at) VALUES ('key_$', 'ws_$', 'n', 'p', '$', 's', 'usr_$', now())`,
-	"domains":          `INSERT INTO domains (id, workspace_id, host, token, created_at, verified_at) VALUES ('dom_$', 'ws_$', '$.example', 't', now(), now())`,
-	"audit_events":     `INSERT INTO audit_events VALUES ('evt_$', 'ws_$', 'usr_$', 'A', 't', '{}', now())`,
-	"links":            `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash, redirect_status, created_at, updated_at) VALUES ('lnk_$', 'ws_$', '$', '$', 'RANDOM', 'u', 'u', 'h', 302, now(), now())`,
+	"workspaces": `INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_$', '$', 'n',
+		now(), now())`,
+	"members": `INSERT INTO members VALUES ('ws_$', 'usr_$', 'OWNER', now())`,
+	"slugs":   `INSERT INTO slugs VALUES ('old-$', 'ws_$', now())`,
+	"invitations": `INSERT INTO invitations (id, workspace_id, email, role, token_hash, invited_by, created_at,
+		expires_at) VALUES ('inv_$', 'ws_$', 'e', 'VIEWER', '$', 'usr_$', now(), now())`,
+	"api_keys": `INSERT INTO api_keys (id, workspace_id, name, prefix, hash, scopes, created_by,
+		created_at) VALUES ('key_$', 'ws_$', 'n', 'p', '$', 's', 'usr_$', now())`,
+	"domains": `INSERT INTO domains (id, workspace_id, host, token, created_at, verified_at) VALUES ('dom_$',
+		'ws_$', '$.example', 't', now(), now())`,
+	"audit_events": `INSERT INTO audit_events VALUES ('evt_$', 'ws_$', 'usr_$', 'A', 't', '{}', now())`,
+	"links": `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url,
+		canonical_hash, redirect_status, created_at, updated_at) VALUES ('lnk_$', 'ws_$', '$', '$', 'RANDOM', 'u', 'u',
+		'h', 302, now(), now())`,
 	"link_tags":        `INSERT INTO link_tags VALUES ('ws_$', 't', 'lnk_$')`,
 	"link_usage":       `INSERT INTO link_usage VALUES ('ws_$', '2026-11', 1)`,
 	"idempotency_keys": `INSERT INTO idempotency_keys VALUES ('ws_$', 'usr_$', 'k', 'h', '[]', now())`,
-	"clicks":           `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) VALUES (1, 'ws_$', 'lnk_$', now(), 1, true, false, 302)`,
-	"click_buckets":    `INSERT INTO click_buckets VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
-	"click_days":       `INSERT INTO click_days VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
-	"click_details":    `INSERT INTO click_details VALUES ('lnk_$', now(), 'ws_$', 1, '', '', '', '', '', '', '', '', '', '', '', '', '', '')`,
-	"click_totals":     `INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2) VALUES ('lnk_$', 'ws_$', 1, 1, 1)`,
-	"orphans":          `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
+	"clicks": `INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot,
+		status) VALUES (1, 'ws_$', 'lnk_$', now(), 1, true, false, 302)`,
+	"click_buckets": `INSERT INTO click_buckets VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
+	"click_days":    `INSERT INTO click_days VALUES ('lnk_$', now(), 'ws_$', 1, 1, 0, 1, 1, '')`,
+	"click_details": `INSERT INTO click_details VALUES ('lnk_$', now(), 'ws_$', 1, '', '', '', '', '', '', '', '',
+		'', '', '', '', '', '')`,
+	"click_totals": `INSERT INTO click_totals (subject_id, workspace_id, clicks, latency_mean, latency_m2)
+		VALUES ('lnk_$', 'ws_$', 1, 1, 1)`,
+	"orphans": `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
 // inOrder are the tables in the order in which rows can be made.
-var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links", "link_tags", "link_usage",
+var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
+	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "orphans"}
 
 // tenantTables are the tables in which each row is some workspace's.
 func tenantTables(t *testing.T, d *db.DB) []string {
 	t.Helper()
 	return ask(t, d, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
-		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace AND (a.attname = 'workspace_id' OR c.relname = 'workspaces' AND a.attname = 'id')
+		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace
+			AND (a.attname = 'workspace_id' OR c.relname = 'workspaces' AND a.attname = 'id')
 		ORDER BY c.relname`)
 }
 
@@ -58,7 +69,8 @@ func walled(t *testing.T) *db.DB {
 	everything := db.AsSystem(t.Context())
 	do(t, d, everything, "SELECT keep_month(now())")
 	for _, tenant := range []string{"mine", "foreign"} {
-		do(t, d, everything, strings.ReplaceAll(`INSERT INTO accounts VALUES ('usr_$', '$@example.com', 'n', 'h', now(), now())`, "$", tenant))
+		do(t, d, everything, strings.ReplaceAll(`INSERT INTO accounts VALUES ('usr_$', '$@example.com', 'n', 'h', now(),
+			now())`, "$", tenant))
 		for _, table := range inOrder {
 			do(t, d, everything, strings.ReplaceAll(rows[table], "$", tenant))
 		}
@@ -90,8 +102,8 @@ func column(table string) string {
 	return "workspace_id"
 }
 
-// TestTheSecondWall looks at each table that has tenants' rows, with statements that have no condition: what the
-// application says of workspaces is left out, and policies alone decide.
+// TestTheSecondWall looks at each table that has tenants' rows, with statements that have no
+// condition: what the application says of workspaces is left out, and policies alone decide.
 func TestTheSecondWall(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -130,13 +142,14 @@ func TestTheSecondWall(t *testing.T) {
 	})
 }
 
-// checkWrites tries to change rows of the other tenant: by statements without a condition, by making a row for it, and by
-// giving it a row of one's own.
+// checkWrites tries to change rows of the other tenant: by statements without a condition, by
+// making a row for it, and by giving it a row of one's own.
 func checkWrites(t *testing.T, d *db.DB, table string) {
 	t.Helper()
 	before := digest(t, d, table)
 	inMine := db.InWorkspace(t.Context(), mine, me)
-	made := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(rows[table], "ws_$", foreign), "usr_$", stranger), "$", "another")
+	made := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(rows[table], "ws_$", foreign), "usr_$", stranger),
+		"$", "another")
 	for _, statement := range []string{
 		made,
 		"UPDATE " + table + " SET " + column(table) + " = '" + foreign + "' WHERE " + column(table) + " = '" + mine + "'",
@@ -155,7 +168,8 @@ func checkWrites(t *testing.T, d *db.DB, table string) {
 		"no scope":             {t.Context(), 0},
 		"an account":           {db.AsAccount(t.Context(), stranger), 0},
 	} {
-		for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table), "DELETE FROM " + table} {
+		for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table),
+			"DELETE FROM " + table} {
 			tx, err := d.BeginTx(c.ctx, nil)
 			if err != nil {
 				t.Fatal(err)
@@ -178,7 +192,8 @@ func checkWrites(t *testing.T, d *db.DB, table string) {
 // digest is all that the other tenant has in a table.
 func digest(t *testing.T, d *db.DB, table string) (all string) {
 	t.Helper()
-	err := d.NewRaw("SELECT coalesce(string_agg(r::text, E'\\n' ORDER BY r::text), '') FROM "+table+" r WHERE "+column(table)+" = ?", foreign).
+	err := d.NewRaw("SELECT coalesce(string_agg(r::text, E'\\n' ORDER BY r::text), '') FROM "+table+" r WHERE "+
+		""+column(table)+" = ?", foreign).
 		Scan(db.AsSystem(t.Context()), &all)
 	if err != nil || all == "" {
 		t.Fatalf("%q: %v", all, err)
@@ -192,7 +207,8 @@ func TestTheResolverOnlyLooks(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		d := walled(t)
-		const may = `SELECT table_name || '.' || column_name || ' ' || privilege_type FROM information_schema.column_privileges
+		const may = `SELECT table_name || '.' || column_name || ' ' || privilege_type
+			FROM information_schema.column_privileges
 			WHERE grantee = 'linkforge_resolver' AND privilege_type <> 'SELECT' ORDER BY 1`
 		if diff := cmp.Diff([]string{"api_keys.last_used_at UPDATE"}, ask(t, d, may)); diff != "" {
 			t.Errorf("the resolver may change (-want +got):\n%s", diff)
@@ -218,7 +234,8 @@ func TestServersNeedTheSecondWall(t *testing.T) {
 			{"ALTER TABLE links DISABLE ROW LEVEL SECURITY", "ALTER TABLE links ENABLE ROW LEVEL SECURITY", "links"},
 			{"ALTER TABLE members NO FORCE ROW LEVEL SECURITY", "ALTER TABLE members FORCE ROW LEVEL SECURITY", "members"},
 			{"GRANT CREATE ON SCHEMA public TO linkforge_tenant; ALTER TABLE leases OWNER TO linkforge_tenant",
-				"ALTER TABLE leases OWNER TO CURRENT_USER; REVOKE CREATE ON SCHEMA public FROM linkforge_tenant", "linkforge_tenant"},
+				"ALTER TABLE leases OWNER TO CURRENT_USER; REVOKE CREATE ON SCHEMA public FROM linkforge_tenant",
+				"linkforge_tenant"},
 		} {
 			do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.breaks+"; END $$")
 			if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {

@@ -1,6 +1,6 @@
-// Package account owns the users: registration, passwords, sessions and their tokens, mailed tokens,
-// and the actor of a request. It does not know workspaces or what a user may do there. Callers are
-// graph, the HTTP middleware, and the operator's commands.
+// Package account owns the users: registration, passwords, sessions and their tokens, mailed
+// tokens, and the actor of a request. It does not know workspaces or what a user may do there.
+// Callers are graph, the HTTP middleware, and the operator's commands.
 package account
 
 import (
@@ -138,8 +138,8 @@ func (s *Store) newAccount(email, name string) (*Account, error) {
 	return &Account{ID: id.New(id.Account), Email: email, Name: name, CreatedAt: now, UpdatedAt: now}, nil
 }
 
-// Login authenticates a user and starts a session. Unknown accounts and wrong passwords get the same
-// error in the same time. It returns BadCredentials or RateLimited.
+// Login authenticates a user and starts a session. Unknown accounts and wrong passwords get the
+// same error in the same time. It returns BadCredentials or RateLimited.
 func (s *Store) Login(ctx context.Context, email, password string, from Origin) (Login, error) {
 	email = fold(email)
 	a, err := s.byEmail(ctx, email)
@@ -213,8 +213,8 @@ func (s *Store) Get(ctx context.Context, ids ...string) (map[string]*Account, er
 	return found, nil
 }
 
-// Load is Get for frequent reads: concurrent calls share a statement. The accounts are shared too and
-// must not be changed. The statement runs without a scope.
+// Load is Get for frequent reads: concurrent calls share a statement. The accounts are shared too
+// and must not be changed. The statement runs without a scope.
 func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, error) {
 	all, err := s.reads.Do(ctx, struct{}{}, ids, func(ctx context.Context, calls [][]string) (map[string]*Account, error) {
 		ids := slices.Concat(calls...)

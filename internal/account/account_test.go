@@ -25,7 +25,8 @@ var noon = dbtest.Noon
 
 const password = "correct horse battery staple"
 
-// bundle is a store with cheap passwords, and what a test says of itself to a Redis that it may share.
+// bundle is a store with cheap passwords, and what a test says of itself to a Redis that it may
+// share.
 type bundle struct {
 	*Store
 	now            time.Time
@@ -34,7 +35,8 @@ type bundle struct {
 
 func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 	t.Helper()
-	b := &bundle{now: noon, email: strings.TrimPrefix(id.New(id.Account), "usr_") + "@example.com", address: id.New(id.Log)}
+	b := &bundle{now: noon, email: strings.TrimPrefix(id.New(id.Account), "usr_") + "@example.com",
+		address: id.New(id.Log)}
 	b.Store = &Store{
 		DB:         d,
 		Tokens:     Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: 24 * time.Hour},
@@ -95,7 +97,8 @@ func TestRegisterThenLogin(t *testing.T) {
 			t.Fatal(err)
 		}
 		a := registered.Account
-		if a.Email != "ada@example.com" || a.Name != "Ada Lovelace" || !id.Valid(id.Account, a.ID) || !a.CreatedAt.Equal(noon) {
+		if a.Email != "ada@example.com" || a.Name != "Ada Lovelace" || !id.Valid(id.Account, a.ID) ||
+			!a.CreatedAt.Equal(noon) {
 			t.Errorf("registered %+v", a)
 		}
 		b.now = noon.Add(time.Hour)
@@ -196,7 +199,8 @@ func TestBadCredentialsDoNotTellWhy(t *testing.T) {
 	})
 }
 
-// TestUnknownAccountsCostAsMuch gives the store a comparison that cannot succeed: only whoever makes it hears of it.
+// TestUnknownAccountsCostAsMuch gives the store a comparison that cannot succeed: only whoever
+// makes it hears of it.
 func TestUnknownAccountsCostAsMuch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))

@@ -14,8 +14,8 @@ import (
 
 // Delete deletes the actor's account after a check of the password; only an ID remains, and the
 // address is free. leave deletes what other packages hold of the account, first and in the same
-// transaction, which sees all workspaces. Delete returns BadCredentials, RateLimited, Unauthenticated
-// and the errors of leave.
+// transaction, which sees all workspaces. Delete returns BadCredentials, RateLimited,
+// Unauthenticated and the errors of leave.
 func (s *Store) Delete(
 	ctx context.Context, a Actor, password, address string,
 	leave func(ctx context.Context, tx bun.Tx, accountID string) error,
@@ -47,7 +47,8 @@ func (s *Store) Delete(
 }
 
 // erase clears the account's row and those of its sessions, which stay until their tokens have
-// expired, and returns the sessions. Refresh tokens come before sessions, the lock order of Refresh.
+// expired, and returns the sessions. Refresh tokens come before sessions, the lock order of
+// Refresh.
 func (s *Store) erase(ctx context.Context, tx bun.Tx, accountID string) (sessions []string, err error) {
 	if _, err := tx.NewDelete().Model((*mailedToken)(nil)).Where("account_id = ?", accountID).Exec(ctx); err != nil {
 		return nil, err
@@ -62,8 +63,10 @@ func (s *Store) erase(ctx context.Context, tx bun.Tx, accountID string) (session
 	if err != nil {
 		return nil, err
 	}
-	_, err = tx.NewUpdate().Model((*Account)(nil)).Set("email = ?", "deleted:"+accountID).Set("name = ''").Set("password_hash = ''").
-		Set("email_verified_at = NULL").Set("updated_at = ?", now).Set("deleted_at = ?", now).Where("id = ?", accountID).Exec(ctx)
+	_, err = tx.NewUpdate().Model((*Account)(nil)).Set("email = ?", "deleted:"+accountID).Set("name = ''").
+		Set("password_hash = ''").
+		Set("email_verified_at = NULL").Set("updated_at = ?", now).Set("deleted_at = ?", now).Where("id = ?", accountID).
+		Exec(ctx)
 	return sessions, err
 }
 

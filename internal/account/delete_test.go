@@ -39,12 +39,14 @@ func TestDelete(t *testing.T) {
 		if err := d.NewSelect().Model(&left).Where("id = ?", me.AccountID).Scan(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		hollow := Account{ID: me.AccountID, Email: "deleted:" + me.AccountID, CreatedAt: noon, UpdatedAt: b.now, DeletedAt: &b.now}
+		hollow := Account{ID: me.AccountID, Email: "deleted:" + me.AccountID, CreatedAt: noon, UpdatedAt: b.now,
+			DeletedAt: &b.now}
 		if diff := cmp.Diff(hollow, left); diff != "" {
 			t.Errorf("left (-want +got):\n%s", diff)
 		}
 		var sessions []Session
-		if err := d.NewSelect().Model(&sessions).Where("account_id = ?", me.AccountID).Scan(t.Context()); err != nil || len(sessions) != 2 {
+		if err := d.NewSelect().Model(&sessions).Where("account_id = ?", me.AccountID).Scan(t.Context()); err != nil ||
+			len(sessions) != 2 {
 			t.Fatalf("%d sessions: %v", len(sessions), err)
 		}
 		for _, s := range sessions {
@@ -138,7 +140,8 @@ func TestTheAddressOfADeletedAccountIsFree(t *testing.T) {
 	})
 }
 
-// TestWhatKeepsAnAccount: a wrong password, and what another room objects to. Then nothing has changed.
+// TestWhatKeepsAnAccount: a wrong password, and what another room objects to. Then nothing has
+// changed.
 func TestWhatKeepsAnAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -206,12 +209,14 @@ func TestDeleteAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefreshWhileTheAccountGoes has a session, and the address, go on for longer than their account.
+// TestRefreshWhileTheAccountGoes has a session, and the address, go on for longer than their
+// account.
 func TestRefreshWhileTheAccountGoes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
-		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").Exec(t.Context()); err != nil {
+		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("TRUE").
+			Exec(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		got, err := b.Refresh(t.Context(), l.RefreshToken)
@@ -250,7 +255,8 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		want := strings.NewReplacer("ACCOUNT", me.AccountID, "EMAIL", b.email, "FIRST", me.SessionID, "SECOND", too.SessionID).Replace(`{
+		want := strings.NewReplacer("ACCOUNT", me.AccountID, "EMAIL", b.email, "FIRST", me.SessionID,
+			"SECOND", too.SessionID).Replace(`{
  "account": {
   "id": "ACCOUNT",
   "email": "EMAIL",

@@ -8,7 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// TestWhatIsKnownOfAToken is whom it stands for, until it ends: another one is looked at, however much like it.
+// TestWhatIsKnownOfAToken is whom it stands for, until it ends: another one is looked at, however
+// much like it.
 func TestWhatIsKnownOfAToken(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
@@ -17,7 +18,8 @@ func TestWhatIsKnownOfAToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for at, good := range map[time.Duration]bool{0: true, time.Minute: true, b.Tokens.TTL - 1: true, b.Tokens.TTL: false, 2 * b.Tokens.TTL: false} {
+	for at, good := range map[time.Duration]bool{0: true, time.Minute: true, b.Tokens.TTL - 1: true, b.Tokens.TTL: false,
+		2 * b.Tokens.TTL: false} {
 		for range 2 {
 			got, err := b.known.check(b.Tokens, token, noon.Add(at))
 			if good && (err != nil || got != actor) || !good && !errs.Is(err, errs.Unauthenticated) {

@@ -70,7 +70,8 @@ func TestTenWrongGuesses(t *testing.T) {
 	})
 }
 
-// TestWhoGoesOnGuessingWaitsLonger: an address does, twice as long with each attempt that was refused, up to an hour.
+// TestWhoGoesOnGuessingWaitsLonger: an address does, twice as long with each attempt that was
+// refused, up to an hour.
 func TestWhoGoesOnGuessingWaitsLonger(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -114,7 +115,8 @@ func TestOneAddressGuessesAtManyAccounts(t *testing.T) {
 		b := setupLimits(t, k)
 		b.charge(t, loginsPerAddress, 80)
 		for i := range 20 {
-			if _, err := b.Login(t.Context(), fmt.Sprintf("%d-%s", i, b.email), password, b.from()); !errs.Is(err, errs.BadCredentials) {
+			if _, err := b.Login(t.Context(), fmt.Sprintf("%d-%s", i, b.email), password,
+				b.from()); !errs.Is(err, errs.BadCredentials) {
 				t.Fatalf("account %d: %v", i, err)
 			}
 		}

@@ -55,7 +55,8 @@ func TestLoadFindsWhatIsThere(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
 		ids := b.people(t, 3)
-		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("id = ?", ids[1]).Exec(t.Context()); err != nil {
+		if _, err := d.NewUpdate().Model((*Account)(nil)).Set("deleted_at = ?", noon).Where("id = ?", ids[1]).
+			Exec(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		found, err := b.Load(t.Context(), ids[0], ids[1], id.New(id.Account))
@@ -65,8 +66,8 @@ func TestLoadFindsWhatIsThere(t *testing.T) {
 	})
 }
 
-// TestLoadSharesStatements: of those who come while a statement is on its way, all are answered by the next one, each with what
-// they have asked for and no more.
+// TestLoadSharesStatements: of those who come while a statement is on its way, all are answered by
+// the next one, each with what they have asked for and no more.
 func TestLoadSharesStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -95,7 +96,8 @@ func TestLoadSharesStatements(t *testing.T) {
 	})
 }
 
-// TestLoadTellsWhatWasWrittenBefore it was called: nobody is told what a statement has found that was sent earlier.
+// TestLoadTellsWhatWasWrittenBefore it was called: nobody is told what a statement has found that
+// was sent earlier.
 func TestLoadTellsWhatWasWrittenBefore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -105,7 +107,8 @@ func TestLoadTellsWhatWasWrittenBefore(t *testing.T) {
 			asking.Go(func() {
 				for i := range 40 {
 					name := fmt.Sprint("Ada ", i)
-					if _, err := d.NewUpdate().Model((*Account)(nil)).Set("name = ?", name).Where("id = ?", own).Exec(t.Context()); err != nil {
+					if _, err := d.NewUpdate().Model((*Account)(nil)).Set("name = ?", name).Where("id = ?", own).
+						Exec(t.Context()); err != nil {
 						t.Error(err)
 						return
 					}

@@ -69,8 +69,8 @@ type mailed struct {
 	expires time.Time
 }
 
-// RequestVerification mails the actor a token that verifies their address, unless it is verified. It
-// returns InvalidInput for another address, RateLimited or Unauthenticated.
+// RequestVerification mails the actor a token that verifies their address, unless it is verified.
+// It returns InvalidInput for another address, RateLimited or Unauthenticated.
 func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) error {
 	account, err := s.of(ctx, a)
 	if err != nil {
@@ -110,8 +110,8 @@ func (s *Store) VerifyEmail(ctx context.Context, token string) (verified *Accoun
 	return verified, nil
 }
 
-// RequestPasswordReset mails a token that resets the password, if the address has an account. Neither
-// the result nor the duration reveals whether it has one. It returns RateLimited.
+// RequestPasswordReset mails a token that resets the password, if the address has an account.
+// Neither the result nor the duration reveals whether it has one. It returns RateLimited.
 func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Origin) error {
 	email = fold(email)
 	if err := s.Limits.Charge(ctx, requestsPerAddress, from.Address); err != nil {
@@ -193,8 +193,8 @@ func (s *Store) reset(ctx context.Context, tx bun.Tx, accountID, token, hash str
 	return account, s.end(ctx, tx, "account_id = ?", accountID)
 }
 
-// setVerified marks the account's address as verified and, if hash is not nil, replaces the password.
-// It returns sql.ErrNoRows if the account was deleted.
+// setVerified marks the account's address as verified and, if hash is not nil, replaces the
+// password. It returns sql.ErrNoRows if the account was deleted.
 func (s *Store) setVerified(ctx context.Context, tx bun.Tx, accountID string, hash *string) (*Account, error) {
 	var a Account
 	now := s.now()
@@ -243,8 +243,8 @@ func dropMailed(ctx context.Context, tx bun.Tx, accountID string, p purpose) err
 
 func (s *Store) sendsMail() bool { return s.Mail != nil && s.Mail.Configured() }
 
-// mail sends the token to the account's address. This server has no page that accepts it: a front end
-// calls the mutation.
+// mail sends the token to the account's address. This server has no page that accepts it: a front
+// end calls the mutation.
 func (s *Store) mail(ctx context.Context, a *Account, m mailed) {
 	if s.Mail == nil {
 		return

@@ -105,7 +105,8 @@ func TestRegisteringMailsAVerification(t *testing.T) {
 		}
 		b.now = b.now.Add(time.Hour)
 		verified, err := b.VerifyEmail(t.Context(), token)
-		if err != nil || !verified.EmailVerified() || verified.ID != registered.Account.ID || !verified.EmailVerifiedAt.Equal(b.now) {
+		if err != nil || !verified.EmailVerified() || verified.ID != registered.Account.ID ||
+			!verified.EmailVerifiedAt.Equal(b.now) {
 			t.Fatalf("%+v: %v", verified, err)
 		}
 		_, err = b.VerifyEmail(t.Context(), token)
@@ -151,7 +152,8 @@ func TestMailedTokensAreNotKept(t *testing.T) {
 		if err := d.NewSelect().Model(&kept).Order("purpose").Scan(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if len(kept) != 2 || kept[0].Purpose != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, HashSecret(box.last(t, 2))) || len(kept[0].Hash) != 32 {
+		if len(kept) != 2 || kept[0].Purpose != "RESET_PASSWORD" || !cmp.Equal(kept[0].Hash, HashSecret(box.last(t, 2))) ||
+			len(kept[0].Hash) != 32 {
 			t.Errorf("kept %+v", kept)
 		}
 	})
@@ -166,12 +168,14 @@ func TestMailedTokensAreGoodForOneThing(t *testing.T) {
 		b.request(t)
 		reset := box.last(t, 2)
 		for _, token := range []string{
-			reset, "", "mailed_", registered.RefreshToken, registered.Token, "\x00\xff", strings.Repeat("x", 1<<16), strings.ToLower(verification),
+			reset, "", "mailed_", registered.RefreshToken, registered.Token, "\x00\xff", strings.Repeat("x", 1<<16),
+			strings.ToLower(verification),
 		} {
 			_, err := b.VerifyEmail(t.Context(), token)
 			at(t, err, errs.BadCredentials, "token")
 		}
-		for _, token := range []string{verification, "", "mailed_", registered.RefreshToken, "\x00\xff", strings.TrimPrefix(reset, "mailed_")} {
+		for _, token := range []string{verification, "", "mailed_", registered.RefreshToken, "\x00\xff",
+			strings.TrimPrefix(reset, "mailed_")} {
 			for _, chosen := range []string{newPassword, "short"} { // nor is it told what else is wrong
 				_, err := b.ResetPassword(t.Context(), token, chosen, b.from())
 				at(t, err, errs.BadCredentials, "token")
@@ -218,7 +222,8 @@ func TestAnotherVerification(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"OK": 6}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil { // there is nothing to ask for
+		// there is nothing to ask for
+		if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil {
 			t.Error(err)
 		}
 		box.last(t, 6)
@@ -254,7 +259,8 @@ func TestResetPassword(t *testing.T) {
 		b.request(t)
 		token := box.last(t, 4)
 		letter := box.letters[3]
-		if letter.to != b.email || !strings.Contains(letter.text, "resetPassword") || !strings.Contains(letter.text, "until 2026-11-20 13:00 UTC") {
+		if letter.to != b.email || !strings.Contains(letter.text, "resetPassword") ||
+			!strings.Contains(letter.text, "until 2026-11-20 13:00 UTC") {
 			t.Errorf("the letter is %+v", letter)
 		}
 		_, err = b.ResetPassword(t.Context(), earlier, newPassword, b.from())
@@ -449,7 +455,8 @@ func TestMailedTokensThatHaveEndedAreRemoved(t *testing.T) {
 		var many []*mailedToken
 		for i := range 2*sweepBatch + 1 {
 			many = append(many, &mailedToken{
-				Hash: HashSecret(fmt.Sprint(i)), AccountID: registered.Account.ID, Purpose: resetPassword.name, ExpiresAt: noon.Add(time.Hour),
+				Hash: HashSecret(fmt.Sprint(i)), AccountID: registered.Account.ID, Purpose: resetPassword.name,
+				ExpiresAt: noon.Add(time.Hour),
 			})
 		}
 		if _, err := d.NewInsert().Model(&many).Exec(t.Context()); err != nil {
@@ -481,7 +488,8 @@ func TestAChangedPasswordStays(t *testing.T) {
 		if _, err := b.ChangePassword(t.Context(), me, password, "changed by its owner", b.address); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.ResetPassword(t.Context(), token, "reset by a stranger", b.from()); !errs.Is(err, errs.BadCredentials) {
+		if _, err := b.ResetPassword(t.Context(), token, "reset by a stranger",
+			b.from()); !errs.Is(err, errs.BadCredentials) {
 			t.Errorf("reset: %v", err)
 		}
 	})

@@ -22,8 +22,8 @@ type Known struct {
 // escaped escapes the wildcards of LIKE.
 var escaped = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 
-// People lists at most limit accounts after an ID, oldest first, whose address contains the text. It
-// is for the operator.
+// People lists at most limit accounts after an ID, oldest first, whose address contains the text.
+// It is for the operator.
 func (s *Store) People(ctx context.Context, email, after string, limit int) ([]Known, error) {
 	sessions := s.active(bun.Ident("account.id")).ColumnExpr("COUNT(*)")
 	people := []Known{}
@@ -39,8 +39,8 @@ func (s *Store) People(ctx context.Context, email, after string, limit int) ([]K
 }
 
 // EndSessions ends all sessions of the account with the address and returns the account and their
-// number. Every node refuses their tokens within a second; API keys stay valid. It is for the operator
-// and returns NotFound.
+// number. Every node refuses their tokens within a second; API keys stay valid. It is for the
+// operator and returns NotFound.
 func (s *Store) EndSessions(ctx context.Context, email string) (*Account, int64, error) {
 	a, err := s.byEmail(ctx, fold(email))
 	if err != nil {

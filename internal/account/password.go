@@ -31,8 +31,8 @@ const maxWaiting = 32
 // unknownHash is the salt and digest of a bcrypt hash that no password has.
 const unknownHash = "Linkforge.knows.nobody.....who.has.this.password....."
 
-// Passwords hashes and compares passwords on half of the processors, so that a flood of logins leaves
-// the others to redirects. Beyond maxWaiting waiting calls it returns Unavailable.
+// Passwords hashes and compares passwords on half of the processors, so that a flood of logins
+// leaves the others to redirects. Beyond maxWaiting waiting calls it returns Unavailable.
 type Passwords struct {
 	cost int
 	// turns holds a token for each call that hashes, queue one for each that hashes or waits.
@@ -44,8 +44,8 @@ type Passwords struct {
 // cost is bcrypt's work factor.
 const cost = 12
 
-// cheap selects bcrypt's minimum cost in servers that tests start. Only a linker flag can set it, and
-// no release is linked with it.
+// cheap selects bcrypt's minimum cost in servers that tests start. Only a linker flag can set it,
+// and no release is linked with it.
 var cheap string
 
 // NewPasswords returns Passwords with the cost for production.
@@ -132,11 +132,13 @@ func (s *Store) newPassword(ctx context.Context, email, password string) (hash s
 func checkPassword(password, email string) error {
 	switch {
 	case utf8.RuneCountInString(password) < minPasswordCharacters:
-		return errs.New(errs.InvalidInput, "The password must have at least %d characters.", minPasswordCharacters).At("password")
+		return errs.New(errs.InvalidInput, "The password must have at least %d characters.", minPasswordCharacters).
+			At("password")
 	case len(password) > maxPasswordBytes:
 		return errs.New(errs.InvalidInput, "The password must have at most %d bytes.", maxPasswordBytes).At("password")
 	case strings.EqualFold(password, email) || isCommon(password):
-		return errs.New(errs.InvalidInput, "This password is among the first that anyone would guess. Choose another one.").At("password")
+		return errs.New(errs.InvalidInput, "This password is among the first that anyone would guess. Choose another one.").
+			At("password")
 	}
 	return nil
 }

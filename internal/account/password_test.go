@@ -102,7 +102,8 @@ func TestPasswordsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostInBcrypt: other implementations of bcrypt stop at a zero byte, all of them at 72 bytes.
+// TestNothingIsLostInBcrypt: other implementations of bcrypt stop at a zero byte, all of them at 72
+// bytes.
 func TestNothingIsLostInBcrypt(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
@@ -137,7 +138,8 @@ func TestTheCost(t *testing.T) {
 			t.Errorf("%s: a hash of %d characters, want %d", name, len(c.hash), len(hash))
 		}
 	}
-	if err := bcrypt.CompareHashAndPassword([]byte(cheap.unknown), prehash(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
+	if err := bcrypt.CompareHashAndPassword([]byte(cheap.unknown),
+		prehash(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
 		t.Errorf("comparing with nobody's: %v", err)
 	}
 }

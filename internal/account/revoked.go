@@ -12,7 +12,8 @@ import (
 const (
 	// watchEvery is how often a node polls for sessions that other nodes revoked.
 	watchEvery = 500 * time.Millisecond
-	// watchDeadline bounds one poll. It fails open: without the database, tokens are valid until they expire.
+	// watchDeadline bounds one poll. It fails open: without the database, tokens are valid until they
+	// expire.
 	watchDeadline = 5 * time.Second
 	// skew bounds the difference of the nodes' clocks and the duration of a revoking transaction.
 	skew = 30 * time.Second

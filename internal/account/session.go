@@ -152,8 +152,8 @@ func errRefresh() error {
 	return errs.New(errs.BadCredentials, "This refresh token is not good, or no longer. Log in again.").At("refreshToken")
 }
 
-// successor derives the next refresh token: concurrent refreshes get the same one, and it need not be
-// stored.
+// successor derives the next refresh token: concurrent refreshes get the same one, and it need not
+// be stored.
 func (s *Store) successor(refresh string) string {
 	mac := hmac.New(sha256.New, s.Tokens.Secret)
 	mac.Write([]byte("linkforge: the refresh token after " + refresh))

@@ -52,7 +52,8 @@ func TestRefreshTokensRotate(t *testing.T) {
 		first := b.register(t, b.email)
 		b.now = b.now.Add(time.Hour)
 		second := b.refresh(t, first.RefreshToken)
-		if second.RefreshToken == first.RefreshToken || !strings.HasPrefix(second.RefreshToken, "refresh_") || second.Account.Email != b.email {
+		if second.RefreshToken == first.RefreshToken || !strings.HasPrefix(second.RefreshToken, "refresh_") ||
+			second.Account.Email != b.email {
 			t.Errorf("%+v after %+v", second, first)
 		}
 		was, _ := b.as(t, first.Token)
@@ -209,7 +210,8 @@ func TestChangePassword(t *testing.T) {
 	})
 }
 
-// TestANodeLearnsOfRevocations: what one node ends another refuses, without asking for each request.
+// TestANodeLearnsOfRevocations: what one node ends another refuses, without asking for each
+// request.
 func TestANodeLearnsOfRevocations(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -290,8 +292,8 @@ func (m *meanwhile) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// TestAPasswordChangedTwiceAtOnce is the first one's: a thief who knew the old one cannot undo its owner's rescue, and
-// what was deleted gets no password.
+// TestAPasswordChangedTwiceAtOnce is the first one's: a thief who knew the old one cannot undo its
+// owner's rescue, and what was deleted gets no password.
 func TestAPasswordChangedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -306,11 +308,13 @@ func TestAPasswordChangedTwiceAtOnce(t *testing.T) {
 					t.Error(err)
 				}
 			}})}
-			if _, err := b.ChangePassword(t.Context(), me, password, "another good password", b.address); !errs.Is(err, errs.BadCredentials) {
+			if _, err := b.ChangePassword(t.Context(), me, password, "another good password",
+				b.address); !errs.Is(err, errs.BadCredentials) {
 				t.Errorf("%s: %v", name, err)
 			}
 			var hash string
-			if err := d.NewRaw("SELECT password_hash FROM accounts WHERE id = ?", me.AccountID).Scan(t.Context(), &hash); err != nil || len(hash) > len("another") {
+			if err := d.NewRaw("SELECT password_hash FROM accounts WHERE id = ?", me.AccountID).
+				Scan(t.Context(), &hash); err != nil || len(hash) > len("another") {
 				t.Errorf("%s: the hash is %q: %v", name, hash, err)
 			}
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// tokenType is the header typ. It excludes other tokens signed with the same key (RFC 9068, section
-	// 2.1; RFC 8725, section 3.11).
+	// tokenType is the header typ. It excludes other tokens signed with the same key (RFC 9068,
+	// section 2.1; RFC 8725, section 3.11).
 	tokenType = "at+jwt"
 	// audience is the claim aud.
 	audience = "linkforge"
@@ -37,10 +37,11 @@ type claims struct {
 // Issue signs a token for the actor.
 func (t Tokens) Issue(a Actor, now time.Time) (token string, expires time.Time, err error) {
 	expires = now.Add(t.TTL).UTC().Truncate(time.Second)
-	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256, claims{SessionID: a.SessionID, RegisteredClaims: jwt.RegisteredClaims{
-		Issuer: t.Issuer, Subject: a.AccountID, Audience: jwt.ClaimStrings{audience},
-		IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
-	}})
+	unsigned := jwt.NewWithClaims(jwt.SigningMethodHS256,
+		claims{SessionID: a.SessionID, RegisteredClaims: jwt.RegisteredClaims{
+			Issuer: t.Issuer, Subject: a.AccountID, Audience: jwt.ClaimStrings{audience},
+			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
+		}})
 	unsigned.Header["typ"] = tokenType
 	token, err = unsigned.SignedString(t.Secret)
 	if err != nil {
@@ -60,7 +61,8 @@ func (t Tokens) check(token string, now time.Time) (a Actor, expires time.Time, 
 		jwt.WithTimeFunc(func() time.Time { return now }),
 	)
 	if err != nil || !id.Valid(id.Account, c.Subject) || !id.Valid(id.Session, c.SessionID) {
-		return Actor{}, time.Time{}, errs.New(errs.Unauthenticated, "The token is not valid, or no longer. Log in again.").Because(err)
+		return Actor{}, time.Time{}, errs.New(errs.Unauthenticated, "The token is not valid, or no longer. Log in again.").
+			Because(err)
 	}
 	return Actor{AccountID: c.Subject, SessionID: c.SessionID}, c.ExpiresAt.Time, nil
 }

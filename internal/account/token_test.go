@@ -32,11 +32,13 @@ var tokens = Tokens{Secret: []byte("one secret of thirty-two bytes.."), Issuer: 
 // object is a part of a token.
 type object = map[string]any
 
-// forge makes a token as the tokens above would at noon, but for what is given: nil takes a member away.
+// forge makes a token as the tokens above would at noon, but for what is given: nil takes a member
+// away.
 func forge(t *testing.T, header, claims object, sign func(signed string) []byte) string {
 	t.Helper()
 	signed := segment(t, object{"alg": "HS256", "typ": "at+jwt"}, header) + "." + segment(t, object{
-		"iss": tokens.Issuer, "sub": accountID, "sid": sessionID, "aud": "linkforge", "iat": noon.Unix(), "exp": noon.Add(time.Hour).Unix(),
+		"iss": tokens.Issuer, "sub": accountID, "sid": sessionID, "aud": "linkforge", "iat": noon.Unix(),
+		"exp": noon.Add(time.Hour).Unix(),
 	}, claims)
 	return signed + "." + base64.RawURLEncoding.EncodeToString(sign(signed))
 }
@@ -88,7 +90,8 @@ func TestGoodTokens(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if got, _, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil || got != (Actor{AccountID: accountID, SessionID: sessionID}) {
+			if got, _, err := tokens.check(forge(t, c.header, c.claims, honest), noon); err != nil ||
+				got != (Actor{AccountID: accountID, SessionID: sessionID}) {
 				t.Errorf("stands for %v: %v", got, err)
 			}
 		})

@@ -1,6 +1,6 @@
-// Package apikey owns the API keys of workspaces: it creates, lists, revokes and authenticates them.
-// It does not decide what a key may do, which workspace does by the key's scopes. Callers are graph,
-// account, which authenticates requests, and the HTTP exports.
+// Package apikey owns the API keys of workspaces: it creates, lists, revokes and authenticates
+// them. It does not decide what a key may do, which workspace does by the key's scopes. Callers are
+// graph, account, which authenticates requests, and the HTTP exports.
 package apikey
 
 import (
@@ -207,8 +207,9 @@ func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string
 	return k, nil
 }
 
-// Authenticate returns the credential that the secret proves. It reads the database each time, so that every
-// node refuses a revoked key at once. It implements account.Keys and returns Unauthenticated.
+// Authenticate returns the credential that the secret proves. It reads the database each time, so
+// that every node refuses a revoked key at once. It implements account.Keys and returns
+// Unauthenticated.
 func (s *Store) Authenticate(ctx context.Context, secret string) (*account.Key, error) {
 	k, err := s.valid(ctx, "hash = ?", account.HashSecret(secret))
 	if err != nil {

@@ -78,11 +78,13 @@ func TestKeysDoWhatTheirScopesSay(t *testing.T) {
 		if m.AccountID() != "" || m.ActorID() != k.ID || m.Role() != workspace.Editor || m.Slug() != "mine" {
 			t.Errorf("%+v", m)
 		}
-		if diff := cmp.Diff([]workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.ReadStats}, m.Permissions()); diff != "" {
+		if diff := cmp.Diff([]workspace.Permission{workspace.ReadLinks, workspace.WriteLinks, workspace.ReadStats},
+			m.Permissions()); diff != "" {
 			t.Errorf("permissions (-want +got):\n%s", diff)
 		}
 		_, unknown := b.spaces.Require(t.Context(), a, id.New(id.Workspace))
-		if _, err := b.spaces.Require(t.Context(), a, foreign.ID()); !errs.Is(err, errs.NotFound) || err.Error() != unknown.Error() {
+		if _, err := b.spaces.Require(t.Context(), a, foreign.ID()); !errs.Is(err, errs.NotFound) ||
+			err.Error() != unknown.Error() {
 			t.Errorf("another workspace: %v", err)
 		}
 		p, err := b.spaces.List(t.Context(), a, false, page.Request{Size: 10})
@@ -122,13 +124,25 @@ func TestKeysTouchNoMembersAndNoKeys(t *testing.T) {
 				return err
 			},
 			"revoke invitations": func() error { _, err := b.spaces.RevokeInvitation(t.Context(), m, i.ID); return err },
-			"list invitations":   func() error { _, err := b.spaces.Invitations(t.Context(), m, page.Request{Size: 1}); return err },
-			"change roles":       func() error { _, err := b.spaces.UpdateRole(t.Context(), m, eve, workspace.Editor); return err },
-			"remove members":     func() error { return b.spaces.RemoveMember(t.Context(), m, eve) },
-			"remove nobody":      func() error { return b.spaces.RemoveMember(t.Context(), m, "") },
-			"hand over":          func() error { _, err := b.spaces.TransferOwnership(t.Context(), m, eve); return err },
-			"change settings":    func() error { _, err := b.spaces.Update(t.Context(), m, workspace.Change{Name: new("x")}); return err },
-			"delete":             func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
+			"list invitations": func() error {
+				_, err := b.spaces.Invitations(t.Context(), m,
+					page.Request{Size: 1})
+				return err
+			},
+			"change roles": func() error {
+				_, err := b.spaces.UpdateRole(t.Context(), m, eve,
+					workspace.Editor)
+				return err
+			},
+			"remove members": func() error { return b.spaces.RemoveMember(t.Context(), m, eve) },
+			"remove nobody":  func() error { return b.spaces.RemoveMember(t.Context(), m, "") },
+			"hand over":      func() error { _, err := b.spaces.TransferOwnership(t.Context(), m, eve); return err },
+			"change settings": func() error {
+				_, err := b.spaces.Update(t.Context(), m,
+					workspace.Change{Name: new("x")})
+				return err
+			},
+			"delete": func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
 		} {
 			if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove nobody" && err != nil) {
 				t.Errorf("%s: %v", name, err)
@@ -149,7 +163,8 @@ func TestKeysThatAreNotGood(t *testing.T) {
 		b := setup(t, d)
 		m := b.mine
 		end := dbtest.Noon.Add(time.Hour)
-		_, brief, err := b.Create(t.Context(), m, NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &end})
+		_, brief, err := b.Create(t.Context(), m, NewKey{Name: "brief", Scopes: []workspace.Permission{workspace.ReadLinks},
+			ExpiresAt: &end})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -162,16 +177,19 @@ func TestKeysThatAreNotGood(t *testing.T) {
 		}
 		b.now = end
 		for name, bad := range map[string]string{
-			"revoked": secret, "expired": brief, "the prefix": k.Prefix, "made up": "lfk_x", "none": "", "in lower case": strings.ToLower(secret),
-			"cut": secret[:len(secret)-1], "longer": secret + "A", "SQL": "lfk_' OR true --", "NUL": "lfk_\x00",
+			"revoked": secret, "expired": brief, "the prefix": k.Prefix, "made up": "lfk_x", "none": "",
+			"in lower case": strings.ToLower(secret),
+			"cut":           secret[:len(secret)-1], "longer": secret + "A", "SQL": "lfk_' OR true --", "NUL": "lfk_\x00",
 		} {
 			if _, err := b.Authenticate(t.Context(), bad); !errs.Is(err, errs.Unauthenticated) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		for name, in := range map[string]NewKey{
-			"no name": {Scopes: []workspace.Permission{workspace.ReadLinks}}, "no scope": {Name: "n"}, "no key's": {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks, workspace.WriteMembers}},
-			"made up": {Name: "n", Scopes: []workspace.Permission{"EVERYTHING"}}, "over": {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &b.now},
+			"no name": {Scopes: []workspace.Permission{workspace.ReadLinks}}, "no scope": {Name: "n"},
+			"no key's": {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks, workspace.WriteMembers}},
+			"made up":  {Name: "n", Scopes: []workspace.Permission{"EVERYTHING"}},
+			"over":     {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &b.now},
 		} {
 			if _, _, err := b.Create(t.Context(), m, in); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%s: %v", name, err)
@@ -233,7 +251,8 @@ func TestTheLastUseIsWrittenDownOnceAMinute(t *testing.T) {
 	})
 }
 
-// TestWhoHasGoneMakesNoKey, which would outlive them: not even when they were still there as they asked.
+// TestWhoHasGoneMakesNoKey, which would outlive them: not even when they were still there as they
+// asked.
 func TestWhoHasGoneMakesNoKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

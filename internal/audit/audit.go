@@ -1,6 +1,6 @@
-// Package audit owns the audit log: who changed what in a workspace, and when. An event is written in
-// the transaction of the change, so neither exists without the other. It does not check permissions.
-// Every package that changes tenant data writes events; workspace and graph read them.
+// Package audit owns the audit log: who changed what in a workspace, and when. An event is written
+// in the transaction of the change, so neither exists without the other. It does not check
+// permissions. Every package that changes tenant data writes events; workspace and graph read them.
 package audit
 
 import (
@@ -53,8 +53,8 @@ const (
 	LinkEnabled          Action = "LINK_ENABLED"
 )
 
-// Details describe an action further. They contain no secrets and, because they outlive accounts, no
-// personal data.
+// Details describe an action further. They contain no secrets and, because they outlive accounts,
+// no personal data.
 type Details map[string]any
 
 // Event is one change.
@@ -203,8 +203,8 @@ type Exported struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Export returns a batch of the changes that an account made in all workspaces, after an ID. next is
-// the ID to continue after; empty at the end.
+// Export returns a batch of the changes that an account made in all workspaces, after an ID. next
+// is the ID to continue after; empty at the end.
 func (s *Store) Export(ctx context.Context, accountID, after string) (events []Exported, next string, err error) {
 	events = []Exported{}
 	err = s.DB.NewSelect().Model((*Event)(nil)).

@@ -23,7 +23,8 @@ var noon = dbtest.Noon
 func write(t *testing.T, d *db.DB, workspaceID string, events ...*Event) {
 	t.Helper()
 	err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		_, err := tx.NewRaw("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (?, ?, 'n', ?, ?) ON CONFLICT DO NOTHING",
+		_, err := tx.NewRaw("INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (?, ?, 'n', ?, ?) ON "+
+			"CONFLICT DO NOTHING",
 			workspaceID, workspaceID, noon, noon).Exec(ctx)
 		if err != nil {
 			return err
@@ -67,7 +68,8 @@ func TestFilters(t *testing.T) {
 			if i%4 == 0 {
 				actor = ""
 			}
-			events = append(events, New("ws_mine", actor, action, fmt.Sprintf("t%d", i), nil, noon.Add(time.Duration(i)*time.Hour)))
+			events = append(events, New("ws_mine", actor, action, fmt.Sprintf("t%d", i), nil,
+				noon.Add(time.Duration(i)*time.Hour)))
 		}
 		write(t, d, "ws_mine", events...)
 		write(t, d, "ws_foreign", New("ws_foreign", "usr_a", LinkCreated, "foreign", nil, noon))

@@ -85,8 +85,9 @@ func (w *wire) cut() {
 	}
 }
 
-// TestAServerThatIsAwayIsUnavailable: whoever asks meanwhile is told that trying again helps, whether there is nobody, a
-// connection breaks, or the server ends it. What an operator has to mend says no such thing.
+// TestAServerThatIsAwayIsUnavailable: whoever asks meanwhile is told that trying again helps,
+// whether there is nobody, a connection breaks, or the server ends it. What an operator has to mend
+// says no such thing.
 func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -136,7 +137,8 @@ func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
 			if err := tx.NewRaw("SELECT pg_backend_pid()").Scan(owner, &session); err != nil {
 				t.Error(err)
 			}
-			if _, err := dbtest.Open(t, db.Postgres, where).ExecContext(owner, "SELECT pg_terminate_backend(?, 5000)", session); err != nil {
+			if _, err := dbtest.Open(t, db.Postgres, where).ExecContext(owner, "SELECT pg_terminate_backend(?, 5000)",
+				session); err != nil {
 				t.Error(err)
 			}
 		}), true)

@@ -31,7 +31,8 @@ func TestPostgresConflicts(t *testing.T) {
 
 func TestOtherErrorsAreNoConflicts(t *testing.T) {
 	t.Parallel()
-	for _, err := range []error{nil, sql.ErrNoRows, context.DeadlineExceeded, errors.New("SQLSTATE 40001, database is locked")} {
+	for _, err := range []error{nil, sql.ErrNoRows, context.DeadlineExceeded,
+		errors.New("SQLSTATE 40001, database is locked")} {
 		if isConflict(err) {
 			t.Errorf("%v is a conflict", err)
 		}

@@ -42,14 +42,16 @@ type DB struct {
 
 // Server is a PostgreSQL, or several of which one can be written to, and how long is waited for it.
 type Server struct {
-	// URL may name several hosts; with target_session_attrs=read-write, connections are made to the one that can be written to.
+	// URL may name several hosts; with target_session_attrs=read-write, connections are made to the
+	// one that can be written to.
 	URL string
 	// ReadURL is that of a standby, or several, which is read where that is enough; may be empty.
 	ReadURL string
 	// Pool is the largest number of connections, to each of them.
 	Pool int
-	// StatementTimeout ends a statement that goes on for so long, LockTimeout one that waits so long for what another holds;
-	// zero for never. Neither holds for the system's and the owner's statements: jobs and migrations take the time that they take.
+	// StatementTimeout ends a statement that goes on for so long, LockTimeout one that waits so long
+	// for what another holds; zero for never. Neither holds for the system's and the owner's
+	// statements: jobs and migrations take the time that they take.
 	StatementTimeout, LockTimeout time.Duration
 }
 
@@ -87,24 +89,25 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, errors.New("the database URL cannot be read") // pgx's own text may hold the password
 	}
-	// bun writes literals into its statements, so no two are alike and a cache of prepared ones only costs. The few that are always
-	// the same ask for it (bind, enter), whatever the URL says of it.
+	// bun writes literals into its statements, so no two are alike and a cache of prepared ones only
+	// costs. The few that are always the same ask for it (bind, enter), whatever the URL says of it.
 	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeExec, 100
 	config.RuntimeParams["application_name"] = "linkforge"
 	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
 	return config, nil
 }
 
-// writerCache gives the writer 64 MiB: codes and hashes fall anywhere into their indexes, and the default of 2 MiB
-// has it write the same pages again and again.
+// writerCache gives the writer 64 MiB: codes and hashes fall anywhere into their indexes, and the
+// default of 2 MiB has it write the same pages again and again.
 const writerCache = "cache_size(-65536)"
 
-// OpenSQLite opens the file, which is made when it is missing: one connection that writes, and a pool of at
-// most pool that can only read.
+// OpenSQLite opens the file, which is made when it is missing: one connection that writes, and a
+// pool of at most pool that can only read.
 //
 // secure_delete overwrites what is removed: a key that is forgotten is in no file afterwards.
 //
-// synchronous=FULL keeps every commit through a loss of power. NORMAL is faster, and may lose the last ones.
+// synchronous=FULL keeps every commit through a loss of power. NORMAL is faster, and may lose the
+// last ones.
 func OpenSQLite(path string, pool int) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
@@ -124,8 +127,8 @@ func OpenSQLite(path string, pool int) (*DB, error) {
 	return &DB{DB: conns, Kind: SQLite}, nil
 }
 
-// makePrivate makes the file, if it is missing, so that only its owner can read it; SQLite gives its side files
-// the same mode.
+// makePrivate makes the file, if it is missing, so that only its owner can read it; SQLite gives
+// its side files the same mode.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -134,21 +137,23 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-// sqliteDSN asks for immediate transactions: a deferred one that reads and then writes fails at once when
-// another has written in between, whatever the busy timeout.
+// sqliteDSN asks for immediate transactions: a deferred one that reads and then writes fails at
+// once when another has written in between, whatever the busy timeout.
 func sqliteDSN(path string, pragmas ...string) string {
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}).String()
 }
 
-// limit keeps as many connections idle as there may be: under load, closing and opening costs more than keeping.
+// limit keeps as many connections idle as there may be: under load, closing and opening costs more
+// than keeping.
 func limit(conns *sql.DB, pool int) {
 	conns.SetMaxOpenConns(pool)
 	conns.SetMaxIdleConns(pool)
 	conns.SetConnMaxIdleTime(5 * time.Minute)
 }
 
-// readPool sends SELECTs outside transactions to SQLite's readers, and leaves the one writer to the rest.
+// readPool sends SELECTs outside transactions to SQLite's readers, and leaves the one writer to the
+// rest.
 type readPool struct{ *sql.DB }
 
 // ResolveConn implements bun.ConnResolver; nil means the writer.
@@ -159,8 +164,8 @@ func (p readPool) ResolveConn(_ context.Context, query bun.Query) bun.IConn {
 	return nil
 }
 
-// CopyTo writes SQLite's database into a file, as it is at one moment, beside all who use it: they go on meanwhile. Only its owner
-// can read the file, and what was there before is gone.
+// CopyTo writes SQLite's database into a file, as it is at one moment, beside all who use it: they
+// go on meanwhile. Only its owner can read the file, and what was there before is gone.
 func (d *DB) CopyTo(ctx context.Context, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("copying the database: %w", err)

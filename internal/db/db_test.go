@@ -54,7 +54,8 @@ func TestSQLitePaths(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{
-		"plain.db", "with a space.db", "100%.db", "%41.db", "what?.db", "a#b.db", "a&b=c.db", "a+b.db", "üñï.db", "a:b.db", "'quoted'.db",
+		"plain.db", "with a space.db", "100%.db", "%41.db", "what?.db", "a#b.db", "a&b=c.db", "a+b.db", "üñï.db", "a:b.db",
+		"'quoted'.db",
 		`back\slash.db`, "mode=memory?mode=memory.db",
 	} {
 		for _, folder := range []string{dir, relative} {
@@ -124,7 +125,8 @@ func TestSQLiteSettings(t *testing.T) {
 	reader := func(pragma string) (value string) {
 		t.Helper()
 		// A SELECT of bun's goes to the readers.
-		if err := d.NewSelect().TableExpr("pragma_"+pragma).ColumnExpr("*").Scan(db.AsOwner(t.Context()), &value); err != nil {
+		if err := d.NewSelect().TableExpr("pragma_"+pragma).ColumnExpr("*").
+			Scan(db.AsOwner(t.Context()), &value); err != nil {
 			t.Fatal(err)
 		}
 		return value
@@ -160,7 +162,8 @@ func TestSQLiteReadersCannotWrite(t *testing.T) {
 	d := dbtest.SQLite(t)
 	setup(t, d)
 	// A SELECT of bun's goes to the readers, whatever follows it.
-	_, err := d.NewSelect().TableExpr("things; INSERT INTO things (id) VALUES ('by a reader')").ColumnExpr("*").Exec(db.AsOwner(t.Context()))
+	_, err := d.NewSelect().TableExpr("things; INSERT INTO things (id) VALUES ('by a reader')").ColumnExpr("*").
+		Exec(db.AsOwner(t.Context()))
 	if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" || err == nil {
 		t.Errorf("%v; things (-want +got):\n%s", err, diff)
 	}
@@ -201,7 +204,8 @@ func TestInstantsComeBackAsTheyWere(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		column := map[db.Kind]string{db.Postgres: "TIMESTAMPTZ", db.SQLite: "TEXT"}[d.Kind]
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE events (id TEXT PRIMARY KEY, at "+column+" NOT NULL)"); err != nil {
+		if _, err := d.ExecContext(db.AsOwner(t.Context()),
+			"CREATE TABLE events (id TEXT PRIMARY KEY, at "+column+" NOT NULL)"); err != nil {
 			t.Fatal(err)
 		}
 		east := time.FixedZone("east", 5*3600+1800)
@@ -234,7 +238,8 @@ func TestInstantsComeBackAsTheyWere(t *testing.T) {
 
 // hostile is text that would end a literal, or stand for something else, if it were not escaped.
 var hostile = []string{
-	`'`, `''`, `\`, `\'`, `\\'; DROP TABLE things; --`, `'; DROP TABLE things; --`, `"`, "`", `?`, `?0`, `$1`, `:id`, `%s`, `$$`, `E'\n'`,
+	`'`, `''`, `\`, `\'`, `\\'; DROP TABLE things; --`, `'; DROP TABLE things; --`, `"`, "`", `?`, `?0`, `$1`, `:id`, `%s`,
+	`$$`, `E'\n'`,
 	"two\nlines", "/* a comment", "\u2028", "👩‍🚀", strings.Repeat("'", 1000),
 }
 
@@ -273,7 +278,8 @@ func roundTrip(t *testing.T, d *db.DB) {
 
 func TestABadURLIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	for _, u := range []string{"postgres://u:hunter2@host:port/name", "postgres://u:hunter2@host/%zz", "password=hunter2 port=none"} {
+	for _, u := range []string{"postgres://u:hunter2@host:port/name", "postgres://u:hunter2@host/%zz",
+		"password=hunter2 port=none"} {
 		if d, err := db.OpenPostgres(u, 2); err == nil || d != nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", u, err)
 		}

@@ -12,7 +12,8 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 )
 
-// oneSession is what a pooler of transactions makes of two connections that are never in a transaction at once.
+// oneSession is what a pooler of transactions makes of two connections that are never in a
+// transaction at once.
 type oneSession struct {
 	driver.Connector
 	mu   sync.Mutex
@@ -53,7 +54,8 @@ func (c usedSession) Connect(ctx context.Context) (driver.Conn, error) {
 		return nil, err
 	}
 	for _, name := range c.statements {
-		if _, err := conn.(*stdlib.Conn).Conn().Exec(ctx, "PREPARE "+pgx.Identifier{name}.Sanitize()+" AS SELECT 1"); err != nil {
+		if _, err := conn.(*stdlib.Conn).Conn().
+			Exec(ctx, "PREPARE "+pgx.Identifier{name}.Sanitize()+" AS SELECT 1"); err != nil {
 			return nil, err
 		}
 	}

@@ -13,8 +13,8 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// Insert is a statement that inserts rows of a model, however many. Every field is written as it is: a model's tags name columns
-// and leave fields out, and may not say more.
+// Insert is a statement that inserts rows of a model, however many. Every field is written as it
+// is: a model's tags name columns and leave fields out, and may not say more.
 type Insert struct {
 	// Into is the table, with an alias if Rest needs one; empty means the model's.
 	Into string
@@ -38,7 +38,8 @@ func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) erro
 	return nil
 }
 
-// InsertReturning inserts rows, one at least, with one statement, and scans what it returns into dest.
+// InsertReturning inserts rows, one at least, with one statement, and scans what it returns into
+// dest.
 func InsertReturning[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T, dest any) error {
 	q, ctx := insertion(ctx, tx, in, rows)
 	return q.Scan(ctx, dest)
@@ -46,11 +47,13 @@ func InsertReturning[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T,
 
 // insertion is the statement, and the context that it runs with.
 //
-// PostgreSQL gets an array for each column, so that the text is the same however many rows there are. A connection reads and plans that
-// once, where VALUES has a literal for each value, each of them read, typed and planned anew.
+// PostgreSQL gets an array for each column, so that the text is the same however many rows there
+// are. A connection reads and plans that once, where VALUES has a literal for each value, each of
+// them read, typed and planned anew.
 func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun.RawQuery, context.Context) {
 	table := tx.Dialect().Tables().Get(reflect.TypeFor[T]())
-	fields := slices.DeleteFunc(slices.Clone(table.Fields), func(f *schema.Field) bool { return slices.Contains(in.Without, f.Name) })
+	fields := slices.DeleteFunc(slices.Clone(table.Fields),
+		func(f *schema.Field) bool { return slices.Contains(in.Without, f.Name) })
 	into, names := in.Into, make([]string, len(fields))
 	if into == "" {
 		into = string(table.SQLName)
@@ -104,9 +107,10 @@ func byRow(fields []*schema.Field, structs []reflect.Value) [][]any {
 // bound is the key of what the parameters of a statement stand for.
 type bound struct{}
 
-// bind returns a context for one statement on PostgreSQL whose text has $1, $2 and so on, and for what they stand for. Each connection
-// keeps such a statement prepared, so it must be one that has a single good plan. PostgreSQL makes another one when the role is
-// another, and reads the workspace when the statement runs.
+// bind returns a context for one statement on PostgreSQL whose text has $1, $2 and so on, and for
+// what they stand for. Each connection keeps such a statement prepared, so it must be one that has
+// a single good plan. PostgreSQL makes another one when the role is another, and reads the
+// workspace when the statement runs.
 func bind(ctx context.Context, values ...any) context.Context {
 	return context.WithValue(ctx, bound{}, append([]any{pgx.QueryExecModeCacheStatement}, values...))
 }

@@ -45,9 +45,12 @@ func setupSamples(t *testing.T, d *db.DB) {
 	if d.Kind == db.Postgres {
 		serial, timestamp, blob = "BIGSERIAL PRIMARY KEY", "TIMESTAMPTZ", "BYTEA"
 	}
-	_, err := d.ExecContext(db.AsOwner(t.Context()), fmt.Sprintf(`CREATE TABLE samples (serial %s, id TEXT UNIQUE NOT NULL, kind TEXT NOT NULL, text TEXT,
-		bytes %s, hash %[2]s, number INTEGER NOT NULL, "limit" BIGINT, open BOOLEAN NOT NULL, made_at %[3]s NOT NULL, ends_at %[3]s,
-		width DOUBLE PRECISION NOT NULL, height DOUBLE PRECISION NOT NULL, ignored TEXT NOT NULL DEFAULT 'by default')`, serial, blob, timestamp))
+	_, err := d.ExecContext(db.AsOwner(t.Context()), fmt.Sprintf(`CREATE TABLE samples (serial %s,
+		id TEXT UNIQUE NOT NULL, kind TEXT NOT NULL, text TEXT,
+		bytes %s, hash %[2]s, number INTEGER NOT NULL, "limit" BIGINT, open BOOLEAN NOT NULL, made_at %[3]s NOT NULL,
+			ends_at %[3]s,
+		width DOUBLE PRECISION NOT NULL, height DOUBLE PRECISION NOT NULL, ignored TEXT NOT NULL DEFAULT 'by default')`,
+		serial, blob, timestamp))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +73,8 @@ func TestRowsAreInserted(t *testing.T) {
 		setupSamples(t, d)
 		text, limit, at := `it's {"a", \N}, NULL; ? $1`, int64(1)<<62, time.Date(2026, 3, 29, 1, 30, 0, 123456000, time.UTC)
 		rows := []*sample{
-			{ID: "b", Kind: "FULL", Text: &text, Bytes: []byte{0, 1, 255}, Number: 7, Limit: &limit, Open: true, MadeAt: at, EndsAt: &at, size: size{0.1, 1e300}},
+			{ID: "b", Kind: "FULL", Text: &text, Bytes: []byte{0, 1, 255}, Number: 7, Limit: &limit, Open: true, MadeAt: at,
+				EndsAt: &at, size: size{0.1, 1e300}},
 			{ID: "a", Kind: "", MadeAt: at, Bytes: []byte{}},
 		}
 		const rounds = 8 // where it may choose, PostgreSQL plans the first five for their values
@@ -113,7 +117,10 @@ func TestAnyNumberOfRows(t *testing.T) {
 			for i := range rows {
 				rows[i].ID = fmt.Sprint(i)
 			}
-			if err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error { return db.InsertRows(ctx, tx, db.Insert{}, rows) }); err != nil {
+			if err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
+				return db.InsertRows(ctx, tx, db.Insert{},
+					rows)
+			}); err != nil {
 				t.Fatal(err)
 			}
 			if got := len(things(t, d)); got != n+1 {
@@ -157,8 +164,8 @@ func TestARowThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestAKeptPlanKeepsTheScope: a statement that a connection has prepared for one workspace inserts nothing into another, whoever
-// the connection has served meanwhile.
+// TestAKeptPlanKeepsTheScope: a statement that a connection has prepared for one workspace inserts
+// nothing into another, whoever the connection has served meanwhile.
 func TestAKeptPlanKeepsTheScope(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -182,7 +189,8 @@ func TestAKeptPlanKeepsTheScope(t *testing.T) {
 				return db.InsertRows(ctx, tx, db.Insert{}, []note{{workspaceID}})
 			})
 		}
-		mine, yours, system := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_yours", ""), db.AsSystem(t.Context())
+		mine, yours, system := db.InWorkspace(t.Context(), "ws_mine", ""), db.InWorkspace(t.Context(), "ws_yours", ""),
+			db.AsSystem(t.Context())
 		workspaces := map[context.Context]string{mine: "ws_mine", yours: "ws_yours", system: "ws_mine"}
 		for range 8 { // where it may choose, PostgreSQL plans the first five for their values
 			for _, ctx := range []context.Context{mine, yours, system} {
@@ -192,7 +200,8 @@ func TestAKeptPlanKeepsTheScope(t *testing.T) {
 			}
 		}
 		var kept int
-		err := d.NewRaw("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO%notes%'").Scan(system, &kept)
+		err := d.NewRaw("SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE 'INSERT INTO%notes%'").
+			Scan(system, &kept)
 		if err != nil || kept != 1 {
 			t.Errorf("%d statements are prepared, %v, want one", kept, err)
 		}

@@ -14,9 +14,10 @@ import (
 // sqliteTime is how bun writes time into SQLite.
 const sqliteTime = "2006-01-02 15:04:05.999999-07:00"
 
-// Load inserts n rows, the fastest way there is: by COPY on PostgreSQL, which does not go through row-level security and so
-// takes only tables that have none, and by one prepared statement on SQLite. It is called within Tx. The values of a row are
-// in the order of the columns; row may use the same slice again.
+// Load inserts n rows, the fastest way there is: by COPY on PostgreSQL, which does not go through
+// row-level security and so takes only tables that have none, and by one prepared statement on
+// SQLite. It is called within Tx. The values of a row are in the order of the columns; row may use
+// the same slice again.
 func (d *DB) Load(ctx context.Context, tx bun.Tx, table string, columns []string, n int, row func(i int) []any) error {
 	load := d.copyRows
 	if d.Kind == SQLite {
@@ -28,7 +29,9 @@ func (d *DB) Load(ctx context.Context, tx bun.Tx, table string, columns []string
 	return nil
 }
 
-func (d *DB) copyRows(ctx context.Context, _ bun.Tx, table string, columns []string, n int, row func(i int) []any) error {
+func (d *DB) copyRows(
+	ctx context.Context, _ bun.Tx, table string, columns []string, n int, row func(i int) []any,
+) error {
 	conn := ctx.Value(inTx{}).(*sql.Conn) // the one that the transaction has
 	rows := pgx.CopyFromSlice(n, func(i int) ([]any, error) { return row(i), nil })
 	return conn.Raw(func(c any) error {

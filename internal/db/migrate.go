@@ -20,11 +20,13 @@ const (
 	downSuffix = ".down.sql"
 )
 
-// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in ASCII.
+// migrationLock is the key of the advisory lock that lets one node migrate at a time: "linkforg" in
+// ASCII.
 const migrationLock = 0x6c696e6b666f7267
 
-// A step that waits for a table keeps everybody waiting who comes after it, so one that has to wait behind a long statement, a dump's
-// for example, gives way after stepLock, and comes back after stepPause: for as long as stepPatience.
+// A step that waits for a table keeps everybody waiting who comes after it, so one that has to wait
+// behind a long statement, a dump's for example, gives way after stepLock, and comes back after
+// stepPause: for as long as stepPatience.
 const (
 	stepLock     = 500 * time.Millisecond
 	stepPause    = 2 * time.Second
@@ -41,10 +43,11 @@ type Migration struct {
 	AppliedAt time.Time
 }
 
-// Migrate brings the schema up to date and returns the steps it took. Nodes that start at once take turns.
+// Migrate brings the schema up to date and returns the steps it took. Nodes that start at once take
+// turns.
 //
-// A step and the record of it are one transaction, so a process that dies in the middle leaves nothing half
-// done. (bun's own migrator records a step outside of its transaction.)
+// A step and the record of it are one transaction, so a process that dies in the middle leaves
+// nothing half done. (bun's own migrator records a step outside of its transaction.)
 func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied []string, err error) {
 	names, err := d.steps(files)
 	if err != nil {
@@ -144,7 +147,8 @@ func (d *DB) patiently(ctx context.Context, step func(ctx context.Context, tx bu
 	}
 }
 
-// giveWay has a step's statements from here on end when a table is not free in time. Before, the turn of another node is waited for.
+// giveWay has a step's statements from here on end when a table is not free in time. Before, the
+// turn of another node is waited for.
 func (d *DB) giveWay(ctx context.Context, tx bun.Tx) error {
 	if d.Kind != Postgres {
 		return nil
@@ -153,7 +157,8 @@ func (d *DB) giveWay(ctx context.Context, tx bun.Tx) error {
 	return err
 }
 
-// isLockTimeout says that a statement gave up on a lock: lock_not_available (https://www.postgresql.org/docs/current/errcodes-appendix.html).
+// isLockTimeout says that a statement gave up on a lock: lock_not_available
+// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
 func isLockTimeout(err error) bool {
 	e, ok := errors.AsType[*pgconn.PgError](err)
 	return ok && e.Code == "55P03"
@@ -176,8 +181,8 @@ func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (to
 	return true, d.run(ctx, tx, files, step.Name+upSuffix)
 }
 
-// lockMigrations waits until no other node migrates, and sees to the table of steps taken. The lock ends with
-// the transaction, so it also holds behind a pooler that shares sessions.
+// lockMigrations waits until no other node migrates, and sees to the table of steps taken. The lock
+// ends with the transaction, so it also holds behind a pooler that shares sessions.
 func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx) error {
 	if d.Kind == Postgres {
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {

@@ -84,8 +84,9 @@ func TestMigrateUpAndDown(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		files := scripts(map[string]string{
-			"0001_one.up": "CREATE TABLE one (id TEXT); INSERT INTO one VALUES ('?'), ('?0');", "0001_one.down": "DROP TABLE one;",
-			"0002_two.up": "CREATE TABLE two (id TEXT);", "0002_two.down": "DROP TABLE two;",
+			"0001_one.up":   "CREATE TABLE one (id TEXT); INSERT INTO one VALUES ('?'), ('?0');",
+			"0001_one.down": "DROP TABLE one;",
+			"0002_two.up":   "CREATE TABLE two (id TEXT);", "0002_two.down": "DROP TABLE two;",
 			"0010_ten.up": "CREATE TABLE ten (id TEXT);", "0010_ten.down": "DROP TABLE ten;",
 		})
 		pending := []string{"0001_one pending", "0002_two pending", "0010_ten pending"}
@@ -100,7 +101,8 @@ func TestMigrateUpAndDown(t *testing.T) {
 				t.Errorf("after the last (-want +got):\n%s", diff)
 			}
 			var ids []string
-			if err := d.NewSelect().Table("one").Column("id").Order("id").Scan(db.AsOwner(t.Context()), &ids); err != nil || !cmp.Equal(ids, []string{"?", "?0"}) {
+			if err := d.NewSelect().Table("one").Column("id").Order("id").Scan(db.AsOwner(t.Context()), &ids); err != nil ||
+				!cmp.Equal(ids, []string{"?", "?0"}) {
 				t.Errorf("the script's question marks are %v: %v", ids, err)
 			}
 			for _, want := range []string{"0010_ten", "0002_two", "0001_one", ""} {
@@ -138,7 +140,8 @@ func TestAFailedStepLeavesNothingBehind(t *testing.T) {
 		}
 		files := scripts(steps)
 		applied, err := d.Migrate(db.AsOwner(t.Context()), files, noon)
-		if diff := cmp.Diff([]string{"0001_good"}, applied); diff != "" || err == nil || !strings.Contains(err.Error(), "0002_bad") {
+		if diff := cmp.Diff([]string{"0001_good"}, applied); diff != "" || err == nil ||
+			!strings.Contains(err.Error(), "0002_bad") {
 			t.Errorf("%v; applied (-want +got):\n%s", err, diff)
 		}
 		if diff := cmp.Diff([]string{"good", "migrations"}, tables(t, d)); diff != "" {
@@ -175,8 +178,8 @@ func TestAFailedRollbackLeavesTheStep(t *testing.T) {
 	})
 }
 
-// TestStartersTakeTurns starts many nodes at once, each with a pool of its own. A step that two of them took
-// would fail or count twice.
+// TestStartersTakeTurns starts many nodes at once, each with a pool of its own. A step that two of
+// them took would fail or count twice.
 func TestStartersTakeTurns(t *testing.T) {
 	t.Parallel()
 	for name, opener := range map[string]func(t *testing.T) func() (*db.DB, error){
@@ -207,7 +210,8 @@ func TestStartersTakeTurns(t *testing.T) {
 			}
 			defer d.Close()
 			var counted []int
-			if err := d.NewSelect().Table("counted").Column("step").Order("step").Scan(db.AsOwner(t.Context()), &counted); err != nil {
+			if err := d.NewSelect().Table("counted").Column("step").Order("step").
+				Scan(db.AsOwner(t.Context()), &counted); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff([]int{2, 3, 4, 5, 6}, counted); diff != "" {
@@ -279,7 +283,8 @@ func TestTheRealMigrations(t *testing.T) {
 	})
 }
 
-// TestAStepGivesWay: while a step waits for a table that somebody reads, those who come later read it too.
+// TestAStepGivesWay: while a step waits for a table that somebody reads, those who come later read
+// it too.
 func TestAStepGivesWay(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
@@ -302,7 +307,8 @@ func TestAStepGivesWay(t *testing.T) {
 	})
 }
 
-// givesWay has a step wait for a table that somebody reads for long, and sees to it that nobody who comes meanwhile waits for it.
+// givesWay has a step wait for a table that somebody reads for long, and sees to it that nobody who
+// comes meanwhile waits for it.
 func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 	t.Helper()
 	ctx := db.AsOwner(t.Context())

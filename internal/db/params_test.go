@@ -9,7 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// TestParams: a statement with parameters finds what one with values would, whatever they are, and PostgreSQL keeps one text of it.
+// TestParams: a statement with parameters finds what one with values would, whatever they are, and
+// PostgreSQL keeps one text of it.
 func TestParams(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -20,7 +21,8 @@ func TestParams(t *testing.T) {
 		}
 		for _, word := range []string{"a", "it's", `$1 ? "b" \`, "日本"} {
 			p := d.Params()
-			if _, err := d.NewRaw("INSERT INTO words (word, length) VALUES (?, ?)", p.Of(word), p.Of(len(word))).Exec(p.Bind(ctx)); err != nil {
+			if _, err := d.NewRaw("INSERT INTO words (word, length) VALUES (?, ?)", p.Of(word), p.Of(len(word))).
+				Exec(p.Bind(ctx)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -37,7 +39,8 @@ func TestParams(t *testing.T) {
 			} {
 				var got []string
 				p := d.Params()
-				err := d.NewSelect().Table("words").Column("word").Where("word ?", db.Among(p, c.words)).Where("length >= ?", p.Of(c.least)).
+				err := d.NewSelect().Table("words").Column("word").Where("word ?", db.Among(p, c.words)).
+					Where("length >= ?", p.Of(c.least)).
 					Order("length").Scan(p.Bind(ctx), &got)
 				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
 					t.Errorf("%q: %v (-want +got):\n%s", c.words, err, diff)
@@ -48,7 +51,8 @@ func TestParams(t *testing.T) {
 			return
 		}
 		var kept []string
-		if err := d.NewRaw("SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%words%' ORDER BY 1").Scan(ctx, &kept); err != nil {
+		if err := d.NewRaw("SELECT statement FROM pg_prepared_statements WHERE statement LIKE '%words%' ORDER BY 1").
+			Scan(ctx, &kept); err != nil {
 			t.Fatal(err)
 		}
 		want := []string{

@@ -26,14 +26,14 @@ const (
 	lookDeadline = time.Second
 )
 
-// Replica is a PostgreSQL that follows the first one, a little behind it, and can only be read. It is read for whoever says how
-// new that must be which is read, by MayLag, as long as it is known to be as new as that; the first one is read otherwise, and
-// when the replica is away.
+// Replica is a PostgreSQL that follows the first one, a little behind it, and can only be read. It
+// is read for whoever says how new that must be which is read, by MayLag, as long as it is known to
+// be as new as that; the first one is read otherwise, and when the replica is away.
 type Replica struct {
 	*sql.DB
 	looks *bun.DB // one connection, which looks how far it is
-	// here says that it answers, until is the time in nanoseconds before which it has everything that was committed: the
-	// beginning of time while nobody knows.
+	// here says that it answers, until is the time in nanoseconds before which it has everything that
+	// was committed: the beginning of time while nobody knows.
 	here   atomic.Bool
 	until  atomic.Int64
 	opened time.Time
@@ -59,8 +59,9 @@ func (d *DB) followedBy(url string, s Server, primary driver.Connector) error {
 // lagKey is for the moment before which everything must be in what is read.
 type lagKey struct{}
 
-// MayLag returns a context whose reads of a workspace may leave out what was committed after a moment. Transactions, and what
-// decides on who may see what, are read from the first database all the same.
+// MayLag returns a context whose reads of a workspace may leave out what was committed after a
+// moment. Transactions, and what decides on who may see what, are read from the first database all
+// the same.
 func MayLag(ctx context.Context, since time.Time) context.Context {
 	return context.WithValue(ctx, lagKey{}, since)
 }
@@ -84,8 +85,8 @@ func (r *Replica) Has(moment time.Time) bool {
 	return r.here.Load() && r.until.Load() >= moment.UnixNano()
 }
 
-// Lag is how far behind it is, or for how long nobody has known. It grows while the replica is away, or the first database is.
-// No replica is never behind.
+// Lag is how far behind it is, or for how long nobody has known. It grows while the replica is
+// away, or the first database is. No replica is never behind.
 func (r *Replica) Lag(now time.Time) time.Duration {
 	if r == nil {
 		return 0
@@ -93,8 +94,8 @@ func (r *Replica) Lag(now time.Time) time.Duration {
 	return now.Sub(time.Unix(0, max(r.until.Load(), r.opened.UnixNano())))
 }
 
-// Await waits until the replica has all that is committed now, or is so far behind that nobody reads it without asking who
-// has written.
+// Await waits until the replica has all that is committed now, or is so far behind that nobody
+// reads it without asking who has written.
 func (r *Replica) Await(ctx context.Context, now time.Time) error {
 	for waited := time.Duration(0); waited < MostLag && !r.Has(now); waited += lookEvery {
 		if err := pause.For(ctx, lookEvery); err != nil {
@@ -105,9 +106,11 @@ func (r *Replica) Await(ctx context.Context, now time.Time) error {
 }
 
 // errNoReplica is what a database is refused with that is not a copy of the first one.
-var errNoReplica = errors.New("the database to read from is no standby of the database: it is another one, or one that can be written to")
+var errNoReplica = errors.New("the database to read from is no standby of the database: it is another one, or one " +
+	"that can be written to")
 
-// CheckReplica finds out whether the replica, if there is one and it answers, follows this database.
+// CheckReplica finds out whether the replica, if there is one and it answers, follows this
+// database.
 func (d *DB) CheckReplica(ctx context.Context) error {
 	if d.Replica == nil {
 		return nil
@@ -159,7 +162,8 @@ type position struct {
 	lsn int64
 }
 
-// look notes where the first database's log is, and finds out which of the places noted the replica has passed.
+// look notes where the first database's log is, and finds out which of the places noted the replica
+// has passed.
 func (d *DB) look(ctx context.Context, seen []position, now time.Time) ([]position, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
 	defer cancel()
@@ -216,12 +220,14 @@ type readConn struct {
 	instead bool
 }
 
-// IsValid implements driver.Validator: when the replica goes away, or is back, the others are connected to.
+// IsValid implements driver.Validator: when the replica goes away, or is back, the others are
+// connected to.
 func (c *readConn) IsValid() bool {
 	return c.scopedConn.IsValid() && c.instead != c.replica.here.Load()
 }
 
-// ResetSession implements driver.SessionResetter: a connection that has lain idle since then is given up.
+// ResetSession implements driver.SessionResetter: a connection that has lain idle since then is
+// given up.
 func (c *readConn) ResetSession(ctx context.Context) error {
 	if !c.IsValid() {
 		return driver.ErrBadConn
@@ -229,14 +235,16 @@ func (c *readConn) ResetSession(ctx context.Context) error {
 	return c.scopedConn.ResetSession(ctx)
 }
 
-// QueryContext implements driver.QueryerContext. What the replica cannot answer, because it is away or has ended a statement
-// that stood in the way of what it has to follow, database/sql asks again on another connection.
+// QueryContext implements driver.QueryerContext. What the replica cannot answer, because it is away
+// or has ended a statement that stood in the way of what it has to follow, database/sql asks again
+// on another connection.
 func (c *readConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.scopedConn.QueryContext(ctx, query, args)
 	if err == nil || c.instead || ctx.Err() != nil {
 		return rows, err
 	}
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "40001" { // serialization_failure, as standbys call their conflicts
+	// serialization_failure, as standbys call their conflicts
+	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "40001" {
 		c.replica.here.Store(false) // until it is looked at again
 		return nil, driver.ErrBadConn
 	}

@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/pause"
 )
 
-// TestTheReplicaIsRead for whoever says how new it must be what is read, as long as it is as new as that.
+// TestTheReplicaIsRead for whoever says how new it must be what is read, as long as it is as new as
+// that.
 func TestTheReplicaIsRead(t *testing.T) {
 	t.Parallel()
 	pair := dbtest.NewPair(t)
@@ -55,7 +56,8 @@ func TestTheReplicaIsRead(t *testing.T) {
 	// read says what is there, and whether a standby has said so.
 	read := func(ctx context.Context) (texts string, standby bool) {
 		t.Helper()
-		if err := d.NewSelect().Table("notes").ColumnExpr("COALESCE(string_agg(text, ' ' ORDER BY text), ''), pg_is_in_recovery()").
+		if err := d.NewSelect().Table("notes").
+			ColumnExpr("COALESCE(string_agg(text, ' ' ORDER BY text), ''), pg_is_in_recovery()").
 			Scan(ctx, &texts, &standby); err != nil {
 			t.Fatal(err)
 		}
@@ -100,7 +102,8 @@ func TestTheReplicaIsRead(t *testing.T) {
 		want("who has not", db.MayLag(tenant, one), "one", true)
 		_ = pause.For(t.Context(), 100*time.Millisecond)
 	}
-	late, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 2}.Open() // a node that starts now knows nothing yet
+	// a node that starts now knows nothing yet
+	late, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 2}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -153,7 +156,8 @@ func TestWhatIsNoReplica(t *testing.T) {
 			t.Errorf("%s: %v, want %q", name, err, c.says)
 		}
 		var standby bool
-		if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(db.AsOwner(t.Context()), &standby); err != nil || standby {
+		if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(db.AsOwner(t.Context()), &standby); err != nil ||
+			standby {
 			t.Errorf("%s: the database is read no more: %v", name, err)
 		}
 		if err := d.Close(); err != nil {

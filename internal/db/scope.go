@@ -14,8 +14,8 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// The roles that statements run as on PostgreSQL. They own nothing and bypass nothing; the migrations say what each
-// may see and change.
+// The roles that statements run as on PostgreSQL. They own nothing and bypass nothing; the
+// migrations say what each may see and change.
 const (
 	tenantRole   = "linkforge_tenant"
 	resolverRole = "linkforge_resolver"
@@ -23,12 +23,12 @@ const (
 	ownerRole    = "none" // the role that has connected
 )
 
-// scope is what a statement may see: the rows of one workspace, and the memberships of one account. The zero scope
-// sees no tenant's rows.
+// scope is what a statement may see: the rows of one workspace, and the memberships of one account.
+// The zero scope sees no tenant's rows.
 type scope struct{ role, workspace, account string }
 
-// has says that statements of another scope can run in this one as well: the same, or that of the account in whose
-// membership it was entered.
+// has says that statements of another scope can run in this one as well: the same, or that of the
+// account in whose membership it was entered.
 func (s scope) has(other scope) bool {
 	if other.account != "" && other.workspace == "" {
 		other.workspace = s.workspace
@@ -38,31 +38,32 @@ func (s scope) has(other scope) bool {
 
 type scopeKey struct{}
 
-// InWorkspace returns a context whose statements see one workspace, and what AsAccount shows to the account, which is a
-// member or empty. Only the proof of a membership asks for it.
+// InWorkspace returns a context whose statements see one workspace, and what AsAccount shows to the
+// account, which is a member or empty. Only the proof of a membership asks for it.
 func InWorkspace(ctx context.Context, workspaceID, accountID string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, workspace: workspaceID, account: accountID})
 }
 
-// AsAccount returns a context whose statements see an account's memberships, and the workspaces that they are of; they may
-// see what the account has last seen of a workspace as well.
+// AsAccount returns a context whose statements see an account's memberships, and the workspaces
+// that they are of; they may see what the account has last seen of a workspace as well.
 func AsAccount(ctx context.Context, accountID string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, account: accountID})
 }
 
-// AsResolver returns a context whose statements find out whose something is: they see the links, slugs, domains and
-// keys of all workspaces, and change next to nothing.
+// AsResolver returns a context whose statements find out whose something is: they see the links,
+// slugs, domains and keys of all workspaces, and change next to nothing.
 func AsResolver(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: resolverRole})
 }
 
-// AsSystem returns a context whose statements see all workspaces: for jobs, the operator's commands, and what moves
-// from one workspace to another.
+// AsSystem returns a context whose statements see all workspaces: for jobs, the operator's
+// commands, and what moves from one workspace to another.
 func AsSystem(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: systemRole})
 }
 
-// AsOwner returns a context whose statements run as the role that has connected, which owns the tables: for migrations.
+// AsOwner returns a context whose statements run as the role that has connected, which owns the
+// tables: for migrations.
 func AsOwner(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: ownerRole})
 }
@@ -110,13 +111,15 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &scopedConn{Conn: own, patience: c.patience}, nil
 }
 
-// keepPlans has the statements of bind planned once, for all values, which they must bear: PostgreSQL would weigh each time what a plan for
-// the values at hand might save, against the ten that it takes an array for.
+// keepPlans has the statements of bind planned once, for all values, which they must bear:
+// PostgreSQL would weigh each time what a plan for the values at hand might save, against the ten
+// that it takes an array for.
 const keepPlans = "SET plan_cache_mode = force_generic_plan"
 
-// scopedConn is a pooled connection that knows which scope the server has last been told. It tells the server of
-// another one before the first statement, or transaction, that needs it: as long as the same tenant goes on, a scope
-// costs nothing. Every statement passes here, so none runs in a scope that was left behind.
+// scopedConn is a pooled connection that knows which scope the server has last been told. It tells
+// the server of another one before the first statement, or transaction, that needs it: as long as
+// the same tenant goes on, a scope costs nothing. Every statement passes here, so none runs in a
+// scope that was left behind.
 type scopedConn struct {
 	*stdlib.Conn
 	patience patience
@@ -141,7 +144,8 @@ func (c *scopedConn) enter(ctx context.Context) error {
 		waits = forEver
 	}
 	_, err := c.Conn.Conn().Exec(ctx,
-		"SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), set_config('linkforge.account', $3, false),"+
+		"SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false), "+
+			"set_config('linkforge.account', $3, false),"+
 			" set_config('statement_timeout', $4, false), set_config('lock_timeout', $5, false)",
 		pgx.QueryExecModeCacheStatement, wanted.role, wanted.workspace, wanted.account, waits.statement, waits.lock)
 	if err != nil {
@@ -178,8 +182,8 @@ func parameters(ctx context.Context, args []driver.NamedValue) []driver.NamedVal
 	return args
 }
 
-// explain is the function of that name, and remembers that the server has become a standby: the pool finds the other one by
-// connecting anew.
+// explain is the function of that name, and remembers that the server has become a standby: the
+// pool finds the other one by connecting anew.
 func (c *scopedConn) explain(ctx context.Context, err error) error {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "25006" { // read_only_sql_transaction
 		c.standby = true
@@ -203,7 +207,8 @@ func (c *scopedConn) BeginTx(ctx context.Context, options driver.TxOptions) (dri
 	return scopedTx{tx, c}, nil
 }
 
-// Prepare implements driver.Conn. A prepared statement of database/sql's would outlive its scope; those of bind are entered each time.
+// Prepare implements driver.Conn. A prepared statement of database/sql's would outlive its scope;
+// those of bind are entered each time.
 func (c *scopedConn) Prepare(string) (driver.Stmt, error) {
 	return nil, errors.New("statements are not prepared")
 }
@@ -219,7 +224,8 @@ type scopedTx struct {
 	conn *scopedConn
 }
 
-// Commit implements driver.Tx. A caller who has gone is database/sql's to tell: it does not come here then.
+// Commit implements driver.Tx. A caller who has gone is database/sql's to tell: it does not come
+// here then.
 func (t scopedTx) Commit() error {
 	t.conn.inTx = false
 	return t.conn.explain(context.Background(), t.Tx.Commit())
@@ -231,8 +237,9 @@ func (t scopedTx) Rollback() error {
 	return t.Tx.Rollback()
 }
 
-// CheckScopes finds out whether the roles are what the second wall needs: nobody who owns a table, or is above policies,
-// and policies that hold for owners too. A server that has none of it must not serve.
+// CheckScopes finds out whether the roles are what the second wall needs: nobody who owns a table,
+// or is above policies, and policies that hold for owners too. A server that has none of it must
+// not serve.
 func (d *DB) CheckScopes(ctx context.Context) error {
 	if d.Kind != Postgres {
 		return nil
@@ -255,7 +262,8 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 	}
 	var open []string
 	err := d.NewRaw(`SELECT DISTINCT c.relname FROM pg_class c JOIN pg_policy p ON p.polrelid = c.oid
-		WHERE c.relnamespace = current_schema()::regnamespace AND NOT (c.relrowsecurity AND c.relforcerowsecurity)`).Scan(ctx, &open)
+		WHERE c.relnamespace = current_schema()::regnamespace AND NOT (c.relrowsecurity
+			AND c.relforcerowsecurity)`).Scan(ctx, &open)
 	if err != nil {
 		return fmt.Errorf("looking for tables without row-level security: %w", err)
 	}
@@ -266,11 +274,13 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 }
 
 // errShared is what a pooler is refused with.
-var errShared = errors.New("connections to the database do not keep their sessions, as behind a pooler of transactions or statements: " +
+var errShared = errors.New("connections to the database do not keep their sessions, as behind a pooler of " +
+	"transactions or statements: " +
 	"a workspace's statements could run as another's; let the pooler pool sessions, or connect past it")
 
-// checkSessions finds out whether each connection has a session of its own and keeps it: a scope is said to a session once, and
-// holds until another one is. A pooler of transactions gives both connections the same session, or one of them another at times.
+// checkSessions finds out whether each connection has a session of its own and keeps it: a scope is
+// said to a session once, and holds until another one is. A pooler of transactions gives both
+// connections the same session, or one of them another at times.
 func (d *DB) checkSessions(ctx context.Context) error {
 	if d.Stats().MaxOpenConnections == 1 {
 		return nil

@@ -19,7 +19,8 @@ func impatient(t *testing.T) *db.DB {
 	t.Helper()
 	where := dbtest.PostgresURL(t)
 	dbtest.Migrated(t, dbtest.Open(t, db.Postgres, where))
-	d, err := db.Server{URL: where, Pool: 2, StatementTimeout: 400 * time.Millisecond, LockTimeout: 100 * time.Millisecond}.Open()
+	d, err := db.Server{URL: where, Pool: 2, StatementTimeout: 400 * time.Millisecond,
+		LockTimeout: 100 * time.Millisecond}.Open()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,8 +28,9 @@ func impatient(t *testing.T) *db.DB {
 	return d
 }
 
-// TestStatementsEnd: those of requests do after the timeout, with an error that says that trying again helps; those of jobs,
-// commands and migrations go on. Both take turns on the same connection.
+// TestStatementsEnd: those of requests do after the timeout, with an error that says that trying
+// again helps; those of jobs, commands and migrations go on. Both take turns on the same
+// connection.
 func TestStatementsEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -97,7 +99,8 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// TestAStandbyIsLeft: a server that has become a standby refuses what writes; the connections to it are given up.
+// TestAStandbyIsLeft: a server that has become a standby refuses what writes; the connections to it
+// are given up.
 func TestAStandbyIsLeft(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -176,7 +179,8 @@ func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 	})
 }
 
-// TestALostStatementTellsOfAPooler that gives the session to others: it is said what to do, and the connection goes on.
+// TestALostStatementTellsOfAPooler that gives the session to others: it is said what to do, and the
+// connection goes on.
 func TestALostStatementTellsOfAPooler(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -196,8 +200,8 @@ func TestALostStatementTellsOfAPooler(t *testing.T) {
 	})
 }
 
-// TestASessionBeginsWithNobodysStatements: a pooler that pools sessions may give one on with what another client has prepared in it,
-// under the same names.
+// TestASessionBeginsWithNobodysStatements: a pooler that pools sessions may give one on with what
+// another client has prepared in it, under the same names.
 func TestASessionBeginsWithNobodysStatements(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

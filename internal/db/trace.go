@@ -12,11 +12,13 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Trace makes a span of each statement that is part of another one. It says which kind of statement it is and of which
-// table: neither its text, which holds the values, nor that of an error, which may. It is called before the database is used.
+// Trace makes a span of each statement that is part of another one. It says which kind of statement
+// it is and of which table: neither its text, which holds the values, nor that of an error, which
+// may. It is called before the database is used.
 func (d *DB) Trace(t trace.Tracer) { d.DB = d.WithQueryHook(spans{t, systems[d.Kind]}) }
 
-// systems are the databases' names in spans (https://opentelemetry.io/docs/specs/semconv/registry/attributes/db/).
+// systems are the databases' names in spans
+// (https://opentelemetry.io/docs/specs/semconv/registry/attributes/db/).
 var systems = map[Kind]string{Postgres: "postgresql", SQLite: "sqlite"}
 
 // spans makes a span of each statement.
@@ -36,9 +38,11 @@ func (s spans) BeforeQuery(ctx context.Context, e *bun.QueryEvent) context.Conte
 	} else if e.IQuery != nil {
 		table = word(e.IQuery.GetTableName())
 	}
-	_, span := s.tracer.Start(ctx, strings.TrimSpace("SQL "+operation+" "+table), trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("db.system.name", s.system), attribute.String("db.operation.name", operation), attribute.String("db.collection.name", table),
-	))
+	_, span := s.tracer.Start(ctx, strings.TrimSpace("SQL "+operation+" "+table), trace.WithSpanKind(trace.SpanKindClient),
+		trace.WithAttributes(
+			attribute.String("db.system.name", s.system), attribute.String("db.operation.name", operation),
+			attribute.String("db.collection.name", table),
+		))
 	e.Stash = map[any]any{spanKey{}: span}
 	return ctx // without the span: that of BEGIN would go to all of a transaction, and be over
 }

@@ -18,9 +18,10 @@ const attempts = 4
 // inTx is what the context of a transaction knows: its connection, on PostgreSQL.
 type inTx struct{}
 
-// Tx runs f in a transaction and commits when f returns nil. It runs f again when the database ended the
-// transaction in favour of another one, so f must have no effects outside of it. The context given to f marks
-// the transaction: a nested Tx, which would wait for ever for SQLite's only writer, is an error.
+// Tx runs f in a transaction and commits when f returns nil. It runs f again when the database
+// ended the transaction in favour of another one, so f must have no effects outside of it. The
+// context given to f marks the transaction: a nested Tx, which would wait for ever for SQLite's
+// only writer, is an error.
 func (d *DB) Tx(ctx context.Context, f func(ctx context.Context, tx bun.Tx) error) error {
 	if ctx.Value(inTx{}) != nil {
 		return errors.New("a transaction inside a transaction")
@@ -47,9 +48,10 @@ func (d *DB) runInTx(ctx context.Context, f func(ctx context.Context, tx bun.Tx)
 	return conn.RunInTx(context.WithValue(ctx, inTx{}, conn.Conn), nil, f)
 }
 
-// isConflict reports whether running the same transaction again can succeed: serialization failure and
-// deadlock on PostgreSQL (https://www.postgresql.org/docs/current/mvcc-serialization-failure-handling.html),
-// busy on SQLite (https://www.sqlite.org/rescode.html#busy).
+// isConflict reports whether running the same transaction again can succeed: serialization failure
+// and deadlock on PostgreSQL
+// (https://www.postgresql.org/docs/current/mvcc-serialization-failure-handling.html), busy on
+// SQLite (https://www.sqlite.org/rescode.html#busy).
 func isConflict(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code == "40001" || e.Code == "40P01"
@@ -60,7 +62,8 @@ func isConflict(err error) bool {
 	return false
 }
 
-// NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with what was attempted.
+// NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with what was
+// attempted.
 func NoRowsAs(missing, err error, attempted string) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return missing
@@ -87,10 +90,12 @@ func IsUniqueViolation(err error) bool {
 	return false
 }
 
-// IsRefused says that the database understood a statement and will never do it with these values: trying again is no use.
+// IsRefused says that the database understood a statement and will never do it with these values:
+// trying again is no use.
 func IsRefused(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
-		return strings.HasPrefix(e.Code, "22") || strings.HasPrefix(e.Code, "23") // data exception, integrity constraint violation
+		// data exception, integrity constraint violation
+		return strings.HasPrefix(e.Code, "22") || strings.HasPrefix(e.Code, "23")
 	}
 	if e, ok := errors.AsType[*sqlite.Error](err); ok {
 		switch e.Code() & 0xff {
@@ -101,8 +106,8 @@ func IsRefused(err error) bool {
 	return false
 }
 
-// ForUpdate keeps everybody else from changing the rows that the query finds, until the transaction ends. SQLite has one
-// writer, which is the transaction that asks.
+// ForUpdate keeps everybody else from changing the rows that the query finds, until the transaction
+// ends. SQLite has one writer, which is the transaction that asks.
 func (d *DB) ForUpdate(q *bun.SelectQuery) *bun.SelectQuery {
 	if d.Kind == Postgres {
 		return q.For("UPDATE")
@@ -110,7 +115,8 @@ func (d *DB) ForUpdate(q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
-// ForChange is ForUpdate of rows that stay what they are to others: whoever refers to one need not wait.
+// ForChange is ForUpdate of rows that stay what they are to others: whoever refers to one need not
+// wait.
 func (d *DB) ForChange(q *bun.SelectQuery) *bun.SelectQuery {
 	if d.Kind == Postgres {
 		return q.For("NO KEY UPDATE")
@@ -118,7 +124,8 @@ func (d *DB) ForChange(q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
-// SkipLocked leaves rows that somebody is changing for the next time, where several can write at once.
+// SkipLocked leaves rows that somebody is changing for the next time, where several can write at
+// once.
 func (d *DB) SkipLocked(q *bun.SelectQuery) *bun.SelectQuery {
 	if d.Kind == Postgres {
 		return q.For("UPDATE SKIP LOCKED")

@@ -29,7 +29,8 @@ type thing struct {
 func setup(t *testing.T, d *db.DB) {
 	t.Helper()
 	for _, statement := range []string{
-		"CREATE TABLE things (id TEXT PRIMARY KEY, count BIGINT NOT NULL DEFAULT 0)", "INSERT INTO things (id) VALUES ('first')",
+		"CREATE TABLE things (id TEXT PRIMARY KEY, count BIGINT NOT NULL DEFAULT 0)",
+		"INSERT INTO things (id) VALUES ('first')",
 	} {
 		if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 			t.Fatal(err)
@@ -56,7 +57,8 @@ func insert(ctx context.Context, tx bun.Tx, id string) error {
 	return err
 }
 
-// count reads, and writes what it read and one more: only transactions that take turns get it right.
+// count reads, and writes what it read and one more: only transactions that take turns get it
+// right.
 func count(ctx context.Context, tx bun.Tx, id string) error {
 	row := thing{ID: id}
 	q := tx.NewSelect().Model(&row).WherePK()
@@ -170,7 +172,10 @@ func TestADeadlockEndsWellForBoth(t *testing.T) {
 		t.Parallel()
 		d := dbtest.Postgres(t)
 		setup(t, d)
-		if err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error { return insert(ctx, tx, "second") }); err != nil {
+		if err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			return insert(ctx, tx,
+				"second")
+		}); err != nil {
 			t.Fatal(err)
 		}
 		var holding, all sync.WaitGroup
@@ -238,7 +243,8 @@ func TestACallerWhoHasGoneWritesNothing(t *testing.T) {
 			cancel()
 			return nil
 		})
-		if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" || err == nil || strings.Contains(err.Error(), "attempts") {
+		if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" || err == nil ||
+			strings.Contains(err.Error(), "attempts") {
 			t.Errorf("%v; things (-want +got):\n%s", err, diff)
 		}
 	})

@@ -1,6 +1,6 @@
-// Package dbtest gives tests a fresh database and a Redis, so that one test body runs on every kind of them:
-// SQLite and the in-process Redis always, PostgreSQL and a Redis server when their URLs are set (make test sets
-// them).
+// Package dbtest gives tests a fresh database and a Redis, so that one test body runs on every kind
+// of them: SQLite and the in-process Redis always, PostgreSQL and a Redis server when their URLs
+// are set (make test sets them).
 package dbtest
 
 import (
@@ -37,7 +37,8 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	})
 }
 
-// EachRedis runs the test on every kind of Redis. Server and cluster are shared: keys must be the test's own.
+// EachRedis runs the test on every kind of Redis. Server and cluster are shared: keys must be the
+// test's own.
 func EachRedis(t *testing.T, test func(t *testing.T, k *redisx.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
@@ -76,8 +77,8 @@ func Postgres(t testing.TB) *db.DB {
 	return d
 }
 
-// PostgresURL is the URL of an empty database, which is dropped after the test; without a server the test is
-// skipped.
+// PostgresURL is the URL of an empty database, which is dropped after the test; without a server
+// the test is skipped.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
 	return postgresURL(t, "")
@@ -151,8 +152,8 @@ func closeAfter(t testing.TB, d *db.DB) {
 	})
 }
 
-// drop ends what is still connected, which fails while one of the server's own autovacuum workers is. Without FORCE
-// the server waits a few seconds for everyone to go, and asks such a worker to.
+// drop ends what is still connected, which fails while one of the server's own autovacuum workers
+// is. Without FORCE the server waits a few seconds for everyone to go, and asks such a worker to.
 func drop(t testing.TB, d *db.DB, name string) {
 	t.Helper()
 	if try(d, "DROP DATABASE "+name+" WITH (FORCE)") != nil {

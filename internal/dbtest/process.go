@@ -11,7 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// EachShared is Each for tests with a process beside them: where is the database's path or URL, for Open.
+// EachShared is Each for tests with a process beside them: where is the database's path or URL, for
+// Open.
 func EachShared(t *testing.T, test func(t *testing.T, kind db.Kind, where string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -40,8 +41,8 @@ func Open(t *testing.T, kind db.Kind, where string) *db.DB {
 	return d
 }
 
-// Kill runs a test of this binary in a process of its own, with more in its environment, and kills the process once it
-// has printed the line.
+// Kill runs a test of this binary in a process of its own, with more in its environment, and kills
+// the process once it has printed the line.
 func Kill(t *testing.T, test, line string, env ...string) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")

@@ -21,7 +21,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// formation is how long servers may take until they are what they are to be together, on a busy machine.
+// formation is how long servers may take until they are what they are to be together, on a busy
+// machine.
 const formation = 60 * time.Second
 
 // node is a Redis server of a test's own.
@@ -33,10 +34,13 @@ type node struct {
 	leash        io.Closer
 }
 
-// supervise ends its server, and removes its folder, when the test's process has ended, however it has.
-const supervise = `"$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $!; wait; rm -rf -- "$folder"; rmdir -- "${folder%/*}"`
+// supervise ends its server, and removes its folder, when the test's process has ended, however it
+// has.
+const supervise = `"$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $!; ` +
+	`wait; rm -rf -- "$folder"; rmdir -- "${folder%/*}"`
 
-// redisServer is where the binary is. A machine that has a Redis for tests has it, or the tests fail.
+// redisServer is where the binary is. A machine that has a Redis for tests has it, or the tests
+// fail.
 func redisServer(t testing.TB) string {
 	t.Helper()
 	ServerURL(t, RedisURL)
@@ -47,7 +51,8 @@ func redisServer(t testing.TB) string {
 	return path
 }
 
-// launch starts a server with a file of settings, and waits until it answers. Whoever calls it ends it.
+// launch starts a server with a file of settings, and waits until it answers. Whoever calls it ends
+// it.
 func launch(path, folder, password string, settings func(n *node) []string, args ...string) (*node, error) {
 	for range 10 {
 		n := &node{address: freeAddress(), bus: freeAddress()}
@@ -56,7 +61,8 @@ func launch(path, folder, password string, settings func(n *node) []string, args
 			return nil, err
 		}
 		lines := append([]string{
-			"port " + portOf(n.address), "bind 127.0.0.1", "dir " + own, "daemonize no", "requirepass " + password, "logfile " + filepath.Join(own, "log"),
+			"port " + portOf(n.address), "bind 127.0.0.1", "dir " + own, "daemonize no", "requirepass " + password,
+			"logfile " + filepath.Join(own, "log"),
 		}, settings(n)...)
 		conf := filepath.Join(own, "redis.conf")
 		if err := os.WriteFile(conf, []byte(strings.Join(lines, "\n")+"\n"), 0o600); err != nil {
@@ -137,7 +143,8 @@ func poll(yes func() bool) bool {
 	return true
 }
 
-// freeAddress is a loopback address that nobody listens at, outside the range from which clients get their ports.
+// freeAddress is a loopback address that nobody listens at, outside the range from which clients
+// get their ports.
 func freeAddress() string {
 	for {
 		address := fmt.Sprintf("127.0.0.1:%d", 12_000+mathrand.IntN(20_000))
@@ -162,8 +169,8 @@ type Cluster struct {
 	password string
 }
 
-// NewCluster starts a cluster of so many masters, each with so many replicas, of which one takes over soon after its master has
-// not answered for the timeout. It ends with the test.
+// NewCluster starts a cluster of so many masters, each with so many replicas, of which one takes
+// over soon after its master has not answered for the timeout. It ends with the test.
 func NewCluster(t testing.TB, masters, replicas int, timeout time.Duration) *Cluster {
 	t.Helper()
 	c, err := startCluster(redisServer(t), t.TempDir(), masters, replicas, timeout)
@@ -236,7 +243,8 @@ func (c *Cluster) form() error {
 // complete says that the node knows so many others, and who has every key.
 func (n *node) complete(nodes int) bool {
 	info := n.client.ClusterInfo(context.Background()).Val()
-	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", nodes))
+	return strings.Contains(info, "cluster_state:ok") &&
+		strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", nodes))
 }
 
 // follows says that the node is a replica that has all that its master has.
@@ -264,8 +272,8 @@ func (c *Cluster) end() {
 	}
 }
 
-// sharedCluster is a cluster of all tests of the process, with which it ends: three masters, that suspect nobody on a busy
-// machine.
+// sharedCluster is a cluster of all tests of the process, with which it ends: three masters, that
+// suspect nobody on a busy machine.
 var sharedCluster = sync.OnceValues(func() (*Cluster, error) {
 	folder, err := os.MkdirTemp("", "linkforge-cluster-")
 	if err != nil {
@@ -289,14 +297,16 @@ func ClusterURL(t testing.TB) string {
 	return c.URL
 }
 
-// Sentinels are a Redis with a replica, and three sentinels that let the replica take over when it has died.
+// Sentinels are a Redis with a replica, and three sentinels that let the replica take over when it
+// has died.
 type Sentinels struct {
 	// URL is what LINKFORGE_REDIS_URL would be.
 	URL   string
 	redis []*node
 }
 
-// NewSentinels starts them; the replica takes over soon after the master has not answered for the timeout. They end with the test.
+// NewSentinels starts them; the replica takes over soon after the master has not answered for the
+// timeout. They end with the test.
 func NewSentinels(t testing.TB, timeout time.Duration) *Sentinels {
 	t.Helper()
 	path, folder, password, own := redisServer(t), t.TempDir(), rand.Text(), rand.Text()
@@ -319,8 +329,10 @@ func NewSentinels(t testing.TB, timeout time.Duration) *Sentinels {
 	var addresses []string
 	for range 3 {
 		n := start(own, []string{
-			"sentinel monitor linkforge " + at + " 2", "sentinel auth-pass linkforge " + password, "sentinel sentinel-pass " + own,
-			fmt.Sprintf("sentinel down-after-milliseconds linkforge %d", timeout.Milliseconds()), "sentinel failover-timeout linkforge 5000",
+			"sentinel monitor linkforge " + at + " 2", "sentinel auth-pass linkforge " + password, "sentinel sentinel-pass " +
+				own,
+			fmt.Sprintf("sentinel down-after-milliseconds linkforge %d", timeout.Milliseconds()),
+			"sentinel failover-timeout linkforge 5000",
 		}, "--sentinel")
 		if !poll(n.watches) {
 			t.Fatal("a sentinel does not know the others, or the replica")

@@ -16,7 +16,8 @@ var Noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 func Account(t testing.TB, d *db.DB) string {
 	t.Helper()
 	accountID := id.New(id.Account)
-	_, err := d.NewRaw("INSERT INTO accounts (id, email, name, password_hash, created_at, updated_at) VALUES (?, ?, 'Test', '', ?, ?)",
+	_, err := d.NewRaw("INSERT INTO accounts (id, email, name, password_hash, created_at, updated_at) VALUES (?, ?, "+
+		"'Test', '', ?, ?)",
 		accountID, strings.TrimPrefix(accountID, "usr_")+"@example.com", Noon, Noon).Exec(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -67,7 +67,8 @@ func NewPair(t testing.TB) *Pair {
 		p.standby.end()
 		p.primary.end()
 	})
-	p.primary.do(t, "initdb", "--pgdata="+p.primary.data, "--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-sync")
+	p.primary.do(t, "initdb", "--pgdata="+p.primary.data, "--username=postgres", "--auth=trust", "--encoding=UTF8",
+		"--locale=C", "--no-sync")
 	conf, err := os.OpenFile(filepath.Join(p.primary.data, "postgresql.conf"), os.O_WRONLY|os.O_APPEND, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,8 @@ func NewPair(t testing.TB) *Pair {
 	// Not a superuser, for whom row-level security would be off.
 	p.primary.exec(t, "CREATE ROLE linkforge LOGIN CREATEROLE")
 	p.primary.exec(t, "CREATE DATABASE linkforge OWNER linkforge")
-	p.primary.do(t, "pg_basebackup", "--pgdata="+p.standby.data, "--write-recovery-conf", "--wal-method=stream", "--checkpoint=fast", "--no-sync",
+	p.primary.do(t, "pg_basebackup", "--pgdata="+p.standby.data, "--write-recovery-conf", "--wal-method=stream",
+		"--checkpoint=fast", "--no-sync",
 		"--host=127.0.0.1", "--port="+portOf(p.primary.address), "--username=postgres")
 	p.standby.run(t)
 	p.URL, p.ReadURL = p.primary.url("linkforge", "linkforge"), p.standby.url("linkforge", "linkforge")
@@ -118,8 +120,8 @@ func (p *Pair) RunStandby(t testing.TB) {
 	p.standby.run(t)
 }
 
-// sharedFolder is a folder that the user who may run PostgreSQL can write to, and that user, if it is not this one: PostgreSQL
-// refuses to run as root.
+// sharedFolder is a folder that the user who may run PostgreSQL can write to, and that user, if it
+// is not this one: PostgreSQL refuses to run as root.
 func sharedFolder(t testing.TB) (folder string, owner *syscall.Credential) {
 	t.Helper()
 	outer, err := os.MkdirTemp("", "linkforge-pair")
@@ -150,14 +152,16 @@ func sharedFolder(t testing.TB) (folder string, owner *syscall.Credential) {
 	return "", nil
 }
 
-// postgresPrograms is the folder of initdb and its like: on PATH, or the newest where packages put it.
+// postgresPrograms is the folder of initdb and its like: on PATH, or the newest where packages put
+// it.
 func postgresPrograms() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			return filepath.Dir(path)
 		}
 	}
-	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/initdb", "/usr/pgsql-*/bin/initdb", "/opt/homebrew/opt/postgresql@*/bin/initdb"} {
+	for _, pattern := range []string{"/usr/lib/postgresql/*/bin/initdb", "/usr/pgsql-*/bin/initdb",
+		"/opt/homebrew/opt/postgresql@*/bin/initdb"} {
 		if found, _ := filepath.Glob(pattern); len(found) > 0 {
 			return filepath.Dir(slices.Max(found))
 		}
@@ -178,7 +182,8 @@ func (p *postgres) do(t testing.TB, name string, args ...string) {
 	}
 }
 
-// run starts the server, which ends with the test's process, however that ends: a shell waits at its leash.
+// run starts the server, which ends with the test's process, however that ends: a shell waits at
+// its leash.
 func (p *postgres) run(t testing.TB) {
 	t.Helper()
 	p.process = exec.Command("/bin/sh", "-c", `"$@" >/dev/null 2>&1 & cat >/dev/null; kill -QUIT $!; wait`, "sh",
@@ -207,7 +212,8 @@ func (p *postgres) end() {
 }
 
 func (p *postgres) url(role, database string) string {
-	u := url.URL{Scheme: "postgres", User: url.User(role), Host: p.address, Path: database, RawQuery: "sslmode=disable&connect_timeout=3"}
+	u := url.URL{Scheme: "postgres", User: url.User(role), Host: p.address, Path: database,
+		RawQuery: "sslmode=disable&connect_timeout=3"}
 	return u.String()
 }
 

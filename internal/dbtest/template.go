@@ -15,8 +15,9 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// MigratedPostgres is an empty, migrated database on the PostgreSQL server: a copy of one that was migrated once, which is
-// several times faster than taking the steps again. Without a server the test is skipped.
+// MigratedPostgres is an empty, migrated database on the PostgreSQL server: a copy of one that was
+// migrated once, which is several times faster than taking the steps again. Without a server the
+// test is skipped.
 func MigratedPostgres(t testing.TB) *db.DB {
 	t.Helper()
 	d, err := db.OpenPostgres(postgresURL(t, template(t)), 10)
@@ -32,8 +33,8 @@ var (
 	templateName string
 )
 
-// template is the name of the migrated database, which every test process of the same migrations shares. It stays when
-// the tests have ended: the next run's find it.
+// template is the name of the migrated database, which every test process of the same migrations
+// shares. It stays when the tests have ended: the next run's find it.
 func template(t testing.TB) string {
 	t.Helper()
 	ServerURL(t, DatabaseURL) // skips outside of the Once
@@ -44,8 +45,8 @@ func template(t testing.TB) string {
 	return templateName
 }
 
-// makeTemplate migrates a database of another name first, so that one of the template's name is whole. The lock lets one
-// process do it.
+// makeTemplate migrates a database of another name first, so that one of the template's name is
+// whole. The lock lets one process do it.
 func makeTemplate(t testing.TB) string {
 	t.Helper()
 	server := openServer(t, "")

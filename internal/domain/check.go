@@ -108,7 +108,8 @@ func (s *Store) drop(ctx context.Context, d *Domain, found records) error {
 		return fmt.Errorf("dropping a domain: %w", err)
 	}
 	if dropped {
-		s.Log.InfoContext(ctx, "domain lost: its record has been missing for too long", "domain", d.ID, "workspace", d.WorkspaceID)
+		s.Log.InfoContext(ctx, "domain lost: its record has been missing for too long", "domain", d.ID, "workspace",
+			d.WorkspaceID)
 	}
 	return nil
 }

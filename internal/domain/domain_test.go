@@ -28,7 +28,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// zone is a store whose questions a name server answers, a clock, and a workspace each of Ada and Eve.
+// zone is a store whose questions a name server answers, a clock, and a workspace each of Ada and
+// Eve.
 type zone struct {
 	*Store
 	spaces   *workspace.Store
@@ -135,7 +136,8 @@ func (z *zone) makePrimary(t *testing.T, m workspace.Membership, d *Domain) {
 	}
 }
 
-// events are what the workspace's audit log says of domains, oldest first: what was done, by whom, and the host.
+// events are what the workspace's audit log says of domains, oldest first: what was done, by whom,
+// and the host.
 func (z *zone) events(t *testing.T, m workspace.Membership) []string {
 	t.Helper()
 	var rows []*audit.Event
@@ -229,7 +231,8 @@ func TestHosts(t *testing.T) {
 			t.Parallel()
 			d, err := z.Add(t.Context(), z.adas, c.host)
 			if c.want == "" {
-				if e := errs.From(err); e.Kind != errs.InvalidInput || !cmp.Equal(e.Field, []string{"host"}) || len(e.Public()) > 600 {
+				if e := errs.From(err); e.Kind != errs.InvalidInput || !cmp.Equal(e.Field, []string{"host"}) ||
+					len(e.Public()) > 600 {
 					t.Errorf("%.40q became %+v: %v", c.host, d, err)
 				}
 				return
@@ -255,14 +258,17 @@ func TestAClaim(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
 		first := z.claim(t, z.adas, "go.example.com")
-		if !id.Valid(id.Domain, first.ID) || first.WorkspaceID != z.adas.ID() || first.VerifiedAt != nil || !first.CreatedAt.Equal(dbtest.Noon) {
+		if !id.Valid(id.Domain, first.ID) || first.WorkspaceID != z.adas.ID() || first.VerifiedAt != nil ||
+			!first.CreatedAt.Equal(dbtest.Noon) {
 			t.Errorf("claimed: %+v", first)
 		}
-		if first.RecordName() != "_linkforge.go.example.com" || first.RecordValue() != "linkforge-verification="+first.Token || len(first.Token) != 26 {
+		if first.RecordName() != "_linkforge.go.example.com" ||
+			first.RecordValue() != "linkforge-verification="+first.Token || len(first.Token) != 26 {
 			t.Errorf("its record is %s with %s", first.RecordName(), first.RecordValue())
 		}
 		z.time = dbtest.Noon.Add(time.Hour)
-		if again := z.claim(t, z.adas, "GO.example.com."); again.ID != first.ID || again.Token != first.Token || !again.CreatedAt.Equal(dbtest.Noon) {
+		if again := z.claim(t, z.adas, "GO.example.com."); again.ID != first.ID || again.Token != first.Token ||
+			!again.CreatedAt.Equal(dbtest.Noon) {
 			t.Errorf("claimed again: %+v, before: %+v", again, first)
 		}
 		if other := z.claim(t, z.eves, "go.example.com"); other.ID == first.ID || other.Token == first.Token {
@@ -297,7 +303,8 @@ func TestClaimsOfOneHostAtOnceAreOne(t *testing.T) {
 	})
 }
 
-// TestTheLastPlaceIsGivenOnce: however many ask at once, a workspace has no more domains than it may have.
+// TestTheLastPlaceIsGivenOnce: however many ask at once, a workspace has no more domains than it
+// may have.
 func TestTheLastPlaceIsGivenOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -305,7 +312,8 @@ func TestTheLastPlaceIsGivenOnce(t *testing.T) {
 		first := z.claim(t, z.adas, "0.example.com")
 		rows := make([]*Domain, 0, maxPerWorkspace)
 		for i := range maxPerWorkspace - 2 {
-			rows = append(rows, &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i), Token: "x", CreatedAt: dbtest.Noon})
+			rows = append(rows, &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: fmt.Sprintf("%d.example.org", i),
+				Token: "x", CreatedAt: dbtest.Noon})
 		}
 		if _, err := d.NewInsert().Model(&rows).Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
@@ -407,7 +415,8 @@ func TestWhoMayDoWhatWithDomains(t *testing.T) {
 	})
 }
 
-// TestAForeignDomainIsNone: nothing that a stranger is told differs from what he hears of an id made up.
+// TestAForeignDomainIsNone: nothing that a stranger is told differs from what he hears of an id
+// made up.
 func TestAForeignDomainIsNone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -434,13 +443,15 @@ func TestAForeignDomainIsNone(t *testing.T) {
 				t.Fatalf("unknown, %s: %v", what, unknown)
 			}
 			for name, domainID := range map[string]string{
-				"foreign": adas.ID, "empty": "", "a host": "go.example.com", "upper case": strings.ToUpper(adas.ID), "NUL": adas.ID + "\x00",
+				"foreign": adas.ID, "empty": "", "a host": "go.example.com", "upper case": strings.ToUpper(adas.ID),
+				"NUL":       adas.ID + "\x00",
 				"not UTF-8": "dom_\xff", "SQL": "' OR 1=1 --", "long": strings.Repeat("dom_", 10_000),
 			} {
 				if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
 					t.Errorf("%s, %s, is told (-unknown +this):\n%s", name, what, diff)
 				}
-				if _, err := z.WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" && diffSaid(unknown, err) {
+				if _, err := z.WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" &&
+					diffSaid(unknown, err) {
 					t.Errorf("the workspace of %s: %v", name, err)
 				}
 			}
@@ -472,17 +483,20 @@ func TestThePrimaryDomain(t *testing.T) {
 		z.makePrimary(t, z.adas, one)
 		z.makePrimary(t, z.adas, two)
 		_, err := z.SetPrimary(t.Context(), z.adas, pending.ID)
-		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"domainId"}) || z.primary(t, z.adas) != two.Host {
+		if !errs.Is(err, errs.InvalidInput) || !cmp.Equal(errs.From(err).Field, []string{"domainId"}) ||
+			z.primary(t, z.adas) != two.Host {
 			t.Errorf("a domain that is not verified: primary is %q, %v", z.primary(t, z.adas), err)
 		}
 		for range 2 {
 			m, err := z.ClearPrimary(t.Context(), z.adas)
-			if err != nil || m.Workspace().PrimaryHost != nil || z.primary(t, z.adas) != "" || m.ID() != z.adas.ID() || m.Role() != workspace.Owner {
+			if err != nil || m.Workspace().PrimaryHost != nil || z.primary(t, z.adas) != "" || m.ID() != z.adas.ID() ||
+				m.Role() != workspace.Owner {
 				t.Errorf("cleared: %+v, kept %q, %v", m, z.primary(t, z.adas), err)
 			}
 		}
 		want := []string{
-			`ada DOMAIN_MADE_PRIMARY {"host":"one.example.com"}`, `ada DOMAIN_MADE_PRIMARY {"host":"two.example.com"}`, `ada WORKSPACE_UPDATED {"primaryHost":null}`,
+			`ada DOMAIN_MADE_PRIMARY {"host":"one.example.com"}`, `ada DOMAIN_MADE_PRIMARY {"host":"two.example.com"}`,
+			`ada WORKSPACE_UPDATED {"primaryHost":null}`,
 		}
 		if diff := cmp.Diff(want, z.events(t, z.adas)[5:]); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
@@ -496,7 +510,8 @@ func TestRemovedDomains(t *testing.T) {
 		z := setupZone(t, d)
 		primary, other := z.verified(t, z.adas, "one.example.com"), z.verified(t, z.adas, "two.example.com")
 		z.makePrimary(t, z.adas, primary)
-		if removed, err := z.Remove(t.Context(), z.adas, other.ID); err != nil || removed.Host != other.Host || z.primary(t, z.adas) != primary.Host {
+		if removed, err := z.Remove(t.Context(), z.adas, other.ID); err != nil || removed.Host != other.Host ||
+			z.primary(t, z.adas) != primary.Host {
 			t.Errorf("removed %+v: %v; primary is %q", removed, err, z.primary(t, z.adas))
 		}
 		if _, err := z.Remove(t.Context(), z.adas, primary.ID); err != nil || z.primary(t, z.adas) != "" {
@@ -516,7 +531,8 @@ func TestRemovedDomains(t *testing.T) {
 	})
 }
 
-// TestNoneBecomesPrimaryWhileItIsLost: whoever chooses a domain that is being lost waits until it is, and is refused.
+// TestNoneBecomesPrimaryWhileItIsLost: whoever chooses a domain that is being lost waits until it
+// is, and is refused.
 func TestNoneBecomesPrimaryWhileItIsLost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -607,8 +623,10 @@ func TestKnownHosts(t *testing.T) {
 			}
 		}
 		for _, host := range []string{
-			"", "example", "a.xn--bcher-kva.example", "pending.example.com", "go.sho.rt", "192.0.2.1", "xn--bcher-kva.example:443", "xn--bcher-kva.example/",
-			"xn--bcher-kva.example\x00", "\xff.example", "xn--\x80.example", "' OR 1=1 --", "%", "*.example", strings.Repeat("a.", 100_000) + "com",
+			"", "example", "a.xn--bcher-kva.example", "pending.example.com", "go.sho.rt", "192.0.2.1",
+			"xn--bcher-kva.example:443", "xn--bcher-kva.example/",
+			"xn--bcher-kva.example\x00", "\xff.example", "xn--\x80.example", "' OR 1=1 --", "%", "*.example",
+			strings.Repeat("a.", 100_000) + "com",
 		} {
 			if known(host) {
 				t.Errorf("%.40q is known", host)

@@ -56,7 +56,8 @@ func (s *Store) VerifiedHosts(ctx context.Context, conn bun.IDB, hosts ...string
 	return found, nil
 }
 
-// checkHost returns the canonical form of a host that a workspace can claim. It returns InvalidInput.
+// checkHost returns the canonical form of a host that a workspace can claim. It returns
+// InvalidInput.
 func (s *Store) checkHost(given string) (string, error) {
 	host, err := canonicalHost(given)
 	if err != nil {

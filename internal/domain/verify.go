@@ -82,7 +82,9 @@ func (s *Store) lookUp(ctx context.Context, d *Domain, now time.Time) (records, 
 }
 
 // verify makes a proved domain the workspace's. It returns NotFound or DomainTaken.
-func (s *Store) verify(ctx context.Context, m workspace.Membership, domainID string, found records) (d *Domain, err error) {
+func (s *Store) verify(
+	ctx context.Context, m workspace.Membership, domainID string, found records,
+) (d *Domain, err error) {
 	// Another workspace may have the host, which only the system's scope sees. One transaction takes
 	// the host from there and gives it to this workspace.
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {

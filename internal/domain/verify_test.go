@@ -22,7 +22,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// heard is Names that lets the test listen, and act between a question and what becomes of its answer.
+// heard is Names that lets the test listen, and act between a question and what becomes of its
+// answer.
 type heard struct {
 	Resolver
 	then func(ctx context.Context, name string)
@@ -34,7 +35,8 @@ func (h heard) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	return texts, err
 }
 
-// meanwhile does something once, after the next answer of DNS has come and before anything is made of it.
+// meanwhile does something once, after the next answer of DNS has come and before anything is made
+// of it.
 func (z *zone) meanwhile(do func()) {
 	answering := z.Resolver
 	z.Resolver = heard{answering, func(context.Context, string) {
@@ -80,7 +82,8 @@ func TestVerify(t *testing.T) {
 		refused("without a record")
 		z.prove(other)
 		refused("with another's record")
-		z.dns.SetTXT(own.RecordName(), own.RecordValue()+"A", "A"+own.RecordValue(), own.Token, strings.ToLower(own.RecordValue()))
+		z.dns.SetTXT(own.RecordName(), own.RecordValue()+"A", "A"+own.RecordValue(), own.Token,
+			strings.ToLower(own.RecordValue()))
 		refused("with records that are almost right")
 		z.dns.SetTXT(own.Host, own.RecordValue())
 		refused("with the record elsewhere")
@@ -139,7 +142,8 @@ func TestVerifyingMendsAFailingDomain(t *testing.T) {
 	})
 }
 
-// TestTheQuestion: it has a deadline, and is of exactly one name, whatever search domains the machine has.
+// TestTheQuestion: it has a deadline, and is of exactly one name, whatever search domains the
+// machine has.
 func TestTheQuestion(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
@@ -198,7 +202,8 @@ func TestFreshProofAndOld(t *testing.T) {
 		before func(t *testing.T, z *zone, adas, eves *Domain)
 		wins   bool
 	}{
-		"a record that is there keeps the host": {func(_ *testing.T, z *zone, adas, eves *Domain) { z.prove(adas, eves) }, false},
+		"a record that is there keeps the host": {func(_ *testing.T, z *zone, adas, eves *Domain) { z.prove(adas, eves) },
+			false},
 		"a record found missing loses it": {func(t *testing.T, z *zone, adas, eves *Domain) {
 			z.failing(t, adas)
 			z.prove(eves)
@@ -248,7 +253,8 @@ func TestFreshProofAndOld(t *testing.T) {
 				z.is(t, adas, Pending, "after fresh proof")
 				z.is(t, eves, Verified, "with fresh proof")
 				z.wantEvents(t, z.adas, append(before, `server DOMAIN_LOST {"host":"go.example.com"}`)...)
-				z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`, `eve DOMAIN_VERIFIED {"host":"go.example.com"}`)
+				z.wantEvents(t, z.eves, `eve DOMAIN_ADDED {"host":"go.example.com"}`,
+					`eve DOMAIN_VERIFIED {"host":"go.example.com"}`)
 				if got := z.primary(t, z.adas); got != "" {
 					t.Errorf("the loser's primary host is still %q", got)
 				}
@@ -269,7 +275,8 @@ func TestATakenHostIsSaidToBe(t *testing.T) {
 	})
 }
 
-// TestWhoAskedFirstKnowsLess: a record that was missing a moment ago may be there by now, and then it is the other's.
+// TestWhoAskedFirstKnowsLess: a record that was missing a moment ago may be there by now, and then
+// it is the other's.
 func TestWhoAskedFirstKnowsLess(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -308,8 +315,9 @@ func TestADomainRemovedWhileItIsVerified(t *testing.T) {
 	})
 }
 
-// TestOneOfManyWins: whoever verifies a host at the same time as others, with proof as good as theirs, one has it in the
-// end, and the others are told so. So it is with a host that is free, and with one that somebody is about to lose.
+// TestOneOfManyWins: whoever verifies a host at the same time as others, with proof as good as
+// theirs, one has it in the end, and the others are told so. So it is with a host that is free, and
+// with one that somebody is about to lose.
 func TestOneOfManyWins(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"free": false, "held by one that fails": true} {
@@ -352,7 +360,8 @@ func TestOneOfManyWins(t *testing.T) {
 				}
 				all.Wait()
 				var verified []string
-				err := d.NewSelect().Model((*Domain)(nil)).Column("id").Where("verified_at IS NOT NULL").Scan(db.AsSystem(t.Context()), &verified)
+				err := d.NewSelect().Model((*Domain)(nil)).Column("id").Where("verified_at IS NOT NULL").
+					Scan(db.AsSystem(t.Context()), &verified)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -494,8 +503,8 @@ func TestVerifyingBeatsTheJob(t *testing.T) {
 	}
 }
 
-// TestADomainThatIsTakenWhileItIsChecked: the job writes nothing of it to the one who lost it, though the clock of the
-// node where that happened is behind, nor to the one who has it.
+// TestADomainThatIsTakenWhileItIsChecked: the job writes nothing of it to the one who lost it,
+// though the clock of the node where that happened is behind, nor to the one who has it.
 func TestADomainThatIsTakenWhileItIsChecked(t *testing.T) {
 	t.Parallel()
 	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
@@ -521,7 +530,8 @@ func TestADomainThatIsTakenWhileItIsChecked(t *testing.T) {
 				if got := z.kept(t, adas); got.Status() != Pending || got.FailedAt != nil {
 					t.Errorf("after it was taken: %+v", got)
 				}
-				z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`, `ada DOMAIN_VERIFIED {"host":"go.example.com"}`,
+				z.wantEvents(t, z.adas, `ada DOMAIN_ADDED {"host":"go.example.com"}`,
+					`ada DOMAIN_VERIFIED {"host":"go.example.com"}`,
 					`server DOMAIN_LOST {"host":"go.example.com"}`)
 			})
 		})
@@ -536,7 +546,8 @@ func TestAllThatAreDueAreChecked(t *testing.T) {
 		rows := make([]*Domain, 0, checkBatch+10)
 		for i := range cap(rows) {
 			host := fmt.Sprintf("%d.example.com", i)
-			one := &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: host, Token: "x", CreatedAt: dbtest.Noon, VerifiedAt: new(dbtest.Noon)}
+			one := &Domain{ID: id.New(id.Domain), WorkspaceID: z.adas.ID(), Host: host, Token: "x", CreatedAt: dbtest.Noon,
+				VerifiedAt: new(dbtest.Noon)}
 			if i%2 == 0 {
 				one.CheckedAt = new(dbtest.Noon)
 			}
@@ -566,7 +577,8 @@ func TestAllThatAreDueAreChecked(t *testing.T) {
 				t.Fatalf("%s was looked for %d times", one.Host, asked[one.RecordName()+"."])
 			}
 		}
-		n, err := d.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").Where("checked_at = ?", z.time).
+		n, err := d.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").
+			Where("checked_at = ?", z.time).
 			Count(db.AsSystem(t.Context()))
 		if err != nil || n != int64(len(rows)) {
 			t.Errorf("%d of %d are well: %v", n, len(rows), err)

@@ -1,5 +1,5 @@
-// Package errs holds the kinds of error that Linkforge answers with, and the one table that says how each
-// kind looks over HTTP and in GraphQL.
+// Package errs holds the kinds of error that Linkforge answers with, and the one table that says
+// how each kind looks over HTTP and in GraphQL.
 package errs
 
 import (
@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// Kind says what sort of thing went wrong. The zero value is Internal: an error that nobody classified.
+// Kind says what sort of thing went wrong. The zero value is Internal: an error that nobody
+// classified.
 type Kind int
 
-// The kinds of error. Those that a caller can mend by sending other input are answered inside a mutation's
-// payload; the others are errors of the request itself.
+// The kinds of error. Those that a caller can mend by sending other input are answered inside a
+// mutation's payload; the others are errors of the request itself.
 const (
 	Internal            Kind = iota // something broke on our side
 	InvalidInput                    // an argument has the wrong form or range
@@ -56,7 +57,8 @@ type answer struct {
 }
 
 var answers = map[Kind]answer{
-	Internal:            {code: "INTERNAL", status: http.StatusInternalServerError, generic: "Something went wrong on our side."},
+	Internal: {code: "INTERNAL", status: http.StatusInternalServerError,
+		generic: "Something went wrong on our side."},
 	InvalidInput:        {code: "INVALID_INPUT", status: http.StatusBadRequest, mend: true},
 	InvalidURL:          {code: "INVALID_URL", status: http.StatusBadRequest, mend: true},
 	UnsafeURL:           {code: "UNSAFE_URL", status: http.StatusBadRequest, mend: true},
@@ -106,8 +108,8 @@ func Coded(code string) Kind {
 // Status is the HTTP status that fits the kind.
 func (k Kind) Status() int { return answers[k].status }
 
-// Mendable reports whether the caller can mend the error by sending other input, so that it belongs into a
-// mutation's payload and not among the errors of the request.
+// Mendable reports whether the caller can mend the error by sending other input, so that it belongs
+// into a mutation's payload and not among the errors of the request.
 func (k Kind) Mendable() bool { return answers[k].mend }
 
 // String is Code: kinds read the same in logs as in answers.

@@ -45,7 +45,8 @@ func declared(t *testing.T) (names []string) {
 func TestEveryKindHasAnAnswer(t *testing.T) {
 	t.Parallel()
 	names := declared(t)
-	if last := len(names) - 1; names[0] != "Internal" || names[last] != "Unavailable" || Unavailable != Kind(last) || len(answers) != len(names) {
+	if last := len(names) - 1; names[0] != "Internal" || names[last] != "Unavailable" || Unavailable != Kind(last) ||
+		len(answers) != len(names) {
 		t.Fatalf("%d answers, Unavailable is %d, for %v", len(answers), Unavailable, names)
 	}
 	form, seen := regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`), map[string]bool{}
@@ -148,7 +149,8 @@ func TestTheCallerIsNotToldTheCause(t *testing.T) {
 func TestDetails(t *testing.T) {
 	t.Parallel()
 	e := New(RateLimited, "Wait.").At("input", "email").After(time.Minute)
-	if diff := cmp.Diff([]string{"input", "email"}, e.Field); diff != "" || e.RetryAfter != time.Minute || e.Error() != "Wait." {
+	if diff := cmp.Diff([]string{"input", "email"}, e.Field); diff != "" || e.RetryAfter != time.Minute ||
+		e.Error() != "Wait." {
 		t.Errorf("%+v, at (-want +got):\n%s", e, diff)
 	}
 }

@@ -1,6 +1,7 @@
-// Package id makes the prefixed, sortable identifiers of Linkforge: a prefix that names the type, and a
-// UUIDv7 in the base32 that TypeID uses (https://github.com/jetify-com/typeid/tree/main/spec), so that ids
-// sort by the millisecond they were made in.
+// Package id makes the prefixed, sortable identifiers of Linkforge: a prefix that names the type,
+// and a UUIDv7 in the base32 that TypeID uses
+// (https://github.com/jetify-com/typeid/tree/main/spec), so that ids sort by the millisecond they
+// were made in.
 package id
 
 import (

@@ -58,11 +58,13 @@ func TestPair_SplitsIntoBothIDs(t *testing.T) {
 	t.Parallel()
 	first, second := New(Account), New(Workspace)
 	pair := Pair(Member, first, second)
-	if a, b, ok := SplitPair(Member, pair, Account, Workspace); !ok || a != first || b != second || PrefixOf(pair) != Member {
+	if a, b, ok := SplitPair(Member, pair, Account, Workspace); !ok || a != first || b != second ||
+		PrefixOf(pair) != Member {
 		t.Errorf("%s: %s and %s, %t", pair, a, b, ok)
 	}
 	for name, s := range map[string]string{
-		"empty": "", "prefix alone": "mem_", "one id": "mem_" + first[4:], "other prefix": "mex_" + pair[4:], "too long": pair + "0",
+		"empty": "", "prefix alone": "mem_", "one id": "mem_" + first[4:], "other prefix": "mex_" + pair[4:],
+		"too long":      pair + "0",
 		"invalid first": "mem_8" + pair[5:], "invalid second": pair[:30] + "8" + pair[31:], "upper case": "mem_A" + pair[5:],
 	} {
 		if _, _, ok := SplitPair(Member, s, Account, Workspace); ok {

@@ -1,5 +1,6 @@
-// Package mail sends people mail. Letters wait in memory: whoever asks for one does not wait for the mail server, and
-// the time that an answer takes does not say whether there was anybody to write to.
+// Package mail sends people mail. Letters wait in memory: whoever asks for one does not wait for
+// the mail server, and the time that an answer takes does not say whether there was anybody to
+// write to.
 package mail
 
 import (
@@ -20,13 +21,15 @@ import (
 )
 
 const (
-	// maxWaiting bounds the letters that wait for the mail server. Beyond it they are dropped: people can ask again.
+	// maxWaiting bounds the letters that wait for the mail server. Beyond it they are dropped: people
+	// can ask again.
 	maxWaiting = 1000
-	// attemptDeadline bounds one attempt to send a letter, drainDeadline everything that is left at the end.
+	// attemptDeadline bounds one attempt to send a letter, drainDeadline everything that is left at
+	// the end.
 	attemptDeadline = 30 * time.Second
 	drainDeadline   = 10 * time.Second
-	// firstPause and longestPause lie between attempts. Servers that put strangers off (greylisting) take the letter
-	// after some minutes.
+	// firstPause and longestPause lie between attempts. Servers that put strangers off (greylisting)
+	// take the letter after some minutes.
 	firstPause   = time.Second
 	longestPause = 5 * time.Minute
 	// patience is how long a letter is tried. It outlasts most outages.
@@ -35,23 +38,25 @@ const (
 
 // Config is what a Mailer needs.
 type Config struct {
-	// URL is the mail server: smtp://user:password@host:587 with STARTTLS, or smtps://host:465. Nothing is sent without
-	// TLS, unless the host is this machine or the URL ends in ?tls=off; ?tls=on insists even here. Empty: no mail is
-	// sent, and the log says so of each letter.
+	// URL is the mail server: smtp://user:password@host:587 with STARTTLS, or smtps://host:465.
+	// Nothing is sent without TLS, unless the host is this machine or the URL ends in ?tls=off;
+	// ?tls=on insists even here. Empty: no mail is sent, and the log says so of each letter.
 	URL string
 	// From is whom the letters are from, an address alone or Name <address>.
 	From string
-	// Log is told of letters that are not sent: of their subjects, never of people or of what they are told.
+	// Log is told of letters that are not sent: of their subjects, never of people or of what they are
+	// told.
 	Log *slog.Logger
-	// Print, if not nil, gets the letters that are not sent for want of a mail server. They hold secrets: it is for a
-	// developer's own terminal.
+	// Print, if not nil, gets the letters that are not sent for want of a mail server. They hold
+	// secrets: it is for a developer's own terminal.
 	Print io.Writer
 }
 
 // letter is something to be sent.
 type letter struct {
 	to, subject, text string
-	// id names the letter once and for all: after an attempt whose answer got lost it may arrive twice.
+	// id names the letter once and for all: after an attempt whose answer got lost it may arrive
+	// twice.
 	id   string
 	born time.Time
 	// due is when it is to be tried again, after so many failures.
@@ -59,12 +64,13 @@ type letter struct {
 	failures int
 }
 
-// Mailer takes letters off the path of the answer: Send queues them, and the one goroutine in Run sends them.
+// Mailer takes letters off the path of the answer: Send queues them, and the one goroutine in Run
+// sends them.
 type Mailer struct {
 	log        *slog.Logger
 	configured bool
-	// deliver makes one attempt. It returns a refusal when the server does not want this letter, and any other error
-	// when the server is away.
+	// deliver makes one attempt. It returns a refusal when the server does not want this letter, and
+	// any other error when the server is away.
 	deliver func(context.Context, *letter) error
 
 	mu      sync.Mutex
@@ -72,16 +78,16 @@ type Mailer struct {
 	full    bool // letters have been dropped
 	closed  bool
 
-	// failures are how often in a row the server was away, rest is when it is to be tried again. Only Run's goroutine
-	// touches them.
+	// failures are how often in a row the server was away, rest is when it is to be tried again. Only
+	// Run's goroutine touches them.
 	failures int
 	rest     time.Time
 
 	wake chan struct{} // a letter waits
 }
 
-// New prepares a Mailer. Letters stay in memory until Run sends them. It returns an error when the URL or the address
-// cannot be used, which does not repeat the URL: there is a password in it.
+// New prepares a Mailer. Letters stay in memory until Run sends them. It returns an error when the
+// URL or the address cannot be used, which does not repeat the URL: there is a password in it.
 func New(c Config) (*Mailer, error) {
 	m := &Mailer{log: c.Log, configured: c.URL != "", wake: make(chan struct{}, 1)}
 	if !m.configured {
@@ -99,8 +105,9 @@ func New(c Config) (*Mailer, error) {
 // Configured says whether there is a mail server.
 func (m *Mailer) Configured() bool { return m.configured }
 
-// Send takes a letter in plain text, and returns at once. The subject must hold nothing about anybody: it may be
-// logged. A letter whose address or subject is not one, and any that comes when too many wait, is dropped.
+// Send takes a letter in plain text, and returns at once. The subject must hold nothing about
+// anybody: it may be logged. A letter whose address or subject is not one, and any that comes when
+// too many wait, is dropped.
 func (m *Mailer) Send(ctx context.Context, to, subject, text string) {
 	if !isAddress(to) || strings.ContainsFunc(subject, unicode.IsControl) {
 		m.log.WarnContext(ctx, "mail not sent: this is no address, or no subject")
@@ -131,8 +138,8 @@ func isAddress(to string) bool {
 	return err == nil && parsed.Address == to && !strings.ContainsFunc(to, unicode.IsControl)
 }
 
-// Run sends letters until the context ends, and then what is left. Afterwards nothing more is taken. It returns an
-// error when letters were lost.
+// Run sends letters until the context ends, and then what is left. Afterwards nothing more is
+// taken. It returns an error when letters were lost.
 func (m *Mailer) Run(ctx context.Context) error {
 	lasting, cancel := outlast(ctx, drainDeadline)
 	defer cancel()
@@ -265,7 +272,8 @@ func (m *Mailer) forget(done *letter) int {
 	return len(m.waiting)
 }
 
-// hurry takes no more letters, and has those that are left be tried at once. It returns how many there are.
+// hurry takes no more letters, and has those that are left be tried at once. It returns how many
+// there are.
 func (m *Mailer) hurry() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()

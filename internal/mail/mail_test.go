@@ -63,7 +63,8 @@ func (j *journal) says(t *testing.T, line string, want int) {
 	}
 }
 
-// office is a Mailer whose deliveries are the test's. It lives in a synctest bubble, where only waiting takes time.
+// office is a Mailer whose deliveries are the test's. It lives in a synctest bubble, where only
+// waiting takes time.
 type office struct {
 	*Mailer
 	stop  context.CancelFunc
@@ -236,7 +237,8 @@ func TestLettersOutlastAnOutage(t *testing.T) {
 	})
 }
 
-// TestALetterThatBreaksTheConnection stands for what a server cannot bear: the others are not to wait for it.
+// TestALetterThatBreaksTheConnection stands for what a server cannot bear: the others are not to
+// wait for it.
 func TestALetterThatBreaksTheConnection(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)

@@ -27,8 +27,8 @@ type postOffice struct {
 	implicit bool
 	// ways are the kinds of AUTH offered.
 	ways string
-	// answer replaces what a command, or its first line, is answered; empty leaves it, and "hang up" does that. A
-	// connection begins with the command "CONNECT", and a letter ends with ".".
+	// answer replaces what a command, or its first line, is answered; empty leaves it, and "hang up"
+	// does that. A connection begins with the command "CONNECT", and a letter ends with ".".
 	answer func(command string) string
 
 	mu       sync.Mutex
@@ -114,7 +114,8 @@ func (p *postOffice) serve(t *testing.T, conn net.Conn) {
 	}
 }
 
-// reply reports whether the usual answer was given. It closes the connection by writing what ends it.
+// reply reports whether the usual answer was given. It closes the connection by writing what ends
+// it.
 func (p *postOffice) reply(lines *textproto.Conn, command, usual string) bool {
 	other := p.answer(command)
 	switch other {

@@ -39,7 +39,8 @@ type server struct {
 	roots *x509.CertPool
 }
 
-var errURL = errors.New("the mail server's URL is not of the form smtp://user:password@host:587 or smtps://user:password@host:465")
+var errURL = errors.New("the mail server's URL is not of the form smtp://user:password@host:587 or " +
+	"smtps://user:password@host:465")
 
 func newServer(rawURL, from string) (*server, error) {
 	u, err := url.Parse(rawURL)
@@ -111,8 +112,8 @@ func (s *server) deliver(ctx context.Context, l *letter) error {
 	return err
 }
 
-// format writes the letter as RFC 5322 wants it. The library encodes what is not ASCII; that neither address nor
-// subject has a second line was checked when the letter was taken.
+// format writes the letter as RFC 5322 wants it. The library encodes what is not ASCII; that
+// neither address nor subject has a second line was checked when the letter was taken.
 func (s *server) format(l *letter) (*gomail.Msg, error) {
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	m.FromMailAddress(s.from)
@@ -142,8 +143,8 @@ func (s *server) dial(ctx context.Context) (net.Conn, error) {
 
 func (s *server) tls() *tls.Config { return &tls.Config{ServerName: s.host, RootCAs: s.roots} }
 
-// begin goes as far as both sides know each other. The library's own client keeps no deadline while it waits for the
-// greeting, and hides what a server answers; so only its protocol is used.
+// begin goes as far as both sides know each other. The library's own client keeps no deadline while
+// it waits for the greeting, and hides what a server answers; so only its protocol is used.
 func (s *server) begin(conn net.Conn) (*smtp.Client, error) {
 	client, err := smtp.NewClient(conn, s.host)
 	if err != nil {
@@ -184,7 +185,8 @@ func (s *server) logIn(client *smtp.Client) error {
 	return nil
 }
 
-// hand gives the server the letter. What it says before it knows whom the letter is for is no refusal of the letter.
+// hand gives the server the letter. What it says before it knows whom the letter is for is no
+// refusal of the letter.
 func (s *server) hand(client *smtp.Client, l *letter, message *gomail.Msg) error {
 	if err := client.Mail(path(s.from.Address)); err != nil {
 		return away("MAIL", err)
@@ -209,7 +211,8 @@ func (s *server) hand(client *smtp.Client, l *letter, message *gomail.Msg) error
 // path is the address as SMTP's commands want it.
 func path(address string) string { return (&netmail.Address{Address: address}).String() }
 
-// refusal is a mail server's no to a letter. The server's words are left out: they repeat the address.
+// refusal is a mail server's no to a letter. The server's words are left out: they repeat the
+// address.
 type refusal struct {
 	command string
 	code    int

@@ -75,9 +75,11 @@ func TestALetterArrivesAsItWasWritten(t *testing.T) {
 		}
 	}
 	want := map[string]string{
-		"Auto-Submitted": "auto-generated", "Content-Transfer-Encoding": "quoted-printable", "Content-Type": "text/plain; charset=UTF-8",
-		"Date": l.born.UTC().Format(time.RFC1123Z), "From": from, "Message-Id": "<ID@sho.rt>", "Mime-Version": "1.0", "Subject": "Grüße",
-		"To": "<ada@example.com>",
+		"Auto-Submitted": "auto-generated", "Content-Transfer-Encoding": "quoted-printable",
+		"Content-Type": "text/plain; charset=UTF-8",
+		"Date":         l.born.UTC().Format(time.RFC1123Z), "From": from, "Message-Id": "<ID@sho.rt>", "Mime-Version": "1.0",
+		"Subject": "Grüße",
+		"To":      "<ada@example.com>",
 	}
 	header["From"] = strings.ReplaceAll(header["From"], `"`, "")
 	if diff := cmp.Diff(want, header); diff != "" {
@@ -106,7 +108,10 @@ func TestTheLogInIsBehindTLS(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.tls, p.implicit, p.ways = certificate, c.implicit, c.ways })
+			p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) {
+				p.tls, p.implicit, p.ways = certificate, c.implicit,
+					c.ways
+			})
 			s := client(t, c.scheme+"://postman:hunter%2F2@"+p.address()+c.query, roots)
 			if err := s.post(t, aLetter()); err != nil || len(p.taken()) != 1 {
 				t.Errorf("%d letters arrived: %v", len(p.taken()), err)
@@ -118,7 +123,8 @@ func TestTheLogInIsBehindTLS(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentInTheClear: whoever sits in between can leave STARTTLS out, or answer in the server's stead.
+// TestNothingIsSentInTheClear: whoever sits in between can leave STARTTLS out, or answer in the
+// server's stead.
 func TestNothingIsSentInTheClear(t *testing.T) {
 	t.Parallel()
 	certificate, _ := certified(t)
@@ -126,8 +132,11 @@ func TestNothingIsSentInTheClear(t *testing.T) {
 		scheme, query string
 		change        func(p *postOffice)
 	}{
-		"no STARTTLS":               {"smtp", "?tls=on", nil},
-		"STARTTLS is refused":       {"smtp", "?tls=on", func(p *postOffice) { p.tls, p.answer = certificate, always("STARTTLS", "454 later") }},
+		"no STARTTLS": {"smtp", "?tls=on", nil},
+		"STARTTLS is refused": {"smtp", "?tls=on", func(p *postOffice) {
+			p.tls, p.answer = certificate,
+				always("STARTTLS", "454 later")
+		}},
 		"STARTTLS by anybody":       {"smtp", "?tls=on", func(p *postOffice) { p.tls = certificate }},
 		"TLS by anybody":            {"smtps", "", func(p *postOffice) { p.tls, p.implicit = certificate, true }},
 		"no TLS where there was to": {"smtps", "", nil},
@@ -343,19 +352,21 @@ func TestNoLineIsAHeader(t *testing.T) {
 func TestURLs(t *testing.T) {
 	t.Parallel()
 	for rawURL, want := range map[string]server{
-		"smtp://mail.example.org":                    {host: "mail.example.org", port: "587"},
-		"smtp://mail.example.org:25":                 {host: "mail.example.org", port: "25"},
-		"smtp://mail.example.org:25/":                {host: "mail.example.org", port: "25"},
-		"smtp://mail.example.org?tls=off":            {host: "mail.example.org", port: "587", security: noTLS},
-		"smtp://u:p%40%3A@mail.example.org":          {host: "mail.example.org", port: "587", user: "u", password: "p@:"},
-		"smtp://u%40example.org:p@[2001:db8::1]:587": {host: "2001:db8::1", port: "587", user: "u@example.org", password: "p"},
-		"smtps://mail.example.org":                   {host: "mail.example.org", port: "465", security: implicitTLS},
-		"smtps://localhost:1465":                     {host: "localhost", port: "1465", security: implicitTLS},
-		"smtp://localhost:1025":                      {host: "localhost", port: "1025", security: noTLS},
-		"smtp://127.0.0.1:1025":                      {host: "127.0.0.1", port: "1025", security: noTLS},
-		"smtp://[::1]:1025":                          {host: "::1", port: "1025", security: noTLS},
-		"smtp://u:p@127.1.2.3?tls=off":               {host: "127.1.2.3", port: "587", security: noTLS, user: "u", password: "p"},
-		"smtp://u:p@localhost?tls=on":                {host: "localhost", port: "587", user: "u", password: "p"},
+		"smtp://mail.example.org":           {host: "mail.example.org", port: "587"},
+		"smtp://mail.example.org:25":        {host: "mail.example.org", port: "25"},
+		"smtp://mail.example.org:25/":       {host: "mail.example.org", port: "25"},
+		"smtp://mail.example.org?tls=off":   {host: "mail.example.org", port: "587", security: noTLS},
+		"smtp://u:p%40%3A@mail.example.org": {host: "mail.example.org", port: "587", user: "u", password: "p@:"},
+		"smtp://u%40example.org:p@[2001:db8::1]:587": {host: "2001:db8::1", port: "587", user: "u@example.org",
+			password: "p"},
+		"smtps://mail.example.org": {host: "mail.example.org", port: "465", security: implicitTLS},
+		"smtps://localhost:1465":   {host: "localhost", port: "1465", security: implicitTLS},
+		"smtp://localhost:1025":    {host: "localhost", port: "1025", security: noTLS},
+		"smtp://127.0.0.1:1025":    {host: "127.0.0.1", port: "1025", security: noTLS},
+		"smtp://[::1]:1025":        {host: "::1", port: "1025", security: noTLS},
+		"smtp://u:p@127.1.2.3?tls=off": {host: "127.1.2.3", port: "587", security: noTLS, user: "u",
+			password: "p"},
+		"smtp://u:p@localhost?tls=on": {host: "localhost", port: "587", user: "u", password: "p"},
 	} {
 		s, err := newServer(rawURL, from)
 		if err != nil {

@@ -18,3 +18,11 @@ func Value[T any](pointer *T) (value T) {
 	}
 	return value
 }
+
+// Or returns what the pointer points to, or otherwise for nil.
+func Or[T any](pointer *T, otherwise T) T {
+	if pointer == nil {
+		return otherwise
+	}
+	return *pointer
+}

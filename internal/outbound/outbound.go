@@ -1,5 +1,6 @@
-// Package outbound makes the HTTP client for addresses that strangers have chosen. Whatever a name resolves to, and
-// wherever a redirect leads, it connects to public addresses only: nobody can have the server ask its own network.
+// Package outbound makes the HTTP client for addresses that strangers have chosen. Whatever a name
+// resolves to, and wherever a redirect leads, it connects to public addresses only: nobody can have
+// the server ask its own network.
 package outbound
 
 import (
@@ -15,8 +16,8 @@ import (
 )
 
 const (
-	// timeout bounds a request with its redirects and its body, connectTimeout the look-up of the name and the
-	// connection, handshakeTimeout TLS.
+	// timeout bounds a request with its redirects and its body, connectTimeout the look-up of the name
+	// and the connection, handshakeTimeout TLS.
 	timeout          = 10 * time.Second
 	connectTimeout   = 5 * time.Second
 	handshakeTimeout = 5 * time.Second
@@ -39,15 +40,16 @@ type Config struct {
 	UserAgent string
 	// Resolver looks names up; nil means the system's.
 	Resolver *net.Resolver
-	// Allow says which addresses may be connected to; nil means Public. An IPv4 address that comes in the form of an
-	// IPv6 one reaches it as IPv4, and none has a zone.
+	// Allow says which addresses may be connected to; nil means Public. An IPv4 address that comes in
+	// the form of an IPv6 one reaches it as IPv4, and none has a zone.
 	Allow func(netip.Addr) bool
 	// Timeout bounds a request with its redirects and its body; zero means 10 seconds.
 	Timeout time.Duration
 }
 
-// NewClient makes a client for http and https. Its requests fail with ErrRefused or ErrRedirects in the error's chain,
-// or as those of every http.Client do. It uses no proxy, sends neither cookies nor Referer, and keeps no connection.
+// NewClient makes a client for http and https. Its requests fail with ErrRefused or ErrRedirects in
+// the error's chain, or as those of every http.Client do. It uses no proxy, sends neither cookies
+// nor Referer, and keeps no connection.
 func NewClient(c Config) *http.Client {
 	allow := c.Allow
 	if allow == nil {
@@ -68,8 +70,9 @@ func NewClient(c Config) *http.Client {
 	}
 }
 
-// guard refuses addresses at the last moment, when the name has been looked up and the socket is about to connect: a
-// name that is looked up to be judged may lead elsewhere when it is looked up to be connected to (DNS rebinding).
+// guard refuses addresses at the last moment, when the name has been looked up and the socket is
+// about to connect: a name that is looked up to be judged may lead elsewhere when it is looked up
+// to be connected to (DNS rebinding).
 func guard(allow func(netip.Addr) bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		target, err := netip.ParseAddrPort(address)
@@ -83,7 +86,8 @@ func guard(allow func(netip.Addr) bool) func(context.Context, string, string, sy
 	}
 }
 
-// checkRedirect implements http.Client.CheckRedirect. The transport knows no schemes but http and https.
+// checkRedirect implements http.Client.CheckRedirect. The transport knows no schemes but http and
+// https.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return ErrRedirects

@@ -43,8 +43,8 @@ func redirector() http.Handler {
 	return mux
 }
 
-// TestTheCanaryIsNotReached tries every way in twice: the real client does not reach the canary, and one that lets
-// everything through does, so there is something to keep out.
+// TestTheCanaryIsNotReached tries every way in twice: the real client does not reach the canary,
+// and one that lets everything through does, so there is something to keep out.
 func TestTheCanaryIsNotReached(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, redirector(), map[string][][]string{
@@ -87,8 +87,8 @@ func TestTheCanaryIsNotReached(t *testing.T) {
 	}
 }
 
-// TestRebinding has a name lead to the public server first, and to the canary when that redirects to it again. A client
-// without scruples follows.
+// TestRebinding has a name lead to the public server first, and to the canary when that redirects
+// to it again. A client without scruples follows.
 func TestRebinding(t *testing.T) {
 	t.Parallel()
 	for _, want := range []int64{0, 1} {
@@ -99,7 +99,8 @@ func TestRebinding(t *testing.T) {
 		if want > 0 {
 			allow = anywhere
 		}
-		_, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: allow}), n.URL("rebind.test", "/to?"+n.URL("rebind.test", "/")))
+		_, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: allow}),
+			n.URL("rebind.test", "/to?"+n.URL("rebind.test", "/")))
 		if refused := errors.Is(err, ErrRefused); refused != (want == 0) {
 			t.Errorf("%v, want %d answers of the canary", err, want)
 		}
@@ -130,7 +131,8 @@ func TestARefusalIsRecognised(t *testing.T) {
 func TestTheSystemsResolver(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, http.NotFoundHandler(), nil)
-	for _, host := range []string{"localhost", "127.0.0.1", "::1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1", "127.1"} {
+	for _, host := range []string{"localhost", "127.0.0.1", "::1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1",
+		"127.1"} {
 		if answer, err := get(t, NewClient(Config{}), n.URL(host, "/")); err == nil {
 			t.Errorf("%s answered %s", host, answer.Status)
 		}
@@ -140,7 +142,8 @@ func TestTheSystemsResolver(t *testing.T) {
 	}
 }
 
-// TestTheAddressThatIsJudged is the one that the socket is about to connect to, in the form that prefixes know.
+// TestTheAddressThatIsJudged is the one that the socket is about to connect to, in the form that
+// prefixes know.
 func TestTheAddressThatIsJudged(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
@@ -182,7 +185,8 @@ func TestOtherSchemes(t *testing.T) {
 	n := outboundtest.Open(t, redirector(), nil)
 	client := NewClient(Config{Resolver: n.Resolver, Allow: anywhere})
 	for _, target := range []string{
-		"file:///etc/passwd", "ftp://a.public.test/", "gopher://a.public.test/", "data:text/plain,a", "unix:/run/a", "ws://a.public.test/", "//",
+		"file:///etc/passwd", "ftp://a.public.test/", "gopher://a.public.test/", "data:text/plain,a", "unix:/run/a",
+		"ws://a.public.test/", "//",
 	} {
 		for _, url := range []string{target, n.URL("a.public.test", "/to?"+target)} {
 			if answer, err := get(t, client, url); err == nil {

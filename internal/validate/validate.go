@@ -1,4 +1,5 @@
-// Package validate checks user-supplied text, such as names, titles and tags, and prepares it for display and export.
+// Package validate checks user-supplied text, such as names, titles and tags, and prepares it for
+// display and export.
 package validate
 
 import (
@@ -42,18 +43,19 @@ func bounded(label, s string, least, most int) (string, error) {
 	return s, nil
 }
 
-// control counts in what unicode.IsControl does not: Unicode's own line and paragraph separators, and the
-// characters that turn the direction of what follows, by which one name passes for another.
+// control counts in what unicode.IsControl does not: Unicode's own line and paragraph separators,
+// and the characters that turn the direction of what follows, by which one name passes for another.
 func control(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, turning)
 }
 
-// turning are the embeddings, overrides and isolates of the bidirectional algorithm (UAX #9, section 2). The marks
-// that right-to-left text is written with are not among them.
-var turning = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x202a, Hi: 0x202e, Stride: 1}, {Lo: 0x2066, Hi: 0x2069, Stride: 1}}}
+// turning are the embeddings, overrides and isolates of the bidirectional algorithm (UAX #9,
+// section 2). The marks that right-to-left text is written with are not among them.
+var turning = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x202a, Hi: 0x202e, Stride: 1},
+	{Lo: 0x2066, Hi: 0x2069, Stride: 1}}}
 
-// Quote is text that somebody typed, fit for one line: in quotes, without what a terminal would obey, and not too
-// long. Of nothing it makes nothing.
+// Quote is text that somebody typed, fit for one line: in quotes, without what a terminal would
+// obey, and not too long. Of nothing it makes nothing.
 func Quote(s string) string {
 	if s == "" {
 		return ""

@@ -109,7 +109,8 @@ func TestOpaque_RetainsInvisibleCharacters(t *testing.T) {
 }
 
 func FuzzVisible(f *testing.F) {
-	for _, seed := range []string{"a\u200bb", "می\u200cخواهم", "👨\u200d👩", "🏴\U000e0067", "\xff\u200b", "\u2800", "1\ufe0f\u20e3"} {
+	for _, seed := range []string{"a\u200bb", "می\u200cخواهم", "👨\u200d👩", "🏴\U000e0067", "\xff\u200b", "\u2800",
+		"1\ufe0f\u20e3"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, s string) {

@@ -34,7 +34,8 @@ func (s *Store) Delete(ctx context.Context, m Membership) (Membership, error) {
 	return m, nil
 }
 
-// Restore restores a deleted workspace that the actor owns. It returns NotFound, also for a purged one.
+// Restore restores a deleted workspace that the actor owns. It returns NotFound, also for a purged
+// one.
 func (s *Store) Restore(ctx context.Context, a account.Actor, workspaceID string) (Membership, error) {
 	m, err := s.require(ctx, a, workspaceID, "workspace.deleted_at IS NOT NULL")
 	if err != nil {
@@ -55,7 +56,8 @@ func (s *Store) setDeleted(ctx context.Context, m Membership, action audit.Actio
 		return err
 	}
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		n, err := db.Affected(tx.NewUpdate().Model((*Workspace)(nil)).Set("deleted_at = ?", at).Set("updated_at = ?", s.now()).
+		n, err := db.Affected(tx.NewUpdate().Model((*Workspace)(nil)).Set("deleted_at = ?", at).
+			Set("updated_at = ?", s.now()).
 			Where("id = ?", m.ID()).Where("(deleted_at IS NULL) = ?", at != nil).Where("purged_at IS NULL").Exec(ctx))
 		if err != nil || n == 0 { // deleted or restored concurrently
 			return err
@@ -68,8 +70,8 @@ func (s *Store) setDeleted(ctx context.Context, m Membership, action audit.Actio
 	return nil
 }
 
-// Purge removes all rows of the workspaces that were deleted longer ago than Undo, except the slugs,
-// which stay reserved. The others delete the rows of their packages first.
+// Purge removes all rows of the workspaces that were deleted longer ago than Undo, except the
+// slugs, which stay reserved. The others delete the rows of their packages first.
 func (s *Store) Purge(ctx context.Context, others ...func(ctx context.Context, workspaceID string) error) error {
 	for {
 		var w Workspace

@@ -81,7 +81,8 @@ func TestDeletingAndRestoring(t *testing.T) {
 	})
 }
 
-// TestPurgingLeavesTheSlugs: nothing else of a workspace that was deleted for long, and nothing at all of others.
+// TestPurgingLeavesTheSlugs: nothing else of a workspace that was deleted for long, and nothing at
+// all of others.
 func TestPurgingLeavesTheSlugs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -106,7 +107,8 @@ func TestPurgingLeavesTheSlugs(t *testing.T) {
 		now = noon.Add(purgeAfter)
 		var asked []string
 		broken := errors.New("no luck")
-		if err := b.Purge(db.AsSystem(t.Context()), func(context.Context, string) error { return broken }); !errors.Is(err, broken) {
+		if err := b.Purge(db.AsSystem(t.Context()), func(context.Context, string) error { return broken }); !errors.Is(err,
+			broken) {
 			t.Errorf("what another room cannot: %v", err)
 		}
 		for range 2 {
@@ -166,12 +168,14 @@ func TestSlugsAreForEver(t *testing.T) {
 			t.Errorf("back again: %+v, %v", back, err)
 		}
 		for _, slug := range []string{"", "A", "graphql", "-x-", "a"} {
-			if _, err := b.Update(t.Context(), m, Change{Slug: &slug}); !errs.Is(err, errs.InvalidInput) && !errs.Is(err, errs.SlugTaken) {
+			if _, err := b.Update(t.Context(), m, Change{Slug: &slug}); !errs.Is(err, errs.InvalidInput) &&
+				!errs.Is(err, errs.SlugTaken) {
 				t.Errorf("%q: %v", slug, err)
 			}
 		}
 		want := []string{
-			b.ada.AccountID + ` WORKSPACE_UPDATED ` + m.ID() + ` {"slug":"second"}`, b.ada.AccountID + ` WORKSPACE_UPDATED ` + m.ID() + ` {"slug":"first"}`,
+			b.ada.AccountID + ` WORKSPACE_UPDATED ` + m.ID() + ` {"slug":"second"}`, b.ada.AccountID + ` WORKSPACE_UPDATED ` +
+				m.ID() + ` {"slug":"first"}`,
 		}
 		if diff := cmp.Diff(want, b.events(t, m.ID())); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)

@@ -48,7 +48,9 @@ type Invitation struct {
 // Invite invites an address and returns the token that accepts the invitation, which cannot be read
 // again. It replaces an earlier invitation of the address. It returns InvalidInput, AlreadyMember,
 // RateLimited or Forbidden.
-func (s *Store) Invite(ctx context.Context, m Membership, email string, role Role) (_ *Invitation, token string, err error) {
+func (s *Store) Invite(
+	ctx context.Context, m Membership, email string, role Role,
+) (_ *Invitation, token string, err error) {
 	needed := WriteMembers
 	if role == Owner {
 		needed = WriteOwners
@@ -137,7 +139,8 @@ func (s *Store) WorkspaceOfInvitation(ctx context.Context, invitationID string) 
 	return s.invitations().WorkspaceOf(ctx, invitationID)
 }
 
-// RevokeInvitation revokes an invitation. It returns NotFound, also for an accepted one, or Forbidden.
+// RevokeInvitation revokes an invitation. It returns NotFound, also for an accepted one, or
+// Forbidden.
 func (s *Store) RevokeInvitation(ctx context.Context, m Membership, invitationID string) (*Invitation, error) {
 	ctx, err := m.Enter(ctx, WriteMembers)
 	if err != nil {
@@ -161,9 +164,9 @@ func (s *Store) RevokeInvitation(ctx context.Context, m Membership, invitationID
 	return revoked, nil
 }
 
-// Accept makes the actor a member. Of concurrent calls with the token, one succeeds. If mail is sent,
-// the actor's verified address must be the invited one. It returns NotFound, Expired, AlreadyMember or
-// Forbidden.
+// Accept makes the actor a member. Of concurrent calls with the token, one succeeds. If mail is
+// sent, the actor's verified address must be the invited one. It returns NotFound, Expired,
+// AlreadyMember or Forbidden.
 func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Membership, error) {
 	email, verified, err := s.People.Emails(ctx, a)
 	if err != nil {
@@ -238,8 +241,8 @@ func (s *Store) withdraw(
 	return audit.Write(ctx, tx, events...)
 }
 
-// forgetInvited deletes the invitations of the account's address and those that it accepted, because
-// they contain the address.
+// forgetInvited deletes the invitations of the account's address and those that it accepted,
+// because they contain the address.
 func (s *Store) forgetInvited(ctx context.Context, tx bun.Tx, accountID string) error {
 	_, err := tx.NewDelete().Model((*Invitation)(nil)).
 		Where("accepted_by = ? OR email = (?)", accountID, s.ownAddress(accountID)).Exec(ctx)

@@ -71,7 +71,8 @@ func TestInvitationsAreAcceptedOnce(t *testing.T) {
 		if i.Email != "eve@example.com" || !i.ExpiresAt.Equal(noon.Add(7*24*time.Hour)) {
 			t.Errorf("%+v", i)
 		}
-		if len(mail.sent) != 1 || !strings.HasPrefix(mail.sent[0], "eve@example.com\n") || !strings.Contains(mail.sent[0], token) {
+		if len(mail.sent) != 1 || !strings.HasPrefix(mail.sent[0], "eve@example.com\n") ||
+			!strings.Contains(mail.sent[0], token) {
 			t.Errorf("sent: %q", mail.sent)
 		}
 		joined, err := b.Accept(t.Context(), b.eve, token)
@@ -151,7 +152,8 @@ func TestInvitationsThatAreNotGood(t *testing.T) {
 		if _, err := b.RevokeInvitation(t.Context(), m, i.ID); err != nil {
 			t.Fatal(err)
 		}
-		for name, token := range map[string]string{"replaced": replaced, "revoked": revoked, "none": "", "made up": "invite_x", "SQL": "' OR true --", "NUL": "\x00"} {
+		for name, token := range map[string]string{"replaced": replaced, "revoked": revoked, "none": "",
+			"made up": "invite_x", "SQL": "' OR true --", "NUL": "\x00"} {
 			if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
 				t.Errorf("%s: %v", name, err)
 			}
@@ -197,7 +199,8 @@ func TestWithMailTheAddressMustBeTheirs(t *testing.T) {
 		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("unverified: %v", err)
 		}
-		if _, err := d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, b.eve.AccountID).Exec(t.Context()); err != nil {
+		if _, err := d.NewRaw("UPDATE accounts SET email_verified_at = ? WHERE id = ?", noon, b.eve.AccountID).
+			Exec(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Accept(t.Context(), b.eve, token); err != nil {
@@ -225,7 +228,8 @@ func TestWhoMayInvite(t *testing.T) {
 		if _, _, err := b.Invite(t.Context(), m, "nobody", Viewer); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("no address: %v", err)
 		}
-		if _, _, err := b.Invite(t.Context(), m, strings.ToUpper(b.email(t, by[Viewer])), Viewer); !errs.Is(err, errs.AlreadyMember) {
+		if _, _, err := b.Invite(t.Context(), m, strings.ToUpper(b.email(t, by[Viewer])),
+			Viewer); !errs.Is(err, errs.AlreadyMember) {
 			t.Errorf("a member: %v", err)
 		}
 		foreign := b.create(t, b.eve, "foreign")
@@ -241,7 +245,8 @@ func TestWhoMayInvite(t *testing.T) {
 	})
 }
 
-// TestWhoGoesTakesTheirInvitationsAlong: an admin who is shown the door has no token left that opens it again.
+// TestWhoGoesTakesTheirInvitationsAlong: an admin who is shown the door has no token left that
+// opens it again.
 func TestWhoGoesTakesTheirInvitationsAlong(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -196,7 +196,8 @@ func changeMembers(
 	return nil
 }
 
-// lockMembers locks a workspace and reads the roles of all members, or of one account and the owners.
+// lockMembers locks a workspace and reads the roles of all members, or of one account and the
+// owners.
 func lockMembers(ctx context.Context, d *db.DB, tx bun.Tx, workspaceID, accountID string) (*Workspace, roster, error) {
 	w := &Workspace{}
 	if err := d.ForChange(tx.NewSelect().Model(w).Where("id = ?", workspaceID)).Scan(ctx); err != nil {
@@ -286,7 +287,8 @@ func (now roster) lastOwner(accountID string) bool {
 	return true
 }
 
-// setRole stores a role and revokes the member's invitations to roles that they may no longer grant.
+// setRole stores a role and revokes the member's invitations to roles that they may no longer
+// grant.
 func (s *Store) setRole(ctx context.Context, tx bun.Tx, m Membership, accountID string, role Role) (*Member, error) {
 	changed := &Member{}
 	_, err := tx.NewUpdate().Model(changed).Set("role = ?", role).

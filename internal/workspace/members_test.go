@@ -33,7 +33,8 @@ func (b *bundle) as(t *testing.T, a account.Actor, workspaceID string) Membershi
 func (b *bundle) roles(t *testing.T, workspaceID string) map[string]Role {
 	t.Helper()
 	var members []Member
-	if err := b.DB.NewSelect().Model(&members).Where("workspace_id = ?", workspaceID).Scan(db.AsSystem(t.Context())); err != nil {
+	if err := b.DB.NewSelect().Model(&members).Where("workspace_id = ?", workspaceID).
+		Scan(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 	all := map[string]Role{}
@@ -47,7 +48,8 @@ func (b *bundle) roles(t *testing.T, workspaceID string) map[string]Role {
 func (b *bundle) events(t *testing.T, workspaceID string) []string {
 	t.Helper()
 	var rows []audit.Event
-	if err := b.DB.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).Where("action <> ?", audit.WorkspaceCreated).
+	if err := b.DB.NewSelect().Model(&rows).Where("workspace_id = ?", workspaceID).
+		Where("action <> ?", audit.WorkspaceCreated).
 		Order("id").Scan(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
@@ -101,7 +103,8 @@ func TestWhoMayChangeWhom(t *testing.T) {
 				target := person(t, d)
 				join(t, d, m.ID(), target, before)
 				err := b.RemoveMember(t.Context(), b.as(t, by[actor], m.ID()), target.AccountID)
-				if allowed := actor == Owner || actor == Admin && before != Owner; allowed != (err == nil) || !allowed && !errs.Is(err, errs.Forbidden) {
+				if allowed := actor == Owner || actor == Admin && before != Owner; allowed != (err == nil) || !allowed &&
+					!errs.Is(err, errs.Forbidden) {
 					t.Errorf("%s removes a %s: %v", actor, before, err)
 				}
 			}
@@ -147,7 +150,8 @@ func TestTransferOwnership(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		m, by := b.team(t, "team")
-		if _, err := b.TransferOwnership(t.Context(), b.as(t, by[Admin], m.ID()), by[Editor].AccountID); !errs.Is(err, errs.Forbidden) {
+		if _, err := b.TransferOwnership(t.Context(), b.as(t, by[Admin], m.ID()),
+			by[Editor].AccountID); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("by an admin: %v", err)
 		}
 		if _, err := b.TransferOwnership(t.Context(), m, b.ada.AccountID); !errs.Is(err, errs.InvalidInput) {
@@ -160,11 +164,13 @@ func TestTransferOwnership(t *testing.T) {
 		if err != nil || owner.Role != Owner || owner.AccountID != by[Viewer].AccountID {
 			t.Fatalf("%+v, %v", owner, err)
 		}
-		want := map[string]Role{b.ada.AccountID: Admin, by[Admin].AccountID: Admin, by[Editor].AccountID: Editor, by[Viewer].AccountID: Owner}
+		want := map[string]Role{b.ada.AccountID: Admin, by[Admin].AccountID: Admin, by[Editor].AccountID: Editor,
+			by[Viewer].AccountID: Owner}
 		if diff := cmp.Diff(want, b.roles(t, m.ID())); diff != "" {
 			t.Errorf("roles (-want +got):\n%s", diff)
 		}
-		if diff := cmp.Diff([]string{b.ada.AccountID + " OWNERSHIP_TRANSFERRED " + by[Viewer].AccountID + " {}"}, b.events(t, m.ID())); diff != "" {
+		if diff := cmp.Diff([]string{b.ada.AccountID + " OWNERSHIP_TRANSFERRED " + by[Viewer].AccountID + " {}"},
+			b.events(t, m.ID())); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
 		// The membership that was proved before is worth what the role is now.
@@ -174,8 +180,8 @@ func TestTransferOwnership(t *testing.T) {
 	})
 }
 
-// TestTheLastOwnerStays has two owners do away with each other, and with themselves, at once, in every way there is. On
-// PostgreSQL each has a connection of its own.
+// TestTheLastOwnerStays has two owners do away with each other, and with themselves, at once, in
+// every way there is. On PostgreSQL each has a connection of its own.
 func TestTheLastOwnerStays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -293,7 +299,8 @@ func (b *bundle) leaveAll(t *testing.T, a account.Actor) error {
 	return b.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return b.LeaveAll(ctx, tx, a.AccountID) })
 }
 
-// TestAnOwnersInvitationGoesWithTheRole: who is an owner no longer has no token left that makes one.
+// TestAnOwnersInvitationGoesWithTheRole: who is an owner no longer has no token left that makes
+// one.
 func TestAnOwnersInvitationGoesWithTheRole(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

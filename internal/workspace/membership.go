@@ -15,9 +15,9 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// Membership proves that an account or API key belongs to a workspace. Only this package creates one,
-// so a method that takes a Membership cannot be reached without the check. The zero value is of no
-// workspace.
+// Membership proves that an account or API key belongs to a workspace. Only this package creates
+// one, so a method that takes a Membership cannot be reached without the check. The zero value is
+// of no workspace.
 type Membership struct {
 	workspace *Workspace
 	accountID string
@@ -85,8 +85,8 @@ func (s *Store) Require(ctx context.Context, a account.Actor, workspaceID string
 	return s.require(ctx, a, workspaceID, "workspace.deleted_at IS NULL")
 }
 
-// RequireEach returns the actor's memberships by workspace ID. Workspaces without one are missing from
-// the result.
+// RequireEach returns the actor's memberships by workspace ID. Workspaces without one are missing
+// from the result.
 func (s *Store) RequireEach(
 	ctx context.Context, a account.Actor, workspaceIDs ...string,
 ) (map[string]Membership, error) {
@@ -99,7 +99,8 @@ func (s *Store) RequireEach(
 	return s.requireMany(ctx, a, "workspace.id IN (?)", bun.In(workspaceIDs))
 }
 
-// RequireAll returns all memberships of the actor by workspace ID, except those of deleted workspaces.
+// RequireAll returns all memberships of the actor by workspace ID, except those of deleted
+// workspaces.
 func (s *Store) RequireAll(ctx context.Context, a account.Actor) (map[string]Membership, error) {
 	return s.requireMany(ctx, a, "1 = 1")
 }
@@ -188,8 +189,8 @@ func (r membershipRow) membership(a account.Actor) Membership {
 	return m
 }
 
-// memberships returns a query for the actor's workspaces and a context that sees them. It reads from
-// the primary database: a removed member must lose access at once.
+// memberships returns a query for the actor's workspaces and a context that sees them. It reads
+// from the primary database: a removed member must lose access at once.
 func (s *Store) memberships(ctx context.Context, a account.Actor, p *db.Params) (context.Context, *bun.SelectQuery) {
 	ctx = db.UpToDate(ctx)
 	if a.Key != nil {

@@ -43,7 +43,8 @@ func TestRequireMembers(t *testing.T) {
 	})
 }
 
-// TestAForeignWorkspaceIsNone: nothing that a stranger is told differs from what he hears of an id made up.
+// TestAForeignWorkspaceIsNone: nothing that a stranger is told differs from what he hears of an id
+// made up.
 func TestAForeignWorkspaceIsNone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -119,7 +120,8 @@ func TestWhoMayDoWhat(t *testing.T) {
 			got = append(got, answer(Membership{workspace: &Workspace{}, role: r}, p))
 		}
 		// A key has its scopes, whatever role it is given.
-		got = append(got, answer(Membership{workspace: &Workspace{}, role: Owner, key: &account.Key{Scopes: []string{string(p)}}}, p))
+		got = append(got, answer(Membership{workspace: &Workspace{}, role: Owner,
+			key: &account.Key{Scopes: []string{string(p)}}}, p))
 		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {
 			t.Errorf("%s is allowed to %v, and to keys (-want +got):\n%s", p, roles, diff)
 		}

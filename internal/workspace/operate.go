@@ -22,8 +22,8 @@ type Tenant struct {
 	Members int64 `bun:",scanonly"`
 }
 
-// AdminList lists at most limit workspaces after an ID, oldest first, with deleted ones that are not
-// purged. A slug selects the workspace that has or had it. It is for the operator.
+// AdminList lists at most limit workspaces after an ID, oldest first, with deleted ones that are
+// not purged. A slug selects the workspace that has or had it. It is for the operator.
 func (s *Store) AdminList(ctx context.Context, slug, after string, limit int) ([]Tenant, error) {
 	tenants := []Tenant{}
 	members := s.DB.NewSelect().Table("members").ColumnExpr("COUNT(*)").Where("members.workspace_id = workspace.id")
@@ -45,8 +45,8 @@ type Limit struct{ Of *int64 }
 // MaxLimit bounds a quota, as in the configuration.
 const MaxLimit = 1 << 50
 
-// SetLimits sets quotas of a workspace; a nil limit stays. It is for the operator and returns NotFound
-// or InvalidInput.
+// SetLimits sets quotas of a workspace; a nil limit stays. It is for the operator and returns
+// NotFound or InvalidInput.
 func (s *Store) SetLimits(ctx context.Context, slug string, hits, links *Limit) (*Workspace, error) {
 	details := audit.Details{}
 	for field, limit := range map[string]*Limit{"hitQuota": hits, "linkQuota": links} {
@@ -78,7 +78,8 @@ func (s *Store) SetLimits(ctx context.Context, slug string, hits, links *Limit) 
 func (s *Store) AdminDelete(ctx context.Context, slug string) (*Workspace, error) {
 	return s.operate(ctx, slug, audit.WorkspaceDeleted, nil, func(w *Workspace, q *bun.UpdateQuery) error {
 		if w.DeletedAt != nil {
-			return errs.New(errs.Conflict, "This workspace is deleted already, since %s.", w.DeletedAt.UTC().Format(time.RFC3339))
+			return errs.New(errs.Conflict, "This workspace is deleted already, since %s.", w.DeletedAt.UTC().
+				Format(time.RFC3339))
 		}
 		now := s.now()
 		w.DeletedAt = &now
@@ -87,8 +88,8 @@ func (s *Store) AdminDelete(ctx context.Context, slug string) (*Workspace, error
 	})
 }
 
-// AdminRestore is Restore for the operator. It returns NotFound, Expired if the workspace is about to
-// be purged, or Conflict if it is not deleted.
+// AdminRestore is Restore for the operator. It returns NotFound, Expired if the workspace is about
+// to be purged, or Conflict if it is not deleted.
 func (s *Store) AdminRestore(ctx context.Context, slug string) (*Workspace, error) {
 	return s.operate(ctx, slug, audit.WorkspaceRestored, nil, func(w *Workspace, q *bun.UpdateQuery) error {
 		if w.DeletedAt == nil {

@@ -60,7 +60,8 @@ func TestTheOperatorSetsLimits(t *testing.T) {
 			}
 		}
 		want := []string{
-			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":1125899906842624}`, `WORKSPACE_UPDATED {"linkQuota":0}`, `WORKSPACE_UPDATED {"hitQuota":5}`,
+			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":1125899906842624}`, `WORKSPACE_UPDATED {"linkQuota":0}`,
+			`WORKSPACE_UPDATED {"hitQuota":5}`,
 		}
 		if diff := cmp.Diff(want, b.told(t, m)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)

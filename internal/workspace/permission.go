@@ -102,8 +102,9 @@ func CheckKey(key *account.Key, p Permission) error {
 	return errs.New(errs.Forbidden, "This needs an API key with the scope %s.", p)
 }
 
-// Enter returns a context whose statements see this workspace only, or Forbidden if the member lacks
-// the permission. Every method with tenant data starts with it: without it, statements see no rows.
+// Enter returns a context whose statements see this workspace only, or Forbidden if the member
+// lacks the permission. Every method with tenant data starts with it: without it, statements see no
+// rows.
 func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, error) {
 	if m.May(p) {
 		return db.InWorkspace(ctx, m.workspace.ID, m.accountID), nil

@@ -9,11 +9,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestThePermissionsAreWrittenDown: the table in the documentation, and the schema's two enums, say what the code does.
+// TestThePermissionsAreWrittenDown: the table in the documentation, and the schema's two enums, say
+// what the code does.
 func TestThePermissionsAreWrittenDown(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
-	table.WriteString("| permission | allows to | VIEWER | EDITOR | ADMIN | OWNER | API keys |\n|---|---|---|---|---|---|---|\n")
+	table.WriteString("| permission | allows to | VIEWER | EDITOR | ADMIN | OWNER | API keys " +
+		"|\n|---|---|---|---|---|---|---|\n")
 	yes := map[bool]string{true: "yes", false: ""}
 	for _, r := range Rules {
 		fmt.Fprintf(&table, "| `%s` | %s |", r.Permission, r.Means)

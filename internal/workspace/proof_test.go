@@ -10,8 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// TestAProofIsAsNewAsTheQuestion: those who ask at the same time share a look, but nobody who asks after a member was removed, or
-// made one again, is told what a look had found before. Many others ask all the time, among them somebody who never was a member.
+// TestAProofIsAsNewAsTheQuestion: those who ask at the same time share a look, but nobody who asks
+// after a member was removed, or made one again, is told what a look had found before. Many others
+// ask all the time, among them somebody who never was a member.
 func TestAProofIsAsNewAsTheQuestion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -27,7 +28,8 @@ func TestAProofIsAsNewAsTheQuestion(t *testing.T) {
 					if _, err := b.Require(ctx, other, team.ID()); err == nil {
 						t.Error("somebody else shares the proof")
 					}
-					if m, err := b.Require(ctx, b.ada, team.ID()); err == nil && (m.Role() != Owner || m.AccountID() != b.ada.AccountID) {
+					if m, err := b.Require(ctx, b.ada, team.ID()); err == nil &&
+						(m.Role() != Owner || m.AccountID() != b.ada.AccountID) {
 						t.Errorf("the owner is %s %s", m.Role(), m.AccountID())
 					}
 				}

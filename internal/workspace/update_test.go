@@ -36,7 +36,8 @@ func TestUpdateChangesWhatIsGiven(t *testing.T) {
 				t.Fatal(err)
 			}
 			for name, got := range map[string]Membership{"answered": changed, "read": read} {
-				if diff := cmp.Diff(want, *got.Workspace(), cmpopts.EquateApproxTime(0)); diff != "" || got.Role() != Owner || got.AccountID() != b.ada.AccountID {
+				if diff := cmp.Diff(want, *got.Workspace(), cmpopts.EquateApproxTime(0)); diff != "" || got.Role() != Owner ||
+					got.AccountID() != b.ada.AccountID {
 					t.Errorf("%s (-want +got):\n%s", name, diff)
 				}
 			}
@@ -49,7 +50,8 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		m := b.create(t, b.ada, "ada")
-		for _, c := range []Change{{Name: new("")}, {DefaultStrategy: new("CUSTOM")}, {DefaultStrategy: new("")}, {DefaultRedirectStatus: new(200)}} {
+		for _, c := range []Change{{Name: new("")}, {DefaultStrategy: new("CUSTOM")}, {DefaultStrategy: new("")},
+			{DefaultRedirectStatus: new(200)}} {
 			if _, err := b.Update(t.Context(), m, c); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%+v: %v", c, err)
 			}

@@ -1,7 +1,7 @@
 // Package workspace owns the tenants: workspaces, their slugs, members, roles, permissions and
-// invitations. A Membership, which only this package creates, proves access: every method that reads
-// or changes a tenant's data takes one. It does not own domains, API keys or links. Callers are graph,
-// the HTTP exports, the jobs, and every package with tenant data.
+// invitations. A Membership, which only this package creates, proves access: every method that
+// reads or changes a tenant's data takes one. It does not own domains, API keys or links. Callers
+// are graph, the HTTP exports, the jobs, and every package with tenant data.
 package workspace
 
 import (
@@ -40,11 +40,12 @@ type Workspace struct {
 	// HitQuota and LinkQuota are monthly; nil selects the instance's.
 	HitQuota  *int64
 	LinkQuota *int64
-	// DefaultStrategy generates codes, and DefaultRedirectStatus is the HTTP status, of links that choose
-	// none.
+	// DefaultStrategy generates codes, and DefaultRedirectStatus is the HTTP status, of links that
+	// choose none.
 	DefaultStrategy       string
 	DefaultRedirectStatus int
-	// PrimaryHost is the verified domain that short URLs are shown with; nil selects the instance's host.
+	// PrimaryHost is the verified domain that short URLs are shown with; nil selects the instance's
+	// host.
 	PrimaryHost *string
 
 	CreatedAt time.Time
@@ -85,7 +86,9 @@ type Mailer interface {
 
 // AuditLog returns one page of the workspace's audit log, newest first. It returns InvalidInput or
 // Forbidden.
-func (s *Store) AuditLog(ctx context.Context, m Membership, f *audit.Filter, r page.Request) (page.Page[*audit.Event], error) {
+func (s *Store) AuditLog(
+	ctx context.Context, m Membership, f *audit.Filter, r page.Request,
+) (page.Page[*audit.Event], error) {
 	ctx, err := m.Enter(ctx, ReadAudit)
 	if err != nil {
 		return page.Page[*audit.Event]{}, err
@@ -147,8 +150,8 @@ type slugRow struct {
 	CreatedAt   time.Time
 }
 
-// reserveSlug reserves a slug for the workspace for ever. It may have had the slug before. It returns
-// SlugTaken.
+// reserveSlug reserves a slug for the workspace for ever. It may have had the slug before. It
+// returns SlugTaken.
 func (s *Store) reserveSlug(ctx context.Context, tx bun.Tx, workspaceID, slug string) error {
 	row := &slugRow{Slug: slug, WorkspaceID: workspaceID, CreatedAt: s.now()}
 	if _, err := tx.NewInsert().Model(row).On("CONFLICT (slug) DO NOTHING").Returning("NULL").Exec(ctx); err != nil {
@@ -190,9 +193,11 @@ func (s *Store) IDBySlug(ctx context.Context, slug string) (string, error) {
 	return workspaceID, nil
 }
 
-// List returns one page of the actor's memberships, newest workspace first: of active workspaces, or of
-// deleted ones that the actor can restore.
-func (s *Store) List(ctx context.Context, a account.Actor, deleted bool, r page.Request) (page.Page[Membership], error) {
+// List returns one page of the actor's memberships, newest workspace first: of active workspaces,
+// or of deleted ones that the actor can restore.
+func (s *Store) List(
+	ctx context.Context, a account.Actor, deleted bool, r page.Request,
+) (page.Page[Membership], error) {
 	ctx, q := s.memberships(ctx, a, nil)
 	if deleted {
 		q = q.Where("workspace.deleted_at IS NOT NULL").Where("member.role = ?", Owner)
@@ -225,8 +230,8 @@ func (s *Store) newWorkspace(name, slug string) (*Workspace, error) {
 	}, nil
 }
 
-// slugPattern is a label of host names. Browsers decode a label that starts with xn--, so that it would
-// be shown as another name.
+// slugPattern is a label of host names. Browsers decode a label that starts with xn--, so that it
+// would be shown as another name.
 var slugPattern = regexp.MustCompile(`^[a-z0-9](?:[a-z0-9-]{1,46}[a-z0-9])$`)
 
 func checkSlug(slug string) error {

@@ -31,9 +31,10 @@ type bundle struct {
 func setup(t *testing.T, d *db.DB) *bundle {
 	t.Helper()
 	return &bundle{
-		Store: &Store{DB: d, Limits: ratelimit.Limiter{Off: true}, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return noon }},
-		ada:   person(t, d),
-		eve:   person(t, d),
+		Store: &Store{DB: d, Limits: ratelimit.Limiter{Off: true}, Log: slog.New(slog.DiscardHandler),
+			Now: func() time.Time { return noon }},
+		ada: person(t, d),
+		eve: person(t, d),
 	}
 }
 
@@ -92,7 +93,8 @@ func TestCreate(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff(want, shapeOf(kept)); diff != "" || kept.Workspace().HitQuota != nil || kept.Workspace().LinkQuota != nil {
+		if diff := cmp.Diff(want, shapeOf(kept)); diff != "" || kept.Workspace().HitQuota != nil ||
+			kept.Workspace().LinkQuota != nil {
 			t.Errorf("kept %+v (-want +got):\n%s", kept.Workspace(), diff)
 		}
 	})
@@ -243,7 +245,8 @@ func TestIDBySlug(t *testing.T) {
 				t.Errorf("%s is %q: %v", slug, got, err)
 			}
 		}
-		for _, slug := range []string{"", "ADA", "ad", "adam", "ada ", "ad%", "a_a", "ada\x00", "\xff\xfe\xfd", "' OR 1=1 --", strings.Repeat("a", 10_000)} {
+		for _, slug := range []string{"", "ADA", "ad", "adam", "ada ", "ad%", "a_a", "ada\x00", "\xff\xfe\xfd", "' OR 1=1 --",
+			strings.Repeat("a", 10_000)} {
 			if got, err := b.IDBySlug(t.Context(), slug); got != "" || !errs.Is(err, errs.NotFound) {
 				t.Errorf("%.20q is %q: %v", slug, got, err)
 			}

@@ -41,8 +41,8 @@ func OpenNames(t testing.TB) *Names {
 	return &Names{Resolver: s.resolver(), server: s}
 }
 
-// SetTXT gives the name these TXT records, in place of those that it has. Without any the name is there all the same; a
-// name that was never set is not.
+// SetTXT gives the name these TXT records, in place of those that it has. Without any the name is
+// there all the same; a name that was never set is not.
 func (n *Names) SetTXT(name string, texts ...string) {
 	n.server.mu.Lock()
 	defer n.server.mu.Unlock()
@@ -62,7 +62,8 @@ func serveNames(t testing.TB, names map[string][][]string) *nameServer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &nameServer{address: conn.LocalAddr().String(), names: names, asked: map[dnsmessage.Question]int{}, texts: map[string][]string{}}
+	s := &nameServer{address: conn.LocalAddr().String(), names: names, asked: map[dnsmessage.Question]int{},
+		texts: map[string][]string{}}
 	var serving sync.WaitGroup
 	serving.Go(func() {
 		if err := s.serve(conn); !errors.Is(err, net.ErrClosed) {
@@ -166,7 +167,8 @@ func (s *nameServer) answerTXT(q dnsmessage.Question, reply *dnsmessage.Message)
 	}
 	for _, text := range texts {
 		head := dnsmessage.ResourceHeader{Name: q.Name, Type: q.Type, Class: q.Class}
-		reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: head, Body: &dnsmessage.TXTResource{TXT: []string{text}}})
+		reply.Answers = append(reply.Answers, dnsmessage.Resource{Header: head,
+			Body: &dnsmessage.TXTResource{TXT: []string{text}}})
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package outboundtest is a small internet on loopback, for tests of outgoing requests: a public server, a canary that
-// nobody may reach, and a name server that lies.
+// Package outboundtest is a small internet on loopback, for tests of outgoing requests: a public
+// server, a canary that nobody may reach, and a name server that lies.
 package outboundtest
 
 import (
@@ -17,7 +17,8 @@ import (
 
 // The addresses. On Linux all of 127.0.0.0/8 is loopback.
 const (
-	// Public is the server's that stands in for a public one, Silent is as public, and nothing listens there.
+	// Public is the server's that stands in for a public one, Silent is as public, and nothing listens
+	// there.
 	Public = "127.0.0.2"
 	Silent = "127.0.0.3"
 	// Private and Private6 are the canary's.
@@ -35,7 +36,8 @@ const ports = 20
 type Network struct {
 	// Resolver asks the name server.
 	Resolver *net.Resolver
-	// Port is the one port on which both the public server and the canary listen, so that a name leads to either.
+	// Port is the one port on which both the public server and the canary listen, so that a name leads
+	// to either.
 	Port string
 	// IPv6 says that the canary listens there too.
 	IPv6 bool
@@ -47,9 +49,9 @@ type Network struct {
 
 // Open starts a network, whose public server is the handler, and closes it after the test.
 //
-// The names are those that the name server answers in its own way: with the addresses of the first look-up, of the
-// second and so on; the last ones stay. Names that end in PublicName lead to the public server, and all others to the
-// canary.
+// The names are those that the name server answers in its own way: with the addresses of the first
+// look-up, of the second and so on; the last ones stay. Names that end in PublicName lead to the
+// public server, and all others to the canary.
 func Open(t testing.TB, public http.Handler, names map[string][][]string) *Network {
 	t.Helper()
 	n := &Network{}
@@ -73,8 +75,8 @@ func (n *Network) URL(host, path string) string {
 // Lookups is how often the IPv4 addresses of the name have been asked for.
 func (n *Network) Lookups(name string) int { return n.names.lookups(name) }
 
-// Reached is how many connections the canary has been sent since it was last asked. It connects to the canary itself:
-// once that is answered, all earlier connections have been counted.
+// Reached is how many connections the canary has been sent since it was last asked. It connects to
+// the canary itself: once that is answered, all earlier connections have been counted.
 func (n *Network) Reached(t testing.TB) int64 {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}

@@ -56,7 +56,8 @@ func Join(t testing.TB, d *db.DB, workspaceID string, role workspace.Role) works
 // Key returns the membership of an API key with the scopes, of which no row exists.
 func Key(t testing.TB, d *db.DB, workspaceID string, scopes ...string) workspace.Membership {
 	t.Helper()
-	return Require(t, d, account.Actor{Key: &account.Key{ID: id.New(id.Key), WorkspaceID: workspaceID, Scopes: scopes}}, workspaceID)
+	return Require(t, d, account.Actor{Key: &account.Key{ID: id.New(id.Key), WorkspaceID: workspaceID, Scopes: scopes}},
+		workspaceID)
 }
 
 // Require returns the actor's membership.

@@ -1,0 +1,44 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *mutationResolver) CreateAPIKey(
+	ctx context.Context, in gen.CreateAPIKeyInput,
+) (*gen.CreateAPIKeyPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	k, secret, err := r.Keys.Create(ctx, m, apikey.NewKey{Name: in.Name, Scopes: in.Scopes, ExpiresAt: in.ExpiresAt})
+	return &gen.CreateAPIKeyPayload{APIKey: k, Secret: &secret}, err
+}
+
+func (r *mutationResolver) RevokeAPIKey(
+	ctx context.Context, in gen.RevokeAPIKeyInput,
+) (*gen.RevokeAPIKeyPayload, error) {
+	k, err := forItem(ctx, &r.Config, in.ID, r.Keys.WorkspaceOf, r.Keys.Revoke)
+	return &gen.RevokeAPIKeyPayload{APIKey: k}, err
+}
+
+func (r *workspaceResolver) APIKeys(
+	ctx context.Context, m *workspace.Membership, first *int, after *string,
+) (*gen.APIKeyConnection, error) {
+	edges, info, err := list(ctx, m, id.Key, first, after, r.Keys.List, apiKeyIDs,
+		func(cursor string, k *apikey.Key) *gen.APIKeyEdge { return &gen.APIKeyEdge{Cursor: cursor, Node: k} })
+	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, err
+}
+
+func apiKeyIDs(k *apikey.Key) (keyID, accountID string) { return k.ID, k.CreatedBy }
+
+func (r *apiKeyResolver) CreatedBy(ctx context.Context, k *apikey.Key) (*account.Account, error) {
+	return loader.Of(ctx).Accounts.Get(ctx, k.CreatedBy)
+}

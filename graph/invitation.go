@@ -1,0 +1,58 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/graph/gen"
+	"github.com/linkforge/linkforge/graph/loader"
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *mutationResolver) InviteMember(
+	ctx context.Context, in gen.InviteMemberInput,
+) (*gen.InviteMemberPayload, error) {
+	m, err := r.membership(ctx, in.WorkspaceID)
+	if err != nil {
+		return nil, err
+	}
+	i, token, err := r.Workspaces.Invite(ctx, m, in.Email, in.Role)
+	return &gen.InviteMemberPayload{Invitation: i, Token: &token}, err
+}
+
+func (r *mutationResolver) AcceptInvitation(
+	ctx context.Context, in gen.AcceptInvitationInput,
+) (*gen.AcceptInvitationPayload, error) {
+	actor, err := account.Person(ctx)
+	if err != nil {
+		return nil, err
+	}
+	m, err := r.Workspaces.Accept(ctx, actor, in.Token)
+	return &gen.AcceptInvitationPayload{Workspace: &m}, err
+}
+
+func (r *mutationResolver) RevokeInvitation(
+	ctx context.Context, in gen.RevokeInvitationInput,
+) (*gen.RevokeInvitationPayload, error) {
+	i, err := forItem(ctx, &r.Config, in.ID, r.Workspaces.WorkspaceOfInvitation, r.Workspaces.RevokeInvitation)
+	return &gen.RevokeInvitationPayload{Invitation: i}, err
+}
+
+func (r *workspaceResolver) Invitations(
+	ctx context.Context, m *workspace.Membership, first *int, after *string,
+) (*gen.InvitationConnection, error) {
+	edges, info, err := list(ctx, m, id.Invitation, first, after, r.Workspaces.Invitations, invitationIDs,
+		func(cursor string, i *workspace.Invitation) *gen.InvitationEdge {
+			return &gen.InvitationEdge{Cursor: cursor, Node: i}
+		})
+	return &gen.InvitationConnection{Edges: edges, PageInfo: info}, err
+}
+
+func invitationIDs(i *workspace.Invitation) (invitationID, accountID string) {
+	return i.ID, i.InvitedBy
+}
+
+func (r *invitationResolver) InvitedBy(ctx context.Context, i *workspace.Invitation) (*account.Account, error) {
+	return loader.Of(ctx).Accounts.Get(ctx, i.InvitedBy)
+}

@@ -1,0 +1,18 @@
+package graph
+
+import (
+	"context"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func (r *workspaceResolver) Orphans(ctx context.Context, m *workspace.Membership, first *int) ([]*click.Orphan, error) {
+	return r.Config.Clicks.Orphans(ctx, *m, optional.Or(first, page.Default))
+}
+
+func (r *orphanResolver) Code(_ context.Context, o *click.Orphan) (*string, error) {
+	return optional.Of(o.Code), nil
+}
