@@ -49,25 +49,26 @@ fuzz: ## run each fuzz target for FUZZTIME, 30s unless set
 	scripts/fuzz $(FUZZTIME)
 
 bench: ## run the benchmarks
-	go test -run '^$$' -bench . -benchmem ./bench/... ./internal/...
+	go test -run '^$$' -bench . -benchmem ./internal/...
+	cd bench && go test -run '^$$' -bench . -benchmem ./...
 
 bench-redirect: ## measure the redirect path beside its limits: LINKS, ROUNDS, BURST
-	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/redirect -links '$(LINKS)' -rounds '$(ROUNDS)' -burst '$(BURST)'
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./redirect -links '$(LINKS)' -rounds '$(ROUNDS)' -burst '$(BURST)'
 
 bench-graphql: ## measure operations beside a bare gqlgen handler and their SQL by itself: ARGS
-	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/graphql $(ARGS)
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./graphql $(ARGS)
 
 bench-clicks: ## measure ingest beside COPY, and stats, with a year of clicks: CLICKS, ARGS
-	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/clicks -clicks '$(CLICKS)' $(ARGS)
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./clicks -clicks '$(CLICKS)' $(ARGS)
 
 bench-scale: ## measure how what an operation costs grows with links, nodes and workspaces: ARGS
-	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/scale $(ARGS)
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./scale $(ARGS)
 
 drill-upgrade: ## upgrade an early version with a million links under load: ARGS, such as -links 100000
-	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/upgrade $(ARGS)
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./upgrade $(ARGS)
 
 drill-restore: ## back up both backends under load, restore them elsewhere, and hold them against what was there: ARGS
-	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/restore $(ARGS)
+	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./restore $(ARGS)
 
 playground: ## rebuild the playground page (needs Node.js)
 	cd internal/playground/ui && npm ci && node build.mjs
@@ -89,7 +90,7 @@ check-deploy: ## hold docs/deploy against the server, and against its programs t
 	go test -count=1 -v -run 'TestDeploy' ./server
 
 cluster: ## drill production's layout on this machine: replace its nodes, kill a Redis master and the PostgreSQL primary: ARGS
-	go run ./bench/cluster $(ARGS)
+	cd bench && go run ./cluster $(ARGS)
 
 release: ## build the archives of a release in dist, with checksums and what is in them: VERSION
 	go run ./scripts/release -version '$(VERSION)'

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/redirect"
@@ -48,7 +49,11 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 	b.Helper()
 	dbtest.Migrated(b, d)
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	clicks, k := clicktest.New(b, d, time.Now), dbtest.Redis(b, redisURL)
+	clickLog, k := clicktest.OpenLog(b, time.Now), dbtest.Redis(b, redisURL)
+	quotas := hitquota.New(hitquota.Config{
+		ClickLog: clickLog, Clicks: &click.Store{DB: d, Now: time.Now}, KV: k, DB: d, Fallback: true, Log: log, Now: time.Now,
+	})
+	clicks := clicktest.WithLeases(d, clickLog, quotas)
 	links, err := link.NewStore(link.Config{DB: d, Clicks: clicks, PublicURL: "http://sho.rt", CodeSecrets: [][]byte{[]byte("a secret")}, LinkQuota: 1 << 40, Domains: &domain.Store{DB: d}, Log: log, Now: time.Now})
 	if err != nil {
 		b.Fatal(err)
@@ -63,9 +68,6 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 	if w.member, err = workspaces.Create(ctx, account.Actor{AccountID: w.accountID}, "Ada", "ada"); err != nil {
 		b.Fatal(err)
 	}
-	quotas := redirect.NewQuotas(redirect.QuotasConfig{
-		Links: links, Clicks: clicks.Recorder, Counts: clicks.Store, KV: k, DB: d, Fallback: true, Log: log, Now: time.Now,
-	})
 	clicktest.Run(b, clicks.Recorder, quotas)
 	if err := links.CatchUp(ctx); err != nil {
 		b.Fatal(err)
@@ -75,7 +77,7 @@ func setup(b *testing.B, d *db.DB, redisURL string) *bundle {
 		b.Fatal(err)
 	}
 	handler := &redirect.Handler{
-		Links: links, Hits: quotas.Hits, HitQuota: 1 << 40, Grants: quotas.Grants, Clicks: clicks.Recorder,
+		Links: links, Quotas: quotas, HitQuota: 1 << 40, Clicks: clicks.Recorder,
 		Visits: visitor.NewReader(nil), Keys: keys, Orphans: &click.Orphans{DB: d, Log: log, Now: time.Now}, Log: log, Now: time.Now,
 	}
 	w.redirects = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

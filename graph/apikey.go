@@ -11,7 +11,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-func (r *mutationResolver) CreateAPIKey(ctx context.Context, in gen.CreateAPIKeyInput) (*gen.CreateAPIKeyPayload, error) {
+func (r *mutationResolver) CreateAPIKey(
+	ctx context.Context, in gen.CreateAPIKeyInput,
+) (*gen.CreateAPIKeyPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err
@@ -20,7 +22,9 @@ func (r *mutationResolver) CreateAPIKey(ctx context.Context, in gen.CreateAPIKey
 	return &gen.CreateAPIKeyPayload{APIKey: k, Secret: &secret}, err
 }
 
-func (r *mutationResolver) RevokeAPIKey(ctx context.Context, in gen.RevokeAPIKeyInput) (*gen.RevokeAPIKeyPayload, error) {
+func (r *mutationResolver) RevokeAPIKey(
+	ctx context.Context, in gen.RevokeAPIKeyInput,
+) (*gen.RevokeAPIKeyPayload, error) {
 	k, err := forItem(ctx, &r.Config, in.ID, r.Keys.WorkspaceOf, r.Keys.Revoke)
 	return &gen.RevokeAPIKeyPayload{APIKey: k}, err
 }
@@ -28,7 +32,7 @@ func (r *mutationResolver) RevokeAPIKey(ctx context.Context, in gen.RevokeAPIKey
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {
-	edges, info, err := list(ctx, m, id.Key, first, after, r.Keys.List, apiKeyIDs,
+	edges, info, err := list(ctx, *m, id.Key, first, after, r.Keys.List, apiKeyIDs,
 		func(cursor string, k *apikey.Key) *gen.APIKeyEdge { return &gen.APIKeyEdge{Cursor: cursor, Node: k} })
 	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, err
 }

@@ -13,7 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// argumentMarker stands in every wrong value that has room for text. It must not be in an answer or in the log.
+// argumentMarker stands in every wrong value that has room for text. It must not be in an answer or
+// in the log.
 const argumentMarker = "wrong-value-5f0c"
 
 // argumentCase is one operation with a wrong value in one argument.
@@ -22,8 +23,8 @@ type argumentCase struct {
 	variables         map[string]any
 }
 
-// TestArguments_RefusesWrongValuesOfEveryArgument puts a value of each wrong JSON type into every argument and every
-// input field of the schema, as a literal and as a variable.
+// TestArguments_RefusesWrongValuesOfEveryArgument puts a value of each wrong JSON type into every
+// argument and every input field of the schema, as a literal and as a variable.
 func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Introspection = true })
@@ -230,7 +231,8 @@ type fieldWay struct {
 	kind, before, after, path string
 }
 
-// cases returns an operation for each wrong value of an argument: as a literal, a variable and a variable's default.
+// cases returns an operation for each wrong value of an argument: as a literal, a variable and a
+// variable's default.
 func (w fieldWay) cases(schema *ast.Schema, f *ast.FieldDefinition, a *ast.ArgumentDefinition) (all []argumentCase) {
 	others, selection := requiredArguments(schema, f, a.Name), ""
 	if schema.Types[f.Type.Name()].IsCompositeType() {
@@ -274,7 +276,8 @@ type wrongValue struct {
 	literalOnly bool
 }
 
-// wrongValues returns a value of each JSON type that the schema's type does not allow, by a description.
+// wrongValues returns a value of each JSON type that the schema's type does not allow, by a
+// description.
 func wrongValues(schema *ast.Schema, t *ast.Type) map[string]wrongValue {
 	if t.Elem != nil {
 		all := map[string]wrongValue{}

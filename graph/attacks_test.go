@@ -15,8 +15,8 @@ import (
 type attack struct {
 	name string
 	body string
-	// member says that somebody who is logged in sends it; anew that its document is another one each time, for which nothing is
-	// known of the last.
+	// member says that somebody who is logged in sends it; anew that its document is another one
+	// each time, for which nothing is known of the last.
 	member, anew bool
 	// status and code are of the answer; empty for what is within the bounds, and executed.
 	status int
@@ -37,39 +37,69 @@ func attacks() []attack {
 	batch := strings.TrimSuffix(strings.Repeat(document("{ platformStats { totalLinks } }")+",", 1000), ",")
 	within := bounds()
 	return []attack{
-		{"10,000 repeated fields", document("{" + strings.Repeat(" me", 10_000) + " }"), false, false, 400, "BAD_REQUEST"},
+		{"10,000 repeated fields", document("{" + strings.Repeat(" me", 10_000) + " }"), false, false, 400,
+			"BAD_REQUEST"},
 		{"900 repeated fields", document("{ me {" + strings.Repeat(" id", 900) + " } }"), false, false, 400, tooMuch},
 		{"a fragment bomb of 2^22", document(bomb(22)), false, false, 400, tooMuch},
-		{"a fragment bomb of 2^60 that nothing spreads", document("{ __typename " + strings.TrimPrefix(bomb(60), "{ ...Aa")), false, false, 400, tooMuch},
+		{"a fragment bomb of 2^60 that nothing spreads",
+			document("{ __typename " + strings.TrimPrefix(bomb(60), "{ ...Aa")), false, false, 400, tooMuch},
 		{"12 fragments that spread each other", document(circles(12)), false, false, 400, "BAD_REQUEST"},
-		{"1,000 aliases", document("{" + aliased(1000, "platformStats { totalLinks }") + " }"), false, false, 400, "BAD_REQUEST"},
-		{"150 aliases", document("{" + aliased(150, "platformStats { totalLinks }") + " }"), false, false, 400, tooMuch},
+		{"1,000 aliases", document("{" + aliased(1000, "platformStats { totalLinks }") + " }"), false, false, 400,
+			"BAD_REQUEST"},
+		{"150 aliases", document("{" + aliased(150, "platformStats { totalLinks }") + " }"), false, false, 400,
+			tooMuch},
 		{"nesting, 10,000 deep", document(strings.Repeat("{ me ", 10_000)), false, false, 400, "BAD_REQUEST"},
 		{"nesting, 300 deep", document(deep(300)), false, false, 400, tooMuch},
-		{"a list in a document, 30,000 deep", document("{ node(id: " + strings.Repeat("[", 30_000)), false, false, 400, "BAD_REQUEST"},
-		{"10,000 directives", document("{ me" + strings.Repeat(" @a", 10_000) + " { id } }"), false, false, 400, "BAD_REQUEST"},
+		{"a list in a document, 30,000 deep", document("{ node(id: " + strings.Repeat("[", 30_000)), false, false, 400,
+			"BAD_REQUEST"},
+		{"10,000 directives", document("{ me" + strings.Repeat(" @a", 10_000) + " { id } }"), false, false, 400,
+			"BAD_REQUEST"},
 		{"450 directives", document("{ me" + strings.Repeat(" @a", 450) + " { id } }"), false, false, 400, tooMuch},
-		{"a page of pages", document("{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { id } } } } } } } }"), false, false, 400, tooMuch},
-		{"100 aliased log-ins", document("mutation {" + aliased(100, `login(input: {email: "a@example.com", password: "guess"}) { token }`) + " }"), false, false, 400, "BAD_REQUEST"},
-		{"50 short log-ins", document("mutation ($i: LoginInput!) {" + aliased(50, `login(input: $i) { token }`) + " }"), false, false, 400, "BAD_REQUEST"},
+		{"a page of pages", document("{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { " +
+			"node { id } } } } } } } }"), false, false, 400, tooMuch},
+		{"100 aliased log-ins", document("mutation {" +
+			aliased(100, `login(input: {email: "a@example.com", password: "guess"}) { token }`) + " }"), false, false,
+			400, "BAD_REQUEST"},
+		{"50 short log-ins", document("mutation ($i: LoginInput!) {" + aliased(50, `login(input: $i) { token }`) +
+			" }"), false, false, 400, "BAD_REQUEST"},
 		{"1,000 operations in a batch", "[" + batch + "]", false, false, 400, "BAD_REQUEST"},
-		{"a document of 64 KiB in one name", document("{ " + strings.Repeat("x", within.Document-4) + " }"), false, false, 400, "BAD_REQUEST"},
-		{"900 unknown fields", document("{ me {" + strings.Repeat(" idd naame emaill", 300) + " } }"), false, false, 400, tooMuch},
-		{"230 variables that are not used", document("query (" + strings.Repeat("$xx: Int ", 230) + ") { __typename }"), false, false, 400, "BAD_REQUEST"},
-		{"variables of 1 MiB", variables(`"` + strings.Repeat("x", 1<<20) + `"`), false, false, 413, "REQUEST_TOO_LARGE"},
-		{"variables of 11 MiB, logged in", variables(`"` + strings.Repeat("x", 11<<20) + `"`), true, false, 413, "REQUEST_TOO_LARGE"},
-		{"5,000,000 numbers in variables, logged in", variables("[0" + strings.Repeat(",0", 5_000_000) + "]"), true, false, 413, "REQUEST_TOO_LARGE"},
-		{"a list in variables, 100,000 deep", variables(strings.Repeat("[", 100_000)), false, false, 413, "REQUEST_TOO_LARGE"},
-		{"a list in variables, 90,000 deep", variables(strings.Repeat("[", 90_000) + strings.Repeat("]", 90_000)), false, false, 400, "BAD_REQUEST"},
+		{"a document of 64 KiB in one name", document("{ " + strings.Repeat("x", within.Document-4) + " }"), false,
+			false, 400, "BAD_REQUEST"},
+		{"900 unknown fields", document("{ me {" + strings.Repeat(" idd naame emaill", 300) + " } }"), false, false,
+			400, tooMuch},
+		{"230 variables that are not used", document("query (" + strings.Repeat("$xx: Int ", 230) + ") { __typename }"),
+			false, false, 400, "BAD_REQUEST"},
+		{"variables of 1 MiB", variables(`"` + strings.Repeat("x", 1<<20) + `"`), false, false, 413,
+			"REQUEST_TOO_LARGE"},
+		{"variables of 11 MiB, logged in", variables(`"` + strings.Repeat("x", 11<<20) + `"`), true, false, 413,
+			"REQUEST_TOO_LARGE"},
+		{"5,000,000 numbers in variables, logged in", variables("[0" + strings.Repeat(",0", 5_000_000) + "]"), true,
+			false, 413, "REQUEST_TOO_LARGE"},
+		{"a list in variables, 100,000 deep", variables(strings.Repeat("[", 100_000)), false, false, 413,
+			"REQUEST_TOO_LARGE"},
+		{"a list in variables, 90,000 deep", variables(strings.Repeat("[", 90_000) + strings.Repeat("]", 90_000)),
+			false, false, 400, "BAD_REQUEST"},
 
-		{"all that is allowed: 5 fields, 100 times each", document("{ me {" + strings.Repeat(" id name email createdAt __typename", 100) + " } }"), false, true, 200, ""},
-		{"all that is allowed: 90 times the same object with 5 fields", document("{ me { id }" + strings.Repeat(" me { id name email createdAt __typename }", 90) + " }"), false, true, 200, ""},
-		{"all that is allowed: 45 times the same 18 levels, too dear", document("{ me { id }" + strings.Repeat(" ...F", 45) + " } fragment F on Query " + deep(18)), false, true, 400, tooMuch},
-		{"all that is allowed: 45 objects with the same 16 levels, too dear", document("{ me { id }" + strings.Repeat(" me { ...F }", 45) + " } fragment F on User " + strings.TrimSuffix(strings.TrimPrefix(deep(17), "{me"), " }")), false, true, 400, tooMuch},
-		{"all that is allowed: 90 unknown fields", document("{ me {" + strings.Repeat(" idd naame emaill", 30) + " } }"), false, true, 400, "BAD_REQUEST"},
-		{"all that is allowed: 99,000 numbers in variables", variables("[0" + strings.Repeat(",0", 99_000) + "]"), false, false, 200, ""},
-		{"all that is allowed: variables of 250 KiB", variables(`"` + strings.Repeat("x", 250<<10) + `"`), false, false, 200, ""},
-		{"all that is allowed: variables of 10 MiB, logged in", variables(`"` + strings.Repeat("x", 10<<20-100) + `"`), true, false, 200, ""},
+		{"all that is allowed: 5 fields, 100 times each",
+			document("{ me {" + strings.Repeat(" id name email createdAt __typename", 100) + " } }"), false, true, 200,
+			""},
+		{"all that is allowed: 90 times the same object with 5 fields",
+			document("{ me { id }" + strings.Repeat(" me { id name email createdAt __typename }", 90) + " }"), false,
+			true, 200, ""},
+		{"all that is allowed: 45 times the same 18 levels, too dear",
+			document("{ me { id }" + strings.Repeat(" ...F", 45) + " } fragment F on Query " + deep(18)), false, true,
+			400, tooMuch},
+		{"all that is allowed: 45 objects with the same 16 levels, too dear",
+			document("{ me { id }" + strings.Repeat(" me { ...F }", 45) + " } fragment F on User " +
+				strings.TrimSuffix(strings.TrimPrefix(deep(17), "{me"), " }")), false, true, 400, tooMuch},
+		{"all that is allowed: 90 unknown fields",
+			document("{ me {" + strings.Repeat(" idd naame emaill", 30) + " } }"), false, true, 400, "BAD_REQUEST"},
+		{"all that is allowed: 99,000 numbers in variables", variables("[0" + strings.Repeat(",0", 99_000) + "]"),
+			false, false, 200, ""},
+		{"all that is allowed: variables of 250 KiB", variables(`"` + strings.Repeat("x", 250<<10) + `"`), false, false,
+			200, ""},
+		{"all that is allowed: variables of 10 MiB, logged in", variables(`"` + strings.Repeat("x", 10<<20-100) + `"`),
+			true, false, 200, ""},
 	}
 }
 
@@ -105,10 +135,12 @@ func (a attack) strike(t testing.TB, b *bundle, member string, n int) {
 // mostCPU is what an attack may cost at most until it is refused.
 const mostCPU = 50 * time.Millisecond
 
-// BenchmarkAttacks says what it costs to refuse each attack: the processor's time of the whole process, with what the garbage
-// collector takes, and the bytes that are allocated. It fails when one takes more than it may.
+// BenchmarkAttacks says what it costs to refuse each attack: the processor's time of the whole
+// process, with what the garbage collector takes, and the bytes that are allocated. It fails when
+// one takes more than it may.
 func BenchmarkAttacks(b *testing.B) {
-	e := setup(b, dbtest.Migrated(b, dbtest.SQLite(b)), func(c *Config) { c.Introspection = true }) // which suggests names
+	// which suggests names
+	e := setup(b, dbtest.Migrated(b, dbtest.SQLite(b)), func(c *Config) { c.Introspection = true })
 	ada := e.person(b, "ada").token
 	for _, a := range attacks() {
 		b.Run(a.name, func(b *testing.B) {

@@ -38,7 +38,8 @@ func deep(levels int) string {
 	return "{" + strings.Join(way, " {") + " { ... { __typename }" + strings.Repeat(" }", len(way)) + " }"
 }
 
-// TestEveryBoundAtItsEdge asks for exactly as much as each bound allows by default, and for one more.
+// TestEveryBoundAtItsEdge asks for exactly as much as each bound allows by default, and for one
+// more.
 func TestEveryBoundAtItsEdge(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
@@ -50,8 +51,9 @@ func TestEveryBoundAtItsEdge(t *testing.T) {
 		// says is in the message beside the bound's value.
 		says string
 	}{
-		"Document": {func(n int) string { return fmt.Sprintf("{%-*s}", n-2, " __typename") }, nil, "BAD_REQUEST", "too long"},
-		"Tokens":   {func(n int) string { return "{" + typenames(n-2) + " }" }, nil, "BAD_REQUEST", "tokens"},
+		"Document": {func(n int) string { return fmt.Sprintf("{%-*s}", n-2, " __typename") }, nil, "BAD_REQUEST",
+			"too long"},
+		"Tokens": {func(n int) string { return "{" + typenames(n-2) + " }" }, nil, "BAD_REQUEST", "tokens"},
 		"Fields": {func(n int) string {
 			return "{ ...F ...F" + typenames(n%2) + " } fragment F on Query {" + typenames(n/2) + " }"
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "fields, with its fragments"},
@@ -60,23 +62,30 @@ func TestEveryBoundAtItsEdge(t *testing.T) {
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "fields at its root"},
 		"Depth": {deep, nil, "COMPLEXITY_LIMIT_EXCEEDED", "levels"},
 		"Aliases": {func(n int) string {
-			return "{ ...F ...F" + strings.Repeat(" b: __typename", n%2) + " me { id } } fragment F on Query {" + strings.Repeat(" a: __typename", n/2) + " }"
+			return "{ ...F ...F" + strings.Repeat(" b: __typename", n%2) + " me { id } } fragment F on Query {" +
+				strings.Repeat(" a: __typename", n/2) + " }"
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "aliases"},
 		"Repeats": {func(n int) string {
-			return "{ me { id } me { ...F } ... { me {" + strings.Repeat(" id", n-2) + " } } } fragment F on User { id }"
+			return "{ me { id } me { ...F } ... { me {" + strings.Repeat(" id", n-2) +
+				" } } } fragment F on User { id }"
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "same field"},
 		"Fragments": {func(n int) string {
-			return "{ ...F ...F" + strings.Repeat(" ... { __typename }", n%2) + " } fragment F on Query {" + strings.Repeat(" ... { __typename }", n/2-1) + " }"
+			return "{ ...F ...F" + strings.Repeat(" ... { __typename }", n%2) + " } fragment F on Query {" +
+				strings.Repeat(" ... { __typename }", n/2-1) + " }"
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "fragments"},
 		"Directives": {func(n int) string {
 			const on = " @include(if: true)"
-			return "{ ...F" + on + " ..." + on + " { __typename }" + strings.Repeat(" __typename"+on, n-4) + " } fragment F on Query { ...G" + on + " } fragment G on Query { __typename" + on + " }"
+			return "{ ...F" + on + " ..." + on + " { __typename }" + strings.Repeat(" __typename"+on, n-4) +
+				" } fragment F on Query { ...G" + on + " } fragment G on Query { __typename" + on + " }"
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "directives"},
 		"Cost": {func(n int) string {
-			// Two fields and so many workspaces, of which each costs 101, and as many fields as are left.
-			return fmt.Sprintf(`{ me { workspaces(first: %d) { edges { node {%s } } } } %s }`, (n-2)/101, typenames(99), typenames((n-2)%101))
+			// Two fields and so many workspaces, of which each costs 101, and as many fields as are
+			// left.
+			return fmt.Sprintf(`{ me { workspaces(first: %d) { edges { node {%s } } } } %s }`, (n-2)/101, typenames(99),
+				typenames((n-2)%101))
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "costs"},
-		"Values": {func(int) string { return "{ __typename }" }, func(n int) any { return make([]int, n-4) }, "REQUEST_TOO_LARGE", "values"},
+		"Values": {func(int) string { return "{ __typename }" }, func(n int) any { return make([]int, n-4) },
+			"REQUEST_TOO_LARGE", "values"},
 	} {
 		t.Run(field, func(t *testing.T) {
 			t.Parallel()
@@ -101,7 +110,8 @@ func TestEveryBoundAtItsEdge(t *testing.T) {
 				t.Errorf("the last: %.300s", r.text)
 			}
 			r := ask(most + 1)
-			if r.codes() != c.code || r.Data != nil || !strings.Contains(r.text, c.says) || !strings.Contains(r.text, strconv.Itoa(most)) {
+			if r.codes() != c.code || r.Data != nil || !strings.Contains(r.text, c.says) ||
+				!strings.Contains(r.text, strconv.Itoa(most)) {
 				t.Errorf("one more: %.300s", r.text)
 			}
 		})
@@ -115,11 +125,13 @@ func TestBodiesAtTheirBounds(t *testing.T) {
 	ada := b.person(t, "ada").token
 	for token, most := range map[string]int{"": b.Bounds.AnonymousBody, ada: b.Bounds.Body} {
 		body := func(n int) string { return `{"query":"{ __typename }"` + strings.Repeat(" ", n-26) + "}" }
-		if r := b.send(t, token, http.MethodPost, "/", "application/json", body(most), mediaGraphQL); len(r.Errors) > 0 {
+		if r := b.send(t, token, http.MethodPost, "/", "application/json", body(most),
+			mediaGraphQL); len(r.Errors) > 0 {
 			t.Errorf("the last of %d bytes: %.300s", most, r.text)
 		}
 		r := b.send(t, token, http.MethodPost, "/", "application/json", body(most+1), mediaGraphQL)
-		if r.status != http.StatusRequestEntityTooLarge || r.codes() != "REQUEST_TOO_LARGE" || !strings.Contains(r.text, strconv.Itoa(most)) {
+		if r.status != http.StatusRequestEntityTooLarge || r.codes() != "REQUEST_TOO_LARGE" ||
+			!strings.Contains(r.text, strconv.Itoa(most)) {
 			t.Errorf("one more than %d bytes: %d %.300s", most, r.status, r.text)
 		}
 	}
@@ -129,7 +141,8 @@ func TestBodiesAtTheirBounds(t *testing.T) {
 func TestTheDeadlineOfAnOperation(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Bounds.Deadline = time.Nanosecond })
-	if r := b.ask(t, "", "{ platformStats { totalLinks } }"); r.codes() != "UNAVAILABLE" || r.status != http.StatusServiceUnavailable {
+	if r := b.ask(t, "", "{ platformStats { totalLinks } }"); r.codes() != "UNAVAILABLE" ||
+		r.status != http.StatusServiceUnavailable {
 		t.Errorf("%d %s", r.status, r.text)
 	}
 }
@@ -140,15 +153,24 @@ func TestOneLogInAnOperation(t *testing.T) {
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	const in = `(input: {email: "a@example.com", password: "b"})`
 	for name, c := range map[string]struct{ query, operation, want string }{
-		"two aliases":             {`mutation { a: login` + in + ` { token } b: login` + in + ` { token } }`, "", "BAD_REQUEST"},
-		"the same twice":          {`mutation { login` + in + ` { token } login` + in + ` { token } }`, "", "BAD_REQUEST"},
-		"two kinds":               {`mutation { login` + in + ` { token } deleteMyAccount(input: {password: "b"}) { errors { code } } }`, "", "BAD_REQUEST"},
-		"beside a fragment":       {`mutation { login` + in + ` { token } ...F } fragment F on Mutation { b: login` + in + ` { token } }`, "", "BAD_REQUEST"},
-		"a fragment spread twice": {`mutation { ...F ...F } fragment F on Mutation { login` + in + ` { token } }`, "", "BAD_REQUEST"},
-		"within fragments":        {`mutation { ...F } fragment F on Mutation { ... { ...G } ... { ...G } } fragment G on Mutation { login` + in + ` { token } }`, "", "BAD_REQUEST"},
-		"in another operation":    {`mutation A { __typename } mutation B { a: login` + in + ` { token } b: login` + in + ` { token } }`, "A", "BAD_REQUEST"},
-		"one in each operation":   {`mutation A { login` + in + ` { token } } mutation B { login` + in + ` { token } }`, "A", ""},
-		"one by a fragment":       {`mutation { ...F } fragment F on Mutation { a: login` + in + ` { token } }`, "", ""},
+		"two aliases": {`mutation { a: login` + in + ` { token } b: login` + in + ` { token } }`, "",
+			"BAD_REQUEST"},
+		"the same twice": {`mutation { login` + in + ` { token } login` + in + ` { token } }`, "",
+			"BAD_REQUEST"},
+		"two kinds": {`mutation { login` + in +
+			` { token } deleteMyAccount(input: {password: "b"}) { errors { code } } }`, "", "BAD_REQUEST"},
+		"beside a fragment": {`mutation { login` + in + ` { token } ...F } fragment F on Mutation { b: login` +
+			in + ` { token } }`, "", "BAD_REQUEST"},
+		"a fragment spread twice": {`mutation { ...F ...F } fragment F on Mutation { login` + in + ` { token } }`, "",
+			"BAD_REQUEST"},
+		"within fragments": {`mutation { ...F } fragment F on Mutation { ... { ...G } ... { ...G } } fragment G on ` +
+			`Mutation { login` + in + ` { token } }`, "", "BAD_REQUEST"},
+		"in another operation": {`mutation A { __typename } mutation B { a: login` + in + ` { token } b: login` +
+			in + ` { token } }`, "A", "BAD_REQUEST"},
+		"one in each operation": {`mutation A { login` + in + ` { token } } mutation B { login` + in + ` { token } }`,
+			"A", ""},
+		"one by a fragment": {`mutation { ...F } fragment F on Mutation { a: login` + in + ` { token } }`, "",
+			""},
 	} {
 		body, err := json.Marshal(map[string]any{"query": c.query, "operationName": c.operation})
 		if err != nil {
@@ -166,13 +188,18 @@ func TestToolsFitIntoTheBounds(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Introspection = true })
 	of := strings.Repeat("ofType { kind name ", 9) + strings.Repeat("} ", 9)
-	r := b.ask(t, "", `query IntrospectionQuery { __schema { description queryType { name kind } mutationType { name kind } subscriptionType { name kind }
-		types { ...FullType } directives { name description isRepeatable locations args(includeDeprecated: true) { ...InputValue } } } }
+	r := b.ask(t, "", `query IntrospectionQuery { __schema { description queryType { name kind }
+		mutationType { name kind } subscriptionType { name kind }
+		types { ...FullType } directives { name description isRepeatable locations args(includeDeprecated:
+		true) { ...InputValue } } } }
 		fragment FullType on __Type { kind name description specifiedByURL isOneOf
-			fields(includeDeprecated: true) { name description args(includeDeprecated: true) { ...InputValue } type { ...TypeRef } isDeprecated deprecationReason }
+			fields(includeDeprecated: true) { name description args(includeDeprecated: true) { ...InputValue }
+			type { ...TypeRef } isDeprecated deprecationReason }
 			inputFields(includeDeprecated: true) { ...InputValue } interfaces { ...TypeRef }
-			enumValues(includeDeprecated: true) { name description isDeprecated deprecationReason } possibleTypes { ...TypeRef } }
-		fragment InputValue on __InputValue { name description type { ...TypeRef } defaultValue isDeprecated deprecationReason }
+			enumValues(includeDeprecated: true) { name description isDeprecated deprecationReason }
+			possibleTypes { ...TypeRef } }
+		fragment InputValue on __InputValue { name description type { ...TypeRef } defaultValue isDeprecated
+		deprecationReason }
 		fragment TypeRef on __Type { kind name `+of+`}`)
 	if len(r.Errors) > 0 {
 		t.Errorf("%.500s", r.text)

@@ -32,7 +32,7 @@ func (c *Config) clickPage(
 	span *click.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
 	var linkIDs []string
-	edges, info, err := list(ctx, &m, id.Click, first, after,
+	edges, info, err := list(ctx, m, id.Click, first, after,
 		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*click.Click], error) {
 			return c.Clicks.List(ctx, m, of, span, filterOf(filter), request)
 		},
@@ -48,8 +48,9 @@ func (c *Config) clickPage(
 func clickOf(m workspace.Membership, c *click.Click) *gen.Click {
 	return &gen.Click{
 		ID: c.PublicID(), LinkID: c.LinkID, In: m, At: c.ClickedAt, Status: c.Status, Bot: c.Bot,
-		Referrer: optional.Of(c.Referrer), Country: optional.Of(c.Country), Device: optional.Of(c.Device), Browser: optional.Of(c.Browser),
-		Os: optional.Of(c.OS), Language: optional.Of(c.Language), UtmSource: optional.Of(c.Source), UtmMedium: optional.Of(c.Medium),
+		Referrer: optional.Of(c.Referrer), Country: optional.Of(c.Country),
+		Device: optional.Of(c.Device), Browser: optional.Of(c.Browser), Os: optional.Of(c.OS),
+		Language: optional.Of(c.Language), UtmSource: optional.Of(c.Source), UtmMedium: optional.Of(c.Medium),
 		UtmCampaign: optional.Of(c.Campaign), UtmTerm: optional.Of(c.Term), UtmContent: optional.Of(c.Content),
 	}
 }
@@ -64,9 +65,10 @@ func filterOf(in *gen.ClickFilter) click.Filter {
 		f.Values[click.Status] = strconv.Itoa(*in.Status)
 	}
 	for dimension, value := range map[click.Dimension]*string{
-		click.Referrer: in.Referrer, click.Country: in.Country, click.Device: in.Device, click.Browser: in.Browser, click.OS: in.Os,
-		click.Language: in.Language, click.Source: in.UtmSource, click.Medium: in.UtmMedium, click.Campaign: in.UtmCampaign,
-		click.Term: in.UtmTerm, click.Content: in.UtmContent,
+		click.Referrer: in.Referrer, click.Country: in.Country,
+		click.Device: in.Device, click.Browser: in.Browser, click.OS: in.Os,
+		click.Language: in.Language, click.Source: in.UtmSource, click.Medium: in.UtmMedium,
+		click.Campaign: in.UtmCampaign, click.Term: in.UtmTerm, click.Content: in.UtmContent,
 	} {
 		if value != nil {
 			f.Values[dimension] = *value
@@ -79,7 +81,9 @@ func (r *clickResolver) Link(ctx context.Context, c *gen.Click) (*link.Link, err
 	return loader.Of(ctx).In(c.In).Links.Get(ctx, c.LinkID)
 }
 
-func (r *mutationResolver) ExportClicks(ctx context.Context, in gen.ExportClicksInput) (*gen.ExportClicksPayload, error) {
+func (r *mutationResolver) ExportClicks(
+	ctx context.Context, in gen.ExportClicksInput,
+) (*gen.ExportClicksPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err

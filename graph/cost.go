@@ -15,11 +15,12 @@ import (
 )
 
 const (
-	// statsCost is the cost of an own statement, claimCost of a transaction, checkCost of a request to another server.
+	// statsCost is the cost of an own statement, claimCost of a transaction, checkCost of a request
+	// to another server.
 	statsCost = 20
 	claimCost = 10
 	checkCost = 100
-	// eventsCost is the number of events for which a subscription pays, since their actual number is not known.
+	// eventsCost is the number of events in the cost of a subscription: the actual number is unknown.
 	eventsCost = page.Max
 	// freePerBatchItem is the cost of a batch's link that is included in the batch.
 	freePerBatchItem = 15
@@ -30,8 +31,8 @@ const (
 // seriesCost is the typical number of points of a series.
 var seriesCost = map[click.Interval]int{click.Hour: 200, click.Day: 30, click.Week: 10, click.Month: 5}
 
-// costs returns the cost of fields that cost more than 1 and their children: a page or series costs its size times its
-// items.
+// costs returns the cost of fields that cost more than 1 and their children: a page or series costs
+// its size times its items.
 func costs() gen.ComplexityRoot {
 	var c gen.ComplexityRoot
 	c.Query.Nodes = func(child int, ids []string) int { return 1 + child*min(max(len(ids), 1), page.Max) }
@@ -39,7 +40,9 @@ func costs() gen.ComplexityRoot {
 	c.User.Workspaces = func(child int, _ *bool, first *int, _ *string) int { return pageCost(child, first, nil) }
 	c.Workspace.Members, c.Workspace.Invitations = listCost, listCost
 	c.Workspace.APIKeys, c.Workspace.Domains = listCost, listCost
-	c.Workspace.AuditLog = func(child int, first *int, _ *string, _ *audit.Filter) int { return pageCost(child, first, nil) }
+	c.Workspace.AuditLog = func(child int, first *int, _ *string, _ *audit.Filter) int {
+		return pageCost(child, first, nil)
+	}
 	c.Link.Stats = func(child int, _ *click.Range, _ *string, _ *gen.ClickFilter) int { return statsCost + child }
 	c.Workspace.Stats = func(child int, _ *click.Range, _ *string, _ *gen.ClickFilter, _ *string) int {
 		return statsCost + child
@@ -73,8 +76,8 @@ func costs() gen.ComplexityRoot {
 	return c
 }
 
-// batchCost is lower than a page's as long as few fields of each link are requested: the batch and these fields take a
-// constant number of statements.
+// batchCost is lower than a page's as long as few fields of each link are requested: the batch and
+// these fields take a constant number of statements.
 func batchCost(child, size int) int { return 1 + size*max(1, child-freePerBatchItem) }
 
 func textCost(int) int { return longTextCost }

@@ -29,7 +29,8 @@ type told struct {
 // askBill sends an operation that asks for its cost.
 func (b *bundle) askBill(t *testing.T, token, query string, variables map[string]any) (bills, reply) {
 	t.Helper()
-	body, err := json.Marshal(map[string]any{"query": query, "variables": variables, "extensions": map[string]any{"cost": true}})
+	body, err := json.Marshal(map[string]any{"query": query, "variables": variables,
+		"extensions": map[string]any{"cost": true}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,16 +54,22 @@ func TestCostIsTold(t *testing.T) {
 		query             string
 		requested, actual int
 	}{
-		"a field":              {`{ __typename }`, 1, 1},
-		"what is left out":     {`{ me { id name @skip(if: true) } }`, 3, 2},
-		"a field asked twice":  {`{ me { id } me { id } }`, 4, 2},
-		"null":                 {`{ node(id: "x") { id __typename } }`, 3, 1},
-		"a page":               {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { edges { node { id code } } } } }`, 1 + 1 + 50*4, 1 + 1 + 1 + 3*3},
-		"a page that is full":  {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 3) { edges { node { id } } } } }`, 1 + 1 + 3*3, 1 + 1 + 1 + 3*2},
-		"long texts":           {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 2) { edges { node { originalUrl } } } } }`, 1 + 1 + 2*7, 1 + 1 + 1 + 2*6},
-		"of the right type":    {`query ($w: ID!) { node(id: $w) { ... on Workspace { slug } ... on Link { code title } } }`, 4, 2},
-		"a batch":              {`mutation ($w: ID!) { createLinks(input: {workspaceId: $w, links: [{url: "https://example.com/0"}, {url: "nothing"}]}) { results { created errors { code } } } }`, 1 + 2, 1 + 2},
-		"stats":                {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1, 1 + 20 + 1},
+		"a field":             {`{ __typename }`, 1, 1},
+		"what is left out":    {`{ me { id name @skip(if: true) } }`, 3, 2},
+		"a field asked twice": {`{ me { id } me { id } }`, 4, 2},
+		"null":                {`{ node(id: "x") { id __typename } }`, 3, 1},
+		"a page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { edges { node { id ` +
+			`code } } } } }`, 1 + 1 + 50*4, 1 + 1 + 1 + 3*3},
+		"a page that is full": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 3) { edges { node { id } ` +
+			`} } } }`, 1 + 1 + 3*3, 1 + 1 + 1 + 3*2},
+		"long texts": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 2) { edges { node { ` +
+			`originalUrl } } } } }`, 1 + 1 + 2*7, 1 + 1 + 1 + 2*6},
+		"of the right type": {`query ($w: ID!) { node(id: $w) { ... on Workspace { slug } ... on Link { code ` +
+			`title } } }`, 4, 2},
+		"a batch": {`mutation ($w: ID!) { createLinks(input: {workspaceId: $w, links: [{url: ` +
+			`"https://example.com/0"}, {url: "nothing"}]}) { results { created errors { code } } } }`, 1 + 2, 1 + 2},
+		"stats": {`query ($w: ID!) { workspace(by: {id: $w}) { stats { clicks } } }`, 1 + 20 + 1,
+			1 + 20 + 1},
 		"what the schema says": {`{ __schema { queryType { name } } }`, 1, 3},
 	} {
 		b := setup(t, b.db, func(c *Config) { c.Introspection = true })
@@ -76,15 +83,18 @@ func TestCostIsTold(t *testing.T) {
 			t.Errorf("%s: %s", name, r.text)
 			continue
 		}
-		if cost.Requested != c.requested || cost.Actual != c.actual || *cost.Remaining != b.CostRate-int64(c.requested) {
+		if cost.Requested != c.requested || cost.Actual != c.actual ||
+			*cost.Remaining != b.CostRate-int64(c.requested) {
 			t.Errorf("%s: %+v, want %d and %d: %s", name, *cost, c.requested, c.actual, r.text)
 		}
 		if left := time.Until(*cost.ResetsAt); left < 30*time.Second || left > 61*time.Second {
 			t.Errorf("%s: all points come back in %s", name, left)
 		}
 	}
-	for _, extensions := range []string{``, `,"extensions":{}`, `,"extensions":{"cost":false}`, `,"extensions":{"cost":"true"}`} {
-		r := b.send(t, "", http.MethodPost, "/", "application/json", `{"query":"{ __typename }"`+extensions+`}`, mediaGraphQL)
+	for _, extensions := range []string{``, `,"extensions":{}`, `,"extensions":{"cost":false}`,
+		`,"extensions":{"cost":"true"}`} {
+		r := b.send(t, "", http.MethodPost, "/", "application/json", `{"query":"{ __typename }"`+extensions+`}`,
+			mediaGraphQL)
 		if r.text != `{"data":{"__typename":"Query"}}` {
 			t.Errorf("%s: %s", extensions, r.text)
 		}
@@ -100,16 +110,19 @@ func TestPointsAreSpent(t *testing.T) {
 	for left := int64(15); left >= 0; left -= 5 {
 		got, r := b.askBill(t, ada, query, nil)
 		field, cost := got.Data.RateLimit, got.Extensions.Cost
-		if field == nil || *field.Limit != 20 || field.Cost != 5 || *field.Remaining != left || !field.ResetsAt.After(time.Now()) {
+		if field == nil || *field.Limit != 20 || field.Cost != 5 || *field.Remaining != left ||
+			!field.ResetsAt.After(time.Now()) {
 			t.Errorf("%d left: %s", left, r.text)
 			continue
 		}
-		if diff := cmp.Diff(told{Requested: 5, Actual: 5, Remaining: &left, ResetsAt: field.ResetsAt}, *cost); diff != "" {
+		if diff := cmp.Diff(told{Requested: 5, Actual: 5, Remaining: &left, ResetsAt: field.ResetsAt},
+			*cost); diff != "" {
 			t.Errorf("the extension (-want +got):\n%s", diff)
 		}
 	}
 	r := b.ask(t, ada, "{ __typename }")
-	if r.status != http.StatusTooManyRequests || r.codes() != "RATE_LIMITED" || !strings.Contains(r.text, "20 points") ||
+	if r.status != http.StatusTooManyRequests || r.codes() != "RATE_LIMITED" ||
+		!strings.Contains(r.text, "20 points") ||
 		!strings.Contains(r.text, `"retryAfter":60`) || r.header.Get("Retry-After") != "60" || r.Data != nil {
 		t.Errorf("one too many: %d %v %s", r.status, r.header, r.text)
 	}
@@ -124,12 +137,14 @@ func TestPointsAreSpent(t *testing.T) {
 func TestWhatIsRefusedCostsNoPoints(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	for _, query := range []string{"{ nothing }", "{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { id } } } } } } } }", "{"} {
+	for _, query := range []string{"{ nothing }",
+		"{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { id } } } } } } } }", "{"} {
 		if r := b.ask(t, "", query); len(r.Errors) == 0 {
 			t.Errorf("%s: %s", query, r.text)
 		}
 	}
-	if got, r := b.askBill(t, "", "{ __typename }", nil); got.Extensions.Cost == nil || *got.Extensions.Cost.Remaining != b.CostRate-1 {
+	if got, r := b.askBill(t, "", "{ __typename }", nil); got.Extensions.Cost == nil ||
+		*got.Extensions.Cost.Remaining != b.CostRate-1 {
 		t.Error(r.text)
 	}
 }
@@ -137,9 +152,13 @@ func TestWhatIsRefusedCostsNoPoints(t *testing.T) {
 // TestWhereNothingIsLimited nothing is left, and nothing is refused.
 func TestWhereNothingIsLimited(t *testing.T) {
 	t.Parallel()
-	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.CostRate, c.Limits = 1, ratelimit.NewMeter(ratelimit.Limiter{Off: true}, time.Now) })
+	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) {
+		c.CostRate, c.Limits = 1,
+			ratelimit.NewMeter(ratelimit.Limiter{Off: true}, time.Now)
+	})
 	got, r := b.askBill(t, "", `{ rateLimit { limit cost remaining resetsAt } }`, nil)
-	want := `{"data":{"rateLimit":{"limit":null,"cost":5,"remaining":null,"resetsAt":null}},"extensions":{"cost":{"actual":5,"remaining":null,"requested":5,"resetsAt":null}}}`
+	want := `{"data":{"rateLimit":{"limit":null,"cost":5,"remaining":null,"resetsAt":null}},` +
+		`"extensions":{"cost":{"actual":5,"remaining":null,"requested":5,"resetsAt":null}}}`
 	if r.text != want {
 		t.Errorf("%+v: %s", got, r.text)
 	}

@@ -73,7 +73,8 @@ func TestCreateLink_SameDestination(t *testing.T) {
 				deterministic = got
 			}
 		}
-		b.ask(t, ada.token, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { errors { code } } }`, "id", deterministic.Link.ID)
+		b.ask(t, ada.token, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { errors { code } } }`, "id",
+			deterministic.Link.ID)
 		revived := b.createDestination(t, ada, billing)
 		if revived.Link.ID != deterministic.Link.ID || revived.Created || !revived.SameDestination {
 			t.Errorf("revived: %+v, want link %s with destination %s", revived, deterministic.Link.ID, billing)
@@ -87,7 +88,8 @@ func TestCreateLinks_SameDestination(t *testing.T) {
 		b := setup(t, d)
 		ada := b.person(t, "ada")
 		var links []any
-		for _, url := range []string{"https://spa.example/#a", "https://spa.example/#b", "https://spa.example/#a", "ftp://a.example"} {
+		for _, url := range []string{"https://spa.example/#a", "https://spa.example/#b", "https://spa.example/#a",
+			"ftp://a.example"} {
 			links = append(links, map[string]any{"url": url})
 		}
 		const query = `mutation ($in: CreateLinksInput!) { createLinks(input: $in) {

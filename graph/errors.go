@@ -7,7 +7,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// userErrors returns an error that the client can fix as the errors of a payload, and any other error as it is.
+// userErrors returns an error that the client can fix as the errors of a payload, and any other
+// error as it is.
 func userErrors(err error) ([]*gen.UserError, error) {
 	if err == nil {
 		return []*gen.UserError{}, nil
@@ -19,8 +20,9 @@ func userErrors(err error) ([]*gen.UserError, error) {
 	return []*gen.UserError{{Message: e.Public(), Code: gen.ErrorCode(e.Kind.Code()), Field: e.Field}}, nil
 }
 
-// payloadOrErrors returns the payload of a mutation: the resolver's payload without user errors, or an empty one with
-// them. Resolvers do not set the field Errors. Any other error is an error of the request.
+// payloadOrErrors returns the payload of a mutation: the resolver's payload without user errors, or
+// an empty one with them. Resolvers do not set the field Errors. Any other error is an error of the
+// request.
 func payloadOrErrors(payload any, err error) (any, error) {
 	failed := err != nil
 	found, err := userErrors(err)

@@ -19,8 +19,8 @@ func (extension) ExtensionName() string { return "Resolvers" }
 // Validate implements graphql.HandlerExtension.
 func (extension) Validate(graphql.ExecutableSchema) error { return nil }
 
-// InterceptOperation gives an operation its loaders, moves the user errors of mutations to their payloads, and checks the
-// permissions of an API key on all fields.
+// InterceptOperation gives an operation its loaders, moves the user errors of mutations to their
+// payloads, and checks the permissions of an API key on all fields.
 func (e extension) InterceptOperation(ctx context.Context, next graphql.OperationHandler) graphql.ResponseHandler {
 	operation := graphql.GetOperationContext(ctx)
 	if operation.Operation.Operation == ast.Mutation {
@@ -39,7 +39,8 @@ func (e extension) InterceptOperation(ctx context.Context, next graphql.Operatio
 	return next(loader.WithLoaders(ctx, e.sources()))
 }
 
-// InterceptRootField gives each mutation of an operation its own loaders: it must not read what an earlier one changed.
+// InterceptRootField gives each mutation of an operation its own loaders: it must not read what an
+// earlier one changed.
 func (e extension) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
 	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
 		ctx = loader.WithLoaders(ctx, e.sources())
@@ -47,8 +48,8 @@ func (e extension) InterceptRootField(ctx context.Context, next graphql.RootReso
 	return next(ctx)
 }
 
-// InterceptResponse lets queries of a caller read from a replica, if there is one that has the caller's last mutation on
-// any node. Anonymous callers read nothing of a workspace.
+// InterceptResponse lets queries of a caller read from a replica, if there is one that has the
+// caller's last mutation on any node. Anonymous callers read nothing of a workspace.
 func (e extension) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	if _, err := account.Current(ctx); err != nil || e.Writers == nil {
 		return next(ctx)

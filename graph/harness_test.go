@@ -67,6 +67,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
 	c := Config{
+		Config: transport.Config{Bounds: bounds(), Log: log, Now: time.Now},
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits, Keys: keys,
 		},
@@ -78,9 +79,6 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
-		Bounds: bounds(),
-		Log:    log,
-		Now:    time.Now,
 	}
 	for _, option := range options {
 		option(&c)
@@ -117,7 +115,8 @@ type person struct {
 func (b *bundle) person(t testing.TB, name string) person {
 	t.Helper()
 	now := db.Instant(time.Now())
-	a := account.Account{ID: id.New(id.Account), Email: name + "@example.com", Name: name, CreatedAt: now, UpdatedAt: now}
+	a := account.Account{ID: id.New(id.Account), Email: name + "@example.com", Name: name, CreatedAt: now,
+		UpdatedAt: now}
 	if _, err := b.db.NewInsert().Model(&a).Exec(t.Context()); err != nil {
 		t.Fatal(err)
 	}

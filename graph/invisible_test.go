@@ -49,7 +49,8 @@ func TestMutations_InvisibleText(t *testing.T) {
 				return b.ask(t, ada.token, "mutation { "+fill.Replace(c.mutation)+" }").text
 			}
 			got := send(`\u200B\u2060\u00AD\u3164\u2800\uFEFF\uDB40\uDC41`)
-			if c.refused != "" && !strings.Contains(got, `"errors":[{"code":"INVALID_INPUT","field":["`+c.refused+`"]}]`) {
+			if c.refused != "" && !strings.Contains(got,
+				`"errors":[{"code":"INVALID_INPUT","field":["`+c.refused+`"]}]`) {
 				t.Errorf("invisible %s: %s", c.name, got)
 			}
 			isNull := !strings.Contains(c.stored, "title") || strings.Contains(got, `"title":null,"note":null`)

@@ -10,7 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-func (r *mutationResolver) InviteMember(ctx context.Context, in gen.InviteMemberInput) (*gen.InviteMemberPayload, error) {
+func (r *mutationResolver) InviteMember(
+	ctx context.Context, in gen.InviteMemberInput,
+) (*gen.InviteMemberPayload, error) {
 	m, err := r.membership(ctx, in.WorkspaceID)
 	if err != nil {
 		return nil, err
@@ -40,7 +42,7 @@ func (r *mutationResolver) RevokeInvitation(
 func (r *workspaceResolver) Invitations(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.InvitationConnection, error) {
-	edges, info, err := list(ctx, m, id.Invitation, first, after, r.Workspaces.Invitations, invitationIDs,
+	edges, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations, invitationIDs,
 		func(cursor string, i *workspace.Invitation) *gen.InvitationEdge {
 			return &gen.InvitationEdge{Cursor: cursor, Node: i}
 		})

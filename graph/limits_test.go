@@ -8,47 +8,59 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// TestLimitsAtTheirBoundaries asks for the last that is allowed and the first that is not, beside what TestEveryBoundAtItsEdge does.
+// TestLimitsAtTheirBoundaries asks for the last that is allowed and the first that is not, beside
+// what TestEveryBoundAtItsEdge does.
 func TestLimitsAtTheirBoundaries(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada").token
 	nested := func(depth int) string { // fragments, so that the depth is not seen at once
-		return "{ " + strings.Repeat("... on Query { ", 10) + "me { " + strings.Repeat("workspaces { edges { node { links { edges { node { workspace { ", depth) +
+		return "{ " + strings.Repeat("... on Query { ", 10) + "me { " +
+			strings.Repeat("workspaces { edges { node { links { edges { node { workspace { ", depth) +
 			"id" + strings.Repeat(" } } } } } } } ", depth) + " }" + strings.Repeat(" }", 11)
 	}
 	for name, c := range map[string]struct {
 		query string
 		want  string
 	}{
-		"depth":                      {nested(3), "COMPLEXITY_LIMIT_EXCEEDED"},
-		"cost, the last":             {`{ me { workspaces(first: 90) { edges { node { links(first: 36) { edges { node { id } } } } } } } }`, ""},
-		"cost, too much":             {`{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { id } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
-		"hours of many links":        {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { series(interval: HOUR) { clicks } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
-		"days of many links":         {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { series(interval: DAY) { clicks } } } } } } } }`, ""},
-		"a document too long":        {"{ " + strings.Repeat("a", 64<<10) + ": __typename }", "BAD_REQUEST"},
-		"two log-ins":                {`mutation { a: login(input: {email: "a", password: "b"}) { token } ...L } fragment L on Mutation { login(input: {email: "a", password: "b"}) { token } }`, "BAD_REQUEST"},
-		"a fragment bomb":            {bomb(60), "COMPLEXITY_LIMIT_EXCEEDED"},
-		"a fragment in itself":       {"{ ...A } fragment A on Query { ...A }", "BAD_REQUEST"},
-		"fragments in a circle":      {"{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }", "BAD_REQUEST"},
-		"fragments among all":        {circles(12), "BAD_REQUEST"},
-		"a bomb that is not lit":     {"{ __typename " + strings.TrimPrefix(bomb(60), "{ ...Aa"), "COMPLEXITY_LIMIT_EXCEEDED"},
-		"directives of a fragment":   {"{ ...F } fragment F on Query" + strings.Repeat(" @a", 51) + " { __typename }", "COMPLEXITY_LIMIT_EXCEEDED"},
-		"directives of an operation": {"query" + strings.Repeat(" @a", 51) + " { __typename }", "COMPLEXITY_LIMIT_EXCEEDED"},
-		"directives of a variable":   {"query ($x: Int" + strings.Repeat(" @a", 51) + ") { __typename }", "COMPLEXITY_LIMIT_EXCEEDED"},
-		"a fragment of nothing":      {"{ ...A }", "BAD_REQUEST"},
-		"no operation":               {"fragment A on Query { __typename }", "BAD_REQUEST"},
-		"two without a name":         {"{ __typename } { __typename }", "BAD_REQUEST"},
-		"no GraphQL":                 {"SELECT 1", "BAD_REQUEST"},
-		"nothing but a NUL":          {"\x00", "BAD_REQUEST"},
-		"a subscription":             {"subscription { __typename }", "BAD_REQUEST"},
-		"negative page":              {`{ me { workspaces(first: -1) { edges { cursor } } } }`, "INVALID_INPUT"},
-		"a page too large":           {`{ me { workspaces(first: 101) { edges { cursor } } } }`, "INVALID_INPUT"},
-		"a number out of bounds":     {`{ me { workspaces(first: 99999999999) { edges { cursor } } } }`, "BAD_REQUEST"},
-		"a foreign cursor":           {`{ me { workspaces(after: "bG5r") { edges { cursor } } } }`, "INVALID_INPUT"},
-		"no member of a oneOf":       {`{ link(by: {}) { id } }`, "BAD_REQUEST"},
-		"both of a oneOf":            {`{ link(by: {id: "a", shortUrl: "b"}) { id } }`, "BAD_REQUEST"},
-		"null in a oneOf":            {`{ link(by: {id: null}) { id } }`, "BAD_REQUEST"},
+		"depth": {nested(3), "COMPLEXITY_LIMIT_EXCEEDED"},
+		"cost, the last": {`{ me { workspaces(first: 90) { edges { node { links(first: 36) { edges { node { ` +
+			`id } } } } } } } }`, ""},
+		"cost, too much": {`{ me { workspaces(first: 100) { edges { node { links(first: 100) { edges { node { ` +
+			`id } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"hours of many links": {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { ` +
+			`series(interval: HOUR) { clicks } } } } } } } }`, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"days of many links": {`{ node(id: "x") { ... on Workspace { links(first: 100) { edges { node { stats { ` +
+			`series(interval: DAY) { clicks } } } } } } } }`, ""},
+		"a document too long": {"{ " + strings.Repeat("a", 64<<10) + ": __typename }", "BAD_REQUEST"},
+		"two log-ins": {`mutation { a: login(input: {email: "a", password: "b"}) { token } ...L } fragment ` +
+			`L on Mutation { login(input: {email: "a", password: "b"}) { token } }`, "BAD_REQUEST"},
+		"a fragment bomb":      {bomb(60), "COMPLEXITY_LIMIT_EXCEEDED"},
+		"a fragment in itself": {"{ ...A } fragment A on Query { ...A }", "BAD_REQUEST"},
+		"fragments in a circle": {"{ ...A } fragment A on Query { ...B } fragment B on Query { ...A }",
+			"BAD_REQUEST"},
+		"fragments among all": {circles(12), "BAD_REQUEST"},
+		"a bomb that is not lit": {"{ __typename " + strings.TrimPrefix(bomb(60), "{ ...Aa"),
+			"COMPLEXITY_LIMIT_EXCEEDED"},
+		"directives of a fragment": {"{ ...F } fragment F on Query" + strings.Repeat(" @a", 51) + " { __typename }",
+			"COMPLEXITY_LIMIT_EXCEEDED"},
+		"directives of an operation": {"query" + strings.Repeat(" @a", 51) + " { __typename }",
+			"COMPLEXITY_LIMIT_EXCEEDED"},
+		"directives of a variable": {"query ($x: Int" + strings.Repeat(" @a", 51) + ") { __typename }",
+			"COMPLEXITY_LIMIT_EXCEEDED"},
+		"a fragment of nothing":  {"{ ...A }", "BAD_REQUEST"},
+		"no operation":           {"fragment A on Query { __typename }", "BAD_REQUEST"},
+		"two without a name":     {"{ __typename } { __typename }", "BAD_REQUEST"},
+		"no GraphQL":             {"SELECT 1", "BAD_REQUEST"},
+		"nothing but a NUL":      {"\x00", "BAD_REQUEST"},
+		"a subscription":         {"subscription { __typename }", "BAD_REQUEST"},
+		"negative page":          {`{ me { workspaces(first: -1) { edges { cursor } } } }`, "INVALID_INPUT"},
+		"a page too large":       {`{ me { workspaces(first: 101) { edges { cursor } } } }`, "INVALID_INPUT"},
+		"a number out of bounds": {`{ me { workspaces(first: 99999999999) { edges { cursor } } } }`, "BAD_REQUEST"},
+		"a foreign cursor":       {`{ me { workspaces(after: "bG5r") { edges { cursor } } } }`, "INVALID_INPUT"},
+		"no member of a oneOf":   {`{ link(by: {}) { id } }`, "BAD_REQUEST"},
+		"both of a oneOf":        {`{ link(by: {id: "a", shortUrl: "b"}) { id } }`, "BAD_REQUEST"},
+		"null in a oneOf":        {`{ link(by: {id: null}) { id } }`, "BAD_REQUEST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -115,7 +127,8 @@ func bomb(levels int) string {
 	var s strings.Builder
 	s.WriteString("{ ...Aa }")
 	for i := range levels {
-		s.WriteString(strings.NewReplacer("#", number(i), "%", number(i+1)).Replace(" fragment A# on Query { ...A% ...A% }"))
+		s.WriteString(strings.NewReplacer("#", number(i), "%", number(i+1)).
+			Replace(" fragment A# on Query { ...A% ...A% }"))
 	}
 	s.WriteString(" fragment A" + number(levels) + " on Query { __typename }")
 	return s.String()

@@ -58,7 +58,8 @@ func (r *mutationResolver) CreateLinks(ctx context.Context, in gen.CreateLinksIn
 	return &gen.CreateLinksPayload{Results: results}, err
 }
 
-// forLinks changes links of a workspace that the caller is a member of, and returns the result of each.
+// forLinks changes links of a workspace that the caller is a member of, and returns the result of
+// each.
 func forLinks[T any](
 	ctx context.Context, r *mutationResolver, workspaceID string,
 	change func(workspace.Membership) ([]link.Result, error),

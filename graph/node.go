@@ -14,12 +14,12 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// nodeLoader loads a workspace's objects of one type by global ID. Unknown IDs are missing from the result. It returns
-// Forbidden if the member may not list such objects.
+// nodeLoader loads a workspace's objects of one type by global ID. Unknown IDs are missing from the
+// result. It returns Forbidden if the member may not list such objects.
 type nodeLoader func(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error)
 
-// nodeLoaders returns the loaders of the types that belong to a workspace, by the prefix of their IDs. Accounts and
-// sessions belong to a user.
+// nodeLoaders returns the loaders of the types that belong to a workspace, by the prefix of their
+// IDs. Accounts and sessions belong to a user.
 func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 	return map[id.Prefix]nodeLoader{
 		id.Workspace: func(_ context.Context, m workspace.Membership, _ ...string) (map[string]scalar.Node, error) {
@@ -50,8 +50,8 @@ func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]scalar.Node,
 	return r.nodes(ctx, ids)
 }
 
-// nodes returns the objects with the IDs, and nil for each that does not exist or that the caller may not read. It runs
-// as many statements for a hundred IDs as for one of each type and workspace.
+// nodes returns the objects with the IDs, and nil for each that does not exist or that the caller
+// may not read. It runs as many statements for a hundred IDs as for one of each type and workspace.
 func (c *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
 	actor, err := account.Current(ctx)
 	if err != nil {
@@ -91,14 +91,15 @@ func (c *Config) nodes(ctx context.Context, ids []string) ([]scalar.Node, error)
 	return all, nil
 }
 
-// spacesOf returns the caller's memberships of workspaces that the IDs belong to, and the workspace of each ID that has
-// one, whether or not the caller is a member.
+// spacesOf returns the caller's memberships of workspaces that the IDs belong to, and the workspace
+// of each ID that has one, whether or not the caller is a member.
 func (c *Config) spacesOf(
 	ctx context.Context, actor account.Actor, ids []string,
 ) (spaces map[string]workspace.Membership, spaceOf map[string]string, err error) {
 	spaceOf = map[string]string{}
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
-		c.Workspaces.WorkspacesOf, c.Domains.WorkspacesOf, c.Keys.WorkspacesOf, c.Links.WorkspacesOf, c.Audit.WorkspacesOf,
+		c.Workspaces.WorkspacesOf, c.Domains.WorkspacesOf, c.Keys.WorkspacesOf, c.Links.WorkspacesOf,
+		c.Audit.WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)
 		if err != nil {
@@ -133,7 +134,8 @@ func (c *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string
 			found[own.ID] = own
 		}
 	}
-	sessionIDs := slices.DeleteFunc(slices.Clone(ids), func(nodeID string) bool { return !id.Valid(id.Session, nodeID) })
+	sessionIDs := slices.DeleteFunc(slices.Clone(ids),
+		func(nodeID string) bool { return !id.Valid(id.Session, nodeID) })
 	if len(sessionIDs) == 0 {
 		return found, nil
 	}
@@ -144,7 +146,8 @@ func (c *Config) ownNodes(ctx context.Context, actor account.Actor, ids []string
 	return found, err
 }
 
-// nodesOf returns the nodeLoader of a look-up by ID, which expects the objects' accounts to be requested.
+// nodesOf returns the nodeLoader of a look-up by ID, which expects the objects' accounts to be
+// requested.
 func nodesOf[T any](
 	load func(ctx context.Context, m workspace.Membership, ids ...string) ([]*T, error), identify identify[*T],
 ) nodeLoader {
@@ -179,7 +182,9 @@ func (c *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...s
 }
 
 // clickNodes is the nodeLoader of clicks.
-func (c *Config) clickNodes(ctx context.Context, m workspace.Membership, ids ...string) (map[string]scalar.Node, error) {
+func (c *Config) clickNodes(
+	ctx context.Context, m workspace.Membership, ids ...string,
+) (map[string]scalar.Node, error) {
 	clicks, err := c.Clicks.ByID(ctx, m, ids...)
 	found, links := make(map[string]scalar.Node, len(clicks)), []string{}
 	for _, c := range clicks {

@@ -53,13 +53,15 @@ func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 	w := &nodeWorld{bundle: b, ada: b.person(t, "ada"), callers: map[string]string{"nobody": ""}}
 	now := db.Instant(time.Now())
 	session := account.Session{
-		ID: id.New(id.Session), AccountID: w.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(time.Hour),
+		ID: id.New(id.Session), AccountID: w.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now,
+		ExpiresAt: now.Add(time.Hour),
 	}
 	b.insert(t, &session)
 	w.callers["OWNER"], w.callers["stranger"] = w.ada.token, b.person(t, "eve").token
 	for _, role := range []workspace.Role{workspace.Admin, workspace.Editor, workspace.Viewer} {
 		p := b.person(t, "our-"+strings.ToLower(string(role)))
-		b.insert(t, &workspace.Member{WorkspaceID: w.ada.workspace.ID(), AccountID: p.accountID, Role: role, CreatedAt: now})
+		b.insert(t, &workspace.Member{WorkspaceID: w.ada.workspace.ID(), AccountID: p.accountID, Role: role,
+			CreatedAt: now})
 		w.callers[string(role)] = p.token
 	}
 	for _, rule := range workspace.Rules {
@@ -86,7 +88,8 @@ func (w *nodeWorld) fill(t *testing.T) {
 	now := db.Instant(time.Now())
 	space := w.ada.workspace.ID()
 	title := "title of the link"
-	l, _, err := w.Links.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/destination", Title: &title})
+	l, _, err := w.Links.Create(t.Context(), w.ada.workspace, link.New{URL: "https://example.com/destination",
+		Title: &title})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +97,8 @@ func (w *nodeWorld) fill(t *testing.T) {
 		ID: id.New(id.Domain), WorkspaceID: space, Host: "links.example.com", Token: "token", CreatedAt: now})
 	w.insert(t, &workspace.Invitation{
 		ID: id.New(id.Invitation), WorkspaceID: space, Email: "invited@example.com", Role: workspace.Viewer,
-		TokenHash: []byte(strings.Repeat("h", 32)), InvitedBy: w.ada.accountID, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
+		TokenHash: []byte(strings.Repeat("h", 32)), InvitedBy: w.ada.accountID, CreatedAt: now,
+		ExpiresAt: now.Add(time.Hour),
 	})
 	clicks := clicktest.New(t, w.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
@@ -264,18 +268,22 @@ func TestNode_RefusesMalformedIDs(t *testing.T) {
 		w := newNodeWorld(t, d)
 		var ids []string
 		for prefix := range w.nodeLoaders() {
-			for _, digits := range []string{"", "x", strings.Repeat("0", 26), strings.Repeat("7", 26), "7" + strings.Repeat("z", 25),
+			for _, digits := range []string{"", "x", strings.Repeat("0", 26), strings.Repeat("7", 26),
+				"7" + strings.Repeat("z", 25),
 				"3" + strings.Repeat("z", 25), strings.Repeat("0", 52), "7" + strings.Repeat("z", 51), "\x00", "'"} {
 				ids = append(ids, string(prefix)+digits)
 			}
 		}
-		ids = append(ids, "", "_", "none_", string(id.Session), string(id.Session)+strings.Repeat("0", 26), string(id.Account))
+		ids = append(ids, "", "_", "none_", string(id.Session), string(id.Session)+strings.Repeat("0", 26),
+			string(id.Account))
 		r := w.ask(t, w.ada.token, `query ($ids: [ID!]!) { nodes(ids: $ids) { id } }`, "ids", ids)
-		if want := `{"data":{"nodes":[` + strings.TrimSuffix(strings.Repeat("null,", len(ids)), ",") + `]}}`; r.text != want {
+		if want := `{"data":{"nodes":[` + strings.TrimSuffix(strings.Repeat("null,", len(ids)), ",") +
+			`]}}`; r.text != want {
 			t.Errorf("%s\n%s", r.text, w.log)
 		}
 		for _, c := range ids {
-			r := w.ask(t, w.ada.token, `query ($w: ID!, $after: String!) { workspace(by: {id: $w}) { clicks(after: $after) { edges { cursor } } } }`,
+			r := w.ask(t, w.ada.token, `query ($w: ID!, $after: String!) { workspace(by: {id: $w}) { clicks(after: `+
+				`$after) { edges { cursor } } } }`,
 				"w", w.ada.workspace.ID(), "after", page.Cursor(c))
 			if strings.Contains(r.codes(), "INTERNAL") {
 				t.Errorf("as a cursor, %q: %s\n%s", c, r.text, w.log)
@@ -305,7 +313,8 @@ func TestNodes_StatementsDoNotGrowWithIDs(t *testing.T) {
 					before := b.statements.Load()
 					r := b.ask(t, e.ada.token, query, "ids", ids[:n])
 					statements[n] = b.statements.Load() - before
-					if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, typeName)); got < n || len(r.Errors) > 0 {
+					if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, typeName)); got < n ||
+						len(r.Errors) > 0 {
 						t.Fatalf("%d ids: %d objects: %.500s", n, got, r.text)
 					}
 				}

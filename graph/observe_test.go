@@ -22,7 +22,8 @@ func (b *bundle) lines() (all []string) {
 	return all
 }
 
-// TestEachOperationIsToldOnce: of whatever kind and outcome, with nothing of what was asked but a name.
+// TestEachOperationIsToldOnce: of whatever kind and outcome, with nothing of what was asked but a
+// name.
 func TestEachOperationIsToldOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -36,23 +37,30 @@ func TestEachOperationIsToldOnce(t *testing.T) {
 			before      func(t *testing.T)
 			token       string
 		}{
-			{name: "a query", query: `query Mine { me { email } }`, want: "kind=query name=Mine outcome=ok cost=2", token: ada.token},
+			{name: "a query", query: `query Mine { me { email } }`, want: "kind=query name=Mine outcome=ok cost=2",
+				token: ada.token},
 			{name: "without a name", query: `{ me { id } }`, want: "kind=query outcome=ok cost=2"},
-			{name: "a mutation whose payload has errors", query: createLink, variables: []any{"w", ada.workspace.ID(), "url", "ftp://" + planted},
+			{name: "a mutation whose payload has errors", query: createLink, variables: []any{"w", ada.workspace.ID(),
+				"url", "ftp://" + planted},
 				want: "kind=mutation outcome=ok cost=", token: ada.token},
 			{name: "nobody", query: createLink, variables: []any{"w", ada.workspace.ID(), "url", "https://" + planted},
 				want: "kind=mutation outcome=UNAUTHENTICATED cost="},
-			{name: "a bad token", query: `query Q { me { id } }`, want: "kind=unread outcome=UNAUTHENTICATED", token: planted},
+			{name: "a bad token", query: `query Q { me { id } }`, want: "kind=unread outcome=UNAUTHENTICATED",
+				token: planted},
 			{name: "no GraphQL", query: `{ "` + planted, want: "kind=unread outcome=BAD_REQUEST"},
 			{name: "an unknown field", query: `query Q { planted }`, want: "kind=unread outcome=BAD_REQUEST"},
-			{name: "a missing variable", query: `query Q($x: ID!) { node(id: $x) { id } }`, want: "kind=query name=Q outcome=BAD_REQUEST"},
-			{name: "a subscription over HTTP", query: `subscription S { linkClicked(workspaceId: "` + planted + `") { id } }`,
+			{name: "a missing variable", query: `query Q($x: ID!) { node(id: $x) { id } }`,
+				want: "kind=query name=Q outcome=BAD_REQUEST"},
+			{name: "a subscription over HTTP", query: `subscription S { linkClicked(workspaceId: "` + planted +
+				`") { id } }`,
 				want: "kind=subscription name=S outcome=BAD_REQUEST cost="},
 			{name: "a long name", query: `query ` + strings.Repeat("N", 80) + ` { me { id } }`,
 				want: "kind=query name=" + strings.Repeat("N", 64) + " outcome=ok cost=2"},
-			{name: "what broke", query: `query Q($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`, variables: []any{"w", ada.workspace.ID()},
-				want: "kind=query name=Q outcome=INTERNAL cost=", token: ada.token, before: func(t *testing.T) {
-					if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
+			{name: "what broke", query: `query Q($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`,
+				variables: []any{"w", ada.workspace.ID()},
+				want:      "kind=query name=Q outcome=INTERNAL cost=", token: ada.token, before: func(t *testing.T) {
+					if _, err := d.ExecContext(db.AsOwner(t.Context()),
+						"ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
 						t.Fatal(err)
 					}
 				}},

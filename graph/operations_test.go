@@ -31,12 +31,19 @@ func TestCreateLinkAnswers(t *testing.T) {
 			code any
 			want string
 		}{
-			{"https://example.com/a", "promo", `{"createLink":{"created":true,"link":{"id":"*","shortUrl":"http://sho.rt/ada/promo",` +
-				`"strategy":"CUSTOM","status":"ACTIVE","createdBy":{"name":"ada"},"workspace":{"slug":"ada","viewerRole":"OWNER"}},"errors":[]}}`},
-			{"ftp://example.com", nil, `{"createLink":{"created":false,"link":null,"errors":[{"code":"INVALID_URL","field":["url"]}]}}`},
-			{"http://sho.rt/x", nil, `{"createLink":{"created":false,"link":null,"errors":[{"code":"UNSAFE_URL","field":["url"]}]}}`},
-			{"https://example.com/b", "promo", `{"createLink":{"created":false,"link":null,"errors":[{"code":"CODE_TAKEN","field":["customCode"]}]}}`},
-			{"https://example.com/b", "login", `{"createLink":{"created":false,"link":null,"errors":[{"code":"CODE_RESERVED","field":["customCode"]}]}}`},
+			{"https://example.com/a", "promo",
+				`{"createLink":{"created":true,"link":{"id":"*","shortUrl":"http://sho.rt/ada/promo",` +
+					`"strategy":"CUSTOM","status":"ACTIVE","createdBy":{"name":"ada"},"workspace":{"slug":"ada",` +
+					`"viewerRole":"OWNER"}},"errors":[]}}`},
+			{"ftp://example.com", nil, `{"createLink":{"created":false,"link":null,"errors":[{"code":"INVALID_URL",` +
+				`"field":["url"]}]}}`},
+			{"http://sho.rt/x", nil, `{"createLink":{"created":false,"link":null,"errors":[{"code":"UNSAFE_URL",` +
+				`"field":["url"]}]}}`},
+			{"https://example.com/b", "promo",
+				`{"createLink":{"created":false,"link":null,"errors":[{"code":"CODE_TAKEN","field":["customCode"]}]}}`},
+			{"https://example.com/b", "login",
+				`{"createLink":{"created":false,"link":null,"errors":[{"code":"CODE_RESERVED",` +
+					`"field":["customCode"]}]}}`},
 		} {
 			r := b.ask(t, ada.token, createLink, "w", ada.workspace.ID(), "url", c.url, "code", c.code)
 			got := string(r.Data)
@@ -63,33 +70,51 @@ func TestAForeignIDLooksLikeAnUnknownOne(t *testing.T) {
 			{`query ($x: ID!) { node(id: $x) { id } }`, ada.workspace.ID(), unknownWorkspace},
 			{`query ($x: ID!) { node(id: $x) { id } }`, ada.accountID, unknownUser},
 			{`query ($x: ID!) { link(by: {id: $x}) { id } }`, secret.ID, unknownLink},
-			{`query ($x: String!) { link(by: {shortUrl: $x}) { id } }`, "http://sho.rt/" + secret.Code, "http://sho.rt/unknown"},
+			{`query ($x: String!) { link(by: {shortUrl: $x}) { id } }`, "http://sho.rt/" + secret.Code,
+				"http://sho.rt/unknown"},
 			{`query ($x: ID!) { workspace(by: {id: $x}) { id } }`, ada.workspace.ID(), unknownWorkspace},
 			{`query ($x: String!) { workspace(by: {slug: $x}) { id } }`, "ada", "unknown"},
-			{`query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com") { codes } }`, ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { createLink(input: {workspaceId: $x, url: "https://example.com/new"}) { link { id } errors { message code field } } }`,
+			{`query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com") { codes } }`,
 				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { updateLink(input: {id: $x, title: "mine"}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
-			{`mutation ($x: ID!) { restoreLink(input: {id: $x}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
-			{`mutation ($x: ID!) { createLinks(input: {workspaceId: $x, links: [{url: "https://example.com/new"}]}) { results { created } errors { message code field } } }`,
+			{`mutation ($x: ID!) { createLink(input: {workspaceId: $x, url: "https://example.com/new"}) { link { id ` +
+				`} errors { message code field } } }`,
 				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
-			{`mutation ($x: ID!) { checkLink(input: {id: $x}) { link { id } errors { message code field } } }`, secret.ID, unknownLink},
-			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x, name: "mine"}) { workspace { id } errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { updateLinks(input: {workspaceId: $x, links: [{id: "x"}]}) { results { link { id } } errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { deleteLinks(input: {workspaceId: $x, ids: ["x"]}) { results { link { id } } errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!) { claimLinks(input: {workspaceId: $x, claimTokens: ["x"]}) { results { status } errors { message code field } } }`,
-				ada.workspace.ID(), unknownWorkspace},
-			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() + `") { updateLinks(input: {workspaceId: $w, links: [{id: $x, title: "mine"}]}) { results { link { id } errors { message code field } } } }`,
+			{`mutation ($x: ID!) { updateLink(input: {id: $x, title: "mine"}) { link { id } errors { message code ` +
+				`field } } }`, secret.ID, unknownLink},
+			{`mutation ($x: ID!) { restoreLink(input: {id: $x}) { link { id } errors { message code field } } }`,
 				secret.ID, unknownLink},
-			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() + `") { deleteLinks(input: {workspaceId: $w, ids: [$x]}) { results { link { id } errors { message code field } } } }`,
+			{`mutation ($x: ID!) { createLinks(input: {workspaceId: $x, links: [{url: "https://example.com/new"}]}) ` +
+				`{ results { created } errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { message code field } } }`,
 				secret.ID, unknownLink},
-			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x}) { workspace { id } errors { message code field } } }`, workspace.PublicID, unknownWorkspace},
+			{`mutation ($x: ID!) { checkLink(input: {id: $x}) { link { id } errors { message code field } } }`,
+				secret.ID, unknownLink},
+			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x, name: "mine"}) { workspace { id } errors { ` +
+				`message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { updateLinks(input: {workspaceId: $x, links: [{id: "x"}]}) { results { link { id ` +
+				`} } errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { deleteLinks(input: {workspaceId: $x, ids: ["x"]}) { results { link { id } } ` +
+				`errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!) { claimLinks(input: {workspaceId: $x, claimTokens: ["x"]}) { results { status } ` +
+				`errors { message code field } } }`,
+				ada.workspace.ID(), unknownWorkspace},
+			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() +
+				`") { updateLinks(input: {workspaceId: $w, links: [{id: $x, title: "mine"}]}) { results { link { id ` +
+				`} errors { message code field } } } }`,
+				secret.ID, unknownLink},
+			{`mutation ($x: ID!, $w: ID! = "` + eve.workspace.ID() +
+				`") { deleteLinks(input: {workspaceId: $w, ids: [$x]}) { results { link { id } errors { message ` +
+				`code field } } } }`,
+				secret.ID, unknownLink},
+			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x}) { workspace { id } errors { message code field ` +
+				`} } }`, workspace.PublicID, unknownWorkspace},
 		} {
-			foreign, unknown := b.ask(t, eve.token, c.query, "x", c.foreign), b.ask(t, eve.token, c.query, "x", c.unknown)
+			foreign, unknown := b.ask(t, eve.token, c.query, "x", c.foreign),
+				b.ask(t, eve.token, c.query, "x", c.unknown)
 			if diff := cmp.Diff(unknown.text, foreign.text); diff != "" || foreign.status != unknown.status {
 				t.Errorf("%s (-unknown +foreign):\n%s", c.query, diff)
 			}
@@ -112,24 +137,30 @@ func TestAbsentIsNotNull(t *testing.T) {
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada")
 	l := b.link(t, ada, "https://example.com/")
-	const query = `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { link { title expiresAt redirectStatus } errors { code } } }`
+	const query = `mutation ($in: UpdateLinkInput!) { updateLink(input: $in) { link { title expiresAt ` +
+		`redirectStatus } errors { code } } }`
 	for _, c := range []struct {
 		edit map[string]any
 		want string
 	}{
-		{map[string]any{"title": "one", "expiresAt": "2100-01-01T00:00:00Z"}, `{"title":"one","expiresAt":"2100-01-01T00:00:00Z","redirectStatus":302}`},
-		{map[string]any{"redirectStatus": 307}, `{"title":"one","expiresAt":"2100-01-01T00:00:00Z","redirectStatus":307}`},
-		{map[string]any{"title": nil, "redirectStatus": nil}, `{"title":null,"expiresAt":"2100-01-01T00:00:00Z","redirectStatus":307}`},
+		{map[string]any{"title": "one", "expiresAt": "2100-01-01T00:00:00Z"},
+			`{"title":"one","expiresAt":"2100-01-01T00:00:00Z","redirectStatus":302}`},
+		{map[string]any{"redirectStatus": 307},
+			`{"title":"one","expiresAt":"2100-01-01T00:00:00Z","redirectStatus":307}`},
+		{map[string]any{"title": nil, "redirectStatus": nil},
+			`{"title":null,"expiresAt":"2100-01-01T00:00:00Z","redirectStatus":307}`},
 		{map[string]any{"expiresAt": nil}, `{"title":null,"expiresAt":null,"redirectStatus":307}`},
 	} {
 		c.edit["id"] = l.ID
-		if got, want := b.ask(t, ada.token, query, "in", c.edit).text, `{"data":{"updateLink":{"link":`+c.want+`,"errors":[]}}}`; got != want {
+		if got, want := b.ask(t, ada.token, query, "in", c.edit).text,
+			`{"data":{"updateLink":{"link":`+c.want+`,"errors":[]}}}`; got != want {
 			t.Errorf("%v: %s", c.edit, got)
 		}
 	}
 }
 
-// TestEachMutationTellsWhatIsThen: what one has loaded is not told by the next, which has changed it.
+// TestEachMutationTellsWhatIsThen: what one has loaded is not told by the next, which has changed
+// it.
 func TestEachMutationTellsWhatIsThen(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
@@ -144,15 +175,17 @@ func TestEachMutationTellsWhatIsThen(t *testing.T) {
 	}
 }
 
-// TestThePriceOfABatch: a thousand links may be asked for what describes them, and not for a thousand stats.
+// TestThePriceOfABatch: a thousand links may be asked for what describes them, and not for a
+// thousand stats.
 func TestThePriceOfABatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada")
 	ids := make([]string, link.MaxBatch)
 	const (
-		describing = `link { id code shortUrl originalUrl canonicalUrl title tags status } errors { code message field }`
-		dear       = `link { id stats { clicks } } errors { code }`
+		describing = `link { id code shortUrl originalUrl canonicalUrl title tags status } errors { code message ` +
+			`field }`
+		dear = `link { id stats { clicks } } errors { code }`
 	)
 	var texts strings.Builder
 	for i := range 86 {
@@ -163,22 +196,26 @@ func TestThePriceOfABatch(t *testing.T) {
 		{dear, "COMPLEXITY_LIMIT_EXCEEDED"},
 		{"link {" + texts.String() + " }", "COMPLEXITY_LIMIT_EXCEEDED"},
 	} {
-		r := b.ask(t, ada.token, `mutation ($w: ID!, $ids: [ID!]!) { deleteLinks(input: {workspaceId: $w, ids: $ids}) { results { `+c.selection+` } } }`,
+		r := b.ask(t, ada.token, `mutation ($w: ID!, $ids: [ID!]!) { deleteLinks(input: {workspaceId: $w, ids: `+
+			`$ids}) { results { `+c.selection+` } } }`,
 			"w", ada.workspace.ID(), "ids", ids)
 		if r.codes() != c.want {
 			t.Errorf("%.80s: %.200s", c.selection, r.text)
 		}
 	}
 	for query, variables := range map[string][]any{
-		`mutation ($w: ID!, $x: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens: $x}) { results { status } } %s }`: {"w", ada.workspace.ID(), "x", ids[:100]},
-		`mutation ($w: ID!) { checkLink(input: {id: $w}) { link { id } } %s }`:                                                   {"w", ada.workspace.ID()},
+		`mutation ($w: ID!, $x: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens: $x}) { results { ` +
+			`status } } %s }`: {"w", ada.workspace.ID(), "x", ids[:100]},
+		`mutation ($w: ID!) { checkLink(input: {id: $w}) { link { id } } %s ` +
+			`}`: {"w", ada.workspace.ID()},
 	} {
 		var more strings.Builder
 		body := query[strings.Index(query, "{")+1 : strings.Index(query, "%s")]
 		for i := range 100 {
 			fmt.Fprintf(&more, " a%d: %s", i, body)
 		}
-		if r := b.ask(t, ada.token, fmt.Sprintf(query, more.String()), variables...); r.codes() != "COMPLEXITY_LIMIT_EXCEEDED" && r.codes() != "BAD_REQUEST" {
+		if r := b.ask(t, ada.token, fmt.Sprintf(query, more.String()),
+			variables...); r.codes() != "COMPLEXITY_LIMIT_EXCEEDED" && r.codes() != "BAD_REQUEST" {
 			t.Errorf("%s a hundred times: %.200s", query, r.text)
 		}
 		if r := b.ask(t, ada.token, fmt.Sprintf(query, ""), variables...); r.codes() != "" {
@@ -199,7 +236,8 @@ func TestManyLinksAtOnce(t *testing.T) {
 			map[string]any{"url": "https://example.com/", "strategy": "COUNTER"},
 		}
 		got := b.ask(t, ada.token, query, "in", map[string]any{"workspaceId": ada.workspace.ID(), "links": links}).text
-		want := `{"data":{"createLinks":{"results":[{"created":true,"link":{"strategy":"DETERMINISTIC","clickCount":0},"errors":[]},` +
+		want := `{"data":{"createLinks":{"results":[{"created":true,"link":{"strategy":"DETERMINISTIC",` +
+			`"clickCount":0},"errors":[]},` +
 			`{"created":false,"link":null,"errors":[{"code":"INVALID_URL","field":["url"]}]},` +
 			`{"created":true,"link":{"strategy":"COUNTER","clickCount":0},"errors":[]}],"errors":[]}}}`
 		if diff := cmp.Diff(want, got); diff != "" {
@@ -258,7 +296,8 @@ func TestConnectionsPageThroughEverything(t *testing.T) {
 		for more := true; more; {
 			var data struct{ Workspace struct{ Links connection } }
 			b.ask(t, ada.token, `query ($w: ID!, $after: String) { workspace(by: {id: $w}) { links(first: 3, after: $after) {
-				edges { node { id } } pageInfo { hasNextPage endCursor } } } }`, "w", ada.workspace.ID(), "after", after).into(t, &data)
+				edges { node { id } } pageInfo { hasNextPage endCursor } } } }`,
+				"w", ada.workspace.ID(), "after", after).into(t, &data)
 			for _, e := range data.Workspace.Links.Edges {
 				delete(want, e.Node.ID)
 			}
@@ -278,8 +317,10 @@ func TestWhatBrokeIsLoggedAndNotShown(t *testing.T) {
 		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE link_usage RENAME TO elsewhere"); err != nil {
 			t.Fatal(err)
 		}
-		r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`, "w", ada.workspace.ID())
-		if r.codes() != "INTERNAL" || strings.Contains(r.text, "link_usage") || !strings.Contains(b.log.String(), "link_usage") {
+		r := b.ask(t, ada.token, `query ($w: ID!) { workspace(by: {id: $w}) { usage { links } } }`, "w",
+			ada.workspace.ID())
+		if r.codes() != "INTERNAL" || strings.Contains(r.text, "link_usage") ||
+			!strings.Contains(b.log.String(), "link_usage") {
 			t.Errorf("shown: %s\nlogged: %s", r.text, b.log)
 		}
 	})

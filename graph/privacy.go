@@ -16,7 +16,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-func (r *mutationResolver) ExportMyData(ctx context.Context, in gen.ExportMyDataInput) (*gen.ExportMyDataPayload, error) {
+func (r *mutationResolver) ExportMyData(
+	ctx context.Context, in gen.ExportMyDataInput,
+) (*gen.ExportMyDataPayload, error) {
 	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err
@@ -35,8 +37,8 @@ func (r *mutationResolver) ExportMyData(ctx context.Context, in gen.ExportMyData
 	return &gen.ExportMyDataPayload{Data: new(string(text)), Next: optional.Of(next)}, nil
 }
 
-// exportPart returns one part of a user's data, and the cursor of the next one: the name of a list and the ID after
-// which to continue; empty after the last part.
+// exportPart returns one part of a user's data, and the cursor of the next one: the name of a list
+// and the ID after which to continue; empty after the last part.
 func (r *mutationResolver) exportPart(
 	ctx context.Context, actor account.Actor, after *string,
 ) (data map[string]any, next string, err error) {
@@ -73,14 +75,18 @@ type exportedWorkspaces struct {
 	APIKeys []apikey.Exported `json:"apiKeys"`
 }
 
-func (r *mutationResolver) exportWorkspaces(ctx context.Context, actor account.Actor) (e exportedWorkspaces, err error) {
+func (r *mutationResolver) exportWorkspaces(
+	ctx context.Context, actor account.Actor,
+) (e exportedWorkspaces, err error) {
 	if e.Exported, err = r.Workspaces.Export(ctx, actor); err == nil {
 		e.APIKeys, err = r.Keys.Export(ctx, actor.AccountID)
 	}
 	return e, err
 }
 
-func (r *mutationResolver) DeleteMyAccount(ctx context.Context, in gen.DeleteMyAccountInput) (*gen.DeleteMyAccountPayload, error) {
+func (r *mutationResolver) DeleteMyAccount(
+	ctx context.Context, in gen.DeleteMyAccountInput,
+) (*gen.DeleteMyAccountPayload, error) {
 	actor, err := account.Person(ctx)
 	if err != nil {
 		return nil, err

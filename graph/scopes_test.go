@@ -42,7 +42,8 @@ func TestTypePermissions_CoverTheSchema(t *testing.T) {
 }
 
 func isContainer(name string) bool {
-	return slices.ContainsFunc([]string{"Payload", "Result", "Connection", "Edge"}, func(s string) bool { return strings.HasSuffix(name, s) })
+	return slices.ContainsFunc([]string{"Payload", "Result", "Connection", "Edge"},
+		func(s string) bool { return strings.HasSuffix(name, s) })
 }
 
 // edge is a field that leads from one object to another.
@@ -96,7 +97,8 @@ func (w *nodeWorld) follow(t *testing.T, token string, e edge) reply {
 	if len(ids) == 0 {
 		t.Fatalf("there is no %s: say how to get one in ways", e.from)
 	}
-	return w.ask(t, token, fmt.Sprintf(`query ($id: ID!) { node(id: $id) { ... on %s { %s } } }`, e.from, asked), "id", ids[0])
+	return w.ask(t, token, fmt.Sprintf(`query ($id: ID!) { node(id: $id) { ... on %s { %s } } }`, e.from, asked), "id",
+		ids[0])
 }
 
 // found reports whether an answer has an object at the edge.
@@ -114,9 +116,12 @@ func found(t *testing.T, r reply, e edge) (yes bool) {
 // of the types in never are read by persons alone.
 var (
 	needed = map[string]string{
-		"AuditEvent": "AUDIT_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ", "HitQuota": "LINKS_READ",
-		"Latency": "STATS_READ", "Link": "LINKS_READ", "Member": "MEMBERS_READ", "Orphan": "STATS_READ", "Stats": "STATS_READ",
-		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ", "Workspace": "",
+		"AuditEvent": "AUDIT_READ", "Click": "STATS_READ", "CodePreview": "LINKS_READ", "Domain": "DOMAINS_READ",
+		"HitQuota": "LINKS_READ",
+		"Latency":  "STATS_READ", "Link": "LINKS_READ", "Member": "MEMBERS_READ", "Orphan": "STATS_READ",
+		"Stats":      "STATS_READ",
+		"StatsPoint": "STATS_READ", "StatsSlice": "STATS_READ", "Usage": "LINKS_READ", "User": "MEMBERS_READ",
+		"Workspace": "",
 	}
 	never = []string{"ApiKey", "Invitation", "Session"}
 )
@@ -126,7 +131,8 @@ func reads(scope, typeName string) bool {
 	if slices.Contains(never, typeName) {
 		return false
 	}
-	return needed[typeName] == "" || needed[typeName] == scope || strings.Replace(needed[typeName], "READ", "WRITE", 1) == scope
+	return needed[typeName] == "" || needed[typeName] == scope ||
+		strings.Replace(needed[typeName], "READ", "WRITE", 1) == scope
 }
 
 // TestScopes_HoldOnEveryEdge follows each edge of the schema with keys of one scope: an object is
@@ -162,7 +168,8 @@ func (w *nodeWorld) holds(t *testing.T, r reply, e edge, scope string, want bool
 		t.Errorf("visible: %t, want %t: %.500s", got, want, r.text)
 	}
 	for text, typeName := range map[string]string{
-		"ada@example.com": "User", `"name":"ada"`: "User", "destination": "Link", "title of the link": "Link", "links.example.com": "Domain",
+		"ada@example.com": "User", `"name":"ada"`: "User", "destination": "Link", "title of the link": "Link",
+		"links.example.com": "Domain",
 	} {
 		isWorkspace := e.to == "Workspace" && typeName == "User" // it has the same name
 		if !reads(scope, typeName) && !isWorkspace && strings.Contains(r.text, text) {

@@ -27,11 +27,12 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// counted says how each connection and list of objects is asked for n items: an operation in which %s stands for the
-// selection of an item. Its variables say what it is about: see variables.
+// counted says how each connection and list of objects is asked for n items: an operation in which
+// %s stands for the selection of an item. Its variables say what it is about: see variables.
 var counted = map[string]string{
-	"Query.nodes":           `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { %s } } }`,
-	"User.workspaces":       `query ($n: Int!) { me { workspaces(first: $n) { edges { cursor node { %s } } pageInfo { endCursor } } } }`,
+	"Query.nodes": `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { %s } } }`,
+	"User.workspaces": `query ($n: Int!) { me { workspaces(first: $n) { edges { cursor node { %s } } pageInfo ` +
+		`{ endCursor } } } }`,
 	"User.sessions":         `query ($n: Int!) { me { sessions(first: $n) { edges { cursor node { %s } } } } }`,
 	"Workspace.links":       ofWorkspace(`links(first: $n) { totalCount edges { cursor node { %s } } }`),
 	"Workspace.clicks":      ofWorkspace(`clicks(first: $n) { edges { cursor node { %s } } }`),
@@ -41,8 +42,10 @@ var counted = map[string]string{
 	"Workspace.apiKeys":     ofWorkspace(`apiKeys(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.domains":     ofWorkspace(`domains(first: $n) { edges { cursor node { %s } } }`),
 	"Workspace.auditLog":    ofWorkspace(`auditLog(first: $n) { edges { cursor node { %s } } }`),
-	"Link.clicks":           `query ($id: ID!, $n: Int!) { node(id: $id) { ... on Link { clicks(first: $n) { edges { cursor node { %s } } } } } }`,
-	"Stats.breakdown":       ofWorkspace(`stats { clicks visitors bots latency { p99Ms } breakdown(by: LINK, first: $n) { %s } }`),
+	"Link.clicks": `query ($id: ID!, $n: Int!) { node(id: $id) { ... on Link { clicks(first: $n) { edges ` +
+		`{ cursor node { %s } } } } } }`,
+	"Stats.breakdown": ofWorkspace(`stats { clicks visitors bots latency { p99Ms } breakdown(by: LINK, first: ` +
+		`$n) { %s } }`),
 
 	"CreateLinksPayload.results": `mutation ($w: ID!, $links: [NewLinkInput!]!) {
 		createLinks(input: {workspaceId: $w, links: $links}) { results { %s } errors { message } } }`,
@@ -62,15 +65,17 @@ var notCounted = map[string]string{
 	"ClaimLinksPayload.results": "each claim is a transaction of its own, and is priced as one",
 }
 
-// eachByItself are fields that cost statements for each item of a page, and why: a page that asks for them pays for each.
+// eachByItself are fields that cost statements for each item of a page, and why: a page that asks
+// for them pays for each.
 var eachByItself = map[string]string{
-	"Link.stats":      "sums of one link over a range of its own, priced at a statement and more",
-	"Workspace.usage": "what lies in a workspace is read as its member, one workspace at a time: that is the second wall",
+	"Link.stats": "sums of one link over a range of its own, priced at a statement and more",
+	"Workspace.usage": "what lies in a workspace is read as its member, one workspace at a time: that is the second " +
+		"wall",
 	"Workspace.stats": "as Workspace.usage",
 }
 
-// TestAPageCostsAsManyStatementsWhateverItsSize asks for pages of 1, 10 and 100 items, with every field that an item has, of
-// every connection and list.
+// TestAPageCostsAsManyStatementsWhateverItsSize asks for pages of 1, 10 and 100 items, with every
+// field that an item has, of every connection and list.
 func TestAPageCostsAsManyStatementsWhateverItsSize(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -82,7 +87,8 @@ func TestAPageCostsAsManyStatementsWhateverItsSize(t *testing.T) {
 	})
 }
 
-// TestEveryListIsCounted finds the connections and lists of the schema that the tests above know nothing of.
+// TestEveryListIsCounted finds the connections and lists of the schema that the tests above know
+// nothing of.
 func TestEveryListIsCounted(t *testing.T) {
 	t.Parallel()
 	lists := map[string]bool{}
@@ -119,7 +125,8 @@ func contract(t *testing.T) *ast.Schema {
 	return schema
 }
 
-// isList says that a field is a connection, or a list of what has fields of its own. Errors are made, not loaded.
+// isList says that a field is a connection, or a list of what has fields of its own. Errors are
+// made, not loaded.
 func isList(schema *ast.Schema, f *ast.FieldDefinition) bool {
 	if strings.HasSuffix(f.Type.Name(), "Connection") {
 		return true
@@ -127,8 +134,8 @@ func isList(schema *ast.Schema, f *ast.FieldDefinition) bool {
 	return f.Type.Elem != nil && schema.Types[f.Type.Name()].IsCompositeType() && f.Type.Name() != "UserError"
 }
 
-// selection is everything that can be asked of an item without arguments, and of what belongs to it, but lists, which are
-// counted by themselves.
+// selection is everything that can be asked of an item without arguments, and of what belongs to
+// it, but lists, which are counted by themselves.
 func selection(schema *ast.Schema, typeName string, depth int) string {
 	def := schema.Types[typeName]
 	var fields []string
@@ -181,20 +188,25 @@ func newEstate(t *testing.T, b *bundle) *estate {
 	var domains []domain.Domain
 	var sessions []account.Session
 	for i := range most {
-		one := account.Account{ID: id.New(id.Account), Email: fmt.Sprintf("p%d@example.com", i), Name: "P", CreatedAt: now, UpdatedAt: now}
+		one := account.Account{ID: id.New(id.Account), Email: fmt.Sprintf("p%d@example.com", i), Name: "P",
+			CreatedAt: now, UpdatedAt: now}
 		people = append(people, one)
 		w := e.ada.workspace.ID()
-		members = append(members, workspace.Member{WorkspaceID: w, AccountID: one.ID, Role: workspace.Admin, CreatedAt: now})
+		members = append(members, workspace.Member{WorkspaceID: w, AccountID: one.ID, Role: workspace.Admin,
+			CreatedAt: now})
 		invitations = append(invitations, workspace.Invitation{
 			ID: id.New(id.Invitation), WorkspaceID: w, Email: fmt.Sprintf("i%d@example.com", i), Role: workspace.Viewer,
 			TokenHash: fmt.Appendf(nil, "%032d", i), InvitedBy: one.ID, CreatedAt: now, ExpiresAt: now.Add(time.Hour),
 		})
 		keys = append(keys, apikey.Key{
-			ID: id.New(id.Key), WorkspaceID: w, Name: "key", Prefix: "lfk_", Hash: fmt.Appendf(nil, "%032d", i), Scopes: "LINKS_READ", CreatedBy: one.ID, CreatedAt: now,
+			ID: id.New(id.Key), WorkspaceID: w, Name: "key", Prefix: "lfk_", Hash: fmt.Appendf(nil, "%032d", i),
+			Scopes: "LINKS_READ", CreatedBy: one.ID, CreatedAt: now,
 		})
-		domains = append(domains, domain.Domain{ID: id.New(id.Domain), WorkspaceID: w, Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
+		domains = append(domains, domain.Domain{ID: id.New(id.Domain), WorkspaceID: w,
+			Host: fmt.Sprintf("d%d.example.com", i), Token: "token", CreatedAt: now})
 		sessions = append(sessions, account.Session{
-			ID: id.New(id.Session), AccountID: e.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now, ExpiresAt: now.Add(time.Hour),
+			ID: id.New(id.Session), AccountID: e.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now,
+			ExpiresAt: now.Add(time.Hour),
 		})
 	}
 	for _, rows := range []any{&people, &members, &invitations, &keys, &domains, &sessions} {
@@ -205,13 +217,15 @@ func newEstate(t *testing.T, b *bundle) *estate {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l, _, err := b.Links.Create(t.Context(), m, link.New{URL: fmt.Sprintf("https://example.com/%d", i), Tags: []string{fmt.Sprint("tag", i)}})
+		l, _, err := b.Links.Create(t.Context(), m, link.New{URL: fmt.Sprintf("https://example.com/%d", i),
+			Tags: []string{fmt.Sprint("tag", i)}})
 		if err != nil {
 			t.Fatal(err)
 		}
 		e.links = append(e.links, l)
 		if i > 0 { // the first is ada's own
-			if _, err := b.Workspaces.Create(t.Context(), account.Actor{AccountID: e.ada.accountID}, "more", fmt.Sprint("more-", i)); err != nil {
+			if _, err := b.Workspaces.Create(t.Context(), account.Actor{AccountID: e.ada.accountID}, "more",
+				fmt.Sprint("more-", i)); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -235,7 +249,8 @@ func (e *estate) follow(t *testing.T) {
 	orphans := &click.Orphans{DB: e.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	for i, l := range e.links {
 		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
-		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: e.links[0].ID, ClickedAt: time.Now(), Status: 302})
+		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: e.links[0].ID, ClickedAt: time.Now(),
+			Status: 302})
 		orphans.Add(l.WorkspaceID, fmt.Sprint("lost", i), 404, time.Now())
 	}
 	if err := clicks.Flush(t.Context()); err != nil {
@@ -274,11 +289,14 @@ func (e *estate) variables(query string, n int) (pairs []any) {
 	for i := range n {
 		e.made++
 		ids = append(ids, e.links[i].ID)
-		links = append(links, map[string]any{"url": fmt.Sprintf("https://example.com/made/%d", e.made), "tags": []string{"made"}})
-		changes = append(changes, map[string]any{"id": e.links[i].ID, "title": fmt.Sprint("title ", e.made), "tags": []string{fmt.Sprint("tag", e.made)}})
+		links = append(links, map[string]any{"url": fmt.Sprintf("https://example.com/made/%d", e.made),
+			"tags": []string{"made"}})
+		changes = append(changes, map[string]any{"id": e.links[i].ID, "title": fmt.Sprint("title ", e.made),
+			"tags": []string{fmt.Sprint("tag", e.made)}})
 	}
 	for name, value := range map[string]any{
-		"$w: ID!": e.ada.workspace.ID(), "$n: Int!": n, "$ids: [ID!]!": ids, "$id: ID!": ids[0], "$links: [NewLinkInput!]!": links, "$changes: [UpdateLinkInput!]!": changes,
+		"$w: ID!": e.ada.workspace.ID(), "$n: Int!": n, "$ids: [ID!]!": ids, "$id: ID!": ids[0],
+		"$links: [NewLinkInput!]!": links, "$changes: [UpdateLinkInput!]!": changes,
 	} {
 		if declared, _, _ := strings.Cut(query, "{"); strings.Contains(declared, name) {
 			pairs = append(pairs, strings.TrimPrefix(strings.Split(name, ":")[0], "$"), value)

@@ -20,11 +20,13 @@ const (
 func (r *linkResolver) Stats(
 	ctx context.Context, l *link.Link, span *click.Range, timezone *string, filter *gen.ClickFilter,
 ) (*click.Stats, error) {
-	return r.Config.Clicks.Stats(ctx, l.In, click.Subject{LinkID: l.ID}, span, optional.Value(timezone), filterOf(filter))
+	of := click.Subject{LinkID: l.ID}
+	return r.Config.Clicks.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
 }
 
 func (r *workspaceResolver) Stats(
-	ctx context.Context, m *workspace.Membership, span *click.Range, timezone *string, filter *gen.ClickFilter, tag *string,
+	ctx context.Context, m *workspace.Membership, span *click.Range, timezone *string,
+	filter *gen.ClickFilter, tag *string,
 ) (*click.Stats, error) {
 	of := click.Subject{}
 	if tag != nil {
@@ -63,7 +65,9 @@ func (r *statsResolver) AverageRedirectMs(ctx context.Context, s *click.Stats) (
 	return &l.Mean, err
 }
 
-func (r *statsResolver) Breakdown(ctx context.Context, s *click.Stats, by click.Dimension, first *int) ([]*gen.StatsSlice, error) {
+func (r *statsResolver) Breakdown(
+	ctx context.Context, s *click.Stats, by click.Dimension, first *int,
+) ([]*gen.StatsSlice, error) {
 	parts, err := s.Breakdown(ctx, by, optional.Or(first, defaultSlices))
 	if err != nil {
 		return nil, err
@@ -71,7 +75,9 @@ func (r *statsResolver) Breakdown(ctx context.Context, s *click.Stats, by click.
 	slices := make([]*gen.StatsSlice, 0, len(parts))
 	var linkIDs []string
 	for _, p := range parts {
-		slice := &gen.StatsSlice{Value: p.Value, IsOther: p.IsOther, Clicks: p.Clicks, Visitors: p.Visits, Bots: p.Bots, In: s.Member()}
+		slice := &gen.StatsSlice{
+			Value: p.Value, IsOther: p.IsOther, Clicks: p.Clicks, Visitors: p.Visits, Bots: p.Bots, In: s.Member(),
+		}
 		if by == click.ByLink && !p.IsOther {
 			slice.LinkID = p.Value
 			linkIDs = append(linkIDs, p.Value)

@@ -17,7 +17,8 @@ import (
 )
 
 const (
-	// authInterval is the time between two checks that the caller may still subscribe, and authTimeout bounds a check.
+	// authInterval is the time between two checks that the caller may still subscribe, and
+	// authTimeout bounds a check.
 	authInterval = 3 * time.Second
 	authTimeout  = 5 * time.Second
 	// readTimeout bounds the time that a client leaves an event unread.
@@ -72,7 +73,8 @@ func (c *Config) mayWatch(ctx context.Context, authorization, workspaceID string
 	return m, err
 }
 
-// isLinkOf returns NotFound for a link of another workspace, the same as for one that does not exist.
+// isLinkOf returns NotFound for a link of another workspace, the same as for one that does not
+// exist.
 func (c *Config) isLinkOf(ctx context.Context, m workspace.Membership, linkID string) error {
 	workspaceID, err := c.Links.WorkspaceOf(ctx, linkID)
 	if err == nil && workspaceID != m.ID() {
@@ -127,8 +129,8 @@ func (t *clickSource) run(ctx context.Context) error {
 	}
 }
 
-// authorize returns the error of the first check that refuses the caller. It fails open while the database is down:
-// there are no clicks to send either.
+// authorize returns the error of the first check that refuses the caller. It fails open while the
+// database is down: there are no clicks to send either.
 func (t *clickSource) authorize(ctx context.Context) error {
 	for {
 		if err := pause.For(ctx, authInterval); err != nil {

@@ -90,8 +90,8 @@ func (c *Config) membership(ctx context.Context, workspaceID string) (workspace.
 	return c.Workspaces.Require(ctx, actor, workspaceID)
 }
 
-// forItem calls a method for an object of a workspace that the caller is a member of. An object of another workspace is
-// NotFound, like one that does not exist.
+// forItem calls a method for an object of a workspace that the caller is a member of. An object of
+// another workspace is NotFound, like one that does not exist.
 func forItem[T any](
 	ctx context.Context, c *Config, itemID string,
 	workspaceOf func(ctx context.Context, itemID string) (string, error),
@@ -169,6 +169,6 @@ func (r *workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) 
 	return &gen.Usage{Links: links, Limit: limit, Remaining: max(0, limit-links), ResetsAt: month.End}, nil
 }
 
-// catchUp applies a change to the redirects of this node before the client gets the response. If it fails, the change
-// feed applies it soon.
+// catchUp applies a change to the redirects of this node before the client gets the response. If it
+// fails, the change feed applies it soon.
 func (c *Config) catchUp(ctx context.Context) { _ = c.Links.CatchUp(ctx) }

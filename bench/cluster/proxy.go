@@ -12,12 +12,13 @@ import (
 	"fmt"
 	"math/big"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // proxyFile is what nginx is configured by, from the folder of the module.
@@ -65,11 +66,11 @@ func (h *host) startProxy(ctx context.Context, binary, address string, nodes []s
 
 // moduleFile reads a file of this tree, from whichever of its folders the drill was started.
 func moduleFile(ctx context.Context, path string) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "env", "GOMOD").Output()
+	root, err := rig.Root(ctx)
 	if err != nil {
-		return "", fmt.Errorf("finding the module: %w", err)
+		return "", err
 	}
-	text, err := os.ReadFile(filepath.Join(filepath.Dir(strings.TrimSpace(string(out))), path))
+	text, err := os.ReadFile(filepath.Join(root, path))
 	return string(text), err
 }
 

@@ -18,16 +18,18 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// ValidationRules returns the rules of the GraphQL library without its check of literals, which accepts an
-// object as a scalar and any literal as a custom scalar. Arguments checks literals and variables alike.
+// ValidationRules returns the rules of the GraphQL library without its check of literals, which
+// accepts an object as a scalar and any literal as a custom scalar. Arguments checks literals and
+// variables alike.
 func ValidationRules() *rules.Rules {
 	all := rules.NewDefaultRules()
 	all.RemoveRule(rules.ValuesOfCorrectTypeRule.Name)
 	return all
 }
 
-// Arguments refuses an operation with BadRequest before it is executed, if an argument of a field or a
-// directive does not have the type of the schema (https://spec.graphql.org/October2021/#sec-Values.Input-Coercion).
+// Arguments refuses an operation with BadRequest before it is executed, if an argument of a field
+// or a directive does not have the type of the schema
+// (https://spec.graphql.org/October2021/#sec-Values.Input-Coercion).
 type Arguments struct {
 	schema *ast.Schema
 }
@@ -46,8 +48,8 @@ func (c *Arguments) MutateOperationContext(_ context.Context, o *graphql.Operati
 	return c.check(o, o.Variables)
 }
 
-// check returns the first argument with a wrong value, in the operation to execute, or else as a literal in another
-// operation of the document. The document must have passed ValidationRules.
+// check returns the first argument with a wrong value, in the operation to execute, or else as a
+// literal in another operation of the document. The document must have passed ValidationRules.
 func (c *Arguments) check(o *graphql.OperationContext, variables map[string]any) *gqlerror.Error {
 	w := argumentWalk{schema: c.schema, variables: variables}
 	problem := w.operation(o.Operation)
@@ -75,8 +77,8 @@ func (w *argumentWalk) operation(operation *ast.OperationDefinition) *gqlerror.E
 	return w.problem
 }
 
-// ReplaceVariableProblem returns the problems of an operation. If the GraphQL library has refused a variable, the
-// problem names the argument that uses it instead, and not the value.
+// ReplaceVariableProblem returns the problems of an operation. If the GraphQL library has refused a
+// variable, the problem names the argument that uses it instead, and not the value.
 func (c *Arguments) ReplaceVariableProblem(
 	o *graphql.OperationContext, variables map[string]any, problems gqlerror.List,
 ) gqlerror.List {
@@ -173,7 +175,8 @@ type (
 	usedVariable string
 )
 
-// literal returns a value of the document as JSON would have it. An unset variable in an object leaves its field out.
+// literal returns a value of the document as JSON would have it. An unset variable in an object
+// leaves its field out.
 func (w *argumentWalk) literal(v *ast.Value) any {
 	switch v.Kind {
 	case ast.Variable:

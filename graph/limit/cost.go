@@ -14,8 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Cost calculates the cost of operations from the schema's complexity functions, and refuses those above Max with
-// TooComplex. A request with the extension "cost": true gets its cost in the response's extension of the same name.
+// Cost calculates the cost of operations from the schema's complexity functions, and refuses those
+// above Max with TooComplex. A request with the extension "cost": true gets its cost in the
+// response's extension of the same name.
 type Cost struct {
 	Max int
 
@@ -25,13 +26,15 @@ type Cost struct {
 // Bill is the cost of an operation, and what is left of its caller's budget.
 type Bill struct {
 	Cost int
-	// Known is false if the budget is not limited or not available. Otherwise Remaining points are left until ResetsAt.
+	// Known is false if the budget is not limited or not available. Otherwise Remaining points are
+	// left until ResetsAt.
 	Known     bool
 	Remaining int64
 	ResetsAt  time.Time
 }
 
-// billKey is the key of an operation's Bill among its statistics; costExtension is the name of the extension.
+// billKey is the key of an operation's Bill among its statistics; costExtension is the name of the
+// extension.
 const (
 	billKey       = "bill"
 	costExtension = "cost"
@@ -84,7 +87,8 @@ func (c *Cost) InterceptResponse(ctx context.Context, next graphql.ResponseHandl
 	return response
 }
 
-// actual returns the cost of a response: that of its operation if each page had as many items as the response has.
+// actual returns the cost of a response: that of its operation if each page had as many items as
+// the response has.
 func (c *Cost) actual(ctx context.Context, operation *graphql.OperationContext, data json.RawMessage) int {
 	var response any
 	if json.Unmarshal(data, &response) != nil {
@@ -118,7 +122,8 @@ func (p pricer) value(selections []ast.SelectionSet, value any) (sum int) {
 	return sum
 }
 
-// field returns the cost of a field and its value. A batch costs the mean of its results, since a part of each is free.
+// field returns the cost of a field and its value. A batch costs the mean of its results, since a
+// part of each is free.
 func (p pricer) field(fields []*ast.Field, value any) int {
 	var selections []ast.SelectionSet
 	for _, f := range fields {
@@ -143,8 +148,9 @@ func (p pricer) own(f *ast.Field, child int) int {
 	return cost
 }
 
-// collectFields returns the fields of selections by their names in the response, with fragments spread. It includes
-// fragments on other types than the value's: the response does not have their fields.
+// collectFields returns the fields of selections by their names in the response, with fragments
+// spread. It includes fragments on other types than the value's: the response does not have their
+// fields.
 func collectFields(selections []ast.SelectionSet) map[string][]*ast.Field {
 	all := map[string][]*ast.Field{}
 	var visit func(ast.SelectionSet)

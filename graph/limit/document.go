@@ -16,8 +16,9 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Document refuses documents that are too long, or whose fragments expand too far, before anything walks them:
-// validation takes time that grows with the square of the fields in one place, and follows every spread.
+// Document refuses documents that are too long, or whose fragments expand too far, before anything
+// walks them: validation takes time that grows with the square of the fields in one place, and
+// follows every spread.
 type Document struct {
 	config.Bounds
 	// Valid are documents that have been measured and validated before; may be nil.
@@ -30,10 +31,12 @@ type Document struct {
 	passwordCall *regexp.Regexp
 }
 
-// Passwords are the root fields that hash a password, which costs as much as a thousand other fields.
+// Passwords are the root fields that hash a password, which costs as much as a thousand other
+// fields.
 type Passwords struct {
 	Fields []string
-	// Charge counts the attempts of an operation that is refused because it has several. May be nil without Fields.
+	// Charge counts the attempts of an operation that is refused because it has several. May be nil
+	// without Fields.
 	Charge func(ctx context.Context, attempts int)
 }
 
@@ -71,7 +74,8 @@ func (l *Document) MutateOperationParameters(ctx context.Context, p *graphql.Raw
 	return problem
 }
 
-// chargeUnparsed charges the passwords of a document that cannot be parsed like those of one that is refused.
+// chargeUnparsed charges the passwords of a document that cannot be parsed like those of one that
+// is refused.
 func (l *Document) chargeUnparsed(ctx context.Context, text string) {
 	if l.passwordCall == nil {
 		return
@@ -81,7 +85,8 @@ func (l *Document) chargeUnparsed(ctx context.Context, text string) {
 	}
 }
 
-// Parse returns the document if it is within the limits. The document has not been validated against the schema.
+// Parse returns the document if it is within the limits. The document has not been validated
+// against the schema.
 func (l *Document) Parse(text string) (*ast.QueryDocument, *gqlerror.Error) {
 	doc, problem := l.parse(text)
 	if problem == nil {
@@ -108,14 +113,15 @@ func (l *Document) parse(text string) (*ast.QueryDocument, *gqlerror.Error) {
 	return nil, problem
 }
 
-// measure refuses a document by the shape of its operations and of its fragments: unused fragments are validated too.
-// If an operation has more than one password, it returns their number.
+// measure refuses a document by the shape of its operations and of its fragments: unused fragments
+// are validated too. If an operation has more than one password, it returns their number.
 func (l *Document) measure(doc *ast.QueryDocument) (problem *gqlerror.Error, passwords int) {
 	s := &shapes{doc: doc, passwordFields: l.Passwords.Fields, known: map[string]shape{}, open: map[string]bool{}}
 	operations, fragments := s.measure()
 	for _, got := range operations {
 		if got.passwords > 1 {
-			return Refusal(errs.BadRequest, "An operation may log in, register or prove a password once."), got.passwords
+			problem = Refusal(errs.BadRequest, "An operation may log in, register or prove a password once.")
+			return problem, got.passwords
 		}
 		if got.introspects && !l.Introspection {
 			return Refusal(errs.BadRequest, "This server does not answer questions about its schema."), 0
@@ -144,7 +150,8 @@ type bound struct {
 	of       string
 }
 
-// exceeded returns the sentence for the first bound that a selection of the given shape exceeds; empty if there is none.
+// exceeded returns the sentence for the first bound that a selection of the given shape exceeds;
+// empty if there is none.
 func (l *Document) exceeded(
 	doc *ast.QueryDocument, what string, got shape, selections ast.SelectionSet, more ...bound,
 ) string {

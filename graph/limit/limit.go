@@ -1,6 +1,7 @@
-// Package limit bounds GraphQL operations before they are executed: the shape of a document, the types of its
-// arguments, the number of values in a request and the cost of an operation. Its types are extensions of gqlgen's
-// executor, which graph/transport installs. It does not know who sends an operation, or how often.
+// Package limit bounds GraphQL operations before they are executed: the shape of a document, the
+// types of its arguments, the number of values in a request and the cost of an operation. Its types
+// are extensions of gqlgen's executor, which graph/transport installs. It does not know who sends
+// an operation, or how often.
 package limit
 
 import (
@@ -14,7 +15,8 @@ func Refusal(kind errs.Kind, message string) *gqlerror.Error {
 	return &gqlerror.Error{Message: message, Extensions: map[string]any{"code": kind.Code()}}
 }
 
-// CheckValues returns TooLarge for JSON with more than max values: a value takes far more memory than it has bytes.
+// CheckValues returns TooLarge for JSON with more than max values: a value takes far more memory
+// than it has bytes.
 func CheckValues(body []byte, max int) error {
 	values := 1
 	for i := 0; i < len(body); i++ {

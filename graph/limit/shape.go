@@ -112,8 +112,8 @@ func (s *shapes) ofFragment(name string) shape {
 	return got
 }
 
-// places counts the fields that are merged into one place of the response, with fragments spread. It walks every spread:
-// the selection must have been measured before.
+// places counts the fields that are merged into one place of the response, with fragments spread.
+// It walks every spread: the selection must have been measured before.
 type places struct {
 	doc *ast.QueryDocument
 	// max is the largest number of fields with one name in one place.

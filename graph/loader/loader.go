@@ -1,6 +1,6 @@
-// Package loader batches the look-ups of one operation: resolvers of a page's items load what belongs to them with as
-// many statements as one item takes. It holds nothing longer than an operation. Package graph creates Loaders for each
-// operation, and its resolvers load through them.
+// Package loader batches the look-ups of one operation: resolvers of a page's items load what
+// belongs to them with as many statements as one item takes. It holds nothing longer than an
+// operation. Package graph creates Loaders for each operation, and its resolvers load through them.
 package loader
 
 import (
@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Loader loads values by key. Keys that are expected together are loaded together when the first of them is requested:
-// a connection knows the keys of its page, so nothing waits for further keys.
+// Loader loads values by key. Keys that are expected together are loaded together when the first of
+// them is requested: a connection knows the keys of its page, so nothing waits for further keys.
 type Loader[T any] struct {
 	load func(ctx context.Context, keys ...string) (map[string]T, error)
 

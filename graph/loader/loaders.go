@@ -12,7 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Sources load values by key: accounts by ID, and what belongs to links of a workspace by the ID of the link.
+// Sources load values by key: accounts by ID, and what belongs to links of a workspace by the ID of
+// the link.
 type Sources struct {
 	Accounts func(ctx context.Context, ids ...string) (map[string]*account.Account, error)
 	Totals   source[click.Tally]
@@ -66,7 +67,10 @@ func (l *Loaders) In(m workspace.Membership) *Links {
 }
 
 func in[T any](m workspace.Membership, load source[T]) Loader[T] {
-	return Loader[T]{load: func(ctx context.Context, ids ...string) (map[string]T, error) { return load(ctx, m, ids...) }}
+	return Loader[T]{load: func(ctx context.Context, ids ...string) (map[string]T,
+		error) {
+		return load(ctx, m, ids...)
+	}}
 }
 
 // loadLinks loads links, and expects their fields to be requested.

@@ -1,4 +1,5 @@
-// Package scalar binds what the schema's generated code needs and no domain package should know.
+// Package scalar encodes and decodes the scalars of the schema for the generated code. The limits
+// of arguments (graph/limit) check literals with it.
 package scalar
 
 import (
@@ -48,8 +49,8 @@ func UnmarshalString(v any) (string, error) {
 // MarshalInt writes an Int.
 func MarshalInt(i int) graphql.Marshaler { return graphql.MarshalInt(i) }
 
-// UnmarshalInt reads an Int, which has 32 bits (https://spec.graphql.org/October2021/#sec-Int). It returns
-// BadRequest.
+// UnmarshalInt reads an Int, which has 32 bits (https://spec.graphql.org/October2021/#sec-Int). It
+// returns BadRequest.
 func UnmarshalInt(v any) (int, error) {
 	n, ok := integer(v)
 	if !ok || n < math.MinInt32 || n > math.MaxInt32 {
@@ -72,9 +73,9 @@ func integer(v any) (n int64, ok bool) {
 	return 0, false
 }
 
-// Check reports whether v, an argument's value from JSON or from a literal of the document, is a value of the
-// named scalar type. Integers have the type json.Number or int64. It returns BadRequest with a sentence
-// that does not repeat v.
+// Check reports whether v, an argument's value from JSON or from a literal of the document, is a
+// value of the named scalar type. Integers have the type json.Number or int64. It returns
+// BadRequest with a sentence that does not repeat v.
 func Check(name string, v any) (err error) {
 	_, isInteger := integer(v)
 	_, isText := v.(string)

@@ -7,8 +7,8 @@ import (
 	"github.com/linkforge/linkforge/internal/web"
 )
 
-// The media types of responses. The first distinguishes a GraphQL server's response from a proxy's, and the last is that
-// of server-sent events.
+// The media types of responses. The first distinguishes a GraphQL server's response from a proxy's,
+// and the last is that of server-sent events.
 const (
 	mediaGraphQL = "application/graphql-response+json"
 	mediaJSON    = "application/json"
@@ -18,8 +18,8 @@ const (
 // ranges are the media ranges of an Accept field with their quality, from 0 to 1.
 type ranges map[string]float64
 
-// negotiate returns the media type that the client prefers (RFC 9110, section 12.5.1). Clients that state no preference
-// are the older ones: they get plain JSON.
+// negotiate returns the media type that the client prefers (RFC 9110, section 12.5.1). Clients that
+// state no preference are the older ones: they get plain JSON.
 func (r ranges) negotiate() (media string, ok bool) {
 	own, plain := r.quality(mediaGraphQL), r.quality(mediaJSON)
 	_, named := r[mediaGraphQL]
@@ -29,7 +29,8 @@ func (r ranges) negotiate() (media string, ok bool) {
 	return mediaJSON, plain > 0
 }
 
-// events reports whether the client names server-sent events: a client that accepts everything does not expect them.
+// events reports whether the client names server-sent events: a client that accepts everything does
+// not expect them.
 func (r ranges) events() bool { return r[mediaEvents] > 0 }
 
 // parseAccept reads Accept fields: if all are empty, everything is acceptable.

@@ -80,17 +80,20 @@ func TestAnswersAreCompressed(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", strings.NewReader(`{"query":`+strconv.Quote(c.query)+`}`))
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql",
+				strings.NewReader(`{"query":`+strconv.Quote(c.query)+`}`))
 			r.Header.Set("Content-Type", "application/json")
 			r.Header.Set("Accept-Encoding", c.encoding)
 			r.Header.Set("Accept", c.accept)
 			w := httptest.NewRecorder()
 			b.ServeHTTP(deadlines{w}, r)
 			zipped := w.Header().Get("Content-Encoding") == "gzip"
-			if zipped != c.zipped || !strings.Contains(w.Header().Get("Vary"), "Accept-Encoding") && c.accept != mediaEvents {
+			if zipped != c.zipped || !strings.Contains(w.Header().Get("Vary"), "Accept-Encoding") &&
+				c.accept != mediaEvents {
 				t.Fatalf("compressed: %t, want %t: %v", zipped, c.zipped, w.Header())
 			}
-			if length := w.Header().Get("Content-Length"); length != strconv.Itoa(w.Body.Len()) && c.accept != mediaEvents {
+			if length := w.Header().Get("Content-Length"); length != strconv.Itoa(w.Body.Len()) &&
+				c.accept != mediaEvents {
 				t.Errorf("%s bytes announced, %d sent", length, w.Body.Len())
 			}
 			var body io.Reader = w.Body
@@ -101,7 +104,8 @@ func TestAnswersAreCompressed(t *testing.T) {
 				}
 			}
 			text, err := io.ReadAll(body)
-			if err != nil || strings.Contains(c.query, "{ __typename") && string(text) != `{"data":{"__typename":"Query"}}` ||
+			if err != nil || strings.Contains(c.query, "{ __typename") &&
+				string(text) != `{"data":{"__typename":"Query"}}` ||
 				c.query == long && !strings.Contains(string(text), `"a79":"Query"`) {
 				t.Errorf("%s: %v", text, err)
 			}
@@ -122,10 +126,13 @@ func TestEventsByGET(t *testing.T) {
 		status                int
 		want                  string
 	}{
-		"a query":                     {"GET", "{ __typename }", mediaEvents, 200, "event: next\ndata: {\"data\":{\"__typename\":\"Query\"}}\n\nevent: complete\ndata:\n\n"},
-		"a subscription":              {"GET", subscription, mediaEvents, 200, `"UNAUTHENTICATED"`},
-		"one that may be JSON":        {"GET", subscription, mediaJSON + ", " + mediaEvents, 200, "event: complete\ndata:\n\n"},
-		"a query that may be JSON":    {"GET", "{ __typename }", mediaJSON + ", " + mediaEvents, 200, `{"data":{"__typename":"Query"}}`},
+		"a query": {"GET", "{ __typename }", mediaEvents, 200,
+			"event: next\ndata: {\"data\":{\"__typename\":\"Query\"}}\n\nevent: complete\ndata:\n\n"},
+		"a subscription": {"GET", subscription, mediaEvents, 200, `"UNAUTHENTICATED"`},
+		"one that may be JSON": {"GET", subscription, mediaJSON + ", " + mediaEvents, 200,
+			"event: complete\ndata:\n\n"},
+		"a query that may be JSON": {"GET", "{ __typename }", mediaJSON + ", " + mediaEvents, 200,
+			`{"data":{"__typename":"Query"}}`},
 		"a mutation":                  {"GET", mutation, mediaEvents, 405, `"BAD_REQUEST"`},
 		"a mutation that may be JSON": {"GET", mutation, mediaGraphQL + ", " + mediaEvents, 405, `"BAD_REQUEST"`},
 		"a subscription by HEAD":      {"HEAD", subscription, mediaEvents, 406, `"BAD_REQUEST"`},
@@ -161,7 +168,8 @@ func TestCompressedBodiesAreRefused(t *testing.T) {
 	r.Header.Set("Content-Encoding", "gzip")
 	w := httptest.NewRecorder()
 	b.ServeHTTP(w, r)
-	if w.Code != http.StatusUnsupportedMediaType || w.Header().Get("Accept-Encoding") != "identity" || strings.Contains(w.Body.String(), "marker") {
+	if w.Code != http.StatusUnsupportedMediaType || w.Header().Get("Accept-Encoding") != "identity" ||
+		strings.Contains(w.Body.String(), "marker") {
 		t.Errorf("%d %v: %s", w.Code, w.Header(), w.Body)
 	}
 }
@@ -176,23 +184,28 @@ func TestRequestsThatAreNotExecuted(t *testing.T) {
 		status                                           int
 		code                                             string
 	}{
-		"broken JSON":         {"", "POST", "/", "application/json", `{"query": marker`, "", 400, "BAD_REQUEST"},
-		"a batch":             {"", "POST", "/", "application/json", `[` + query + `]`, "", 400, "BAD_REQUEST"},
-		"two values":          {"", "POST", "/", "application/json", query + query, "", 400, "BAD_REQUEST"},
-		"no query":            {"", "POST", "/", "application/json", `{}`, "", 400, "BAD_REQUEST"},
-		"an empty body":       {"", "POST", "/", "application/json", ``, "", 400, "BAD_REQUEST"},
-		"query of a number":   {"", "POST", "/", "application/json", `{"query": 1}`, "", 400, "BAD_REQUEST"},
-		"variables in a list": {"", "POST", "/", "application/json", `{"query":"{ me { id } }","variables":["marker"]}`, "", 400, "BAD_REQUEST"},
-		"a form":              {"", "POST", "/", "application/x-www-form-urlencoded", `query={me{id}}`, "", 415, "BAD_REQUEST"},
-		"plain text":          {"", "POST", "/", "text/plain", query, "", 415, "BAD_REQUEST"},
-		"another charset":     {"", "POST", "/", "application/json; charset=utf-16", query, "", 415, "BAD_REQUEST"},
-		"nothing acceptable":  {"", "POST", "/", "application/json", query, "text/html", 406, "BAD_REQUEST"},
-		"too large":           {"", "POST", "/", "application/json", large, "", 413, "REQUEST_TOO_LARGE"},
-		"a bad token":         {"marker", "POST", "/", "application/json", query, "", 401, "UNAUTHENTICATED"},
-		"a mutation by GET":   {member, "GET", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "", "", 405, "BAD_REQUEST"},
-		"a mutation by HEAD":  {member, "HEAD", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "", "", 405, "BAD_REQUEST"},
-		"a name of no use":    {"", "POST", "/", "application/json", `{"query":"{ __typename }","operationName":"marker"}`, "", 200, "BAD_REQUEST"},
-		"variables by GET":    {member, "GET", `/?query={me{id}}&variables=marker`, "", "", "", 400, "BAD_REQUEST"},
+		"broken JSON":       {"", "POST", "/", "application/json", `{"query": marker`, "", 400, "BAD_REQUEST"},
+		"a batch":           {"", "POST", "/", "application/json", `[` + query + `]`, "", 400, "BAD_REQUEST"},
+		"two values":        {"", "POST", "/", "application/json", query + query, "", 400, "BAD_REQUEST"},
+		"no query":          {"", "POST", "/", "application/json", `{}`, "", 400, "BAD_REQUEST"},
+		"an empty body":     {"", "POST", "/", "application/json", ``, "", 400, "BAD_REQUEST"},
+		"query of a number": {"", "POST", "/", "application/json", `{"query": 1}`, "", 400, "BAD_REQUEST"},
+		"variables in a list": {"", "POST", "/", "application/json", `{"query":"{ me { id } }","variables":["marker"]}`,
+			"", 400, "BAD_REQUEST"},
+		"a form": {"", "POST", "/", "application/x-www-form-urlencoded", `query={me{id}}`, "", 415,
+			"BAD_REQUEST"},
+		"plain text":         {"", "POST", "/", "text/plain", query, "", 415, "BAD_REQUEST"},
+		"another charset":    {"", "POST", "/", "application/json; charset=utf-16", query, "", 415, "BAD_REQUEST"},
+		"nothing acceptable": {"", "POST", "/", "application/json", query, "text/html", 406, "BAD_REQUEST"},
+		"too large":          {"", "POST", "/", "application/json", large, "", 413, "REQUEST_TOO_LARGE"},
+		"a bad token":        {"marker", "POST", "/", "application/json", query, "", 401, "UNAUTHENTICATED"},
+		"a mutation by GET": {member, "GET", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "",
+			"", 405, "BAD_REQUEST"},
+		"a mutation by HEAD": {member, "HEAD", `/?query=mutation{login(input:{email:"a",password:"b"}){id}}`, "", "",
+			"", 405, "BAD_REQUEST"},
+		"a name of no use": {"", "POST", "/", "application/json",
+			`{"query":"{ __typename }","operationName":"marker"}`, "", 200, "BAD_REQUEST"},
+		"variables by GET": {member, "GET", `/?query={me{id}}&variables=marker`, "", "", "", 400, "BAD_REQUEST"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -205,7 +218,8 @@ func TestRequestsThatAreNotExecuted(t *testing.T) {
 			}
 		})
 	}
-	if r := b.send(t, member, "POST", "/", "application/json", large, ""); r.status != http.StatusOK || len(r.Errors) > 0 {
+	if r := b.send(t, member, "POST", "/", "application/json", large, ""); r.status != http.StatusOK ||
+		len(r.Errors) > 0 {
 		t.Errorf("a large body with log-in: %d %.300s", r.status, r.text)
 	}
 }
@@ -227,7 +241,8 @@ func TestMediaTypes(t *testing.T) {
 		if got := ok.header.Get("Content-Type"); got != want+"; charset=utf-8" || ok.status != 200 {
 			t.Errorf("Accept %q: %d %s, want %s", accept, ok.status, got, want)
 		}
-		// Whoever asks for plain JSON expects 200 for what is well-formed, also when it is not valid.
+		// Whoever asks for plain JSON expects 200 for what is well-formed, also when it is not
+		// valid.
 		invalid := b.send(t, "", "POST", "/", "application/json", `{"query":"{ nothing }"}`, accept)
 		if status := map[string]int{mediaJSON: 200, mediaGraphQL: 400}[want]; invalid.status != status {
 			t.Errorf("Accept %q: %d for an invalid query, want %d", accept, invalid.status, status)

@@ -14,7 +14,8 @@ import (
 
 // Caller is the sender of an operation.
 type Caller struct {
-	// Subject identifies the user, API key or anonymous address whose requests, cost and streams are limited.
+	// Subject identifies the user, API key or anonymous address whose requests, cost and streams
+	// are limited.
 	Subject string
 	// Anonymous callers may send smaller bodies.
 	Anonymous bool
@@ -33,15 +34,16 @@ func (c Caller) attach(ctx context.Context) context.Context {
 
 func callerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// Budget takes points from what a subject may spend within a window. It returns RateLimited if too few are left; nil
-// limits nothing.
+// Budget takes points from what a subject may spend within a window. It returns RateLimited if too
+// few are left; nil limits nothing.
 type Budget func(ctx context.Context, subject string, points int64) (Allowance, error)
 
 // Allowance is the state of a subject's budget.
 type Allowance struct {
 	// Known is false if the budget is not limited, or its state is not available.
 	Known bool
-	// Limit is the budget of a Window. Left remains of it, and Reset is the time until it is full again.
+	// Limit is the budget of a Window. Left remains of it, and Reset is the time until it is full
+	// again.
 	Limit, Left   int64
 	Window, Reset time.Duration
 }
@@ -53,17 +55,19 @@ func (b Budget) spend(ctx context.Context, subject string, points int64) (Allowa
 	return b(ctx, subject, points)
 }
 
-// authenticate returns the caller of a request, and counts the request. The headers of the response state what is left
-// of the caller's requests (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/). The status
-// belongs to the error.
+// authenticate returns the caller of a request, and counts the request. The headers of the response
+// state what is left of the caller's requests
+// (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/). The status belongs to
+// the error.
 func (h *Handler) authenticate(
 	ctx context.Context, head http.Header, authorization string,
 ) (caller Caller, status int, err error) {
 	caller, refused := h.config.Authenticate(ctx, authorization)
 	allowance, err := h.config.Requests.spend(ctx, caller.Subject, 1)
 	if allowance.Known {
-		head.Set("RateLimit-Policy", fmt.Sprintf(`"requests";q=%d;w=%d`, allowance.Limit, int(allowance.Window.Seconds())))
-		head.Set("RateLimit", fmt.Sprintf(`"requests";r=%d;t=%d`, allowance.Left, int(allowance.Reset.Seconds())))
+		window, reset := int(allowance.Window.Seconds()), int(allowance.Reset.Seconds())
+		head.Set("RateLimit-Policy", fmt.Sprintf(`"requests";q=%d;w=%d`, allowance.Limit, window))
+		head.Set("RateLimit", fmt.Sprintf(`"requests";r=%d;t=%d`, allowance.Left, reset))
 	}
 	if err != nil {
 		return caller, http.StatusTooManyRequests, err
@@ -77,8 +81,8 @@ func (h *Handler) authenticate(
 	return caller, 0, nil
 }
 
-// chargeCost takes the cost of an operation from the caller's budget. It returns RateLimited. A few expensive operations
-// are limited like many cheap requests.
+// chargeCost takes the cost of an operation from the caller's budget. It returns RateLimited. A few
+// expensive operations are limited like many cheap requests.
 func (h *Handler) chargeCost(ctx context.Context, operation *graphql.OperationContext) error {
 	b := limit.BillOf(operation)
 	allowance, err := h.config.Cost.spend(ctx, callerOf(ctx).Subject, int64(b.Cost))

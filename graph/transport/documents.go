@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/99designs/gqlgen/graphql/handler/lru"
 	"github.com/maypok86/otter/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 
@@ -20,20 +19,17 @@ const (
 	// maxValidDocuments and maxValidBytes bound the cache of valid documents, and the size of each.
 	maxValidDocuments = 1000
 	maxValidBytes     = 8 << 10
-	// maxPersistedBytes bounds the persisted documents, and entryBytes is the memory of one in addition to its text.
+	// maxPersistedBytes bounds the persisted documents, and entryBytes is the memory of one in
+	// addition to its text.
 	maxPersistedBytes = 16 << 20
 	entryBytes        = 256
 )
 
-// validDocuments are the valid documents by their text: those of the manifest, and a cache of others. Large documents,
-// which could fill the memory, are not cached.
+// validDocuments are the valid documents by their text: those of the manifest, and a cache of
+// others. Large documents, which could fill the memory, are not cached.
 type validDocuments struct {
 	graphql.Cache[*ast.QueryDocument]
 	manifest *Manifest
-}
-
-func newDocumentCache() graphql.Cache[*ast.QueryDocument] {
-	return lru.New[*ast.QueryDocument](maxValidDocuments)
 }
 
 // Get implements graphql.Cache.
@@ -54,17 +50,15 @@ func (d validDocuments) Add(ctx context.Context, text string, doc *ast.QueryDocu
 }
 
 // persisted are documents that clients sent once with their hash, and name by the hash from then on
-// (https://www.apollographql.com/docs/apollo-server/performance/apq). They are a cache that prefers frequent documents:
-// a client sends a missing document again.
-type persisted struct {
-	texts *otter.Cache[string, string] // by hash
-}
+// (https://www.apollographql.com/docs/apollo-server/performance/apq). They are a cache that prefers
+// frequent documents: a client sends a missing document again.
+type persisted = *otter.Cache[string, string] // texts by hash
 
 func newPersisted(bytes uint64) persisted {
-	return persisted{otter.Must(&otter.Options[string, string]{
+	return otter.Must(&otter.Options[string, string]{
 		MaximumWeight: bytes,
 		Weigher:       func(_, text string) uint32 { return uint32(len(text)) + entryBytes },
-	})}
+	})
 }
 
 const sha256Prefix = "sha256:"
@@ -77,8 +71,8 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// documentID returns the ID by which a request names its document, if it does. It is automatic if it comes from the
-// extension persistedQuery.
+// documentID returns the ID by which a request names its document, if it does. It is automatic if
+// it comes from the extension persistedQuery.
 func (p *params) documentID() (id string, automatic bool, err error) {
 	value := p.Extensions["persistedQuery"]
 	if value == nil {
@@ -100,8 +94,9 @@ func (p *params) documentID() (id string, automatic bool, err error) {
 	return sha256Prefix + hash, true, nil
 }
 
-// document returns the text of a request's document. If hash is not empty, a valid document is to be persisted under it.
-// It returns BadRequest, DocumentUnknown, NoPersistedQueries and DocumentNotAllowed.
+// document returns the text of a request's document. If hash is not empty, a valid document is to
+// be persisted under it. It returns BadRequest, DocumentUnknown, NoPersistedQueries and
+// DocumentNotAllowed.
 func (h *Handler) document(p *params) (text, hash string, err error) {
 	id, automatic, err := p.documentID()
 	if err != nil {
@@ -129,8 +124,9 @@ func (h *Handler) document(p *params) (text, hash string, err error) {
 			"The hash is not that of the query: it must be the SHA-256 of its bytes as they are sent.")
 	}
 	if h.config.DocumentsOnly && !h.config.Documents.allows(p.Query) {
-		return "", "", errs.New(errs.DocumentNotAllowed, "This server executes documents of its list only, and this is "+
-			"none of them. Have it added to the list, and name it by documentId.")
+		return "", "", errs.New(errs.DocumentNotAllowed,
+			"This server executes documents of its list only, and this is "+
+				"none of them. Have it added to the list, and name it by documentId.")
 	}
 	if h.config.DocumentsOnly || !hashed {
 		return p.Query, "", nil
@@ -145,7 +141,7 @@ func (h *Handler) namedDocument(id string, automatic bool) (text string, err err
 	}
 	hash, hashed := strings.CutPrefix(id, sha256Prefix)
 	if hashed { // none is persisted with DocumentsOnly
-		if text, ok := h.persisted.texts.GetIfPresent(hash); ok {
+		if text, ok := h.persisted.GetIfPresent(hash); ok {
 			return text, nil
 		}
 	}
@@ -162,7 +158,8 @@ func (h *Handler) namedDocument(id string, automatic bool) (text string, err err
 		"There is no document of this id in the server's list. Have it added to the list.")
 }
 
-// errNoPersistedQueries has the message that clients compare. They send whole documents from then on.
+// errNoPersistedQueries has the message that clients compare. They send whole documents from then
+// on.
 func errNoPersistedQueries() error {
 	return errs.New(errs.NoPersistedQueries, "PersistedQueryNotSupported")
 }

@@ -60,7 +60,8 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 		},
 		"GET": func(r request) string { return b.send(t, "", http.MethodGet, r.query(t), "", "", mediaGraphQL).text },
 		"events": func(r request) string {
-			post := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", strings.NewReader(r.text(t)))
+			post := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql",
+				strings.NewReader(r.text(t)))
 			post.Header.Set("Content-Type", "application/json")
 			post.Header.Set("Accept", mediaEvents)
 			w := httptest.NewRecorder()
@@ -68,13 +69,15 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 			return w.Body.String()
 		},
 		"socket": func(r request) string {
-			conn, _, err := websocket.Dial(t.Context(), server.URL, &websocket.DialOptions{Subprotocols: []string{protocol}})
+			conn, _, err := websocket.Dial(t.Context(), server.URL,
+				&websocket.DialOptions{Subprotocols: []string{protocol}})
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer conn.CloseNow()
 			said := ""
-			for _, m := range []string{`{"type":"connection_init"}`, `{"id":"1","type":"subscribe","payload":` + r.text(t) + `}`} {
+			for _, m := range []string{`{"type":"connection_init"}`, `{"id":"1","type":"subscribe","payload":` +
+				r.text(t) + `}`} {
 				if err := conn.Write(t.Context(), websocket.MessageText, []byte(m)); err != nil {
 					t.Fatal(err)
 				}
@@ -101,17 +104,20 @@ func TestDocumentsAreNamedByTheirHash(t *testing.T) {
 			b := setup(t)
 			send := b.ways(t)[way]
 			hash := hashOf(typename)
-			if got := send(by(hash)); !strings.Contains(got, "PERSISTED_QUERY_NOT_FOUND") || strings.Contains(got, answer) {
+			if got := send(by(hash)); !strings.Contains(got, "PERSISTED_QUERY_NOT_FOUND") ||
+				strings.Contains(got, answer) {
 				t.Errorf("%s, by %s, unknown: %s", way, name, got)
 			}
 			wrong := by(hashOf(typename + " "))
 			wrong["query"] = typename
-			if got := send(wrong); !strings.Contains(got, "BAD_REQUEST") || !strings.Contains(got, "hash is not that of the query") {
+			if got := send(wrong); !strings.Contains(got, "BAD_REQUEST") ||
+				!strings.Contains(got, "hash is not that of the query") {
 				t.Errorf("%s, by %s, another one's hash: %s", way, name, got)
 			}
 			both := by(hash)
 			both["query"] = typename
-			for _, r := range []request{both, by(hash), {"documentId": sha256Prefix + hash}, {"extensions": automatic(hash)}} {
+			for _, r := range []request{both, by(hash), {"documentId": sha256Prefix + hash},
+				{"extensions": automatic(hash)}} {
 				if got := send(r); !strings.Contains(got, answer) {
 					t.Errorf("%s, by %s: %v: %s", way, name, r, got)
 				}
@@ -135,20 +141,25 @@ func TestHowADocumentMayBeNamed(t *testing.T) {
 		// plain and graphql are the statuses of both media types.
 		plain, graphql int
 	}{
-		"unknown hash":        {request{"extensions": automatic(hash)}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
-		"unknown id":          {request{"documentId": "abc"}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
-		"another version":     {persisted(map[string]any{"version": 2, "sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
-		"no version":          {persisted(map[string]any{"sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
-		"no hash":             {persisted(map[string]any{"version": 1}), "BAD_REQUEST", 400, 400},
-		"a short hash":        {persisted(map[string]any{"version": 1, "sha256Hash": hash[1:]}), "BAD_REQUEST", 400, 400},
-		"in upper case":       {persisted(map[string]any{"version": 1, "sha256Hash": strings.ToUpper(hash)}), "BAD_REQUEST", 400, 400},
-		"a number":            {persisted(map[string]any{"version": 1, "sha256Hash": 7}), "BAD_REQUEST", 400, 400},
-		"a text":              {persisted("yes"), "BAD_REQUEST", 400, 400},
-		"two names":           {request{"extensions": automatic(hash), "documentId": "abc"}, "BAD_REQUEST", 400, 400},
-		"a query and an id":   {request{"query": typename, "documentId": "abc"}, "BAD_REQUEST", 400, 400},
-		"neither":             {request{"extensions": map[string]any{"persistedQuery": nil}}, "BAD_REQUEST", 400, 400},
-		"an id of a number":   {request{"documentId": 7}, "BAD_REQUEST", 400, 400},
-		"null beside a query": {request{"query": typename, "documentId": nil, "extensions": map[string]any{"persistedQuery": nil}}, "", 200, 200},
+		"unknown hash": {request{"extensions": automatic(hash)}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
+		"unknown id":   {request{"documentId": "abc"}, "PERSISTED_QUERY_NOT_FOUND", 200, 400},
+		"another version": {persisted(map[string]any{"version": 2, "sha256Hash": hash}),
+			"PERSISTED_QUERY_NOT_SUPPORTED", 200, 400},
+		"no version": {persisted(map[string]any{"sha256Hash": hash}), "PERSISTED_QUERY_NOT_SUPPORTED", 200,
+			400},
+		"no hash": {persisted(map[string]any{"version": 1}), "BAD_REQUEST", 400, 400},
+		"a short hash": {persisted(map[string]any{"version": 1, "sha256Hash": hash[1:]}), "BAD_REQUEST", 400,
+			400},
+		"in upper case": {persisted(map[string]any{"version": 1, "sha256Hash": strings.ToUpper(hash)}),
+			"BAD_REQUEST", 400, 400},
+		"a number":          {persisted(map[string]any{"version": 1, "sha256Hash": 7}), "BAD_REQUEST", 400, 400},
+		"a text":            {persisted("yes"), "BAD_REQUEST", 400, 400},
+		"two names":         {request{"extensions": automatic(hash), "documentId": "abc"}, "BAD_REQUEST", 400, 400},
+		"a query and an id": {request{"query": typename, "documentId": "abc"}, "BAD_REQUEST", 400, 400},
+		"neither":           {request{"extensions": map[string]any{"persistedQuery": nil}}, "BAD_REQUEST", 400, 400},
+		"an id of a number": {request{"documentId": 7}, "BAD_REQUEST", 400, 400},
+		"null beside a query": {request{"query": typename, "documentId": nil,
+			"extensions": map[string]any{"persistedQuery": nil}}, "", 200, 200},
 	} {
 		for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
 			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
@@ -159,30 +170,36 @@ func TestHowADocumentMayBeNamed(t *testing.T) {
 	}
 	// Some clients know these two by their words.
 	for code, words := range map[string]request{
-		"PersistedQueryNotFound": {"extensions": automatic(hash)}, "PersistedQueryNotSupported": persisted(map[string]any{"version": 9}),
+		"PersistedQueryNotFound":     {"extensions": automatic(hash)},
+		"PersistedQueryNotSupported": persisted(map[string]any{"version": 9}),
 	} {
-		if r := b.send(t, "", http.MethodPost, "/", "application/json", words.text(t), ""); r.Errors[0].Message != code {
+		if r := b.send(t, "", http.MethodPost, "/", "application/json", words.text(t),
+			""); r.Errors[0].Message != code {
 			t.Errorf("%s: %s", code, r.text)
 		}
 	}
-	if r := b.send(t, "", http.MethodGet, request{"query": "mutation { logout { id } }"}.query(t), "", "", ""); r.status != http.StatusMethodNotAllowed {
+	if r := b.send(t, "", http.MethodGet, request{"query": "mutation { logout { id } }"}.query(t), "", "",
+		""); r.status != http.StatusMethodNotAllowed {
 		t.Errorf("a mutation by GET: %d %s", r.status, r.text)
 	}
 }
 
-// TestWhatIsKeptIsBounded: documents that are no good are not kept, and good ones take no more room than there is.
+// TestWhatIsKeptIsBounded: documents that are no good are not kept, and good ones take no more room
+// than there is.
 func TestWhatIsKeptIsBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.persisted = newPersisted(100_000)
 	send := func(query string) reply {
-		return b.send(t, "", http.MethodPost, "/", "application/json", request{"query": query, "extensions": automatic(hashOf(query))}.text(t), mediaGraphQL)
+		return b.send(t, "", http.MethodPost, "/", "application/json",
+			request{"query": query, "extensions": automatic(hashOf(query))}.text(t), mediaGraphQL)
 	}
-	for _, query := range []string{"{ nothing }", "{", "{ ...F } fragment F on Query { ...F }", "{" + strings.Repeat(" __typename", 2000) + "}"} {
+	for _, query := range []string{"{ nothing }", "{", "{ ...F } fragment F on Query { ...F }",
+		"{" + strings.Repeat(" __typename", 2000) + "}"} {
 		if r := send(query); len(r.Errors) == 0 {
 			t.Fatal(r.text)
 		}
-		if _, kept := b.persisted.texts.GetIfPresent(hashOf(query)); kept {
+		if _, kept := b.persisted.GetIfPresent(hashOf(query)); kept {
 			t.Errorf("kept: %.100s", query)
 		}
 	}
@@ -191,8 +208,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			t.Fatal(r.text)
 		}
 	}
-	b.persisted.texts.CleanUp()
-	if n := b.persisted.texts.EstimatedSize(); n == 0 || n > 100 {
+	b.persisted.CleanUp()
+	if n := b.persisted.EstimatedSize(); n == 0 || n > 100 {
 		t.Errorf("%d documents of 1 KB in 100 KB", n)
 	}
 }
@@ -246,19 +263,25 @@ func TestOnlyDocumentsOfTheList(t *testing.T) {
 			"the hash of a name's":       {request{"documentId": sha256Prefix + hashOf(watch)}, "data", "data"},
 			"the extension":              {request{"extensions": automatic(hashOf(watch))}, "data", "data"},
 			"with its operation":         {request{"documentId": hashOf(me), "operationName": "Me"}, "data", "data"},
-			"with another operation":     {request{"documentId": hashOf(me), "operationName": "Name"}, "BAD_REQUEST", "BAD_REQUEST"},
-			"the whole of it":            {request{"query": me}, "data", "data"},
-			"the whole and its hash":     {request{"query": me, "extensions": automatic(hashOf(me))}, "data", "data"},
-			"another one":                {request{"query": me + " "}, "data", "DOCUMENT_NOT_ALLOWED"},
-			"another one with its hash":  {request{"query": me + "\n", "extensions": automatic(hashOf(me + "\n"))}, "data", "DOCUMENT_NOT_ALLOWED"},
-			"another one's hash":         {request{"extensions": automatic(hashOf("#" + me))}, "PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_SUPPORTED"},
-			"another one's id":           {request{"documentId": "unknown"}, "PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_FOUND"},
-			"another one's hash as id":   {request{"documentId": sha256Prefix + hashOf("#"+me)}, "PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_FOUND"},
+			"with another operation": {request{"documentId": hashOf(me), "operationName": "Name"}, "BAD_REQUEST",
+				"BAD_REQUEST"},
+			"the whole of it":        {request{"query": me}, "data", "data"},
+			"the whole and its hash": {request{"query": me, "extensions": automatic(hashOf(me))}, "data", "data"},
+			"another one":            {request{"query": me + " "}, "data", "DOCUMENT_NOT_ALLOWED"},
+			"another one with its hash": {request{"query": me + "\n", "extensions": automatic(hashOf(me + "\n"))},
+				"data", "DOCUMENT_NOT_ALLOWED"},
+			"another one's hash": {request{"extensions": automatic(hashOf("#" + me))},
+				"PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_SUPPORTED"},
+			"another one's id": {request{"documentId": "unknown"}, "PERSISTED_QUERY_NOT_FOUND",
+				"PERSISTED_QUERY_NOT_FOUND"},
+			"another one's hash as id": {request{"documentId": sha256Prefix + hashOf("#"+me)},
+				"PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_FOUND"},
 		} {
 			if got := openWays[way](c.request); !strings.Contains(got, c.open) {
 				t.Errorf("open, %s, %s: %s", way, name, got)
 			}
-			if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" && strings.Contains(got, `"data":{`) {
+			if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" &&
+				strings.Contains(got, `"data":{`) {
 				t.Errorf("only, %s, %s: %s", way, name, got)
 			}
 		}
@@ -272,24 +295,28 @@ func TestOnlyDocumentsOfTheList(t *testing.T) {
 func TestABadList(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ content, says string }{
-		"no JSON":              {`{"a": `, "must be a JSON object"},
-		"a list":               {`["{ __typename }"]`, "must be a JSON object"},
-		"numbers":              {`{"a": 1}`, "must be a JSON object"},
-		"two objects":          {`{"a": "{ __typename }"} {}`, "must be a JSON object"},
-		"nothing":              {`{}`, "no documents"},
-		"an empty id":          {`{"": "{ __typename }"}`, "id is empty"},
-		"an empty document":    {`{"a": ""}`, `document "a"`},
-		"no GraphQL":           {`{"a": "SELECT 1"}`, `document "a"`},
-		"an unknown field":     {`{"good": "{ __typename }", "bad": "{ nothing }"}`, `document "bad": input:1:3: Cannot query field "nothing"`},
-		"only a fragment":      {`{"a": "fragment F on Query { __typename }"}`, `document "a"`},
-		"too deep":             {`{"a": "` + "{ me {" + strings.Repeat(" friend {", 19) + " id" + strings.Repeat(" }", 21) + `"}`, "levels of fields: 20"},
-		"too long":             {`{"a": "{ __typename ` + strings.Repeat(" ", 64<<10) + `}"}`, "65536 bytes"},
-		"another one's hash":   {`{"sha256:` + hashOf("x") + `": "{ __typename }"}`, hashOf("{ __typename }")},
-		"the same hash for it": {`{"` + hashOf(typename) + `": "{ __typename }", "b": "` + typename + `"}`, "another document"},
-		"about the schema":     {`{"a": "{ __schema { queryType { name } } }"}`, "about its schema"},
+		"no JSON":           {`{"a": `, "must be a JSON object"},
+		"a list":            {`["{ __typename }"]`, "must be a JSON object"},
+		"numbers":           {`{"a": 1}`, "must be a JSON object"},
+		"two objects":       {`{"a": "{ __typename }"} {}`, "must be a JSON object"},
+		"nothing":           {`{}`, "no documents"},
+		"an empty id":       {`{"": "{ __typename }"}`, "id is empty"},
+		"an empty document": {`{"a": ""}`, `document "a"`},
+		"no GraphQL":        {`{"a": "SELECT 1"}`, `document "a"`},
+		"an unknown field": {`{"good": "{ __typename }", "bad": "{ nothing }"}`,
+			`document "bad": input:1:3: Cannot query field "nothing"`},
+		"only a fragment": {`{"a": "fragment F on Query { __typename }"}`, `document "a"`},
+		"too deep": {`{"a": "` + "{ me {" + strings.Repeat(" friend {", 19) + " id" + strings.Repeat(" }",
+			21) + `"}`, "levels of fields: 20"},
+		"too long":           {`{"a": "{ __typename ` + strings.Repeat(" ", 64<<10) + `}"}`, "65536 bytes"},
+		"another one's hash": {`{"sha256:` + hashOf("x") + `": "{ __typename }"}`, hashOf("{ __typename }")},
+		"the same hash for it": {`{"` + hashOf(typename) + `": "{ __typename }", "b": "` + typename + `"}`,
+			"another document"},
+		"about the schema": {`{"a": "{ __schema { queryType { name } } }"}`, "about its schema"},
 	} {
 		_, err := loadManifest(manifestOf(t, c.content))
-		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), "persisted-documents.json") {
+		if err == nil || !strings.Contains(err.Error(), c.says) ||
+			!strings.Contains(err.Error(), "persisted-documents.json") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -301,7 +328,8 @@ func TestABadList(t *testing.T) {
 	}
 }
 
-// TestRequest_MatchesMemberNamesExactly sends names in another case, alone and after the right ones.
+// TestRequest_MatchesMemberNamesExactly sends names in another case, alone and after the right
+// ones.
 func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -327,9 +355,10 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 	for name, c := range map[string]struct{ body, want string }{
 		"query":         {`{"query": "{ __typename }", "QUERY": "{ nothing }"}`, `"data":{"__typename":"Query"}`},
 		"operationName": {`{"query": "{ __typename }", "OperationName": "Other"}`, `"data":{"__typename":"Query"}`},
-		"variables":     {`{"query": "` + echo + `", "Variables": {"x": "a"}}`, "node.id: A value of the type ID! is required."},
-		"unknown":       {`{"query": "{ __typename }", "id": {"a": [1]}}`, `"data":{"__typename":"Query"}`},
-		"repeated":      {`{"query": "{ nothing }", "query": "{ __typename }"}`, `"data":{"__typename":"Query"}`},
+		"variables": {`{"query": "` + echo + `", "Variables": {"x": "a"}}`,
+			"node.id: A value of the type ID! is required."},
+		"unknown":  {`{"query": "{ __typename }", "id": {"a": [1]}}`, `"data":{"__typename":"Query"}`},
+		"repeated": {`{"query": "{ nothing }", "query": "{ __typename }"}`, `"data":{"__typename":"Query"}`},
 		"repeated object": {
 			`{"query": "` + echo + `", "variables": {"x": "a"}, "variables": {"y": "a"}}`,
 			"node.id: A value of the type ID! is required.",
@@ -372,8 +401,10 @@ func TestUnmarshalObject_RefusesWhatIsNotOneObject(t *testing.T) {
 	t.Parallel()
 	for _, body := range []string{
 		`{}`, ` {"a": "x"} `, `null`, `{"b": [{"a": 1}], "a": "x"}`, `{"a": null}`,
-		``, `[]`, `"x"`, `5`, `{`, `}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" "x"}`, `{"a": "x",}`, `{"a": "x" "b": 1}`, `{"a": "x"`, `{a: "x"}`,
-		`{"a": "x"}}`, `{"a": "x"} {}`, `{"a": "x"]`, `{"b": [}`, `{"b": 01}`, `{5: 5}`, `nullx`, `{"a": 5}`, `{"a": {}}`,
+		``, `[]`, `"x"`, `5`, `{`, `}`, `{,}`, `{"a"}`, `{"a":}`, `{"a" "x"}`, `{"a": "x",}`, `{"a": "x" "b": 1}`,
+		`{"a": "x"`, `{a: "x"}`,
+		`{"a": "x"}}`, `{"a": "x"} {}`, `{"a": "x"]`, `{"b": [}`, `{"b": 01}`, `{5: 5}`, `nullx`, `{"a": 5}`,
+		`{"a": {}}`,
 	} {
 		var got string
 		var want struct{ A string }

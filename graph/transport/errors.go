@@ -19,13 +19,27 @@ type panicked struct{ value any }
 
 func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
+// recoverTo turns a panic of the deferring function into its error.
+func recoverTo(err *error) {
+	if value := recover(); value != nil {
+		*err = panicked{value}
+	}
+}
+
+// recoverWith turns a panic of the deferring function into errors for the client.
+func (h *Handler) recoverWith(ended *gqlerror.List) {
+	if value := recover(); value != nil {
+		*ended = gqlerror.List{h.present(context.Background(), panicked{value})}
+	}
+}
+
 // errTimeout is the error of an operation that exceeded its deadline.
 func errTimeout(cause error) *errs.Error {
 	return errs.New(errs.Unavailable, "The operation took too long and was ended.").Because(cause)
 }
 
-// present returns the error for the client: a message, a path and extensions.code. It logs internal errors, which the
-// client does not see.
+// present returns the error for the client: a message, a path and extensions.code. It logs internal
+// errors, which the client does not see.
 func (h *Handler) present(ctx context.Context, err error) *gqlerror.Error {
 	shown := graphql.DefaultErrorPresenter(ctx, err)
 	if code, ok := requestError(err); ok {
@@ -46,7 +60,8 @@ func (h *Handler) present(ctx context.Context, err error) *gqlerror.Error {
 	return shown
 }
 
-// maxLibraryMessage bounds messages of the GraphQL library, in bytes: they repeat names and values of the request.
+// maxLibraryMessage bounds messages of the GraphQL library, in bytes: they repeat names and values
+// of the request.
 const maxLibraryMessage = 300
 
 // libraryMessage shortens a message, and removes suggestions if the schema is not public.

@@ -1,7 +1,7 @@
-// Package transport serves a gqlgen schema over HTTP, server-sent events and WebSockets: content negotiation,
-// persisted documents, limits, compression, and a log line, a metric and a span for each operation. It knows nothing
-// of the schema's resolvers and their packages; Config injects how callers are authenticated and limited. Package
-// graph creates its Handler.
+// Package transport serves a gqlgen schema over HTTP, server-sent events and WebSockets: content
+// negotiation, persisted documents, limits, compression, and a log line, a metric and a span for
+// each operation. It knows nothing of the schema's resolvers and their packages; Config injects how
+// callers are authenticated and limited. Package graph creates its Handler.
 package transport
 
 import (
@@ -15,6 +15,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/99designs/gqlgen/graphql/handler/lru"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"go.opentelemetry.io/otel/trace"
@@ -30,7 +31,8 @@ type Config struct {
 	Schema graphql.ExecutableSchema
 	// Extensions of the executor, in addition to those of the limits.
 	Extensions []graphql.HandlerExtension
-	// Authenticate returns the caller of a request with an Authorization header, also with an error.
+	// Authenticate returns the caller of a request with an Authorization header, also with an
+	// error.
 	Authenticate func(ctx context.Context, authorization string) (Caller, error)
 	// Requests limits the requests of a caller and Cost the points of their operations.
 	Requests, Cost Budget
@@ -53,16 +55,18 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Handler serves GraphQL over HTTP (https://graphql.github.io/graphql-over-http/draft/): POST with a JSON body, and
-// GET for queries; and subscriptions by server-sent events, with either method, and over WebSockets. There are no
-// cookies, forms or multipart bodies, so no other site can make a browser act for its user.
+// Handler serves GraphQL over HTTP (https://graphql.github.io/graphql-over-http/draft/): POST with
+// a JSON body, and GET for queries; and subscriptions by server-sent events, with either method,
+// and over WebSockets. There are no cookies, forms or multipart bodies, so no other site can make a
+// browser act for its user.
 type Handler struct {
 	config    Config
 	exec      *executor.Executor
 	arguments *limit.Arguments
 	persisted persisted
 	observed  counters
-	// streams bounds subscriptions, sockets the connections that the HTTP server does not know any more.
+	// streams bounds subscriptions, sockets the connections that the HTTP server does not know any
+	// more.
 	streams, sockets *slots
 	// stopping ends when the server stops, stop ends it.
 	stopping context.Context
@@ -73,11 +77,12 @@ type Handler struct {
 
 // New returns a handler. Its Run must be running while it serves.
 func New(c Config) *Handler {
-	documents := validDocuments{newDocumentCache(), c.Documents}
+	documents := validDocuments{lru.New[*ast.QueryDocument](maxValidDocuments), c.Documents}
 	h := &Handler{
-		config: c, exec: executor.New(c.Schema), arguments: &limit.Arguments{}, persisted: newPersisted(maxPersistedBytes),
-		streams: &slots{max: maxStreams, maxOfSubject: maxStreamsOfSubject},
-		sockets: &slots{max: maxSockets, maxOfSubject: maxSockets},
+		config: c, exec: executor.New(c.Schema), arguments: &limit.Arguments{},
+		persisted: newPersisted(maxPersistedBytes),
+		streams:   &slots{max: maxStreams, maxOfSubject: maxStreamsOfSubject},
+		sockets:   &slots{max: maxSockets, maxOfSubject: maxSockets},
 	}
 	h.stopping, h.stop = context.WithCancel(context.Background())
 	h.exec.SetErrorPresenter(h.present)
@@ -161,17 +166,14 @@ func isKind(operation *graphql.OperationContext, kind ast.Operation) bool {
 	return operation != nil && operation.Operation != nil && operation.Operation.Operation == kind
 }
 
-// prepare finds the document of an operation, validates the operation, and takes its cost from the caller's budget.
-// Problems are for the client as they are. A document that was sent with its hash is persisted if it is valid.
+// prepare finds the document of an operation, validates the operation, and takes its cost from the
+// caller's budget. Problems are for the client as they are. A document that was sent with its hash
+// is persisted if it is valid.
 func (h *Handler) prepare(
 	ctx context.Context, p *params,
 ) (operation *graphql.OperationContext, problems gqlerror.List, err error) {
 	defer func() { observedIn(ctx).prepared(operation, problems, err) }()
-	defer func() {
-		if value := recover(); value != nil {
-			err = panicked{value}
-		}
-	}()
+	defer recoverTo(&err)
 	text, hash, err := h.document(p)
 	if errs.Is(err, errs.DocumentUnknown) || errs.Is(err, errs.NoPersistedQueries) {
 		return nil, gqlerror.List{h.present(ctx, err)}, nil // clients expect a GraphQL response, not a broken request
@@ -192,7 +194,7 @@ func (h *Handler) prepare(
 		return operation, problems, nil
 	}
 	if hash != "" {
-		h.persisted.texts.Set(hash, text)
+		h.persisted.Set(hash, text)
 	}
 	return operation, nil, h.chargeCost(ctx, operation)
 }
@@ -209,8 +211,9 @@ func (h *Handler) execute(
 		status = http.StatusMethodNotAllowed
 	}
 	if isKind(operation, ast.Subscription) {
-		return result{}, status, errs.New(errs.BadRequest, "A subscription goes over WebSocket (graphql-transport-ws), "+
-			"or by server-sent events: ask with Accept: text/event-stream.")
+		return result{}, status, errs.New(errs.BadRequest,
+			"A subscription goes over WebSocket (graphql-transport-ws), "+
+				"or by server-sent events: ask with Accept: text/event-stream.")
 	}
 	if status == http.StatusMethodNotAllowed {
 		return result{}, status, errs.New(errs.BadRequest, "GET only executes queries: send a mutation by POST.")
@@ -225,11 +228,7 @@ func (h *Handler) execute(
 // dispatch executes a query or a mutation.
 func (h *Handler) dispatch(ctx context.Context, operation *graphql.OperationContext) (answer result, err error) {
 	defer func() { observedIn(ctx).finished(answer.Errors, err) }()
-	defer func() {
-		if value := recover(); value != nil {
-			err = panicked{value}
-		}
-	}()
+	defer recoverTo(&err)
 	responses, ctx := h.exec.DispatchOperation(ctx, operation)
 	response := responses(ctx)
 	if response == nil {
@@ -238,8 +237,8 @@ func (h *Handler) dispatch(ctx context.Context, operation *graphql.OperationCont
 	return resultOf(response), nil
 }
 
-// Run waits until the context ends, and then ends all streams: http.Server.Shutdown would wait for event streams, and
-// does not know WebSockets. It returns nil.
+// Run waits until the context ends, and then ends all streams: http.Server.Shutdown would wait for
+// event streams, and does not know WebSockets. It returns nil.
 func (h *Handler) Run(ctx context.Context) error {
 	<-ctx.Done()
 	h.stop()

@@ -132,7 +132,8 @@ func setup(t testing.TB, options ...func(*Config)) *bundle {
 			case "Bearer " + member:
 				return Caller{Subject: member}, nil
 			}
-			return Caller{Subject: "address", Anonymous: true}, errs.New(errs.Unauthenticated, "The token is not valid.")
+			return Caller{Subject: "address", Anonymous: true},
+				errs.New(errs.Unauthenticated, "The token is not valid.")
 		},
 		Bounds: bounds(), Log: slog.New(slog.NewTextHandler(b.log, nil)), Now: time.Now,
 	}
@@ -167,7 +168,8 @@ func (r reply) codes() string {
 // post sends the query without a token.
 func (b *bundle) post(t testing.TB, query string) reply {
 	t.Helper()
-	return b.send(t, "", http.MethodPost, "/graphql", "application/json", string(mustMarshal(request{"query": query})), mediaGraphQL)
+	return b.send(t, "", http.MethodPost, "/graphql", "application/json", string(mustMarshal(request{"query": query})),
+		mediaGraphQL)
 }
 
 func (b *bundle) send(t testing.TB, token, method, target, contentType, body, accept string) reply {
@@ -200,7 +202,8 @@ func (b *bundle) lines() (all []string) {
 	return all
 }
 
-// deadlines is a recorder that accepts deadlines, as a connection does: http.ResponseController finds its methods.
+// deadlines is a recorder that accepts deadlines, as a connection does: http.ResponseController
+// finds its methods.
 type deadlines struct{ *httptest.ResponseRecorder }
 
 func (deadlines) SetReadDeadline(time.Time) error  { return nil }

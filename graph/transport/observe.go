@@ -31,8 +31,8 @@ const (
 	outcomeOK = "ok"
 )
 
-// observed is what the operator sees of an operation: kind, name, duration, cost and outcome, but neither the document
-// nor the variables.
+// observed is what the operator sees of an operation: kind, name, duration, cost and outcome, but
+// neither the document nor the variables.
 type observed struct {
 	h         *Handler
 	span      trace.Span
@@ -54,7 +54,8 @@ func (h *Handler) observe(ctx context.Context, requestID string) (_ context.Cont
 	return ctx, func() { o.end(ctx) }
 }
 
-// observedIn returns the operation of a context: nil if there is none, as when a connection is refused.
+// observedIn returns the operation of a context: nil if there is none, as when a connection is
+// refused.
 func observedIn(ctx context.Context) *observed {
 	o, _ := ctx.Value(observedKey{}).(*observed)
 	return o
@@ -118,11 +119,13 @@ func (o *observed) end(ctx context.Context) {
 	o.h.config.Log.LogAttrs(ctx, slog.LevelInfo, "operation", attributes...)
 }
 
-// endSpan describes the operation as the log does. It omits the text of errors, which may repeat the request.
+// endSpan describes the operation as the log does. It omits the text of errors, which may repeat
+// the request.
 func (o *observed) endSpan(outcome string) {
 	if o.span.IsRecording() {
 		o.span.SetName("GraphQL " + o.kind)
-		o.span.SetAttributes(attribute.String("graphql.operation.type", o.kind), attribute.String("graphql.operation.name", o.name),
+		o.span.SetAttributes(attribute.String("graphql.operation.type", o.kind),
+			attribute.String("graphql.operation.name", o.name),
 			attribute.Int("linkforge.cost", o.cost), attribute.String("linkforge.outcome", outcome))
 		if outcome == errs.Internal.Code() || outcome == errs.Unavailable.Code() {
 			o.span.SetStatus(codes.Error, outcome)
@@ -131,7 +134,8 @@ func (o *observed) endSpan(outcome string) {
 	o.span.End()
 }
 
-// shownName returns the name of an operation for the log: characters of GraphQL names only, and not too many.
+// shownName returns the name of an operation for the log: characters of GraphQL names only, and not
+// too many.
 func shownName(name string) string {
 	name = strings.Map(func(c rune) rune {
 		if c == '_' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9' {
@@ -144,12 +148,14 @@ func shownName(name string) string {
 
 // Stats count the operations of a handler by kind.
 type Stats struct {
-	// Outcomes are the numbers of operations by outcome: ok, or the code of the first top-level error.
+	// Outcomes are the numbers of operations by outcome: ok, or the code of the first top-level
+	// error.
 	Outcomes  map[string]map[string]int64
 	Durations map[string]obs.Spread
 }
 
-// counters count operations. Kinds and outcomes are constants of this program, so the maps stay small.
+// counters count operations. Kinds and outcomes are constants of this program, so the maps stay
+// small.
 type counters struct {
 	mu        sync.Mutex
 	outcomes  map[string]map[string]int64
@@ -175,7 +181,8 @@ func (h *Handler) Stats() Stats {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	all := Stats{Outcomes: map[string]map[string]int64{}, Durations: map[string]obs.Spread{}}
-	for _, kind := range []ast.Operation{ast.Query, ast.Mutation, ast.Subscription} { // metrics exist before the first operation
+	// Metrics exist before the first operation.
+	for _, kind := range []ast.Operation{ast.Query, ast.Mutation, ast.Subscription} {
 		all.Outcomes[string(kind)], all.Durations[string(kind)] = map[string]int64{outcomeOK: 0}, obs.Spread{}
 	}
 	for kind, outcomes := range t.outcomes {

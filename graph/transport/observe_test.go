@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// TestAnOperationIsToldWithItsRequest, by which the log's other lines are found, and what broke too.
+// TestAnOperationIsToldWithItsRequest, by which the log's other lines are found, and what broke
+// too.
 func TestAnOperationIsToldWithItsRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -31,7 +32,8 @@ func TestEachWayIsObserved(t *testing.T) {
 		send(request{"query": "query Mine { planted }"})
 		sent++
 		deadline := time.Now().Add(10 * time.Second)
-		for answered := b.Stats().Outcomes; answered["query"][outcomeOK] != sent || answered[kindUnread]["BAD_REQUEST"] != sent; answered = b.Stats().Outcomes {
+		for answered := b.Stats().Outcomes; answered["query"][outcomeOK] != sent ||
+			answered[kindUnread]["BAD_REQUEST"] != sent; answered = b.Stats().Outcomes {
 			if time.Now().After(deadline) { // a socket's operation ends after its answer
 				t.Fatalf("%s: after %d of each: %v", way, sent, answered)
 			}

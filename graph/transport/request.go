@@ -112,9 +112,9 @@ func requireEnd(decoder *json.Decoder) error {
 	return nil
 }
 
-// unmarshalObject reads one JSON object, or null, into the targets by the exact names of its members: for a struct,
-// encoding/json accepts names in any case. Members with other names are ignored. If a name is repeated, the last member
-// counts. Numbers stay as they were written.
+// unmarshalObject reads one JSON object, or null, into the targets by the exact names of its
+// members: for a struct, encoding/json accepts names in any case. Members with other names are
+// ignored. If a name is repeated, the last member counts. Numbers stay as they were written.
 func unmarshalObject(body []byte, targets map[string]any) error {
 	decoder := json.NewDecoder(bytes.NewReader(body))
 	decoder.UseNumber()

@@ -61,15 +61,18 @@ func mustMarshal(value any) []byte {
 	return body
 }
 
-// minCompressedBytes is the size from which a response is compressed: a smaller one fits into a packet as it is.
+// minCompressedBytes is the size from which a response is compressed: a smaller one fits into a
+// packet as it is.
 const minCompressedBytes = 1 << 10
 
-// acceptsCompressed reports whether a response may be compressed: the client accepts gzip, and the operation is a query.
+// acceptsCompressed reports whether a response may be compressed: the client accepts gzip, and the
+// operation is a query.
 //
-// The length of a compressed response tells an attacker who sees it, and chooses a part of it, something about the rest
-// (BREACH). That takes many responses with the same secret beside the chosen text. Other sites cannot make a browser
-// request any, since there are no cookies; and secrets (tokens, keys and signed URLs) are only in the responses of
-// mutations, which are sent as they are. So are events, each of which has to arrive by itself.
+// The length of a compressed response discloses the rest of it to an attacker who sees it and
+// chooses a part (BREACH). That takes many responses that have the same secret and the chosen text.
+// Other sites cannot make a browser request any, since there are no cookies; and secrets (tokens,
+// keys, signed URLs) are only in the responses of mutations, which are not compressed. Events are
+// not compressed either: each of them must arrive without delay.
 func acceptsCompressed(r *http.Request, operation *graphql.OperationContext) bool {
 	return isKind(operation, ast.Query) && web.AcceptsGzip(r.Header.Values("Accept-Encoding"))
 }

@@ -12,8 +12,8 @@ import (
 )
 
 // serveEvents responds with server-sent events, in distinct connections mode
-// (https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md): an event next for each result, and complete at the
-// end. A response without complete was cut off.
+// (https://github.com/enisdenjo/graphql-sse/blob/master/PROTOCOL.md): an event next for each
+// result, and complete at the end. A response without complete was cut off.
 func (h *Handler) serveEvents(
 	ctx context.Context, w http.ResponseWriter, r *http.Request,
 	operation *graphql.OperationContext, problems gqlerror.List,

@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// maxStreams bounds the subscriptions of a node, maxStreamsOfSubject those of one caller at a node.
+	// maxStreams bounds the subscriptions of a node, maxStreamsOfSubject those of one caller at a
+	// node.
 	maxStreams          = 2000
 	maxStreamsOfSubject = 100
 	// writeDeadline bounds one write to a client, and so the wait for a client that does not read.
@@ -27,7 +28,8 @@ const (
 
 // Stream is a subscription that is being served.
 type Stream struct {
-	// Authorization is the Authorization header of its caller, to be authenticated again while it lasts.
+	// Authorization is the Authorization header of its caller, to be authenticated again while it
+	// lasts.
 	Authorization string
 
 	running sync.WaitGroup
@@ -39,8 +41,8 @@ type streamKey struct{}
 // StreamOf returns the stream of a subscription resolver's context.
 func StreamOf(ctx context.Context) *Stream { return ctx.Value(streamKey{}).(*Stream) }
 
-// Go runs the source of the stream's events. The stream ends after it, with its error: of a Resumable, the client gets
-// the cursor.
+// Go runs the source of the stream's events. The stream ends after it, with its error: of a
+// Resumable, the client gets the cursor.
 func (s *Stream) Go(source func() error) {
 	s.running.Go(func() { s.err = source() })
 }
@@ -56,7 +58,8 @@ func NewResumable(err error, after string) Resumable { return Resumable{err, aft
 
 func (r Resumable) Unwrap() error { return r.error }
 
-// checkSubscription refuses a subscription to anything but one field: the GraphQL library accepts it, and panics.
+// checkSubscription refuses a subscription to anything but one field: the GraphQL library accepts
+// it, and panics.
 func checkSubscription(operation *graphql.OperationContext) gqlerror.List {
 	if !isKind(operation, ast.Subscription) {
 		return nil
@@ -69,19 +72,16 @@ func checkSubscription(operation *graphql.OperationContext) gqlerror.List {
 	return nil
 }
 
-// respond executes a prepared operation and sends its results: one of a query or a mutation, all of a subscription. It
-// calls started before the first. It returns the errors that ended the operation, and none if it completed or the client
-// has gone. ctx carries the caller, and no deadline.
+// respond executes a prepared operation and sends its results: one of a query or a mutation, all of
+// a subscription. It calls started before the first. It returns the errors that ended the
+// operation, and none if it completed or the client has gone. ctx carries the caller, and no
+// deadline.
 func (h *Handler) respond(
 	ctx context.Context, authorization string, operation *graphql.OperationContext,
 	started func(), send func(result) error,
 ) (ended gqlerror.List) {
 	defer func() { observedIn(ctx).finished(ended, nil) }()
-	defer func() {
-		if value := recover(); value != nil {
-			ended = gqlerror.List{h.present(context.Background(), panicked{value})}
-		}
-	}()
+	defer h.recoverWith(&ended)
 	if !isKind(operation, ast.Subscription) {
 		started()
 		ctx, cancel := context.WithTimeout(ctx, h.config.Bounds.Deadline)
@@ -101,8 +101,8 @@ func (h *Handler) respond(
 	return h.follow(ctx, authorization, operation, started, send)
 }
 
-// interrupted reports whether an operation ended, with these errors, because the server stops. The client is not told
-// that it completed, and retries on another node.
+// interrupted reports whether an operation ended, with these errors, because the server stops. The
+// client is not told that it completed, and retries on another node.
 func (h *Handler) interrupted(operation *graphql.OperationContext, ended gqlerror.List) bool {
 	return h.stopping.Err() != nil && (len(ended) > 0 || isKind(operation, ast.Subscription))
 }
@@ -121,7 +121,8 @@ func (h *Handler) follow(
 	field := graphql.CollectFields(operation, operation.Operation.SelectionSet, []string{"Subscription"})[0]
 	for {
 		// The library omits the path of the event within the response.
-		response := responses(graphql.WithFieldContext(ctx, &graphql.FieldContext{Object: "Subscription", Field: field}))
+		root := &graphql.FieldContext{Object: "Subscription", Field: field}
+		response := responses(graphql.WithFieldContext(ctx, root))
 		if response == nil || ctx.Err() != nil { // the cursor before an interrupted event repeats it
 			break
 		}
@@ -165,7 +166,8 @@ type slots struct {
 	all    sync.WaitGroup
 }
 
-// acquire occupies a slot until release is called. It returns RateLimited, or Unavailable when the server stops.
+// acquire occupies a slot until release is called. It returns RateLimited, or Unavailable when the
+// server stops.
 func (s *slots) acquire(subject string) (release func(), err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -46,7 +46,8 @@ func TestSlots_BoundEachSubjectAndAll(t *testing.T) {
 		subject string
 		want    bool
 	}{{"a", true}, {"a", false}, {"b", true}, {"c", false}} {
-		if _, err := s.acquire(step.subject); (err == nil) != step.want || err != nil && !errs.Is(err, errs.RateLimited) {
+		if _, err := s.acquire(step.subject); (err == nil) != step.want || err != nil &&
+			!errs.Is(err, errs.RateLimited) {
 			t.Errorf("%s: %v, want a slot: %t", step.subject, err, step.want)
 		}
 	}
@@ -60,7 +61,8 @@ func TestSlots_BoundEachSubjectAndAll(t *testing.T) {
 	}
 }
 
-// TestCaller_IsAttachedAndLimited checks that a request reaches its budgets and resolvers with its caller.
+// TestCaller_IsAttachedAndLimited checks that a request reaches its budgets and resolvers with its
+// caller.
 func TestCaller_IsAttachedAndLimited(t *testing.T) {
 	t.Parallel()
 	spent := map[string]int64{}
@@ -78,7 +80,8 @@ func TestCaller_IsAttachedAndLimited(t *testing.T) {
 	if r := b.post(t, "{ __typename }"); r.codes() != "" || r.header.Get("RateLimit") != `"requests";r=4;t=0` {
 		t.Errorf("%v %s", r.header, r.text)
 	}
-	if r := b.post(t, "{ a: __typename b: __typename c: __typename d: __typename e: __typename }"); r.codes() != "RATE_LIMITED" {
+	if r := b.post(t, "{ a: __typename b: __typename c: __typename d: __typename e: __typename "+
+		"}"); r.codes() != "RATE_LIMITED" {
 		t.Errorf("too expensive: %s", r.text)
 	}
 	for range 4 {
@@ -100,7 +103,8 @@ func TestInternalErrors_AreLoggedAndHidden(t *testing.T) {
 	if got := w.Body.String(); !strings.Contains(got, `"INTERNAL"`) || strings.Contains(got, "broken") {
 		t.Errorf("%s", got)
 	}
-	if log := b.log.String(); !strings.Contains(log, "input: broken") || !strings.Contains(log, "request_id=request-2") {
+	if log := b.log.String(); !strings.Contains(log, "input: broken") ||
+		!strings.Contains(log, "request_id=request-2") {
 		t.Errorf("%s", log)
 	}
 }

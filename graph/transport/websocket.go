@@ -20,15 +20,18 @@ import (
 )
 
 const (
-	// protocol is the only supported one (https://github.com/enisdenjo/graphql-ws/blob/master/PROTOCOL.md).
+	// protocol is the only supported one
+	// (https://github.com/enisdenjo/graphql-ws/blob/master/PROTOCOL.md).
 	protocol = "graphql-transport-ws"
-	// initTimeout bounds the wait for connection_init, pongTimeout that for a pong, closeTimeout that for a close frame.
+	// initTimeout bounds the wait for connection_init, pongTimeout that for a pong, closeTimeout
+	// that for a close frame.
 	initTimeout  = 10 * time.Second
 	pongTimeout  = 10 * time.Second
 	closeTimeout = time.Second
 	// authTimeout bounds the authentication of connection_init.
 	authTimeout = 5 * time.Second
-	// maxOperations bounds the concurrent operations of a connection, maxSockets the connections of a node.
+	// maxOperations bounds the concurrent operations of a connection, maxSockets the connections of
+	// a node.
 	maxOperations = 100
 	maxSockets    = 5000
 )
@@ -64,7 +67,8 @@ type socket struct {
 	conn *websocket.Conn
 	// requestID is that of the HTTP request.
 	requestID string
-	// authorization is that of connection_init or the HTTP request; ready is true after connection_init.
+	// authorization is that of connection_init or the HTTP request; ready is true after
+	// connection_init.
 	authorization string
 	ready         bool
 
@@ -156,7 +160,8 @@ func (s *socket) close(code websocket.StatusCode, reason string) {
 	_ = s.conn.Close(code, reason)
 }
 
-// ping closes the connection when the client stops responding. Browsers respond to pings by themselves.
+// ping closes the connection when the client stops responding. Browsers respond to pings by
+// themselves.
 func (s *socket) ping(ctx context.Context) {
 	ticker := time.NewTicker(heartbeatInterval)
 	defer ticker.Stop()
@@ -202,7 +207,8 @@ func (s *socket) receive(ctx context.Context, m message) (code websocket.StatusC
 	return 0, ""
 }
 
-// init processes connection_init, whose payload may have an authorization: browsers cannot send it as a header.
+// init processes connection_init, whose payload may have an authorization: browsers cannot send it
+// as a header.
 func (s *socket) init(ctx context.Context, payload json.RawMessage) (code websocket.StatusCode, reason string) {
 	if s.ready {
 		return closeInitAgain, "Too many initialisation requests"
@@ -287,18 +293,15 @@ func (s *socket) remove(operationID string, own *context.CancelFunc) bool {
 	return true
 }
 
-// operate does for an operation what ServeHTTP does for a request. The operation is nil if it was not executed.
+// operate does for an operation what ServeHTTP does for a request. The operation is nil if it was
+// not executed.
 func (s *socket) operate(
 	ctx context.Context, p *params, send func(result) error,
 ) (operation *graphql.OperationContext, ended gqlerror.List) {
 	ctx, end := s.observe(ctx, s.requestID)
 	defer end()
 	defer func() { observedIn(ctx).finished(ended, nil) }()
-	defer func() {
-		if value := recover(); value != nil {
-			ended = gqlerror.List{s.present(context.Background(), panicked{value})}
-		}
-	}()
+	defer s.recoverWith(&ended)
 	preparing, cancel := context.WithTimeout(ctx, s.config.Bounds.Deadline)
 	defer cancel()
 	caller, _, err := s.authenticate(preparing, http.Header{}, s.authorization)

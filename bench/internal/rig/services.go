@@ -165,9 +165,23 @@ func (s *Services) drop(ctx context.Context, name string) error {
 // Build builds this tree's server into a folder, and returns where it is.
 func Build(ctx context.Context, folder string) (string, error) {
 	binary := filepath.Join(folder, "linkforge")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "github.com/linkforge/linkforge/server")
+	root, err := Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./server")
+	cmd.Dir = root
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the server: %w\n%s", err, out)
 	}
 	return binary, nil
+}
+
+// Root returns the folder of the server's module.
+func Root(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/linkforge/linkforge").Output()
+	if err != nil {
+		return "", fmt.Errorf("finding the server's module: %w", err)
+	}
+	return strings.TrimSpace(string(out)), nil
 }
