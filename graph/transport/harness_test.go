@@ -116,12 +116,30 @@ const member = "member"
 // bundle is a handler and its log.
 type bundle struct {
 	*Handler
-	log *bytes.Buffer
+	log *logBuffer
+}
+
+// logBuffer is a log that may be read while an operation ends.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(line)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func setup(t testing.TB, options ...func(*Config)) *bundle {
 	t.Helper()
-	b := &bundle{log: &bytes.Buffer{}}
+	b := &bundle{log: &logBuffer{}}
 	c := Config{
 		Schema: newTestSchema(),
 		Authenticate: func(_ context.Context, authorization string) (Caller, error) {
