@@ -132,7 +132,7 @@ var scopes = map[string][]string{
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf", "workspace.Observe",
 	},
 	"AsSystem": {
-		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "click.WorkspacesOf", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetVisitors", "click.ForgetWho", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
+		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "click.WorkspacesOf", "click.begin", "click.eachSubject", "click.Forget", "click.ForgetBatches", "click.ForgetVisitors", "click.ForgetWho", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
 		"click.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds", "hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"link.Block", "link.Find", "link.Holders", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
 		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Reports", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate", "workspacetest.Join",

@@ -33,6 +33,7 @@ type Config struct {
 	Keys       *apikey.Store
 	Links      *link.Store
 	Clicks     *click.Store
+	Unmatched  *click.Orphans
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
 	// without a replica.
 	Writers *consistency.Writers

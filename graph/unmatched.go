@@ -10,7 +10,7 @@ import (
 )
 
 func (r *workspaceResolver) Orphans(ctx context.Context, m *workspace.Membership, first *int) ([]*click.Orphan, error) {
-	return r.Config.Clicks.Orphans(ctx, *m, optional.Or(first, page.Default))
+	return r.Config.Unmatched.List(ctx, *m, optional.Or(first, page.Default))
 }
 
 func (r *orphanResolver) Code(_ context.Context, o *click.Orphan) (*string, error) {

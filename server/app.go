@@ -246,13 +246,14 @@ func (a *app) wire() error {
 	links := a.links
 	checker := newChecker(a.config, links, limits, a.log)
 	events := &audit.Store{DB: a.db, Now: a.now}
-	rooms := jobRooms{links: links, accounts: a.accounts, spaces: a.spaces, domains: a.domains, apiKeys: a.apiKeys, events: events, counts: counts, quotas: a.quotas.Store, checker: checker}
+	a.watching = &click.Live{DB: a.db, Log: a.log, Now: a.now}
+	rooms := jobRooms{
+		unmatched: a.orphans, watching: a.watching, links: links, accounts: a.accounts, spaces: a.spaces, domains: a.domains, apiKeys: a.apiKeys, events: events, counts: counts, quotas: a.quotas.Store, checker: checker}
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: nodeName(), Jobs: rooms.jobs(a.config)}
 	a.redirects = &redirect.Handler{
 		Links: links, Quotas: a.quotas, HitQuota: a.config.HitQuota, Clicks: a.clicks,
 		Visits: visitor.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
 	}
-	a.watching = &click.Live{DB: a.db, Log: a.log, Now: a.now}
 	var documents *transport.Manifest
 	if a.config.Documents != "" {
 		if documents, err = graph.LoadManifest(a.config.Documents, a.config.Bounds, a.config.Introspection); err != nil {
@@ -279,6 +280,7 @@ func (a *app) wire() error {
 		Checker:     checker,
 		Clicks:      counts,
 		Live:        a.watching,
+		Unmatched:   a.orphans,
 		Exports:     a.exports,
 		Writers:     a.writers(),
 		HitQuota:    a.config.HitQuota,

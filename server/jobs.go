@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
@@ -29,15 +30,17 @@ import (
 
 // jobRooms are the rooms that something is done in again and again.
 type jobRooms struct {
-	links    *link.Store
-	accounts *account.Store
-	spaces   *workspace.Store
-	domains  *domain.Store
-	apiKeys  *apikey.Store
-	events   *audit.Store
-	counts   *click.Store
-	quotas   *hitquota.Store
-	checker  *probe.Checker
+	links     *link.Store
+	accounts  *account.Store
+	spaces    *workspace.Store
+	domains   *domain.Store
+	apiKeys   *apikey.Store
+	events    *audit.Store
+	counts    *click.Store
+	unmatched *click.Orphans
+	watching  *click.Live
+	quotas    *hitquota.Store
+	checker   *probe.Checker
 }
 
 // jobs are all there are.
@@ -49,10 +52,12 @@ func (r jobRooms) jobs(c config.Config) []jobs.Job {
 		{Name: "audit log", Every: jobInterval, Run: r.events.CleanUp},
 		{Name: "granted hits", Every: jobInterval, Run: r.quotas.ForgetUsage},
 		{Name: "visitors", Every: jobInterval, Run: r.counts.ForgetVisitors},
-		{Name: "click batches", Every: jobInterval, Run: r.counts.ForgetBatches},
+		{Name: "click batches", Every: jobInterval, Run: r.watching.ForgetBatches},
 		{Name: "click days", Every: jobInterval, Run: r.counts.Seal},
 		{Name: "click details", Every: jobInterval, Run: r.counts.Detail},
-		{Name: "click months", Every: retainInterval, Run: r.counts.Retain},
+		{Name: "click months", Every: retainInterval, Run: func(ctx context.Context) error {
+			return errors.Join(r.unmatched.Forget(ctx), r.counts.Retain(ctx))
+		}},
 		{Name: "domains", Every: jobInterval, Run: r.domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
 			return r.spaces.Purge(ctx, r.links.PurgeWorkspace, r.counts.PurgeWorkspace, r.domains.PurgeWorkspace, r.apiKeys.PurgeWorkspace)
@@ -175,15 +180,17 @@ func withJobs(f *config.Flags, io stdio, work func(*jobs.Runner) error) error {
 			return err
 		}
 		rooms := jobRooms{
-			links:    links,
-			accounts: &account.Store{DB: d, Tokens: account.Tokens{TTL: c.TokenTTL}, Now: time.Now},
-			spaces:   &workspace.Store{DB: d, PublicURL: c.PublicURL, Log: log, Now: time.Now},
-			domains:  domains,
-			apiKeys:  &apikey.Store{DB: d, Now: time.Now},
-			events:   &audit.Store{DB: d, Now: time.Now},
-			counts:   &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now},
-			quotas:   &hitquota.Store{DB: d, Now: time.Now},
-			checker:  newChecker(c, links, ratelimit.Limiter{Off: true}, log),
+			links:     links,
+			accounts:  &account.Store{DB: d, Tokens: account.Tokens{TTL: c.TokenTTL}, Now: time.Now},
+			spaces:    &workspace.Store{DB: d, PublicURL: c.PublicURL, Log: log, Now: time.Now},
+			domains:   domains,
+			apiKeys:   &apikey.Store{DB: d, Now: time.Now},
+			events:    &audit.Store{DB: d, Now: time.Now},
+			unmatched: &click.Orphans{DB: d, Log: log, Now: time.Now},
+			watching:  &click.Live{DB: d, Log: log, Now: time.Now},
+			counts:    &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now},
+			quotas:    &hitquota.Store{DB: d, Now: time.Now},
+			checker:   newChecker(c, links, ratelimit.Limiter{Off: true}, log),
 		}
 		return work(&jobs.Runner{DB: d, Log: log, Now: time.Now, Node: nodeName(), Jobs: rooms.jobs(c)})
 	})

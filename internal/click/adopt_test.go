@@ -206,9 +206,9 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), hitquota.MonthOf(noon)
 	dead := newRecorder(t, d, dir)
-	follow := func(linkID string, hit, click int64) {
+	follow := func(linkID string, hit, grant int64) {
 		c := clickOf(linkID)
-		c.HitLease, c.ClickLease = hit, click
+		c.HitLease, c.ClickLease = hit, grant
 		dead.Record(&c)
 	}
 	note := func(l hitquota.Lease) {

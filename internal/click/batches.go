@@ -190,9 +190,9 @@ func (l *Live) clicksOf(ctx context.Context, batches []batchRow, workspaceIDs []
 }
 
 // ForgetBatches removes what was written together a day ago. The last row stays: SQLite would give its number to the next.
-func (s *Store) ForgetBatches(ctx context.Context) error {
-	last := s.DB.NewSelect().Table("click_batches").ColumnExpr("max(id)")
-	_, err := s.DB.NewDelete().Table("click_batches").Where("written_at < ?", db.Instant(s.Now().Add(-batchesKept))).Where("id < (?)", last).
+func (l *Live) ForgetBatches(ctx context.Context) error {
+	last := l.DB.NewSelect().Table("click_batches").ColumnExpr("max(id)")
+	_, err := l.DB.NewDelete().Table("click_batches").Where("written_at < ?", db.Instant(l.Now().Add(-batchesKept))).Where("id < (?)", last).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("forgetting batches of clicks: %w", err)

@@ -4,67 +4,12 @@ import (
 	"cmp"
 	"encoding/binary"
 	"errors"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"time"
 )
-
-// Dimension is a way to divide clicks by.
-type Dimension string
-
-// The dimensions. Referrer is a host, Country an ISO 3166-1 code, Language an ISO 639 code, Status that of the redirect,
-// Link the id of a link.
-const (
-	Referrer Dimension = "REFERRER"
-	Country  Dimension = "COUNTRY"
-	Device   Dimension = "DEVICE"
-	Browser  Dimension = "BROWSER"
-	OS       Dimension = "OS"
-	Language Dimension = "LANGUAGE"
-	Source   Dimension = "UTM_SOURCE"
-	Medium   Dimension = "UTM_MEDIUM"
-	Campaign Dimension = "UTM_CAMPAIGN"
-	Term     Dimension = "UTM_TERM"
-	Content  Dimension = "UTM_CONTENT"
-	Status   Dimension = "STATUS"
-	ByLink   Dimension = "LINK"
-
-	latency   Dimension = "latency" // the values are steps: see latencyStep
-	ofQuarter Dimension = "quarter" // of a day: the values are quarters of an hour: see quarterOf
-)
-
-// dimensions are all that sums are kept by, and their columns in clicks. The numbers are written to the database: they keep
-// their meaning for ever.
-var dimensions = []struct {
-	number byte
-	name   Dimension
-	column string
-}{
-	{1, Referrer, "referrer"}, {2, Country, "country"}, {3, Device, "device"}, {4, Browser, "browser"}, {5, OS, "os"}, {6, Language, "language"},
-	{7, Source, "utm_source"}, {8, Medium, "utm_medium"}, {9, Campaign, "utm_campaign"}, {10, Term, "utm_term"}, {11, Content, "utm_content"},
-	{statusDimension, Status, "status"}, {linkDimension, ByLink, "link_id"}, {latencyDimension, latency, ""},
-	{quarterDimension, ofQuarter, ""},
-}
-
-// The numbers of what is no text of a visit.
-const (
-	statusDimension  = 12
-	linkDimension    = 13
-	latencyDimension = 14
-	quarterDimension = 15
-
-	lastDimension = quarterDimension
-)
-
-func numberOf(d Dimension) byte {
-	for _, known := range dimensions {
-		if known.name == d {
-			return known.number
-		}
-	}
-	return 0
-}
 
 // commonStatus is that of a click of which its counts say nothing.
 const commonStatus = 302
@@ -306,4 +251,35 @@ func (v values) percentiles(wanted ...float64) []float64 {
 		}
 	}
 	return found
+}
+
+// equal says that both count the same. Which values found room depends on the order in which they came: of a dimension that
+// has too many, all of them together are compared.
+func (c counts) equal(o counts) bool {
+	for _, d := range dimensions {
+		a, b := c.of(d.number), o.of(d.number)
+		_, full := a[others]
+		_, alsoFull := b[others]
+		if (full || alsoFull) && a.all() == b.all() {
+			continue
+		}
+		if !maps.Equal(a, b) {
+			return false
+		}
+	}
+	return true
+}
+
+// kept are the counts that find room in a row.
+func (c counts) kept() counts {
+	kept := counts{}
+	_ = kept.addEncoded(c.encode()) // it has been written just now
+	return kept
+}
+
+func (v values) all() (n Count) {
+	for _, one := range v {
+		n.add(one)
+	}
+	return n
 }

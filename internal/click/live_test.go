@@ -288,10 +288,9 @@ func TestCursors(t *testing.T) {
 		refused(other, ids[0], errs.Expired)
 		refused(workspace.Membership{}, ids[0], errs.Forbidden)
 
-		b.Store.Now = func() time.Time { return noon.Add(25 * time.Hour) }
 		b.record(linkID, noon, 4)
 		b.flush(t)
-		if err := b.ForgetBatches(t.Context()); err != nil {
+		if err := (&Live{DB: d, Now: func() time.Time { return noon.Add(25 * time.Hour) }}).ForgetBatches(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := d.NewSelect().Table("click_batches").Count(db.AsSystem(t.Context())); err != nil || n != 1 {

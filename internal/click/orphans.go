@@ -155,9 +155,9 @@ func (o *Orphans) write(ctx context.Context, workspaceID string, rows []*Orphan)
 // mostOrphans bounds a list.
 const mostOrphans = 100
 
-// Orphans are the requests for addresses of a workspace that led nowhere in the last 90 days, the most frequent first. It
+// List returns the requests for addresses of a workspace that led nowhere in the last 90 days, the most frequent first. It
 // returns InvalidInput or Forbidden.
-func (s *Store) Orphans(ctx context.Context, m workspace.Membership, first int) ([]*Orphan, error) {
+func (o *Orphans) List(ctx context.Context, m workspace.Membership, first int) ([]*Orphan, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadStats)
 	if err != nil {
 		return nil, err
@@ -166,9 +166,9 @@ func (s *Store) Orphans(ctx context.Context, m workspace.Membership, first int) 
 		return nil, errs.New(errs.InvalidInput, "first goes from 1 to %d.", mostOrphans).At("first")
 	}
 	found := []*Orphan{}
-	err = s.DB.NewSelect().Model(&found).Column("code", "status").
+	err = o.DB.NewSelect().Model(&found).Column("code", "status").
 		ColumnExpr("CAST(SUM(requests) AS BIGINT) AS requests").ColumnExpr("MAX(last_at) AS last_at").
-		Where("workspace_id = ?", m.ID()).Where("day >= ?", dayOf(s.Now())-orphansKept).
+		Where("workspace_id = ?", m.ID()).Where("day >= ?", dayOf(o.Now())-orphansKept).
 		Group("code", "status").OrderExpr("3 DESC, code, status").Limit(int64(first)).Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading requests that led nowhere: %w", err)
@@ -176,8 +176,9 @@ func (s *Store) Orphans(ctx context.Context, m workspace.Membership, first int) 
 	return found, nil
 }
 
-func (s *Store) forgetOrphans(ctx context.Context) error {
-	_, err := s.DB.NewDelete().Model((*Orphan)(nil)).Where("day < ?", dayOf(s.Now())-orphansKept).Exec(ctx)
+// Forget removes what is older than 90 days.
+func (o *Orphans) Forget(ctx context.Context) error {
+	_, err := o.DB.NewDelete().Model((*Orphan)(nil)).Where("day < ?", dayOf(o.Now())-orphansKept).Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("forgetting requests that led nowhere: %w", err)
 	}

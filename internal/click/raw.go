@@ -123,9 +123,9 @@ func (s *Stats) countBy(ctx context.Context, by Dimension) (values, error) {
 	rest, err := s.eachDetail(ctx, slices.Compact(slices.Sorted(slices.Values(wanted))), func(d *dayOfDetails) {
 		column := d.columns[by]
 		found := make([]Count, len(column.values))
-		d.eachClick(s.Values, func(click int, quarter byte, one Count) {
+		d.eachClick(s.Values, func(number int, quarter byte, one Count) {
 			if at := d.start.Add(time.Duration(quarter) * BucketLength); !at.Before(s.From) && at.Before(s.To) {
-				found[column.at(click)].add(one)
+				found[column.at(number)].add(one)
 			}
 		})
 		for code, n := range found {

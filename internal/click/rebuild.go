@@ -3,8 +3,6 @@ package click
 import (
 	"context"
 	"fmt"
-	"maps"
-	"math"
 	"slices"
 	"strings"
 	"time"
@@ -274,40 +272,4 @@ func (s sums) equal(rows []bucket) bool {
 		}
 	}
 	return true
-}
-
-// equal says that both count the same. Which values found room depends on the order in which they came: of a dimension that
-// has too many, all of them together are compared.
-func (c counts) equal(o counts) bool {
-	for _, d := range dimensions {
-		a, b := c.of(d.number), o.of(d.number)
-		_, full := a[others]
-		_, alsoFull := b[others]
-		if (full || alsoFull) && a.all() == b.all() {
-			continue
-		}
-		if !maps.Equal(a, b) {
-			return false
-		}
-	}
-	return true
-}
-
-// kept are the counts that find room in a row.
-func (c counts) kept() counts {
-	kept := counts{}
-	_ = kept.addEncoded(c.encode()) // it has been written just now
-	return kept
-}
-
-func (v values) all() (n Count) {
-	for _, one := range v {
-		n.add(one)
-	}
-	return n
-}
-
-func (t Tally) near(o Tally) bool {
-	return t.Clicks == o.Clicks && math.Abs(t.LatencyMean-o.LatencyMean) <= 1e-6*(1+math.Abs(o.LatencyMean)) &&
-		math.Abs(t.LatencyM2-o.LatencyM2) <= 1e-6*(1+math.Abs(o.LatencyM2))
 }

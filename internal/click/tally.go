@@ -1,5 +1,7 @@
 package click
 
+import "math"
+
 // Tally is a count of redirects and how long they took: a running mean and the sum of squared deviations from
 // it, which stay accurate however many are added (Welford) or merged (Chan).
 type Tally struct {
@@ -33,4 +35,10 @@ func (t Tally) Mean() *float64 {
 		return nil
 	}
 	return &t.LatencyMean
+}
+
+// near reports whether both agree up to rounding.
+func (t Tally) near(o Tally) bool {
+	return t.Clicks == o.Clicks && math.Abs(t.LatencyMean-o.LatencyMean) <= 1e-6*(1+math.Abs(o.LatencyMean)) &&
+		math.Abs(t.LatencyM2-o.LatencyM2) <= 1e-6*(1+math.Abs(o.LatencyM2))
 }

@@ -101,34 +101,6 @@ func (k *Keys) Run(ctx context.Context) error {
 	}
 }
 
-// ForgetWho removes every key and every visitor, of a copy of the database that is to be kept: with today's key, somebody could find
-// out who has followed which link today.
-func (s *Store) ForgetWho(ctx context.Context) error {
-	for _, table := range []string{"visitor_keys", "visitors"} {
-		if _, err := s.DB.NewDelete().Table(table).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
-			return fmt.Errorf("forgetting visitors: %w", err)
-		}
-	}
-	return nil
-}
-
-// ForgetVisitors removes keys of days that are over, and visitors that nobody waits for any more.
-func (s *Store) ForgetVisitors(ctx context.Context) error {
-	ctx = db.AsSystem(ctx)
-	now := s.Now()
-	_, err := s.DB.NewDelete().Table("visitor_keys").Where("day < ?", dayOf(now)).Exec(ctx)
-	if err == nil {
-		_, err = s.DB.NewDelete().Table("visitors").Where("day < ?", dayOf(now.Add(-visitorsKept))).Exec(ctx)
-	}
-	if err == nil && s.DB.Kind == db.SQLite { // else they lie in its log until that is written anew
-		_, err = s.DB.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	}
-	if err != nil {
-		return fmt.Errorf("forgetting visitors: %w", err)
-	}
-	return nil
-}
-
 // visitorsAtOnce bounds a statement.
 const visitorsAtOnce = 5000
 

@@ -20,8 +20,6 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-func init() { busyDay = 3 }
-
 // sized is a size that the suite keeps small, and the environment makes larger.
 func sized(variable string, small int) int {
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
