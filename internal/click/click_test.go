@@ -4,13 +4,11 @@ import (
 	"context"
 	"log/slog"
 	"math"
-	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -154,107 +152,21 @@ func refuseOne(t *testing.T, d *db.DB) string {
 // about compares floating-point sums whose parts were added in another order.
 var about = cmpopts.EquateApprox(1e-9, 1e-9)
 
-func TestWhatIsFlushedIsInTheDatabase(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, linkID := setup(t, d), id.New(id.Link)
-		b.record(linkID, noon, 1, 2, 3)
-		b.flush(t)
-		totals, err := b.Totals(t.Context(), b.member, linkID, id.New(id.Link))
-		if diff := cmp.Diff(map[string]Tally{linkID: {Clicks: 3, LatencyMean: 2, LatencyM2: 2}}, totals, about); diff != "" || err != nil {
-			t.Errorf("totals (-want +got):\n%s%v", diff, err)
-		}
-		rows, err := d.NewSelect().Model((*row)(nil)).Count(db.AsSystem(t.Context()))
-		if err != nil || rows != 3 {
-			t.Errorf("%d clicks, want 3: %v", rows, err)
-		}
-	})
+func rename(t *testing.T, d *db.DB, from, to string) {
+	t.Helper()
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+		t.Fatal(err)
+	}
 }
 
-func TestABatchThatComesTwiceChangesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		linkID, log := id.New(id.Link), id.New(id.Log)
-		for range 3 {
-			if err := write(t, d, log, 2, []Click{clickOf(linkID), clickOf(linkID)}); err != nil {
-				t.Fatal(err)
-			}
+// crowdOf is a click each of n visitors of a link, and one more of each.
+func crowdOf(link Click, at time.Time, n int) (clicks []Click) {
+	for range 2 {
+		for i := range n {
+			c := link
+			c.ClickedAt, c.Status, c.Visitor = at, 302, person(&link, i)
+			clicks = append(clicks, c)
 		}
-		if got := clicksOf(t, d, linkID); got != 2 {
-			t.Errorf("%d clicks, want 2", got)
-		}
-	})
-}
-
-func TestABatchThatFailsLeavesNothing(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		linkID, log := id.New(id.Link), id.New(id.Log)
-		clicks := []Click{clickOf(linkID), clickOf(refuseOne(t, d))}
-		if err := write(t, d, log, 2, clicks); !db.IsRefused(err) {
-			t.Fatalf("a batch with a click that the database refuses: %v", err)
-		}
-		if err := write(t, d, log, 1, clicks[:1]); err != nil {
-			t.Errorf("the log's position moved with the failed batch: %v", err)
-		}
-		if got := clicksOf(t, d, linkID); got != 1 {
-			t.Errorf("%d clicks, want 1", got)
-		}
-	})
-}
-
-// TestTwoNodesMergeIntoTheSameRows lets several recorders write the same links at once: the sums stay exact, and
-// nobody deadlocks.
-func TestTwoNodesMergeIntoTheSameRows(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		var links []string
-		for range 20 {
-			links = append(links, id.New(id.Link))
-		}
-		var want Tally
-		var mu sync.Mutex
-		var all sync.WaitGroup
-		for node := range 4 {
-			all.Go(func() {
-				random, log := rand.New(rand.NewPCG(1, uint64(node))), id.New(id.Log)
-				for position := int64(0); position < 500; position += 100 {
-					var batch []Click
-					for range 100 {
-						c := Click{WorkspaceID: b.member.ID(), LinkID: links[random.IntN(len(links))],
-							ClickedAt: noon.Add(time.Duration(random.IntN(100)) * time.Minute), LatencyMs: random.ExpFloat64()}
-						batch = append(batch, c)
-						mu.Lock()
-						want.Add(c.LatencyMs)
-						mu.Unlock()
-					}
-					if err := write(t, d, log, position+100, batch); err != nil {
-						t.Error(err)
-					}
-				}
-			})
-		}
-		all.Wait()
-		totals, err := b.Totals(t.Context(), b.member, links...)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var fromTotals, fromBuckets Tally
-		for _, linkID := range links {
-			fromTotals.Merge(totals[linkID])
-			err = statsOf(t, b, Subject{LinkID: linkID}, &Range{From: noon.Add(-time.Hour), To: noon.Add(3 * time.Hour)}, "", Filter{}).
-				eachSum(db.AsSystem(t.Context()), nil, func(sum *bucket) error { fromBuckets.Merge(sum.Tally); return nil })
-			if err != nil {
-				t.Fatal(err)
-			}
-		}
-		if diff := cmp.Diff([]Tally{want, want}, []Tally{fromTotals, fromBuckets}, cmpopts.EquateApprox(1e-9, 1e-6)); diff != "" {
-			t.Errorf("totals, buckets (-want +got):\n%s", diff)
-		}
-		platform, err := b.Platform(t.Context())
-		if err != nil || platform.Clicks != want.Clicks || math.Abs(platform.LatencyMean-want.LatencyMean) > 1e-9 {
-			t.Errorf("platform %+v, want %+v: %v", platform, want, err)
-		}
-	})
+	}
+	return clicks
 }

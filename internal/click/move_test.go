@@ -17,28 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// move gives a link that nobody owned to the first workspace.
-func (w *world) move(t *testing.T, linkID string) {
-	t.Helper()
-	err := w.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-		return w.Move(ctx, tx, linkID, w.members[0].ID())
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.moved(linkID)
-}
-
-func (w *world) moved(linkID string) {
-	for _, all := range [][]Click{w.clicks, w.links} {
-		for i := range all {
-			if all[i].LinkID == linkID {
-				all[i].WorkspaceID = w.members[0].ID()
-			}
-		}
-	}
-}
-
 // TestAClaimedLinkBringsItsPast: days that were summed up and days that were not, of the link, into a workspace that has some
 // of both.
 func TestAClaimedLinkBringsItsPast(t *testing.T) {

@@ -40,17 +40,6 @@ func aged(t *testing.T, d *db.DB) (*world, *rand.Rand) {
 	return w, random
 }
 
-// tidy does what the server's jobs do, twice: the second time changes nothing.
-func (w *world) tidy(t *testing.T) {
-	t.Helper()
-	for range 2 {
-		w.seal(t)
-		if err := w.Retain(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 // rowsBefore is how many rows a table has of the time before an instant.
 func rowsBefore(t *testing.T, d *db.DB, table, column string, before time.Time) int64 {
 	t.Helper()

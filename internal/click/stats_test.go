@@ -74,13 +74,13 @@ func TestSeriesHaveNoGapsAndAddUp(t *testing.T) {
 		b.record(linkID, to, 1)                         // outside
 		b.flush(t)
 		for _, zone := range []string{"", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Africa/Cairo"} {
-			stats := statsOf(t, b, Subject{LinkID: linkID}, &Range{From: from, To: to}, zone, Filter{})
-			total, err := stats.Total(t.Context())
+			queried := statsOf(t, b, Subject{LinkID: linkID}, &Range{From: from, To: to}, zone, Filter{})
+			total, err := queried.Total(t.Context())
 			if err != nil {
 				t.Fatal(err)
 			}
 			for _, interval := range []Interval{Hour, Day, Week, Month} {
-				points, err := stats.Series(t.Context(), interval)
+				points, err := queried.Series(t.Context(), interval)
 				if err != nil {
 					t.Fatal(err)
 				}

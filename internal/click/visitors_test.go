@@ -28,18 +28,6 @@ func visitsOf(t *testing.T, w *world, linkID string) (sum, rows int64) {
 	return of.Sum, of.Rows
 }
 
-// crowdOf is a click each of n visitors of a link, and one more of each.
-func crowdOf(link Click, at time.Time, n int) (clicks []Click) {
-	for range 2 {
-		for i := range n {
-			c := link
-			c.ClickedAt, c.Status, c.Visitor = at, 302, person(&link, i)
-			clicks = append(clicks, c)
-		}
-	}
-	return clicks
-}
-
 // TestAVisitorIsCountedOnce, with the first click that is written: per link and day, and never as a bot.
 func TestAVisitorIsCountedOnce(t *testing.T) {
 	t.Parallel()
