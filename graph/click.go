@@ -12,24 +12,25 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 func (r *linkResolver) Clicks(
-	ctx context.Context, l *link.Link, first *int, after *string, span *click.Range, filter *gen.ClickFilter,
+	ctx context.Context, l *link.Link, first *int, after *string, span *stats.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
-	return r.clickPage(ctx, l.In, click.Subject{LinkID: l.ID}, first, after, span, filter)
+	return r.clickPage(ctx, l.In, stats.Subject{LinkID: l.ID}, first, after, span, filter)
 }
 
 func (r *workspaceResolver) Clicks(
-	ctx context.Context, m *workspace.Membership, first *int, after *string, span *click.Range, filter *gen.ClickFilter,
+	ctx context.Context, m *workspace.Membership, first *int, after *string, span *stats.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
-	return r.clickPage(ctx, *m, click.Subject{}, first, after, span, filter)
+	return r.clickPage(ctx, *m, stats.Subject{}, first, after, span, filter)
 }
 
 func (c *Config) clickPage(
-	ctx context.Context, m workspace.Membership, of click.Subject, first *int, after *string,
-	span *click.Range, filter *gen.ClickFilter,
+	ctx context.Context, m workspace.Membership, of stats.Subject, first *int, after *string,
+	span *stats.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
 	var linkIDs []string
 	edges, info, err := list(ctx, m, id.Click, first, after,
@@ -56,11 +57,11 @@ func clickOf(m workspace.Membership, c *click.Click) *gen.Click {
 }
 
 // filterOf returns the filter of clicks; null selects all.
-func filterOf(in *gen.ClickFilter) click.Filter {
+func filterOf(in *gen.ClickFilter) stats.Filter {
 	if in == nil {
-		return click.Filter{}
+		return stats.Filter{}
 	}
-	f := click.Filter{Bots: in.Bots, Values: map[click.Dimension]string{}}
+	f := stats.Filter{Bots: in.Bots, Values: map[click.Dimension]string{}}
 	if in.Status != nil {
 		f.Values[click.Status] = strconv.Itoa(*in.Status)
 	}
@@ -88,7 +89,7 @@ func (r *mutationResolver) ExportClicks(
 	if err != nil {
 		return nil, err
 	}
-	of := click.Subject{}
+	of := stats.Subject{}
 	if in.LinkID != nil {
 		if _, err := r.Links.Get(ctx, m, *in.LinkID); err != nil {
 			return nil, err
@@ -103,6 +104,6 @@ func (r *mutationResolver) ExportClicks(
 	if err != nil {
 		return nil, err
 	}
-	url, until, err := r.Exports.Sign(s, optional.Or(in.Format, click.CSV), actor.SessionID)
+	url, until, err := r.Exports.Sign(s, optional.Or(in.Format, stats.CSV), actor.SessionID)
 	return &gen.ExportClicksPayload{URL: &url, ExpiresAt: &until}, err
 }

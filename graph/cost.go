@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/stats"
 )
 
 const (
@@ -29,7 +30,7 @@ const (
 )
 
 // seriesCost is the typical number of points of a series.
-var seriesCost = map[click.Interval]int{click.Hour: 200, click.Day: 30, click.Week: 10, click.Month: 5}
+var seriesCost = map[stats.Interval]int{stats.Hour: 200, stats.Day: 30, stats.Week: 10, stats.Month: 5}
 
 // costs returns the cost of fields that cost more than 1 and their children: a page or series costs
 // its size times its items.
@@ -43,8 +44,8 @@ func costs() gen.ComplexityRoot {
 	c.Workspace.AuditLog = func(child int, first *int, _ *string, _ *audit.Filter) int {
 		return pageCost(child, first, nil)
 	}
-	c.Link.Stats = func(child int, _ *click.Range, _ *string, _ *gen.ClickFilter) int { return statsCost + child }
-	c.Workspace.Stats = func(child int, _ *click.Range, _ *string, _ *gen.ClickFilter, _ *string) int {
+	c.Link.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter) int { return statsCost + child }
+	c.Workspace.Stats = func(child int, _ *stats.Range, _ *string, _ *gen.ClickFilter, _ *string) int {
 		return statsCost + child
 	}
 	c.Stats.Previous = func(child int) int { return statsCost + child }
@@ -53,7 +54,7 @@ func costs() gen.ComplexityRoot {
 	}
 	c.Link.Clicks, c.Workspace.Clicks = clicksCost, clicksCost
 	c.Subscription.LinkClicked = func(child int, _ string, _, _ *string) int { return 1 + child*eventsCost }
-	c.Stats.Series = func(child int, interval click.Interval) int { return 1 + child*seriesCost[interval] }
+	c.Stats.Series = func(child int, interval stats.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(
 		child int, first *int, _ *string, last *int, _ *string, filter *link.Filter, _ *link.Order,
 	) int {
@@ -84,7 +85,7 @@ func textCost(int) int { return longTextCost }
 
 func listCost(child int, first *int, _ *string) int { return pageCost(child, first, nil) }
 
-func clicksCost(child int, first *int, _ *string, _ *click.Range, _ *gen.ClickFilter) int {
+func clicksCost(child int, first *int, _ *string, _ *stats.Range, _ *gen.ClickFilter) int {
 	return pageCost(child, first, nil)
 }
 

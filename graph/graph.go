@@ -12,13 +12,15 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -32,15 +34,15 @@ type Config struct {
 	Domains    *domain.Store
 	Keys       *apikey.Store
 	Links      *link.Store
-	Clicks     *click.Store
-	Unmatched  *click.Orphans
+	Clicks     *stats.Store
+	Unmatched  *unmatched.Recorder
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
 	// without a replica.
 	Writers *consistency.Writers
 	// Live streams clicks to subscriptions.
-	Live *click.Live
+	Live *clickstream.Live
 	// Exports signs the URLs of downloads.
-	Exports click.Exports
+	Exports stats.Exports
 	Audit   *audit.Store
 	// Checker checks the destinations of links.
 	Checker *probe.Checker

@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -103,7 +104,7 @@ func (w *nodeWorld) fill(t *testing.T) {
 	clicks := clicktest.New(t, w.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
 	clicks.Record(&click.Click{WorkspaceID: space, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
-	orphans := &click.Orphans{DB: w.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	orphans := &unmatched.Recorder{DB: w.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	orphans.Add(space, "unknown-code", 404, time.Now())
 	if err := errors.Join(clicks.Flush(t.Context()), orphans.Flush(t.Context())); err != nil {
 		t.Fatal(err)

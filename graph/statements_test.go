@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -246,7 +247,7 @@ func (e *estate) follow(t *testing.T) {
 	t.Helper()
 	clicks := clicktest.New(t, e.db, time.Now)
 	clicktest.Run(t, clicks.Recorder)
-	orphans := &click.Orphans{DB: e.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
+	orphans := &unmatched.Recorder{DB: e.db, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	for i, l := range e.links {
 		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: l.ID, ClickedAt: time.Now(), Status: 302})
 		clicks.Record(&click.Click{WorkspaceID: l.WorkspaceID, LinkID: e.links[0].ID, ClickedAt: time.Now(),

@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -18,17 +19,17 @@ const (
 )
 
 func (r *linkResolver) Stats(
-	ctx context.Context, l *link.Link, span *click.Range, timezone *string, filter *gen.ClickFilter,
-) (*click.Stats, error) {
-	of := click.Subject{LinkID: l.ID}
+	ctx context.Context, l *link.Link, span *stats.Range, timezone *string, filter *gen.ClickFilter,
+) (*stats.Stats, error) {
+	of := stats.Subject{LinkID: l.ID}
 	return r.Config.Clicks.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
 }
 
 func (r *workspaceResolver) Stats(
-	ctx context.Context, m *workspace.Membership, span *click.Range, timezone *string,
+	ctx context.Context, m *workspace.Membership, span *stats.Range, timezone *string,
 	filter *gen.ClickFilter, tag *string,
-) (*click.Stats, error) {
-	of := click.Subject{}
+) (*stats.Stats, error) {
+	of := stats.Subject{}
 	if tag != nil {
 		var err error
 		if of.Links, err = r.Config.Links.Tagged(*m, *tag); err != nil {
@@ -38,26 +39,26 @@ func (r *workspaceResolver) Stats(
 	return r.Config.Clicks.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
 }
 
-func (r *statsResolver) Clicks(ctx context.Context, s *click.Stats) (int64, error) {
+func (r *statsResolver) Clicks(ctx context.Context, s *stats.Stats) (int64, error) {
 	n, err := s.Total(ctx)
 	return n.Clicks, err
 }
 
-func (r *statsResolver) Visitors(ctx context.Context, s *click.Stats) (int64, error) {
+func (r *statsResolver) Visitors(ctx context.Context, s *stats.Stats) (int64, error) {
 	n, err := s.Total(ctx)
 	return n.Visits, err
 }
 
-func (r *statsResolver) Bots(ctx context.Context, s *click.Stats) (int64, error) {
+func (r *statsResolver) Bots(ctx context.Context, s *stats.Stats) (int64, error) {
 	n, err := s.Total(ctx)
 	return n.Bots, err
 }
 
-func (r *statsResolver) Latency(ctx context.Context, s *click.Stats) (*click.Latency, error) {
+func (r *statsResolver) Latency(ctx context.Context, s *stats.Stats) (*stats.Latency, error) {
 	return s.Latency(ctx)
 }
 
-func (r *statsResolver) AverageRedirectMs(ctx context.Context, s *click.Stats) (*float64, error) {
+func (r *statsResolver) AverageRedirectMs(ctx context.Context, s *stats.Stats) (*float64, error) {
 	l, err := s.Latency(ctx)
 	if l == nil {
 		return nil, err
@@ -66,7 +67,7 @@ func (r *statsResolver) AverageRedirectMs(ctx context.Context, s *click.Stats) (
 }
 
 func (r *statsResolver) Breakdown(
-	ctx context.Context, s *click.Stats, by click.Dimension, first *int,
+	ctx context.Context, s *stats.Stats, by click.Dimension, first *int,
 ) ([]*gen.StatsSlice, error) {
 	parts, err := s.Breakdown(ctx, by, optional.Or(first, defaultSlices))
 	if err != nil {

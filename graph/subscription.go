@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/graph/transport"
-	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/pause"
@@ -87,7 +87,7 @@ func (c *Config) isLinkOf(ctx context.Context, m workspace.Membership, linkID st
 type clickSource struct {
 	*Config
 	stream  *transport.Stream
-	watch   *click.Watch
+	watch   *clickstream.Watch
 	loaders *loader.Loaders
 	clicks  chan<- *gen.Click
 	// member is the result of the last check.

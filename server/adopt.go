@@ -9,11 +9,12 @@ import (
 	"path/filepath"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // clicksCommand is `linkforge clicks adopt`. It works beside running servers.
@@ -75,18 +76,18 @@ func clicksBelow(dir string) (string, error) {
 }
 
 // adopt writes the clicks of the logs, and gives back what their processes had taken and not used, as a server would.
-func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog.Logger) (a click.Adopted, damaged int64, err error) {
+func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog.Logger) (a ingest.Adopted, damaged int64, err error) {
 	redis, err := redisx.Open(c.RedisURL, 2)
 	if err != nil {
 		return a, 0, err
 	}
 	defer func() { err = errors.Join(err, redis.Close()) }()
-	err = withClickLog(log, func(own *click.Log) error {
-		counts := &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now}
+	err = withClickLog(log, func(own *ingest.Log) error {
+		counts := &stats.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now}
 		quotas := hitquota.New(hitquota.Config{
 			ClickLog: own, Clicks: counts, KV: redis, DB: d, Fallback: c.QuotaFallback, Log: log, Now: time.Now,
 		})
-		recorder := click.NewRecorder(click.RecorderConfig{DB: d, Log: own, Leases: quotas})
+		recorder := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: own, Leases: quotas})
 		a, err = recorder.AdoptFrom(ctx, dir)
 		damaged = recorder.Stats().Poison
 		return err
@@ -95,12 +96,12 @@ func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog
 }
 
 // withClickLog lends a click log to a command, which records nothing: the log is removed afterwards.
-func withClickLog(logger *slog.Logger, work func(*click.Log) error) error {
+func withClickLog(logger *slog.Logger, work func(*ingest.Log) error) error {
 	dir, err := os.MkdirTemp("", "linkforge-")
 	if err != nil {
 		return err
 	}
-	own, err := click.OpenLog(click.LogConfig{Dir: dir, Logger: logger, Now: time.Now})
+	own, err := ingest.OpenLog(ingest.LogConfig{Dir: dir, Logger: logger, Now: time.Now})
 	if err == nil {
 		err = errors.Join(work(own), own.Close())
 	}

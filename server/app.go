@@ -19,13 +19,14 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
@@ -35,6 +36,8 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -56,8 +59,8 @@ const (
 
 // clicks are both halves of their room.
 type clicks struct {
-	*click.Recorder
-	*click.Store
+	*ingest.Recorder
+	*stats.Store
 }
 
 // app is a whole server, put together.
@@ -79,20 +82,20 @@ type app struct {
 	limits      ratelimit.Limiter
 	own         *ownhost.Hosts
 	links       *link.Store
-	clicks      *click.Recorder
+	clicks      *ingest.Recorder
 	quotas      *hitquota.Quotas
 	// countries is nil unless it is configured.
 	countries *visitor.Countries
-	keys      *click.Keys
-	counts    *click.Store
-	orphans   *click.Orphans
-	exports   click.Exports
+	keys      *ingest.Keys
+	counts    *stats.Store
+	orphans   *unmatched.Recorder
+	exports   stats.Exports
 	jobs      *jobs.Runner
 	stopping  atomic.Bool
 	// print gets the mail that is not sent, on a developer's own instance.
 	print io.Writer
 
-	watching  *click.Live
+	watching  *clickstream.Live
 	endpoint  *transport.Handler
 	redirects *redirect.Handler
 }
@@ -179,7 +182,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 
 // wire gives every room what it needs.
 func (a *app) wire() error {
-	counts := &click.Store{DB: a.db, ClickMonths: a.config.ClickMonths, QuarterMonths: a.config.SumMonths, Now: a.now}
+	counts := &stats.Store{DB: a.db, ClickMonths: a.config.ClickMonths, QuarterMonths: a.config.SumMonths, Now: a.now}
 	var err error
 	if a.config.GeoIP != "" {
 		if a.countries, err = visitor.OpenCountries(a.config.GeoIP, a.log); err != nil {
@@ -187,10 +190,10 @@ func (a *app) wire() error {
 		}
 	}
 	a.counts = counts
-	a.orphans = &click.Orphans{DB: a.db, Log: a.log, Now: a.now}
-	a.exports = click.Exports{Secret: a.config.JWTSecret, PublicURL: a.config.PublicURL, Now: a.now}
-	a.keys = &click.Keys{DB: a.db, Log: a.log, Now: a.now}
-	clickLog, err := click.OpenLog(click.LogConfig{
+	a.orphans = &unmatched.Recorder{DB: a.db, Log: a.log, Now: a.now}
+	a.exports = stats.Exports{Secret: a.config.JWTSecret, PublicURL: a.config.PublicURL, Now: a.now}
+	a.keys = &ingest.Keys{DB: a.db, Log: a.log, Now: a.now}
+	clickLog, err := ingest.OpenLog(ingest.LogConfig{
 		Dir: filepath.Join(a.config.DataDir, clicksFolder), MaxBytes: a.config.ClickLogBytes, Logger: a.log, Now: a.now,
 	})
 	if err != nil {
@@ -199,7 +202,7 @@ func (a *app) wire() error {
 	a.quotas = hitquota.New(hitquota.Config{
 		ClickLog: clickLog, Clicks: counts, KV: a.kv, DB: a.db, Fallback: a.config.QuotaFallback, Log: a.log, Now: a.now,
 	})
-	a.clicks = click.NewRecorder(click.RecorderConfig{DB: a.db, Log: clickLog, Leases: a.quotas})
+	a.clicks = ingest.NewRecorder(ingest.RecorderConfig{DB: a.db, Log: clickLog, Leases: a.quotas})
 	limits := ratelimit.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits}
 	a.limits = limits
 	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log, Print: a.print}); err != nil {
@@ -246,7 +249,7 @@ func (a *app) wire() error {
 	links := a.links
 	checker := newChecker(a.config, links, limits, a.log)
 	events := &audit.Store{DB: a.db, Now: a.now}
-	a.watching = &click.Live{DB: a.db, Log: a.log, Now: a.now}
+	a.watching = &clickstream.Live{DB: a.db, Log: a.log, Now: a.now}
 	rooms := jobRooms{
 		unmatched: a.orphans, watching: a.watching, links: links, accounts: a.accounts, spaces: a.spaces, domains: a.domains, apiKeys: a.apiKeys, events: events, counts: counts, quotas: a.quotas.Store, checker: checker}
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: nodeName(), Jobs: rooms.jobs(a.config)}

@@ -17,10 +17,10 @@ import (
 
 	"github.com/gofrs/flock"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/wal"
 )
 
@@ -221,7 +221,7 @@ func forgetWho(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join((&click.Store{DB: d, Now: time.Now}).ForgetWho(ctx), d.Close())
+	return errors.Join((&stats.Store{DB: d, Now: time.Now}).ForgetWho(ctx), d.Close())
 }
 
 // removeDatabase removes a copy, with what SQLite may have left beside it.

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -71,7 +72,7 @@ func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	write := linesOf(w)
-	if e.Format == click.CSV {
+	if e.Format == stats.CSV {
 		write = cellsOf(w)
 	}
 	control, begun := http.NewResponseController(w), false
@@ -102,7 +103,7 @@ func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 }
 
 // signedExport returns what a signed URL requests, and the stats that its signer may read now.
-func (a *app) signedExport(r *http.Request) (*click.ExportRequest, *click.Stats, error) {
+func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats, error) {
 	ctx := r.Context()
 	e, err := a.exports.Open(r.URL.Query().Get("token"))
 	if err != nil {
@@ -115,7 +116,7 @@ func (a *app) signedExport(r *http.Request) (*click.ExportRequest, *click.Stats,
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := a.counts.Stats(ctx, m, click.Subject{LinkID: e.LinkID}, &click.Range{From: e.From, To: e.To}, "UTC", click.Filter{Bots: e.Bots, Values: e.Values})
+	s, err := a.counts.Stats(ctx, m, stats.Subject{LinkID: e.LinkID}, &stats.Range{From: e.From, To: e.To}, "UTC", stats.Filter{Bots: e.Bots, Values: e.Values})
 	return e, s, err
 }
 
@@ -123,7 +124,7 @@ func (a *app) signedExport(r *http.Request) (*click.ExportRequest, *click.Stats,
 // the primary database, so a URL ends on every node when the credential does. It returns Expired
 // when that has ended, NotFound when the account or the workspace has left, and Forbidden without
 // the permission.
-func (a *app) signer(ctx context.Context, e *click.ExportRequest) (workspace.Membership, error) {
+func (a *app) signer(ctx context.Context, e *stats.ExportRequest) (workspace.Membership, error) {
 	actor, err := a.credential(ctx, e)
 	if errs.Is(err, errs.Unauthenticated) {
 		err = errs.New(errs.Expired, "The session or the API key that requested this export has ended. Request a new one with exportClicks.")
@@ -141,7 +142,7 @@ func (a *app) signer(ctx context.Context, e *click.ExportRequest) (workspace.Mem
 
 // credential returns the actor that signed a URL, or Unauthenticated if its session or API key has
 // ended.
-func (a *app) credential(ctx context.Context, e *click.ExportRequest) (account.Actor, error) {
+func (a *app) credential(ctx context.Context, e *stats.ExportRequest) (account.Actor, error) {
 	if id.Valid(id.Key, e.Actor) {
 		key, err := a.apiKeys.Valid(ctx, e.Actor)
 		return account.Actor{Key: key}, err
@@ -154,9 +155,9 @@ func (a *app) credential(ctx context.Context, e *click.ExportRequest) (account.A
 	return actor, err
 }
 
-func exportHeaders(w http.ResponseWriter, format click.Format) {
+func exportHeaders(w http.ResponseWriter, format stats.Format) {
 	mediaType, name := jsonLines, "clicks.ndjson"
-	if format == click.CSV {
+	if format == stats.CSV {
 		mediaType, name = "text/csv; charset=utf-8; header=present", "clicks.csv"
 	}
 	download(w, mediaType, name)

@@ -12,11 +12,11 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -149,9 +149,9 @@ func newExporting(t *testing.T, d *db.DB) *exporting {
 	keys := &apikey.Store{DB: d, Now: now}
 	secret := []byte(strings.Repeat("s", 32))
 	e := &exporting{app: &app{
-		log: slog.New(slog.DiscardHandler), now: now, db: d, spaces: &workspace.Store{DB: d, Now: now}, apiKeys: keys, counts: &click.Store{DB: d, Now: now}, limits: ratelimit.Limiter{Off: true},
+		log: slog.New(slog.DiscardHandler), now: now, db: d, spaces: &workspace.Store{DB: d, Now: now}, apiKeys: keys, counts: &stats.Store{DB: d, Now: now}, limits: ratelimit.Limiter{Off: true},
 		accounts: &account.Store{DB: d, Keys: keys, Now: now, Tokens: account.Tokens{Secret: secret, Issuer: "http://sho.rt", TTL: time.Hour}},
-		exports:  click.Exports{Secret: secret, PublicURL: "http://sho.rt", Now: now},
+		exports:  stats.Exports{Secret: secret, PublicURL: "http://sho.rt", Now: now},
 	}}
 	e.actor = workspacetest.Actor(t, d)
 	e.owner = workspacetest.Of(t, d, e.actor, "ada")
@@ -211,11 +211,11 @@ func (e *exporting) clicksAs(t *testing.T, actor account.Actor) *http.Request {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := e.counts.Stats(t.Context(), m, click.Subject{}, nil, "", click.Filter{})
+	s, err := e.counts.Stats(t.Context(), m, stats.Subject{}, nil, "", stats.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	url, _, err := e.exports.Sign(s, click.JSONLines, actor.SessionID)
+	url, _, err := e.exports.Sign(s, stats.JSONLines, actor.SessionID)
 	if err != nil {
 		t.Fatal(err)
 	}

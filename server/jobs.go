@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/domain"
@@ -25,6 +25,8 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -36,9 +38,9 @@ type jobRooms struct {
 	domains   *domain.Store
 	apiKeys   *apikey.Store
 	events    *audit.Store
-	counts    *click.Store
-	unmatched *click.Orphans
-	watching  *click.Live
+	counts    *stats.Store
+	unmatched *unmatched.Recorder
+	watching  *clickstream.Live
 	quotas    *hitquota.Store
 	checker   *probe.Checker
 }
@@ -186,9 +188,9 @@ func withJobs(f *config.Flags, io stdio, work func(*jobs.Runner) error) error {
 			domains:   domains,
 			apiKeys:   &apikey.Store{DB: d, Now: time.Now},
 			events:    &audit.Store{DB: d, Now: time.Now},
-			unmatched: &click.Orphans{DB: d, Log: log, Now: time.Now},
-			watching:  &click.Live{DB: d, Log: log, Now: time.Now},
-			counts:    &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now},
+			unmatched: &unmatched.Recorder{DB: d, Log: log, Now: time.Now},
+			watching:  &clickstream.Live{DB: d, Log: log, Now: time.Now},
+			counts:    &stats.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now},
 			quotas:    &hitquota.Store{DB: d, Now: time.Now},
 			checker:   newChecker(c, links, ratelimit.Limiter{Off: true}, log),
 		}

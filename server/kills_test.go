@@ -26,6 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -313,11 +314,11 @@ func TestACleanUpIsKilled(t *testing.T) {
 // record writes clicks into the database, as a server's recorder does.
 func (k *killer) record(clicks ...click.Click) {
 	k.t.Helper()
-	log, err := click.OpenLog(click.LogConfig{Dir: k.t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
+	log, err := ingest.OpenLog(ingest.LogConfig{Dir: k.t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	r := click.NewRecorder(click.RecorderConfig{DB: k.d, Log: log})
+	r := ingest.NewRecorder(ingest.RecorderConfig{DB: k.d, Log: log})
 	ctx, cancel := context.WithCancel(k.t.Context())
 	running := make(chan error, 1)
 	go func() { running <- r.Run(ctx) }()

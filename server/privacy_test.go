@@ -15,10 +15,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // everything is what the database holds, a row a line.
@@ -207,7 +207,7 @@ func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if err := (&click.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).ForgetVisitors(t.Context()); err != nil {
+	if err := (&stats.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).ForgetVisitors(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -6,10 +6,10 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // quotasCommand is `linkforge quotas`. It works beside running servers.
@@ -29,7 +29,7 @@ func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io stdio) error
 			return err
 		}
 		share := float64(q.At) / 100
-		busy, err := (&click.Store{DB: d, Now: time.Now}).BusyLinks(ctx, share, c.HitQuota)
+		busy, err := (&stats.Store{DB: d, Now: time.Now}).BusyLinks(ctx, share, c.HitQuota)
 		if err != nil {
 			return err
 		}

@@ -15,11 +15,12 @@ import (
 	"regexp"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -264,8 +265,8 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 // died, because the database is of a later moment than the logs: what links may still answer is counted anew.
 func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	log := slog.New(slog.DiscardHandler)
-	err := withClickLog(log, func(own *click.Log) error {
-		recorder := click.NewRecorder(click.RecorderConfig{DB: d, Log: own})
+	err := withClickLog(log, func(own *ingest.Log) error {
+		recorder := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: own})
 		if _, err := os.Stat(logs); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -284,7 +285,7 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 
 // countGrants forgets what processes had taken, and counts anew what links with maxClicks may still answer.
 func countGrants(ctx context.Context, d *db.DB) error {
-	quotas := &hitquota.Store{DB: d, Clicks: &click.Store{DB: d, Now: time.Now}, Now: time.Now}
+	quotas := &hitquota.Store{DB: d, Clicks: &stats.Store{DB: d, Now: time.Now}, Now: time.Now}
 	if err := quotas.ForgetLeases(ctx); err != nil {
 		return err
 	}

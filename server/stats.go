@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // statsCommand is `linkforge stats verify|rebuild`. It works beside running servers.
@@ -23,9 +23,9 @@ type (
 
 // Run compares.
 func (statsVerify) Run(ctx context.Context, f *config.Flags, io stdio) error {
-	return withClicks(f, func(counts *click.Store) error {
+	return withClicks(f, func(counts *stats.Store) error {
 		differences := 0
-		subjects, err := counts.Verify(ctx, func(d click.Difference) {
+		subjects, err := counts.Verify(ctx, func(d stats.Difference) {
 			differences++
 			what := "in all"
 			if !d.Month.IsZero() {
@@ -46,7 +46,7 @@ func (statsVerify) Run(ctx context.Context, f *config.Flags, io stdio) error {
 
 // Run rebuilds.
 func (statsRebuild) Run(ctx context.Context, f *config.Flags, io stdio) error {
-	return withClicks(f, func(counts *click.Store) error {
+	return withClicks(f, func(counts *stats.Store) error {
 		subjects, err := counts.Rebuild(ctx)
 		if err == nil {
 			fmt.Fprintf(io.out, "%d links and workspaces with clicks have sums that agree\n", subjects)
@@ -55,8 +55,8 @@ func (statsRebuild) Run(ctx context.Context, f *config.Flags, io stdio) error {
 	})
 }
 
-func withClicks(f *config.Flags, work func(*click.Store) error) error {
+func withClicks(f *config.Flags, work func(*stats.Store) error) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
-		return work(&click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now})
+		return work(&stats.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now})
 	})
 }

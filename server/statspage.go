@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/statspage"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/web"
@@ -92,11 +93,11 @@ func hasPublicStats(l *link.Link, now time.Time) bool {
 func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error) {
 	now := a.now().UTC()
 	today := now.Truncate(24 * time.Hour)
-	span := &click.Range{From: today.AddDate(0, 0, 1-statsDays), To: now}
+	span := &stats.Range{From: today.AddDate(0, 0, 1-statsDays), To: now}
 	if !span.From.Before(now) {
 		span.To = span.From.Add(click.BucketLength)
 	}
-	s, err := a.counts.Stats(ctx, l.In, click.Subject{LinkID: l.ID}, span, "UTC", click.Filter{})
+	s, err := a.counts.Stats(ctx, l.In, stats.Subject{LinkID: l.ID}, span, "UTC", stats.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -108,7 +109,7 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if hasPublicStats(l, now) || l.In.May(workspace.ReadLinks) { // title and destination are the link's, not its stats
 		p.Destination, p.Title = shownDestination(l, now), *cmp.Or(l.Title, new(string))
 	}
-	points, err := s.Series(ctx, click.Day)
+	points, err := s.Series(ctx, stats.Day)
 	if err != nil {
 		return nil, err
 	}
@@ -131,7 +132,7 @@ func shownDestination(l *link.Link, now time.Time) string {
 	return urlnorm.Location(l.OriginalURL)
 }
 
-func slicesOf(ctx context.Context, s *click.Stats, by click.Dimension) (slices []statspage.Slice, err error) {
+func slicesOf(ctx context.Context, s *stats.Stats, by click.Dimension) (slices []statspage.Slice, err error) {
 	parts, err := s.Breakdown(ctx, by, statsSlices)
 	for _, part := range parts {
 		slices = append(slices, statspage.Slice{Value: part.Value, Clicks: part.Clicks, Other: part.IsOther})

@@ -14,6 +14,9 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
+	gqlparser "github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
 	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
@@ -21,9 +24,9 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
-	gqlparser "github.com/vektah/gqlparser/v2"
-	"github.com/vektah/gqlparser/v2/ast"
 )
 
 // region    ***************************** api!.gotpl *****************************
@@ -304,7 +307,7 @@ type ComplexityRoot struct {
 		AverageRedirectMs func(childComplexity int) int
 		CanonicalURL      func(childComplexity int) int
 		ClickCount        func(childComplexity int) int
-		Clicks            func(childComplexity int, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) int
+		Clicks            func(childComplexity int, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) int
 		Code              func(childComplexity int) int
 		CreatedAt         func(childComplexity int) int
 		CreatedBy         func(childComplexity int) int
@@ -321,7 +324,7 @@ type ComplexityRoot struct {
 		RedirectStatus    func(childComplexity int) int
 		ShortURL          func(childComplexity int) int
 		StartsAt          func(childComplexity int) int
-		Stats             func(childComplexity int, rangeArg *click.Range, timezone *string, filter *ClickFilter) int
+		Stats             func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter) int
 		StatsPublic       func(childComplexity int) int
 		Status            func(childComplexity int) int
 		Strategy          func(childComplexity int) int
@@ -556,7 +559,7 @@ type ComplexityRoot struct {
 		From              func(childComplexity int) int
 		Latency           func(childComplexity int) int
 		Previous          func(childComplexity int) int
-		Series            func(childComplexity int, interval click.Interval) int
+		Series            func(childComplexity int, interval stats.Interval) int
 		To                func(childComplexity int) int
 		Visitors          func(childComplexity int) int
 	}
@@ -647,7 +650,7 @@ type ComplexityRoot struct {
 	Workspace struct {
 		APIKeys               func(childComplexity int, first *int, after *string) int
 		AuditLog              func(childComplexity int, first *int, after *string, filter *audit.Filter) int
-		Clicks                func(childComplexity int, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) int
+		Clicks                func(childComplexity int, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) int
 		CreatedAt             func(childComplexity int) int
 		DefaultRedirectStatus func(childComplexity int) int
 		DefaultStrategy       func(childComplexity int) int
@@ -665,7 +668,7 @@ type ComplexityRoot struct {
 		PrimaryHost           func(childComplexity int) int
 		Role                  func(childComplexity int) int
 		Slug                  func(childComplexity int) int
-		Stats                 func(childComplexity int, rangeArg *click.Range, timezone *string, filter *ClickFilter, tag *string) int
+		Stats                 func(childComplexity int, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) int
 		Usage                 func(childComplexity int) int
 	}
 
@@ -712,8 +715,8 @@ type LinkResolver interface {
 	AverageRedirectMs(ctx context.Context, obj *link.Link) (*float64, error)
 	HitQuota(ctx context.Context, obj *link.Link) (*HitQuota, error)
 
-	Stats(ctx context.Context, obj *link.Link, rangeArg *click.Range, timezone *string, filter *ClickFilter) (*click.Stats, error)
-	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) (*ClickConnection, error)
+	Stats(ctx context.Context, obj *link.Link, rangeArg *stats.Range, timezone *string, filter *ClickFilter) (*stats.Stats, error)
+	Clicks(ctx context.Context, obj *link.Link, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
 }
 type MemberResolver interface {
 	User(ctx context.Context, obj *workspace.Member) (*account.Account, error)
@@ -761,7 +764,7 @@ type MutationResolver interface {
 	ReportLink(ctx context.Context, input ReportLinkInput) (*ReportLinkPayload, error)
 }
 type OrphanResolver interface {
-	Code(ctx context.Context, obj *click.Orphan) (*string, error)
+	Code(ctx context.Context, obj *unmatched.Request) (*string, error)
 }
 type QueryResolver interface {
 	Me(ctx context.Context) (*account.Account, error)
@@ -777,13 +780,13 @@ type SessionResolver interface {
 	IsCurrent(ctx context.Context, obj *account.Session) (bool, error)
 }
 type StatsResolver interface {
-	Clicks(ctx context.Context, obj *click.Stats) (int64, error)
-	Visitors(ctx context.Context, obj *click.Stats) (int64, error)
-	Bots(ctx context.Context, obj *click.Stats) (int64, error)
-	AverageRedirectMs(ctx context.Context, obj *click.Stats) (*float64, error)
-	Latency(ctx context.Context, obj *click.Stats) (*click.Latency, error)
+	Clicks(ctx context.Context, obj *stats.Stats) (int64, error)
+	Visitors(ctx context.Context, obj *stats.Stats) (int64, error)
+	Bots(ctx context.Context, obj *stats.Stats) (int64, error)
+	AverageRedirectMs(ctx context.Context, obj *stats.Stats) (*float64, error)
+	Latency(ctx context.Context, obj *stats.Stats) (*stats.Latency, error)
 
-	Breakdown(ctx context.Context, obj *click.Stats, by click.Dimension, first *int) ([]*StatsSlice, error)
+	Breakdown(ctx context.Context, obj *stats.Stats, by click.Dimension, first *int) ([]*StatsSlice, error)
 }
 type StatsSliceResolver interface {
 	Link(ctx context.Context, obj *StatsSlice) (*link.Link, error)
@@ -801,9 +804,9 @@ type WorkspaceResolver interface {
 	HitQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
 	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *link.Filter, orderBy *link.Order) (*LinkConnection, error)
-	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *click.Range, timezone *string, filter *ClickFilter, tag *string) (*click.Stats, error)
-	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *click.Range, filter *ClickFilter) (*ClickConnection, error)
-	Orphans(ctx context.Context, obj *workspace.Membership, first *int) ([]*click.Orphan, error)
+	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) (*stats.Stats, error)
+	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
+	Orphans(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
 	Usage(ctx context.Context, obj *workspace.Membership) (*Usage, error)
 
 	PrimaryHost(ctx context.Context, obj *workspace.Membership) (*string, error)
@@ -1673,7 +1676,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Link.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*click.Range), args["filter"].(*ClickFilter)), true
+		return e.ComplexityRoot.Link.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*stats.Range), args["filter"].(*ClickFilter)), true
 	case "Link.code":
 		if e.ComplexityRoot.Link.Code == nil {
 			break
@@ -1780,7 +1783,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Link.Stats(childComplexity, args["range"].(*click.Range), args["timezone"].(*string), args["filter"].(*ClickFilter)), true
+		return e.ComplexityRoot.Link.Stats(childComplexity, args["range"].(*stats.Range), args["timezone"].(*string), args["filter"].(*ClickFilter)), true
 	case "Link.statsPublic":
 		if e.ComplexityRoot.Link.StatsPublic == nil {
 			break
@@ -2898,7 +2901,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Stats.Series(childComplexity, args["interval"].(click.Interval)), true
+		return e.ComplexityRoot.Stats.Series(childComplexity, args["interval"].(stats.Interval)), true
 	case "Stats.to":
 		if e.ComplexityRoot.Stats.To == nil {
 			break
@@ -3219,7 +3222,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Workspace.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*click.Range), args["filter"].(*ClickFilter)), true
+		return e.ComplexityRoot.Workspace.Clicks(childComplexity, args["first"].(*int), args["after"].(*string), args["range"].(*stats.Range), args["filter"].(*ClickFilter)), true
 	case "Workspace.createdAt":
 		if e.ComplexityRoot.Workspace.CreatedAt == nil {
 			break
@@ -3357,7 +3360,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*click.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string)), true
+		return e.ComplexityRoot.Workspace.Stats(childComplexity, args["range"].(*stats.Range), args["timezone"].(*string), args["filter"].(*ClickFilter), args["tag"].(*string)), true
 	case "Workspace.usage":
 		if e.ComplexityRoot.Workspace.Usage == nil {
 			break
@@ -7001,7 +7004,7 @@ func (ec *executionContext) field_Link_clicks_args(ctx context.Context, rawArgs 
 	}
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
-		func(ctx context.Context, v any) (*click.Range, error) {
+		func(ctx context.Context, v any) (*stats.Range, error) {
 			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
 		})
 	if err != nil {
@@ -7023,7 +7026,7 @@ func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs m
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
-		func(ctx context.Context, v any) (*click.Range, error) {
+		func(ctx context.Context, v any) (*stats.Range, error) {
 			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
 		})
 	if err != nil {
@@ -7727,7 +7730,7 @@ func (ec *executionContext) field_Stats_series_args(ctx context.Context, rawArgs
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "interval",
-		func(ctx context.Context, v any) (click.Interval, error) {
+		func(ctx context.Context, v any) (stats.Interval, error) {
 			return ec.unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx, v)
 		})
 	if err != nil {
@@ -7891,7 +7894,7 @@ func (ec *executionContext) field_Workspace_clicks_args(ctx context.Context, raw
 	}
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
-		func(ctx context.Context, v any) (*click.Range, error) {
+		func(ctx context.Context, v any) (*stats.Range, error) {
 			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
 		})
 	if err != nil {
@@ -8047,7 +8050,7 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 	var err error
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
-		func(ctx context.Context, v any) (*click.Range, error) {
+		func(ctx context.Context, v any) (*stats.Range, error) {
 			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
 		})
 	if err != nil {
@@ -11483,7 +11486,7 @@ func (ec *executionContext) fieldContext_InviteMemberPayload_errors(_ context.Co
 	return fc, nil
 }
 
-func (ec *executionContext) _Latency_meanMs(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+func (ec *executionContext) _Latency_meanMs(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -11506,7 +11509,7 @@ func (ec *executionContext) fieldContext_Latency_meanMs(_ context.Context, field
 	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
 }
 
-func (ec *executionContext) _Latency_standardDeviationMs(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+func (ec *executionContext) _Latency_standardDeviationMs(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -11529,7 +11532,7 @@ func (ec *executionContext) fieldContext_Latency_standardDeviationMs(_ context.C
 	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
 }
 
-func (ec *executionContext) _Latency_p50Ms(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+func (ec *executionContext) _Latency_p50Ms(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -11552,7 +11555,7 @@ func (ec *executionContext) fieldContext_Latency_p50Ms(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
 }
 
-func (ec *executionContext) _Latency_p95Ms(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+func (ec *executionContext) _Latency_p95Ms(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -11575,7 +11578,7 @@ func (ec *executionContext) fieldContext_Latency_p95Ms(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Latency", field, false, false, errors.New("field of type Float does not have child fields"))
 }
 
-func (ec *executionContext) _Latency_p99Ms(ctx context.Context, field graphql.CollectedField, obj *click.Latency) (ret graphql.Marshaler) {
+func (ec *executionContext) _Latency_p99Ms(ctx context.Context, field graphql.CollectedField, obj *stats.Latency) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -12233,10 +12236,10 @@ func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.Colle
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Link().Stats(ctx, obj, fc.Args["range"].(*click.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter))
+			return ec.Resolvers.Link().Stats(ctx, obj, fc.Args["range"].(*stats.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *click.Stats) graphql.Marshaler {
+		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
 			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx, selections, v)
 		},
 		true,
@@ -12277,7 +12280,7 @@ func (ec *executionContext) _Link_clicks(ctx context.Context, field graphql.Coll
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Link().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*click.Range), fc.Args["filter"].(*ClickFilter))
+			return ec.Resolvers.Link().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*stats.Range), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
@@ -14699,7 +14702,7 @@ func (ec *executionContext) fieldContext_Mutation_reportLink(ctx context.Context
 	return fc, nil
 }
 
-func (ec *executionContext) _Orphan_status(ctx context.Context, field graphql.CollectedField, obj *click.Orphan) (ret graphql.Marshaler) {
+func (ec *executionContext) _Orphan_status(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -14722,7 +14725,7 @@ func (ec *executionContext) fieldContext_Orphan_status(_ context.Context, field 
 	return graphql.NewScalarFieldContext("Orphan", field, false, false, errors.New("field of type Int does not have child fields"))
 }
 
-func (ec *executionContext) _Orphan_code(ctx context.Context, field graphql.CollectedField, obj *click.Orphan) (ret graphql.Marshaler) {
+func (ec *executionContext) _Orphan_code(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -14745,7 +14748,7 @@ func (ec *executionContext) fieldContext_Orphan_code(_ context.Context, field gr
 	return graphql.NewScalarFieldContext("Orphan", field, true, true, errors.New("field of type String does not have child fields"))
 }
 
-func (ec *executionContext) _Orphan_requests(ctx context.Context, field graphql.CollectedField, obj *click.Orphan) (ret graphql.Marshaler) {
+func (ec *executionContext) _Orphan_requests(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -14768,7 +14771,7 @@ func (ec *executionContext) fieldContext_Orphan_requests(_ context.Context, fiel
 	return graphql.NewScalarFieldContext("Orphan", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _Orphan_lastAt(ctx context.Context, field graphql.CollectedField, obj *click.Orphan) (ret graphql.Marshaler) {
+func (ec *executionContext) _Orphan_lastAt(ctx context.Context, field graphql.CollectedField, obj *unmatched.Request) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16627,7 +16630,7 @@ func (ec *executionContext) fieldContext_SetPrimaryDomainPayload_errors(_ contex
 	return fc, nil
 }
 
-func (ec *executionContext) _Stats_from(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_from(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16650,7 +16653,7 @@ func (ec *executionContext) fieldContext_Stats_from(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Stats", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _Stats_to(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_to(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16673,7 +16676,7 @@ func (ec *executionContext) fieldContext_Stats_to(_ context.Context, field graph
 	return graphql.NewScalarFieldContext("Stats", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _Stats_clicks(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_clicks(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16696,7 +16699,7 @@ func (ec *executionContext) fieldContext_Stats_clicks(_ context.Context, field g
 	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _Stats_visitors(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_visitors(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16719,7 +16722,7 @@ func (ec *executionContext) fieldContext_Stats_visitors(_ context.Context, field
 	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _Stats_bots(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_bots(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16742,7 +16745,7 @@ func (ec *executionContext) fieldContext_Stats_bots(_ context.Context, field gra
 	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _Stats_averageRedirectMs(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_averageRedirectMs(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16765,7 +16768,7 @@ func (ec *executionContext) fieldContext_Stats_averageRedirectMs(_ context.Conte
 	return graphql.NewScalarFieldContext("Stats", field, true, true, errors.New("field of type Float does not have child fields"))
 }
 
-func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16777,7 +16780,7 @@ func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.Co
 			return ec.Resolvers.Stats().Latency(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *click.Latency) graphql.Marshaler {
+		func(ctx context.Context, selections ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
 			return ec.marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐLatency(ctx, selections, v)
 		},
 		true,
@@ -16797,7 +16800,7 @@ func (ec *executionContext) fieldContext_Stats_latency(_ context.Context, field 
 	return fc, nil
 }
 
-func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16807,10 +16810,10 @@ func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.Col
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return obj.Series(ctx, fc.Args["interval"].(click.Interval))
+			return obj.Series(ctx, fc.Args["interval"].(stats.Interval))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []click.Point) graphql.Marshaler {
+		func(ctx context.Context, selections ast.SelectionSet, v []stats.Point) graphql.Marshaler {
 			return ec.marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPointᚄ(ctx, selections, v)
 		},
 		true,
@@ -16841,7 +16844,7 @@ func (ec *executionContext) fieldContext_Stats_series(ctx context.Context, field
 	return fc, nil
 }
 
-func (ec *executionContext) _Stats_breakdown(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_breakdown(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16885,7 +16888,7 @@ func (ec *executionContext) fieldContext_Stats_breakdown(ctx context.Context, fi
 	return fc, nil
 }
 
-func (ec *executionContext) _Stats_previous(ctx context.Context, field graphql.CollectedField, obj *click.Stats) (ret graphql.Marshaler) {
+func (ec *executionContext) _Stats_previous(ctx context.Context, field graphql.CollectedField, obj *stats.Stats) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16897,7 +16900,7 @@ func (ec *executionContext) _Stats_previous(ctx context.Context, field graphql.C
 			return obj.Previous()
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *click.Stats) graphql.Marshaler {
+		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
 			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx, selections, v)
 		},
 		true,
@@ -16917,7 +16920,7 @@ func (ec *executionContext) fieldContext_Stats_previous(_ context.Context, field
 	return fc, nil
 }
 
-func (ec *executionContext) _StatsPoint_start(ctx context.Context, field graphql.CollectedField, obj *click.Point) (ret graphql.Marshaler) {
+func (ec *executionContext) _StatsPoint_start(ctx context.Context, field graphql.CollectedField, obj *stats.Point) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16940,7 +16943,7 @@ func (ec *executionContext) fieldContext_StatsPoint_start(_ context.Context, fie
 	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Time does not have child fields"))
 }
 
-func (ec *executionContext) _StatsPoint_clicks(ctx context.Context, field graphql.CollectedField, obj *click.Point) (ret graphql.Marshaler) {
+func (ec *executionContext) _StatsPoint_clicks(ctx context.Context, field graphql.CollectedField, obj *stats.Point) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16963,7 +16966,7 @@ func (ec *executionContext) fieldContext_StatsPoint_clicks(_ context.Context, fi
 	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _StatsPoint_visitors(ctx context.Context, field graphql.CollectedField, obj *click.Point) (ret graphql.Marshaler) {
+func (ec *executionContext) _StatsPoint_visitors(ctx context.Context, field graphql.CollectedField, obj *stats.Point) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -16986,7 +16989,7 @@ func (ec *executionContext) fieldContext_StatsPoint_visitors(_ context.Context, 
 	return graphql.NewScalarFieldContext("StatsPoint", field, false, false, errors.New("field of type Int64 does not have child fields"))
 }
 
-func (ec *executionContext) _StatsPoint_bots(ctx context.Context, field graphql.CollectedField, obj *click.Point) (ret graphql.Marshaler) {
+func (ec *executionContext) _StatsPoint_bots(ctx context.Context, field graphql.CollectedField, obj *stats.Point) (ret graphql.Marshaler) {
 	return graphql.ResolveField(
 		ctx,
 		ec.OperationContext,
@@ -18337,10 +18340,10 @@ func (ec *executionContext) _Workspace_stats(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Workspace().Stats(ctx, obj, fc.Args["range"].(*click.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter), fc.Args["tag"].(*string))
+			return ec.Resolvers.Workspace().Stats(ctx, obj, fc.Args["range"].(*stats.Range), fc.Args["timezone"].(*string), fc.Args["filter"].(*ClickFilter), fc.Args["tag"].(*string))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v *click.Stats) graphql.Marshaler {
+		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
 			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx, selections, v)
 		},
 		true,
@@ -18381,7 +18384,7 @@ func (ec *executionContext) _Workspace_clicks(ctx context.Context, field graphql
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Workspace().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*click.Range), fc.Args["filter"].(*ClickFilter))
+			return ec.Resolvers.Workspace().Clicks(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["range"].(*stats.Range), fc.Args["filter"].(*ClickFilter))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *ClickConnection) graphql.Marshaler {
@@ -18428,7 +18431,7 @@ func (ec *executionContext) _Workspace_orphans(ctx context.Context, field graphq
 			return ec.Resolvers.Workspace().Orphans(ctx, obj, fc.Args["first"].(*int))
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v []*click.Orphan) graphql.Marshaler {
+		func(ctx context.Context, selections ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
 			return ec.marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphanᚄ(ctx, selections, v)
 		},
 		true,
@@ -21632,8 +21635,8 @@ func (ec *executionContext) unmarshalInputSetPrimaryDomainInput(ctx context.Cont
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any) (click.Range, error) {
-	var it click.Range
+func (ec *executionContext) unmarshalInputTimeRange(ctx context.Context, obj any) (stats.Range, error) {
+	var it stats.Range
 	if obj == nil {
 		return it, nil
 	}
@@ -24150,7 +24153,7 @@ func (ec *executionContext) _InviteMemberPayload(ctx context.Context, sel ast.Se
 
 var latencyImplementors = []string{"Latency"}
 
-func (ec *executionContext) _Latency(ctx context.Context, sel ast.SelectionSet, obj *click.Latency) graphql.Marshaler {
+func (ec *executionContext) _Latency(ctx context.Context, sel ast.SelectionSet, obj *stats.Latency) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, latencyImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -25444,7 +25447,7 @@ func (ec *executionContext) _Mutation(ctx context.Context, sel ast.SelectionSet)
 
 var orphanImplementors = []string{"Orphan"}
 
-func (ec *executionContext) _Orphan(ctx context.Context, sel ast.SelectionSet, obj *click.Orphan) graphql.Marshaler {
+func (ec *executionContext) _Orphan(ctx context.Context, sel ast.SelectionSet, obj *unmatched.Request) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, orphanImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -26686,7 +26689,7 @@ func (ec *executionContext) _SetPrimaryDomainPayload(ctx context.Context, sel as
 
 var statsImplementors = []string{"Stats"}
 
-func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, obj *click.Stats) graphql.Marshaler {
+func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, obj *stats.Stats) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, statsImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -27000,7 +27003,7 @@ func (ec *executionContext) _Stats(ctx context.Context, sel ast.SelectionSet, ob
 
 var statsPointImplementors = []string{"StatsPoint"}
 
-func (ec *executionContext) _StatsPoint(ctx context.Context, sel ast.SelectionSet, obj *click.Point) graphql.Marshaler {
+func (ec *executionContext) _StatsPoint(ctx context.Context, sel ast.SelectionSet, obj *stats.Point) graphql.Marshaler {
 	fields := graphql.CollectFields(ec.OperationContext, sel, statsPointImplementors)
 
 	out := graphql.NewFieldSet(fields)
@@ -29684,13 +29687,13 @@ func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.Sel
 	return res
 }
 
-func (ec *executionContext) unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx context.Context, v any) (click.Interval, error) {
+func (ec *executionContext) unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx context.Context, v any) (stats.Interval, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := click.Interval(tmp)
+	res := stats.Interval(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx context.Context, sel ast.SelectionSet, v click.Interval) graphql.Marshaler {
+func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx context.Context, sel ast.SelectionSet, v stats.Interval) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -29984,7 +29987,7 @@ func (ec *executionContext) marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ret
 }
 
-func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphanᚄ(ctx context.Context, sel ast.SelectionSet, v []*click.Orphan) graphql.Marshaler {
+func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphanᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
@@ -30000,7 +30003,7 @@ func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphan(ctx context.Context, sel ast.SelectionSet, v *click.Orphan) graphql.Marshaler {
+func (ec *executionContext) marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphan(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -30362,7 +30365,7 @@ func (ec *executionContext) marshalNSetPrimaryDomainPayload2ᚖgithubᚗcomᚋli
 	return ec._SetPrimaryDomainPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx context.Context, sel ast.SelectionSet, v *click.Stats) graphql.Marshaler {
+func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -30372,11 +30375,11 @@ func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 	return ec._Stats(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPoint(ctx context.Context, sel ast.SelectionSet, v click.Point) graphql.Marshaler {
+func (ec *executionContext) marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPoint(ctx context.Context, sel ast.SelectionSet, v stats.Point) graphql.Marshaler {
 	return ec._StatsPoint(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPointᚄ(ctx context.Context, sel ast.SelectionSet, v []click.Point) graphql.Marshaler {
+func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPointᚄ(ctx context.Context, sel ast.SelectionSet, v []stats.Point) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
@@ -31052,16 +31055,16 @@ func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx context.Context, v any) (*click.Format, error) {
+func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx context.Context, v any) (*stats.Format, error) {
 	if v == nil {
 		return nil, nil
 	}
 	tmp, err := scalar.UnmarshalString(v)
-	res := click.Format(tmp)
+	res := stats.Format(tmp)
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx context.Context, sel ast.SelectionSet, v *click.Format) graphql.Marshaler {
+func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx context.Context, sel ast.SelectionSet, v *stats.Format) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -31149,7 +31152,7 @@ func (ec *executionContext) marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._Invitation(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐLatency(ctx context.Context, sel ast.SelectionSet, v *click.Latency) graphql.Marshaler {
+func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐLatency(ctx context.Context, sel ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -31326,7 +31329,7 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	return res
 }
 
-func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx context.Context, v any) (*click.Range, error) {
+func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx context.Context, v any) (*stats.Range, error) {
 	if v == nil {
 		return nil, nil
 	}

@@ -10,12 +10,13 @@ import (
 	"time"
 
 	"github.com/99designs/gqlgen/graphql"
+
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -445,11 +446,11 @@ type ExportClicksInput struct {
 	// One of its links; absent: all.
 	LinkID *string `json:"linkId,omitempty"`
 	// The range, whose ends are moved outwards to whole quarters of an hour. Absent: the last 30 days.
-	Range *click.Range `json:"range,omitempty"`
+	Range *stats.Range `json:"range,omitempty"`
 	// Which clicks. Absent: all.
 	Filter *ClickFilter `json:"filter,omitempty"`
 	// How it is written. Absent: CSV.
-	Format *click.Format `json:"format,omitempty"`
+	Format *stats.Format `json:"format,omitempty"`
 }
 
 // What exportClicks answers.

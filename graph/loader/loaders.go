@@ -7,8 +7,8 @@ import (
 	"sync"
 
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -16,7 +16,7 @@ import (
 // the link.
 type Sources struct {
 	Accounts func(ctx context.Context, ids ...string) (map[string]*account.Account, error)
-	Totals   source[click.Tally]
+	Totals   source[rollup.Tally]
 	Tags     source[[]string]
 	Hits     source[int64]
 	Links    source[*link.Link]
@@ -35,7 +35,7 @@ type Loaders struct {
 
 // Links load what belongs to links of one workspace, and the links.
 type Links struct {
-	Totals Loader[click.Tally]
+	Totals Loader[rollup.Tally]
 	Tags   Loader[[]string]
 	Hits   Loader[int64]
 	Links  Loader[*link.Link]

@@ -5,8 +5,6 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/uptrace/bun"
-
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/visitor"
 )
@@ -14,8 +12,8 @@ import (
 // BucketLength is the grain of the sums over time. Days of every time zone start on a quarter of an hour in UTC.
 const BucketLength = 15 * time.Minute
 
-// day is a day in UTC.
-const day = 24 * time.Hour
+// Day is a day in UTC.
+const Day = 24 * time.Hour
 
 // Click is one redirect that was answered.
 type Click struct {
@@ -46,64 +44,25 @@ type Click struct {
 // visitTexts is how many texts there are of a visit.
 const visitTexts = 11
 
-// texts are those of a visit, in the order of the dimensions' numbers, of records and of columns.
-func (c *Click) texts() [visitTexts]*string {
+// Texts are those of a visit, in the order of the dimensions' numbers, of records and of columns.
+func (c *Click) Texts() [visitTexts]*string {
 	return [...]*string{
 		&c.Referrer, &c.Country, &c.Device, &c.Browser, &c.OS, &c.Language, &c.Source, &c.Medium, &c.Campaign, &c.Term, &c.Content,
 	}
 }
 
-// value is that of a dimension which is known of each click.
-func (c *Click) value(dimension Dimension) string {
+// Value is that of a dimension which is known of each click.
+func (c *Click) Value(dimension Dimension) string {
 	switch dimension {
 	case Status:
 		return strconv.Itoa(c.Status)
 	case ByLink:
 		return c.LinkID
 	}
-	return *c.texts()[numberOf(dimension)-1]
+	return *c.Texts()[NumberOf(dimension)-1]
 }
 
 // PublicID is the id as others know it: such ids are in the order of time.
 func (c *Click) PublicID() string { return id.Join(id.Click, c.ClickedAt.UnixMicro(), c.ID) }
 
-// total is what is known of a subject, a link or a workspace, since it was made. Its row is locked by whoever writes sums of
-// the subject.
-type total struct {
-	bun.BaseModel `bun:"table:click_totals"`
-
-	SubjectID   string `bun:",pk"`
-	WorkspaceID string
-	Tally
-	Bots int64
-	// LastAt is the latest click.
-	LastAt time.Time
-	// BeforeAt is what LastAt was before it was last written: no sum that begins later has been there.
-	BeforeAt time.Time
-	// SealedAt is the midnight (UTC) before which each day of the subject has a row in click_days.
-	SealedAt time.Time
-	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in click_details.
-	DetailedAt time.Time `bun:",scanonly"`
-}
-
-// never is what LastAt, BeforeAt and SealedAt begin with.
-var never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
-
-// bucket is the sum of a subject over one BucketLength or, as a row of click_days, over one day in UTC.
-type bucket struct {
-	bun.BaseModel `bun:"table:click_buckets"`
-
-	SubjectID   string    `bun:",pk"`
-	StartsAt    time.Time `bun:",pk"`
-	WorkspaceID string
-	Tally
-	Visits int64
-	Bots   int64
-	Counts []byte
-}
-
-// The tables of sums.
-const (
-	quarters = "click_buckets"
-	days     = "click_days"
-)
+func DayOf(t time.Time) int64 { return t.Unix() / int64(Day/time.Second) }

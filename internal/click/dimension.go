@@ -24,33 +24,33 @@ const (
 	ofQuarter Dimension = "quarter" // of a day: the values are quarters of an hour: see quarterOf
 )
 
-// dimensions are all that sums are kept by, and their columns in clicks. The numbers are written to the database: they keep
+// Dimensions are all that sums are kept by, and their columns in clicks. The numbers are written to the database: they keep
 // their meaning for ever.
-var dimensions = []struct {
-	number byte
-	name   Dimension
-	column string
+var Dimensions = []struct {
+	Number byte
+	Name   Dimension
+	Column string
 }{
 	{1, Referrer, "referrer"}, {2, Country, "country"}, {3, Device, "device"}, {4, Browser, "browser"}, {5, OS, "os"}, {6, Language, "language"},
 	{7, Source, "utm_source"}, {8, Medium, "utm_medium"}, {9, Campaign, "utm_campaign"}, {10, Term, "utm_term"}, {11, Content, "utm_content"},
-	{statusDimension, Status, "status"}, {linkDimension, ByLink, "link_id"}, {latencyDimension, latency, ""},
-	{quarterDimension, ofQuarter, ""},
+	{StatusDimension, Status, "status"}, {LinkDimension, ByLink, "link_id"}, {LatencyDimension, latency, ""},
+	{QuarterDimension, ofQuarter, ""},
 }
 
 // The numbers of what is no text of a visit.
 const (
-	statusDimension  = 12
-	linkDimension    = 13
-	latencyDimension = 14
-	quarterDimension = 15
+	StatusDimension  = 12
+	LinkDimension    = 13
+	LatencyDimension = 14
+	QuarterDimension = 15
 
-	lastDimension = quarterDimension
+	LastDimension = QuarterDimension
 )
 
-func numberOf(d Dimension) byte {
-	for _, known := range dimensions {
-		if known.name == d {
-			return known.number
+func NumberOf(d Dimension) byte {
+	for _, known := range Dimensions {
+		if known.Name == d {
+			return known.Number
 		}
 	}
 	return 0

@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/visitor"
 )
 
-// row is a click as the database keeps it.
-type row struct {
+// Row is a click as the database keeps it.
+type Row struct {
 	bun.BaseModel `bun:"table:clicks,alias:click"`
 
 	ID          int64
@@ -33,7 +33,7 @@ type row struct {
 	UTMContent  string `bun:"utm_content"`
 }
 
-func (r *row) click() *Click {
+func (r *Row) Click() *Click {
 	return &Click{
 		ID: r.ID, WorkspaceID: r.WorkspaceID, LinkID: r.LinkID, ClickedAt: r.ClickedAt.UTC(), LatencyMs: r.LatencyMs, Status: r.Status, IsVisit: r.Visit,
 		Visit: visitor.Visit{

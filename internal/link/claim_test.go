@@ -11,6 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -84,8 +85,8 @@ func TestClaimKeepsCodeAndClicks(t *testing.T) {
 		}
 		b.follow(t, l, 2) // recorded by a node that has not heard of it
 		counts := b.Clicks.(clicktest.Clicks).Store
-		for _, of := range []click.Subject{{LinkID: l.ID}, {}} {
-			stats, err := counts.Stats(t.Context(), b.mine, of, &click.Range{From: noon.Add(-time.Hour), To: noon.Add(time.Hour)}, "", click.Filter{})
+		for _, of := range []stats.Subject{{LinkID: l.ID}, {}} {
+			stats, err := counts.Stats(t.Context(), b.mine, of, &stats.Range{From: noon.Add(-time.Hour), To: noon.Add(time.Hour)}, "", stats.Filter{})
 			if err != nil {
 				t.Fatal(err)
 			}

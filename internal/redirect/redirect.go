@@ -14,7 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -31,11 +33,11 @@ type Handler struct {
 	Quotas   *hitquota.Quotas
 	HitQuota int64
 	// Clicks records what was answered, Visits reads who asked, and Keys tells visitors apart.
-	Clicks *click.Recorder
+	Clicks *ingest.Recorder
 	Visits *visitor.Reader
-	Keys   *click.Keys
+	Keys   *ingest.Keys
 	// Orphans counts what led nowhere.
-	Orphans *click.Orphans
+	Orphans *unmatched.Recorder
 	// Log is told what broke.
 	Log *slog.Logger
 	// Now is the clock.

@@ -13,16 +13,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/pause"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -32,7 +34,7 @@ import (
 type bundle struct {
 	*Handler
 	redis  *redisx.Client
-	counts *click.Store
+	counts *stats.Store
 	mux    *http.ServeMux
 	now    time.Time
 	clock  atomic.Int64 // now, for those who look at it meanwhile
@@ -48,7 +50,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b.turnTo(b.now)
 	clock := func() time.Time { return time.Unix(0, b.clock.Load()+b.ahead.Load()).UTC() }
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	redis, clickLog, counts := dbtest.Redis(t, ""), clicktest.OpenLog(t, clock), &click.Store{DB: d, Now: clock}
+	redis, clickLog, counts := dbtest.Redis(t, ""), clicktest.OpenLog(t, clock), &stats.Store{DB: d, Now: clock}
 	quotas := hitquota.New(hitquota.Config{
 		ClickLog: clickLog, Clicks: counts, KV: redis, DB: d, Fallback: true, Log: log, Now: clock,
 	})
@@ -66,8 +68,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	}
 	b.Handler = &Handler{
 		Links: links, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
-		Visits: visitor.NewReader(nil), Keys: &click.Keys{DB: d, Log: log, Now: clock},
-		Orphans: &click.Orphans{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
+		Visits: visitor.NewReader(nil), Keys: &ingest.Keys{DB: d, Log: log, Now: clock},
+		Orphans: &unmatched.Recorder{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		at, _ := AddressOf(r.URL.Path)

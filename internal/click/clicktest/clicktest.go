@@ -8,14 +8,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/stats"
 )
 
 // Clicks are both halves of their room, as the server wires them.
 type Clicks struct {
-	*click.Recorder
-	*click.Store
+	*ingest.Recorder
+	*stats.Store
 }
 
 // New returns a recorder that does not run, with a log of its own and without leases.
@@ -25,9 +26,9 @@ func New(t testing.TB, d *db.DB, now func() time.Time) Clicks {
 }
 
 // OpenLog returns a click log that is closed at the test's end.
-func OpenLog(t testing.TB, now func() time.Time) *click.Log {
+func OpenLog(t testing.TB, now func() time.Time) *ingest.Log {
 	t.Helper()
-	log, err := click.OpenLog(click.LogConfig{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: now})
+	log, err := ingest.OpenLog(ingest.LogConfig{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,8 +37,8 @@ func OpenLog(t testing.TB, now func() time.Time) *click.Log {
 }
 
 // WithLeases returns a recorder of a log that does not run.
-func WithLeases(d *db.DB, log *click.Log, leases click.Leases) Clicks {
-	return Clicks{click.NewRecorder(click.RecorderConfig{DB: d, Log: log, Leases: leases}), &click.Store{DB: d, Now: log.Now}}
+func WithLeases(d *db.DB, log *ingest.Log, leases ingest.Leases) Clicks {
+	return Clicks{ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: log, Leases: leases}), &stats.Store{DB: d, Now: log.Now}}
 }
 
 // Run runs the parts until the test's end, or until the function that it returns is called.

@@ -1,0 +1,175 @@
+package clicktest
+
+import (
+	"context"
+	"log/slog"
+	"math"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+var Noon = dbtest.Noon
+
+func AtNoon() time.Time { return Noon }
+
+// bundle is a store, a recorder that runs, and a member of a workspace.
+type bundle struct {
+	*stats.Store
+	*ingest.Recorder
+	Member workspace.Membership
+	stop   func() error
+}
+
+func Setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	b := &bundle{Store: &stats.Store{DB: d, Now: AtNoon}, Recorder: NewRecorder(t, d, t.TempDir())}
+	b.stop = Start(t, b.Recorder)
+	b.Member = workspacetest.New(t, d, "ada")
+	return b
+}
+
+// NewRecorder makes a recorder that does not run, with a log of its own in the folder.
+func NewRecorder(t *testing.T, d *db.DB, dir string) *ingest.Recorder {
+	t.Helper()
+	return NewLeaseRecorder(t, d, dir, nil)
+}
+
+// NewLeaseRecorder is newRecorder with an owner of the leases.
+func NewLeaseRecorder(t *testing.T, d *db.DB, dir string, leases ingest.Leases) *ingest.Recorder {
+	t.Helper()
+	l, err := ingest.OpenLog(ingest.LogConfig{Dir: dir, Logger: slog.New(slog.DiscardHandler), Now: AtNoon})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: l, Leases: leases})
+}
+
+// RecoverFunc is an owner of leases that retains nothing of this process's log.
+type RecoverFunc func(ctx context.Context, logID string, leases []hitquota.Lease) error
+
+func (RecoverFunc) Pin() int64 { return math.MaxInt64 }
+
+func (f RecoverFunc) Recover(ctx context.Context, logID string, leases []hitquota.Lease) error {
+	return f(ctx, logID, leases)
+}
+
+// Pinned retains a log from a position on.
+type Pinned struct {
+	ingest.Leases
+	Oldest atomic.Int64
+}
+
+func (p *Pinned) Pin() int64 { return p.Oldest.Load() }
+
+// Start runs a recorder; the function it returns stops it and gives Run's error.
+func Start(t *testing.T, r *ingest.Recorder) func() error {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var err error
+	var running sync.WaitGroup
+	running.Go(func() { err = r.Run(ctx) })
+	stop := func() error {
+		cancel()
+		running.Wait()
+		return err
+	}
+	t.Cleanup(func() { _ = stop() })
+	return stop
+}
+
+// Record takes clicks of a link at an instant, each of which took so many milliseconds.
+func (b *bundle) RecordClicks(linkID string, at time.Time, latencies ...float64) {
+	for _, ms := range latencies {
+		b.Record(&click.Click{WorkspaceID: b.Member.ID(), LinkID: linkID, ClickedAt: at, LatencyMs: ms})
+	}
+}
+
+// StatsOf prepares to read stats as the member.
+func StatsOf(t *testing.T, b *bundle, of stats.Subject, r *stats.Range, zone string, f stats.Filter) *stats.Stats {
+	t.Helper()
+	stats, err := b.Store.Stats(t.Context(), b.Member, of, r, zone, f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stats
+}
+
+func (b *bundle) FlushClicks(t *testing.T) {
+	t.Helper()
+	if err := b.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// ClickOf is a click of a link of nobody's.
+func ClickOf(linkID string) click.Click {
+	return click.Click{WorkspaceID: "ws_nobody", LinkID: linkID, ClickedAt: Noon, LatencyMs: 1}
+}
+
+// Write writes a batch as a process of its own would.
+func Write(t *testing.T, d *db.DB, logID string, position int64, batch []click.Click) error {
+	t.Helper()
+	w := ingest.Writer{Db: d, Now: AtNoon}
+	return w.Write(t.Context(), logID, position, batch)
+}
+
+// ClicksOf is how many clicks of a link the database has.
+func ClicksOf(t *testing.T, d *db.DB, linkID string) int64 {
+	t.Helper()
+	counts, err := (&stats.Store{}).Counts(db.AsSystem(t.Context()), d, linkID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return counts[linkID]
+}
+
+// RefuseOne makes the database refuse clicks of a link, whose id it returns.
+func RefuseOne(t *testing.T, d *db.DB) string {
+	t.Helper()
+	linkID := id.New(id.Link)
+	statement := map[db.Kind]string{
+		db.Postgres: "ALTER TABLE clicks ADD CHECK (link_id <> '" + linkID + "')",
+		db.SQLite:   "CREATE TRIGGER refused BEFORE INSERT ON clicks WHEN NEW.link_id = '" + linkID + "' BEGIN SELECT RAISE(ABORT, 'refused'); END",
+	}[d.Kind]
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
+		t.Fatal(err)
+	}
+	return linkID
+}
+
+// About compares floating-point sums whose parts were added in another order.
+var About = cmpopts.EquateApprox(1e-9, 1e-9)
+
+func Rename(t *testing.T, d *db.DB, from, to string) {
+	t.Helper()
+	if _, err := d.ExecContext(db.AsOwner(t.Context()), "ALTER TABLE "+from+" RENAME TO "+to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CrowdOf is a click each of n visitors of a link, and one more of each.
+func CrowdOf(link click.Click, at time.Time, n int) (clicks []click.Click) {
+	for range 2 {
+		for i := range n {
+			c := link
+			c.ClickedAt, c.Status, c.Visitor = at, 302, Person(&link, i)
+			clicks = append(clicks, c)
+		}
+	}
+	return clicks
+}

@@ -1,0 +1,309 @@
+package clicktest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Question is what is asked of the stats.
+type Question struct {
+	Member workspace.Membership
+	Of     stats.Subject
+	Links  []string // of the subject; none: all of the workspace
+	R      stats.Range
+	Zone   string
+	F      stats.Filter
+}
+
+func (q Question) String() string {
+	bots := "all"
+	if q.F.Bots != nil {
+		bots = strconv.FormatBool(*q.F.Bots)
+	}
+	return fmt.Sprintf("%s %v from %s to %s, %s, bots %s, %v", q.Member.Slug(), q.Links, q.R.From.Format(time.RFC3339Nano), q.R.To.Format(time.RFC3339Nano),
+		q.Zone, bots, q.F.Values)
+}
+
+// Ask draws a question.
+func (w *World) Ask(random *rand.Rand, from, to time.Time) (q Question) {
+	q.Member = w.Members[random.IntN(len(w.Members))]
+	switch random.IntN(3) {
+	case 0:
+		q.Links = []string{w.Links[random.IntN(len(w.Links))].LinkID} // perhaps a foreign one: then there is nothing
+		q.Of.LinkID = q.Links[0]
+	case 1:
+		for _, l := range w.Links {
+			if random.IntN(2) == 0 {
+				q.Links = append(q.Links, l.LinkID)
+			}
+		}
+		q.Links = append(q.Links, id.New(id.Link))
+		q.Of.Links = w.DB.NewSelect().Model((*stats.Total)(nil)).Column("subject_id").Where("subject_id IN (?)", bun.In(q.Links))
+	}
+	instant := func() time.Time {
+		t := from.Add(time.Duration(random.Int64N(int64(to.Sub(from)))))
+		return t.Truncate([]time.Duration{1, click.BucketLength, time.Hour, click.Day, click.Day}[random.IntN(5)])
+	}
+	for !q.R.From.Before(q.R.To) {
+		q.R = stats.Range{From: instant(), To: instant()}
+		if random.IntN(3) == 0 {
+			q.R.To = q.R.From.Add(time.Duration(random.Int64N(int64(3 * click.Day))))
+		}
+	}
+	q.Zone = []string{"", "UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Africa/Cairo", "Pacific/Apia", "Europe/Berlin"}[random.IntN(8)]
+	if bots := random.IntN(4); bots < 2 {
+		q.F.Bots = new(bots == 0)
+	}
+	q.F.Values = map[click.Dimension]string{}
+	for range max(0, random.IntN(5)-2) {
+		if d := stats.Told[random.IntN(12)]; d == click.Status {
+			q.F.Values[d] = []string{"302", "301", "404"}[random.IntN(3)]
+		} else {
+			q.F.Values[d] = texts[d][random.IntN(len(texts[d]))]
+		}
+	}
+	return q
+}
+
+// whole is the range with its ends moved outwards to quarters of an hour.
+func (q Question) whole() stats.Range {
+	const quarter = 15 * 60
+	to := q.R.To.Unix() / quarter * quarter
+	if !time.Unix(to, 0).Equal(q.R.To) {
+		to += quarter
+	}
+	return stats.Range{From: time.Unix(q.R.From.Unix()/quarter*quarter, 0).UTC(), To: time.Unix(to, 0).UTC()}
+}
+
+// Meant are the clicks that are asked for.
+func (w *World) Meant(q Question) (found []*click.Click) {
+	r := q.whole()
+	for i := range w.Clicks {
+		c := &w.Clicks[i]
+		if c.WorkspaceID != q.Member.ID() || c.ClickedAt.Before(r.From) || !c.ClickedAt.Before(r.To) || len(q.Links) > 0 && !slices.Contains(q.Links, c.LinkID) {
+			continue
+		}
+		if q.F.Bots != nil && *q.F.Bots != c.Bot {
+			continue
+		}
+		differs := false
+		for d, value := range q.F.Values {
+			differs = differs || valueOf(c, d) != value
+		}
+		if !differs {
+			found = append(found, c)
+		}
+	}
+	return found
+}
+
+func CountAll(clicks []*click.Click) (n rollup.Count) {
+	for _, c := range clicks {
+		one := rollup.Count{Clicks: 1}
+		if c.Bot {
+			one.Bots = 1
+		}
+		if c.IsVisit {
+			one.Visits = 1
+		}
+		n.Add(one)
+	}
+	return n
+}
+
+func (w *World) QueryStats(t *testing.T, q Question) *stats.Stats {
+	t.Helper()
+	s, err := w.Stats(t.Context(), q.Member, q.Of, &q.R, q.Zone, q.F)
+	if err != nil {
+		t.Fatalf("%v: %v", q, err)
+	}
+	return s
+}
+
+// Check asks for all that there is to know, and compares it with what was written.
+func (w *World) Check(t *testing.T, random *rand.Rand, q Question) {
+	t.Helper()
+	s, meant := w.QueryStats(t, q), w.Meant(q)
+	if diff := gocmp.Diff(q.whole(), s.Range); diff != "" {
+		t.Errorf("%v, the range (-want +got):\n%s", q, diff)
+	}
+	want := CountAll(meant)
+	got, err := s.Total(t.Context())
+	if w.refused(t, q, err, len(q.F.Values) > 1) {
+		return
+	}
+	if got != want {
+		t.Errorf("%v: %+v in all, want %+v", q, got, want)
+	}
+	w.CheckSeries(t, random, q, meant)
+	all := slices.Clone(stats.Told)
+	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+	for _, by := range all[:min(len(all), Sized("LINKFORGE_TEST_DIMENSIONS", 2))] {
+		w.CheckBreakdown(t, q, by, []int{1, 2, 10}[random.IntN(3)], meant)
+	}
+	w.checkLatency(t, q, meant)
+}
+
+// refused says that a question was refused for want of clicks one by one, as it may be.
+func (w *World) refused(t *testing.T, q Question, err error, needsClicks bool) bool {
+	t.Helper()
+	if err == nil {
+		return false
+	}
+	if !errs.Is(err, errs.InvalidInput) || !needsClicks || !q.R.From.Before(w.ClicksSince()) {
+		t.Errorf("%v: %v", q, err)
+	}
+	return true
+}
+
+func (w *World) CheckSeries(t *testing.T, random *rand.Rand, q Question, meant []*click.Click) {
+	t.Helper()
+	s := w.QueryStats(t, q)
+	interval := []stats.Interval{stats.Hour, stats.Day, stats.Week, stats.Month}[random.IntN(4)]
+	if q.R.To.Sub(q.R.From) > 30*click.Day && interval == stats.Hour {
+		interval = stats.Day
+	}
+	points, err := s.Series(t.Context(), interval)
+	if w.refused(t, q, err, len(q.F.Values) > 1) {
+		return
+	}
+	zone, err := time.LoadLocation(q.Zone)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, p := range points {
+		end := q.whole().To
+		if i+1 < len(points) {
+			end = points[i+1].Start
+		}
+		if !p.Start.Before(end) || i == 0 && p.Start.After(q.whole().From) {
+			t.Fatalf("%v, %s %d: from %s to %s", q, interval, i, p.Start, end)
+		}
+		before := p.Start.Add(-time.Nanosecond).In(zone)
+		if interval == stats.Day && before.Day() == p.Start.In(zone).Day() || interval == stats.Month && before.Month() == p.Start.In(zone).Month() {
+			t.Errorf("%v, %s %d begins at %s", q, interval, i, p.Start.In(zone))
+		}
+		within := slices.DeleteFunc(slices.Clone(meant), func(c *click.Click) bool { return c.ClickedAt.Before(p.Start) || !c.ClickedAt.Before(end) })
+		if want := CountAll(within); p.Count != want {
+			t.Errorf("%v, %s from %s to %s: %+v, want %+v", q, interval, p.Start, end, p.Count, want)
+		}
+	}
+}
+
+func (w *World) CheckBreakdown(t *testing.T, q Question, by click.Dimension, first int, meant []*click.Click) {
+	t.Helper()
+	got, err := w.QueryStats(t, q).Breakdown(t.Context(), by, first)
+	if w.refused(t, q, err, len(q.F.Values) > 0 || by == click.ByLink && len(q.Links) > 0) {
+		return
+	}
+	if diff := gocmp.Diff(slicesOf(meant, by, first), got, cmpopts.EquateEmpty()); diff != "" {
+		t.Errorf("%v, first %d by %s (-want +got):\n%s", q, first, by, diff)
+	}
+}
+
+// slicesOf divides clicks.
+func slicesOf(clicks []*click.Click, by click.Dimension, first int) (all []stats.Slice) {
+	parts := map[string][]*click.Click{}
+	for _, c := range clicks {
+		parts[valueOf(c, by)] = append(parts[valueOf(c, by)], c)
+	}
+	for value, part := range parts {
+		all = append(all, stats.Slice{Value: value, Count: CountAll(part)})
+	}
+	slices.SortFunc(all, func(a, b stats.Slice) int {
+		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), cmp.Compare(a.Value, b.Value))
+	})
+	if len(all) > first {
+		rest := stats.Slice{IsOther: true}
+		for _, s := range all[first:] {
+			rest.Add(s.Count)
+		}
+		all = append(all[:first], rest)
+	}
+	return all
+}
+
+func (w *World) checkLatency(t *testing.T, q Question, meant []*click.Click) {
+	t.Helper()
+	got, err := w.QueryStats(t, q).Latency(t.Context())
+	if w.refused(t, q, err, len(q.F.Values) > 0 || q.F.Bots != nil) {
+		return
+	}
+	if len(meant) == 0 || got == nil {
+		if len(meant) > 0 || got != nil {
+			t.Errorf("%v: latency %+v of %d clicks", q, got, len(meant))
+		}
+		return
+	}
+	var sum, squares float64
+	var sorted []float64
+	for _, c := range meant {
+		sum += c.LatencyMs
+		sorted = append(sorted, c.LatencyMs)
+	}
+	slices.Sort(sorted)
+	n := float64(len(meant))
+	for _, c := range meant {
+		squares += (c.LatencyMs - sum/n) * (c.LatencyMs - sum/n)
+	}
+	for i, one := range []struct{ got, want, margin float64 }{
+		{got.Mean, sum / n, 1e-9}, {got.StdDev, math.Sqrt(squares / n), 1e-6}, {got.P50, sorted[int(math.Ceil(0.5*n))-1], 0.05},
+		{got.P95, sorted[int(math.Ceil(0.95*n))-1], 0.05}, {got.P99, sorted[int(math.Ceil(0.99*n))-1], 0.05},
+	} {
+		if math.Abs(one.got-one.want) > one.margin*(0.02+one.want) { // a microsecond is the shortest that is told
+			t.Errorf("%v: figure %d of the latency is %g, want %g", q, i, one.got, one.want)
+		}
+	}
+}
+
+// Move gives a link that nobody owned to the first workspace.
+func (w *World) MoveLink(t *testing.T, linkID string) {
+	t.Helper()
+	err := w.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+		return w.Move(ctx, tx, linkID, w.Members[0].ID())
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Moved(linkID)
+}
+
+func (w *World) Moved(linkID string) {
+	for _, all := range [][]click.Click{w.Clicks, w.Links} {
+		for i := range all {
+			if all[i].LinkID == linkID {
+				all[i].WorkspaceID = w.Members[0].ID()
+			}
+		}
+	}
+}
+
+// Tidy does what the server's jobs do, twice: the second time changes nothing.
+func (w *World) Tidy(t *testing.T) {
+	t.Helper()
+	for range 2 {
+		w.SealDays(t)
+		if err := w.Retain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}

@@ -1,0 +1,216 @@
+package clicktest
+
+import (
+	"cmp"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/visitor"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// Sized is a size that the suite keeps small, and the environment makes larger.
+func Sized(variable string, small int) int {
+	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
+		return n
+	}
+	return small
+}
+
+// texts are what the dimensions of a click may be; some are not known.
+var texts = map[click.Dimension][]string{
+	click.Referrer: {"", "example.com", "news.example", "t.example"}, click.Country: {"", "DE", "NP", "CA"}, click.Device: {"", visitor.Desktop, visitor.Mobile},
+	click.Browser: {"", "Chrome", "Firefox", "Instagram"}, click.OS: {"", "Android", "macOS"}, click.Language: {"", "de", "ne"},
+	click.Source: {"", "", "newsletter"}, click.Medium: {"", "mail", "Post & Brief"}, click.Campaign: {"", "früh"}, click.Term: {"", "a b"}, click.Content: {"", "top", "bottom"},
+}
+
+// World is what has been written, beside the database that was told of it: every question is answered twice.
+type World struct {
+	*stats.Store
+	Writer  ingest.Writer
+	clock   atomic.Int64 // nanoseconds since 1970
+	Members []workspace.Membership
+	Links   []click.Click // of each link what does not change: its id, and its workspace
+
+	Position int64
+	Log      string
+	Clicks   []click.Click // with IsVisit as it must be
+	seen     map[visitorOf]bool
+}
+
+// visitorOf is who must be counted once.
+type visitorOf struct {
+	linkID  string
+	day     string
+	visitor int64
+}
+
+// NewWorld has two workspaces, some links in each, and some of nobody's.
+func NewWorld(t *testing.T, d *db.DB) *World {
+	t.Helper()
+	w := &World{Log: id.New(id.Log), seen: map[visitorOf]bool{}}
+	w.Set(Noon)
+	w.Store = &stats.Store{DB: d, Now: func() time.Time { return time.Unix(0, w.clock.Load()).UTC() }}
+	w.Writer.Db, w.Writer.Now = d, w.Now
+	a := workspacetest.Actor(t, d)
+	w.Members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
+	for i, n := range []int{3, 2, 1} {
+		owner := workspace.PublicID
+		if i < len(w.Members) {
+			owner = w.Members[i].ID()
+		}
+		for range n {
+			w.Links = append(w.Links, click.Click{WorkspaceID: owner, LinkID: id.New(id.Link)})
+		}
+	}
+	return w
+}
+
+func (w *World) Set(t time.Time) { w.clock.Store(t.UnixNano()) }
+
+// fields are where a click keeps its dimensions.
+func fields(c *click.Click) map[click.Dimension]*string {
+	return map[click.Dimension]*string{
+		click.Referrer: &c.Referrer, click.Country: &c.Country, click.Device: &c.Device, click.Browser: &c.Browser, click.OS: &c.OS, click.Language: &c.Language,
+		click.Source: &c.Source, click.Medium: &c.Medium, click.Campaign: &c.Campaign, click.Term: &c.Term, click.Content: &c.Content,
+	}
+}
+
+// valueOf is a click's value of a dimension.
+func valueOf(c *click.Click, d click.Dimension) string {
+	switch d {
+	case click.Status:
+		return strconv.Itoa(c.Status)
+	case click.ByLink:
+		return c.LinkID
+	}
+	return *fields(c)[d]
+}
+
+// Draw makes a click of one of the links in a span of time, half of them near midnights: of somebody who may come back, of
+// somebody who is not told from others, or of a bot.
+func (w *World) Draw(random *rand.Rand, from, to time.Time) click.Click {
+	c := w.Links[random.IntN(len(w.Links))]
+	c.ClickedAt = from.Add(time.Duration(random.Int64N(int64(to.Sub(from))))).Truncate(time.Microsecond)
+	if edge := c.ClickedAt.Truncate(click.Day).Add(time.Duration(random.IntN(5)-2) * click.BucketLength); random.IntN(2) == 0 && !edge.Before(from) && edge.Before(to) {
+		c.ClickedAt = edge.Add(-time.Duration(random.IntN(2)) * time.Microsecond)
+	}
+	c.ClickedAt = stats.Later(c.ClickedAt, from)
+	c.LatencyMs = math.Exp(random.NormFloat64() * 2)
+	c.Status = [...]int{302, 302, 302, 301, 307, 308}[random.IntN(6)]
+	c.Bot = random.IntN(5) == 0
+	if random.IntN(4) > 0 { // a bot has none in the field: then it must not count either
+		c.Visitor = Person(&c, random.IntN(3))
+	}
+	for d, field := range fields(&c) {
+		if values := texts[d]; !c.Bot {
+			*field = values[random.IntN(len(values))]
+		}
+	}
+	return c
+}
+
+// Person is how a link knows one of its visitors.
+func Person(c *click.Click, n int) int64 {
+	return new(visitor.Key).Visitor(c.LinkID, fmt.Sprint(n), "")
+}
+
+// Write gives the database a batch, and remembers it.
+func (w *World) Write(t *testing.T, batch ...click.Click) {
+	t.Helper()
+	w.Position += int64(len(batch))
+	if err := w.Writer.Write(t.Context(), w.Log, w.Position, batch); err != nil {
+		t.Fatal(err)
+	}
+	w.Remember(batch)
+}
+
+// Remember finds who is counted: whoever is the first to come, in the order of writing.
+func (w *World) Remember(batch []click.Click) {
+	for _, c := range batch {
+		who := visitorOf{c.LinkID, c.ClickedAt.Format(time.DateOnly), c.Visitor}
+		c.IsVisit = c.Visitor != 0 && !c.Bot && !w.seen[who]
+		if c.IsVisit {
+			w.seen[who] = true
+		}
+		w.Clicks = append(w.Clicks, c)
+	}
+}
+
+// WriteAll writes clicks in an order and in batches of chance.
+func (w *World) WriteAll(t *testing.T, random *rand.Rand, clicks []click.Click) {
+	t.Helper()
+	random.Shuffle(len(clicks), func(i, j int) { clicks[i], clicks[j] = clicks[j], clicks[i] })
+	for len(clicks) > 0 {
+		n := min(len(clicks), 1+random.IntN(300))
+		w.Write(t, clicks[:n]...)
+		clicks = clicks[n:]
+	}
+}
+
+// Verify wants all sums to be those of the clicks.
+func (w *World) VerifyRollups(t *testing.T) {
+	t.Helper()
+	if _, err := w.Verify(t.Context(), func(d stats.Difference) { t.Errorf("differs: %+v", d) }); err != nil {
+		t.Error(err)
+	}
+}
+
+// Seal sums up the days that are over, and keeps those by column that are busy.
+func (w *World) SealDays(t *testing.T) {
+	t.Helper()
+	if err := cmp.Or(w.Seal(t.Context()), w.Detail(t.Context())); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// CheckTotals compares how often each link was followed, ever.
+func (w *World) CheckTotals(t *testing.T) {
+	t.Helper()
+	want, linkIDs := map[string]int64{}, []string{w.Members[0].ID(), w.Members[1].ID()}
+	for _, l := range w.Links {
+		linkIDs = append(linkIDs, l.LinkID)
+	}
+	for _, c := range w.Clicks {
+		want[c.LinkID]++
+		if c.WorkspaceID != workspace.PublicID {
+			want[c.WorkspaceID]++
+		}
+	}
+	got, err := w.Counts(db.AsSystem(t.Context()), w.DB, linkIDs...)
+	if diff := gocmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("totals (-want +got):\n%s%v", diff, err)
+	}
+	for _, m := range w.Members {
+		var own int64
+		totals, err := w.Totals(t.Context(), m, linkIDs[2:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, one := range totals {
+			own += one.Clicks
+		}
+		if own != want[m.ID()] {
+			t.Errorf("%s: %d clicks of all links, want %d", m.Slug(), own, want[m.ID()])
+		}
+	}
+}
+
+// All asks for everything of a workspace.
+func (w *World) All(m workspace.Membership, from, to time.Time) Question {
+	return Question{Member: m, R: stats.Range{From: from, To: to}}
+}

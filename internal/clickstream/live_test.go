@@ -1,0 +1,343 @@
+package clickstream
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// newLive makes what a node has to tell of clicks; it does not run.
+func newLive(d *db.DB) *Live {
+	return &Live{DB: d, Log: slog.New(slog.DiscardHandler), Now: clicktest.AtNoon}
+}
+
+// run runs it until the test's end.
+func (l *Live) run(t *testing.T) *Live {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	var running sync.WaitGroup
+	running.Go(func() { _ = l.Run(ctx) })
+	t.Cleanup(func() {
+		cancel()
+		running.Wait()
+	})
+	return l
+}
+
+// watch watches until the test's end.
+func (l *Live) watch(t *testing.T, m workspace.Membership, linkID, after string) *Watch {
+	t.Helper()
+	w, err := l.Watch(t.Context(), m, linkID, after)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(w.Close)
+	return w
+}
+
+// hear waits for n clicks, of which it returns the ids.
+func (w *Watch) hear(t *testing.T, n int) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	var ids []string
+	for range n {
+		c, err := w.Next(ctx)
+		if err != nil {
+			t.Errorf("after %d clicks of %d: %v", len(ids), n, err)
+			return ids
+		}
+		ids = append(ids, c.PublicID())
+	}
+	return ids
+}
+
+// hearsNothing wants nothing to come until the node has looked once more.
+func (w *Watch) hearsNothing(t *testing.T) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 2*tellEvery)
+	defer cancel()
+	if c, err := w.Next(ctx); err == nil {
+		t.Errorf("heard of %s, which is one too many", c.PublicID())
+	}
+}
+
+// TestEverybodyHearsOfEachClickOnceInOneOrder: at two nodes, while several processes write, whoever watches hears of all
+// that is theirs. Among them are some who are too slow for the buffer, some who come later, and some who change the node.
+func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := clicktest.Setup(t, d)
+		other := workspacetest.New(t, b.Store.DB, "grace")
+		links := []string{id.New(id.Link), id.New(id.Link)}
+		foreign := id.New(id.Link)
+		nodes := []*Live{newLive(d).run(t), newLive(d).run(t)}
+		const writers, rounds, size = 4, 10, 100
+		const all = writers * rounds * size
+		var watching sync.WaitGroup
+		var mu sync.Mutex
+		heard := map[string][]string{}
+		keep := func(name string, ids []string) {
+			mu.Lock()
+			defer mu.Unlock()
+			heard[name] = ids
+		}
+		for i, l := range nodes {
+			whole, one, w := l.watch(t, b.Member, "", ""), l.watch(t, b.Member, links[0], ""), l.watch(t, b.Member, "", "")
+			watching.Go(func() { keep(fmt.Sprintf("all at %d", i), whole.hear(t, all)) })
+			watching.Go(func() { keep(fmt.Sprintf("one at %d", i), one.hear(t, all/2)) })
+			watching.Go(func() {
+				ids := w.hear(t, 1)
+				late := nodes[1-i].watch(t, b.Member, "", ids[0])
+				keep(fmt.Sprintf("later at %d", i), append(ids, late.hear(t, all-1)...))
+			})
+		}
+		slow := nodes[0].watch(t, b.Member, "", "")
+		if !slow.join() {
+			t.Fatal("it does not join")
+		}
+		theirs := nodes[1].watch(t, other, "", "")
+		var writing sync.WaitGroup
+		for i := range writers {
+			w := ingest.Writer{Db: d, Now: clicktest.AtNoon}
+			logID := id.New(id.Log)
+			writing.Go(func() {
+				for round := range rounds {
+					var batch []click.Click
+					for n := range size {
+						batch = append(batch, click.Click{WorkspaceID: b.Member.ID(), LinkID: links[n%2], ClickedAt: clicktest.Noon.Add(time.Duration(n*round) * time.Second)})
+					}
+					batch = append(batch, click.Click{WorkspaceID: other.ID(), LinkID: foreign, ClickedAt: clicktest.Noon})
+					if err := w.Write(t.Context(), logID, int64(round+1), batch); err != nil {
+						t.Errorf("writer %d: %v", i, err)
+					}
+				}
+			})
+		}
+		writing.Wait()
+		keep("slow", slow.hear(t, all))
+		keep("foreign", theirs.hear(t, writers*rounds))
+		watching.Wait()
+		slow.hearsNothing(t)
+
+		whole := heard["slow"]
+		sorted := slices.Sorted(slices.Values(whole))
+		if len(slices.Compact(sorted)) != all {
+			t.Errorf("heard of %d different clicks, want %d", len(slices.Compact(sorted)), all)
+		}
+		for name, ids := range heard {
+			switch {
+			case name == "foreign":
+				for _, one := range ids {
+					if slices.Contains(whole, one) {
+						t.Fatalf("%s was heard of in both workspaces", one)
+					}
+				}
+			case strings.HasPrefix(name, "one"):
+				if diff := cmp.Diff(heard["one at 0"], ids); diff != "" || !isSubsequence(ids, whole) {
+					t.Errorf("%s: another order", name)
+				}
+			case strings.HasPrefix(name, "later") && !slices.Equal(ids, whole[len(whole)-len(ids):]), !strings.HasPrefix(name, "later") && !slices.Equal(ids, whole):
+				t.Errorf("%s: another order", name)
+			}
+		}
+		if s := nodes[0].Stats(); s.Watches == 0 {
+			t.Errorf("%+v: nobody is counted", s)
+		}
+	})
+}
+
+func isSubsequence(part, whole []string) bool {
+	for _, one := range whole {
+		if len(part) > 0 && part[0] == one {
+			part = part[1:]
+		}
+	}
+	return len(part) == 0
+}
+
+// TestNobodyIsToldBeforeAnEarlierTransactionHasEnded: what was begun first comes first, even if it commits last.
+func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
+	t.Parallel()
+	d := dbtest.MigratedPostgres(t)
+	b := clicktest.Setup(t, d)
+	early, late := id.New(id.Link), id.New(id.Link)
+	w := ingest.Writer{Db: d, Now: clicktest.AtNoon}
+	if err := w.Write(t.Context(), "log", 1, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late, ClickedAt: clicktest.Noon}}); err != nil {
+		t.Fatal(err)
+	}
+	l := newLive(d)
+	watch := l.watch(t, b.Member, "", "")
+	begun, goOn, ended := make(chan struct{}), make(chan struct{}), make(chan error)
+	go func() {
+		ended <- d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+			if _, err := tx.ExecContext(ctx, "SELECT pg_current_xact_id()"); err != nil {
+				return err
+			}
+			close(begun)
+			<-goOn
+			return (&ingest.Writer{Db: d, Now: clicktest.AtNoon}).Add(ctx, tx, []click.Click{{ID: 1 << 40, WorkspaceID: b.Member.ID(), LinkID: early, ClickedAt: clicktest.Noon}}, true)
+		})
+	}()
+	<-begun
+	if err := w.Write(t.Context(), "log", 2, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late, ClickedAt: clicktest.Noon}}); err != nil {
+		t.Error(err)
+	}
+	for range 3 {
+		if s, err := l.readOn(t.Context(), watch.place, []string{b.Member.ID()}, ""); err != nil || slices.ContainsFunc(s.clicks, func(c *placed) bool { return c.place.batch > 1 }) {
+			t.Errorf("told before the earlier transaction has ended: %+v: %v", s.clicks, err)
+		}
+	}
+	close(goOn)
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	l.run(t)
+	var heard []string
+	for len(heard) < 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		c, err := watch.Next(ctx)
+		cancel()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.ID != 1<<40 && len(heard) == 0 {
+			continue // the very first, should somebody else's transaction have held it back
+		}
+		heard = append(heard, c.LinkID)
+	}
+	if diff := cmp.Diff([]string{early, late}, heard); diff != "" {
+		t.Errorf("order (-want +got):\n%s", diff)
+	}
+	// Whoever has heard of the first only goes on with the second, at any node.
+	again := newLive(d).run(t).watch(t, b.Member, "", (&click.Click{ID: 1 << 40, ClickedAt: clicktest.Noon}).PublicID())
+	if got := again.hear(t, 1); len(got) != 1 || again.last.LinkID != late {
+		t.Errorf("after the first comes %v", got)
+	}
+	again.hearsNothing(t)
+}
+
+// TestWhoDoesNotTakeClicksHarmsNobody: its buffer fills, and it reads what it has missed once it goes on.
+func TestWhoDoesNotTakeClicksHarmsNobody(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, l := clicktest.Setup(t, d), newLive(d).run(t)
+		lazy, linkID := l.watch(t, b.Member, "", ""), id.New(id.Link)
+		if !lazy.join() {
+			t.Fatal("it does not join")
+		}
+		eager := l.watch(t, b.Member, "", "")
+		const n = 3 * watchBuffer
+		b.RecordClicks(linkID, clicktest.Noon, make([]float64, n)...)
+		b.FlushClicks(t)
+		whole := eager.hear(t, n)
+		if len(lazy.buffer) > watchBuffer {
+			t.Errorf("%d clicks wait, want %d at most", len(lazy.buffer), watchBuffer)
+		}
+		if diff := cmp.Diff(whole, lazy.hear(t, n)); diff != "" {
+			t.Errorf("what it hears later (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestCursors(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := clicktest.Setup(t, d)
+		other, linkID := workspacetest.New(t, b.Store.DB, "grace"), id.New(id.Link)
+		now := clicktest.Noon
+		l := newLive(d)
+		l.Now = func() time.Time { return now }
+		l.run(t)
+		w := l.watch(t, b.Member, linkID, "")
+		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
+		b.FlushClicks(t)
+		ids := w.hear(t, 3)
+		if w.Last() != ids[2] {
+			t.Errorf("the cursor is %q, want %q", w.Last(), ids[2])
+		}
+		if diff := cmp.Diff(ids[1:], l.watch(t, b.Member, "", ids[0]).hear(t, 2)); diff != "" {
+			t.Errorf("after the first (-want +got):\n%s", diff)
+		}
+		l.watch(t, b.Member, "", ids[2]).hearsNothing(t)
+		refused := func(m workspace.Membership, after string, want errs.Kind) {
+			t.Helper()
+			if _, err := l.Watch(t.Context(), m, "", after); !errs.Is(err, want) {
+				t.Errorf("after %q: %v, want %s", after, err, want)
+			}
+		}
+		refused(b.Member, "nonsense", errs.InvalidInput)
+		refused(b.Member, linkID, errs.InvalidInput)
+		refused(b.Member, (&click.Click{ID: 99, ClickedAt: clicktest.Noon}).PublicID(), errs.Expired)
+		refused(other, ids[0], errs.Expired)
+		refused(workspace.Membership{}, ids[0], errs.Forbidden)
+
+		b.RecordClicks(linkID, clicktest.Noon, 4)
+		b.FlushClicks(t)
+		if err := (&Live{DB: d, Now: func() time.Time { return clicktest.Noon.Add(25 * time.Hour) }}).ForgetBatches(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n, err := d.NewSelect().Table("click_batches").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
+			t.Errorf("%d batches are left, want the last: %v", n, err)
+		}
+		refused(b.Member, ids[0], errs.Expired)
+		last := w.hear(t, 1)
+		l.watch(t, b.Member, "", last[0]).hearsNothing(t)
+		if err := withLater(l, w, clicktest.Noon.Add(30*time.Hour)); !errs.Is(err, errs.Expired) {
+			t.Errorf("after a day without an answer: %v", err)
+		}
+	})
+}
+
+// withLater asks for what comes after the watch's place at a later time.
+func withLater(l *Live, w *Watch, later time.Time) error {
+	late := &Live{DB: l.DB, Now: func() time.Time { return later }}
+	_, err := late.readOn(context.Background(), w.place, []string{w.workspaceID}, "")
+	return err
+}
+
+// TestAnOutageIsSaidOnceAndHidesNothing takes the list of batches away for a while.
+func TestAnOutageIsSaidOnceAndHidesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, l := clicktest.Setup(t, d), newLive(d)
+		var said bytes.Buffer
+		l.Log = slog.New(slog.NewTextHandler(&said, nil))
+		linkID := id.New(id.Link)
+		w := l.watch(t, b.Member, "", "")
+		if !w.join() {
+			t.Fatal("it does not join")
+		}
+		b.RecordClicks(linkID, clicktest.Noon, 1, 2)
+		b.FlushClicks(t)
+		clicktest.Rename(t, d, "click_batches", "elsewhere")
+		ctx, cancel := context.WithTimeout(t.Context(), 4*tellEvery)
+		_ = l.Run(ctx)
+		cancel()
+		clicktest.Rename(t, d, "elsewhere", "click_batches")
+		if n := strings.Count(said.String(), "level=ERROR"); n != 1 {
+			t.Errorf("said %d times, want once:\n%s", n, said.String())
+		}
+		l.run(t)
+		w.hear(t, 2)
+	})
+}

@@ -1,0 +1,307 @@
+package ingest_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/wal"
+)
+
+// die leaves a recorder's log as a process leaves it that is killed.
+func die(t *testing.T, r *ingest.Recorder) {
+	t.Helper()
+	if err := r.Close(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// adopted has a new process find what lies in the folder, twice, and checks that no log is left of the dead.
+func adopted(t *testing.T, d *db.DB, dir string) *ingest.Recorder {
+	t.Helper()
+	r := clicktest.NewRecorder(t, d, dir)
+	for range 2 {
+		if err := r.Adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff([]string{r.LogID()}, logs(t, dir)); diff != "" || knownLogs(t, d) != 0 {
+		t.Errorf("the database knows %d logs, want none; logs (-want +got):\n%s", knownLogs(t, d), diff)
+	}
+	return r
+}
+
+// wantClicks checks what the database has of a link, in sums and click by click.
+func wantClicks(t *testing.T, d *db.DB, linkID string, want int64) {
+	t.Helper()
+	rows, err := d.NewSelect().Model((*click.Row)(nil)).Where("link_id = ?", linkID).Count(db.AsSystem(t.Context()))
+	if got := clicktest.ClicksOf(t, d, linkID); got != want || int64(rows) != want || err != nil {
+		t.Errorf("%d clicks and %d rows, want %d: %v", got, rows, want, err)
+	}
+}
+
+func TestWhatADeadProcessRecordedIsIngestedOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		for _, c := range []struct{ ingested, waiting int }{
+			{0, 0}, {0, 10}, {10, 0}, {7, 3}, {3, ingest.MaxBatch + 1},
+		} {
+			dir, linkID := t.TempDir(), id.New(id.Link)
+			dead := clicktest.NewRecorder(t, d, dir)
+			recordOf(dead, linkID, c.ingested)
+			ingestAll(t, dead)
+			recordOf(dead, linkID, c.waiting)
+			die(t, dead)
+			adopted(t, d, dir)
+			wantClicks(t, d, linkID, int64(c.ingested+c.waiting))
+		}
+	})
+}
+
+// TestAnAdoptionThatIsInterruptedGoesOn: the first process that finds the log dies between two batches, the second cannot
+// give leases back, the third ends it.
+func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dir, linkID := t.TempDir(), id.New(id.Link)
+		away := errors.New("nobody takes them")
+		dead, first := clicktest.NewRecorder(t, d, dir), clicktest.NewRecorder(t, d, t.TempDir())
+		second := clicktest.NewLeaseRecorder(t, d, t.TempDir(), clicktest.RecoverFunc(func(context.Context, string, []hitquota.Lease) error {
+			return away
+		}))
+		first.Dir, second.Dir = dir, dir
+		recordOf(dead, linkID, 10)
+		ingestAll(t, dead)
+		if _, err := dead.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
+			t.Fatal(err)
+		}
+		recordOf(dead, linkID, 2*ingest.MaxBatch)
+		die(t, dead)
+
+		found, err := wal.Found(dir)
+		if err != nil || len(found) != 1 {
+			t.Fatalf("%d logs found, want 1: %v", len(found), err)
+		}
+		b, err := first.Next(found[0], 0, ingest.MaxBatch)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Ingest(t.Context(), b); err != nil {
+			t.Fatal(err)
+		}
+		if err := found[0].Close(); err != nil {
+			t.Fatal(err)
+		}
+		wantClicks(t, d, linkID, ingest.MaxBatch-1)
+
+		if err := second.Adopt(t.Context()); !errors.Is(err, away) {
+			t.Errorf("adopted with %v, want %v", err, away)
+		}
+		wantClicks(t, d, linkID, 10+2*ingest.MaxBatch)
+
+		adopted(t, d, dir)
+		wantClicks(t, d, linkID, 10+2*ingest.MaxBatch)
+	})
+}
+
+// TestTwoProcessesSideBySide: each has a log of its own, and nobody touches that of one that lives.
+func TestTwoProcessesSideBySide(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dir, linkID := t.TempDir(), id.New(id.Link)
+		alive, other := clicktest.NewRecorder(t, d, dir), clicktest.NewRecorder(t, d, dir)
+		for range 3 {
+			dead := clicktest.NewRecorder(t, d, dir)
+			recordOf(dead, linkID, 10)
+			die(t, dead)
+		}
+		recordOf(alive, linkID, 100)
+		recordOf(other, linkID, 100)
+		var both sync.WaitGroup
+		for _, r := range []*ingest.Recorder{alive, other} {
+			both.Go(func() {
+				for range 3 {
+					if err := r.Adopt(t.Context()); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		both.Wait()
+		wantClicks(t, d, linkID, 30)
+		ingestAll(t, alive)
+		ingestAll(t, other)
+		wantClicks(t, d, linkID, 230)
+		if diff := cmp.Diff([]string{alive.LogID(), other.LogID()}, logs(t, dir)); diff != "" {
+			t.Errorf("logs (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func TestAFolderThatHasMoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		from, to, linkID := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to"), id.New(id.Link)
+		dead := clicktest.NewRecorder(t, d, from)
+		recordOf(dead, linkID, 10)
+		ingestAll(t, dead)
+		recordOf(dead, linkID, 5)
+		die(t, dead)
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+		adopted(t, d, to)
+		wantClicks(t, d, linkID, 15)
+	})
+}
+
+// TestALogThatCannotBeIngestedKeepsNoneWaiting: it waits by itself.
+func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	dir, linkID := t.TempDir(), id.New(id.Link)
+	var dead []*ingest.Recorder
+	for range 3 {
+		r := clicktest.NewRecorder(t, d, dir)
+		if _, err := r.Note(hitquota.Lease{LinkID: linkID, Number: 1, Hits: 1}); err != nil {
+			t.Fatal(err)
+		}
+		recordOf(r, linkID, 10)
+		dead = append(dead, r)
+	}
+	for _, r := range dead {
+		die(t, r)
+	}
+	broken := errors.New("broken")
+	finder := clicktest.NewLeaseRecorder(t, d, dir, clicktest.RecoverFunc(func(_ context.Context, logID string, _ []hitquota.Lease) error {
+		if logID == dead[0].LogID() {
+			return broken
+		}
+		return nil
+	}))
+	for range 2 {
+		if err := finder.Adopt(t.Context()); !errors.Is(err, broken) {
+			t.Errorf("adopted with %v, want %v", err, broken)
+		}
+		if diff := cmp.Diff([]string{dead[0].LogID(), finder.LogID()}, logs(t, dir)); diff != "" {
+			t.Errorf("logs (-want +got):\n%s", diff)
+		}
+		wantClicks(t, d, linkID, 30)
+	}
+}
+
+// TestLeasesOfTheDeadAreGivenBack: each once, as it was noted last, with what had become of it.
+func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Migrated(t, dbtest.SQLite(t))
+	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), hitquota.MonthOf(clicktest.Noon)
+	dead := clicktest.NewRecorder(t, d, dir)
+	follow := func(linkID string, hit, grant int64) {
+		c := clicktest.ClickOf(linkID)
+		c.HitLease, c.ClickLease = hit, grant
+		dead.Record(&c)
+	}
+	note := func(l hitquota.Lease) {
+		t.Helper()
+		if _, err := dead.Note(l); err != nil {
+			t.Fatal(err)
+		}
+	}
+	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 1, Hits: 10})
+	note(hitquota.Lease{LinkID: other, Number: 2, Hits: 5}) // of max clicks
+	follow(other, 1, 2)
+	follow(linkID, 1, 0)
+	follow(linkID, 0, 0) // counted by nobody
+	ingestAll(t, dead)
+	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 3, Hits: 64})
+	for range ingest.MaxBatch { // beyond what is read at once
+		follow(linkID, 3, 0)
+	}
+	follow(other, 1, 2)
+	note(hitquota.Lease{LinkID: other, Month: month, Number: 4, Hits: 7}) // never used
+	die(t, dead)
+
+	got := map[int64]hitquota.Lease{}
+	finder := clicktest.NewLeaseRecorder(t, d, dir, clicktest.RecoverFunc(func(_ context.Context, logID string, leases []hitquota.Lease) error {
+		if logID != dead.LogID() || len(got) > 0 {
+			t.Errorf("leases of %s given back, %d after those of %s", logID, len(got), dead.LogID())
+		}
+		for _, l := range leases {
+			got[l.Number] = l
+		}
+		return nil
+	}))
+	for range 2 {
+		if err := finder.Adopt(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want := map[int64]hitquota.Lease{
+		1: {LinkID: linkID, Month: month, Number: 1, Hits: 10, Used: 3},
+		2: {LinkID: other, Number: 2, Hits: 5, Used: 2},
+		3: {LinkID: linkID, Month: month, Number: 3, Hits: 64, Used: ingest.MaxBatch},
+		4: {LinkID: other, Month: month, Number: 4, Hits: 7},
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("leases (-want +got):\n%s", diff)
+	}
+}
+
+// The environment variables that make TestRecording a process that records, and the line by which it says that it has.
+const (
+	recordingKind = "LINKFORGE_TEST_RECORDING_KIND"
+	recordingURL  = "LINKFORGE_TEST_RECORDING_URL"
+	recordingDir  = "LINKFORGE_TEST_RECORDING_DIR"
+	recordingLink = "LINKFORGE_TEST_RECORDING_LINK"
+	recording     = "recorded"
+	// recordingClicks are more than fit into a batch: the process is killed while they are ingested.
+	recordingClicks = 4 * ingest.MaxBatch
+)
+
+// TestRecording is the process that TestAKilledProcessLosesNoClick kills; by itself it does nothing.
+func TestRecording(t *testing.T) {
+	t.Parallel()
+	kind := db.Kind(os.Getenv(recordingKind))
+	if kind == "" {
+		return
+	}
+	r := clicktest.NewRecorder(t, dbtest.Open(t, kind, os.Getenv(recordingURL)), os.Getenv(recordingDir))
+	clicktest.Start(t, r)
+	recordOf(r, os.Getenv(recordingLink), recordingClicks)
+	for r.Position.Load() == 0 {
+		r.ProgressMu.Lock()
+		progress := r.Progress
+		r.ProgressMu.Unlock()
+		if r.Position.Load() == 0 {
+			<-progress
+		}
+	}
+	fmt.Println(recording)
+	select {}
+}
+
+func TestAKilledProcessLosesNoClick(t *testing.T) {
+	t.Parallel()
+	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
+		dir, linkID, d := t.TempDir(), id.New(id.Link), dbtest.Open(t, kind, where)
+		for range 2 {
+			dbtest.Kill(t, "TestRecording", recording,
+				recordingKind+"="+string(kind), recordingURL+"="+where, recordingDir+"="+dir, recordingLink+"="+linkID)
+		}
+		adopted(t, d, dir)
+		wantClicks(t, d, linkID, 2*recordingClicks)
+	})
+}

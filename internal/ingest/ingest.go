@@ -1,0 +1,264 @@
+package ingest
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// idBlock is how many ids of clicks a process takes from the database at once. What it has not used when it ends is a gap.
+const idBlock = 1 << 16
+
+// Writer writes clicks into the database.
+type Writer struct {
+	Db  *db.DB
+	Now func() time.Time
+
+	mu        sync.Mutex
+	next, end int64           // the ids that are left
+	months    map[string]bool // that the database has room for
+}
+
+// Write writes a batch that ends at the position of its log: the clicks, the sums and the position in one transaction. What
+// lies before the position that the database has is not written again, so a commit whose answer got lost can be tried again,
+// also as a part of a larger batch.
+func (w *Writer) Write(ctx context.Context, logID string, position int64, batch []click.Click) error {
+	ctx = db.AsSystem(ctx)
+	firstID, err := w.makeRoom(ctx, batch)
+	if err != nil {
+		return fmt.Errorf("making room for clicks: %w", err)
+	}
+	attempt := func(trusting bool) error {
+		return w.Db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			before, err := advance(ctx, tx, logID, position)
+			if err != nil {
+				return err
+			}
+			clicks := slices.Clone(after(before, position, batch))
+			if len(clicks) == 0 {
+				return nil
+			}
+			for i := range clicks {
+				clicks[i].ID = firstID + int64(i)
+			}
+			return w.Add(ctx, tx, clicks, trusting)
+		})
+	}
+	if err = attempt(true); db.IsUniqueViolation(err) { // a total knew too little of its sums: somebody has removed or restored it
+		err = attempt(false)
+	}
+	if err != nil {
+		w.mu.Lock()
+		w.months = nil // one of them may have been dropped meanwhile
+		w.mu.Unlock()
+		return fmt.Errorf("writing %d clicks: %w", len(batch), err)
+	}
+	return nil
+}
+
+// makeRoom sees to everything that a batch needs and no transaction may wait for: its months, and its ids, of which it
+// returns the first.
+func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int64, err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for i := range batch {
+		month := batch[i].ClickedAt.UTC().Format("2006-01")
+		if w.months[month] {
+			continue
+		}
+		if err := stats.KeepMonth(ctx, w.Db, batch[i].ClickedAt); err != nil {
+			return 0, err
+		}
+		if w.months == nil {
+			w.months = map[string]bool{}
+		}
+		w.months[month] = true
+	}
+	n := int64(len(batch))
+	if w.end-w.next < n {
+		block := max(idBlock, n)
+		err := w.Db.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
+			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(ctx, &w.end)
+		if err != nil {
+			return 0, err
+		}
+		w.next = w.end - block
+	}
+	w.next += n
+	return w.next - n, nil
+}
+
+// Add writes clicks and everything that is summed up of them. Whoever trusts the totals does not look for sums that cannot be
+// there.
+//
+// Links come first and workspaces last, each in the order of their ids: nobody deadlocks who writes the same rows. The total of
+// each is locked from then on, so no link moves before the commit; a workspace, which many wait for, is locked for a short time.
+func (w *Writer) Add(ctx context.Context, tx bun.Tx, clicks []click.Click, trusting bool) error {
+	links := totalsOf(clicks, func(c *click.Click) string { return c.LinkID })
+	if err := stats.MergeTotals(ctx, tx, links); err != nil {
+		return err
+	}
+	follow(links, clicks)
+	if err := w.markVisits(ctx, tx, clicks); err != nil {
+		return err
+	}
+	ofLinks, ofSpaces := make(chan []*stats.Sum, 1), make(chan []*stats.Sum, 1)
+	var summing sync.WaitGroup // goes on while the database takes what is there
+	summing.Go(func() {
+		ofLinks <- stats.SumUp(clicks, stats.Sums.AddToLink)
+		ofSpaces <- stats.SumUp(clicks, stats.Sums.AddToWorkspace)
+	})
+	defer summing.Wait()
+	if err := insertClicks(ctx, w.Db, tx, clicks); err != nil {
+		return err
+	}
+	if err := w.addSums(ctx, tx, <-ofLinks, links, trusting); err != nil {
+		return err
+	}
+	spaces := totalsOf(clicks, func(c *click.Click) string { return c.WorkspaceID })
+	spaces = slices.DeleteFunc(spaces, func(t stats.Total) bool { return t.SubjectID == workspace.PublicID })
+	if err := stats.MergeTotals(ctx, tx, spaces); err != nil {
+		return err
+	}
+	if err := w.addSums(ctx, tx, <-ofSpaces, spaces, trusting); err != nil {
+		return err
+	}
+	return w.announce(ctx, tx, clicks)
+}
+
+// addSums adds to the sums of subjects whose totals have been merged.
+func (w *Writer) addSums(ctx context.Context, tx bun.Tx, all []*stats.Sum, totals []stats.Total, trusting bool) error {
+	known := make(map[string]*stats.Total, len(totals))
+	for i := range totals {
+		known[totals[i].SubjectID] = &totals[i]
+	}
+	if err := stats.AddLate(ctx, w.Db, tx, stats.LateOf(all, known), known); err != nil {
+		return err
+	}
+	if !trusting {
+		known = nil
+	}
+	return stats.AddSums(ctx, w.Db, tx, stats.Quarters, all, known)
+}
+
+// advance moves the log's position forward, and returns where it was before. Its row is locked first: whoever else writes of
+// the same log, be it a commit that nobody waits for any more, is waited for.
+func advance(ctx context.Context, tx bun.Tx, logID string, position int64) (before int64, err error) {
+	err = tx.NewRaw(`INSERT INTO click_logs AS l (id, position) VALUES (?, 0)
+		ON CONFLICT (id) DO UPDATE SET position = l.position RETURNING position`, logID).Scan(ctx, &before)
+	if err != nil || before >= position {
+		return before, err
+	}
+	_, err = tx.NewUpdate().Table("click_logs").Set("position = ?", position).Where("id = ?", logID).Exec(ctx)
+	return before, err
+}
+
+// after is what of a batch, which ends at a position, lies after another.
+func after(before, position int64, batch []click.Click) []click.Click {
+	if before >= position {
+		return nil
+	}
+	for len(batch) > 0 && batch[0].End > 0 && batch[0].End <= before {
+		batch = batch[1:]
+	}
+	return batch
+}
+
+// totalsOf sums clicks up by subject, in the order of their ids.
+func totalsOf(clicks []click.Click, subject func(*click.Click) string) []stats.Total {
+	bySubject := map[string]*stats.Total{}
+	for i := range clicks {
+		c := &clicks[i]
+		t := bySubject[subject(c)]
+		if t == nil {
+			t = &stats.Total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: stats.Never, BeforeAt: stats.Never, SealedAt: c.ClickedAt.UTC().Truncate(click.Day)}
+			bySubject[subject(c)] = t
+		}
+		t.Add(c.LatencyMs)
+		if c.Bot {
+			t.Bots++
+		}
+		if c.ClickedAt.Before(t.SealedAt) { // a new subject has nothing to seal before its first day
+			t.SealedAt = c.ClickedAt.UTC().Truncate(click.Day)
+		}
+		if c.ClickedAt.After(t.LastAt) {
+			t.LastAt = db.Instant(c.ClickedAt)
+		}
+	}
+	totals := make([]stats.Total, 0, len(bySubject))
+	for _, t := range bySubject {
+		totals = append(totals, *t)
+	}
+	slices.SortFunc(totals, func(a, b stats.Total) int { return cmp.Compare(a.SubjectID, b.SubjectID) })
+	return totals
+}
+
+// follow puts clicks into the workspaces of their links' totals, which the database has told: a link may have moved since
+// its clicks were recorded.
+func follow(totals []stats.Total, clicks []click.Click) {
+	workspaces := make(map[string]string, len(totals))
+	for _, t := range totals {
+		workspaces[t.SubjectID] = t.WorkspaceID
+	}
+	for i := range clicks {
+		clicks[i].WorkspaceID = workspaces[clicks[i].LinkID]
+	}
+}
+
+// clickColumns are what is kept of a click.
+var clickColumns = []string{
+	"id", "workspace_id", "link_id", "clicked_at", "latency_ms", "visit", "bot", "status",
+	"referrer", "country", "device", "browser", "os", "language", "utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content",
+}
+
+func insertClicks(ctx context.Context, d *db.DB, tx bun.Tx, clicks []click.Click) error {
+	values := make([]any, len(clickColumns))
+	byMonth := map[string][]*click.Click{}
+	for i := range clicks {
+		table := stats.MonthTable(d, "clicks", clicks[i].ClickedAt)
+		byMonth[table] = append(byMonth[table], &clicks[i])
+	}
+	for table, clicks := range byMonth {
+		err := d.Load(ctx, tx, table, clickColumns, len(clicks), func(i int) []any {
+			c := clicks[i]
+			values[0], values[1], values[2], values[3] = c.ID, c.WorkspaceID, c.LinkID, c.ClickedAt
+			values[4], values[5], values[6], values[7] = c.LatencyMs, c.IsVisit, c.Bot, c.Status
+			for i, text := range c.Texts() {
+				if values[8+i] = *text; *text == "" {
+					values[8+i] = nil
+				}
+			}
+			return values
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// announce tells those who watch that clicks were written, whose ids follow each other.
+func (w *Writer) announce(ctx context.Context, tx bun.Tx, clicks []click.Click) error {
+	first, last := clicks[0].ClickedAt, clicks[0].ClickedAt
+	for i := range clicks {
+		if clicks[i].ClickedAt.Before(first) {
+			first = clicks[i].ClickedAt
+		}
+		if clicks[i].ClickedAt.After(last) {
+			last = clicks[i].ClickedAt
+		}
+	}
+	_, err := tx.NewRaw("INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) VALUES (?, ?, ?, ?, ?)",
+		clicks[0].ID, clicks[len(clicks)-1].ID, db.Instant(first), db.Instant(last), db.Instant(w.Now())).Exec(ctx)
+	return err
+}

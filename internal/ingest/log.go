@@ -1,0 +1,186 @@
+package ingest
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/wal"
+)
+
+// defaultLogBytes bounds a log unless it is configured.
+const defaultLogBytes = 1 << 30
+
+// LogConfig is what a Log needs.
+type LogConfig struct {
+	// Dir is the folder of the logs. Each of the processes that share it has a folder of its own in it.
+	Dir string
+	// MaxBytes bounds this process's log; zero means 1 GiB. A click that does not fit is lost, and counted as such.
+	MaxBytes int64
+	// Logger logs an error once, until it is over.
+	Logger *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Log is the click log of this process. Record appends clicks to it, off the path of the answer, and they survive the
+// process; a Recorder writes them to the database.
+type Log struct {
+	LogConfig
+	Journal *wal.Log
+
+	mu     sync.Mutex // orders what is counted with what is appended
+	record []byte     // the encoded record
+	full   bool       // the last click did not fit
+	closed bool
+
+	handled        atomic.Int64 // clicks of this log that the database has, or that were set aside
+	recorded, lost atomic.Int64
+	Position       atomic.Int64 // what the database has
+	oldest         atomic.Int64 // when the oldest waiting click was recorded, in microseconds; zero when none waits
+	Progress       chan struct{}
+	ProgressMu     sync.Mutex
+	wake           chan struct{} // a click waits
+	rush           chan struct{} // a caller waits for Flush
+}
+
+// OpenLog creates this process's log.
+func OpenLog(c LogConfig) (*Log, error) {
+	if c.MaxBytes == 0 {
+		c.MaxBytes = defaultLogBytes
+	}
+	j, err := wal.Create(c.Dir, id.New(id.Log), c.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	return &Log{
+		LogConfig: c, Journal: j,
+		Progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
+	}, nil
+}
+
+// Close closes a log that no Recorder runs for. Another process adopts it.
+func (l *Log) Close() error { return l.Journal.Close() }
+
+// Capacity is how many bytes the log has for all that it retains.
+func (l *Log) Capacity() int64 { return l.MaxBytes }
+
+// LogID names this process's log.
+func (l *Log) LogID() string { return l.Journal.ID() }
+
+// Record keeps a click that is about to be answered, and returns its position in the log. Where there is no room for it,
+// the redirect is answered all the same, and the click is lost: that is counted, and logged when it begins and ends.
+func (l *Log) Record(c *click.Click) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record = AppendClick(l.record[:0], c)
+	end, err := l.append()
+	if err != nil {
+		l.lose(err)
+		return end
+	}
+	if l.full {
+		l.full = false
+		l.Logger.Info("clicks are recorded again", "lost_so_far", l.lost.Load())
+	}
+	l.recorded.Add(1)
+	l.oldest.CompareAndSwap(0, c.ClickedAt.UnixMicro())
+	signal(l.wake)
+	return end
+}
+
+// Note keeps that a lease is about to be taken, and returns its position in the log.
+func (l *Log) Note(lease hitquota.Lease) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record = appendLease(l.record[:0], &lease)
+	return l.append()
+}
+
+func (l *Log) append() (int64, error) {
+	if l.closed {
+		return 0, errors.New("the click log is closed")
+	}
+	return l.Journal.Append(l.record)
+}
+
+func (l *Log) lose(err error) {
+	l.lost.Add(1)
+	if !l.full {
+		l.full = true
+		l.Logger.Error("clicks are lost: the log takes no more", "error", err)
+	}
+}
+
+// End is the position that the log has reached.
+func (l *Log) End() int64 { return l.Journal.End() }
+
+// Lag is how old the oldest click is that the database does not have.
+func (l *Log) Lag() time.Duration {
+	if oldest := l.oldest.Load(); oldest > 0 {
+		return max(0, l.Now().Sub(time.UnixMicro(oldest)))
+	}
+	return 0
+}
+
+// Flush waits until the database has every click recorded so far.
+func (l *Log) Flush(ctx context.Context) error {
+	target := l.Journal.End()
+	for {
+		l.ProgressMu.Lock()
+		progress := l.Progress
+		l.ProgressMu.Unlock()
+		if l.Position.Load() >= target {
+			return nil
+		}
+		signal(l.rush)
+		signal(l.wake)
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for clicks to be written: %w", ctx.Err())
+		}
+	}
+}
+
+// AddWaiting adds the clicks of a month that lie in the log behind the position to the counts of their links. Should some of
+// them have gone meanwhile, it is to be tried again from a later position.
+func (l *Log) AddWaiting(counts map[string]int64, m hitquota.Month, position int64) (again bool, err error) {
+	waiting := make(map[string]int64, len(counts))
+	for at, end := position, l.Journal.End(); at < end; {
+		chunk, err := l.Journal.Read(at, MaxBatch)
+		if err != nil || chunk.Next == at {
+			return false, err
+		}
+		for _, record := range chunk.Records {
+			if linkID, clickedAt, ok := parseWhat(record.Data); ok && !clickedAt.Before(m.Start) && clickedAt.Before(m.End) {
+				if _, wanted := counts[string(linkID)]; wanted {
+					waiting[string(linkID)]++
+				}
+			}
+		}
+		at = chunk.Next
+	}
+	if l.Journal.Begin() > position {
+		return true, nil
+	}
+	for linkID, n := range waiting {
+		counts[linkID] += n
+	}
+	return false, nil
+}
+
+// signal wakes whoever waits on the channel, now or next.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,113 @@
+package ingest_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ingest"
+)
+
+// poison is what can be wrong with a record. Each writes one such into a log, and returns the bytes that are to be set aside.
+var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
+	"no record": func(t *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
+		if _, err := r.Journal.Append([]byte("gibberish")); err != nil {
+			t.Fatal(err)
+		}
+		return []byte("gibberish")
+	},
+	"a link that no database takes": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
+		c := clicktest.ClickOf("lnk_\x00")
+		r.Record(&c)
+		return ingest.AppendClick(nil, &c)
+	},
+	"a click that the database refuses": func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte {
+		c := clicktest.ClickOf(clicktest.RefuseOne(t, d))
+		c.HitLease = 5
+		r.Record(&c)
+		return ingest.AppendClick(nil, &c)
+	},
+	"a record that the disk has changed": func(t *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
+		c := clicktest.ClickOf("lnk_changed")
+		end := r.Record(&c)
+		file, err := os.OpenFile(filepath.Join(r.Dir, r.LogID(), "00000000000000000000.log"), os.O_WRONLY, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		if _, err := file.WriteAt([]byte("?"), end-1); err != nil {
+			t.Fatal(err)
+		}
+		changed := ingest.AppendClick(nil, &c)
+		changed[len(changed)-1] = '?'
+		return changed
+	},
+}
+
+// TestPoison: what cannot be ingested is set aside and counted, and everything else is ingested, by the process that
+// recorded it and by one that finds its log.
+func TestPoison(t *testing.T) {
+	t.Parallel()
+	for name, put := range poison {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				dir, linkID := t.TempDir(), id.New(id.Link)
+				r := clicktest.NewRecorder(t, d, dir)
+				recordOf(r, linkID, 10)
+				want := put(t, d, r)
+				recordOf(r, linkID, 10)
+				ingestAll(t, r)
+				wantClicks(t, d, linkID, 20)
+				if s := r.Stats(); s.Poison != 1 || s.Ingested != 20 || s.Waiting != 0 || s.Lag != 0 {
+					t.Errorf("%+v, want one record of poison and 20 clicks ingested", s)
+				}
+				aside(t, dir, r.LogID(), want)
+
+				die(t, r)
+				adopted(t, d, dir) // all of it again, and nothing changes
+				wantClicks(t, d, linkID, 20)
+			})
+		})
+	}
+}
+
+func TestPoisonOfTheDead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		dir, linkID := t.TempDir(), id.New(id.Link)
+		dead := clicktest.NewRecorder(t, d, dir)
+		recordOf(dead, linkID, 3)
+		var set [][]byte
+		for _, put := range poison {
+			set = append(set, put(t, d, dead))
+			recordOf(dead, linkID, 3)
+		}
+		die(t, dead)
+		finder := adopted(t, d, dir)
+		wantClicks(t, d, linkID, int64(3+3*len(poison)))
+		if got := finder.Stats().Poison; got != int64(len(poison)) {
+			t.Errorf("%d records were set aside, want %d", got, len(poison))
+		}
+		aside(t, dir, dead.LogID(), set...)
+	})
+}
+
+// aside checks that the bytes were set aside.
+func aside(t *testing.T, dir, logID string, want ...[]byte) {
+	t.Helper()
+	got, err := os.ReadFile(filepath.Join(dir, logID+".damaged"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, w := range want {
+		if !bytes.Contains(got, w) {
+			t.Errorf("%q was set aside, want %q in it", got, w)
+		}
+	}
+}

@@ -1,0 +1,47 @@
+package ingest
+
+import (
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// TestAQueue: a process with nothing to do has none; one whose goroutines all want to go on has.
+func TestAQueue(t *testing.T) {
+	var q queue
+	if q.isLong() {
+		t.Error("a queue before anything was seen")
+	}
+	var busy sync.WaitGroup
+	end := time.Now().Add(200 * time.Millisecond)
+	for range 100 * runtime.GOMAXPROCS(0) {
+		busy.Go(func() {
+			for time.Now().Before(end) {
+				for began := time.Now(); time.Since(began) < 20*time.Microsecond; {
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	busy.Wait()
+	if !q.isLong() {
+		t.Error("no queue, though a hundred goroutines wanted each processor")
+	}
+	handed := make(chan bool)
+	go func() {
+		for range handed {
+		}
+	}()
+	defer close(handed)
+	for range 1000 { // until others leave this machine alone
+		q.isLong()
+		for range 100 {
+			handed <- true // whoever waits for it goes on at once
+		}
+		if !q.isLong() {
+			return
+		}
+	}
+	t.Error("a queue, though there was nothing to do")
+}

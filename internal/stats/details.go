@@ -1,0 +1,411 @@
+package stats
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"maps"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/rollup"
+)
+
+// details is the table of the clicks of busy days (UTC) that are over, column by column. What several filters keep of a year
+// is found by looking through two columns, not by reading every click.
+const details = "click_details"
+
+// busyDay is from how many clicks a day is kept column by column. Of days with fewer, a year is some thousand clicks, which are read one by
+// one fast enough. Tests make it smaller.
+var busyDay = 8
+
+// detail is a subject's clicks of a day, column by column. They are in the order of time.
+type detail struct {
+	subjectID, workspaceID string
+	start                  time.Time
+	moments                []byte   // momentBytes of each click
+	columns                []column // of the dimensions that clicks have columns of
+}
+
+// A moment is the number of the click's quarter of an hour on its day, and what it is.
+const (
+	momentBytes = 2
+	momentVisit = 1
+	momentBot   = 2
+)
+
+// column is what clicks are of one dimension: the values that there are and, for each click, the number of its value.
+type column struct {
+	values []string
+	known  map[string]int
+	codes  []int
+}
+
+func newDetail(subjectID, workspaceID string, start time.Time) *detail {
+	d := &detail{subjectID: subjectID, workspaceID: workspaceID, start: start, columns: make([]column, len(Told))}
+	for i := range d.columns {
+		d.columns[i].known = map[string]int{}
+	}
+	return d
+}
+
+// Told are the dimensions that are known of each click, in the order of their numbers.
+var Told = func() (told []click.Dimension) {
+	for _, d := range click.Dimensions {
+		if d.Column != "" {
+			told = append(told, d.Name)
+		}
+	}
+	return told
+}()
+
+func (d *detail) clicks() int { return len(d.moments) / momentBytes }
+
+func (d *detail) add(c *click.Click) {
+	var kind byte
+	if c.IsVisit {
+		kind |= momentVisit
+	}
+	if c.Bot {
+		kind |= momentBot
+	}
+	d.moments = append(d.moments, rollup.QuarterOf(c.ClickedAt), kind)
+	for i, dimension := range Told {
+		d.columns[i].add(c.Value(dimension))
+	}
+}
+
+func (c *column) add(value string) {
+	code, ok := c.known[value]
+	if !ok {
+		code = len(c.values)
+		c.known[value] = code
+		c.values = append(c.values, value)
+	}
+	c.codes = append(c.codes, code)
+}
+
+// encode writes a column: how many values there are, their lengths and texts, and a number for each click, of as few bytes
+// as the count of values needs; none if there is one value.
+func (c *column) encode() []byte {
+	b := binary.AppendUvarint(nil, uint64(len(c.values)))
+	for _, value := range c.values {
+		b = rollup.AppendText(b, value)
+	}
+	width := codeWidth(len(c.values))
+	for _, code := range c.codes {
+		for i := range width {
+			b = append(b, byte(code>>(8*i)))
+		}
+	}
+	return b
+}
+
+func codeWidth(values int) (width int) {
+	for rest := values - 1; rest > 0; rest >>= 8 {
+		width++
+	}
+	return width
+}
+
+// codes is a column as it was written.
+type codes struct {
+	values []string
+	width  int
+	bytes  []byte
+}
+
+// readCodes reads a column of so many clicks.
+func readCodes(b []byte, clicks int) (c codes, err error) {
+	n, size := binary.Uvarint(b)
+	if size <= 0 || n > uint64(len(b)) || n == 0 && clicks > 0 {
+		return c, rollup.ErrCounts
+	}
+	b = b[size:]
+	for range n {
+		length, size := binary.Uvarint(b)
+		if size <= 0 || length > uint64(len(b)-size) {
+			return c, rollup.ErrCounts
+		}
+		c.values = append(c.values, string(b[size:size+int(length)]))
+		b = b[size+int(length):]
+	}
+	c.width, c.bytes = codeWidth(len(c.values)), b
+	if len(b) != c.width*clicks {
+		return c, rollup.ErrCounts
+	}
+	return c, nil
+}
+
+// at is the number of a click's value.
+func (c *codes) at(click int) (code int) {
+	for i := range c.width {
+		code |= int(c.bytes[click*c.width+i]) << (8 * i)
+	}
+	return code
+}
+
+// code is the number of a value; -1 when no click has it.
+func (c *codes) code(value string) int {
+	for code, known := range c.values {
+		if known == value {
+			return code
+		}
+	}
+	return -1
+}
+
+// dayOfDetails is a row of the table, with those columns that were asked for.
+type dayOfDetails struct {
+	start   time.Time
+	moments []byte
+	columns map[click.Dimension]codes
+}
+
+// eachClick goes through the clicks that have the values.
+func (d *dayOfDetails) eachClick(wanted map[click.Dimension]string, f func(click int, quarter byte, one rollup.Count)) {
+	type match struct {
+		codes
+		code int
+	}
+	var matches []match
+	for dimension, value := range wanted {
+		column := d.columns[dimension]
+		matches = append(matches, match{column, column.code(value)})
+	}
+clicks:
+	for click := range len(d.moments) / momentBytes {
+		for i := range matches {
+			if matches[i].at(click) != matches[i].code {
+				continue clicks
+			}
+		}
+		one, kind := rollup.Count{Clicks: 1}, d.moments[click*momentBytes+1]
+		if kind&momentVisit != 0 {
+			one.Visits = 1
+		}
+		if kind&momentBot != 0 {
+			one.Bots = 1
+		}
+		f(click, d.moments[click*momentBytes], one)
+	}
+}
+
+// eachDetail goes through those days of the range that are kept column by column, and returns the spans of the range that are
+// not. A day of which more clicks, or fewer, are known by now is one of those.
+func (s *Stats) eachDetail(ctx context.Context, columns []click.Dimension, f func(*dayOfDetails)) (rest []Range, err error) {
+	subject := s.LinkID
+	if s.isWorkspace() {
+		subject = s.member.ID()
+	}
+	if subject == "" { // of several links there may be more days than clicks
+		return []Range{s.Range}, nil
+	}
+	q := s.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
+		Join("JOIN ? AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks", bun.Ident(Days)).
+		Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", s.member.ID()).
+		Where("x.starts_at >= ?", s.From.Truncate(click.Day)).Where("x.starts_at < ?", s.To)
+	at := s.From
+	err = eachDetailOf(ctx, q.Order("x.starts_at"), columns, func(d *dayOfDetails) {
+		if at.Before(d.start) {
+			rest = append(rest, Range{at, d.start})
+		}
+		at = d.start.Add(click.Day)
+		f(d)
+	})
+	if at.Before(s.To) {
+		rest = append(rest, Range{at, s.To})
+	}
+	return rest, err
+}
+
+// eachDetailOf goes through the rows of a query of the table, which it calls x.
+func eachDetailOf(ctx context.Context, q *bun.SelectQuery, columns []click.Dimension, f func(*dayOfDetails)) error {
+	q = q.ColumnExpr("x.starts_at, x.moments")
+	for _, dimension := range columns {
+		q = q.ColumnExpr("x.?", bun.Ident(columnOf(dimension)))
+	}
+	rows, err := q.Rows(ctx)
+	if err != nil {
+		return fmt.Errorf("reading clicks by column: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		d, err := scanDetails(rows.Scan, columns)
+		if err != nil {
+			return fmt.Errorf("reading clicks by column: %w", err)
+		}
+		f(d)
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("reading clicks by column: %w", err)
+	}
+	return nil
+}
+
+func scanDetails(scan func(...any) error, columns []click.Dimension) (*dayOfDetails, error) {
+	d := &dayOfDetails{columns: map[click.Dimension]codes{}}
+	var start bun.NullTime // which also reads SQLite's texts
+	texts := make([][]byte, len(columns))
+	to := []any{&start, &d.moments}
+	for i := range texts {
+		to = append(to, &texts[i])
+	}
+	if err := scan(to...); err != nil {
+		return nil, err
+	}
+	d.start = start.UTC()
+	for i, dimension := range columns {
+		codes, err := readCodes(texts[i], len(d.moments)/momentBytes)
+		if err != nil {
+			return nil, err
+		}
+		d.columns[dimension] = codes
+	}
+	return d, nil
+}
+
+// detailedAtOnce is how many workspaces are looked at between two looks for more.
+const detailedAtOnce = 100
+
+// Detail writes the busy days that are over and summed up column by column: of workspaces, and of their links. It is done
+// again for days to which clicks have come since.
+func (s *Store) Detail(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
+	for last := ""; ; {
+		var spaces []Total
+		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").Where("subject_id > ?", last).
+			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").Limit(detailedAtOnce).Scan(ctx)
+		if err != nil {
+			return fmt.Errorf("looking for days to be kept by column: %w", err)
+		}
+		if len(spaces) == 0 {
+			return nil
+		}
+		for i := range spaces {
+			if err := s.detailWorkspace(ctx, &spaces[i]); err != nil {
+				return fmt.Errorf("keeping days of %s by column: %w", spaces[i].SubjectID, err)
+			}
+		}
+		last = spaces[len(spaces)-1].SubjectID
+	}
+}
+
+func (s *Store) detailWorkspace(ctx context.Context, t *Total) error {
+	var busy []time.Time
+	err := s.DB.NewSelect().Table(Days).Column("starts_at").Where("subject_id = ?", t.SubjectID).Where("clicks >= ?", busyDay).
+		Where("starts_at >= ?", t.DetailedAt).Where("starts_at >= ?", s.ClicksSince()).Where("starts_at < ?", t.SealedAt).Order("starts_at").Scan(ctx, &busy)
+	if err != nil {
+		return err
+	}
+	for _, start := range busy {
+		if err := s.detailDay(ctx, t, start.UTC()); err != nil {
+			return err
+		}
+	}
+	return s.detailedUntil(ctx, s.DB, t, t.SealedAt)
+}
+
+// detailDay reads a day before it locks anything. Should a click come to it meanwhile, the day says so by its count.
+func (s *Store) detailDay(ctx context.Context, t *Total, start time.Time) error {
+	made, err := s.readDetails(ctx, t.SubjectID, start)
+	if err != nil {
+		return err
+	}
+	if err := KeepMonth(ctx, s.DB, start); err != nil {
+		return err
+	}
+	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		subjects := make([]string, len(made))
+		for i, d := range made {
+			subjects[i] = d.subjectID
+		}
+		_, err := tx.NewDelete().Table(details).Where("subject_id IN (?)", bun.In(append(subjects, ""))).Where("starts_at = ?", start).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if err := insertDetails(ctx, s.DB, tx, start, made); err != nil {
+			return err
+		}
+		return s.detailedUntil(ctx, tx, t, start.Add(click.Day))
+	})
+}
+
+// detailedUntil says how far a workspace is kept by column, unless clicks have come to days before meanwhile.
+func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *Total, until time.Time) error {
+	_, err := conn.NewUpdate().Model((*Total)(nil)).Set("detailed_at = ?", until).
+		Where("subject_id = ?", t.SubjectID).Where("detailed_at = ?", t.DetailedAt).Exec(ctx)
+	t.DetailedAt = until
+	return err
+}
+
+// readDetails reads the clicks of a workspace on a day: for itself, and for each link with many of them.
+func (s *Store) readDetails(ctx context.Context, workspaceID string, start time.Time) ([]*detail, error) {
+	rows, err := s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
+		Where("clicked_at >= ?", start).Where("clicked_at < ?", start.Add(click.Day)).Order("clicked_at", "id").Rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	whole, links := newDetail(workspaceID, workspaceID, start), map[string]*detail{}
+	for rows.Next() {
+		var r click.Row
+		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
+			return nil, err
+		}
+		c := r.Click()
+		if links[c.LinkID] == nil {
+			links[c.LinkID] = newDetail(c.LinkID, workspaceID, start)
+		}
+		whole.add(c)
+		links[c.LinkID].add(c)
+	}
+	made := []*detail{whole}
+	for _, d := range links {
+		if d.clicks() >= busyDay {
+			made = append(made, d)
+		}
+	}
+	return made, rows.Err()
+}
+
+func insertDetails(ctx context.Context, d *db.DB, tx bun.Tx, start time.Time, made []*detail) error {
+	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "moments"}
+	for _, dimension := range Told {
+		columns = append(columns, columnOf(dimension))
+	}
+	return d.Load(ctx, tx, MonthTable(d, details, start), columns, len(made), func(i int) []any {
+		one := made[i]
+		values := []any{one.subjectID, one.start, one.workspaceID, int64(one.clicks()), one.moments}
+		for i := range one.columns {
+			values = append(values, one.columns[i].encode())
+		}
+		return values
+	})
+}
+
+// reopen has the days of a workspace from one on kept by column anew.
+func reopen(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) error {
+	_, err := tx.NewUpdate().Model((*Total)(nil)).Set("detailed_at = ?", from).
+		Where("subject_id = ?", workspaceID).Where("detailed_at > ?", from).Exec(ctx)
+	return err
+}
+
+// equal says that the columns of a day add up to the counts of its clicks. Dimensions of too many values cannot be compared.
+func (d *dayOfDetails) equal(want rollup.Counts) bool {
+	for dimension, column := range d.columns {
+		is, number := rollup.Values{}, click.NumberOf(dimension)
+		d.eachClick(nil, func(click int, _ byte, one rollup.Count) {
+			if value := column.values[column.at(click)]; value != unknownValue(dimension) {
+				is.Add(value, one)
+			}
+		})
+		if len(is) <= rollup.MaxValues && !maps.Equal(is, want.Of(number)) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,110 @@
+package stats_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/stats"
+)
+
+// detailed is how many days of a subject are kept by column, and how many clicks are in them.
+func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
+	t.Helper()
+	err := d.NewSelect().Table(stats.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").Where("subject_id = ?", subject).
+		Scan(db.AsSystem(t.Context()), &n, &clicks)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, clicks
+}
+
+// TestBusyDaysAreKeptByColumn, of a workspace and of its busy links, and again when clicks come late.
+func TestBusyDaysAreKeptByColumn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		busy, quiet, foreign := w.Links[0], w.Links[1], w.Links[len(w.Links)-1]
+		at := func(c click.Click, n int, start time.Time) (clicks []click.Click) {
+			for i := range n {
+				c.ClickedAt = start.Add(time.Duration(i) * time.Minute)
+				clicks = append(clicks, c)
+			}
+			return clicks
+		}
+		monday, tuesday := clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(-click.Day).Truncate(click.Day)
+		w.Write(t, at(busy, stats.BusyDay, monday)...)
+		w.Write(t, at(quiet, stats.BusyDay-1, monday)...)
+		w.Write(t, at(foreign, stats.BusyDay, monday)...)
+		w.Write(t, at(busy, stats.BusyDay, tuesday)...)
+		w.Write(t, at(busy, stats.BusyDay, clicktest.Noon.Truncate(click.Day))...) // today is not over
+		w.SealDays(t)
+		want := func(what string, subject string, days, clicks int) {
+			t.Helper()
+			if n, m := detailed(t, d, subject); n != int64(days) || m != int64(clicks) {
+				t.Errorf("%s: %d days with %d clicks, want %d with %d", what, n, m, days, clicks)
+			}
+		}
+		want("a busy link", busy.LinkID, 2, 2*stats.BusyDay)
+		want("a quiet link", quiet.LinkID, 0, 0)
+		want("a link of nobody's", foreign.LinkID, 0, 0)
+		want("the workspace", busy.WorkspaceID, 2, 3*stats.BusyDay-1)
+
+		late := at(busy, 1, monday.Add(23*time.Hour))
+		w.Write(t, late...)
+		q := w.All(w.Members[0], monday, clicktest.Noon)
+		q.F.Values = map[click.Dimension]string{click.Country: "", click.Device: ""}
+		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
+			t.Errorf("with a late click %+v, want %+v: %v", got, clicktest.CountAll(w.Meant(q)), err)
+		}
+		w.SealDays(t)
+		want("a busy link, with a late click", busy.LinkID, 2, 2*stats.BusyDay+1)
+		want("the workspace, with a late click", busy.WorkspaceID, 2, 3*stats.BusyDay)
+	})
+}
+
+// TestCombinedFiltersReadColumns: clicks that are kept by column are not read one by one. What columns say of a day that
+// knows of more clicks is not believed.
+func TestCombinedFiltersReadColumns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		c := w.Links[0]
+		c.Country, c.Browser, c.ClickedAt = "NP", "Firefox", clicktest.Noon.Add(-2*click.Day)
+		w.Write(t, c, c, c, c)
+		w.SealDays(t)
+		if _, err := d.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		for _, q := range []clicktest.Question{w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon), {Member: w.Members[0], Of: stats.Subject{LinkID: c.LinkID}, R: stats.Range{From: clicktest.Noon.Add(-3 * click.Day), To: clicktest.Noon}}} {
+			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
+			ask := func(what string, want rollup.Count) {
+				t.Helper()
+				if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != want {
+					t.Errorf("%s, %v: %+v, want %+v: %v", what, q, got, want, err)
+				}
+			}
+			ask("by columns", rollup.Count{Clicks: 4})
+			found, err := w.QueryStats(t, q).Breakdown(t.Context(), click.ByLink, 3)
+			if diff := cmp.Diff([]stats.Slice{{Value: c.LinkID, Count: rollup.Count{Clicks: 4}}}, found); diff != "" || err != nil {
+				t.Errorf("by link (-want +got):\n%s%v", diff, err)
+			}
+			q.F.Values[click.Browser] = "Chrome"
+			ask("another browser", rollup.Count{})
+		}
+		if _, err := d.NewUpdate().Table(stats.Days).Set("clicks = clicks + 1").Where("TRUE").Exec(db.AsSystem(t.Context())); err != nil {
+			t.Fatal(err)
+		}
+		q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
+		q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
+		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != (rollup.Count{}) {
+			t.Errorf("columns out of date say %+v: %v", got, err)
+		}
+	})
+}

@@ -1,0 +1,126 @@
+package stats
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// exportedAtOnce is how many clicks of an export are in memory.
+const exportedAtOnce = 1000
+
+// Export goes through the clicks of a subject in a range, in the order of time: each is there once that was written before.
+// It returns InvalidInput for a range that begins before clicks are kept.
+func (s *Stats) Export(ctx context.Context, each func([]*click.Click) error) error {
+	ctx, err := s.member.Enter(ctx, workspace.ReadStats)
+	if err != nil {
+		return err
+	}
+	for after := (*click.Row)(nil); ; {
+		if err := s.checkCombined(ctx); err != nil {
+			return err
+		}
+		q := s.clicks(s.Range)
+		if after != nil {
+			q = q.Where("(clicked_at, id) > (?, ?)", after.ClickedAt, after.ID)
+		}
+		var rows []*click.Row
+		if err := q.OrderExpr("clicked_at, id").Limit(exportedAtOnce).Scan(ctx, &rows); err != nil {
+			return fmt.Errorf("reading clicks: %w", err)
+		}
+		if err := each(toClicks(rows)); err != nil || len(rows) < exportedAtOnce {
+			return err
+		}
+		after = rows[len(rows)-1]
+	}
+}
+
+// exportLife is how long a signed URL is good for.
+const exportLife = 10 * time.Minute
+
+// Format is how an export is written.
+type Format string
+
+// The formats: comma-separated values with a head, and a JSON object a line.
+const (
+	CSV       Format = "CSV"
+	JSONLines Format = "JSON_LINES"
+)
+
+// ExportRequest is what a signed URL lets its bearer download.
+type ExportRequest struct {
+	WorkspaceID string                     `json:"w"`
+	LinkID      string                     `json:"l,omitempty"`
+	From        time.Time                  `json:"f"`
+	To          time.Time                  `json:"t"`
+	Bots        *bool                      `json:"b,omitempty"`
+	Values      map[click.Dimension]string `json:"v,omitempty"`
+	Format      Format                     `json:"x"`
+	// Actor is the id of the account or the API key that signed it.
+	Actor string `json:"a"`
+	// SessionID is the session in which the account signed it; empty for an API key.
+	SessionID string `json:"s,omitempty"`
+	// Until is when it ends.
+	Until time.Time `json:"u"`
+}
+
+// Exports signs what may be downloaded, so that a browser can do so without a token in a header.
+type Exports struct {
+	// Secret is the instance's.
+	Secret []byte
+	// PublicURL is where the server answers.
+	PublicURL string
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Sign makes the URL, and returns when it expires. The session is the one of the account that signs
+// it, and empty for an API key. The caller has checked that the member may read the stats.
+func (e Exports) Sign(s *Stats, f Format, sessionID string) (url string, until time.Time, err error) {
+	until = e.Now().Add(exportLife).UTC().Truncate(time.Second)
+	payload, err := json.Marshal(ExportRequest{
+		WorkspaceID: s.member.ID(), LinkID: s.LinkID, From: s.From, To: s.To, Bots: s.Bots, Values: s.Values, Format: f,
+		Actor: s.member.ActorID(), SessionID: sessionID, Until: until,
+	})
+	if err != nil {
+		return "", until, err
+	}
+	text := base64.RawURLEncoding.EncodeToString(payload)
+	return e.PublicURL + "/export/clicks?token=" + text + "." + base64.RawURLEncoding.EncodeToString(e.sign(text)), until, nil
+}
+
+// Open reads what a token lets its bearer download. It returns NotFound for what was not signed here, and Expired.
+func (e Exports) Open(token string) (*ExportRequest, error) {
+	text, signature, _ := strings.Cut(token, ".")
+	signed, err := base64.RawURLEncoding.DecodeString(signature)
+	if err != nil || !hmac.Equal(signed, e.sign(text)) {
+		return nil, errs.New(errs.NotFound, "There is no such export. Ask for a new one with exportClicks.")
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(text)
+	r := &ExportRequest{}
+	if err == nil {
+		err = json.Unmarshal(payload, r)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading an export that was signed here: %w", err)
+	}
+	if !e.Now().Before(r.Until) {
+		return nil, errs.New(errs.Expired, "This export can no longer be downloaded. Ask for a new one with exportClicks.")
+	}
+	return r, nil
+}
+
+func (e Exports) sign(text string) []byte {
+	mac := hmac.New(sha256.New, e.Secret)
+	mac.Write([]byte("linkforge.export\n" + text)) // what else the secret signs is no export
+	return mac.Sum(nil)
+}

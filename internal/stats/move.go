@@ -1,0 +1,102 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// Move gives the clicks of a link that nobody owned to a workspace, whose sums they are added to. The total is moved first,
+// and made if there is none: it is where clicks that are still to be written find their workspace.
+func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
+	moved := Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: Never, BeforeAt: Never, SealedAt: Never}
+	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").Set("workspace_id = excluded.workspace_id").Returning("*").Exec(ctx)
+	if err == nil && moved.Clicks > 0 {
+		err = s.addToWorkspace(ctx, tx, &moved)
+	}
+	for _, table := range []string{"clicks", Quarters, Days} {
+		column := "subject_id"
+		if table == "clicks" {
+			column = "link_id"
+		}
+		if err == nil {
+			_, err = tx.NewUpdate().Table(table).Set("workspace_id = ?", workspaceID).Where("? = ?", bun.Ident(column), linkID).Exec(ctx)
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("moving a link's clicks: %w", err)
+	}
+	return nil
+}
+
+// addToWorkspace adds the sums of a link to those of its workspace.
+func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *Total) error {
+	space := []Total{*link}
+	space[0].SubjectID, space[0].BeforeAt = link.WorkspaceID, Never
+	if err := MergeTotals(ctx, tx, space); err != nil {
+		return err
+	}
+	var rows []Bucket
+	if err := tx.NewSelect().Model(&rows).Where("subject_id = ?", link.SubjectID).Scan(ctx); err != nil {
+		return err
+	}
+	moved := Sums{}
+	for i := range rows {
+		one := moved.at(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt)
+		if err := one.add(&rows[i]); err != nil {
+			return err
+		}
+		one.counts.Add(click.LinkDimension, link.SubjectID, rows[i].count())
+	}
+	all, known := moved.sorted(), map[string]*Total{link.WorkspaceID: &space[0]}
+	if err := AddLate(ctx, s.DB, tx, LateOf(all, known), known); err != nil {
+		return err
+	}
+	return AddSums(ctx, s.DB, tx, Quarters, all, known)
+}
+
+// purgeBatch is how many clicks are removed at once.
+const purgeBatch = 5000
+
+// PurgeWorkspace removes all clicks of a workspace, with their sums, in batches.
+func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
+	ctx = db.AsSystem(ctx)
+	subjects := s.DB.NewSelect().Model((*Total)(nil)).Column("subject_id").Where("workspace_id = ?", workspaceID)
+	for _, table := range []struct {
+		name, keys string
+		of         schema.QueryWithArgs
+	}{
+		{"clicks", "workspace_id, clicked_at, id", bun.SafeQuery("workspace_id = ?", workspaceID)},
+		{"orphans", "workspace_id, day, code, status", bun.SafeQuery("workspace_id = ?", workspaceID)},
+		{Quarters, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
+		{Days, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
+		{details, "subject_id, starts_at", bun.SafeQuery("subject_id IN (?)", subjects)},
+	} {
+		batch := s.DB.NewSelect().Table(table.name).ColumnExpr(table.keys).Where("?", table.of).Limit(purgeBatch)
+		if err := s.removeAll(ctx, table.name, table.keys, batch); err != nil {
+			return err
+		}
+	}
+	if _, err := s.DB.NewDelete().Model((*Total)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+		return fmt.Errorf("removing the sums of a workspace: %w", err)
+	}
+	return nil
+}
+
+// removeAll removes what the query finds of a table, batch after batch.
+func (s *Store) removeAll(ctx context.Context, table, keys string, batch *bun.SelectQuery) error {
+	for {
+		result, err := s.DB.NewDelete().Table(table).Where("("+keys+") IN (?)", batch).Exec(ctx)
+		if err != nil {
+			return fmt.Errorf("removing rows of %s: %w", table, err)
+		}
+		if n, err := result.RowsAffected(); err != nil || n < purgeBatch {
+			return err
+		}
+	}
+}

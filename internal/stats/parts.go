@@ -1,0 +1,245 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/rollup"
+)
+
+// This file reads the sums that stats are made of: by the day where it can, by the quarter of an hour where it must.
+
+// countSums counts by the sums, none of which lies across a cut.
+func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, error) {
+	sealed, err := s.sealedAt(ctx)
+	if err != nil {
+		return nil, err
+	}
+	fine, cut, whole := s.divide(cuts, sealed)
+	points, unknown, err := s.countWithin(ctx, cut)
+	if err != nil {
+		return nil, err
+	}
+	fine = append(unknown, fine...)
+	if err := s.checkKept(ctx, fine); err != nil {
+		return nil, err
+	}
+	for _, part := range s.parts(fine, whole) {
+		var rows []Bucket
+		err := part.ColumnExpr("starts_at").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").ColumnExpr("CAST(SUM(visits) AS BIGINT) AS visits").
+			ColumnExpr("CAST(SUM(bots) AS BIGINT) AS bots").Group("starts_at").Scan(ctx, &rows)
+		if err != nil {
+			return nil, fmt.Errorf("counting clicks: %w", err)
+		}
+		for _, b := range rows {
+			points = append(points, countAt{b.StartsAt.UTC(), b.count()})
+		}
+	}
+	return points, nil
+}
+
+// countWithin counts the quarters of an hour of days that have been summed up, by what the days know of them. Days that do not
+// know are returned: they were summed up before days did.
+func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countAt, unknown []Range, err error) {
+	if len(spans) == 0 {
+		return nil, nil, nil
+	}
+	dark := map[time.Time]bool{}
+	whole := make([]Range, len(spans))
+	for i, span := range spans {
+		whole[i] = Range{span.From.Truncate(click.Day), span.To}
+	}
+	q := s.sumsOf(Days, whole).Column("starts_at", "clicks", "visits", "bots").
+		ColumnExpr("CASE WHEN SUBSTR(counts, 1, 1) = ?0 THEN SUBSTR(counts, 1, ?1) ELSE counts END AS counts", []byte{click.QuarterDimension}, rollup.QuartersBytes)
+	err = s.eachRow(ctx, q, func(b *Bucket) error {
+		rest := b.Clicks
+		err := rollup.EachCount(b.Counts, click.QuarterDimension, func(_ byte, value []byte, n rollup.Count) {
+			if len(value) != 1 { // damaged: the day does not know
+				return
+			}
+			rest -= n.Clicks
+			at := b.StartsAt.Add(time.Duration(value[0]) * click.BucketLength)
+			if !at.Before(s.From) && at.Before(s.To) {
+				points = append(points, countAt{at, n})
+			}
+		})
+		if rest != 0 {
+			dark[b.StartsAt] = true
+		}
+		return err
+	})
+	if err != nil || len(dark) == 0 {
+		return points, nil, err
+	}
+	points = slices.DeleteFunc(points, func(p countAt) bool { return dark[p.start.Truncate(click.Day)] })
+	for _, start := range slices.SortedFunc(maps.Keys(dark), time.Time.Compare) {
+		unknown = append(unknown, Range{Later(start, s.From), earlier(start.Add(click.Day), s.To)})
+	}
+	return points, unknown, nil
+}
+
+// EachSum goes through the sums of the range, none of which lies across a cut, in any order: by the day where a whole day (UTC)
+// that is over lies between two cuts, else by the quarter of an hour.
+func (s *Stats) EachSum(ctx context.Context, cuts []time.Time, f func(*Bucket) error) error {
+	sealed, err := s.sealedAt(ctx)
+	if err != nil {
+		return err
+	}
+	fine, cut, whole := s.divide(cuts, sealed)
+	fine = append(cut, fine...)
+	if err := s.checkKept(ctx, fine); err != nil {
+		return err
+	}
+	for _, part := range s.parts(fine, whole) {
+		err := s.eachRow(ctx, part.Column("starts_at", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts"), f)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Stats) eachRow(ctx context.Context, q *bun.SelectQuery, f func(*Bucket) error) error {
+	rows, err := q.Rows(ctx)
+	if err != nil {
+		return fmt.Errorf("reading sums of clicks: %w", err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var b Bucket
+		if err := s.store.DB.ScanRow(ctx, rows, &b); err != nil {
+			return fmt.Errorf("reading sums of clicks: %w", err)
+		}
+		b.StartsAt = b.StartsAt.UTC()
+		if err := f(&b); err != nil {
+			return fmt.Errorf("reading sums of clicks: %w", err)
+		}
+	}
+	if err := rows.Err(); err != nil {
+		return fmt.Errorf("reading sums of clicks: %w", err)
+	}
+	return nil
+}
+
+// parts are the queries for spans by the quarter of an hour and by the day.
+func (s *Stats) parts(fine, whole []Range) (parts []*bun.SelectQuery) {
+	if len(whole) > 0 {
+		parts = append(parts, s.sumsOf(Days, whole))
+	}
+	if len(fine) > 0 {
+		parts = append(parts, s.sumsOf(Quarters, fine))
+	}
+	return parts
+}
+
+func (s *Stats) sumsOf(table string, spans []Range) *bun.SelectQuery {
+	q := s.subject(s.store.DB.NewSelect().TableExpr("? AS bucket", bun.Ident(table)), "subject_id").Where("workspace_id = ?", s.member.ID())
+	return within(q, "starts_at", spans)
+}
+
+// within keeps the rows of some spans.
+func within(q *bun.SelectQuery, column string, spans []Range) *bun.SelectQuery {
+	return q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
+		for _, span := range spans {
+			q = q.WhereOr("?0 >= ?1 AND ?0 < ?2", bun.Ident(column), span.From, span.To)
+		}
+		return q
+	})
+}
+
+// divide divides the range into spans that are not summed up by the day, days of which only a part is meant or which are cut,
+// and whole days.
+func (s *Stats) divide(cuts []time.Time, sealed time.Time) (fine, cut, whole []Range) {
+	isCut := map[time.Time]bool{}
+	for _, c := range cuts {
+		if midnight := c.UTC().Truncate(click.Day); !midnight.Equal(c) {
+			isCut[midnight] = true
+		}
+	}
+	grow := func(spans []Range, from, to time.Time) []Range {
+		if n := len(spans); n > 0 && spans[n-1].To.Equal(from) {
+			spans[n-1].To = to
+			return spans
+		}
+		return append(spans, Range{from, to})
+	}
+	for start := s.From; start.Before(s.To); {
+		midnight := start.Truncate(click.Day)
+		next := midnight.Add(click.Day)
+		switch {
+		case !start.Before(sealed):
+			return grow(fine, start, s.To), cut, whole
+		case !start.Equal(midnight) || next.After(s.To) || isCut[midnight]:
+			next = earlier(next, s.To)
+			cut = grow(cut, start, next)
+		default:
+			whole = grow(whole, start, next)
+		}
+		start = next
+	}
+	return fine, cut, whole
+}
+
+// sealedAt is the midnight before which the days of all subjects have been summed up.
+func (s *Stats) sealedAt(ctx context.Context) (time.Time, error) {
+	var open []Total
+	q := s.subject(s.store.DB.NewSelect().Model(&open), "subject_id").Column("sealed_at").
+		Where("last_at >= sealed_at").Order("sealed_at").Limit(1)
+	if err := q.Scan(ctx); err != nil {
+		return time.Time{}, fmt.Errorf("looking for days that were summed up: %w", err)
+	}
+	if len(open) == 0 {
+		return s.store.Now().UTC().Truncate(click.Day), nil
+	}
+	return open[0].SealedAt.UTC(), nil
+}
+
+// checkKept refuses to show zeros where quarters of an hour are no longer kept.
+func (s *Stats) checkKept(ctx context.Context, fine []Range) error {
+	since := s.store.quartersSince()
+	for _, span := range fine {
+		if !span.From.Before(since) {
+			break
+		}
+		err := s.checkClicks(ctx, Range{span.From, earlier(since, span.To)}, since, "Clicks are told by the quarter of an hour, which days of a zone other than UTC need,")
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// checkClicks returns InvalidInput if there were clicks in a span of which less is known than was asked for.
+func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, what string) error {
+	q := s.subject(s.store.DB.NewSelect().Table(Days), "subject_id").Where("workspace_id = ?", s.member.ID()).
+		Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?", span.To)
+	some, err := q.Exists(ctx)
+	if err != nil {
+		return fmt.Errorf("looking for old clicks: %w", err)
+	}
+	if some {
+		return errs.New(errs.InvalidInput, "%s only since %s: let the range begin then.", what, since.Format(time.DateOnly)).At("range")
+	}
+	return nil
+}
+
+func Later(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return b
+	}
+	return a
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.Before(b) {
+		return a
+	}
+	return b
+}

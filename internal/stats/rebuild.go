@@ -1,0 +1,277 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// subjectsAtOnce is how many subjects are looked at between two looks for more.
+const subjectsAtOnce = 500
+
+// Difference is a link, or a workspace, whose sums are not those of its clicks in a month.
+type Difference struct {
+	// SubjectID is the link's, or the workspace's.
+	SubjectID string
+	// Month is the first instant of the month in UTC; zero when it is the total that differs from the other sums.
+	Month time.Time
+	// Clicks is how many there are row by row, or by the other sums; Sum is what the sums, or the total, say.
+	Clicks, Sum int64
+}
+
+// Verify compares the sums of every link and workspace with their clicks, row by row, and calls found for each month that
+// differs; it returns how many subjects it has looked at. Only months of which all clicks are still there are looked at, each
+// in one transaction, so clicks may come in meanwhile.
+func (s *Store) Verify(ctx context.Context, found func(Difference)) (subjects int, err error) {
+	return s.eachSubject(ctx, func(ctx context.Context, subject string) error { return s.compare(ctx, subject, false, found) })
+}
+
+// Rebuild makes the sums of every link and workspace anew from their clicks, where they differ, and returns how many subjects
+// it has looked at. Whoever writes clicks of a subject waits for its transactions, of a month each.
+func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
+	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
+		return s.compare(ctx, subject, true, func(Difference) {})
+	})
+}
+
+// eachSubject goes through all subjects that have a total or clicks, in the order of their ids.
+func (s *Store) eachSubject(ctx context.Context, do func(ctx context.Context, subject string) error) (n int, err error) {
+	ctx = db.AsSystem(ctx)
+	for last := ""; ; {
+		var ids []string
+		totals := s.DB.NewSelect().Model((*Total)(nil)).Column("subject_id").Where("subject_id > ?", last)
+		links := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("link_id").Where("link_id > ?", last)
+		spaces := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("workspace_id").
+			Where("workspace_id > ?", last).Where("workspace_id <> ?", workspace.PublicID)
+		all := totals.Union(links).Union(spaces)
+		err := s.DB.NewSelect().TableExpr("(?) AS subjects", all).Column("subject_id").Order("subject_id").Limit(subjectsAtOnce).Scan(ctx, &ids)
+		if err != nil {
+			return n, fmt.Errorf("looking for what has clicks: %w", err)
+		}
+		if len(ids) == 0 {
+			return n, nil
+		}
+		for _, subject := range ids {
+			if err := do(ctx, subject); err != nil {
+				return n, fmt.Errorf("the sums of %s: %w", subject, err)
+			}
+			n++
+		}
+		last = ids[len(ids)-1]
+	}
+}
+
+// compare looks at each month of a subject, and then at its total. If it is to, it mends what differs.
+func (s *Store) compare(ctx context.Context, subject string, mend bool, found func(Difference)) error {
+	now := s.Now().UTC()
+	for month := s.ClicksSince(); !month.After(now); month = month.AddDate(0, 1, 0) {
+		var differs *Difference
+		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+			differs, err = s.compareMonth(ctx, tx, subject, month, mend)
+			return err
+		})
+		if err != nil {
+			return err
+		}
+		if differs != nil {
+			found(*differs)
+		}
+	}
+	return s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		t, err := s.lockTotal(ctx, tx, subject)
+		if err != nil {
+			return err
+		}
+		want, err := s.addUp(ctx, tx, t)
+		if err != nil || t.Near(want.Tally) && t.Bots == want.Bots {
+			return err
+		}
+		found(Difference{SubjectID: subject, Clicks: want.Clicks, Sum: t.Clicks})
+		if mend {
+			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2").WherePK().Exec(ctx)
+		}
+		return err
+	})
+}
+
+// compareMonth compares the sums of a month with its clicks.
+func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, month time.Time, mend bool) (*Difference, error) {
+	t, err := s.lockTotal(ctx, tx, subject)
+	if err != nil {
+		return nil, err
+	}
+	end := month.AddDate(0, 1, 0)
+	want, err := s.count(ctx, tx, t, month, end)
+	if err != nil || len(want) == 0 { // without any click, they are kept no longer: months go as a whole
+		return nil, err
+	}
+	wantDays := LateOf(want.sorted(), map[string]*Total{subject: t})
+	differs, clicks := false, int64(0)
+	for _, part := range []struct {
+		table string
+		want  Sums
+	}{{Quarters, want}, {Days, wantDays}} {
+		var is []Bucket
+		err := tx.NewSelect().Model(&is).ModelTableExpr("? AS bucket", bun.Ident(part.table)).
+			Where("subject_id = ?", subject).Where("starts_at >= ?", month).Where("starts_at < ?", end).Scan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		if part.table == Quarters {
+			for i := range is {
+				clicks += is[i].Clicks
+			}
+		}
+		if part.want.equal(is) {
+			continue
+		}
+		differs = true
+		if mend {
+			if err := s.rewrite(ctx, tx, part.table, subject, month, end, part.want); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if !differs {
+		differs, err = s.detailsDiffer(ctx, tx, subject, month, wantDays)
+	}
+	if err != nil || !differs {
+		return nil, err
+	}
+	if mend {
+		if err := s.forgetDetails(ctx, tx, t, month, end); err != nil {
+			return nil, err
+		}
+	}
+	return &Difference{SubjectID: subject, Month: month, Clicks: want.clicks(), Sum: clicks}, nil
+}
+
+// detailsDiffer compares what is kept by column of a subject's month with its days.
+func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, month time.Time, want Sums) (bool, error) {
+	columns, differs := Told, false
+	if !isWorkspace(subject) { // a link's sums are not kept by link
+		columns = slices.DeleteFunc(slices.Clone(Told), func(d click.Dimension) bool { return d == click.ByLink })
+	}
+	err := eachDetailOf(ctx, tx.NewSelect().TableExpr("? AS x", bun.Ident(details)).Where("x.subject_id = ?", subject).
+		Where("x.starts_at >= ?", month).Where("x.starts_at < ?", month.AddDate(0, 1, 0)), columns, func(d *dayOfDetails) {
+		one := want[slot{subject, d.start.Unix()}]
+		differs = differs || one != nil && one.Clicks == int64(len(d.moments)/momentBytes) && !d.equal(one.counts)
+	})
+	return differs, err
+}
+
+// forgetDetails has what is kept by column of a subject's month written anew.
+func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *Total, from, to time.Time) error {
+	_, err := tx.NewDelete().Table(details).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).Where("starts_at < ?", to).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	return reopen(ctx, tx, t.WorkspaceID, from)
+}
+
+func (s Sums) clicks() (n int64) {
+	for _, one := range s {
+		n += one.Clicks
+	}
+	return n
+}
+
+// rewrite puts sums in the place of all that the table has of a subject in a span of time.
+func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, from, to time.Time, want Sums) error {
+	_, err := tx.NewDelete().Table(table).Where("subject_id = ?", subject).Where("starts_at >= ?", from).Where("starts_at < ?", to).Exec(ctx)
+	if err != nil {
+		return err
+	}
+	return AddSums(ctx, s.DB, tx, table, want.sorted(), nil)
+}
+
+// lockTotal reads a subject's total and keeps others from writing sums of it until the transaction ends. It makes one when
+// there is none.
+func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*Total, error) {
+	t := &Total{SubjectID: subject, WorkspaceID: subject, LastAt: Never, BeforeAt: Never, SealedAt: Never}
+	if !isWorkspace(subject) {
+		var owners []string
+		if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).Scan(ctx, &owners); err != nil {
+			return nil, err
+		}
+		for _, owner := range owners {
+			t.WorkspaceID = owner
+		}
+	}
+	_, err := tx.NewInsert().Model(t).On("CONFLICT (subject_id) DO UPDATE").Set("clicks = ?TableAlias.clicks").Returning("*").Exec(ctx)
+	return t, err
+}
+
+func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }
+
+// addUp is what the total of a subject should be: its days, and the quarters of an hour since.
+func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *Total) (*Total, error) {
+	want := &Total{SubjectID: t.SubjectID, LastAt: t.LastAt}
+	for table, where := range map[string]string{Days: "starts_at < ?", Quarters: "starts_at >= ?"} {
+		var rows []Bucket
+		err := tx.NewSelect().Model(&rows).ModelTableExpr("? AS bucket", bun.Ident(table)).ExcludeColumn("counts").
+			Where("subject_id = ?", t.SubjectID).Where(where, t.SealedAt).Scan(ctx)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			want.Tally.Merge(rows[i].Tally)
+			want.Bots += rows[i].Bots
+			if rows[i].StartsAt.After(want.LastAt) {
+				want.LastAt = rows[i].StartsAt
+			}
+		}
+	}
+	return want, nil
+}
+
+// count sums up the clicks of a subject in a span of time, row by row.
+func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Time) (Sums, error) {
+	column, add := "link_id", Sums.AddToLink
+	if isWorkspace(t.SubjectID) {
+		column, add = "workspace_id", Sums.AddToWorkspace
+	}
+	rows, err := tx.NewSelect().Model((*click.Row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID).
+		Where("clicked_at >= ?", from).Where("clicked_at < ?", to).Rows(ctx)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	counted := Sums{}
+	for rows.Next() {
+		var r click.Row
+		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
+			return nil, err
+		}
+		add(counted, r.Click())
+	}
+	return counted, rows.Err()
+}
+
+// equal says that rows say the same; latencies may differ by how they were rounded.
+func (s Sums) equal(rows []Bucket) bool {
+	if len(s) != len(rows) {
+		return false
+	}
+	for i := range rows {
+		one := s[slot{rows[i].SubjectID, rows[i].StartsAt.Unix()}]
+		if one == nil || !one.Near(rows[i].Tally) || one.Visits != rows[i].Visits || one.Bots != rows[i].Bots {
+			return false
+		}
+		is := rollup.Counts{}
+		if err := is.AddEncoded(rows[i].Counts); err != nil || !is.Equal(one.counts.Kept()) {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,66 @@
+package stats_test
+
+import (
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/stats"
+)
+
+// TestSumsAreMadeAnew breaks sums in every way, and wants each found, and all as they were.
+func TestSumsAreMadeAnew(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := clicktest.Setup(t, d)
+		var links []string
+		for i := range 5 {
+			links = append(links, id.New(id.Link))
+			b.RecordClicks(links[i], clicktest.Noon, 1, 2, 3)
+			b.RecordClicks(links[i], clicktest.Noon.Add(time.Hour), 40)
+		}
+		b.FlushClicks(t)
+		verify := func(want int) {
+			t.Helper()
+			found := map[string]bool{}
+			n, err := b.Verify(t.Context(), func(f stats.Difference) { found[f.SubjectID] = true })
+			if err != nil || n != len(links)+1 || len(found) != want {
+				t.Errorf("%d subjects, %d differ: %v; want %d: %v", n, len(found), found, want, err)
+			}
+		}
+		verify(0)
+		was, err := b.Totals(t.Context(), b.Member, links...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, breakage := range []string{
+			"UPDATE click_totals SET clicks = clicks + 1 WHERE subject_id = ?", "UPDATE click_buckets SET latency_mean = 7 WHERE subject_id = ?",
+			"DELETE FROM click_buckets WHERE subject_id = ?", "DELETE FROM click_totals WHERE subject_id = ?",
+		} {
+			if _, err := d.NewRaw(breakage, links[i]).Exec(db.AsSystem(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		verify(4)
+		if n, err := b.Rebuild(t.Context()); err != nil || n != len(links)+1 {
+			t.Errorf("%d links: %v", n, err)
+		}
+		verify(0)
+		b.RecordClicks(links[0], clicktest.Noon, 5) // and clicks go on
+		b.FlushClicks(t)
+		verify(0)
+		is, err := b.Totals(t.Context(), b.Member, links[1:]...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		delete(was, links[0])
+		if diff := cmp.Diff(was, is, clicktest.About); diff != "" {
+			t.Errorf("totals (-want +got):\n%s", diff)
+		}
+	})
+}

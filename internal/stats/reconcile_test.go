@@ -1,0 +1,188 @@
+package stats_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	gocmp "github.com/google/go-cmp/cmp"
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/stats"
+)
+
+// TestWhateverIsAskedAddsUp writes clicks of 14 months in any order, many of them for days that have been summed up, and asks
+// at each stage whatever comes to mind. Whichever way the answer is found, by the day, by the quarter of an hour or click by
+// click, it is what was written. LINKFORGE_TEST_CLICKS, LINKFORGE_TEST_QUESTIONS, LINKFORGE_TEST_DIMENSIONS and
+// LINKFORGE_TEST_SEED make it larger and other.
+func TestWhateverIsAskedAddsUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(uint64(clicktest.Sized("LINKFORGE_TEST_SEED", 1)), 14))
+		from := clicktest.Noon.AddDate(0, -14, 0)
+		questions := clicktest.Sized("LINKFORGE_TEST_QUESTIONS", 15)
+		askAll := func(stage string) {
+			t.Helper()
+			for range questions / 3 {
+				w.Check(t, random, w.Ask(random, from.Add(-3*click.Day), clicktest.Noon.Add(2*click.Day)))
+			}
+			for _, m := range w.Members { // by the day, but for days that have not been summed up
+				w.Check(t, random, w.All(m, from.Truncate(click.Day), clicktest.Noon.Add(2*click.Day).Truncate(click.Day)))
+			}
+			w.CheckTotals(t)
+			if t.Failed() {
+				t.Fatal(stage)
+			}
+		}
+		var clicks, late []click.Click
+		for range clicktest.Sized("LINKFORGE_TEST_CLICKS", 600) {
+			clicks = append(clicks, w.Draw(random, from, clicktest.Noon))
+		}
+		for range 60 {
+			clicks = append(clicks, w.Draw(random, clicktest.Noon.Add(-3*click.Day), clicktest.Noon))
+		}
+		slices.SortFunc(clicks, func(a, b click.Click) int { return a.ClickedAt.Compare(b.ClickedAt) })
+		for _, until := range []time.Time{from.AddDate(0, 5, 3), from.AddDate(0, 11, 0).Truncate(click.Day), clicktest.Noon} {
+			end, _ := slices.BinarySearchFunc(clicks, until, func(c click.Click, t time.Time) int { return c.ClickedAt.Compare(t) })
+			n := end / 7
+			random.Shuffle(end, func(i, j int) { clicks[i], clicks[j] = clicks[j], clicks[i] })
+			w.WriteAll(t, random, append(late, clicks[n:end]...))
+			late, clicks = slices.Clone(clicks[:n]), clicks[end:]
+			if w.Set(until); until.Equal(clicktest.Noon) {
+				w.Set(clicktest.Noon.Add(-2 * click.Day))
+			}
+			w.SealDays(t)
+		}
+		w.WriteAll(t, random, late)
+		w.Set(clicktest.Noon.Add(26 * time.Hour))
+		askAll("with late clicks, and days that nobody has summed up yet")
+		w.VerifyRollups(t)
+
+		for range 2 {
+			w.SealDays(t)
+		}
+		askAll("when all days have been summed up")
+		w.VerifyRollups(t)
+
+		since := w.ClicksSince()
+		for _, breakage := range []string{
+			"UPDATE click_buckets SET visits = bots WHERE starts_at >= ?", "DELETE FROM click_days WHERE starts_at >= ?", "DELETE FROM click_buckets WHERE visits = 1 AND starts_at >= ?",
+			"UPDATE click_totals SET clicks = clicks + 7 WHERE last_at >= ?", "UPDATE click_details SET os = browser, moments = moments WHERE starts_at >= ?",
+		} {
+			if _, err := d.NewRaw(breakage, since).Exec(db.AsSystem(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := w.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		askAll("when the sums have been made anew")
+		w.SealDays(t)
+		askAll("when busy days have been kept by column again")
+		w.VerifyRollups(t)
+	})
+}
+
+// TestNothingIsLostWhileDaysAreSummedUp writes clicks of some days, on several nodes, while the days are summed up, again and
+// again.
+func TestNothingIsLostWhileDaysAreSummedUp(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		from := clicktest.Noon.Truncate(click.Day).Add(-4 * click.Day)
+		var mu sync.Mutex
+		var writing, sealing sync.WaitGroup
+		for node := range 3 {
+			random, log := rand.New(rand.NewPCG(3, uint64(node))), id.New(id.Log)
+			writing.Go(func() {
+				for position := range int64(clicktest.Sized("LINKFORGE_TEST_BATCHES", 5)) {
+					var batch []click.Click
+					for range 60 {
+						batch = append(batch, w.Draw(random, from, clicktest.Noon))
+					}
+					own := ingest.Writer{Db: d, Now: clicktest.AtNoon}
+					if err := own.Write(context.Background(), log, position+1, batch); err != nil {
+						t.Error(err)
+					}
+					mu.Lock()
+					w.Remember(batch)
+					mu.Unlock()
+				}
+			})
+		}
+		done := make(chan struct{})
+		sealing.Go(func() {
+			for n := 0; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				w.Set(clicktest.Noon.Add(time.Duration(min(n/2, 5)-4) * click.Day)) // the days pass
+				if err := w.Seal(context.Background()); err != nil {
+					t.Error(err)
+				}
+			}
+		})
+		writing.Wait()
+		close(done)
+		sealing.Wait()
+
+		w.Set(clicktest.Noon.Add(click.Day))
+		state := func() (all []string) {
+			for _, q := range []*bun.SelectQuery{
+				d.NewSelect().Table(stats.Days).ColumnExpr("CAST(starts_at AS TEXT) || subject_id || ' ' || clicks || ' ' || visits || ' ' || bots"),
+				d.NewSelect().Table("click_totals").ColumnExpr("CAST(sealed_at AS TEXT) || subject_id || ' ' || clicks || ' ' || bots"),
+			} {
+				var rows []string
+				if err := q.Scan(db.AsSystem(t.Context()), &rows); err != nil {
+					t.Fatal(err)
+				}
+				all = append(all, rows...)
+			}
+			slices.Sort(all)
+			return all
+		}
+		if err := w.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		before := state()
+		if err := w.Seal(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if diff := gocmp.Diff(before, state()); diff != "" || len(before) == 0 {
+			t.Errorf("summing up twice (-once +twice):\n%s", diff)
+		}
+		w.VerifyRollups(t)
+		w.CheckTotals(t)
+		for _, m := range w.Members {
+			q := w.All(m, from.Add(-click.Day), clicktest.Noon.Add(click.Day))
+			for _, read := range []struct {
+				how   string
+				stats *stats.Stats
+			}{{"by the day", w.QueryStats(t, q)}, {"by the quarter", w.QueryStats(t, clicktest.Question{Member: m, R: stats.Range{q.R.From.Add(time.Hour), q.R.To}, Zone: "Asia/Kathmandu"})}} {
+				points, err := read.stats.Series(t.Context(), stats.Day)
+				if err != nil {
+					t.Fatal(err)
+				}
+				var sum rollup.Count
+				for _, p := range points {
+					sum.Add(p.Count)
+				}
+				if want := clicktest.CountAll(w.Meant(q)); sum != want {
+					t.Errorf("%s, %s: %+v, want %+v", m.Slug(), read.how, sum, want)
+				}
+			}
+		}
+	})
+}

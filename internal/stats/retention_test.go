@@ -1,0 +1,342 @@
+package stats_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/visitor"
+)
+
+// What is kept at noon: clicks of 13 whole months, and quarters of an hour of 25.
+var (
+	clicksKept   = time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC)
+	quartersKept = time.Date(2024, 10, 1, 0, 0, 0, 0, time.UTC)
+)
+
+// aged is a world of 30 months of which only that is left which is kept.
+func aged(t *testing.T, d *db.DB) (*clicktest.World, *rand.Rand) {
+	t.Helper()
+	w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(8, 8))
+	var clicks []click.Click
+	for range 400 {
+		clicks = append(clicks, w.Draw(random, clicktest.Noon.AddDate(0, -30, 0), clicktest.Noon))
+	}
+	for _, edge := range []time.Time{clicksKept, quartersKept} { // the last that go, and the first that stay
+		for _, at := range []time.Time{edge.Add(-time.Microsecond), edge} {
+			c := w.Draw(random, at, at.Add(time.Microsecond))
+			c.LinkID, c.WorkspaceID = w.Links[0].LinkID, w.Links[0].WorkspaceID
+			clicks = append(clicks, c)
+		}
+	}
+	w.WriteAll(t, random, clicks)
+	w.Tidy(t)
+	return w, random
+}
+
+// rowsBefore is how many rows a table has of the time before an instant.
+func rowsBefore(t *testing.T, d *db.DB, table, column string, before time.Time) int64 {
+	t.Helper()
+	n, err := d.NewSelect().Table(table).Where(column+" < ?", before).Count(db.AsSystem(t.Context()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// months are the tables that PostgreSQL keeps months of a table in.
+func months(t *testing.T, d *db.DB, table string) (names []string) {
+	t.Helper()
+	err := d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).Scan(db.AsSystem(t.Context()), &names)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+// wantKept compares what is left with what is to be kept.
+func wantKept(t *testing.T, w *clicktest.World) {
+	t.Helper()
+	var clicks int64
+	for _, c := range w.Clicks {
+		if !c.ClickedAt.Before(clicksKept) {
+			clicks++
+		}
+	}
+	rows, err := w.DB.NewSelect().Table("clicks").Count(db.AsSystem(t.Context()))
+	if err != nil || rows != clicks {
+		t.Errorf("%d clicks are kept, want %d: %v", rows, clicks, err)
+	}
+	if n := rowsBefore(t, w.DB, stats.Quarters, "starts_at", quartersKept); n > 0 {
+		t.Errorf("%d quarters of an hour are kept too long", n)
+	}
+	if rowsBefore(t, w.DB, stats.Quarters, "starts_at", clicksKept) == 0 || rowsBefore(t, w.DB, stats.Days, "starts_at", quartersKept) == 0 {
+		t.Error("sums are gone")
+	}
+	if w.DB.Kind != db.Postgres {
+		return
+	}
+	for table, first := range map[string]string{"clicks": "clicks_2025_10", stats.Quarters: "click_buckets_2024_10"} {
+		names := months(t, w.DB, table)
+		if last := table + "_2027_01"; names[0] != first || names[len(names)-1] != last {
+			t.Errorf("months are kept from %s to %s, want from %s to %s", names[0], names[len(names)-1], first, last)
+		}
+	}
+}
+
+// wantRefused insists that a question is refused, and that it is said since when it would not be.
+func wantRefused(t *testing.T, what string, err error, since time.Time) {
+	t.Helper()
+	if !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), since.Format(time.DateOnly)) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// TestWhatIsKeptNoLonger: clicks go after 13 months and quarters of an hour after 25; sums and totals stay for ever, and what
+// cannot be known is refused, not counted as nothing.
+func TestWhatIsKeptNoLonger(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		wantKept(t, w)
+		w.CheckTotals(t)
+		w.VerifyRollups(t)
+		if _, err := w.Rebuild(t.Context()); err != nil { // which leaves alone what it cannot make anew
+			t.Fatal(err)
+		}
+		w.CheckTotals(t)
+
+		ever := w.All(w.Members[0], clicktest.Noon.AddDate(0, -31, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
+		for _, f := range []stats.Filter{{}, {Bots: new(false)}, {Values: map[click.Dimension]string{click.Country: "NP"}}, {Values: map[click.Dimension]string{click.Country: ""}}} {
+			q := ever
+			q.F = f
+			meant := w.Meant(q)
+			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) || got.Clicks == 0 {
+				t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(meant), err)
+			}
+			if points, err := w.QueryStats(t, q).Series(t.Context(), stats.Month); err != nil || len(points) != 32 {
+				t.Errorf("%v: %d months: %v", q, len(points), err)
+			}
+			if f.Values == nil {
+				w.CheckBreakdown(t, q, click.ByLink, 10, meant)
+				w.CheckBreakdown(t, q, click.Referrer, 2, meant)
+			}
+		}
+
+		nepal := stats.Filter{Values: map[click.Dimension]string{click.Country: "NP"}}
+		two := stats.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Device: visitor.Mobile}}
+		ask := func(from time.Time, zone string, f stats.Filter) (*stats.Stats, clicktest.Question) {
+			q := clicktest.Question{Member: w.Members[0], R: stats.Range{from, clicktest.Noon}, Zone: zone, F: f}
+			return w.QueryStats(t, q), q
+		}
+		for _, one := range []struct {
+			what  string
+			since time.Time
+			zone  string
+			f     stats.Filter
+			do    func(s *stats.Stats) error
+		}{
+			{"two filters", clicksKept, "", two, func(s *stats.Stats) error { _, err := s.Total(t.Context()); return err }},
+			{"a series of them", clicksKept, "", two, func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Month); return err }},
+			{"a filter and a dimension", clicksKept, "", nepal, func(s *stats.Stats) error {
+				_, err := s.Breakdown(t.Context(), click.Browser, 3)
+				return err
+			}},
+			{"a latency of people", clicksKept, "", stats.Filter{Bots: new(false)}, func(s *stats.Stats) error { _, err := s.Latency(t.Context()); return err }},
+			{"days of a zone, of a country", quartersKept, "Asia/Kathmandu", nepal, func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Day); return err }},
+			{"weeks of a zone, of a country", quartersKept, "America/St_Johns", nepal, func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Week); return err }},
+		} {
+			for _, early := range []time.Duration{click.BucketLength, click.Day, 60 * click.Day} {
+				s, _ := ask(one.since.Add(-early), one.zone, one.f)
+				wantRefused(t, one.what, one.do(s), one.since)
+			}
+			s, q := ask(one.since, one.zone, one.f)
+			if err := one.do(s); err != nil {
+				t.Errorf("%s since it is known: %v", one.what, err)
+			}
+			w.Check(t, random, q)
+		}
+		for _, zone := range []string{"", "Asia/Kathmandu", "America/St_Johns"} { // days know their quarters for ever
+			s, q := ask(quartersKept.Add(-20*click.Day+time.Hour), zone, stats.Filter{})
+			if got, err := s.Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
+				t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(w.Meant(q)), err)
+			}
+			w.CheckSeries(t, random, q, w.Meant(q))
+		}
+	})
+}
+
+// TestAClickThatComesMonthsLate counts, though its month is gone, and what is written with it too.
+func TestAClickThatComesMonthsLate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		before := len(w.Clicks)
+		for _, at := range []time.Time{clicksKept.AddDate(0, -2, 3), quartersKept.AddDate(0, -3, 3), stats.Never.AddDate(0, 0, 1)} {
+			batch := []click.Click{w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}
+			batch[0].LinkID, batch[0].WorkspaceID = w.Links[0].LinkID, w.Links[0].WorkspaceID
+			w.Position += 3
+			err := w.Writer.Write(t.Context(), w.Log, w.Position, batch)
+			if err != nil { // the writer has not known that the month is gone: now it does
+				if db.IsRefused(err) {
+					t.Errorf("the batch is taken for poison: %v", err)
+				}
+				err = w.Writer.Write(t.Context(), w.Log, w.Position, batch)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			w.Remember(batch)
+		}
+		check := func() {
+			t.Helper()
+			w.CheckTotals(t)
+			w.VerifyRollups(t)
+			for _, m := range w.Members {
+				for _, q := range []clicktest.Question{
+					w.All(m, clicktest.Noon.AddDate(0, -36, 0).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)), w.All(m, stats.Never, stats.Never.Add(60*click.Day)),
+				} {
+					meant := w.Meant(q)
+					if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) {
+						t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(meant), err)
+					}
+					w.CheckBreakdown(t, q, click.Country, 3, meant)
+				}
+			}
+		}
+		if len(w.Clicks) != before+9 {
+			t.Fatal("not all were written")
+		}
+		check()
+		w.Tidy(t)
+		wantKept(t, w)
+		check()
+	})
+}
+
+// TestALinkOfWhichNothingIsOld may be asked about for longer than anything is kept: that it had no clicks then is known.
+func TestALinkOfWhichNothingIsOld(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(9, 9))
+		for range 5 {
+			w.Write(t, w.Draw(random, clicktest.Noon.AddDate(0, -5, 0), clicktest.Noon))
+		}
+		w.Tidy(t)
+		for _, zone := range []string{"", "Asia/Kathmandu"} {
+			q := clicktest.Question{Member: w.Members[0], R: stats.Range{clicktest.Noon.AddDate(-3, 0, 0), clicktest.Noon}, Zone: zone, F: stats.Filter{Values: map[click.Dimension]string{click.Country: "", click.Device: ""}}}
+			w.CheckSeries(t, random, clicktest.Question{Member: q.Member, R: q.R, Zone: zone}, w.Meant(clicktest.Question{Member: q.Member, R: q.R}))
+			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
+				t.Errorf("%v: %+v: %v", q, got, err)
+			}
+		}
+		if got, err := w.QueryStats(t, clicktest.Question{Member: w.Members[0], Of: stats.Subject{LinkID: id.New(id.Link)}, R: stats.Range{clicktest.Noon.AddDate(-9, 0, 0), clicktest.Noon}, Zone: "Asia/Kathmandu"}).Series(t.Context(), stats.Month); err != nil || len(got) == 0 {
+			t.Errorf("a link without clicks: %v", err)
+		}
+	})
+}
+
+// TestOnlyWhatIsNotKnownIsRefused: an edge of the range where nothing was clicked is known by its day.
+func TestOnlyWhatIsNotKnownIsRefused(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		w.Write(t, clicktest.CrowdOf(w.Links[0], quartersKept.Add(-200*click.Day), 3)...)
+		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 3)...)
+		w.Tidy(t)
+		edges := w.All(w.Members[0], quartersKept.Add(-300*click.Day+time.Hour), clicktest.Noon.Truncate(click.Day)) // begins within a day
+		if got, err := w.QueryStats(t, edges).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(edges)) {
+			t.Errorf("the first day has no clicks: %+v: %v", got, err)
+		}
+		earlier := w.All(w.Members[0], quartersKept.Add(-300*click.Day), quartersKept.Add(-250*click.Day)) // ends before there were clicks
+		earlier.F.Values = map[click.Dimension]string{click.Country: "", click.Device: ""}
+		if got, err := w.QueryStats(t, earlier).Total(t.Context()); err != nil || got != (rollup.Count{}) {
+			t.Errorf("no day has clicks: %+v: %v", got, err)
+		}
+	})
+}
+
+// TestMoreIsToBeKeptThanThereIs: who raises how many months are kept gets no sums made anew of nothing.
+func TestMoreIsToBeKeptThanThereIs(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w := clicktest.NewWorld(t, d)
+		w.ClickMonths, w.QuarterMonths = 2, 2
+		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, -6, 0), 3)...)
+		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon.AddDate(0, 0, -1), 3)...)
+		w.Tidy(t)
+		w.ClickMonths, w.QuarterMonths = 0, 0
+		q := w.All(w.Members[0], clicktest.Noon.AddDate(0, -8, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
+		w.VerifyRollups(t)
+		if _, err := w.Rebuild(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		w.CheckTotals(t)
+		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
+			t.Errorf("after a rebuild: %+v, want %+v: %v", got, clicktest.CountAll(w.Meant(q)), err)
+		}
+	})
+}
+
+// TestDaysThatDoNotKnowTheirQuarters were summed up before days did: their quarters of an hour are read as long as they are kept.
+func TestDaysThatDoNotKnowTheirQuarters(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		for _, counts := range [][]byte{{}, {click.QuarterDimension, 1, 0, 1, 0, 0}} { // nothing, and a quarter without a number
+			_, err := d.NewUpdate().Table(stats.Days).Set("counts = ?", counts).Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, from := range []time.Time{quartersKept, quartersKept.Add(click.Day + time.Hour), clicktest.Noon.AddDate(0, -3, 0)} {
+				q := clicktest.Question{Member: w.Members[0], R: stats.Range{from, clicktest.Noon}, Zone: "Asia/Kathmandu"}
+				w.CheckSeries(t, random, q, w.Meant(q))
+			}
+		}
+		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day), clicktest.Noon}, Zone: "Asia/Kathmandu"})
+		_, err := s.Series(t.Context(), stats.Day)
+		wantRefused(t, "days of a zone", err, quartersKept)
+	})
+}
+
+// TestDaysThatTellTheirQuartersLast were summed up before quarters came first: they are read as a whole.
+func TestDaysThatTellTheirQuartersLast(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		w, random := aged(t, d)
+		var rows []stats.Bucket
+		if err := d.NewSelect().Table(stats.Days).Column("subject_id", "starts_at", "counts").Scan(db.AsSystem(t.Context()), &rows); err != nil {
+			t.Fatal(err)
+		}
+		for _, b := range rows {
+			all, quarters := rollup.Counts{}, rollup.Counts{}
+			if err := all.AddEncoded(b.Counts); err != nil {
+				t.Fatal(err)
+			}
+			for value, n := range all.Of(click.QuarterDimension) {
+				quarters.Add(click.QuarterDimension, value, n)
+			}
+			for i := range rollup.QuartersBytes / 10 { // more than is read of other rows
+				all.Add(click.NumberOf(click.Referrer), fmt.Sprintf("%06d.example", i), rollup.Count{Clicks: 1})
+			}
+			front := quarters.Encode()
+			_, err := d.NewUpdate().Table(stats.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).
+				Where("subject_id = ?", b.SubjectID).Where("starts_at = ?", b.StartsAt).Exec(db.AsSystem(t.Context()))
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		q := clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day), clicktest.Noon}, Zone: "Asia/Kathmandu"}
+		w.CheckSeries(t, random, q, w.Meant(q))
+	})
+}

@@ -1,0 +1,113 @@
+package stats
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/schema"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Store reads what the recorder wrote.
+type Store struct {
+	// DB is the database.
+	DB *db.DB
+	// ClickMonths and QuarterMonths are how many whole months clicks are kept one by one, and their sums by the quarter of an
+	// hour; zero means DefaultClickMonths and DefaultQuarterMonths.
+	ClickMonths, QuarterMonths int
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// quarter is the number of the quarter of an hour, since 1970, that a click lies in.
+func (s *Store) quarter() schema.QueryWithArgs {
+	if s.DB.Kind == db.Postgres {
+		return bun.SafeQuery("CAST(floor(extract(epoch FROM clicked_at) / 900) AS BIGINT)")
+	}
+	return bun.SafeQuery("CAST(strftime('%s', clicked_at) AS INTEGER) / 900")
+}
+
+// Totals reads the tallies of links since they were made. Links without a click are missing from the answer.
+func (s *Store) Totals(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]rollup.Tally, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	var rows []Total
+	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("subject_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("reading click totals: %w", err)
+	}
+	totals := make(map[string]rollup.Tally, len(rows))
+	for _, row := range rows {
+		totals[row.SubjectID] = row.Tally
+	}
+	return totals, nil
+}
+
+// Counts are the clicks that links have had, ever, as the connection sees them. Links without a click are missing
+// from the answer.
+func (s *Store) Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error) {
+	var rows []Total
+	err := conn.NewSelect().Model(&rows).Column("subject_id", "clicks").Where("subject_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("counting clicks of links: %w", err)
+	}
+	counts := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		counts[row.SubjectID] = row.Clicks
+	}
+	return counts, nil
+}
+
+// CountsSince counts clicks of links of a workspace from an instant on, which must be the start of a bucket: that of a month
+// is. Links without a click are missing from the answer.
+func (s *Store) CountsSince(ctx context.Context, m workspace.Membership, linkIDs []string, from time.Time) (map[string]int64, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return nil, err
+	}
+	return s.countsSince(ctx, linkIDs, from)
+}
+
+// ByLink selects the clicks of links since an instant, which must be the start of a bucket.
+func (s *Store) ByLink(linkIDs []string, from time.Time) *bun.SelectQuery {
+	return s.DB.NewSelect().Model((*Bucket)(nil)).
+		Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
+		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id")
+}
+
+func (s *Store) countsSince(ctx context.Context, linkIDs []string, from time.Time) (map[string]int64, error) {
+	var rows []struct {
+		SubjectID string
+		Clicks    int64
+	}
+	err := s.ByLink(linkIDs, from).Scan(ctx, &rows)
+	if err != nil {
+		return nil, fmt.Errorf("counting clicks: %w", err)
+	}
+	counts := make(map[string]int64, len(rows))
+	for _, row := range rows {
+		counts[row.SubjectID] = row.Clicks
+	}
+	return counts, nil
+}
+
+// Platform is the tally of the whole instance; its mean is weighted by the count.
+func (s *Store) Platform(ctx context.Context) (rollup.Tally, error) {
+	var t rollup.Tally
+	err := s.DB.NewSelect().Model((*Total)(nil)).
+		ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT) AS clicks").
+		ColumnExpr("CAST(COALESCE(SUM(latency_mean * clicks) / NULLIF(SUM(clicks), 0), 0) AS DOUBLE PRECISION) AS latency_mean").
+		Where("subject_id <> workspace_id"). // a workspace's are its links'
+		Scan(db.AsSystem(ctx), &t.Clicks, &t.LatencyMean)
+	if err != nil {
+		return rollup.Tally{}, fmt.Errorf("summing up clicks: %w", err)
+	}
+	return t, nil
+}

@@ -1,0 +1,266 @@
+package stats
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+	"github.com/uptrace/bun/dialect/pgdialect"
+
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/rollup"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// slot is where a sum belongs: a subject, and when its quarter of an hour or day begins, in seconds since 1970.
+type slot struct {
+	subject string
+	start   int64
+}
+
+// Sum is a row of sums whose counts are open.
+type Sum struct {
+	Bucket
+	counts rollup.Counts
+}
+
+// Sums are what is to be added to a table of sums. They are merged in memory first, so that each row is written once.
+type Sums map[slot]*Sum
+
+func (s Sums) at(subject, workspaceID string, start time.Time) *Sum {
+	k := slot{subject, start.Unix()}
+	if s[k] == nil {
+		s[k] = &Sum{Bucket{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
+	}
+	return s[k]
+}
+
+// AddToLink counts a click with its link.
+func (s Sums) AddToLink(c *click.Click) {
+	s.at(c.LinkID, c.WorkspaceID, quarterAt(c)).addClick(c, oneClick(c))
+}
+
+// AddToWorkspace counts a click with the workspace of its link, unless nobody owns that.
+func (s Sums) AddToWorkspace(c *click.Click) {
+	if c.WorkspaceID == workspace.PublicID {
+		return
+	}
+	all, one := s.at(c.WorkspaceID, c.WorkspaceID, quarterAt(c)), oneClick(c)
+	all.addClick(c, one)
+	all.counts.Add(click.LinkDimension, c.LinkID, one)
+}
+
+// quarterAt is when the quarter of an hour of a click began.
+func quarterAt(c *click.Click) time.Time { return c.ClickedAt.UTC().Truncate(click.BucketLength) }
+
+// oneClick is what a click adds to a count.
+func oneClick(c *click.Click) rollup.Count {
+	one := rollup.Count{Clicks: 1}
+	if c.IsVisit {
+		one.Visits = 1
+	}
+	if c.Bot {
+		one.Bots = 1
+	}
+	return one
+}
+
+func (s *Sum) addClick(c *click.Click, one rollup.Count) {
+	s.Tally.Add(c.LatencyMs)
+	s.Visits += one.Visits
+	s.Bots += one.Bots
+	s.counts.AddClick(c, one)
+}
+
+// add adds a row.
+func (s *Sum) add(b *Bucket) error {
+	s.Tally.Merge(b.Tally)
+	s.Visits += b.Visits
+	s.Bots += b.Bots
+	return s.counts.AddEncoded(b.Counts)
+}
+
+// sorted are the sums in the order of their keys.
+func (s Sums) sorted() []*Sum {
+	all := make([]*Sum, 0, len(s))
+	for _, one := range s {
+		all = append(all, one)
+	}
+	slices.SortFunc(all, func(a, b *Sum) int {
+		return cmp.Or(cmp.Compare(a.SubjectID, b.SubjectID), a.StartsAt.Compare(b.StartsAt))
+	})
+	return all
+}
+
+// SumUp are the sums of clicks, in the order of their keys and with their counts encoded.
+func SumUp(clicks []click.Click, add func(Sums, *click.Click)) []*Sum {
+	s := Sums{}
+	for i := range clicks {
+		add(s, &clicks[i])
+	}
+	all := s.sorted()
+	for _, one := range all {
+		one.Counts = one.counts.Encode()
+	}
+	return all
+}
+
+// LateOf are the days among sums that have been sealed: what comes to them comes to click_days as well.
+func LateOf(all []*Sum, known map[string]*Total) Sums {
+	late := Sums{}
+	for _, one := range all {
+		if one.StartsAt.Before(known[one.SubjectID].SealedAt) {
+			d := late.at(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(click.Day))
+			_ = d.add(&Bucket{Tally: one.Tally, Visits: one.Visits, Bots: one.Bots}) // nothing to read
+			d.counts.AddAll(one.counts)
+			d.counts.AddQuarter(one.StartsAt, one.count())
+		}
+	}
+	return late
+}
+
+// AddLate adds to days that have been summed up.
+func AddLate(ctx context.Context, d *db.DB, tx bun.Tx, late Sums, totals map[string]*Total) error {
+	if len(late) == 0 {
+		return nil
+	}
+	if err := AddSums(ctx, d, tx, Days, late.sorted(), totals); err != nil {
+		return err
+	}
+	for workspaceID, from := range late.workspaces() {
+		if err := reopen(ctx, tx, workspaceID, from); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// workspaces are those among the subjects, with the oldest of their sums.
+func (s Sums) workspaces() map[string]time.Time {
+	found := map[string]time.Time{}
+	for _, one := range s {
+		if one.SubjectID != one.WorkspaceID {
+			continue
+		}
+		if oldest, known := found[one.SubjectID]; !known || one.StartsAt.Before(oldest) {
+			found[one.SubjectID] = one.StartsAt
+		}
+	}
+	return found
+}
+
+// sumsAtOnce bounds a statement.
+const sumsAtOnce = 1000
+
+// AddSums adds sums, which are in the order of their keys, to what the table has. The totals of the subjects are locked, so nobody
+// adds to the same rows meanwhile; what they know says which rows cannot be there.
+func AddSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum, totals map[string]*Total) error {
+	old := make([]*Sum, 0, len(all))
+	for _, one := range all {
+		if t := totals[one.SubjectID]; t == nil || !one.StartsAt.After(t.BeforeAt) {
+			old = append(old, one)
+		}
+	}
+	known, err := existing(ctx, d, tx, table, old)
+	if err != nil {
+		return err
+	}
+	var added, changed []Bucket
+	for _, one := range all {
+		old := known[slot{one.SubjectID, one.StartsAt.Unix()}]
+		if old != nil {
+			if err := one.add(old); err != nil {
+				return err
+			}
+		}
+		if old != nil || one.Counts == nil {
+			one.Counts = one.counts.Encode()
+		}
+		if old != nil || table == Days {
+			changed = append(changed, one.Bucket)
+		} else {
+			added = append(added, one.Bucket)
+		}
+	}
+	if err := replace(ctx, tx, table, changed); err != nil {
+		return err
+	}
+	return insertBuckets(ctx, d, tx, added)
+}
+
+// replaceSum is what becomes of a sum that is there.
+const replaceSum = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET workspace_id = excluded.workspace_id, clicks = excluded.clicks,
+	visits = excluded.visits, bots = excluded.bots, latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
+
+// replace writes rows in the place of those that are there, if any.
+func replace(ctx context.Context, tx bun.Tx, table string, rows []Bucket) error {
+	return db.InsertRows(ctx, tx, db.Insert{Into: table, Rest: replaceSum}, rows)
+}
+
+// insertBuckets writes rows that are not there yet, in the order of their keys.
+func insertBuckets(ctx context.Context, d *db.DB, tx bun.Tx, rows []Bucket) error {
+	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts"}
+	values := make([]any, len(columns))
+	byMonth := map[string][]*Bucket{}
+	for i := range rows {
+		table := MonthTable(d, Quarters, rows[i].StartsAt)
+		byMonth[table] = append(byMonth[table], &rows[i])
+	}
+	for table, rows := range byMonth {
+		err := d.Load(ctx, tx, table, columns, len(rows), func(i int) []any {
+			b := rows[i]
+			values[0], values[1], values[2], values[3], values[4], values[5] = b.SubjectID, b.StartsAt, b.WorkspaceID, b.Clicks, b.Visits, b.Bots
+			values[6], values[7], values[8] = b.LatencyMean, b.LatencyM2, b.Counts
+			return values
+		})
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// existing are the rows that the table has of the sums.
+func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum) (map[slot]*Bucket, error) {
+	found := make(map[slot]*Bucket, len(all))
+	for chunk := range slices.Chunk(all, sumsAtOnce) {
+		var rows []Bucket
+		if err := lookUp(d, tx, table, chunk).Scan(ctx, &rows); err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			found[slot{rows[i].SubjectID, rows[i].StartsAt.Unix()}] = &rows[i]
+		}
+	}
+	return found, nil
+}
+
+// lookUp asks for rows by their keys. PostgreSQL has to be told to look each of them up: it does not know how few there are. The statement
+// is not kept: a plan from when a month had hardly any rows would read them all for each key.
+func lookUp(d *db.DB, tx bun.Tx, table string, all []*Sum) *bun.RawQuery {
+	if d.Kind == db.Postgres {
+		subjects, starts := make([]string, len(all)), make([]time.Time, len(all))
+		for i, one := range all {
+			subjects[i], starts[i] = one.SubjectID, one.StartsAt
+		}
+		return tx.NewRaw(`SELECT b.* FROM unnest(?::TEXT[], ?::TIMESTAMPTZ[]) AS k (subject, start)
+			CROSS JOIN LATERAL (SELECT * FROM ? WHERE subject_id = k.subject AND starts_at = k.start OFFSET 0) AS b`,
+			pgdialect.Array(subjects), pgdialect.Array(starts), bun.Ident(table))
+	}
+	keys := make([][]any, len(all))
+	for i, one := range all {
+		keys[i] = []any{one.SubjectID, one.StartsAt}
+	}
+	return tx.NewRaw("SELECT * FROM ? WHERE (subject_id, starts_at) IN (VALUES ?)", bun.Ident(table), bun.In(keys))
+}
+
+// MonthTable is where PostgreSQL keeps a month of a table.
+func MonthTable(d *db.DB, table string, t time.Time) string {
+	if d.Kind == db.Postgres {
+		return table + t.UTC().Format("_2006_01")
+	}
+	return table
+}
