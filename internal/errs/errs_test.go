@@ -47,7 +47,7 @@ func TestEveryKindHasAnAnswer(t *testing.T) {
 	names := declared(t)
 	if last := len(names) - 1; names[0] != "Internal" || names[last] != "Unavailable" || Unavailable != Kind(last) ||
 		len(responses) != len(names) {
-		t.Fatalf("%d responses, Unavailable is %d, for %v", len(answers), Unavailable, names)
+		t.Fatalf("%d responses, Unavailable is %d, for %v", len(responses), Unavailable, names)
 	}
 	form, seen := regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`), map[string]bool{}
 	for k, name := range names {
