@@ -46,16 +46,13 @@ func BillOf(operation *graphql.OperationContext) *Bill {
 	return b
 }
 
-// ExtensionName implements graphql.HandlerExtension.
 func (*Cost) ExtensionName() string { return "CostLimit" }
 
-// Validate implements graphql.HandlerExtension.
 func (c *Cost) Validate(schema graphql.ExecutableSchema) error {
 	c.schema = schema
 	return nil
 }
 
-// MutateOperationContext implements graphql.OperationContextMutator.
 func (c *Cost) MutateOperationContext(ctx context.Context, operation *graphql.OperationContext) *gqlerror.Error {
 	cost := complexity.Calculate(ctx, c.schema, operation.Operation, operation.Variables)
 	if cost > c.Max {
@@ -66,7 +63,6 @@ func (c *Cost) MutateOperationContext(ctx context.Context, operation *graphql.Op
 	return nil
 }
 
-// InterceptResponse implements graphql.ResponseInterceptor.
 func (c *Cost) InterceptResponse(ctx context.Context, next graphql.ResponseHandler) *graphql.Response {
 	response := next(ctx)
 	operation := graphql.GetOperationContext(ctx)

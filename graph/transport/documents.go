@@ -32,7 +32,6 @@ type validDocuments struct {
 	manifest *Manifest
 }
 
-// Get implements graphql.Cache.
 func (d validDocuments) Get(ctx context.Context, text string) (*ast.QueryDocument, bool) {
 	if d.manifest != nil {
 		if doc := d.manifest.documents[text]; doc != nil {
@@ -42,7 +41,6 @@ func (d validDocuments) Get(ctx context.Context, text string) (*ast.QueryDocumen
 	return d.Cache.Get(ctx, text)
 }
 
-// Add implements graphql.Cache.
 func (d validDocuments) Add(ctx context.Context, text string, doc *ast.QueryDocument) {
 	if len(text) <= maxValidBytes {
 		d.Cache.Add(ctx, text, doc)

@@ -105,7 +105,6 @@ func New(c Config) *Handler {
 	return h
 }
 
-// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isWebSocket(r) {
 		h.serveSocket(w, r)

@@ -155,6 +155,23 @@ func (h *Handler) whileServing(ctx context.Context) (context.Context, context.Ca
 	}
 }
 
+// heartbeat calls send at intervals until the context ends, or until send fails: it returns its
+// error.
+func heartbeat(ctx context.Context, send func() error) error {
+	ticker := time.NewTicker(heartbeatInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := send(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
 // slots bound concurrent streams or connections, in total and for one subject.
 type slots struct {
 	max, maxOfSubject int
