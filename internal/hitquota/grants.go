@@ -9,7 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// grantRow holds the columns of a link that count its grants. No user can change granted, and only this package does.
+// grantRow holds the columns of a link that count its grants. No user can change granted, and only
+// this package does.
 type grantRow struct {
 	bun.BaseModel `bun:"table:links,alias:link"`
 
@@ -21,15 +22,16 @@ type grantRow struct {
 // recountBatch is how many links RecountGrants updates in one transaction.
 const recountBatch = 500
 
-// Grants are the redirects that links with MaxClicks may still answer. They are a Source; the links' rows hold the counts.
+// Grants are the redirects that links with MaxClicks may still answer. They are a Source; the
+// links' rows hold the counts.
 type Grants struct {
 	*Store
 	// LogID names this process's click log, and so its leases.
 	LogID string
 }
 
-// Take implements Source: one conditional statement for each link decides, so no more than MaxClicks are ever
-// granted, however many nodes ask at once.
+// Take implements Source: one conditional statement for each link decides, so no more than
+// MaxClicks are ever granted, however many nodes ask at once.
 func (g Grants) Take(ctx context.Context, asks []*Ask) error {
 	for _, a := range asks {
 		for _, hits := range []int64{a.Want, 1} {
@@ -88,8 +90,8 @@ func (g Grants) Recover(ctx context.Context, logID string, leases []Lease) error
 // Resume implements Source: the database needs no preparation.
 func (g Grants) Resume(context.Context) error { return nil }
 
-// RecountGrants makes what links with MaxClicks have granted what they have had of clicks: of a restored database, in which no
-// process has anything to give back any more.
+// RecountGrants makes what links with MaxClicks have granted what they have had of clicks: of a
+// restored database, in which no process has anything to give back any more.
 func (s *Store) RecountGrants(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for after := ""; ; {

@@ -1,7 +1,8 @@
-// Package hitquota limits how often links redirect: by the monthly hit quota, and by maxClicks. A node takes hits in leases
-// from a source (Redis, the database or this process), redirects consume them from memory, and a node that finds the click
-// log of a dead process returns its leases. It owns the leases and what was granted, but neither the clicks nor the links:
-// ClickLog and Clicks are what it needs of them. The redirect handler and the click recorder call it.
+// Package hitquota limits how often links redirect: by the monthly hit quota, and by maxClicks. A
+// node takes hits in leases from a source (Redis, the database or this process), redirects consume
+// them from memory, and a node that finds the click log of a dead process returns its leases. It
+// owns the leases and what was granted, but neither the clicks nor the links: ClickLog and Clicks
+// are what it needs of them. The redirect handler and the click recorder call it.
 package hitquota
 
 import (
@@ -19,7 +20,8 @@ import (
 
 // Config is what Quotas need.
 type Config struct {
-	// ClickLog is this process's click log, which the leases belong to, and Clicks counts what the database has of clicks.
+	// ClickLog is this process's click log, which the leases belong to, and Clicks counts what the
+	// database has of clicks.
 	ClickLog ClickLog
 	Clicks   Clicks
 	// KV is Redis, DB the database.
@@ -33,8 +35,9 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Quotas are the allowances that a redirect takes from: monthly hits, which are counted in Redis or, while it is away, in
-// the database; and what a link with MaxClicks may answer ever, which its row says.
+// Quotas are the allowances that a redirect takes from: monthly hits, which are counted in Redis
+// or, while it is away, in the database; and what a link with MaxClicks may answer ever, which its
+// row says.
 type Quotas struct {
 	// Hits are the monthly hits, Grants what links with MaxClicks may answer.
 	Hits, Grants *Leases
@@ -81,7 +84,8 @@ func (q *Quotas) Run(ctx context.Context) error {
 // Pin is the position of the oldest open lease in the click log. The log is retained from there on.
 func (q *Quotas) Pin() int64 { return min(q.Hits.Pin(), q.Grants.Pin()) }
 
-// Recover returns what a process that has died had taken and not used, to the source it was taken from.
+// Recover returns what a process that has died had taken and not used, to the source it was taken
+// from.
 func (q *Quotas) Recover(ctx context.Context, logID string, leases []Lease) error {
 	var ever, monthly []Lease
 	for _, l := range leases {

@@ -48,7 +48,8 @@ type seededSource interface {
 	Seeder
 }
 
-// grant takes what is asked for, and seeds what is missing first, as Leases do; it returns how many were granted.
+// grant takes what is asked for, and seeds what is missing first, as Leases do; it returns how many
+// were granted.
 func grant(t *testing.T, h seededSource, a *Ask) int64 {
 	t.Helper()
 	for range seedRounds {
@@ -211,7 +212,8 @@ func TestALostCounterLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// TestAGuardThatWasLeftBehind, by a process that died or got no answer, does not keep the link from being followed.
+// TestAGuardThatWasLeftBehind, by a process that died or got no answer, does not keep the link from
+// being followed.
 func TestAGuardThatWasLeftBehind(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -240,8 +242,8 @@ func TestTheFirstToSeedWins(t *testing.T) {
 	})
 }
 
-// TestCountersVanishUnderLoad takes everything away after every 25 hits while others are being taken. Were a
-// vanished counter to start over, all 800 would be given.
+// TestCountersVanishUnderLoad takes everything away after every 25 hits while others are being
+// taken. Were a vanished counter to start over, all 800 would be given.
 func TestCountersVanishUnderLoad(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -261,7 +263,8 @@ func TestCountersVanishUnderLoad(t *testing.T) {
 			})
 		}
 		taking.Wait()
-		// At a loss the hits in flight are not known yet, and a slow seed may be older than one more loss.
+		// At a loss the hits in flight are not known yet, and a slow seed may be older than one
+		// more loss.
 		if got := recorded.Load(); got < limit || got > limit+loss+takers {
 			t.Errorf("%d hits given, want from %d to %d", got, limit, limit+loss+takers)
 		}

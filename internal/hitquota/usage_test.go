@@ -155,8 +155,8 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 	})
 }
 
-// TestSeedsKnowWhatWaits: clicks in this process's log are counted too, if there may be some, whether the database takes clicks
-// at this moment or not.
+// TestSeedsKnowWhatWaits: clicks in this process's log are counted too, if there may be some,
+// whether the database takes clicks at this moment or not.
 func TestSeedsKnowWhatWaits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -232,7 +232,8 @@ func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
 	})
 }
 
-// TestALeaseThatWasCutIsRecoveredAsItIs: the log says what was wanted, which is more than there was.
+// TestALeaseThatWasCutIsRecoveredAsItIs: the log says what was wanted, which is more than there
+// was.
 func TestALeaseThatWasCutIsRecoveredAsItIs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

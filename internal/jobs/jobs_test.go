@@ -55,7 +55,8 @@ func wait(t *testing.T, what string, signal <-chan struct{}) {
 	}
 }
 
-// TestRunLivesOn has a job that fails, then panics, then ends well, beside another that always does.
+// TestRunLivesOn has a job that fails, then panics, then ends well, beside another that always
+// does.
 func TestRunLivesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -97,7 +98,8 @@ func TestRunLivesOn(t *testing.T) {
 	})
 }
 
-// TestStatsOfAJobThatNeverEndsWell: its last success is when the runner began, whatever has happened since.
+// TestStatsOfAJobThatNeverEndsWell: its last success is when the runner began, whatever has
+// happened since.
 func TestStatsOfAJobThatNeverEndsWell(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -140,7 +142,8 @@ func TestTheFirstLookIsNotAtOnce(t *testing.T) {
 	})
 }
 
-// TestShutDown ends a runner while its job runs: Run waits for the job, and the lease is given back.
+// TestShutDown ends a runner while its job runs: Run waits for the job, and the lease is given
+// back.
 func TestShutDown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -39,7 +39,7 @@ func TestWhatCameOfAJob(t *testing.T) {
 			c.set(time.Minute)
 			return errors.New("broken\nby a test\x00" + strings.Repeat("é", 2*longestError))
 		}
-		if _, err := r.Look(t.Context(), job); err == nil {
+		if _, err := r.Try(t.Context(), job); err == nil {
 			t.Error("the job did not fail")
 		}
 		s := stateOf(t, r, job)
@@ -49,7 +49,7 @@ func TestWhatCameOfAJob(t *testing.T) {
 		}
 		job.Run = nothing
 		c.set(15 * time.Minute)
-		if _, err := r.Look(t.Context(), job); err != nil {
+		if _, err := r.Try(t.Context(), job); err != nil {
 			t.Error(err)
 		}
 		if s := stateOf(t, r, job); s.Error != nil || !s.BeganAt.Equal(noon.Add(15*time.Minute)) {

@@ -9,13 +9,15 @@ import (
 // Files detects that files were replaced or written. One goroutine uses it.
 type Files struct {
 	paths []string
-	// skipMissing postpones the detection while a file is missing. Otherwise its absence is a change.
+	// skipMissing postpones the detection while a file is missing. Otherwise its absence is a
+	// change.
 	skipMissing bool
 	seen        []os.FileInfo // nil for a file that was missing
 }
 
-// NewFiles returns Files that compare with the state of now. It is called before the files are read, so that a change during
-// the read is detected. With skipMissing, nothing has changed while a file is missing; without, its absence is a change.
+// NewFiles returns Files that compare with the state of now. It is called before the files are
+// read, so that a change during the read is detected. With skipMissing, nothing has changed while a
+// file is missing; without, its absence is a change.
 func NewFiles(skipMissing bool, paths ...string) *Files {
 	f := &Files{paths: paths, skipMissing: skipMissing, seen: make([]os.FileInfo, len(paths))}
 	f.Changed()

@@ -1,5 +1,5 @@
-// Package poll waits, calls a function periodically and watches files. It owns the rule that a periodic failure is logged once,
-// until it is over. Every package with a background loop uses it.
+// Package poll waits, calls a function periodically and watches files. It owns the rule that a
+// periodic failure is logged once, until it is over. Every package with a background loop uses it.
 package poll
 
 import (
@@ -20,7 +20,8 @@ func Wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// Every waits for the interval and calls f, until the context ends. It logs failures of f as Failures does.
+// Every waits for the interval and calls f, until the context ends. It logs failures of f as
+// Failures does.
 func Every(ctx context.Context, interval time.Duration, failures Failures, f func(context.Context) error) {
 	for Wait(ctx, interval) == nil {
 		failures.Report(ctx, f(ctx))
@@ -36,7 +37,8 @@ type Failures struct {
 	failing bool
 }
 
-// Report logs the error unless the previous call had one too, or the context has ended. A nil error ends the series.
+// Report logs the error unless the previous call had one too, or the context has ended. A nil error
+// ends the series.
 func (f *Failures) Report(ctx context.Context, err error) {
 	if err != nil && !f.failing && ctx.Err() == nil {
 		f.Log.ErrorContext(ctx, f.Message, "error", err)

@@ -102,7 +102,8 @@ func (b *bundle) happened() []string {
 	return events
 }
 
-// link makes a link that leads to the URL, whatever the rules say of it, and whose destination is due.
+// link makes a link that leads to the URL, whatever the rules say of it, and whose destination is
+// due.
 func (b *bundle) link(t *testing.T, url string) *link.Link {
 	t.Helper()
 	l, _, err := b.Links.Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
@@ -158,7 +159,8 @@ func said(l *link.Link) string {
 	return fmt.Sprint(*l.DestinationStatus)
 }
 
-// site answers by the path: with a status, with one that HEAD gets and another that GET gets, or in a way of its own.
+// site answers by the path: with a status, with one that HEAD gets and another that GET gets, or in
+// a way of its own.
 func site(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/loop":
@@ -271,8 +273,8 @@ func TestADestinationThatNeverAnswers(t *testing.T) {
 	})
 }
 
-// TestADestinationThatStalls answers with a redirect that leads to no answer. That is not its host's fault, and GET
-// would wait just as long.
+// TestADestinationThatStalls answers with a redirect that leads to no answer. That is not its
+// host's fault, and GET would wait just as long.
 func TestADestinationThatStalls(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
@@ -402,8 +404,8 @@ func TestChecksAreLimited(t *testing.T) {
 	}
 }
 
-// TestWhoeverLeavesRecordsNothing ends the request, and the run, while the destination is being asked: that it has not
-// answered says nothing of it.
+// TestWhoeverLeavesRecordsNothing ends the request, and the run, while the destination is being
+// asked: that it has not answered says nothing of it.
 func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

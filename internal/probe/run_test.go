@@ -40,8 +40,8 @@ func TestAHostIsAskedAtAPace(t *testing.T) {
 	})
 }
 
-// TestHostsAreAskedAtOnce has no host answer before as many have been asked as may be at once, and a moment has
-// passed in which more could be.
+// TestHostsAreAskedAtOnce has no host answer before as many have been asked as may be at once, and
+// a moment has passed in which more could be.
 func TestHostsAreAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -99,8 +99,8 @@ func cluster(u *url.URL, list string, o *redis.UniversalOptions) (err error) {
 	return err
 }
 
-// sentinels reads the name of the master, which is the path, and what else is for the sentinels. User and password are those
-// of Redis itself: sentinels often have none.
+// sentinels reads the name of the master, which is the path, and what else is for the sentinels.
+// User and password are those of Redis itself: sentinels often have none.
 func sentinels(u *url.URL, list string, o *redis.UniversalOptions) (err error) {
 	if o.MasterName = strings.Trim(u.Path, "/"); o.MasterName == "" || strings.Contains(o.MasterName, "/") {
 		return errMaster

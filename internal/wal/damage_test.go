@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// lay makes the journal of a process that has died: its files, by where they begin.
+// lay makes the log of a process that has died: its files, by where they begin.
 func lay(t *testing.T, segments map[int64][]byte) *Log {
 	t.Helper()
 	j := &Log{dir: filepath.Join(t.TempDir(), "one")}
@@ -31,7 +31,7 @@ func lay(t *testing.T, segments map[int64][]byte) *Log {
 	return found[0]
 }
 
-// written is a segment with n records, as a journal writes it.
+// written is a segment with n records, as a log writes it.
 func written(t testing.TB, n int) ([]byte, []Record) {
 	t.Helper()
 	j := create(t, segmentBytes)
@@ -43,8 +43,8 @@ func written(t testing.TB, n int) ([]byte, []Record) {
 	return data, records
 }
 
-// TestARecordThatWasCutOff cuts the file at every byte of its last record: the kernel had taken no more when the process
-// was killed.
+// TestARecordThatWasCutOff cuts the file at every byte of its last record: the kernel had taken no
+// more when the process was killed.
 func TestARecordThatWasCutOff(t *testing.T) {
 	t.Parallel()
 	data, records := written(t, 40)
@@ -64,8 +64,8 @@ func TestARecordThatWasCutOff(t *testing.T) {
 	}
 }
 
-// TestADamagedRecordCostsNoOther damages each byte of each record but the last, which is told from one that was cut off by
-// nothing.
+// TestADamagedRecordCostsNoOther damages each byte of each record but the last, which is told from
+// one that was cut off by nothing.
 func TestADamagedRecordCostsNoOther(t *testing.T) {
 	t.Parallel()
 	first, records := written(t, 12)
@@ -117,7 +117,8 @@ func TestMuchDamage(t *testing.T) {
 	}
 }
 
-// TestLongRecordsAfterDamage: the one that is cut by the end of what was read at once is read with what follows.
+// TestLongRecordsAfterDamage: the one that is cut by the end of what was read at once is read with
+// what follows.
 func TestLongRecordsAfterDamage(t *testing.T) {
 	t.Parallel()
 	j := create(t, segmentBytes)
@@ -183,7 +184,8 @@ func TestASegmentThatIsGoneOrShort(t *testing.T) {
 	}
 }
 
-// TestRoomThatWasNotUsed: a process that was killed leaves its last segment as long as it could have become.
+// TestRoomThatWasNotUsed: a process that was killed leaves its last segment as long as it could
+// have become.
 func TestRoomThatWasNotUsed(t *testing.T) {
 	t.Parallel()
 	for _, turns := range []int64{1, 1000, 3 << 20} {
@@ -206,7 +208,8 @@ func TestRoomThatWasNotUsed(t *testing.T) {
 	}
 }
 
-// TestAFailedWriteLeavesNothing fails in every record, with part of it written, even where that cannot be cut off.
+// TestAFailedWriteLeavesNothing fails in every record, with part of it written, even where that
+// cannot be cut off.
 func TestAFailedWriteLeavesNothing(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)
@@ -256,7 +259,8 @@ func (f *fixed) write(record []byte) error {
 	return f.tail.write(record)
 }
 
-// TestAFullDiskIsLeftBehind: once all that is in it was released, a segment that could not grow makes room for the next.
+// TestAFullDiskIsLeftBehind: once all that is in it was released, a segment that could not grow
+// makes room for the next.
 func TestAFullDiskIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	j := create(t, 1<<20)
@@ -310,7 +314,8 @@ func TestAFirstWriteThatFails(t *testing.T) {
 	}
 }
 
-// FuzzRead reads whatever a disk may have made of a segment: it ends, and what lies around the damage is read.
+// FuzzRead reads whatever a disk may have made of a segment: it ends, and what lies around the
+// damage is read.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{4, 0, 0, 0, 1, 2, 3, 4, 'd', 'a', 't', 'a'})

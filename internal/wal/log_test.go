@@ -17,7 +17,7 @@ import (
 // ample is a bound that no test reaches.
 const ample = 1 << 30
 
-// create makes a journal in a folder of the test's, whose segments end after so many bytes.
+// create makes a log in a folder of the test's, whose segments end after so many bytes.
 func create(t testing.TB, turns int64) *Log {
 	t.Helper()
 	j := createIn(t, t.TempDir(), "one", ample)
@@ -74,7 +74,7 @@ func readAll(t *testing.T, j *Log, position int64, most int) (records []Record, 
 
 func same(a, b Record) bool { return a.End == b.End && bytes.Equal(a.Data, b.Data) }
 
-// leave closes a journal and finds it, as the next process does.
+// leave closes a log and finds it, as the next process does.
 func leave(t *testing.T, j *Log) *Log {
 	t.Helper()
 	if err := j.Close(); err != nil {
@@ -252,7 +252,8 @@ func TestAJournalThatIsHeldIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyFindsAJournalThatIsBeingMade: a process that starts has its journal, whoever looks for those of the dead.
+// TestNobodyFindsAJournalThatIsBeingMade: a process that starts has its log, whoever looks for
+// those of the dead.
 func TestNobodyFindsAJournalThatIsBeingMade(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -329,8 +330,8 @@ func TestReleaseRemovesWholeSegments(t *testing.T) {
 	}
 }
 
-// TestTheBound: what finds no room is not kept; there is room again once everything has been released, however small the
-// bound is.
+// TestTheBound: what finds no room is not kept; there is room again once everything has been
+// released, however small the bound is.
 func TestTheBound(t *testing.T) {
 	t.Parallel()
 	record := make([]byte, 92) // 100 bytes

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The environment variable that makes a test of this file the process that another one watches: it names the folder of its
-// journal.
+// The environment variable that makes a test of this file the process that another one watches: it
+// names the folder of its log.
 const folder = "LINKFORGE_TEST_JOURNAL"
 
 // again runs a test of this binary in a process of its own.
@@ -26,7 +26,8 @@ func again(t *testing.T, test, dir string) *exec.Cmd {
 	return process
 }
 
-// TestAppender is the process that TestWhatAKilledProcessReportedIsRead kills; by itself it does nothing.
+// TestAppender is the process that TestWhatAKilledProcessReportedIsRead kills; by itself it does
+// nothing.
 func TestAppender(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)
@@ -90,8 +91,8 @@ func TestWhatAKilledProcessReportedIsRead(t *testing.T) {
 	}
 }
 
-// TestNoRoomOnTheDisk has a process that may write no more than so many bytes to a file: the kernel takes a part of the
-// record, as when a disk becomes full, and then nothing.
+// TestNoRoomOnTheDisk has a process that may write no more than so many bytes to a file: the kernel
+// takes a part of the record, as when a disk becomes full, and then nothing.
 func TestNoRoomOnTheDisk(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)
