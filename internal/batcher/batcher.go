@@ -60,7 +60,9 @@ var errEnded = errors.New("a call that others share ended early")
 // Do asks a question, which call answers together with those of others that have the same key: they
 // share its answer, and its error. It returns early when the context ends; the call goes on for the
 // others.
-func (c *Batcher[K, Q, A]) Do(ctx context.Context, key K, question Q, call func(ctx context.Context, questions []Q) (A, error)) (A, error) {
+func (c *Batcher[K, Q, A]) Do(
+	ctx context.Context, key K, question Q, call func(ctx context.Context, questions []Q) (A, error),
+) (A, error) {
 	g, first := c.join(key, question)
 	if first {
 		c.await(key, g)
@@ -150,7 +152,9 @@ func (q *queue[Q, A]) begin() {
 }
 
 // run gives a group its answer, whatever happens.
-func (c *Batcher[K, Q, A]) run(ctx context.Context, key K, g *group[Q, A], call func(ctx context.Context, questions []Q) (A, error)) {
+func (c *Batcher[K, Q, A]) run(
+	ctx context.Context, key K, g *group[Q, A], call func(ctx context.Context, questions []Q) (A, error),
+) {
 	defer close(g.done)
 	defer c.ended(key)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)

@@ -85,7 +85,8 @@ func TestWithoutAFallbackNobodyCanSay(t *testing.T) {
 		stop := run(t, d.Leases)
 		source.fail(errGone)
 		for range 3 {
-			if got, err := tryTake(t.Context(), d.Leases, linkID, 5, 100); got != 0 || !errors.Is(err, errGone) || !d.Stats().Away {
+			if got, err := tryTake(t.Context(), d.Leases, linkID, 5, 100); got != 0 || !errors.Is(err, errGone) ||
+				!d.Stats().Away {
 				t.Errorf("%d hits given without a source, away is %t: %v", got, d.Stats().Away, err)
 			}
 		}
@@ -137,7 +138,8 @@ func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
 				synctest.Wait() // so that they are one ask
 				stop := run(t, d.Leases)
 				waiting.Wait()
-				if fallback == nil && (given != 0 || !errors.Is(err, errGone)) || fallback != nil && (given != 3 || err != nil) {
+				if fallback == nil && (given != 0 || !errors.Is(err, errGone)) ||
+					fallback != nil && (given != 3 || err != nil) {
 					t.Errorf("%s, fallback %t: %d hits given: %v", name, fallback != nil, given, err)
 				}
 				after(2 * reapInterval)
@@ -200,7 +202,8 @@ func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %s until everybody was told, want no time", took)
 		}
-		if _, ok, err := d.Take(context.Background(), id.New(id.Link), thisMonth(), 1, time.Now()); ok || !errors.Is(err, errOver) {
+		if _, ok, err := d.Take(context.Background(), id.New(id.Link), thisMonth(), 1, time.Now()); ok ||
+			!errors.Is(err, errOver) {
 			t.Errorf("after the end: given %t: %v, want %v", ok, err, errOver)
 		}
 		if d.Stats().Away {

@@ -49,8 +49,8 @@ func (g Grants) Take(ctx context.Context, asks []*Ask) error {
 func (g Grants) take(ctx context.Context, a *Ask, hits int64) error {
 	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		a.Granted = 0
-		result, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = granted + ?", hits).Where("id = ?", a.LinkID).
-			Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
+		result, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = granted + ?", hits).
+			Where("id = ?", a.LinkID).Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -58,7 +58,8 @@ func (g Grants) take(ctx context.Context, a *Ask, hits int64) error {
 			return err
 		}
 		var l grantRow
-		if err := tx.NewSelect().Model(&l).Column("granted", "max_clicks").Where("id = ?", a.LinkID).Scan(ctx); err != nil {
+		err = tx.NewSelect().Model(&l).Column("granted", "max_clicks").Where("id = ?", a.LinkID).Scan(ctx)
+		if err != nil {
 			return err
 		}
 		a.Granted = hits
@@ -96,8 +97,8 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for after := ""; ; {
 		var ids []string
-		err := s.DB.NewSelect().Model((*grantRow)(nil)).Column("id").Where("max_clicks IS NOT NULL").Where("id > ?", after).
-			Order("id").Limit(recountBatch).Scan(ctx, &ids)
+		err := s.DB.NewSelect().Model((*grantRow)(nil)).Column("id").Where("max_clicks IS NOT NULL").
+			Where("id > ?", after).Order("id").Limit(recountBatch).Scan(ctx, &ids)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -108,8 +109,8 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 		}
 		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			for _, linkID := range ids {
-				_, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = ?", counts[linkID]).Where("id = ?", linkID).
-					Where("granted <> ?", counts[linkID]).Exec(ctx)
+				_, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = ?", counts[linkID]).
+					Where("id = ?", linkID).Where("granted <> ?", counts[linkID]).Exec(ctx)
 				if err != nil {
 					return err
 				}
@@ -124,7 +125,8 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 
 // Exhausted says that a link with MaxClicks has none left to grant.
 func (s *Store) Exhausted(ctx context.Context, linkID string) (bool, error) {
-	exhausted, err := s.DB.NewSelect().Model((*grantRow)(nil)).Where("id = ?", linkID).Where("granted >= max_clicks").Exists(db.AsResolver(ctx))
+	exhausted, err := s.DB.NewSelect().Model((*grantRow)(nil)).Where("id = ?", linkID).Where("granted >= max_clicks").
+		Exists(db.AsResolver(ctx))
 	if err != nil {
 		return false, fmt.Errorf("looking for what is left of a link: %w", err)
 	}

@@ -256,7 +256,9 @@ func (m Month) number() int32 {
 
 // Take takes one hit of the link's; false means that there is none left. The caller commits the hit
 // once its click is recorded, or releases it. An error means that nobody could say.
-func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64, now time.Time) (hit Hit, ok bool, err error) {
+func (l *Leases) Take(
+	ctx context.Context, linkID string, m Month, limit int64, now time.Time,
+) (hit Hit, ok bool, err error) {
 	key, err := keyOf(linkID)
 	if err != nil {
 		return Hit{}, false, err
@@ -349,7 +351,14 @@ type LeasesStats struct {
 
 // Stats tell how the leases do.
 func (l *Leases) Stats() LeasesStats {
-	return LeasesStats{Open: l.open.Load(), Held: l.held.Load(), Leases: l.leases.Load(), Taken: l.taken.Load(), Returned: l.back.Load(), Away: l.away.Load()}
+	return LeasesStats{
+		Open:     l.open.Load(),
+		Held:     l.held.Load(),
+		Leases:   l.leases.Load(),
+		Taken:    l.taken.Load(),
+		Returned: l.back.Load(),
+		Away:     l.away.Load(),
+	}
 }
 
 // Pin is the position in the log from which on leases are open.

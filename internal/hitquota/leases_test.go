@@ -373,7 +373,8 @@ func TestLeasesAmongManyEnd(t *testing.T) {
 			after(c.keep - time.Millisecond)
 			source.want(t, name+": within its life", linkID, 20, others+1)
 			if s := d.Stats(); s.Open != others+1 || s.Held != others+20 || d.Pin() > 10 {
-				t.Errorf("%s: %+v and the log from %d on, want the first of %d leases in it", name, s, d.Pin(), others+1)
+				t.Errorf("%s: %+v and the log from %d on, want the first of %d leases in it", name, s, d.Pin(),
+					others+1)
 			}
 			d.end.Add(c.recorded)
 			after(time.Millisecond + c.late)

@@ -127,8 +127,10 @@ func TestACounterThatCannotBeSeeded(t *testing.T) {
 			d := newDesk(source, nil)
 			run(t, d.Leases)
 			began := time.Now()
-			if got, err := tryTake(t.Context(), d.Leases, linkID, 3, 10); got != 0 || !errors.Is(err, c.want) || time.Since(began) != c.took {
-				t.Errorf("%s: %d hits given after %s: %v, want %v after %s", name, got, time.Since(began), err, c.want, c.took)
+			if got, err := tryTake(t.Context(), d.Leases, linkID, 3, 10); got != 0 || !errors.Is(err, c.want) ||
+				time.Since(began) != c.took {
+				t.Errorf("%s: %d hits given after %s: %v, want %v after %s", name, got, time.Since(began), err, c.want,
+					c.took)
 			}
 			source.want(t, name, linkID, 0, 0)
 		})

@@ -31,7 +31,10 @@ type node struct {
 	used  map[int64]int64 // clicks, by their leases
 }
 
-func newNode(t *testing.T, k *redisx.Client, c *clock, seeds func(context.Context, Month, []string, bool) (map[string]int64, error)) *node {
+func newNode(
+	t *testing.T, k *redisx.Client, c *clock,
+	seeds func(context.Context, Month, []string, bool) (map[string]int64, error),
+) *node {
 	t.Helper()
 	n := &node{hits: newHits(k, seeds), used: map[int64]int64{}}
 	n.Leases = NewLeases(LeasesConfig{

@@ -52,7 +52,11 @@ type Quotas struct {
 // New returns the Quotas of a process.
 func New(c Config) *Quotas {
 	logID, store := c.ClickLog.LogID(), &Store{DB: c.DB, Clicks: c.Clicks, Now: c.Now}
-	q := &Quotas{Store: store, usage: &Usage{Store: store, Log: c.ClickLog}, granted: Grants{Store: store, LogID: logID}}
+	q := &Quotas{
+		Store:   store,
+		usage:   &Usage{Store: store, Log: c.ClickLog},
+		granted: Grants{Store: store, LogID: logID},
+	}
 	q.monthly = &Hits{
 		KV: c.KV, LogID: logID, Seeds: q.usage.Seeds, Granted: q.usage.Granted, Now: c.Now,
 	}
@@ -65,10 +69,11 @@ func New(c Config) *Quotas {
 	if c.Fallback {
 		hits.Fallback = q.usage
 	}
-	if c.KV.InProcess() { // what it counts, it forgets when this process ends: as well as Redis, and a hundred times as fast
+	if c.KV.InProcess() { // it would forget with this process, as Memory does a hundred times as fast
 		hits.Source, hits.Fallback, hits.Own, hits.Note = &Memory{Seeds: q.usage.Seeds}, nil, true, nil
 	}
-	grants.What, grants.Source, grants.Own = "redirects of links with a limit of their own", q.granted, c.DB.Kind == db.SQLite
+	grants.What, grants.Source = "redirects of links with a limit of their own", q.granted
+	grants.Own = c.DB.Kind == db.SQLite
 	q.Hits, q.Grants = NewLeases(hits), NewLeases(grants)
 	return q
 }

@@ -12,7 +12,8 @@ import (
 func (l *Leases) reap(ctx context.Context, all bool) {
 	l.reconnect(ctx)
 	pin := l.LogEnd()
-	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64) // leases from before keep too much of the log, or far too much
+	// Leases from before oldest retain too much of the log, those from before tooOld far too much.
+	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64)
 	if l.LogRoom > 0 {
 		oldest = pin - l.LogRoom/maxPinnedPart
 		tooOld = oldest - l.LogRoom/maxPinnedPart/maxPinnedPart
@@ -180,7 +181,8 @@ func (l *Leases) end(s *shard, h *held, key *linkKey) {
 		return
 	}
 	e := ended{
-		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left, position: h.position, fallback: h.fallback,
+		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left,
+		position: h.position, fallback: h.fallback,
 	}
 	if h.pending > 0 {
 		s.closing[h.number] = &closing{e, h.pending}

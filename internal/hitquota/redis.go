@@ -66,7 +66,8 @@ func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
 		a.Left = max(0, a.Limit-sums[i].count)
 		a.Granted = a.Want - min(a.Want, max(0, sums[i].count-a.Limit))
 		if a.Granted < a.Want {
-			excess = append(excess, Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Want, Used: a.Granted})
+			excess = append(excess,
+				Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Want, Used: a.Granted})
 		}
 	}
 	h.unguard(ctx, lost)
@@ -155,7 +156,8 @@ func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
 		}
 		pipe := h.KV.Pipeline()
 		for _, linkID := range linkIDs {
-			pipe.SetArgs(ctx, hitsKey(linkID, g.month), seeds[linkID], redis.SetArgs{Mode: "NX", ExpireAt: g.month.End.Add(afterlife)})
+			pipe.SetArgs(ctx, hitsKey(linkID, g.month), seeds[linkID],
+				redis.SetArgs{Mode: "NX", ExpireAt: g.month.End.Add(afterlife)})
 		}
 		made, _ := pipe.Exec(ctx) // its error is the first one's, which is often that a counter is there
 		for _, c := range made {

@@ -130,7 +130,8 @@ func TestHitsAreGrantedUpToTheLimit(t *testing.T) {
 				a := askFor(linkID, c.want, c.limit)
 				grant(t, h, a)
 				if a.Granted != c.granted || a.Left != c.left {
-					t.Errorf("%s, ask %d: %d granted and %d left, want %d and %d", name, i, a.Granted, a.Left, c.granted, c.left)
+					t.Errorf("%s, ask %d: %d granted and %d left, want %d and %d", name, i, a.Granted, a.Left,
+						c.granted, c.left)
 				}
 			}
 			if got := countOf(t, k, linkID); name == "Redis" && got != 150 {
@@ -152,7 +153,8 @@ func TestCountersEndADayAfterTheMonth(t *testing.T) {
 			}
 		}
 		ttl, err := k.PTTL(t.Context(), hitsKey(linkID, month)).Result()
-		if left := time.Until(month.End.Add(afterlife)); err != nil || ttl > left+2*time.Second || ttl < left-time.Minute {
+		if left := time.Until(month.End.Add(afterlife)); err != nil || ttl > left+2*time.Second ||
+			ttl < left-time.Minute {
 			t.Errorf("the counter lives for %s, want %s: %v", ttl, left, err)
 		}
 	})
@@ -176,10 +178,11 @@ func TestALostCounterIsSeeded(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		var known int64
 		var asked []string
-		h, linkID := newHits(k, func(_ context.Context, m Month, linkIDs []string, known_ bool) (map[string]int64, error) {
+		h := newHits(k, func(_ context.Context, m Month, linkIDs []string, known_ bool) (map[string]int64, error) {
 			asked = append(asked, fmt.Sprint(m, linkIDs, known_))
 			return map[string]int64{linkIDs[0]: known}, nil
-		}), id.New(id.Link)
+		})
+		linkID := id.New(id.Link)
 		for round, want := range []int64{20, 20, 10, 0} {
 			a := askFor(linkID, 20, 50)
 			a.Known = round > 0
@@ -279,7 +282,8 @@ func TestAFailingSeedGivesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		broken := errors.New("the database is away")
-		h, linkID := newHits(k, func(context.Context, Month, []string, bool) (map[string]int64, error) { return nil, broken }), id.New(id.Link)
+		h := newHits(k, func(context.Context, Month, []string, bool) (map[string]int64, error) { return nil, broken })
+		linkID := id.New(id.Link)
 		if err := h.Seed(t.Context(), []*Ask{askFor(linkID, 1, 50)}); !errors.Is(err, broken) {
 			t.Errorf("seeding: %v, want %v", err, broken)
 		}

@@ -68,7 +68,8 @@ func insertLease(ctx context.Context, tx bun.Tx, logID string, l Lease) error {
 // recoverLeases ends leases of a log, each in a transaction, and calls refund with the hits that
 // were not used. A lease that has ended before, or was never taken, has none.
 func (s *Store) recoverLeases(
-	ctx context.Context, logID string, leases []Lease, refund func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error,
+	ctx context.Context, logID string, leases []Lease,
+	refund func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error,
 ) error {
 	for _, l := range leases {
 		err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {

@@ -122,7 +122,8 @@ func (l *Leases) requestAll(ctx context.Context, fallback bool, batch []*queued,
 		}
 		hits := cmp.Or(q.Granted, q.Want) // when it did not come to an answer, the source knows how many
 		l.queueReturn(ended{
-			key: q.key, month: q.Month.number(), number: q.Number, hits: int32(hits), position: q.position, fallback: fallback,
+			key: q.key, month: q.Month.number(), number: q.Number, hits: int32(hits),
+			position: q.position, fallback: fallback,
 		})
 	}
 	return err
@@ -172,7 +173,8 @@ func (l *Leases) finish(q *queued, fallback bool) {
 		l.end(s, &before, &q.key)
 		h := held{
 			number: q.Number, taken: l.Now().UnixMilli(), left: int32(q.Granted), size: int32(q.Granted),
-			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position, fallback: fallback, refused: q.Granted == 0,
+			free: int32(min(q.Left, 1<<30)), month: q.Month.number(), position: q.position,
+			fallback: fallback, refused: q.Granted == 0,
 			life: int32(lifeOf(q.Left, q.Limit).Milliseconds()), open: q.Granted > 0,
 		}
 		s.links[q.key] = h

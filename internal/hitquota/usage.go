@@ -63,10 +63,12 @@ func (u *Usage) knownOf(ctx context.Context, m Month, linkIDs []string) (known, 
 		SubjectID    string
 		Clicks, Kind int64
 	}
-	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").ColumnExpr("?", position).Where("id = ?", u.Log.LogID())
+	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").ColumnExpr("?", position).
+		Where("id = ?", u.Log.LogID())
 	usage := u.DB.NewSelect().Model((*hitUsage)(nil)).Column("link_id", "hits").ColumnExpr("?", granted).
 		Where("month = ?", m.String()).Where("link_id IN (?)", bun.In(linkIDs))
-	err := u.Clicks.ByLink(linkIDs, m.Start).ColumnExpr("? AS kind", clicks).UnionAll(log).UnionAll(usage).Scan(ctx, &rows)
+	err := u.Clicks.ByLink(linkIDs, m.Start).ColumnExpr("? AS kind", clicks).UnionAll(log).UnionAll(usage).
+		Scan(ctx, &rows)
 	if err != nil {
 		return known{}, fmt.Errorf("counting the clicks of a month: %w", err)
 	}
@@ -110,7 +112,12 @@ func (u *Usage) take(ctx context.Context, a *Ask, seed int64) error {
 			if seed+hits > a.Limit {
 				return nil
 			}
-			row := &hitUsage{LinkID: a.LinkID, Month: a.Month.String(), Hits: seed + hits, ChangedAt: db.Instant(u.Now())}
+			row := &hitUsage{
+				LinkID:    a.LinkID,
+				Month:     a.Month.String(),
+				Hits:      seed + hits,
+				ChangedAt: db.Instant(u.Now()),
+			}
 			known := u.DB.Greatest("hit_usage.hits", seed)
 			result, err := tx.NewInsert().Model(row).On("CONFLICT (link_id, month) DO UPDATE").
 				Set("hits = ? + ?", known, hits).Set("changed_at = excluded.changed_at").
@@ -122,7 +129,8 @@ func (u *Usage) take(ctx context.Context, a *Ask, seed int64) error {
 				return err
 			}
 			a.Granted, a.Left = hits, a.Limit-seed-hits
-			return insertLease(ctx, tx, u.Log.LogID(), Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
+			return insertLease(ctx, tx, u.Log.LogID(),
+				Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
 		})
 		if err != nil || a.Granted > 0 {
 			return err

@@ -145,7 +145,8 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 		}
 		finder := usageOf(d, newClicks(t, d))
 		for range 2 {
-			if err := finder.Recover(t.Context(), dead.Log.LogID(), []hitquota.Lease{ended, open, neverTaken}); err != nil {
+			leases := []hitquota.Lease{ended, open, neverTaken}
+			if err := finder.Recover(t.Context(), dead.Log.LogID(), leases); err != nil {
 				t.Fatal(err)
 			}
 			if got := grantedOf(t, dead, linkID); got != 9 {
@@ -203,7 +204,8 @@ func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
 				t.Errorf("granted since %s (-want +got):\n%s%v", since, diff, err)
 			}
 		}
-		if err := u.Granted(t.Context(), november.Start, func(string, hitquota.Month, int64) error { return context.Canceled }); err == nil {
+		stop := func(string, hitquota.Month, int64) error { return context.Canceled }
+		if err := u.Granted(t.Context(), november.Start, stop); err == nil {
 			t.Error("an error of the one who is told got lost")
 		}
 	})

@@ -110,7 +110,8 @@ func TestStatsOfAJobThatNeverEndsWell(t *testing.T) {
 			}
 			return errors.New("no luck")
 		}}
-		if got := (&Runner{Jobs: []Job{job}}).Stats(); len(got) != 1 || got[0].Name != "unlucky" || !got[0].LastSuccess.IsZero() {
+		if got := (&Runner{Jobs: []Job{job}}).Stats(); len(got) != 1 || got[0].Name != "unlucky" ||
+			!got[0].LastSuccess.IsZero() {
 			t.Errorf("before it runs: %+v", got)
 		}
 		s := start(t, d, job)
@@ -165,7 +166,8 @@ func TestShutDown(t *testing.T) {
 		if l := leaseOf(t, d, "tidy"); l.Holder != "" || l.DueAt.After(time.Now()) {
 			t.Errorf("after the shutdown the lease is %+v", l)
 		}
-		if log := s.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `msg="job interrupted" name=tidy`) {
+		if log := s.log.String(); strings.Count(log, "\n") != 1 ||
+			!strings.Contains(log, `msg="job interrupted" name=tidy`) {
 			t.Errorf("the log says %s", log)
 		}
 	})

@@ -46,7 +46,8 @@ func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error)
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at, due_at = excluded.due_at,
 			node = excluded.node, began_at = excluded.began_at, ended_at = NULL
 			WHERE l.free_at <= ? AND (l.due_at <= ? OR l.holder <> '') OR l.holder = '' AND ?
-		RETURNING holder`, l.name, l.holder, l.freeAt, l.dueAt, l.node, l.takenAt, l.takenAt, l.takenAt, atOnce).Scan(ctx, &holder)
+		RETURNING holder`, l.name, l.holder, l.freeAt, l.dueAt, l.node, l.takenAt, l.takenAt,
+		l.takenAt, atOnce).Scan(ctx, &holder)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -71,7 +72,8 @@ func (l lease) release(ctx context.Context, d *db.DB, now time.Time, failed erro
 	if interrupted {
 		dueAt = now
 	}
-	_, err := d.ExecContext(ctx, `UPDATE leases SET holder = '', free_at = ?, due_at = ?, ended_at = ?, error = ? WHERE name = ? AND holder = ?`,
+	_, err := d.ExecContext(ctx,
+		`UPDATE leases SET holder = '', free_at = ?, due_at = ?, ended_at = ?, error = ? WHERE name = ? AND holder = ?`,
 		freeAt, dueAt, now, errorLine(failed), l.name, l.holder)
 	if err != nil {
 		return fmt.Errorf("giving the lease back: %w", err)

@@ -214,7 +214,8 @@ func TestAFailedJobGivesTheLeaseBack(t *testing.T) {
 			r, _ := setup(d)
 			job := Job{Name: name, Every: 15 * time.Minute, Run: run}
 			ran, err := r.Try(t.Context(), job)
-			if p, ok := errors.AsType[*panicError](err); !ran || err == nil || ok != (name != "fails") || ok && len(p.stack) == 0 {
+			if p, ok := errors.AsType[*panicError](err); !ran || err == nil || ok != (name != "fails") ||
+				ok && len(p.stack) == 0 {
 				t.Errorf("%s: ran %t: %v", name, ran, err)
 			}
 			leaseOf(t, d, name).check(t, 10*time.Minute, 15*time.Minute-time.Second)
@@ -273,7 +274,11 @@ func TestAJobsContextEndsWithTheLease(t *testing.T) {
 		if !ran || err != nil {
 			t.Errorf("ran %t: %v", ran, err)
 		}
-		brief := Job{Name: "brief", Every: 450 * time.Millisecond, Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
+		brief := Job{
+			Name:  "brief",
+			Every: 450 * time.Millisecond,
+			Run:   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		}
 		ran, err = r.Try(t.Context(), brief)
 		if !ran || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a job longer than its lease ran %t: %v", ran, err)

@@ -33,7 +33,8 @@ func TestWhatCameOfAJob(t *testing.T) {
 		}
 		job.Run = func(context.Context) error {
 			s := stateOf(t, r, job)
-			if *s.Node != "box/7" || !s.BeganAt.Equal(noon) || s.EndedAt != nil || !s.Running(noon) || s.Running(noon.Add(14*time.Minute)) {
+			if *s.Node != "box/7" || !s.BeganAt.Equal(noon) || s.EndedAt != nil || !s.Running(noon) ||
+				s.Running(noon.Add(14*time.Minute)) {
 				t.Errorf("while it goes on: %+v", s)
 			}
 			c.set(time.Minute)
@@ -44,7 +45,8 @@ func TestWhatCameOfAJob(t *testing.T) {
 		}
 		s := stateOf(t, r, job)
 		if !s.EndedAt.Equal(noon.Add(time.Minute)) || s.Running(noon) || !s.DueAt.Equal(noon.Add(15*time.Minute-time.Second)) ||
-			!strings.HasPrefix(*s.Error, "broken by a testé") || len([]rune(*s.Error)) > longestError {
+			!strings.HasPrefix(*s.Error, "broken by a testé") ||
+			len([]rune(*s.Error)) > longestError {
 			t.Errorf("of a job that has failed: %+v", s)
 		}
 		job.Run = nothing

@@ -56,7 +56,17 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	b.net = outboundtest.Open(t, b.noting(public), names)
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1000, CodeSecrets: [][]byte{[]byte("a secret")}, Domains: &domain.Store{DB: d}, Log: log, Now: clock})
+	links, err := link.NewStore(
+		link.Config{
+			DB:          d,
+			PublicURL:   "http://sho.rt",
+			LinkQuota:   1000,
+			CodeSecrets: [][]byte{[]byte("a secret")},
+			Domains:     &domain.Store{DB: d},
+			Log:         log,
+			Now:         clock,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +80,14 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 
 // allow gives the checker another client.
 func (b *bundle) allow(allow func(netip.Addr) bool, timeout time.Duration) {
-	b.Client = outbound.NewClient(outbound.Config{UserAgent: UserAgent("http://sho.rt"), Resolver: b.net.Resolver, Allow: allow, Timeout: timeout})
+	b.Client = outbound.NewClient(
+		outbound.Config{
+			UserAgent: UserAgent("http://sho.rt"),
+			Resolver:  b.net.Resolver,
+			Allow:     allow,
+			Timeout:   timeout,
+		},
+	)
 }
 
 // noting notes the requests before they are answered.
@@ -110,7 +127,8 @@ func (b *bundle) link(t *testing.T, url string) *link.Link {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().Exec(db.AsSystem(t.Context()))
+	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
+		Exec(db.AsSystem(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +414,8 @@ func TestChecksAreLimited(t *testing.T) {
 		b.check(t, l)
 	}
 	b.happened()
-	if _, err := b.Check(t.Context(), b.member, l.ID); !errs.Is(err, errs.RateLimited) || errs.From(err).RetryAfter <= 0 {
+	if _, err := b.Check(t.Context(), b.member, l.ID); !errs.Is(err, errs.RateLimited) ||
+		errs.From(err).RetryAfter <= 0 {
 		t.Errorf("one check more: %v", err)
 	}
 	if got := b.happened(); len(got) > 0 {
@@ -427,7 +446,8 @@ func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 		if err := b.Run(leaving()); !errors.Is(err, context.Canceled) {
 			t.Errorf("a run that was interrupted: %v", err)
 		}
-		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 || !got.CheckAt.Equal(noon.Add(link.CheckClaim)) {
+		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 ||
+			!got.CheckAt.Equal(noon.Add(link.CheckClaim)) {
 			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
 		}
 	})

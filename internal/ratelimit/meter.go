@@ -26,7 +26,7 @@ type budgetKey struct{ rate, subject string }
 
 // budget is what has been taken ahead of a subject's rate.
 type budget struct {
-	mu     sync.Mutex // held while Redis is asked: whoever else asks for the subject uses what comes
+	mu        sync.Mutex // held while Redis is asked: whoever else asks for the subject uses what comes
 	available int64
 	// left is what Redis had left when it was asked, until the window ends.
 	left  int64
@@ -42,7 +42,7 @@ const (
 	retryAfterFailure = time.Second
 	// maxBudgets bounds the memory: those who ask often stay when many others come. One that is not
 	// used goes in time.
-	maxBudgets  = 100_000
+	maxBudgets = 100_000
 	budgetIdle = 5 * time.Minute
 )
 
@@ -74,7 +74,12 @@ func (m *Meter) Spend(ctx context.Context, r Rate, subject string, attempts int6
 			return Allowance{}, nil
 		}
 	}
-	a := Allowance{Known: true, Rate: r, Left: p.left + max(0, p.available-attempts), Reset: max(p.until.Sub(now), time.Second).Round(time.Second)}
+	a := Allowance{
+		Known: true,
+		Rate:  r,
+		Left:  p.left + max(0, p.available-attempts),
+		Reset: max(p.until.Sub(now), time.Second).Round(time.Second),
+	}
 	if p.available < attempts {
 		p.available, a.Left = 0, 0 // it would have been more than there is: that is used up
 		return a, errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", a.Reset).After(a.Reset)

@@ -87,7 +87,8 @@ func TestAMeterTellsWhatIsLeft(t *testing.T) {
 	if a, err := m.Spend(t.Context(), rate, "somebody", 480); err != nil || a.Left != 0 {
 		t.Errorf("all that is left: %+v: %v", a, err)
 	}
-	if a, err := m.Spend(t.Context(), rate, "somebody", 1); !errs.Is(err, errs.RateLimited) || a.Left != 0 || errs.From(err).RetryAfter == 0 {
+	if a, err := m.Spend(t.Context(), rate, "somebody", 1); !errs.Is(err, errs.RateLimited) || a.Left != 0 ||
+		errs.From(err).RetryAfter == 0 {
 		t.Errorf("once more: %+v: %v", a, err)
 	}
 }

@@ -71,7 +71,12 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 		l.Log.WarnContext(ctx, "rate limit not checked", "rate", r.Name, "error", err)
 		return Allowance{}, nil
 	}
-	a := Allowance{Known: true, Rate: r, Left: max(0, r.Attempts-count), Reset: max(left, time.Second).Round(time.Second)}
+	a := Allowance{
+		Known: true,
+		Rate:  r,
+		Left:  max(0, r.Attempts-count),
+		Reset: max(left, time.Second).Round(time.Second),
+	}
 	if count <= r.Attempts {
 		return a, nil
 	}
@@ -116,7 +121,9 @@ func (l Limiter) Forget(ctx context.Context, r Rate, subject string) {
 // add counts attempts up or down, and returns how many there are and how long until they are
 // forgotten. A counter that is missing, because its window has ended, is made with its expiry in
 // the same step.
-func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (count int64, left time.Duration, err error) {
+func (l Limiter) add(
+	ctx context.Context, r Rate, subject string, delta int64,
+) (count int64, left time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
 	key := r.key(subject)

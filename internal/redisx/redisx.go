@@ -75,7 +75,8 @@ const clientName = "linkforge"
 // context.
 func tuned(options *redis.Options, pool int) *redis.Options {
 	options.PoolSize, options.PipelinePoolSize = pool, noPipelinePool
-	options.DialTimeout, options.DialerRetries = cmp.Or(options.DialTimeout, dialDeadline), cmp.Or(options.DialerRetries, dials)
+	options.DialTimeout = cmp.Or(options.DialTimeout, dialDeadline)
+	options.DialerRetries = cmp.Or(options.DialerRetries, dials)
 	options.ContextTimeoutEnabled = true
 	options.ClientName = clientName
 	return options

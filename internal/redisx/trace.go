@@ -40,7 +40,9 @@ func (s spans) within(ctx context.Context, name string, commands int, do func(co
 		return do(ctx) // a loop's
 	}
 	ctx, span := s.tracer.Start(ctx, "Redis "+name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", name), attribute.Int("db.operation.batch.size", commands),
+		attribute.String("db.system.name", "redis"),
+		attribute.String("db.operation.name", name),
+		attribute.Int("db.operation.batch.size", commands),
 	))
 	defer span.End()
 	err := do(ctx)

@@ -53,7 +53,8 @@ func TestARecordThatWasCutOff(t *testing.T) {
 		j := lay(t, map[int64][]byte{0: data[:size]})
 		got, damaged := readAll(t, j, 0, 7)
 		if !slices.EqualFunc(whole, got, same) || len(damaged) > 0 {
-			t.Errorf("cut at %d: %d records and %d damaged bytes, want %d records", size, len(got), len(damaged), len(whole))
+			t.Errorf("cut at %d: %d records and %d damaged bytes, want %d records", size, len(got), len(damaged),
+				len(whole))
 		}
 		if end := whole[len(whole)-1].End; len(got) > 0 && got[len(got)-1].End != end {
 			t.Errorf("cut at %d: the last record ends at %d, want %d", size, got[len(got)-1].End, end)
@@ -179,7 +180,8 @@ func TestASegmentThatIsGoneOrShort(t *testing.T) {
 	for _, r := range records {
 		lost := r.End > third.begin && r.End <= third.end
 		if slices.ContainsFunc(got, func(g Record) bool { return same(g, r) }) == lost || len(damaged) > 0 {
-			t.Errorf("without the segment: the record that ends at %d, lost is %t; %d damaged bytes", r.End, lost, len(damaged))
+			t.Errorf("without the segment: the record that ends at %d, lost is %t; %d damaged bytes", r.End, lost,
+				len(damaged))
 		}
 	}
 }
@@ -202,7 +204,8 @@ func TestRoomThatWasNotUsed(t *testing.T) {
 		}
 		for name, j := range map[string]*Log{"killed": lay(t, laid), "closed": leave(t, j)} {
 			if got, damaged := readAll(t, j, 0, 7); !slices.EqualFunc(want, got, same) || len(damaged) > 0 {
-				t.Errorf("%s, segments of %d: %d records and %d damaged bytes, want %d records", name, turns, len(got), len(damaged), len(want))
+				t.Errorf("%s, segments of %d: %d records and %d damaged bytes, want %d records", name, turns, len(got),
+					len(damaged), len(want))
 			}
 		}
 	}
@@ -241,7 +244,8 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 	}
 	for name, j := range map[string]*Log{"the same process": j, "the next": leave(t, j)} {
 		if got, damaged := readAll(t, j, 0, 7); !slices.EqualFunc(want, got, same) || len(damaged) > 0 {
-			t.Errorf("%s reads %d records and %d damaged bytes, want %d records", name, len(got), len(damaged), len(want))
+			t.Errorf("%s reads %d records and %d damaged bytes, want %d records", name, len(got), len(damaged),
+				len(want))
 		}
 	}
 }
@@ -326,7 +330,8 @@ func FuzzRead(f *testing.F) {
 		j := lay(t, map[int64][]byte{0: slices.Concat(around[:records[0].End], data, around[records[0].End:])})
 		for _, most := range []int{1, 100} {
 			got, damaged := readAll(t, j, 0, most)
-			if len(got) < 2 || !bytes.Equal(got[0].Data, records[0].Data) || !bytes.Equal(got[len(got)-1].Data, records[1].Data) {
+			if len(got) < 2 || !bytes.Equal(got[0].Data, records[0].Data) ||
+				!bytes.Equal(got[len(got)-1].Data, records[1].Data) {
 				t.Errorf("%d records, want those around the damage", len(got))
 			}
 			size := len(damaged)

@@ -224,7 +224,8 @@ func (j *Log) Append(record []byte) (end int64, err error) {
 	j.buffer = append(j.buffer, record...)
 	if err := j.tail.write(j.buffer); err != nil {
 		j.stuck = true
-		if errors.Is(err, errTorn) { // the next record begins a segment: whoever reads finds that this one goes no further
+		if errors.Is(err,
+			errTorn) { // the next record begins a segment: whoever reads finds that this one goes no further
 			_ = j.tail.close()
 			j.tail = nil
 		}
@@ -288,7 +289,7 @@ func (j *Log) Release(position int64) error {
 func (j *Log) Remove() error {
 	err := alone(filepath.Dir(j.dir), func() error {
 		j.mu.Lock()
-		for _, s := range j.segments { // before the lock: should this process die here, whoever takes it over finds nothing
+		for _, s := range j.segments { // before the lock: if this process dies here, the next finds nothing
 			_ = os.Remove(j.path(s.begin))
 		}
 		j.bound, j.segments = 0, nil

@@ -124,17 +124,20 @@ func appendedIsRead(t *testing.T, j *Log) {
 	for _, most := range []int{1, 7, 200, 5000} {
 		got, damaged := readAll(t, j, 0, most)
 		if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 {
-			t.Errorf("segments of %d, %d at a time: %d damaged bytes, records (-want +got):\n%s", j.turns, most, len(damaged), diff)
+			t.Errorf("segments of %d, %d at a time: %d damaged bytes, records (-want +got):\n%s", j.turns, most,
+				len(damaged), diff)
 		}
 	}
 	next := leave(t, j)
 	got, damaged := readAll(t, next, 0, 5000)
 	if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 || next.End() != j.End() || next.ID() != j.ID() {
-		t.Errorf("segments of %d, by the next process: %d damaged bytes, records (-want +got):\n%s", j.turns, len(damaged), diff)
+		t.Errorf("segments of %d, by the next process: %d damaged bytes, records (-want +got):\n%s", j.turns,
+			len(damaged), diff)
 	}
 	for i, record := range want {
 		c, err := next.Read(record.End, 1)
-		if err != nil || c.Next == record.End != (i == len(want)-1) || len(c.Records) > 0 && c.Records[0].End != want[i+1].End {
+		if err != nil || c.Next == record.End != (i == len(want)-1) ||
+			len(c.Records) > 0 && c.Records[0].End != want[i+1].End {
 			t.Fatalf("segments of %d, after record %d: %+v, %v", j.turns, i, c, err)
 		}
 	}
@@ -326,7 +329,8 @@ func TestReleaseRemovesWholeSegments(t *testing.T) {
 	}
 	next := leave(t, j)
 	if next.End() != j.End() || next.Bytes() != j.Bytes() {
-		t.Errorf("the next process finds %d bytes up to %d, want %d up to %d", next.Bytes(), next.End(), j.Bytes(), j.End())
+		t.Errorf("the next process finds %d bytes up to %d, want %d up to %d", next.Bytes(), next.End(), j.Bytes(),
+			j.End())
 	}
 }
 
@@ -352,7 +356,8 @@ func TestTheBound(t *testing.T) {
 				t.Errorf("bound %d, round %d: %d records were taken, want about %d", bound, round, taken, want)
 			}
 			if got, _ := readAll(t, j, end-int64(taken)*100, 5000); len(got) != taken {
-				t.Errorf("bound %d, round %d: %d records were kept, want the %d that were taken", bound, round, len(got), taken)
+				t.Errorf("bound %d, round %d: %d records were kept, want the %d that were taken", bound, round,
+					len(got), taken)
 			}
 			if err := j.Release(end); err != nil {
 				t.Fatal(err)

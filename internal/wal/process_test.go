@@ -79,7 +79,8 @@ func TestWhatAKilledProcessReportedIsRead(t *testing.T) {
 	}
 	got, damaged := readAll(t, found[0], 0, 500)
 	if reported < 3000 || len(got) <= reported || len(got) > reported+2 || len(damaged) > 0 {
-		t.Errorf("%d records and %d damaged bytes, want the %d that were reported, and perhaps one more", len(got), len(damaged), reported+1)
+		t.Errorf("%d records and %d damaged bytes, want the %d that were reported, and perhaps one more", len(got),
+			len(damaged), reported+1)
 	}
 	for i, r := range got {
 		if want := bytes.Repeat(fmt.Appendf(nil, "%d ", i), 1+i%40); !bytes.Equal(want, r.Data) {
