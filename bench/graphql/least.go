@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/id"
@@ -31,12 +32,12 @@ type keeper struct {
 func openKeeper(ctx context.Context, databaseURL string, gathered bool) (*keeper, error) {
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
-		return nil, errUnreadable
+		return nil, rig.ErrURL
 	}
 	config.MaxConns = 20 // as Linkforge has
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, errUnreadable
+		return nil, rig.ErrURL
 	}
 	return &keeper{pool: pool, gathered: gathered, calls: batcher.Batcher[string, *link.Link, struct{}]{Most: 100, Patient: true}}, nil
 }

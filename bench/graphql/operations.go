@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // operation is what is asked, again and again.
@@ -61,12 +63,9 @@ func operationNames() (names []string) {
 	return names
 }
 
-// numberPlace stands in a body where a number of as many digits goes, so that no two requests are the same.
-const numberPlace = "NNNNNNNNNNNN"
-
 // newURL is where a new link leads, as it is written in a body.
 func newURL() string {
-	return "https://www.example.com/articles/" + numberPlace + "/a-title-of-some-words"
+	return "https://www.example.com/articles/" + rig.NumberPlace + "/a-title-of-some-words"
 }
 
 const newTitle = "A title of some words"
@@ -97,8 +96,8 @@ func body(document string, variables any) string {
 
 // What the links of the page are. Whoever made them is the one who asks.
 const (
-	email      = "bench@example.com"
-	personName = "Bench Mark"
+	email      = rig.TenantEmail
+	personName = rig.TenantName
 )
 
 func listedURL(number int) string {
@@ -113,5 +112,5 @@ func listedTags(number int) []string {
 
 // withNumber is a body with a number in its place.
 func withNumber(body string, number int) string {
-	return strings.Replace(body, numberPlace, fmt.Sprintf("%0*d", len(numberPlace), number), 1)
+	return strings.Replace(body, rig.NumberPlace, fmt.Sprintf("%0*d", len(rig.NumberPlace), number), 1)
 }

@@ -4,30 +4,21 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
-	"fmt"
 	"net/http"
-	"net/url"
+	"os"
+	"strings"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite"
 
-	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
-
-// the driver "sqlite"
 
 // runConstant is the server that does nothing but redirect: what net/http costs.
 func runConstant(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("constant", flag.ContinueOnError)
-	address := flags.String("address", "", "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
 	location := urlOf(0)
-	return serve(ctx, *address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { redirect(w, location) }))
+	return serve(ctx, args[0], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { redirect(w, location) }))
 }
 
 func redirect(w http.ResponseWriter, location string) {
@@ -58,7 +49,7 @@ const (
 // counted, at every redirect. It has a table of its own, with none of Linkforge's other columns, indexes and rules.
 type textbook struct {
 	find, count *sql.Stmt
-	quota       redis.UniversalClient // nil without one
+	quota       *redis.Client // nil without one
 }
 
 // The textbook's settings, which have passwords in them. Its Redis is in-process without a URL.
@@ -68,15 +59,9 @@ const (
 )
 
 // runTextbook is its server.
-func runTextbook(ctx context.Context, args []string, getenv func(string) string) error {
-	flags := flag.NewFlagSet("textbook", flag.ContinueOnError)
-	address := flags.String("address", "", "")
-	sqlite := flags.Bool("sqlite", false, "")
-	quota := flags.Bool("quota", false, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	reads, writes, err := openDatabase(getenv(textbookDatabase), *sqlite)
+func runTextbook(ctx context.Context, args []string) error {
+	quota, address := args[0] == "quota", args[1]
+	reads, writes, err := openDatabase(os.Getenv(textbookDatabase))
 	if err != nil {
 		return err
 	}
@@ -89,47 +74,52 @@ func runTextbook(ctx context.Context, args []string, getenv func(string) string)
 	if t.count, err = writes.PrepareContext(ctx, "UPDATE textbook SET clicks = clicks + 1 WHERE code = $1"); err != nil {
 		return err
 	}
-	if *quota {
-		client, err := redisx.Open(getenv(textbookRedis), textbookRedisPool)
-		if err != nil {
+	if quota {
+		if t.quota, err = openRedis(os.Getenv(textbookRedis)); err != nil {
 			return err
 		}
-		defer client.Close()
-		t.quota = client
+		defer t.quota.Close()
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /{code}", &t)
-	return serve(ctx, *address, mux)
+	return serve(ctx, address, mux)
 }
 
 // openDatabase opens SQLite as Linkforge does, with one connection that writes and others that read, and as many of
 // PostgreSQL's.
-func openDatabase(database string, sqlite bool) (reads, writes *sql.DB, err error) {
-	if !sqlite {
-		both, err := openPool("pgx", database, textbookPool)
-		return both, both, err
+func openDatabase(where string) (reads, writes *sql.DB, err error) {
+	if reads, err = openPool(where, textbookPool); err != nil || strings.Contains(where, "://") {
+		return reads, reads, err
 	}
-	if writes, err = openPool("sqlite", sqliteDSN(database), 1); err != nil {
-		return nil, nil, err
-	}
-	reads, err = openPool("sqlite", sqliteDSN(database), textbookPool)
+	writes, err = openPool(where, 1)
 	return reads, writes, err
 }
 
-// sqliteDSN asks for what Linkforge asks for: a log that is written ahead, and on the disk before a commit has an answer.
-func sqliteDSN(path string) string {
-	query := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)"}}
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}).String()
-}
-
-func openPool(driver, source string, size int) (*sql.DB, error) {
-	pool, err := sql.Open(driver, source)
+func openPool(where string, size int) (*sql.DB, error) {
+	pool, err := rig.Open(where, false)
 	if err != nil {
-		return nil, fmt.Errorf("opening the textbook's database: %w", err)
+		return nil, err
 	}
 	pool.SetMaxOpenConns(size)
 	pool.SetMaxIdleConns(size)
 	return pool, nil
+}
+
+// openRedis opens Redis by its URL, or starts one in this process, as the embedded default has.
+func openRedis(where string) (*redis.Client, error) {
+	if where == "" {
+		server, err := miniredis.Run()
+		if err != nil {
+			return nil, err
+		}
+		where = "redis://" + server.Addr()
+	}
+	options, err := redis.ParseURL(where)
+	if err != nil {
+		return nil, rig.ErrURL
+	}
+	options.PoolSize = textbookRedisPool
+	return redis.NewClient(options), nil
 }
 
 // ServeHTTP looks the link up, takes of its quota when there is one, counts the click, and redirects.

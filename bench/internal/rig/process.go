@@ -307,12 +307,3 @@ func Used(own, beside []int) (u Usage, err error) {
 func (u Usage) Minus(before Usage) Usage {
 	return Usage{u.Own - before.Own, u.Beside - before.Beside, u.Machine - before.Machine, u.At - before.At}
 }
-
-// OwnCPU is what this process has used so far.
-func OwnCPU() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
-}
