@@ -39,15 +39,7 @@ func runBare(ctx context.Context, args []string) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("/graphql", newBare("http://"+address, k))
-	server := &http.Server{Addr: address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- server.ListenAndServe() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return server.Close()
-	}
+	return rig.ServeHTTP(ctx, address, mux)
 }
 
 // queryCache is how many documents the handler keeps.

@@ -109,15 +109,6 @@ func (b *bench) watchSQL(ctx context.Context, cmd *exec.Cmd, folder string) (fro
 	return from, after.Minus(before), err
 }
 
-func rig.Pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d):
-		return nil
-	}
-}
-
 // hasLog says that transactions have ended. pgbench begins with none before it has all its connections.
 func hasLog(folder string) bool {
 	logs, _ := filepath.Glob(filepath.Join(folder, "log.*"))

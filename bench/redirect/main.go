@@ -42,7 +42,7 @@ func main() {
 		if len(args) > 1 {
 			switch args[0] {
 			case "constant":
-				return runConstant(ctx, args[1:])
+				return rig.ServeConstant(ctx, args[1], urlOf(0))
 			case "textbook":
 				return runTextbook(ctx, args[1:])
 			}

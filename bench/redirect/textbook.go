@@ -7,35 +7,12 @@ import (
 	"net/http"
 	"os"
 	"strings"
-	"time"
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
-
-// runConstant is the server that does nothing but redirect: what net/http costs.
-func runConstant(ctx context.Context, args []string) error {
-	location := urlOf(0)
-	return serve(ctx, args[0], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { redirect(w, location) }))
-}
-
-func redirect(w http.ResponseWriter, location string) {
-	w.Header().Set("Location", location)
-	w.Header().Set("Content-Length", "0")
-	w.WriteHeader(http.StatusFound)
-}
-
-// serve answers until the context ends.
-func serve(ctx context.Context, address string, handler http.Handler) error {
-	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	context.AfterFunc(ctx, func() { server.Close() })
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
 
 const (
 	// textbookPool and textbookRedisPool are as large as Linkforge's are by default.
@@ -82,7 +59,7 @@ func runTextbook(ctx context.Context, args []string) error {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /{code}", &t)
-	return serve(ctx, address, mux)
+	return rig.ServeHTTP(ctx, address, mux)
 }
 
 // openDatabase opens SQLite as Linkforge does, with one connection that writes and others that read, and as many of
@@ -143,6 +120,6 @@ func (t *textbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:
-		redirect(w, location)
+		rig.Redirect(w, location)
 	}
 }

@@ -10,7 +10,6 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/db"
 )
 
 // backend is where a server keeps what it knows, how that is backed up, and how it is restored elsewhere.
@@ -25,12 +24,8 @@ type backend struct {
 	// restore puts what is in the file elsewhere.
 	restore func(ctx context.Context, d *drill) error
 	file    string
-	// open opens the database of before or of after.
-	open func(env []string) (*db.DB, error)
-}
-
-func backends(folder string, services *rig.Services) []*backend {
-	return []*backend{embedded(folder), onPostgres(folder, services)}
+	// database is that of before or of after, as rig.Open takes it.
+	database func(env []string) string
 }
 
 func embedded(folder string) *backend {
@@ -43,19 +38,19 @@ func embedded(folder string) *backend {
 	b.restore = func(ctx context.Context, d *drill) error {
 		return d.timed("linkforge restore", func() error { return d.linkforge(ctx, b.restored, "restore", b.file) })
 	}
-	b.open = func(env []string) (*db.DB, error) {
-		return db.OpenSQLite(filepath.Join(strings.TrimPrefix(env[0], "LINKFORGE_DATA_DIR="), "linkforge.db"), 2)
+	b.database = func(env []string) string {
+		return filepath.Join(strings.TrimPrefix(env[0], "LINKFORGE_DATA_DIR="), "linkforge.db")
 	}
 	return b
 }
 
-func onPostgres(folder string, services *rig.Services) *backend {
-	secret := strings.Repeat("benchmark", 4)
+func onPostgres(r *rig.Run) *backend {
+	services := r.Services
 	env := func(databaseURL, data string) []string {
-		return []string{"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + services.RedisURL, "LINKFORGE_DATA_DIR=" + filepath.Join(folder, data),
-			"LINKFORGE_JWT_SECRET=" + secret, "LINKFORGE_CODE_SECRET=" + secret}
+		return []string{"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + services.RedisURL, "LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, data),
+			"LINKFORGE_JWT_SECRET=" + rig.Secret, "LINKFORGE_CODE_SECRET=" + rig.Secret}
 	}
-	b := &backend{name: "PostgreSQL", env: env(services.DatabaseURL, "node"), file: filepath.Join(folder, "linkforge.sql"), lagging: true}
+	b := &backend{name: "PostgreSQL", env: env(services.DatabaseURL, "node"), file: filepath.Join(r.Folder, "linkforge.sql"), lagging: true}
 	b.backUp = func(ctx context.Context, d *drill) error {
 		return d.timed("pg_dump", func() error {
 			out, err := os.Create(b.file)
@@ -69,7 +64,7 @@ func onPostgres(folder string, services *rig.Services) *backend {
 		})
 	}
 	b.restore = func(ctx context.Context, d *drill) error {
-		another, err := services.AnotherDatabase(ctx)
+		another, err := services.CreateDatabase(ctx)
 		if err != nil {
 			return err
 		}
@@ -78,10 +73,10 @@ func onPostgres(folder string, services *rig.Services) *backend {
 		if err == nil {
 			err = d.timed("linkforge after-restore --grants", func() error { return d.linkforge(ctx, b.restored, "after-restore", "--grants") })
 		}
-		return errors.Join(err, services.EmptyRedis(ctx))
+		return errors.Join(err, services.Redis.FlushDB(ctx).Err())
 	}
-	b.open = func(env []string) (*db.DB, error) {
-		return db.OpenPostgres(strings.TrimPrefix(env[0], "LINKFORGE_DATABASE_URL="), 2)
+	b.database = func(env []string) string {
+		return strings.TrimPrefix(env[0], "LINKFORGE_DATABASE_URL=")
 	}
 	return b
 }
@@ -102,11 +97,6 @@ func said(cmd *exec.Cmd) error {
 
 // linkforge runs a command of the program.
 func (d *drill) linkforge(ctx context.Context, env []string, args ...string) error {
-	cmd := exec.CommandContext(ctx, d.binary, args...)
-	cmd.Env = append(rig.CleanEnvironment(), env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("linkforge %s: %w: %.2000s", strings.Join(args, " "), err, out)
-	}
-	return nil
+	_, err := d.Command(ctx, env, args...)
+	return err
 }

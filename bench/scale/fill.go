@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ func (b *bench) fillAll(ctx context.Context) error {
 			if err := b.fill(ctx, e); err != nil {
 				return fmt.Errorf("filling %s: %w", e.title(), err)
 			}
-			b.say("%s are there after %.0f s", e.title(), time.Since(began).Seconds())
+			b.Say("%s are there after %.0f s", e.title(), time.Since(began).Seconds())
 			return nil
 		})
 	}
@@ -38,10 +37,8 @@ func (b *bench) fillAll(ctx context.Context) error {
 
 // fill migrates the database with the server's own command, and puts everything into it.
 func (b *bench) fill(ctx context.Context, e *estate) (err error) {
-	cmd := exec.CommandContext(ctx, b.server, "migrate", "up")
-	cmd.Env = append(rig.CleanEnvironment(), "LINKFORGE_DATABASE_URL="+e.databaseURL)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("migrating: %w\n%s", err, out)
+	if _, err := b.Command(ctx, []string{"LINKFORGE_DATABASE_URL=" + e.databaseURL}, "migrate", "up"); err != nil {
+		return err
 	}
 	conn, err := pgx.Connect(ctx, e.databaseURL)
 	if err != nil {
@@ -149,7 +146,7 @@ func (e *estate) copyLinks(ctx context.Context, conn *pgx.Conn) error {
 
 // row is a link as Linkforge would have written it.
 func (e *estate) row(link int) []any {
-	home, code, to, title := e.home(link), codeOf(link), urlOf(link), e.titleOf(link)
+	home, code, to, title := e.home(link), rig.Code(link), urlOf(link), e.titleOf(link)
 	hash, key := sha256.Sum256([]byte(to)), strings.ToLower(title)
 	search := strings.Join([]string{key, "", to, strings.ToLower(code)}, "\n")
 	return []any{

@@ -3,7 +3,8 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // operation is what is asked, again and again, of an estate.
@@ -90,7 +91,7 @@ func hotLink(_ shape, turn int, drawn []int) int { return drawn[turn%len(drawn)]
 func coldLink(s shape, turn int, _ []int) int { return s.cold(turn) }
 
 func newLink(s shape, turn int) map[string]any {
-	to := fmt.Sprintf("https://www.example.com/news/%09d/a-title-of-some-words", turn)
+	to := "https://www.example.com/news/" + rig.NumberPlace + "/a-title-of-some-words"
 	return linkInput(s.workspaceID(turn%s.asked()), to)
 }
 
@@ -130,25 +131,18 @@ func statsOfLink(s shape, turn int) map[string]any {
 	return map[string]any{"id": s.linkID(s.linkOf(0, first+turn%min(several, s.size(0)-first)))}
 }
 
-// head is what a request begins with, for a server and whoever asks there.
-func (o operation) head(address, token string) string {
-	if o.link != nil {
-		return " HTTP/1.1\r\nHost: " + address + "\r\n\r\n"
-	}
-	return "POST /graphql HTTP/1.1\r\nHost: " + address + "\r\nContent-Type: application/json\r\nAccept: application/json\r\n" +
-		"Authorization: Bearer " + token + "\r\nContent-Length: "
-}
-
-// write writes the request of a turn behind what the buffer has.
-func (o operation) write(buffer []byte, head string, s shape, turn int, drawn []int) ([]byte, error) {
+// request is that of a turn, as rig.Load takes it. New links take the number of the load: their turn only selects a workspace.
+func (o operation) request(s shape, turn int, drawn []int) string {
 	if o.link == nil {
 		body, err := json.Marshal(map[string]any{"query": o.document, "variables": o.variables(s, turn)})
-		buffer = append(append(buffer, head...), strconv.Itoa(len(body))...)
-		return append(append(buffer, "\r\n\r\n"...), body...), err
+		if err != nil {
+			panic(err) // texts and maps
+		}
+		return string(body)
 	}
-	method := "GET /"
+	method := ""
 	if o.looks {
-		method = "HEAD /"
+		method = "?"
 	}
-	return append(append(append(buffer, method...), codeOf(o.link(s, turn, drawn))...), head...), nil
+	return method + "/" + rig.Code(o.link(s, turn, drawn))
 }

@@ -2,8 +2,9 @@ package main
 
 import (
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 const (
@@ -90,12 +91,9 @@ func (s shape) cold(turn int) int { return scattered(turn, s.colds()) }
 
 func (s shape) colds() int { return s.Links - s.hot() }
 
-// skew is the exponent of Zipf's law, as in bench/redirect.
-const skew = 1.1
-
 // draw draws hot links by Zipf's law.
 func (s shape) draw(n int, seed uint64) []int {
-	rank := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), skew, 1, uint64(s.followed()-1))
+	rank := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), rig.Skew, 1, uint64(s.followed()-1))
 	visits := make([]int, n)
 	for i := range visits {
 		visits[i] = s.colds() + scattered(int(rank.Uint64()), s.followed())
@@ -118,23 +116,4 @@ func (s shape) titleOf(link int) string {
 		return fmt.Sprintf("A %s of the catalogue", rareWord)
 	}
 	return "A page of the catalogue"
-}
-
-const (
-	alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-	// codes is how many there are, 58^10. Multiples of stride, which has no divisor in common with it, come by each once.
-	codes  = 430_804_206_899_405_824
-	stride = 266_251_642_360_274_785
-)
-
-// codeOf is the code of a link: what generated codes look like, ten letters of Base58.
-func codeOf(link int) string {
-	high, low := bits.Mul64(uint64(link)+1, stride)
-	_, n := bits.Div64(high, low, codes)
-	var c [10]byte
-	for i := range c {
-		c[i] = alphabet[n%58]
-		n /= 58
-	}
-	return string(c[:])
 }

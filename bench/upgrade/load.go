@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -71,7 +70,7 @@ type load struct {
 
 // noted is what came of requests.
 type noted struct {
-	times   rig.Histogram
+	times   []time.Duration
 	answers int
 	// failures are how many were not answered as they should; the first of them are told.
 	failures int
@@ -82,11 +81,7 @@ func newLoad(e *estate, address string) *load {
 	l := &load{
 		estate: e, ended: make(chan struct{}), clicks: make([]atomic.Int64, len(e.codes)), noted: make([][phases]noted, len(kinds)),
 		inFlight: map[string]*sync.WaitGroup{}, codes: map[int]string{},
-		http: &http.Client{
-			Timeout:       time.Minute,
-			Transport:     &http.Transport{MaxIdleConnsPerHost: 100},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		http: rig.NewClient(),
 	}
 	l.aim(address)
 	return l
@@ -164,7 +159,7 @@ func (l *load) note(kind int, p phase, took time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := &l.noted[kind][p]
-	n.times.Add(took)
+	n.times = append(n.times, took)
 	n.answers++
 	if err != nil {
 		n.failures++
@@ -177,23 +172,15 @@ func (l *load) note(kind int, p phase, took time.Duration, err error) {
 // redirect follows any link.
 func (l *load) redirect(ctx context.Context, c *rig.Tenant) error {
 	number := rand.IntN(len(l.estate.codes))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address+"/"+l.estate.codes[number], nil)
+	status, to, err := c.Follow(ctx, "/"+l.estate.codes[number])
 	if err != nil {
 		return err
 	}
-	response, err := c.HTTP.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode == http.StatusFound {
+	if status == http.StatusFound {
 		l.clicks[number].Add(1)
 	}
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return err
-	}
-	if to := response.Header.Get("Location"); response.StatusCode != http.StatusFound || to != urlOf(number) {
-		return fmt.Errorf("answered with %d, to %q", response.StatusCode, to)
+	if status != http.StatusFound || to != urlOf(number) {
+		return fmt.Errorf("answered with %d, to %q", status, to)
 	}
 	return nil
 }
@@ -235,15 +222,10 @@ func (l *load) repeat(ctx context.Context, c *rig.Tenant) error {
 }
 
 func (l *load) createLink(ctx context.Context, c *rig.Tenant, number int) (created bool, code string, err error) {
-	var made struct {
-		CreateLink struct {
-			Created bool
-			Link    struct{ Code string }
-		}
-	}
-	err = c.Do(ctx, &made, `mutation ($w: ID!, $u: String!) { createLink(input: {workspaceId: $w, url: $u}) { created link { code } errors { message } } }`,
-		map[string]any{"w": l.Workspace, "u": urlOf(number)})
-	return made.CreateLink.Created, made.CreateLink.Link.Code, err
+	in := *c
+	in.Workspace = l.Workspace
+	made, err := in.CreateLink(ctx, urlOf(number))
+	return made.Created, made.Link.Code, err
 }
 
 func (l *load) query(ctx context.Context, c *rig.Tenant) error {

@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -75,12 +74,12 @@ func readRevision(ctx context.Context, name string) (r revision, err error) {
 
 // beginsToday says that today's migrations begin with the revision's, to the letter, in both dialects.
 func beginsToday(ctx context.Context, r revision) bool {
-	for _, kind := range []db.Kind{db.Postgres, db.SQLite} {
+	for _, kind := range []string{"postgres", "sqlite"} {
 		for i, step := range todaysSteps() {
 			if i == len(r.steps) {
 				break
 			}
-			file := string(kind) + "/" + step + upSuffix
+			file := kind + "/" + step + upSuffix
 			today, err := migrations.Files.ReadFile(file)
 			if err != nil || r.steps[i] != step {
 				return false
@@ -96,7 +95,7 @@ func beginsToday(ctx context.Context, r revision) bool {
 
 // todaysSteps are the names of this tree's migrations, in order.
 func todaysSteps() (steps []string) {
-	entries, err := migrations.Files.ReadDir(string(db.Postgres))
+	entries, err := migrations.Files.ReadDir("postgres")
 	if err != nil {
 		panic(err) // they are embedded
 	}

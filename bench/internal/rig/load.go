@@ -82,6 +82,7 @@ func (r *Run) Drive(ctx context.Context, name string, l Load) (o Outcome, err er
 	args = append(args, "http://"+l.Address, "--", folder, l.Expected, fmt.Sprint(l.Burst.Seconds()), strconv.Itoa(l.First),
 		strconv.Itoa(threads), strconv.Itoa(l.Status))
 	cmd := exec.CommandContext(ctx, r.wrk, args...)
+	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	if err != nil {
 		return o, err
@@ -97,6 +98,8 @@ func (r *Run) Drive(ctx context.Context, name string, l Load) (o Outcome, err er
 		return o, fmt.Errorf("wrk, at %s: %w", name, err)
 	}
 	o.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
+	r.mu.Lock()
+	defer r.mu.Unlock()
 	if o.Wrong > 0 {
 		r.Wrong = append(r.Wrong, fmt.Sprintf("%s: %d answers were wrong, such as %s", name, o.Wrong, o.Sample))
 	}

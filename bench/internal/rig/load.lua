@@ -19,23 +19,34 @@ function init(args)
 	status, number = tonumber(args[6]), first + index
 	plan = assert(io.open(folder .. "/plan." .. index))
 	sent, answered, right, wrong, bytes, sample, began, ended, over = 0, 0, 0, 0, 0, "", 0, 0, false
-	pending = plan:read()
-	finish(pending == nil)
+	queue, taken = {}, 0
 end
 
 -- finish reports to the bench once that all requests of this thread have answers.
 function finish(all_sent)
 	over = over or all_sent
-	if over and answered == sent and not reported then
+	if over and answered == taken and not reported then
 		reported = true
 		io.stdout:write("finished\n")
 		io.stdout:flush()
 	end
 end
 
--- delay holds a connection back, for good once that nothing is left to send.
+-- delay takes the next request, or holds the connection back for good once that nothing is left to send.
 function delay()
-	if over then return 3600000 end
+	local line = nil
+	if not over then line = plan:read() end
+	if line == nil and not over and burst > 0 then
+		plan:seek("set")
+		line = plan:read()
+	end
+	if line == nil then
+		finish(true)
+		return 3600000
+	end
+	taken = taken + 1
+	queue[taken] = line
+	if burst > 0 and began > 0 and now() - began > burst then over = true end
 	return 0
 end
 
@@ -44,15 +55,10 @@ function request()
 		verified = true
 		return wrk.format("GET", "/")
 	end
-	local line = pending
-	if sent == 0 then began = now() end
 	sent = sent + 1
-	pending = plan:read()
-	if pending == nil and burst > 0 then
-		plan:seek("set")
-		pending = plan:read()
-	end
-	over = pending == nil or burst > 0 and now() - began > burst
+	if sent == 1 then began = now() end
+	local line = queue[sent] or "?/" -- there is one, unless a connection broke
+	queue[sent] = nil
 	local at = line:find("NNNNNNNNNNNN", 1, true)
 	if at then
 		line = line:sub(1, at - 1) .. string.format("%012d", number) .. line:sub(at + 12)

@@ -14,6 +14,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -41,6 +42,7 @@ type Run struct {
 	Generator []float64 // CPU µs of the load generator for a request
 	processes []*Process
 	wrk       string
+	mu        sync.Mutex // guards Wrong
 }
 
 // NewRun creates a folder, builds the server unless it is given, and creates a database on either service. What it returns
