@@ -3,7 +3,7 @@
 // ingest costs is held against PostgreSQL's own COPY of the same rows, in turns in one run, because machines differ and are
 // shared: quote the ratio. It needs scripts/with-services for PostgreSQL:
 //
-//	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/clicks -clicks 300000
+//	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./clicks -clicks 300000
 //
 // Everything but the ids of workspaces follows from the seed and the day. The clock that the room sees is that of the
 // clicks, so a day's jobs run when its clicks are in.
@@ -48,14 +48,11 @@ type options struct {
 }
 
 func main() {
-	rig.Main("clicks", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
+	rig.Main("clicks", func(ctx context.Context, args []string) error { return run(ctx, args, os.Getenv, os.Stdout, os.Stderr) })
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, out, progress io.Writer) error {
 	o, err := parse(args, getenv)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -127,7 +124,7 @@ func startProfile(path string) (stop func(), err error) {
 // measure tells the whole story on one database: open it, send all clicks, tidy up, ask, and hold the answers against what
 // was sent.
 func measure(ctx context.Context, o options, kind db.Kind, clicks int, now time.Time, out, progress io.Writer) (err error) {
-	b := &bench{options: o, kind: kind, total: clicks, end: now, say: teller(progress), out: out, progress: progress}
+	b := &bench{options: o, kind: kind, total: clicks, end: now, say: rig.Progress(progress), out: out, progress: progress}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.open(ctx); err != nil {
 		return err
@@ -155,12 +152,4 @@ func measure(ctx context.Context, o options, kind db.Kind, clicks int, now time.
 	}
 	b.reportGoals()
 	return b.problems()
-}
-
-// teller says where the run is, and when.
-func teller(w io.Writer) func(format string, args ...any) {
-	began := time.Now()
-	return func(format string, args ...any) {
-		fmt.Fprintf(w, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-	}
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,7 +48,14 @@ type node struct {
 
 // start starts everything, what others need first.
 func (l *layout) start(ctx context.Context) (err error) {
-	found, err := l.findPrograms(ctx, l.say)
+	wanted := []rig.Program{{Name: "redis-server", Debian: "redis-server"}, {Name: "nginx", Debian: "nginx"}}
+	for _, name := range []string{"initdb", "postgres", "pg_basebackup", "pg_ctl", "pg_rewind"} {
+		wanted = append(wanted, rig.Program{Name: name, Debian: "postgresql"})
+	}
+	if !l.direct {
+		wanted = append(wanted, rig.Program{Name: "pgbouncer", Debian: "pgbouncer"})
+	}
+	found, err := rig.FindPrograms(ctx, l.say, wanted...)
 	if err != nil {
 		return err
 	}
@@ -128,12 +133,8 @@ func (l *layout) run(ctx context.Context, n *node) (err error) {
 		return err
 	}
 	return n.await(ctx, n.name+" is ready", func() bool {
-		response, err := http.Get("http://" + n.address + "/readyz")
-		if err != nil {
-			return false
-		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
+		_, err := rig.Get(ctx, "http://"+n.address+"/readyz")
+		return err == nil
 	})
 }
 
@@ -146,19 +147,13 @@ func (l *layout) operate(ctx context.Context, args ...string) error {
 func (n *node) metric(ctx context.Context, name string) (value float64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+"/metrics", nil)
+	text, err := rig.Get(ctx, "http://"+n.admin+"/metrics")
 	if err != nil {
 		return 0, false
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, false
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			value, err = strconv.ParseFloat(text, 64)
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			value, err = strconv.ParseFloat(strings.TrimSpace(rest), 64)
 			return value, err == nil
 		}
 	}

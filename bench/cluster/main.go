@@ -62,18 +62,13 @@ const (
 func allPhases() []string { return []string{phaseRestart, phaseRedis, phasePostgres} }
 
 func main() {
-	rig.Main("cluster", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
-}
-
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return drill(ctx, o, out, rig.Teller(progress))
+	rig.Main("cluster", func(ctx context.Context, args []string) error {
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return drill(ctx, o, os.Stdout, rig.Progress(os.Stderr))
+	})
 }
 
 func parse(args []string) (options, error) {
@@ -125,7 +120,7 @@ func drill(ctx context.Context, o options, out io.Writer, say func(string, ...an
 			return orInterrupted(ctx, err)
 		}
 		d.report(out)
-		err = d.verdict()
+		err = d.promises().Broken()
 	}
 	if o.stay {
 		d.stay(ctx, out)

@@ -41,12 +41,12 @@ type postgresServer struct {
 // postgresPair are both. Who is the primary changes at the promotion.
 type postgresPair struct {
 	*host
-	programs         programs
+	programs         map[string]string
 	owner, password  string // of the superuser, and of the role linkforge
 	primary, standby *postgresServer
 }
 
-func (h *host) newPostgres(found programs, owner, password string) *postgresPair {
+func (h *host) newPostgres(found map[string]string, owner, password string) *postgresPair {
 	pair := &postgresPair{host: h, programs: found, owner: owner, password: password}
 	for _, s := range []struct {
 		name string

@@ -22,8 +22,6 @@ const (
 	formation = time.Minute
 	// stopPatience bounds how long one may take to end.
 	stopPatience = 90 * time.Second
-	// again is how long is waited between looks.
-	again = 20 * time.Millisecond
 )
 
 // host is where the servers run: in a folder that is removed at the end, as an unprivileged user.
@@ -197,26 +195,9 @@ func listens(address string) bool {
 	return true
 }
 
-// await asks until the answer is yes.
-func await(ctx context.Context, what string, yes func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, formation)
-	defer cancel()
-	for !yes() {
-		if err := rest(ctx, again); err != nil {
-			return fmt.Errorf("waiting until %s: %w", what, err)
-		}
-	}
-	return nil
-}
-
-// rest lets time pass.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// await polls until a condition holds.
+func await(ctx context.Context, what string, holds func() bool) error {
+	return rig.Await(ctx, what, formation, holds)
 }
 
 func (p *process) gone() bool {

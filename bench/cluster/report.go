@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // creationsBack is how soon after the promotion a link must be made.
@@ -17,8 +19,7 @@ const creationsBack = 15 * time.Second
 
 // report prints the table, what else was measured, and what has become of each promise.
 func (d *scenario) report(w io.Writer) {
-	fmt.Fprintln(w)
-	fmt.Fprint(w, table(d.book.rows()))
+	rig.Table(w, d.book.rows()...)
 	fmt.Fprintln(w, "\nSeconds. A gap is the longest time without a good answer; impaired is from the first to the last request that failed or took over a second.")
 	d.reportRedis(w)
 	d.reportPostgres(w)
@@ -30,9 +31,7 @@ func (d *scenario) report(w io.Writer) {
 		fmt.Fprintf(w, "- createLink, %s: for example `%s`\n", what, d.notebook.examples[what])
 	}
 	fmt.Fprintln(w)
-	for _, p := range d.promises() {
-		fmt.Fprintln(w, p)
-	}
+	d.promises().Report(w)
 }
 
 func (d *scenario) reportRedis(w io.Writer) {
@@ -56,23 +55,9 @@ func (d *scenario) reportPostgres(w io.Writer) {
 		seconds(d.promotedAfter), seconds(d.notice), seconds(d.createdAfter))
 }
 
-// promise is one of what docs/OPERATIONS.md says.
-type promise struct {
-	text string
-	// against is what speaks against it; empty when it was kept.
-	against string
-}
-
-func (p promise) String() string {
-	if p.against == "" {
-		return "ok      " + p.text
-	}
-	return "FAILED  " + p.text + ": " + p.against
-}
-
 // promises are those of the phases that were drilled.
-func (d *scenario) promises() (all []promise) {
-	add := func(text, against string) { all = append(all, promise{text, against}) }
+func (d *scenario) promises() (all rig.Promises) {
+	add := func(text, against string) { all.Add(text, against == "", "%s", cmp.Or(against, "none")) }
 	add(nameCalm+": no request fails", counts(d.book.failures(nameCalm, visits, creations, firstVisits)))
 	if d.drilled(nameRestart) {
 		add(nameRestart+": no request fails", counts(d.book.failures(nameRestart, visits, creations, firstVisits)))
@@ -118,20 +103,6 @@ func (d *scenario) creationsLate() string {
 		return seconds(d.createdAfter - d.promotedAfter)
 	}
 	return ""
-}
-
-// verdict is an error when a promise was not kept.
-func (d *scenario) verdict() error {
-	var broken int
-	for _, p := range d.promises() {
-		if p.against != "" {
-			broken++
-		}
-	}
-	if broken > 0 {
-		return fmt.Errorf("%d promises were not kept", broken)
-	}
-	return nil
 }
 
 func (d difference) String() string {
@@ -181,34 +152,6 @@ func (b *book) rows() [][]string {
 		}
 	}
 	return rows
-}
-
-// table writes rows in Markdown, with columns as wide as they must be. Numbers stand at the right.
-func table(rows [][]string) string {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var text strings.Builder
-	for n, row := range rows {
-		for i, cell := range row {
-			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if n > 0 && cell != "" && strings.Trim(cell, "0123456789.") == "" {
-				cell, space = space+cell, ""
-			}
-			text.WriteString("| " + cell + space + " ")
-		}
-		text.WriteString("|\n")
-		if n == 0 {
-			for _, width := range widths {
-				text.WriteString("|" + strings.Repeat("-", width+2))
-			}
-			text.WriteString("|\n")
-		}
-	}
-	return text.String()
 }
 
 // warnings are the lines of the nodes' logs from WARN on, by what they say.

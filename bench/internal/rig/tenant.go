@@ -19,11 +19,11 @@ type Tenant struct {
 	HTTP                      *http.Client
 }
 
-// TenantEmail and tenantPassword are the tenant's.
+// The tenant's account.
 const (
 	TenantEmail    = "bench@example.com"
 	TenantName     = "Bench Mark"
-	tenantPassword = "a long word for the drill"
+	TenantPassword = "a long word for the drill"
 )
 
 // NewClient does not follow redirects.
@@ -44,7 +44,7 @@ func NewTenant(ctx context.Context, address, slug string) (*Tenant, error) {
 func (t *Tenant) Register(ctx context.Context, slug string) (err error) {
 	var registered struct{ Register struct{ Token string } }
 	err = t.Do(ctx, &registered, `mutation ($in: RegisterInput!) { register(input: $in) { token errors { code message } } }`,
-		map[string]any{"in": map[string]any{"email": TenantEmail, "password": tenantPassword, "name": TenantName}})
+		map[string]any{"in": map[string]any{"email": TenantEmail, "password": TenantPassword, "name": TenantName}})
 	if err != nil {
 		return err
 	}
