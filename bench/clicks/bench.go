@@ -117,7 +117,8 @@ func (b *bench) makeWorkspaces(ctx context.Context) error {
 	}
 	store := workspace.Store{DB: b.db, Now: time.Now}
 	for n := range workspaces {
-		m, err := store.Create(ctx, account.Actor{AccountID: a.ID}, fmt.Sprintf("Bench %d", n+1), fmt.Sprintf("bench-%d", n+1))
+		m, err := store.Create(ctx, account.Actor{AccountID: a.ID}, fmt.Sprintf("Bench %d", n+1),
+			fmt.Sprintf("bench-%d", n+1))
 		if err != nil {
 			return err
 		}
@@ -132,7 +133,8 @@ func (b *bench) owner(link int) workspace.Membership { return b.members[link%wor
 // record starts the recorder.
 func (b *bench) record() (err error) {
 	b.recorder, err = click.NewRecorder(click.RecorderConfig{
-		DB: b.db, Dir: filepath.Join(b.folder, "clicks"), Log: slog.New(slog.NewTextHandler(b.progress, &slog.HandlerOptions{Level: slog.LevelWarn})), Now: b.now,
+		DB: b.db, Dir: filepath.Join(b.folder, "clicks"),
+		Log: slog.New(slog.NewTextHandler(b.progress, &slog.HandlerOptions{Level: slog.LevelWarn})), Now: b.now,
 	})
 	if err != nil {
 		return err

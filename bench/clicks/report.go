@@ -23,17 +23,22 @@ func (b *bench) reportIngest() {
 		b.wrongly("its settings are not known: %v", err)
 	}
 	b.line("\n## %s\n", map[db.Kind]string{db.Postgres: "PostgreSQL", db.SQLite: "SQLite"}[b.kind])
-	b.line("%d clicks of %d links in %d workspaces, %s to %s, seed %d, rounds of %d. %s. %s. Medians of rounds, with the least and the most.\n",
+	b.line("%d clicks of %d links in %d workspaces, %s to %s, seed %d, rounds of %d. %s. %s. Medians of rounds, with "+
+		"the least and the most.\n",
 		b.total, b.links, workspaces, b.stream.begin.Format(time.DateOnly), b.end.Format(time.DateOnly), b.seed, b.round,
 		settings, rig.Machine())
 	b.line("| | clicks/s | µs a click | written ahead, bytes a click |\n|---|---|---|---|")
 	b.rate("ingest", func(r round) time.Duration { return r.ingest }, func(r round) int64 { return r.ingestLog })
-	b.rate("ingest and the jobs", func(r round) time.Duration { return r.ingest + r.jobs() }, func(r round) int64 { return r.ingestLog + r.jobsLog })
+	b.rate("ingest and the jobs", func(r round) time.Duration { return r.ingest + r.jobs() },
+		func(r round) int64 { return r.ingestLog + r.jobsLog })
 	if b.kind == db.Postgres {
-		b.rate("COPY of the same rows", func(r round) time.Duration { return r.copying }, func(r round) int64 { return r.copyLog })
-		b.line("| **ingest / COPY** | %s | | |", rig.Spread(b.rounds, "%.2f", func(r round) float64 { return r.copying.Seconds() / r.ingest.Seconds() }))
+		b.rate("COPY of the same rows", func(r round) time.Duration { return r.copying },
+			func(r round) int64 { return r.copyLog })
+		b.line("| **ingest / COPY** | %s | | |", rig.Spread(b.rounds, "%.2f",
+			func(r round) float64 { return r.copying.Seconds() / r.ingest.Seconds() }))
 	}
-	b.line("| making the clicks | %s | %s | |", rig.Spread(b.rounds, "%.0f", func(r round) float64 { return 1e6 / r.a(r.generate) }),
+	b.line("| making the clicks | %s | %s | |", rig.Spread(b.rounds, "%.0f",
+		func(r round) float64 { return 1e6 / r.a(r.generate) }),
 		rig.Spread(b.rounds, "%.2f", func(r round) float64 { return r.a(r.generate) }))
 	b.stages()
 	b.room()
@@ -46,17 +51,20 @@ func (b *bench) rate(name string, took func(round) time.Duration, log func(round
 		ahead = rig.Spread(b.rounds, "%.0f", func(r round) float64 { return float64(log(r)) / float64(r.clicks) })
 	}
 	b.line("| %s | %s | %s | %s |", name,
-		rig.Spread(b.rounds, "%.0f", func(r round) float64 { return 1e6 / r.a(took(r)) }), rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.a(took(r)) }), ahead)
+		rig.Spread(b.rounds, "%.0f", func(r round) float64 { return 1e6 / r.a(took(r)) }),
+		rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.a(took(r)) }), ahead)
 }
 
 // ratio is ingest's rate by COPY's, of the medians.
 func (b *bench) ratio() float64 {
-	return rig.Median(b.rounds, func(r round) float64 { return r.a(r.copying) }) / rig.Median(b.rounds, func(r round) float64 { return r.a(r.ingest) })
+	return rig.Median(b.rounds, func(r round) float64 { return r.a(r.copying) }) / rig.Median(b.rounds,
+		func(r round) float64 { return r.a(r.ingest) })
 }
 
 // stages prints the costs when few clicks were there, and when all were.
 func (b *bench) stages() {
-	b.line("\n| µs a click, around | ingest | COPY | Seal | Detail | ForgetVisitors | Retain |\n|---|---|---|---|---|---|---|")
+	b.line("\n| µs a click, around | ingest | COPY | Seal | Detail | ForgetVisitors | Retain " +
+		"|\n|---|---|---|---|---|---|---|")
 	for _, tenth := range []int{1, 5, 10} {
 		from, to := b.total*(2*tenth-1)/20, b.total*(2*tenth+1)/20
 		around := slices.Collect(func(yield func(round) bool) {
@@ -67,15 +75,18 @@ func (b *bench) stages() {
 			}
 		})
 		b.line("| %d clicks | %s |", b.total*tenth/10, strings.Join([]string{
-			mean(around, func(r round) time.Duration { return r.ingest }), mean(around, func(r round) time.Duration { return r.copying }),
-			mean(around, func(r round) time.Duration { return r.seal }), mean(around, func(r round) time.Duration { return r.detail }),
+			mean(around, func(r round) time.Duration { return r.ingest }),
+			mean(around, func(r round) time.Duration { return r.copying }),
+			mean(around, func(r round) time.Duration { return r.seal }),
+			mean(around, func(r round) time.Duration { return r.detail }),
 			mean(around, func(r round) time.Duration { return r.forget }),
 			mean(around, func(r round) time.Duration { return r.retain }),
 		}, " | "))
 	}
 }
 
-// mean is a part of rounds for each of their clicks, in microseconds; nothing when there was none of it.
+// mean is a part of rounds for each of their clicks, in microseconds; nothing when there was none
+// of it.
 func mean(rounds []round, of func(round) time.Duration) string {
 	clicks, took := 0, time.Duration(0)
 	for _, r := range rounds {
@@ -116,7 +127,8 @@ func (b *bench) reportAnswers() {
 
 // reportChecks prints how many ranges agreed.
 func (b *bench) reportChecks(agreed int, clicks int64, when string) {
-	b.line("- %d of %d random ranges agree%s: total, series and breakdown are what was sent, %d clicks in all.", agreed, b.checks, when, clicks)
+	b.line("- %d of %d random ranges agree%s: total, series and breakdown are what was sent, %d clicks in all.", agreed,
+		b.checks, when, clicks)
 }
 
 // reportMended prints how the sums were made anew.

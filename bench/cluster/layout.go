@@ -79,9 +79,11 @@ func (l *layout) start(ctx context.Context) (err error) {
 		return err
 	}
 	l.say("PostgreSQL, its standby and a Redis Cluster of %d are up", len(l.redis.servers))
-	databaseURL := l.postgres.url(l.postgres.primary.address+","+l.postgres.standby.address, "&target_session_attrs=read-write&connect_timeout=3")
+	databaseURL := l.postgres.url(l.postgres.primary.address+","+l.postgres.standby.address,
+		"&target_session_attrs=read-write&connect_timeout=3")
 	if !l.direct {
-		if l.pooler, err = l.host.startPooler(ctx, found["pgbouncer"], l.postgres.password, l.postgres.primary.address); err != nil {
+		if l.pooler, err = l.host.startPooler(ctx, found["pgbouncer"], l.postgres.password,
+			l.postgres.primary.address); err != nil {
 			return err
 		}
 		databaseURL = l.postgres.url(l.pooler.address, "&connect_timeout=3")
@@ -101,13 +103,14 @@ func (l *layout) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// configure is what an operator would write, and everything that is not there is as it is by default. Only destinations are not
-// asked: they are made up.
+// configure is what an operator would write, and everything that is not there is as it is by
+// default. Only destinations are not asked: they are made up.
 func (l *layout) configure(databaseURL string) {
 	l.public = net.JoinHostPort("localhost", portOf(l.host.address()))
 	l.common = []string{
 		"LINKFORGE_ENV=production", "LINKFORGE_PUBLIC_URL=https://" + l.public, "LINKFORGE_TRUSTED_PROXIES=127.0.0.1",
-		"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + l.redis.url(), "LINKFORGE_DRAIN_DELAY=" + l.drain.String(),
+		"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + l.redis.url(), "LINKFORGE_DRAIN_DELAY=" +
+			l.drain.String(),
 		"LINKFORGE_JWT_SECRET=" + rand.Text() + rand.Text(), "LINKFORGE_CODE_SECRET=" + rand.Text() + rand.Text(),
 		"LINKFORGE_DESTINATION_CHECKS=off",
 	}
@@ -119,7 +122,8 @@ func (l *layout) startNodes(ctx context.Context) error {
 	for i := range nodeCount {
 		n := &node{name: fmt.Sprintf("node%d", i+1), address: l.host.address(), admin: l.host.address()}
 		n.env = append([]string{
-			"LINKFORGE_LISTEN=" + n.address, "LINKFORGE_ADMIN_LISTEN=" + n.admin, "LINKFORGE_DATA_DIR=" + filepath.Join(l.host.folder, "nodes", n.name),
+			"LINKFORGE_LISTEN=" + n.address, "LINKFORGE_ADMIN_LISTEN=" + n.admin,
+			"LINKFORGE_DATA_DIR=" + filepath.Join(l.host.folder, "nodes", n.name),
 		}, l.common...)
 		l.nodes = append(l.nodes, n)
 		group.Go(func() error { return l.run(ctx, n) })

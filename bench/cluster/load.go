@@ -138,7 +138,8 @@ func (d *scenario) create(ctx context.Context, to string) (l link, created, ok b
 	return l, m.Created, true
 }
 
-// creator makes links of its own, and asks for others' again. What it was not told of, it asks for again, as people are told to.
+// creator makes links of its own, and asks for others' again. What it was not told of, it asks for
+// again, as people are told to.
 type creator struct {
 	*scenario
 	name    string

@@ -1,19 +1,23 @@
-// Command cluster drills the layout of production on one machine: PostgreSQL with a standby, a Redis Cluster of three masters
-// with a replica each, PgBouncer, three Linkforge nodes, and nginx in front of them as docs/deploy/nginx.conf has it. Under a load
-// that never stops it replaces the nodes one after the other, kills a master of Redis, and kills the PostgreSQL primary, and sees
+// Command cluster drills the layout of production on one machine: PostgreSQL with a standby, a
+// Redis Cluster of three masters with a replica each, PgBouncer, three Linkforge nodes, and nginx
+// in front of them as docs/deploy/nginx.conf has it. Under a load that never stops it replaces the
+// nodes one after the other, kills a master of Redis, and kills the PostgreSQL primary, and sees
 // whether what docs/OPERATIONS.md promises is so:
 //
 //	make cluster
 //	make cluster ARGS='-stay'          keeps everything running when the drill is over
 //	make cluster ARGS='-phases= -stay' starts it all, without a drill
 //
-// Everything is on loopback, in a temporary folder, with passwords of the run's own, and is gone at the end and after Ctrl-C. It
-// needs Linux. Servers run as an unprivileged user when root starts it.
+// Everything is on loopback, in a temporary folder, with passwords of the run's own, and is gone at
+// the end and after Ctrl-C. It needs Linux. Servers run as an unprivileged user when root starts
+// it.
 //
-// PgBouncer pools sessions, because Linkforge refuses poolers of transactions: what a connection may see is kept in its session.
-// The promotion points PgBouncer at the new primary, as an operator's failover tool does, so that it is decided in one place who
-// the primary is: nodes that looked for it by themselves could find an old one that has come back. With -direct they do look by
-// themselves, without PgBouncer: both hosts are in their URL, and target_session_attrs=read-write.
+// PgBouncer pools sessions, because Linkforge refuses poolers of transactions: what a connection
+// may see is kept in its session. The promotion points PgBouncer at the new primary, as an
+// operator's failover tool does, so that it is decided in one place who the primary is: nodes that
+// looked for it by themselves could find an old one that has come back. With -direct they do look
+// by themselves, without PgBouncer: both hosts are in their URL, and
+// target_session_attrs=read-write.
 //
 // It exits with 1 when a promise was not kept.
 package main
@@ -36,11 +40,13 @@ import (
 type options struct {
 	// phases are what is drilled, in the order of allPhases.
 	phases []string
-	// links is how many are followed, rate how many visits a second there are, creates how many calls that create.
+	// links is how many are followed, rate how many visits a second there are, creates how many calls
+	// that create.
 	links, rate, creates int
 	// quota is the monthly allowance of the one link whose allowance is used up.
 	quota int
-	// notice is how long after the primary's death its standby is promoted: what a failover tool takes to be sure.
+	// notice is how long after the primary's death its standby is promoted: what a failover tool takes
+	// to be sure.
 	notice time.Duration
 	// drain is LINKFORGE_DRAIN_DELAY.
 	drain time.Duration
@@ -74,7 +80,8 @@ func main() {
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
-	phases := flags.String("phases", strings.Join(allPhases(), ","), "what is drilled, with commas between; empty for nothing")
+	phases := flags.String("phases", strings.Join(allPhases(), ","),
+		"what is drilled, with commas between; empty for nothing")
 	flags.IntVar(&o.links, "links", 200, "how many links are followed")
 	flags.IntVar(&o.rate, "rate", 300, "how many visits a second there are")
 	flags.IntVar(&o.creates, "creates", 20, "how many calls of createLink a second there are")
@@ -97,7 +104,8 @@ func parse(args []string) (options, error) {
 		o.phases = append(o.phases, phase)
 	}
 	if o.links < 1 || o.links > 1000 || o.rate < visitors || o.creates < creators || o.quota < 1 {
-		return o, fmt.Errorf("1 to 1000 links, %d visits, %d creations a second and an allowance of 1 are the least", visitors, creators)
+		return o, fmt.Errorf("1 to 1000 links, %d visits, %d creations a second and an allowance of 1 are the least",
+			visitors, creators)
 	}
 	return o, nil
 }

@@ -20,7 +20,8 @@ const creationsBack = 15 * time.Second
 // report prints the table, what else was measured, and what has become of each promise.
 func (d *scenario) report(w io.Writer) {
 	rig.Table(w, d.book.rows()...)
-	fmt.Fprintln(w, "\nSeconds. A gap is the longest time without a good answer; impaired is from the first to the last request that failed or took over a second.")
+	fmt.Fprintln(w, "\nSeconds. A gap is the longest time without a good answer; impaired is from the first to the last "+
+		"request that failed or took over a second.")
 	d.reportRedis(w)
 	d.reportPostgres(w)
 	fmt.Fprintf(w, "- %d visits were redirected; %d links were acknowledged.\n", d.visits, d.kept)
@@ -39,11 +40,13 @@ func (d *scenario) reportRedis(w io.Writer) {
 		return
 	}
 	if d.redisNoticed {
-		fmt.Fprintf(w, "- Redis: every node counted there again %s after the master's death; until then the database counted.\n", seconds(d.redisBack))
+		fmt.Fprintf(w, "- Redis: every node counted there again %s after the master's death; until then the database "+
+			"counted.\n", seconds(d.redisBack))
 	} else {
 		fmt.Fprintln(w, "- Redis: no node had to count in the database.")
 	}
-	fmt.Fprintf(w, "- The limited link was followed %d times of %d. When the master died, %d of its hits were leased or not in the database yet; over all links, nodes said up to %d.\n",
+	fmt.Fprintf(w, "- The limited link was followed %d times of %d. When the master died, %d of its hits were leased or "+
+		"not in the database yet; over all links, nodes said up to %d.\n",
 		d.limitedSeen, d.quota, d.atRisk, d.bound)
 }
 
@@ -51,7 +54,8 @@ func (d *scenario) reportPostgres(w io.Writer) {
 	if d.createdAfter == 0 {
 		return
 	}
-	fmt.Fprintf(w, "- PostgreSQL: noticed and promoted after %s, of which %s until it was noticed were set; links were made again after %s.\n",
+	fmt.Fprintf(w, "- PostgreSQL: noticed and promoted after %s, of which %s until it was noticed were set; links were "+
+		"made again after %s.\n",
 		seconds(d.promotedAfter), seconds(d.notice), seconds(d.createdAfter))
 }
 
@@ -72,7 +76,8 @@ func (d *scenario) promises() (all rig.Promises) {
 		others := d.book.failures(namePostgres, creations)
 		delete(others, "UNAVAILABLE")
 		add(namePostgres+": whoever cannot make a link is told UNAVAILABLE", counts(others))
-		add(fmt.Sprintf("%s: links are made again within %s of the promotion", namePostgres, seconds(creationsBack)), d.creationsLate())
+		add(fmt.Sprintf("%s: links are made again within %s of the promotion", namePostgres, seconds(creationsBack)),
+			d.creationsLate())
 	}
 	if d.drilled(nameRejoin) {
 		add(nameRejoin+": no request fails", counts(d.book.failures(nameRejoin, visits, creations, firstVisits)))
@@ -109,7 +114,8 @@ func (d difference) String() string {
 	if d.links == 0 {
 		return ""
 	}
-	return fmt.Sprintf("of %d links, as %s, %d visits are missing and %d are there twice", d.links, d.example, d.lost, d.twice)
+	return fmt.Sprintf("of %d links, as %s, %d visits are missing and %d are there twice", d.links, d.example, d.lost,
+		d.twice)
 }
 
 func first(all []string) string {
@@ -147,7 +153,8 @@ func (b *book) rows() [][]string {
 			}
 			rows = append(rows, []string{
 				p.name, k.String(), fmt.Sprint(f.requests), fmt.Sprint(f.failed()), what,
-				fmt.Sprintf("%.2f", f.slowest.Seconds()), fmt.Sprintf("%.2f", f.gap.Seconds()), fmt.Sprintf("%.1f", f.impaired().Seconds()),
+				fmt.Sprintf("%.2f", f.slowest.Seconds()), fmt.Sprintf("%.2f", f.gap.Seconds()),
+				fmt.Sprintf("%.1f", f.impaired().Seconds()),
 			})
 		}
 	}

@@ -21,8 +21,8 @@ const (
 	calm = 8 * time.Second
 	// afterNode is how long a node that is back is left alone: nginx asks it again after two seconds.
 	afterNode = 3 * time.Second
-	// quiet is how long nobody is redirected until the limited link counts as used up: hits that a node holds come back to the
-	// others within that time.
+	// quiet is how long nobody is redirected until the limited link counts as used up: hits that a
+	// node holds come back to the others within that time.
 	quiet = 4 * time.Second
 	// ingestPatience is how long the database may take to have every click once nobody comes any more.
 	ingestPatience = time.Minute
@@ -50,16 +50,19 @@ type scenario struct {
 	acknowledged register
 	crowds       []*crowd
 
-	// redisBack and redisNoticed are how long after the master's death every node counted at Redis again, and whether any has
-	// noticed it; bound is the largest overshoot that nodes said to be possible meanwhile, over all links, and atRisk what the
-	// limited link had in it when the master died.
+	// redisBack and redisNoticed are how long after the master's death every node counted at Redis
+	// again, and whether any has noticed it; bound is the largest overshoot that nodes said to be
+	// possible meanwhile, over all links, and atRisk what the limited link had in it when the master
+	// died.
 	redisBack     time.Duration
 	redisNoticed  bool
 	bound, atRisk int64
 	limitedSeen   int64
-	// promotedAfter and createdAfter are how long after the primary's death there was another, and a link was made.
+	// promotedAfter and createdAfter are how long after the primary's death there was another, and a
+	// link was made.
 	promotedAfter, createdAfter time.Duration
-	// notThere are links that were acknowledged and are not as they were; clicks is what was counted wrong.
+	// notThere are links that were acknowledged and are not as they were; clicks is what was counted
+	// wrong.
 	notThere []string
 	clicks   difference
 	visits   int64
@@ -94,7 +97,8 @@ func (d *scenario) settle(ctx context.Context) error {
 	return d.settleLimited(ctx)
 }
 
-// settleLimited makes the link whose allowance is used up: in a workspace of its own, whose allowance the operator sets.
+// settleLimited makes the link whose allowance is used up: in a workspace of its own, whose
+// allowance the operator sets.
 func (d *scenario) settleLimited(ctx context.Context) error {
 	workspace, err := d.tenant.CreateWorkspace(ctx, "drill-limited")
 	if err != nil {
@@ -116,7 +120,9 @@ func (d *scenario) settleLimited(ctx context.Context) error {
 const linksAtOnce = 100
 
 // makeLinks makes links, or finds those that are there; made says how many were not.
-func (d *scenario) makeLinks(ctx context.Context, workspace string, urls []string) (links []link, created int, err error) {
+func (d *scenario) makeLinks(
+	ctx context.Context, workspace string, urls []string,
+) (links []link, created int, err error) {
 	var input []any
 	for _, u := range urls {
 		input = append(input, map[string]any{"url": u})
@@ -211,7 +217,8 @@ func (d *scenario) replaceNodes(ctx context.Context) error {
 		if err := d.layout.run(ctx, n); err != nil {
 			return err
 		}
-		d.say("%s ended after %s, and was ready again %s later", n.name, seconds(stopped.Sub(began)), seconds(time.Since(stopped)))
+		d.say("%s ended after %s, and was ready again %s later", n.name, seconds(stopped.Sub(began)),
+			seconds(time.Since(stopped)))
 		if err := rig.Pause(ctx, afterNode); err != nil {
 			return err
 		}
@@ -219,11 +226,12 @@ func (d *scenario) replaceNodes(ctx context.Context) error {
 	return nil
 }
 
-// killRedis kills the master that counts the limited link's hits when half of them are used, and lets it be followed until it
-// is used up.
+// killRedis kills the master that counts the limited link's hits when half of them are used, and
+// lets it be followed until it is used up.
 func (d *scenario) killRedis(ctx context.Context) error {
 	d.begin(nameRedis)
-	follow := gather(ctx, limitedVisitors, limitedRate, func(ctx context.Context) { d.visit(ctx, limitedVisits, d.limited) })
+	follow := gather(ctx, limitedVisitors, limitedRate,
+		func(ctx context.Context) { d.visit(ctx, limitedVisits, d.limited) })
 	defer follow.stop()
 	watch := d.watchBound(ctx)
 	defer watch.stop()
@@ -263,10 +271,11 @@ func (d *scenario) killRedis(ctx context.Context) error {
 	return rig.Pause(ctx, afterNode)
 }
 
-// riskOf is what may be given once more of the limited link if its counter is lost now: what the database does not have yet, and
-// what nodes have leased, which is looked at last.
+// riskOf is what may be given once more of the limited link if its counter is lost now: what the
+// database does not have yet, and what nodes have leased, which is looked at last.
 func (d *scenario) riskOf(ctx context.Context, master *redisServer) (int64, error) {
-	known, err := d.postgres.number(ctx, d.postgres.primary, "SELECT COALESCE(SUM(clicks), 0)::BIGINT FROM click_totals WHERE subject_id = '"+d.limited.id+"'")
+	known, err := d.postgres.number(ctx, d.postgres.primary,
+		"SELECT COALESCE(SUM(clicks), 0)::BIGINT FROM click_totals WHERE subject_id = '"+d.limited.id+"'")
 	if err != nil {
 		return 0, err
 	}
@@ -287,7 +296,8 @@ func (d *scenario) watchBound(ctx context.Context) *crowd {
 	})
 }
 
-// awaitRedis waits until no node counts in the database any more, some time after the death: before, none has noticed.
+// awaitRedis waits until no node counts in the database any more, some time after the death:
+// before, none has noticed.
 func (d *scenario) awaitRedis(ctx context.Context, died time.Time) error {
 	away := died
 	return await(ctx, "all nodes count at Redis again", func() bool {
@@ -301,7 +311,8 @@ func (d *scenario) awaitRedis(ctx context.Context, died time.Time) error {
 	})
 }
 
-// killPostgres kills the primary, promotes the standby, leads PgBouncer to it, and then makes the old one its standby.
+// killPostgres kills the primary, promotes the standby, leads PgBouncer to it, and then makes the
+// old one its standby.
 func (d *scenario) killPostgres(ctx context.Context) error {
 	d.begin(namePostgres)
 	if err := d.warmUp(ctx); err != nil {
@@ -327,7 +338,8 @@ func (d *scenario) killPostgres(ctx context.Context) error {
 	promoted := time.Now()
 	d.promotedAfter = promoted.Sub(died)
 	d.say("%s is the primary after %s", d.postgres.primary.name, seconds(d.promotedAfter))
-	if err := await(ctx, "a link can be made again", func() bool { return d.book.goodSince(creations, died) }); err != nil {
+	if err := await(ctx, "a link can be made again",
+		func() bool { return d.book.goodSince(creations, died) }); err != nil {
 		return err
 	}
 	d.createdAfter = time.Since(died)
@@ -343,7 +355,8 @@ func (d *scenario) killPostgres(ctx context.Context) error {
 	return rig.Pause(ctx, calm)
 }
 
-// warmUp has every node look at every link, so that all of them are in its memory. Looking counts nothing.
+// warmUp has every node look at every link, so that all of them are in its memory. Looking counts
+// nothing.
 func (d *scenario) warmUp(ctx context.Context) error {
 	for _, n := range d.nodes {
 		for _, l := range d.links {
@@ -434,13 +447,16 @@ func (d *scenario) stay(ctx context.Context, out io.Writer) {
 	fmt.Fprintf(out, "log in as    %s, password %s\n", rig.TenantEmail, rig.TenantPassword)
 	fmt.Fprintf(out, "a link       https://%s%s\n", d.public, d.links[0].path)
 	for _, n := range d.nodes {
-		fmt.Fprintf(out, "%s        http://%s, metrics http://%s/metrics, process %d\n", n.name, n.address, n.admin, n.cmd.Process.Pid)
+		fmt.Fprintf(out, "%s        http://%s, metrics http://%s/metrics, process %d\n", n.name, n.address, n.admin,
+			n.cmd.Process.Pid)
 	}
 	if d.pooler != nil {
 		fmt.Fprintf(out, "PgBouncer    %s\n", d.postgres.url(d.pooler.address, ""))
 	}
-	fmt.Fprintf(out, "primary      %s, process %d\n", d.postgres.url(d.postgres.primary.address, ""), d.postgres.primary.cmd.Process.Pid)
-	fmt.Fprintf(out, "standby      %s, process %d\n", d.postgres.url(d.postgres.standby.address, ""), d.postgres.standby.cmd.Process.Pid)
+	fmt.Fprintf(out, "primary      %s, process %d\n", d.postgres.url(d.postgres.primary.address, ""),
+		d.postgres.primary.cmd.Process.Pid)
+	fmt.Fprintf(out, "standby      %s, process %d\n", d.postgres.url(d.postgres.standby.address, ""),
+		d.postgres.standby.cmd.Process.Pid)
 	fmt.Fprintf(out, "Redis        %s\n", d.redis.url())
 	fmt.Fprintf(out, "logs         %s\n\nCtrl-C ends it.\n", d.host.folder)
 	<-ctx.Done()

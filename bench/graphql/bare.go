@@ -21,12 +21,12 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// bareDatabase names the variable with the URL of the database that new links go to. Not on the command line, which everybody on the
-// machine can read.
+// bareDatabase names the variable with the URL of the database that new links go to. Not on the
+// command line, which everybody on the machine can read.
 const bareDatabase = "BARE_DATABASE_URL"
 
-// runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of Linkforge and nothing behind it,
-// or with a table for new links alone.
+// runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of
+// Linkforge and nothing behind it, or with a table for new links alone.
 func runBare(ctx context.Context, args []string) error {
 	gathered, address := args[0] == "gathered", args[1]
 	var k *keeper
@@ -55,7 +55,8 @@ func newBare(publicURL string, k *keeper) http.Handler {
 	return server
 }
 
-// constants are all that the resolvers return. The interfaces within are nil: they name what no measured operation asks for.
+// constants are all that the resolvers return. The interfaces within are nil: they name what no
+// measured operation asks for.
 type constants struct {
 	gen.ResolverRoot
 	me      *account.Account
@@ -95,7 +96,8 @@ func newConstants(publicURL string) *constants {
 	}
 	for number := range pageSize {
 		title := listedTitle(number)
-		l := &link.Link{ID: id.New(id.Link), Code: constantCode, OriginalURL: listedURL(number), Title: &title, CreatedAt: now}
+		l := &link.Link{ID: id.New(id.Link), Code: constantCode, OriginalURL: listedURL(number), Title: &title,
+			CreatedAt: now}
 		end := page.Cursor(l.ID)
 		c.page.Edges = append(c.page.Edges, &gen.LinkEdge{Cursor: end, Node: l})
 		c.page.PageInfo.EndCursor = &end

@@ -17,14 +17,16 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-// leastTable has the columns and the indexes of links, but no foreign keys, no policies and no triggers.
+// leastTable has the columns and the indexes of links, but no foreign keys, no policies and no
+// triggers.
 const leastTable = "least_links"
 
-// keeper keeps links in it, and does nothing but that: the least that a creation can be. Nobody is asked who they are, nothing is
-// checked or counted, and what happened is not told to anybody.
+// keeper keeps links in it, and does nothing but that: the least that a creation can be. Nobody is
+// asked who they are, nothing is checked or counted, and what happened is not told to anybody.
 type keeper struct {
 	pool *pgxpool.Pool
-	// gathered says that those who come while a statement of the workspace is on its way share the next one.
+	// gathered says that those who come while a statement of the workspace is on its way share the
+	// next one.
 	gathered bool
 	calls    batcher.Batcher[string, *link.Link, struct{}]
 }
@@ -39,7 +41,8 @@ func openKeeper(ctx context.Context, databaseURL string, gathered bool) (*keeper
 	if err != nil {
 		return nil, rig.ErrURL
 	}
-	return &keeper{pool: pool, gathered: gathered, calls: batcher.Batcher[string, *link.Link, struct{}]{Most: 100, Patient: true}}, nil
+	return &keeper{pool: pool, gathered: gathered, calls: batcher.Batcher[string, *link.Link, struct{}]{Most: 100,
+		Patient: true}}, nil
 }
 
 // create keeps a link. Its answer waits for the commit.
@@ -68,8 +71,10 @@ const insertLeast = "INSERT INTO " + leastTable + ` (id, workspace_id, code, roo
 	ON CONFLICT DO NOTHING`
 
 func (k *keeper) insert(ctx context.Context, all []*link.Link) error {
-	ids, workspaces, codes, urls := make([]string, len(all)), make([]string, len(all)), make([]string, len(all)), make([]string, len(all))
-	hashes, titles, keys, searches := make([][]byte, len(all)), make([]*string, len(all)), make([]string, len(all)), make([]string, len(all))
+	ids, workspaces, codes, urls := make([]string, len(all)), make([]string, len(all)), make([]string, len(all)),
+		make([]string, len(all))
+	hashes, titles, keys, searches := make([][]byte, len(all)), make([]*string, len(all)), make([]string, len(all)),
+		make([]string, len(all))
 	made := make([]time.Time, len(all))
 	for i, l := range all {
 		ids[i], workspaces[i], codes[i], urls[i], hashes[i] = l.ID, l.WorkspaceID, l.Code, l.OriginalURL, l.CanonicalHash

@@ -1,16 +1,18 @@
-// Command graphql measures what an operation costs beside its lower bounds: the same document on a bare gqlgen handler over the
-// same schema, whose resolvers return constants; the same SQL sent by pgbench; and, for creations, that handler with nothing
-// behind it but an INSERT into a table of the same columns and indexes. All of it happens in one run, in turns, because machines
-// differ and are shared: quote the ratios. It needs Linux, wrk, and scripts/with-services for PostgreSQL and Redis:
+// Command graphql measures what an operation costs beside its lower bounds: the same document on a
+// bare gqlgen handler over the same schema, whose resolvers return constants; the same SQL sent by
+// pgbench; and, for creations, that handler with nothing behind it but an INSERT into a table of
+// the same columns and indexes. All of it happens in one run, in turns, because machines differ and
+// are shared: quote the ratios. It needs Linux, wrk, and scripts/with-services for PostgreSQL and
+// Redis:
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./graphql -rounds 1 -burst 1s
 //
-// Every target is a process of its own, Linkforge with everything on but destination checks, which would query the internet;
-// rate limits are on, and generous. The SQL is recorded at the start of each run, from a Linkforge that connects to PostgreSQL
-// through this program.
+// Every target is a process of its own, Linkforge with everything on but destination checks, which
+// would query the internet; rate limits are on, and generous. The SQL is recorded at the start of
+// each run, from a Linkforge that connects to PostgreSQL through this program.
 //
-// It exits with 1 when something went wrong: a wrong answer, or links that do not add up. A slow machine, and a goal that was
-// missed, are not errors.
+// It exits with 1 when something went wrong: a wrong answer, or links that do not add up. A slow
+// machine, and a goal that was missed, are not errors.
 package main
 
 import (
@@ -35,7 +37,8 @@ type options struct {
 	burst               time.Duration
 	operations          []operation
 	server              string
-	// details is a folder for the SQL that was recorded and a CPU profile of Linkforge under each operation; empty for none.
+	// details is a folder for the SQL that was recorded and a CPU profile of Linkforge under each
+	// operation; empty for none.
 	details string
 }
 
@@ -54,9 +57,11 @@ func parse(args []string) (o options, err error) {
 	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
 	flags.DurationVar(&o.burst, "burst", 2*time.Second, "how long each target is measured at a time")
 	flags.IntVar(&o.connections, "connections", 64, "over how many connections")
-	flags.StringVar(&names, "operations", strings.Join(operationNames(), ","), "which operations, with commas between them")
+	flags.StringVar(&names, "operations", strings.Join(operationNames(), ","),
+		"which operations, with commas between them")
 	flags.StringVar(&o.server, "server", "", "the linkforge binary to measure; built from this tree when empty")
-	flags.StringVar(&o.details, "details", "", "a folder for the recorded SQL, and CPU profiles of Linkforge from another burst of each operation")
+	flags.StringVar(&o.details, "details", "", "a folder for the recorded SQL, and CPU profiles of Linkforge from "+
+		"another burst of each operation")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -150,7 +155,8 @@ func (b *bench) compare(ctx context.Context) error {
 	return nil
 }
 
-// sameShape returns an error when two answers differ in more than their values, or by 5 % in their length.
+// sameShape returns an error when two answers differ in more than their values, or by 5 % in their
+// length.
 func sameShape(one, other []byte) error {
 	shapes := make([]string, 2)
 	for i, text := range [][]byte{one, other} {
@@ -226,7 +232,8 @@ const warmUpTime = 500 * time.Millisecond
 func (b *bench) load(t *target, o operation, burst time.Duration) rig.Load {
 	bodies := o.bodies(b.estate.of(o))
 	return rig.Load{
-		Address: t.address, Token: t.token, Requests: func(i int) string { return bodies[i%len(bodies)] }, N: 16 * len(bodies),
+		Address: t.address, Token: t.token, Requests: func(i int) string { return bodies[i%len(bodies)] },
+		N:           16 * len(bodies),
 		Connections: b.connections, Burst: burst, Status: 200, Expected: o.good, First: b.next,
 	}
 }

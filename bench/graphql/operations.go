@@ -50,9 +50,12 @@ func operations() []operation {
 	const created = `"created":true`
 	return []operation{
 		{name: "me", title: "`me { id email }`", document: meDocument, good: `"me":{"id":"usr_`},
-		{name: "page", title: "a page of 20 links", document: pageDocument, good: `"edges":[{"node":{"code":"`, workspaces: 1},
-		{name: "create", title: "`createLink`, one workspace", document: createDocument, good: created, creates: true, workspaces: 1},
-		{name: "create16", title: "`createLink`, 16 workspaces", document: createDocument, good: created, creates: true, workspaces: 16},
+		{name: "page", title: "a page of 20 links", document: pageDocument, good: `"edges":[{"node":{"code":"`,
+			workspaces: 1},
+		{name: "create", title: "`createLink`, one workspace", document: createDocument, good: created, creates: true,
+			workspaces: 1},
+		{name: "create16", title: "`createLink`, 16 workspaces", document: createDocument, good: created, creates: true,
+			workspaces: 16},
 	}
 }
 

@@ -20,21 +20,23 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// pgbenchEnvironment tells where the database is. Not on the command line, which everybody on the machine can read.
+// pgbenchEnvironment tells where the database is. Not on the command line, which everybody on the
+// machine can read.
 func pgbenchEnvironment(databaseURL string) ([]string, error) {
 	c, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
 		return nil, rig.ErrURL
 	}
-	return append(rig.CleanEnvironment(), "PGHOST="+c.Host, "PGPORT="+strconv.Itoa(int(c.Port)), "PGUSER="+c.User, "PGPASSWORD="+c.Password,
+	return append(rig.CleanEnvironment(), "PGHOST="+c.Host, "PGPORT="+strconv.Itoa(int(c.Port)), "PGUSER="+c.User,
+		"PGPASSWORD="+c.Password,
 		"PGDATABASE="+c.Database), nil
 }
 
 // pgbenchSlack is for what pgbench does before and after a burst.
 const pgbenchSlack = 2 * time.Second
 
-// measureSQL has pgbench run a script for a burst, over as many connections. It keeps a log of its transactions, of which those
-// count that end within the burst: not what it costs to connect.
+// measureSQL has pgbench run a script for a burst, over as many connections. It keeps a log of its
+// transactions, of which those count that end within the burst: not what it costs to connect.
 func (b *bench) measureSQL(ctx context.Context, script string) (f rig.Figures, err error) {
 	folder, err := os.MkdirTemp(b.Folder, "pgbench.")
 	if err != nil {
@@ -77,7 +79,8 @@ func (b *bench) pgbench(ctx context.Context, folder, script string) (*exec.Cmd, 
 		return nil, err
 	}
 	seconds := math.Ceil((warmUpTime + b.burst + pgbenchSlack).Seconds())
-	cmd := exec.CommandContext(ctx, b.pgbenchBinary, "--no-vacuum", "--protocol=extended", "--define=fresh=1", "--file="+file,
+	cmd := exec.CommandContext(ctx, b.pgbenchBinary, "--no-vacuum", "--protocol=extended", "--define=fresh=1",
+		"--file="+file,
 		"--client="+strconv.Itoa(b.connections), "--jobs="+strconv.Itoa(min(2, b.connections)),
 		"--time="+strconv.Itoa(int(seconds)), "--log", "--log-prefix="+filepath.Join(folder, "log"))
 	cmd.Env = env
@@ -85,7 +88,9 @@ func (b *bench) pgbench(ctx context.Context, folder, script string) (*exec.Cmd, 
 }
 
 // watchSQL tells when a burst began, once all connections are there, and what was used in it.
-func (b *bench) watchSQL(ctx context.Context, cmd *exec.Cmd, folder string) (from time.Time, used rig.Usage, err error) {
+func (b *bench) watchSQL(
+	ctx context.Context, cmd *exec.Cmd, folder string,
+) (from time.Time, used rig.Usage, err error) {
 	for deadline := time.Now().Add(30 * time.Second); !hasLog(folder); {
 		if time.Now().After(deadline) {
 			return from, used, errors.Join(errors.New("no transaction has ended"), cmd.Process.Kill())
@@ -109,7 +114,8 @@ func (b *bench) watchSQL(ctx context.Context, cmd *exec.Cmd, folder string) (fro
 	return from, after.Minus(before), err
 }
 
-// hasLog says that transactions have ended. pgbench begins with none before it has all its connections.
+// hasLog says that transactions have ended. pgbench begins with none before it has all its
+// connections.
 func hasLog(folder string) bool {
 	logs, _ := filepath.Glob(filepath.Join(folder, "log.*"))
 	for _, log := range logs {
@@ -140,8 +146,8 @@ func readLogs(folder string, from, to time.Time) (times []time.Duration, err err
 	return times, nil
 }
 
-// readLog reads lines of client, transaction, microseconds, script, and the second and microsecond of its end
-// (https://www.postgresql.org/docs/current/pgbench.html).
+// readLog reads lines of client, transaction, microseconds, script, and the second and microsecond
+// of its end (https://www.postgresql.org/docs/current/pgbench.html).
 func readLog(log io.Reader, times []time.Duration, from, to time.Time) ([]time.Duration, error) {
 	lines := bufio.NewScanner(log)
 	for lines.Scan() {

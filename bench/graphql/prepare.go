@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// listed is how many links each workspace has: PostgreSQL plans by how rows are spread, and is not to believe that all links
-	// are those of the one whose page is queried.
+	// listed is how many links each workspace has: PostgreSQL plans by how rows are spread, and is not
+	// to believe that all links are those of the one whose page is queried.
 	listed = 500
 	// batchSize is how many of them one call creates.
 	batchSize = 250
@@ -34,7 +34,8 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	if b.admin, err = rig.FreeAddress(); err != nil {
 		return err
 	}
-	if b.ours, err = b.startLinkforge(ctx, "linkforge", b.Services.DatabaseURL, "LINKFORGE_ADMIN_LISTEN="+b.admin); err != nil {
+	if b.ours, err = b.startLinkforge(ctx, "linkforge", b.Services.DatabaseURL,
+		"LINKFORGE_ADMIN_LISTEN="+b.admin); err != nil {
 		return err
 	}
 	if b.tenant, err = rig.NewTenant(ctx, b.ours.address, "listed"); err != nil {
@@ -71,7 +72,8 @@ func (b *bench) startBare(ctx context.Context, name, variant string, env ...stri
 	if err != nil {
 		return nil, err
 	}
-	return &target{Target: rig.Target{Name: name, Own: []int{p.PID()}}, address: p.Address, figures: map[string][]rig.Figures{}}, nil
+	return &target{Target: rig.Target{Name: name, Own: []int{p.PID()}}, address: p.Address,
+		figures: map[string][]rig.Figures{}}, nil
 }
 
 func (b *bench) startLinkforge(ctx context.Context, name, databaseURL string, env ...string) (*target, error) {
@@ -145,7 +147,8 @@ func (b *bench) scriptTarget() *target { return sqlTarget }
 // recordings is how often an operation is requested to record its SQL.
 const recordings = 40
 
-// record finds out the SQL of each reading operation: another Linkforge connects to PostgreSQL through a recorder.
+// record finds out the SQL of each reading operation: another Linkforge connects to PostgreSQL
+// through a recorder.
 func (b *bench) record(ctx context.Context) (err error) {
 	if b.pgbenchBinary == "" {
 		return nil
@@ -160,11 +163,13 @@ func (b *bench) record(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.close()) }()
 	database := url.URL{
-		Scheme: "postgres", Host: r.listener.Addr().String(), Path: config.Database, User: url.UserPassword(config.User, config.Password),
+		Scheme: "postgres", Host: r.listener.Addr().String(), Path: config.Database,
+		User:     url.UserPassword(config.User, config.Password),
 		RawQuery: "sslmode=disable", // it goes to this process
 	}
 	// Tokens are valid at the public URL of the server that issued them.
-	p, err := b.Serve(ctx, "recorded", b.Server, "LINKFORGE_DATABASE_URL="+database.String(), "LINKFORGE_REDIS_URL="+b.Services.RedisURL,
+	p, err := b.Serve(ctx, "recorded", b.Server, "LINKFORGE_DATABASE_URL="+database.String(),
+		"LINKFORGE_REDIS_URL="+b.Services.RedisURL,
 		"LINKFORGE_PUBLIC_URL=http://"+b.ours.address)
 	if err != nil {
 		return err

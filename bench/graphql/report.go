@@ -7,8 +7,8 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// The goals: how many times what the bare handler and its SQL cost together a query may cost, and how much of the bare
-// mutation's rate a creation is to reach.
+// The goals: how many times what the bare handler and its SQL cost together a query may cost, and
+// how much of the bare mutation's rate a creation is to reach.
 const (
 	costGoal = 1.3
 	rateGoal = 0.6
@@ -16,7 +16,8 @@ const (
 
 // report prints everything, in Markdown.
 func (b *bench) report(w io.Writer) {
-	fmt.Fprintf(w, "%d connections, %d rounds of %s, %s. Medians, with the least and the most.\n", b.connections, b.rounds, b.burst, rig.Machine())
+	fmt.Fprintf(w, "%d connections, %d rounds of %s, %s. Medians, with the least and the most.\n", b.connections, b.rounds,
+		b.burst, rig.Machine())
 	for _, o := range b.operations {
 		rows := [][]string{{o.title, "requests/s", "CPU µs", "of which PostgreSQL + Redis", "p50 ms", "p99 ms", "bytes"}}
 		targets := append(append([]*target{b.bare}, b.boundsOf(o)...), b.ours)

@@ -15,8 +15,8 @@ func urlOf(number int) string {
 // drawnVisits is how many visits are drawn: a burst that has more repeats them.
 const drawnVisits = 1 << 18
 
-// draw draws the links to visit by Zipf's law. Which links are popular is always the same, and does not depend on when they
-// were created.
+// draw draws the links to visit by Zipf's law. Which links are popular is always the same, and does
+// not depend on when they were created.
 func draw(links int, seed uint64) []int {
 	byRank := rand.New(rand.NewPCG(0, 0)).Perm(links)
 	rank := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), rig.Skew, 1, uint64(links-1))

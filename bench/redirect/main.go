@@ -1,11 +1,12 @@
-// Command redirect measures the redirect path beside its limits: nginx and a net/http handler that do nothing but redirect, and
-// the textbook's ways to count. All of it happens in one run, in pairs, because machines differ and are shared: quote the
-// ratios. It needs Linux, wrk, and scripts/with-services for PostgreSQL and Redis:
+// Command redirect measures the redirect path beside its limits: nginx and a net/http handler that
+// do nothing but redirect, and the textbook's ways to count. All of it happens in one run, in
+// pairs, because machines differ and are shared: quote the ratios. It needs Linux, wrk, and
+// scripts/with-services for PostgreSQL and Redis:
 //
 //	../scripts/with-services go run ./redirect -links 20000 -rounds 1 -burst 1s
 //
-// It exits with 1 when something went wrong: a wrong answer, or clicks that do not add up. A slow machine, and a goal that was
-// missed, are not errors.
+// It exits with 1 when something went wrong: a wrong answer, or clicks that do not add up. A slow
+// machine, and a goal that was missed, are not errors.
 package main
 
 import (
@@ -116,7 +117,8 @@ type target struct {
 	figures       map[int][]figures // by the number of connections
 }
 
-// figures are those of a burst, and their ratios to those of the constant handler in the burst before.
+// figures are those of a burst, and their ratios to those of the constant handler in the burst
+// before.
 type figures struct {
 	rig.Figures
 	ofRate, ofP99 float64
@@ -183,7 +185,8 @@ func (b *bench) load(t *target, connections int, burst time.Duration, seed uint6
 	return l
 }
 
-// warmUp visits every link once on Linkforge, or resolves it, and visits all other targets for a moment.
+// warmUp visits every link once on Linkforge, or resolves it, and visits all other targets for a
+// moment.
 func (b *bench) warmUp(ctx context.Context) (err error) {
 	for _, t := range b.targets {
 		if t.process == nil {
@@ -217,10 +220,12 @@ func (b *bench) warmUp(ctx context.Context) (err error) {
 	return nil
 }
 
-// warmUpTime is how long a target is driven before it is measured: after a pause, its short-lived caches are empty.
+// warmUpTime is how long a target is driven before it is measured: after a pause, its short-lived
+// caches are empty.
 const warmUpTime = 2 * time.Second
 
-// measureAll measures each target right after the constant handler, but the textbook, which is compared with Linkforge.
+// measureAll measures each target right after the constant handler, but the textbook, which is
+// compared with Linkforge.
 func (b *bench) measureAll(ctx context.Context) error {
 	constant := b.targets[1]
 	for round := range b.rounds {
@@ -257,7 +262,8 @@ func (b *bench) measure(ctx context.Context, t *target, n int, seed uint64, base
 	return f, err
 }
 
-// count stops all targets, and compares the clicks in Linkforge's databases with the redirects that were answered.
+// count stops all targets, and compares the clicks in Linkforge's databases with the redirects that
+// were answered.
 func (b *bench) count(ctx context.Context) error {
 	b.Say("stopping the servers, and counting")
 	for _, t := range b.targets {
@@ -288,11 +294,13 @@ func (b *bench) count(ctx context.Context) error {
 
 func (t *target) countClicks(ctx context.Context) error {
 	return rig.Within(t.on.links, true, func(d *sql.DB) error {
-		return d.QueryRowContext(ctx, "SELECT coalesce(sum(clicks), 0) FROM click_totals WHERE subject_id <> workspace_id").Scan(&t.counted)
+		return d.QueryRowContext(ctx, "SELECT coalesce(sum(clicks), 0) FROM click_totals WHERE subject_id <> workspace_id").
+			Scan(&t.counted)
 	})
 }
 
-// The goals: the parts of the constant handler's rate and p99, and how many times the textbook's rate.
+// The goals: the parts of the constant handler's rate and p99, and how many times the textbook's
+// rate.
 const (
 	rateGoal    = 0.85
 	p99Goal     = 2
@@ -301,11 +309,13 @@ const (
 
 // report prints everything, in Markdown.
 func (b *bench) report(w *os.File) {
-	fmt.Fprintf(w, "%d links, %d rounds of %s, %s. Medians, with the least and the most.\n", b.links, b.rounds, b.burst, rig.Machine())
+	fmt.Fprintf(w, "%d links, %d rounds of %s, %s. Medians, with the least and the most.\n", b.links, b.rounds, b.burst,
+		rig.Machine())
 	var missed []string
 	for _, n := range connections {
 		rows := [][]string{{
-			fmt.Sprintf("%d connections", n), "requests/s", "of net/http", "Linkforge is × faster", "CPU µs", "CPU µs, PostgreSQL + Redis",
+			fmt.Sprintf("%d connections", n), "requests/s", "of net/http", "Linkforge is × faster", "CPU µs",
+			"CPU µs, PostgreSQL + Redis",
 			"p50 ms", "p99 ms", "p99 of net/http's", "at rest after s",
 		}}
 		for _, t := range b.targets {
@@ -321,9 +331,11 @@ func (b *bench) report(w *os.File) {
 				beside = of("%.1f", func(f figures) float64 { return f.Beside })
 			}
 			rows = append(rows, []string{
-				t.Name, of("%.0f", func(f figures) float64 { return f.Rate }), of("%.2f", ofRate), rig.Spread(outpaced, "%.1f", same),
+				t.Name, of("%.0f", func(f figures) float64 { return f.Rate }), of("%.2f", ofRate),
+				rig.Spread(outpaced, "%.1f", same),
 				of("%.1f", func(f figures) float64 { return f.Own }), beside, of("%.2f", func(f figures) float64 { return f.P50 }),
-				of("%.2f", func(f figures) float64 { return f.P99 }), of("%.2f", ofP99), of("%.1f", func(f figures) float64 { return f.Rest }),
+				of("%.2f", func(f figures) float64 { return f.P99 }), of("%.2f", ofP99),
+				of("%.1f", func(f figures) float64 { return f.Rest }),
 			})
 			missed = append(missed, missedGoals(t, n, outpaced)...)
 		}
@@ -335,7 +347,8 @@ func (b *bench) report(w *os.File) {
 		if t.kind != ours {
 			continue
 		}
-		fmt.Fprintf(w, "- %s: clicks counted %d, redirects seen %d. %d MiB before every link was visited, %d after: %d bytes a link.\n",
+		fmt.Fprintf(w, "- %s: clicks counted %d, redirects seen %d. %d MiB before every link was visited, %d after: %d "+
+			"bytes a link.\n",
 			t.Name, t.counted, t.seen, t.before>>20, t.after>>20, (t.after-t.before)/int64(b.links))
 		if lines := t.process.Warnings(); len(lines) > 0 {
 			fmt.Fprintf(w, "- %s: %d warnings, the first `%s`.\n", t.Name, len(lines), lines[0])
@@ -352,7 +365,8 @@ func same(f float64) float64   { return f }
 func ofRate(f figures) float64 { return f.ofRate }
 func ofP99(f figures) float64  { return f.ofP99 }
 
-// outpaced is how many times as fast as the textbook Linkforge is on the same backend, round by round.
+// outpaced is how many times as fast as the textbook Linkforge is on the same backend, round by
+// round.
 func (b *bench) outpaced(t *target, connections int) (times []float64) {
 	for _, l := range b.targets {
 		if t.kind == competitor && l.kind == ours && l.on == t.on {

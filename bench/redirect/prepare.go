@@ -19,7 +19,8 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// backend is where Linkforge keeps its data, and the textbook beside it. SQLite has a file for each, since each is one writer.
+// backend is where Linkforge keeps its data, and the textbook beside it. SQLite has a file for
+// each, since each is one writer.
 type backend struct {
 	name                       string
 	settings, textbookSettings []string
@@ -30,13 +31,16 @@ type backend struct {
 func (b *bench) prepare(ctx context.Context) error {
 	data, own := filepath.Join(b.Folder, "data"), filepath.Join(b.Folder, "textbook.db")
 	b.embedded = &backend{
-		name: "SQLite", settings: []string{"LINKFORGE_DATA_DIR=" + data}, textbookSettings: []string{textbookDatabase + "=" + own},
-		links: filepath.Join(data, "linkforge.db"), textbook: own,
+		name: "SQLite", settings: []string{"LINKFORGE_DATA_DIR=" + data},
+		textbookSettings: []string{textbookDatabase + "=" + own},
+		links:            filepath.Join(data, "linkforge.db"), textbook: own,
 	}
 	b.servers = &backend{
-		name: "PostgreSQL", settings: append(b.ServicesEnv(), "LINKFORGE_JWT_SECRET="+rig.Secret, "LINKFORGE_CODE_SECRET="+rig.Secret),
-		textbookSettings: []string{textbookDatabase + "=" + b.Services.DatabaseURL, textbookRedis + "=" + b.Services.RedisURL},
-		links:            b.Services.DatabaseURL, textbook: b.Services.DatabaseURL,
+		name: "PostgreSQL", settings: append(b.ServicesEnv(), "LINKFORGE_JWT_SECRET="+rig.Secret,
+			"LINKFORGE_CODE_SECRET="+rig.Secret),
+		textbookSettings: []string{textbookDatabase + "=" + b.Services.DatabaseURL,
+			textbookRedis + "=" + b.Services.RedisURL},
+		links: b.Services.DatabaseURL, textbook: b.Services.DatabaseURL,
 	}
 	both, ctx := errgroup.WithContext(ctx)
 	for _, on := range []*backend{b.embedded, b.servers} {
@@ -51,9 +55,11 @@ func (b *bench) prepare(ctx context.Context) error {
 	return both.Wait()
 }
 
-const createTextbook = "CREATE TABLE textbook (code TEXT PRIMARY KEY, url TEXT NOT NULL, clicks BIGINT NOT NULL DEFAULT 0)"
+const createTextbook = "CREATE TABLE textbook (code TEXT PRIMARY KEY, url TEXT NOT NULL, clicks BIGINT NOT NULL " +
+	"DEFAULT 0)"
 
-// The rows are linkRows' and textbookRows' SELECT. Columns that only searching needs stay empty: no redirect reads them.
+// The rows are linkRows' and textbookRows' SELECT. Columns that only searching needs stay empty: no
+// redirect reads them.
 const (
 	created  = "'2026-01-01 00:00:00+00:00'"
 	linkRows = `INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash,
@@ -73,7 +79,8 @@ func (b *bench) fill(ctx context.Context, on *backend) error {
 	err := rig.Within(on.links, true, func(d *sql.DB) error {
 		workspace := fmt.Sprintf("ws_%026d", 1)
 		for _, statement := range []string{
-			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('" + workspace + "', 'bench', 'Bench', " + created + ", " + created + ")",
+			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('" + workspace + "', 'bench', 'Bench', " +
+				created + ", " + created + ")",
 			"INSERT INTO slugs (slug, workspace_id, created_at) VALUES ('bench', '" + workspace + "', " + created + ")",
 		} {
 			if _, err := d.ExecContext(ctx, statement); err != nil {
@@ -105,8 +112,11 @@ func (b *bench) fill(ctx context.Context, on *backend) error {
 	})
 }
 
-// insert inserts rows in transactions of 20,000, with 100 rows a statement: longer ones take more to parse than they save.
-func insert(ctx context.Context, d *sql.DB, statement string, postgres bool, links int, row func(number int) []any) error {
+// insert inserts rows in transactions of 20,000, with 100 rows a statement: longer ones take more
+// to parse than they save.
+func insert(
+	ctx context.Context, d *sql.DB, statement string, postgres bool, links int, row func(number int) []any,
+) error {
 	const perTransaction, perStatement = 20_000, 100
 	for from := 0; from < links; from += perTransaction {
 		tx, err := d.BeginTx(ctx, nil)
@@ -129,7 +139,8 @@ func insert(ctx context.Context, d *sql.DB, statement string, postgres bool, lin
 			}
 			list := strings.Join(places, ", ")
 			if postgres {
-				list += ") AS v (" + strings.Join([]string{"column1", "column2", "column3", "column4", "column5"}[:len(values)/len(places)], ", ")
+				list += ") AS v (" + strings.Join([]string{"column1", "column2", "column3", "column4",
+					"column5"}[:len(values)/len(places)], ", ")
 			}
 			if _, err := tx.ExecContext(ctx, fmt.Sprintf(statement, list), values...); err != nil {
 				return errors.Join(err, tx.Rollback())
@@ -189,5 +200,6 @@ func (b *bench) startNginx(ctx context.Context, _ *target) (*rig.Process, error)
 	if err != nil {
 		return nil, err
 	}
-	return b.StartServer(ctx, "nginx", address, nil, slices.Concat([]string{binary}, strings.Fields("-p "+folder+" -e stderr -c nginx.conf"))...)
+	return b.StartServer(ctx, "nginx", address, nil,
+		slices.Concat([]string{binary}, strings.Fields("-p "+folder+" -e stderr -c nginx.conf"))...)
 }

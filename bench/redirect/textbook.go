@@ -18,12 +18,14 @@ const (
 	// textbookPool and textbookRedisPool are as large as Linkforge's are by default.
 	textbookPool      = 20
 	textbookRedisPool = 50
-	// allowance is how many redirects a link has. Its counter goes down from zero, so that none has to be made first.
+	// allowance is how many redirects a link has. Its counter goes down from zero, so that none has to
+	// be made first.
 	allowance = 1 << 40
 )
 
-// textbook is a link shortener as it is usually written: what there is to know is asked, and what there is to count is
-// counted, at every redirect. It has a table of its own, with none of Linkforge's other columns, indexes and rules.
+// textbook is a link shortener as it is usually written: what there is to know is asked, and what
+// there is to count is counted, at every redirect. It has a table of its own, with none of
+// Linkforge's other columns, indexes and rules.
 type textbook struct {
 	find, count *sql.Stmt
 	quota       *redis.Client // nil without one
@@ -62,8 +64,8 @@ func runTextbook(ctx context.Context, args []string) error {
 	return rig.ServeHTTP(ctx, address, mux)
 }
 
-// openDatabase opens SQLite as Linkforge does, with one connection that writes and others that read, and as many of
-// PostgreSQL's.
+// openDatabase opens SQLite as Linkforge does, with one connection that writes and others that
+// read, and as many of PostgreSQL's.
 func openDatabase(where string) (reads, writes *sql.DB, err error) {
 	if reads, err = openPool(where, textbookPool); err != nil || strings.Contains(where, "://") {
 		return reads, reads, err
@@ -99,7 +101,8 @@ func openRedis(where string) (*redis.Client, error) {
 	return redis.NewClient(options), nil
 }
 
-// ServeHTTP looks the link up, takes of its quota when there is one, counts the click, and redirects.
+// ServeHTTP looks the link up, takes of its quota when there is one, counts the click, and
+// redirects.
 func (t *textbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, code := r.Context(), r.PathValue("code")
 	var location string

@@ -12,12 +12,14 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// backend is where a server keeps what it knows, how that is backed up, and how it is restored elsewhere.
+// backend is where a server keeps what it knows, how that is backed up, and how it is restored
+// elsewhere.
 type backend struct {
 	name string
 	// env is the server's, of before the restore and of after it.
 	env, restored []string
-	// lagging says that the backup has the clicks that the database has, and not those that still lie in logs.
+	// lagging says that the backup has the clicks that the database has, and not those that still lie
+	// in logs.
 	lagging bool
 	// backUp writes the file that restore reads, after which the parts of it are told.
 	backUp func(ctx context.Context, d *drill) error
@@ -30,8 +32,9 @@ type backend struct {
 
 func embedded(folder string) *backend {
 	from, to := filepath.Join(folder, "embedded"), filepath.Join(folder, "embedded-restored")
-	b := &backend{name: "embedded", env: []string{"LINKFORGE_DATA_DIR=" + from}, restored: []string{"LINKFORGE_DATA_DIR=" + to},
-		file: filepath.Join(folder, "backup.tar.gz")}
+	b := &backend{name: "embedded", env: []string{"LINKFORGE_DATA_DIR=" + from},
+		restored: []string{"LINKFORGE_DATA_DIR=" + to},
+		file:     filepath.Join(folder, "backup.tar.gz")}
 	b.backUp = func(ctx context.Context, d *drill) error {
 		return d.timed("linkforge backup", func() error { return d.linkforge(ctx, b.env, "backup", b.file) })
 	}
@@ -47,17 +50,20 @@ func embedded(folder string) *backend {
 func onPostgres(r *rig.Run) *backend {
 	services := r.Services
 	env := func(databaseURL, data string) []string {
-		return []string{"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + services.RedisURL, "LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, data),
+		return []string{"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + services.RedisURL,
+			"LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, data),
 			"LINKFORGE_JWT_SECRET=" + rig.Secret, "LINKFORGE_CODE_SECRET=" + rig.Secret}
 	}
-	b := &backend{name: "PostgreSQL", env: env(services.DatabaseURL, "node"), file: filepath.Join(r.Folder, "linkforge.sql"), lagging: true}
+	b := &backend{name: "PostgreSQL", env: env(services.DatabaseURL, "node"),
+		file: filepath.Join(r.Folder, "linkforge.sql"), lagging: true}
 	b.backUp = func(ctx context.Context, d *drill) error {
 		return d.timed("pg_dump", func() error {
 			out, err := os.Create(b.file)
 			if err != nil {
 				return err
 			}
-			dump := exec.CommandContext(ctx, "pg_dump", "--role=linkforge_system", "--enable-row-security", "--exclude-table-data=visitor*",
+			dump := exec.CommandContext(ctx, "pg_dump", "--role=linkforge_system", "--enable-row-security",
+				"--exclude-table-data=visitor*",
 				"--exclude-table-data=changes*", "--exclude-table-data=click_batches*", services.DatabaseURL)
 			dump.Stdout = out
 			return errors.Join(said(dump), out.Close())
@@ -71,7 +77,8 @@ func onPostgres(r *rig.Run) *backend {
 		b.restored = env(another, "node-restored")
 		err = d.timed("psql", func() error { return said(exec.CommandContext(ctx, "psql", "-q", another, "-f", b.file)) })
 		if err == nil {
-			err = d.timed("linkforge after-restore --grants", func() error { return d.linkforge(ctx, b.restored, "after-restore", "--grants") })
+			err = d.timed("linkforge after-restore --grants",
+				func() error { return d.linkforge(ctx, b.restored, "after-restore", "--grants") })
 		}
 		return errors.Join(err, services.Redis.FlushDB(ctx).Err())
 	}
@@ -81,7 +88,8 @@ func onPostgres(r *rig.Run) *backend {
 	return b
 }
 
-// said runs a command, which fails when it says anything on standard error: psql goes on after errors, and ends well.
+// said runs a command, which fails when it says anything on standard error: psql goes on after
+// errors, and ends well.
 func said(cmd *exec.Cmd) error {
 	var problems strings.Builder
 	cmd.Stderr = &problems

@@ -30,7 +30,8 @@ func (d *drill) check(ctx context.Context) (err error) {
 	}
 	return rig.Within(d.database(d.restored), true, func(in *sql.DB) error {
 		for _, one := range []func(context.Context, *sql.DB, []int64) error{
-			d.checkCodes, d.checkAgain, d.checkClicks, d.checkVerify, d.checkQuotas, d.checkMaxClicks, d.checkHitQuota, d.checkStrategies, d.checkLinkQuota,
+			d.checkCodes, d.checkAgain, d.checkClicks, d.checkVerify, d.checkQuotas, d.checkMaxClicks, d.checkHitQuota,
+			d.checkStrategies, d.checkLinkQuota,
 		} {
 			if err := one(ctx, in, clicks); err != nil {
 				return err
@@ -56,7 +57,8 @@ func (d *drill) checkCodes(ctx context.Context, in *sql.DB, _ []int64) error {
 			missing++
 		}
 	}
-	d.promises.Add("every link is there, with its code", missing == 0, "%d links of before, %d missing; %d in all", len(d.estate.links), missing, len(rows))
+	d.promises.Add("every link is there, with its code", missing == 0, "%d links of before, %d missing; %d in all",
+		len(d.estate.links), missing, len(rows))
 	return nil
 }
 
@@ -83,7 +85,8 @@ func (d *drill) checkAgain(ctx context.Context, _ *sql.DB, _ []int64) error {
 		}
 		asked += len(made)
 	}
-	d.promises.Add("a URL has the link and the code that it had", wrong == 0, "%d asked for again, %d with another", asked, wrong)
+	d.promises.Add("a URL has the link and the code that it had", wrong == 0, "%d asked for again, %d with another", asked,
+		wrong)
 	return nil
 }
 
@@ -95,7 +98,8 @@ func (d *drill) checkClicks(_ context.Context, _ *sql.DB, clicks []int64) error 
 			wrong++
 		}
 	}
-	d.promises.Add("every click of the backup is counted once", wrong == 0, "%d clicks, from %d to %d may be; %d of %d links differ",
+	d.promises.Add("every click of the backup is counted once", wrong == 0,
+		"%d clicks, from %d to %d may be; %d of %d links differ",
 		total(clicks), total(d.least), total(d.most), wrong, len(clicks))
 	return nil
 }
@@ -139,17 +143,19 @@ func (d *drill) checkQuotas(ctx context.Context, _ *sql.DB, clicks []int64) erro
 			}
 		}
 	}
-	d.promises.Add("the month's hits are counted from the clicks", wrong == 0, "%d links asked for, %d wrong", sample, wrong)
+	d.promises.Add("the month's hits are counted from the clicks", wrong == 0, "%d links asked for, %d wrong", sample,
+		wrong)
 	return nil
 }
 
-// checkMaxClicks uses up limited links: what they have answered, before and after the restore, is as many as they may. Their number
-// is set near to what they have, because nobody has so much time.
+// checkMaxClicks uses up limited links: what they have answered, before and after the restore, is
+// as many as they may. Their number is set near to what they have, because nobody has so much time.
 func (d *drill) checkMaxClicks(ctx context.Context, in *sql.DB, clicks []int64) error {
 	wrong := 0
 	for number := range limited {
 		var granted int64
-		if err := in.QueryRowContext(ctx, "SELECT granted FROM links WHERE id = $1", d.estate.links[number].id).Scan(&granted); err != nil {
+		if err := in.QueryRowContext(ctx, "SELECT granted FROM links WHERE id = $1", d.estate.links[number].id).
+			Scan(&granted); err != nil {
 			return err
 		}
 		err := d.estate.Do(ctx, &struct{}{}, `mutation ($id: ID!, $n: Int64!) { updateLink(input: {id: $id, maxClicks: $n}) { errors { message } } }`,
@@ -165,21 +171,24 @@ func (d *drill) checkMaxClicks(ctx context.Context, in *sql.DB, clicks []int64) 
 			wrong++
 		}
 	}
-	d.promises.Add("maxClicks is what the clicks have left of it, exactly", wrong == 0, "%d links with %d left, %d wrong", limited, spare, wrong)
+	d.promises.Add("maxClicks is what the clicks have left of it, exactly", wrong == 0, "%d links with %d left, %d wrong",
+		limited, spare, wrong)
 	return nil
 }
 
 // checkHitQuota sets the workspace's allowance to what a link has used and a little more.
 func (d *drill) checkHitQuota(ctx context.Context, _ *sql.DB, clicks []int64) error {
 	const number = limited
-	if err := d.linkforge(ctx, d.restored, "workspaces", "limits", "drill", "--hits", strconv.FormatInt(clicks[number]+spare, 10)); err != nil {
+	if err := d.linkforge(ctx, d.restored, "workspaces", "limits", "drill", "--hits",
+		strconv.FormatInt(clicks[number]+spare, 10)); err != nil {
 		return err
 	}
 	if err := d.await(ctx, "hitQuota", clicks[number]+spare); err != nil {
 		return err
 	}
 	answered, last, err := d.useUp(ctx, number)
-	d.promises.Add("a link redirects as often as its month allows", answered == spare && last == http.StatusTooManyRequests, "%d times of %d, then %d", answered, spare, last)
+	d.promises.Add("a link redirects as often as its month allows", answered == spare &&
+		last == http.StatusTooManyRequests, "%d times of %d, then %d", answered, spare, last)
 	return errors.Join(err, d.linkforge(ctx, d.restored, "workspaces", "limits", "drill", "--hits", "default"))
 }
 
@@ -197,7 +206,8 @@ func (d *drill) useUp(ctx context.Context, number int) (answered, last int, err 
 func (d *drill) await(ctx context.Context, field string, want int64) error {
 	for ctx.Err() == nil {
 		var got struct{ Workspace map[string]int64 }
-		if err := d.estate.Do(ctx, &got, "query ($w: ID!) { workspace(by: {id: $w}) { "+field+" } }", map[string]any{"w": d.estate.Workspace}); err != nil {
+		if err := d.estate.Do(ctx, &got, "query ($w: ID!) { workspace(by: {id: $w}) { "+field+" } }",
+			map[string]any{"w": d.estate.Workspace}); err != nil {
 			return err
 		}
 		if got.Workspace[field] == want {
@@ -207,25 +217,29 @@ func (d *drill) await(ctx context.Context, field string, want int64) error {
 	return ctx.Err()
 }
 
-// checkStrategies makes new links: nobody was given their codes before, not even after the backup was made.
+// checkStrategies makes new links: nobody was given their codes before, not even after the backup
+// was made.
 func (d *drill) checkStrategies(ctx context.Context, _ *sql.DB, _ []int64) error {
 	for _, strategy := range []string{"COUNTER", "RANDOM", "DETERMINISTIC"} {
 		made, again, err := d.estate.makeNew(ctx, fresh, strategy)
 		if err != nil {
 			return err
 		}
-		d.promises.Add(fmt.Sprintf("%s gives out new codes", strategy), again == 0, "%d made, %d with a code of before", len(made), again)
+		d.promises.Add(fmt.Sprintf("%s gives out new codes", strategy), again == 0, "%d made, %d with a code of before",
+			len(made), again)
 	}
 	return nil
 }
 
-// checkLinkQuota sets the workspace's allowance of new links to what it has used and a little more. Those made before are counted.
+// checkLinkQuota sets the workspace's allowance of new links to what it has used and a little more.
+// Those made before are counted.
 func (d *drill) checkLinkQuota(ctx context.Context, in *sql.DB, _ []int64) error {
 	var links int64
 	if err := in.QueryRowContext(ctx, "SELECT count(*) FROM links").Scan(&links); err != nil {
 		return err
 	}
-	if err := d.linkforge(ctx, d.restored, "workspaces", "limits", "drill", "--links", strconv.FormatInt(links+spare, 10)); err != nil {
+	if err := d.linkforge(ctx, d.restored, "workspaces", "limits", "drill", "--links",
+		strconv.FormatInt(links+spare, 10)); err != nil {
 		return err
 	}
 	if err := d.await(ctx, "linkQuota", links+spare); err != nil {

@@ -19,8 +19,8 @@ type drill struct {
 	estate   *estate
 	steps    []step
 	promises rig.Promises
-	// least and most are how many clicks each followed link may have after the restore: those that were certainly in the backup, and
-	// those that may be.
+	// least and most are how many clicks each followed link may have after the restore: those that
+	// were certainly in the backup, and those that may be.
 	least, most []int64
 	size        int64
 }
@@ -123,7 +123,8 @@ func (d *drill) backUpUnderLoad(ctx context.Context) error {
 
 // report prints everything, in Markdown.
 func (d *drill) report(w io.Writer) {
-	fmt.Fprintf(w, "\n%s: %d links and %d clicks, a backup of %.1f MB.\n\n| step | seconds |\n|---|--:|\n", d.name, len(d.estate.links), total(d.most), float64(d.size)/1e6)
+	fmt.Fprintf(w, "\n%s: %d links and %d clicks, a backup of %.1f MB.\n\n| step | seconds |\n|---|--:|\n", d.name,
+		len(d.estate.links), total(d.most), float64(d.size)/1e6)
 	for _, s := range d.steps {
 		fmt.Fprintf(w, "| %s | %.1f |\n", s.name, s.took.Seconds())
 	}

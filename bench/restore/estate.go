@@ -20,7 +20,8 @@ const (
 	// batch is how many links one call makes, callers how many call or follow at once.
 	batch   = 1000
 	callers = 4
-	// followed is how many links are followed. The first limited of them have a maxClicks, which is not reached before the backup.
+	// followed is how many links are followed. The first limited of them have a maxClicks, which is
+	// not reached before the backup.
 	followed = 4000
 	limited  = 20
 	// beyond is how many more redirects than the load makes of a limited link it may answer.
@@ -30,7 +31,8 @@ const (
 // link is one that was made.
 type link struct{ url, id, code string }
 
-// estate is a workspace with its links: deterministic ones, and every tenth of the strategy COUNTER.
+// estate is a workspace with its links: deterministic ones, and every tenth of the strategy
+// COUNTER.
 type estate struct {
 	*rig.Tenant
 	links []link
@@ -49,7 +51,8 @@ func settle(ctx context.Context, address string, links int) (*estate, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &estate{Tenant: tenant, links: make([]link, links), asked: make([]atomic.Int64, followed), answered: make([]atomic.Int64, followed), given: map[string]bool{}}
+	e := &estate{Tenant: tenant, links: make([]link, links), asked: make([]atomic.Int64, followed),
+		answered: make([]atomic.Int64, followed), given: map[string]bool{}}
 	return e, rig.InBatches(ctx, links, batch, callers, e.makeLinks)
 }
 
@@ -172,7 +175,8 @@ func (e *estate) makeCounted(ctx context.Context, n int) error {
 	return err
 }
 
-// makeNew makes links with new URLs, and tells how many of their codes somebody had been given before.
+// makeNew makes links with new URLs, and tells how many of their codes somebody had been given
+// before.
 func (e *estate) makeNew(ctx context.Context, n int, strategy string) (made []rig.Link, again int, err error) {
 	e.mu.Lock()
 	from := 1_000_000_000 + e.late

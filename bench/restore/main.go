@@ -1,6 +1,7 @@
-// Command restore is the drill of a backup: it fills the embedded default and PostgreSQL with links and clicks, backs each up under
-// load as docs/OPERATIONS.md says, restores it elsewhere, starts a server there, and holds what that one says and does against what
-// was there. It tells how long each step took. It needs scripts/with-services for PostgreSQL and Redis, and pg_dump and psql:
+// Command restore is the drill of a backup: it fills the embedded default and PostgreSQL with links
+// and clicks, backs each up under load as docs/OPERATIONS.md says, restores it elsewhere, starts a
+// server there, and holds what that one says and does against what was there. It tells how long
+// each step took. It needs scripts/with-services for PostgreSQL and Redis, and pg_dump and psql:
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./restore -links 10000 -clicks 30000
 //

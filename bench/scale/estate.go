@@ -95,7 +95,8 @@ type node struct {
 	admin   string
 }
 
-// target is the stand's, or only its first node, to which wrk sends: other nodes share the database and Redis.
+// target is the stand's, or only its first node, to which wrk sends: other nodes share the database
+// and Redis.
 func (b *bench) target(s *stand) rig.Target {
 	t := rig.Target{Name: s.title(), Beside: b.Services.PIDs()}
 	for _, n := range s.nodes {
@@ -119,7 +120,8 @@ func (b *bench) start(ctx context.Context, e *estate, nodes int) (*stand, error)
 		}
 		b.started++
 		n.process, err = b.Serve(ctx, fmt.Sprintf("node-%d", b.started), b.Server, "LINKFORGE_ADMIN_LISTEN="+n.admin,
-			"LINKFORGE_PUBLIC_URL="+rig.PublicURL, "LINKFORGE_DATABASE_URL="+s.databaseURL, "LINKFORGE_REDIS_URL="+b.Services.RedisURL)
+			"LINKFORGE_PUBLIC_URL="+rig.PublicURL, "LINKFORGE_DATABASE_URL="+s.databaseURL,
+			"LINKFORGE_REDIS_URL="+b.Services.RedisURL)
 		if err != nil {
 			return nil, err
 		}
@@ -150,8 +152,8 @@ func (e *estate) join(ctx context.Context, address string) (err error) {
 	})
 }
 
-// fillCaches has each node cache the hot links, and returns what one takes in the first node's memory: the heap after a garbage
-// collection, before and after.
+// fillCaches has each node cache the hot links, and returns what one takes in the first node's
+// memory: the heap after a garbage collection, before and after.
 func (b *bench) fillCaches(ctx context.Context, s *stand) (perLink float64, err error) {
 	before, err := s.nodes[0].alive(ctx)
 	if err != nil {
@@ -173,7 +175,8 @@ func (b *bench) fillCaches(ctx context.Context, s *stand) (perLink float64, err 
 
 func (b *bench) turns(ctx context.Context, s *stand, n *node, op operation, turns int) error {
 	_, err := b.Drive(ctx, op.name, rig.Load{
-		Address: n.process.Address, Requests: func(i int) string { return op.request(s.shape, i, nil) }, N: turns, Connections: b.connections, Status: 302,
+		Address: n.process.Address, Requests: func(i int) string { return op.request(s.shape, i, nil) }, N: turns,
+		Connections: b.connections, Status: 302,
 	})
 	return err
 }
@@ -211,12 +214,14 @@ func (b *bench) stop() (err error) {
 	return err
 }
 
-// reportPlans prints PostgreSQL's plans of the statements that find links among all, as they are with warm caches.
+// reportPlans prints PostgreSQL's plans of the statements that find links among all, as they are
+// with warm caches.
 func (s *stand) reportPlans(ctx context.Context, w io.Writer) error {
 	workspace, one := "workspace_id = '"+s.workspaceID(0)+"'", s.linkOf(0, s.size(0)/2)
 	index := "SELECT id FROM links WHERE " + workspace + " AND purged_at IS NULL AND search LIKE '%%%s%%' LIMIT 5001"
 	for _, q := range []struct{ title, role, text string }{
-		{"a redirect that is not in memory", "linkforge_resolver", "SELECT * FROM links WHERE root_code = '" + rig.Code(one) + "'"},
+		{"a redirect that is not in memory", "linkforge_resolver", "SELECT * FROM links WHERE root_code = '" + rig.Code(one) +
+			"'"},
 		{"a known URL", "linkforge_tenant", fmt.Sprintf(`SELECT * FROM links WHERE %s AND purged_at IS NULL AND strategy = 'DETERMINISTIC'
 			AND canonical_hash = '\x%x'`, workspace, sha256.Sum256([]byte(urlOf(one))))},
 		{"a page", "linkforge_tenant", "SELECT * FROM links WHERE " + workspace + ` AND purged_at IS NULL
@@ -225,7 +230,8 @@ func (s *stand) reportPlans(ctx context.Context, w io.Writer) error {
 		{"search, 8 digits", "linkforge_resolver", fmt.Sprintf(index, fmt.Sprintf("%08d", serial(one)))},
 	} {
 		var lines []string
-		_, err := s.conn.Exec(ctx, "SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false)", q.role, s.workspaceID(0))
+		_, err := s.conn.Exec(ctx, "SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false)",
+			q.role, s.workspaceID(0))
 		for range 2 {
 			if err != nil {
 				return err
@@ -257,7 +263,8 @@ func (b *bench) watch(ctx context.Context, s *stand) (rig.Usage, error) {
 	return after.Minus(before), err
 }
 
-// rest waits until work that an operation defers is done: nodes keep clicks in their logs, and pause meanwhile.
+// rest waits until work that an operation defers is done: nodes keep clicks in their logs, and
+// pause meanwhile.
 func (b *bench) rest(ctx context.Context, op operation, s *stand) error {
 	if !op.puts {
 		return nil

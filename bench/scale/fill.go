@@ -58,11 +58,13 @@ func (b *bench) fill(ctx context.Context, e *estate) (err error) {
 	return execute(ctx, conn, append(again, "VACUUM ANALYZE")...)
 }
 
-// guarded are the tables whose rows not even their owner sees, and which COPY does not fill therefore.
+// guarded are the tables whose rows not even their owner sees, and which COPY does not fill
+// therefore.
 var guarded = []string{"workspaces", "slugs", "members", "links"}
 
-// prepareTables lets the owner write, and drops what would be looked up or written at every row. It returns the statements that
-// make it all anew. Foreign keys hold for new rows only then, which cost as much as with others.
+// prepareTables lets the owner write, and drops what would be looked up or written at every row. It
+// returns the statements that make it all anew. Foreign keys hold for new rows only then, which
+// cost as much as with others.
 func (b *bench) prepareTables(ctx context.Context, conn *pgx.Conn) (again []string, err error) {
 	first := []string{"SET maintenance_work_mem = '1GB'", "SET synchronous_commit = off"}
 	for _, table := range guarded {
@@ -103,7 +105,8 @@ func (e *estate) insertWorkspaces(ctx context.Context, conn *pgx.Conn) error {
 	id := func(prefix string) string {
 		return fmt.Sprintf("'%s_00%04x' || lpad(to_hex(n), 20, '0')", prefix, e.Number)
 	}
-	words := strings.NewReplacer("{owner}", id("usr"), "{workspace}", id("ws"), "{made}", "'"+madeAt.Format(time.RFC3339)+"'::timestamptz",
+	words := strings.NewReplacer("{owner}", id("usr"), "{workspace}", id("ws"), "{made}",
+		"'"+madeAt.Format(time.RFC3339)+"'::timestamptz",
 		"{numbers}", fmt.Sprintf("generate_series(0, %d) AS n", e.Tenants-1))
 	for _, statement := range []string{
 		`INSERT INTO accounts (id, email, name, password_hash, created_at, updated_at)
@@ -121,11 +124,13 @@ func (e *estate) insertWorkspaces(ctx context.Context, conn *pgx.Conn) error {
 }
 
 var linkColumns = []string{
-	"id", "workspace_id", "code", "root_code", "strategy", "original_url", "canonical_url", "canonical_hash", "title", "title_key", "search",
+	"id", "workspace_id", "code", "root_code", "strategy", "original_url", "canonical_url", "canonical_hash", "title",
+	"title_key", "search",
 	"redirect_status", "created_by", "created_at", "updated_at", "check_at",
 }
 
-// copyLinks copies all links. The table is new to the transaction, so that PostgreSQL need not log what goes into it.
+// copyLinks copies all links. The table is new to the transaction, so that PostgreSQL need not log
+// what goes into it.
 func (e *estate) copyLinks(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "TRUNCATE links, link_tags"); err != nil {
@@ -181,7 +186,8 @@ func (e *estate) measureDisk(ctx context.Context) (err error) {
 		return err
 	}
 	e.disk = disk{table: float64(table) / float64(e.Links), indexes: map[string]float64{}}
-	rows, err := conn.Query(ctx, "SELECT indexrelid::regclass::text, pg_relation_size(indexrelid) FROM pg_index WHERE indrelid = 'links'::regclass")
+	rows, err := conn.Query(ctx, "SELECT indexrelid::regclass::text, pg_relation_size(indexrelid) FROM pg_index WHERE "+
+		"indrelid = 'links'::regclass")
 	if err != nil {
 		return err
 	}

@@ -1,13 +1,15 @@
-// Command scale measures how the cost of an operation grows: with the links in the database, with the nodes beside each other,
-// and with the workspaces. What is told is CPU time, of Linkforge and of PostgreSQL with Redis, for one operation, and how long
-// it takes: on a machine of few cores throughput cannot grow with the nodes, and what each operation costs says what a larger
-// machine could do. It needs Linux, and scripts/with-services for PostgreSQL and Redis:
+// Command scale measures how the cost of an operation grows: with the links in the database, with
+// the nodes beside each other, and with the workspaces. What is told is CPU time, of Linkforge and
+// of PostgreSQL with Redis, for one operation, and how long it takes: on a machine of few cores
+// throughput cannot grow with the nodes, and what each operation costs says what a larger machine
+// could do. It needs Linux, and scripts/with-services for PostgreSQL and Redis:
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./scale -links 10000,50000 -tenants 100 -rounds 1
 //
-// Sizes that are compared take turns, in short bursts, so that a noisy machine is noisy for all of them. Every server is a
-// process of its own, built from this tree unless -server names another, with everything on but what would ask the internet or
-// refuse the load. One load generator, this program in another process, drives them all.
+// Sizes that are compared take turns, in short bursts, so that a noisy machine is noisy for all of
+// them. Every server is a process of its own, built from this tree unless -server names another,
+// with everything on but what would ask the internet or refuse the load. One load generator, this
+// program in another process, drives them all.
 //
 // It exits with 1 when something went wrong, as a wrong answer. A cost that grows is not an error.
 package main
@@ -36,17 +38,19 @@ type options struct {
 	parts []string
 	// operations are those to measure, of those that a part has.
 	operations []string
-	// links are the numbers of links that are compared, with as many workspaces as the first of tenants.
+	// links are the numbers of links that are compared, with as many workspaces as the first of
+	// tenants.
 	links []int
-	// tenants is how many workspaces the parts links and nodes have, manyTenants are those that are compared.
+	// tenants is how many workspaces the parts links and nodes have, manyTenants are those that are
+	// compared.
 	tenants     int
 	manyTenants []int
 	// at is how many links the parts nodes and tenants have.
 	at int
 	// nodes are the numbers of nodes that are compared.
 	nodes []int
-	// rounds is how often everything is measured, burst how long at a time and warmUp how long before, idle how long nodes are
-	// watched while nothing is asked.
+	// rounds is how often everything is measured, burst how long at a time and warmUp how long before,
+	// idle how long nodes are watched while nothing is asked.
 	rounds              int
 	burst, warmUp, idle time.Duration
 	// connections is over how many everything is asked.
@@ -74,7 +78,8 @@ func parse(args []string) (o options, _ error) {
 	var names, asked, links, manyTenants, nodes string
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.StringVar(&names, "parts", strings.Join(parts, ","), "which parts, with commas between them")
-	flags.StringVar(&asked, "operations", strings.Join(operationNames(), ","), "which operations of those that a part has, with commas between them")
+	flags.StringVar(&asked, "operations", strings.Join(operationNames(), ","),
+		"which operations of those that a part has, with commas between them")
 	flags.StringVar(&links, "links", "100000,1000000,10000000", "how many links are compared, the fewest first")
 	flags.IntVar(&o.tenants, "tenants", 1000, "how many workspaces there are while links and nodes are compared")
 	flags.StringVar(&manyTenants, "many-tenants", "10,1000,100000", "how many workspaces are compared")
@@ -169,7 +174,8 @@ func measure(ctx context.Context, o options, out io.Writer) (err error) {
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "%d connections, %s of bursts of %s after %s, %s. Medians.\n", o.connections, plural(o.rounds, "round"), o.burst, o.warmUp, rig.Machine())
+	fmt.Fprintf(out, "%d connections, %s of bursts of %s after %s, %s. Medians.\n", o.connections,
+		plural(o.rounds, "round"), o.burst, o.warmUp, rig.Machine())
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, io.Writer) error

@@ -12,13 +12,15 @@ import (
 const (
 	// drawnVisits is how many visits are drawn: a burst that has more repeats them.
 	drawnVisits = 1 << 17
-	// maxOnce bounds the requests of a burst that are each sent once; a warmPart-th as many come before it.
+	// maxOnce bounds the requests of a burst that are each sent once; a warmPart-th as many come
+	// before it.
 	maxOnce  = 10_000
 	warmPart = 10
 )
 
-// figures are those of a burst and, for an operation, with what nodes do in the background: transactions of PostgreSQL, blocks
-// that it read and those among them that its own memory did not have, what it logged in KiB, and commands of Redis.
+// figures are those of a burst and, for an operation, with what nodes do in the background:
+// transactions of PostgreSQL, blocks that it read and those among them that its own memory did not
+// have, what it logged in KiB, and commands of Redis.
 type figures struct {
 	rig.Figures
 	transactions, blocks, reads, log, commands float64
@@ -31,12 +33,14 @@ type column struct {
 	measured map[string][]figures
 }
 
-// takeTurns measures all operations at all sizes, size after size, right after the constant handler.
+// takeTurns measures all operations at all sizes, size after size, right after the constant
+// handler.
 func (b *bench) takeTurns(ctx context.Context, names []string, columns []*column) (constant []figures, err error) {
 	for round := range b.rounds {
 		b.Say("round %d of %d", round+1, b.rounds)
 		l := rig.Load{
-			Address: b.constant.Address, Requests: func(int) string { return "/" }, N: 16, Connections: b.connections, Burst: b.burst, Status: 302,
+			Address: b.constant.Address, Requests: func(int) string { return "/" }, N: 16, Connections: b.connections,
+			Burst: b.burst, Status: 302,
 		}
 		base, _, _, err := b.Measure(ctx, rig.Target{Name: "constant", Own: []int{b.constant.PID()}}, b.warmUp, l)
 		if err != nil {
@@ -68,8 +72,10 @@ func (b *bench) load(op operation, s *stand, node, from, turns int, seed uint64)
 		drawn = s.draw(drawnVisits, seed)
 	}
 	l := rig.Load{
-		Address: s.nodes[node].process.Address, Token: s.tenant.Token, Connections: max(1, b.connections/len(s.nodes)), Status: http.StatusOK,
-		Expected: op.good, First: b.next, N: turns, Requests: func(i int) string { return op.request(s.shape, from+i, drawn) },
+		Address: s.nodes[node].process.Address, Token: s.tenant.Token, Connections: max(1, b.connections/len(s.nodes)),
+		Status:   http.StatusOK,
+		Expected: op.good, First: b.next, N: turns,
+		Requests: func(i int) string { return op.request(s.shape, from+i, drawn) },
 	}
 	if op.link != nil {
 		l.Status = http.StatusFound
@@ -81,7 +87,9 @@ func (b *bench) load(op operation, s *stand, node, from, turns int, seed uint64)
 }
 
 // driveAll sends one load to each node at once.
-func (b *bench) driveAll(ctx context.Context, op operation, s *stand, from, turns int, warm bool, seed uint64) (all rig.Outcome, err error) {
+func (b *bench) driveAll(
+	ctx context.Context, op operation, s *stand, from, turns int, warm bool, seed uint64,
+) (all rig.Outcome, err error) {
 	type result struct {
 		rig.Outcome
 		error
@@ -114,8 +122,8 @@ func (b *bench) driveAll(ctx context.Context, op operation, s *stand, from, turn
 	return all, err
 }
 
-// measureOne drives the nodes of a stand for one burst after a warm-up. What they use until they are at rest is counted as well,
-// where work is deferred.
+// measureOne drives the nodes of a stand for one burst after a warm-up. What they use until they
+// are at rest is counted as well, where work is deferred.
 func (b *bench) measureOne(ctx context.Context, op operation, s *stand, round uint64) (f figures, err error) {
 	turns, from := op.turns, 0
 	if op.once {
@@ -149,12 +157,14 @@ func (b *bench) measureOne(ctx context.Context, op operation, s *stand, round ui
 	after, err := b.countAll(ctx, s)
 	each := func(before, after int64) float64 { return float64(after-before) / float64(max(o.Right, 1)) }
 	return figures{
-		rig.FiguresOf(o, after.usage.Minus(before.usage)), each(before.transactions, after.transactions), each(before.blocks, after.blocks),
+		rig.FiguresOf(o, after.usage.Minus(before.usage)), each(before.transactions, after.transactions),
+		each(before.blocks, after.blocks),
 		each(before.reads, after.reads), each(before.log, after.log) / 1024, each(before.commands, after.commands),
 	}, err
 }
 
-// onceTurns is how many links a burst visits of those that are each visited once: there are enough for all bursts.
+// onceTurns is how many links a burst visits of those that are each visited once: there are enough
+// for all bursts.
 func (b *bench) onceTurns(s shape) int {
 	return max(1, min(maxOnce, s.colds()*warmPart/(warmPart+1)/(2*b.rounds)-1))
 }

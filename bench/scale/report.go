@@ -29,18 +29,22 @@ func p99(f figures) float64 { return f.P99 }
 // all are the tables that every part has.
 func (t tables) all() {
 	last := t.columns[len(t.columns)-1]
-	t.table("CPU µs an operation: node + PostgreSQL and Redis", last.title+" ÷ "+t.columns[0].title, func(name string, c *column) string {
-		return fmt.Sprintf("%.0f + %.0f", rig.Median(c.measured[name], own), rig.Median(c.measured[name], beside))
-	}, func(name string) string { return growth(t.columns[0].measured[name], last.measured[name], cpu) })
+	t.table("CPU µs an operation: node + PostgreSQL and Redis", last.title+" ÷ "+t.columns[0].title,
+		func(name string, c *column) string {
+			return fmt.Sprintf("%.0f + %.0f", rig.Median(c.measured[name], own), rig.Median(c.measured[name], beside))
+		}, func(name string) string { return growth(t.columns[0].measured[name], last.measured[name], cpu) })
 	t.table("p50 / p99, ms", "p50 ÷", func(name string, c *column) string {
 		return fmt.Sprintf("%.2f / %.1f", rig.Median(c.measured[name], p50), rig.Median(c.measured[name], p99))
 	}, func(name string) string { return growth(t.columns[0].measured[name], last.measured[name], p50) })
-	t.table("PostgreSQL transactions / Redis commands an operation", "operations/s, "+last.title, func(name string, c *column) string {
-		return fmt.Sprintf("%.2f / %.2f", rig.Median(c.measured[name], transactions), rig.Median(c.measured[name], commands))
-	}, func(name string) string { return fmt.Sprintf("%.0f", rig.Median(last.measured[name], rate)) })
-	t.table("PostgreSQL's blocks, of which not in its memory / KiB logged", "blocks ÷", func(name string, c *column) string {
-		return fmt.Sprintf("%.0f, %.1f / %.1f", rig.Median(c.measured[name], blocks), rig.Median(c.measured[name], reads), rig.Median(c.measured[name], logged))
-	}, func(name string) string { return growth(t.columns[0].measured[name], last.measured[name], blocks) })
+	t.table("PostgreSQL transactions / Redis commands an operation", "operations/s, "+last.title,
+		func(name string, c *column) string {
+			return fmt.Sprintf("%.2f / %.2f", rig.Median(c.measured[name], transactions), rig.Median(c.measured[name], commands))
+		}, func(name string) string { return fmt.Sprintf("%.0f", rig.Median(last.measured[name], rate)) })
+	t.table("PostgreSQL's blocks, of which not in its memory / KiB logged", "blocks ÷",
+		func(name string, c *column) string {
+			return fmt.Sprintf("%.0f, %.1f / %.1f", rig.Median(c.measured[name], blocks), rig.Median(c.measured[name], reads),
+				rig.Median(c.measured[name], logged))
+		}, func(name string) string { return growth(t.columns[0].measured[name], last.measured[name], blocks) })
 }
 
 func own(f figures) float64          { return f.Own }

@@ -11,7 +11,8 @@ const (
 	// leastLinks is how few links an estate may have, mostLinks how many: serials have eight digits.
 	leastLinks = 1000
 	mostLinks  = 99_999_999
-	// mostHot is how many links every node remembers, mostFollowed how many of those are followed over and over.
+	// mostHot is how many links every node remembers, mostFollowed how many of those are followed over
+	// and over.
 	mostHot      = 20_000
 	mostFollowed = 1000
 	// mostAsked is in how many workspaces links are made and looked for.
@@ -21,14 +22,16 @@ const (
 	rareWord = "zebrafish"
 )
 
-// shape says what an estate holds. Everything about it is computed, by every process: nothing has to be handed over. Ids hold the
-// number of the estate, so that no two estates share a key of Redis.
+// shape says what an estate holds. Everything about it is computed, by every process: nothing has
+// to be handed over. Ids hold the number of the estate, so that no two estates share a key of
+// Redis.
 type shape struct{ Number, Links, Tenants int }
 
 // isLike says that another estate holds as much.
 func (s shape) isLike(other shape) bool { return s.Links == other.Links && s.Tenants == other.Tenants }
 
-// Ids are in the order of their numbers, and come before those of today. What they are made of are digits of base32 as well.
+// Ids are in the order of their numbers, and come before those of today. What they are made of are
+// digits of base32 as well.
 func (s shape) linkID(link int) string { return fmt.Sprintf("lnk_00%04x%020x", s.Number, link) }
 func (s shape) workspaceID(workspace int) string {
 	return fmt.Sprintf("ws_00%04x%020x", s.Number, workspace)
@@ -80,7 +83,8 @@ func (s shape) hot() int { return min(s.Links/5, mostHot) }
 // followed is how many of those, the first, are followed over and over.
 func (s shape) followed() int { return min(s.hot(), mostFollowed) }
 
-// scatter has no divisor in common with any number below it: its multiples come by all indexes below a number, in no order.
+// scatter has no divisor in common with any number below it: its multiples come by all indexes
+// below a number, in no order.
 const scatter = 2_654_435_761
 
 // scattered is each index below n once, for n turns.

@@ -14,7 +14,8 @@ import (
 )
 
 const (
-	// countPatience is how long after the load all redirects may take to be counted: a log that was left is taken over after ten seconds.
+	// countPatience is how long after the load all redirects may take to be counted: a log that was
+	// left is taken over after ten seconds.
 	countPatience = 2 * time.Minute
 	// asked is how many URLs are asked for again.
 	asked = 2000
@@ -24,7 +25,8 @@ const (
 func (d *drill) check(ctx context.Context) error {
 	d.Say("checking")
 	d.promises.Add("no request fails", d.load.failures() == 0, "%d failures", d.load.failures())
-	if err := rig.Within(d.Services.DatabaseURL, true, func(in *sql.DB) error { return errors.Join(d.checkClicks(ctx, in), d.checkLinks(ctx, in)) }); err != nil {
+	if err := rig.Within(d.Services.DatabaseURL, true,
+		func(in *sql.DB) error { return errors.Join(d.checkClicks(ctx, in), d.checkLinks(ctx, in)) }); err != nil {
 		return err
 	}
 	if err := d.checkAgain(ctx); err != nil {
@@ -76,7 +78,8 @@ func (d *drill) checkClicks(ctx context.Context, in *sql.DB) error {
 
 // checkLinks: the database has the links that were answered, with the codes that were answered.
 func (d *drill) checkLinks(ctx context.Context, in *sql.DB) error {
-	rows, err := rig.Rows[struct{ OriginalURL, Code string }](ctx, in, "SELECT original_url, code FROM links WHERE workspace_id = $1", d.estate.Workspace)
+	rows, err := rig.Rows[struct{ OriginalURL, Code string }](ctx, in,
+		"SELECT original_url, code FROM links WHERE workspace_id = $1", d.estate.Workspace)
 	if err != nil {
 		return err
 	}
@@ -126,18 +129,21 @@ func (d *drill) checkCommands(ctx context.Context) error {
 		return fmt.Errorf("migrate status: %w\n%s", err, status)
 	}
 	pending := strings.Count(status, "pending")
-	d.promises.Add("migrate status says that all steps are taken", pending == 0, "%d steps, %d pending", strings.Count(status, "\n"), pending)
+	d.promises.Add("migrate status says that all steps are taken", pending == 0, "%d steps, %d pending",
+		strings.Count(status, "\n"), pending)
 	d.promises.Add("the steps are those that were pending", len(d.steps) == len(todaysSteps())-len(d.revision.steps),
 		"%d taken, after %d of the early version", len(d.steps), len(d.revision.steps))
 	d.Say("stats verify")
 	verify, err := d.command(ctx, "stats", "verify")
 	d.promises.Add("stats verify finds no difference", err == nil, "%.300s", strings.Join(strings.Fields(verify), " "))
 	left, problem := filepath.Glob(filepath.Join(d.Folder, "data", "clicks", "log_*"))
-	d.promises.Add("no log is left of the early server", len(left) == 1, "%d logs, one of which is the late server's", len(left))
+	d.promises.Add("no log is left of the early server", len(left) == 1, "%d logs, one of which is the late server's",
+		len(left))
 	return problem
 }
 
 func (d *drill) command(ctx context.Context, args ...string) (string, error) {
-	return d.Command(ctx, append(d.ServicesEnv(), "LINKFORGE_DATA_DIR="+filepath.Join(d.Folder, "commands"), "LINKFORGE_JWT_SECRET="+rig.Secret,
+	return d.Command(ctx, append(d.ServicesEnv(), "LINKFORGE_DATA_DIR="+filepath.Join(d.Folder, "commands"),
+		"LINKFORGE_JWT_SECRET="+rig.Secret,
 		"LINKFORGE_CODE_SECRET="+rig.Secret, "LINKFORGE_CLICK_MONTHS=1"), args...) // verify reads each month
 }

@@ -25,7 +25,8 @@ const (
 )
 
 func (p phase) String() string {
-	return [...]string{"the early server alone", "the late server starts and migrates", "both, side by side", "the late server alone"}[p]
+	return [...]string{"the early server alone", "the late server starts and migrates", "both, side by side",
+		"the late server alone"}[p]
 }
 
 // kind is a kind of request: how many workers send it, and how long each rests after an answer.
@@ -36,7 +37,8 @@ type kind struct {
 	send    func(*load, context.Context, *rig.Tenant) error
 }
 
-// kinds come to some hundred requests a second, with which a small machine is busy and not short of time.
+// kinds come to some hundred requests a second, with which a small machine is busy and not short of
+// time.
 var kinds = []kind{
 	{"redirect", 8, 20 * time.Millisecond, (*load).redirect},
 	{"createLink, a new URL", 3, 50 * time.Millisecond, (*load).create},
@@ -58,7 +60,8 @@ type load struct {
 	created, next atomic.Int64
 
 	mu sync.Mutex
-	// targets are the servers that requests go to in turn, inFlight how many requests each has not answered.
+	// targets are the servers that requests go to in turn, inFlight how many requests each has not
+	// answered.
 	targets  []string
 	inFlight map[string]*sync.WaitGroup
 	turn     int
@@ -79,7 +82,8 @@ type noted struct {
 
 func newLoad(e *estate, address string) *load {
 	l := &load{
-		estate: e, ended: make(chan struct{}), clicks: make([]atomic.Int64, len(e.codes)), noted: make([][phases]noted, len(kinds)),
+		estate: e, ended: make(chan struct{}), clicks: make([]atomic.Int64, len(e.codes)),
+		noted:    make([][phases]noted, len(kinds)),
 		inFlight: map[string]*sync.WaitGroup{}, codes: map[int]string{},
 		http: rig.NewClient(),
 	}
@@ -136,7 +140,8 @@ func (l *load) work(i int, k kind) {
 	}
 }
 
-// overlapping is the phase that a request counts to which began in another: one that has seen anything of the migration counts to it.
+// overlapping is the phase that a request counts to which began in another: one that has seen
+// anything of the migration counts to it.
 func (l *load) overlapping(began phase) phase {
 	if now := phase(l.phase.Load()); began == before && now >= migrating {
 		return migrating
@@ -202,7 +207,8 @@ func (l *load) create(ctx context.Context, c *rig.Tenant) error {
 	return nil
 }
 
-// repeat makes a link again that is there: of the estate's, or of those made since, maybe by the other version.
+// repeat makes a link again that is there: of the estate's, or of those made since, maybe by the
+// other version.
 func (l *load) repeat(ctx context.Context, c *rig.Tenant) error {
 	number := rand.IntN(len(l.estate.codes))
 	want := l.estate.codes[number]

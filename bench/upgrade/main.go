@@ -1,12 +1,14 @@
-// Command upgrade is the drill of an upgrade: a server of an early version works on a schema of its time with a million links and
-// is kept busy, a server of this tree starts beside it and migrates, the load moves over, and the early one is told to stop. No
-// request and no creation may fail meanwhile, every URL keeps its code, and every redirect is counted once. It needs git, which has
+// Command upgrade is the drill of an upgrade: a server of an early version works on a schema of its
+// time with a million links and is kept busy, a server of this tree starts beside it and migrates,
+// the load moves over, and the early one is told to stop. No request and no creation may fail
+// meanwhile, every URL keeps its code, and every redirect is counted once. It needs git, which has
 // the early version, and scripts/with-services for PostgreSQL and Redis:
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./upgrade -links 100000
 //
-// The load is paced: what is looked for is who has to wait for a migration, not how much the machine can do. It exits with 1 when a
-// promise was broken. How long something took is told, and no promise.
+// The load is paced: what is looked for is who has to wait for a migration, not how much the
+// machine can do. It exits with 1 when a promise was broken. How long something took is told, and
+// no promise.
 package main
 
 import (
@@ -28,7 +30,8 @@ type options struct {
 	from string
 	// phase is how long each phase of the load lasts but the migration's, which takes what it takes.
 	phase time.Duration
-	// dump is how long somebody goes on to read all tables while the late server begins to migrate, as a pg_dump does.
+	// dump is how long somebody goes on to read all tables while the late server begins to migrate, as
+	// a pg_dump does.
 	dump time.Duration
 }
 
@@ -58,7 +61,8 @@ func main() {
 func parse(args []string) (o options, _ error) {
 	flags := flag.NewFlagSet("upgrade", flag.ContinueOnError)
 	flags.IntVar(&o.links, "links", 1_000_000, "how many links there are before the load begins")
-	flags.StringVar(&o.from, "from", "", "the git revision of the early version; the oldest that can be upgraded under load when empty")
+	flags.StringVar(&o.from, "from", "", "the git revision of the early version; the oldest that can be upgraded under "+
+		"load when empty")
 	flags.DurationVar(&o.phase, "phase", 15*time.Second, "how long each phase of the load lasts")
 	flags.DurationVar(&o.dump, "dump", 4*time.Second, "how long a dump goes on while the late server migrates; 0 for none")
 	if err := flags.Parse(args); err != nil {
@@ -136,8 +140,8 @@ func (d *drill) migrate(ctx context.Context) error {
 	return errors.Join(err, problem, endDump())
 }
 
-// dumping holds what a pg_dump holds, all tables against changes of what they are, until its time is over. The function that it
-// returns waits for that.
+// dumping holds what a pg_dump holds, all tables against changes of what they are, until its time
+// is over. The function that it returns waits for that.
 func (d *drill) dumping(ctx context.Context) (end func() error, err error) {
 	in, err := rig.Open(d.Services.DatabaseURL, false)
 	if err != nil {

@@ -49,7 +49,8 @@ func (d *drill) prepare(ctx context.Context) (err error) {
 
 func (d *drill) earlyBinary() string { return filepath.Join(d.Folder, "linkforge-early") }
 
-// start starts a server. Both share a data folder, so that the late one finds what the early one may leave in its log.
+// start starts a server. Both share a data folder, so that the late one finds what the early one
+// may leave in its log.
 func (d *drill) start(ctx context.Context, name, binary string) (*rig.Process, error) {
 	return d.Serve(ctx, name, binary, append(d.ServicesEnv(), "LINKFORGE_PUBLIC_URL="+rig.PublicURL,
 		"LINKFORGE_DATA_DIR="+filepath.Join(d.Folder, "data"), "LINKFORGE_DRAIN_DELAY=0s")...)

@@ -34,8 +34,8 @@ const (
 	migrationLock = 0x6c696e6b666f7267
 )
 
-// look is what it sees: the steps taken, whether somebody migrates, and for how long the longest statement has waited for a lock.
-// Those that wait to migrate are no statements of requests.
+// look is what it sees: the steps taken, whether somebody migrates, and for how long the longest
+// statement has waited for a lock. Those that wait to migrate are no statements of requests.
 const look = `SELECT
 	(SELECT count(*) FROM migrations) AS taken,
 	EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
@@ -58,7 +58,8 @@ func watchMigrations(ctx context.Context, databaseURL string) (*watcher, error) 
 	w := &watcher{in: in}
 	ctx, w.cancel = context.WithCancel(ctx)
 	var first seen
-	if err := in.QueryRowContext(ctx, look, int64(migrationLock)).Scan(&first.Taken, &first.Migrating, &first.Waited); err != nil {
+	if err := in.QueryRowContext(ctx, look, int64(migrationLock)).
+		Scan(&first.Taken, &first.Migrating, &first.Waited); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
 	w.running.Go(func() { w.err = w.watch(ctx, first.Taken) })
@@ -76,7 +77,8 @@ func (w *watcher) watch(ctx context.Context, taken int) error {
 		case <-tick.C:
 		}
 		var now seen
-		if err := w.in.QueryRowContext(ctx, look, int64(migrationLock)).Scan(&now.Taken, &now.Migrating, &now.Waited); err != nil {
+		if err := w.in.QueryRowContext(ctx, look, int64(migrationLock)).
+			Scan(&now.Taken, &now.Migrating, &now.Waited); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -87,7 +89,8 @@ func (w *watcher) watch(ctx context.Context, taken int) error {
 		}
 		waited = max(waited, now.Waited)
 		for ; taken < now.Taken; taken++ { // several at once, when they are faster than looks
-			w.steps = append(w.steps, step{todaysSteps()[taken], time.Since(began), time.Duration(waited * float64(time.Second))})
+			w.steps = append(w.steps, step{todaysSteps()[taken], time.Since(began),
+				time.Duration(waited * float64(time.Second))})
 			began, waited = time.Now(), 0
 		}
 	}

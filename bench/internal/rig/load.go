@@ -21,19 +21,23 @@ import (
 var loadScript string
 
 const (
-	// answerTimeout is how long after its end a load may wait for answers, longestLoad how long one without an end may take.
+	// answerTimeout is how long after its end a load may wait for answers, longestLoad how long one
+	// without an end may take.
 	answerTimeout = 30 * time.Second
 	longestLoad   = 30 * time.Minute
 )
 
-// NumberPlace stands in a request where a number of as many digits goes, so that no two requests are the same.
+// NumberPlace stands in a request where a number of as many digits goes, so that no two requests
+// are the same.
 const NumberPlace = "NNNNNNNNNNNN"
 
-// Load describes requests that wrk sends: over each connection, one follows the answer to the one before.
+// Load describes requests that wrk sends: over each connection, one follows the answer to the one
+// before.
 type Load struct {
 	Address, Token string
-	// Requests writes n requests, one a line: a path to follow, a path after a question mark that is only resolved by HEAD, or a
-	// GraphQL document as JSON. With a Burst they are repeated until it ends; without one, each is sent once.
+	// Requests writes n requests, one a line: a path to follow, a path after a question mark that is
+	// only resolved by HEAD, or a GraphQL document as JSON. With a Burst they are repeated until it
+	// ends; without one, each is sent once.
 	Requests    func(i int) string
 	N           int
 	Connections int
@@ -57,7 +61,8 @@ type Outcome struct {
 // generatorThreads leaves most of the machine to what is measured.
 func generatorThreads() int { return max(1, runtime.NumCPU()/3) }
 
-// Drive sends a load with wrk, and waits for all answers. Wrong and missing answers are noted in r.Wrong under the name.
+// Drive sends a load with wrk, and waits for all answers. Wrong and missing answers are noted in
+// r.Wrong under the name.
 func (r *Run) Drive(ctx context.Context, name string, l Load) (o Outcome, err error) {
 	folder, err := os.MkdirTemp(r.Folder, "load.")
 	if err != nil {
@@ -65,7 +70,8 @@ func (r *Run) Drive(ctx context.Context, name string, l Load) (o Outcome, err er
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	threads := min(generatorThreads(), l.Connections)
-	if err := errors.Join(writePlans(folder, threads, l), os.WriteFile(folder+"/load.lua", []byte(loadScript), 0o600)); err != nil {
+	if err := errors.Join(writePlans(folder, threads, l), os.WriteFile(folder+"/load.lua", []byte(loadScript),
+		0o600)); err != nil {
 		return o, err
 	}
 	limit := l.Burst + answerTimeout
@@ -74,12 +80,14 @@ func (r *Run) Drive(ctx context.Context, name string, l Load) (o Outcome, err er
 	}
 	args := []string{
 		"-t", strconv.Itoa(threads), "-c", strconv.Itoa(l.Connections), "-d", fmt.Sprintf("%ds", int(limit.Seconds())+1),
-		"--timeout", "30s", "-s", folder + "/load.lua", "-H", "Content-Type: application/json", "-H", "Accept: application/json",
+		"--timeout", "30s", "-s", folder + "/load.lua", "-H", "Content-Type: application/json", "-H",
+		"Accept: application/json",
 	}
 	if l.Token != "" {
 		args = append(args, "-H", "Authorization: Bearer "+l.Token)
 	}
-	args = append(args, "http://"+l.Address, "--", folder, l.Expected, fmt.Sprint(l.Burst.Seconds()), strconv.Itoa(l.First),
+	args = append(args, "http://"+l.Address, "--", folder, l.Expected, fmt.Sprint(l.Burst.Seconds()),
+		strconv.Itoa(l.First),
 		strconv.Itoa(threads), strconv.Itoa(l.Status))
 	cmd := exec.CommandContext(ctx, r.wrk, args...)
 	cmd.Stderr = os.Stderr
@@ -128,7 +136,8 @@ func writePlans(folder string, threads int, l Load) error {
 	return nil
 }
 
-// awaitThreads interrupts wrk, which has no other end before its time, once all its threads have finished.
+// awaitThreads interrupts wrk, which has no other end before its time, once all its threads have
+// finished.
 func awaitThreads(cmd *exec.Cmd, out io.Reader, threads int) (text string, err error) {
 	lines := bufio.NewReader(out)
 	for {

@@ -32,7 +32,8 @@ func FindPrograms(ctx context.Context, say func(string, ...any), wanted ...Progr
 	for _, p := range missing {
 		names = append(names, p.Name)
 	}
-	return nil, fmt.Errorf("%s cannot be found, neither on PATH nor where Debian puts them; on Debian and Ubuntu: apt-get install %s",
+	return nil, fmt.Errorf("%s cannot be found, neither on PATH nor where Debian puts them; on Debian and Ubuntu: "+
+		"apt-get install %s",
 		strings.Join(names, ", "), strings.Join(packagesOf(missing), " "))
 }
 
@@ -63,7 +64,8 @@ func packagesOf(missing []Program) (packages []string) {
 	return slices.Compact(packages)
 }
 
-// PostgresFolder is that of PATH, else of the newest version in Debian's place; empty when there is none.
+// PostgresFolder is that of PATH, else of the newest version in Debian's place; empty when there is
+// none.
 func PostgresFolder() string {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -109,7 +111,8 @@ func installPackages(ctx context.Context, packages []string, say func(string, ..
 		return err
 	}
 	options := []string{"-qq", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"}
-	for _, command := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, packages...)} {
+	for _, command := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"},
+		packages...)} {
 		cmd := exec.CommandContext(ctx, apt, append(slices.Clone(options), command...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1")
 		if out, err := cmd.CombinedOutput(); err != nil {

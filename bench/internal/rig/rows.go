@@ -31,7 +31,8 @@ func Rows[T any](ctx context.Context, d *sql.DB, query string, args ...any) (all
 	return all, rows.Err()
 }
 
-// InBatches calls do for batches of a size, some callers at a time, until all are done or one has failed.
+// InBatches calls do for batches of a size, some callers at a time, until all are done or one has
+// failed.
 func InBatches(ctx context.Context, total, size, callers int, do func(ctx context.Context, from, to int) error) error {
 	var next atomic.Int64
 	all, ctx := errgroup.WithContext(ctx)

@@ -19,7 +19,8 @@ import (
 	"time"
 )
 
-// Main runs a benchmark or drill until it ends or is interrupted. It exits with 1 when run returns an error.
+// Main runs a benchmark or drill until it ends or is interrupted. It exits with 1 when run returns
+// an error.
 func Main(name string, run func(ctx context.Context, args []string) error) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	err := run(ctx, os.Args[1:])
@@ -30,13 +31,15 @@ func Main(name string, run func(ctx context.Context, args []string) error) {
 	}
 }
 
-// Run is one run of a benchmark or drill: its folder, its databases, its processes, and what went wrong.
+// Run is one run of a benchmark or drill: its folder, its databases, its processes, and what went
+// wrong.
 type Run struct {
 	// Folder has everything that is written, Server is the binary to measure, Self this program.
 	Folder, Server, Self string
 	Services             *Services
 	Say                  func(format string, args ...any)
-	// Wrong is what must not have happened, Others how many cores other processes used, burst by burst.
+	// Wrong is what must not have happened, Others how many cores other processes used, burst by
+	// burst.
 	Wrong     []string
 	Others    []float64
 	Generator []float64 // CPU µs of the load generator for a request
@@ -45,8 +48,8 @@ type Run struct {
 	mu        sync.Mutex // guards Wrong
 }
 
-// NewRun creates a folder, builds the server unless it is given, and creates a database on either service. What it returns
-// is to be closed, also when there is an error.
+// NewRun creates a folder, builds the server unless it is given, and creates a database on either
+// service. What it returns is to be closed, also when there is an error.
 func NewRun(ctx context.Context, server string, progress io.Writer) (r *Run, err error) {
 	r = &Run{Server: server, Say: Progress(progress)}
 	if r.Self, err = os.Executable(); err != nil {
@@ -110,7 +113,8 @@ const (
 	Unlimited = 1 << 40
 	// Secret is what servers of one run sign with.
 	Secret = "benchmarkbenchmarkbenchmarkbenchmark"
-	// PublicURL is for servers that share sessions: tokens are valid at one URL. No request goes there.
+	// PublicURL is for servers that share sessions: tokens are valid at one URL. No request goes
+	// there.
 	PublicURL = "http://sho.rt"
 )
 
@@ -119,8 +123,8 @@ func (r *Run) ServicesEnv() []string {
 	return []string{"LINKFORGE_DATABASE_URL=" + r.Services.DatabaseURL, "LINKFORGE_REDIS_URL=" + r.Services.RedisURL}
 }
 
-// Serve starts a Linkforge and waits until it is ready, with everything on that neither queries the internet nor refuses load.
-// Later settings replace earlier ones.
+// Serve starts a Linkforge and waits until it is ready, with everything on that neither queries the
+// internet nor refuses load. Later settings replace earlier ones.
 func (r *Run) Serve(ctx context.Context, name, binary string, env ...string) (*Process, error) {
 	address, err := FreeAddress()
 	if err != nil {
@@ -128,8 +132,10 @@ func (r *Run) Serve(ctx context.Context, name, binary string, env ...string) (*P
 	}
 	limit := strconv.Itoa(Unlimited)
 	p, err := r.StartServer(ctx, name, address, append([]string{
-		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_ENV=production", "LINKFORGE_LOG_LEVEL=warn",
-		"LINKFORGE_LOG_FORMAT=json", "LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, name+"-data"), "LINKFORGE_JWT_SECRET=" + Secret,
+		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_ENV=production",
+		"LINKFORGE_LOG_LEVEL=warn",
+		"LINKFORGE_LOG_FORMAT=json", "LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, name+"-data"), "LINKFORGE_JWT_SECRET=" +
+			Secret,
 		"LINKFORGE_CODE_SECRET=" + Secret, "LINKFORGE_RATE_LIMITS=off", "LINKFORGE_DESTINATION_CHECKS=off",
 		"LINKFORGE_LINK_QUOTA=" + limit, "LINKFORGE_HIT_QUOTA=" + limit,
 	}, env...), binary, "serve")
@@ -139,7 +145,8 @@ func (r *Run) Serve(ctx context.Context, name, binary string, env ...string) (*P
 	return p, AwaitReady(ctx, address)
 }
 
-// Helper starts this program as another process, which listens at the address that follows its arguments.
+// Helper starts this program as another process, which listens at the address that follows its
+// arguments.
 func (r *Run) Helper(ctx context.Context, name string, env []string, args ...string) (*Process, error) {
 	address, err := FreeAddress()
 	if err != nil {
@@ -149,7 +156,9 @@ func (r *Run) Helper(ctx context.Context, name string, env []string, args ...str
 }
 
 // StartServer starts a process that listens at the address; Close stops it.
-func (r *Run) StartServer(ctx context.Context, name, address string, env []string, command ...string) (*Process, error) {
+func (r *Run) StartServer(
+	ctx context.Context, name, address string, env []string, command ...string,
+) (*Process, error) {
 	p, err := Start(ctx, r.Folder, name, address, env, command...)
 	if err == nil {
 		r.processes = append(r.processes, p)
@@ -186,8 +195,11 @@ type Target struct {
 	Own, Beside []int
 }
 
-// Measure drives a target for a burst, after a shorter one that warms it up. Work that its processes defer is included.
-func (r *Run) Measure(ctx context.Context, t Target, warmUp time.Duration, l Load) (f Figures, o, before Outcome, err error) {
+// Measure drives a target for a burst, after a shorter one that warms it up. Work that its
+// processes defer is included.
+func (r *Run) Measure(
+	ctx context.Context, t Target, warmUp time.Duration, l Load,
+) (f Figures, o, before Outcome, err error) {
 	first := l
 	first.Burst = warmUp
 	if before, err = r.Drive(ctx, t.Name, first); err != nil {

@@ -1,5 +1,5 @@
-// Package rig is what benchmarks and drills of servers share: databases of a run's own, servers as processes, wrk as the load
-// generator, CPU time, and tables of medians. It needs Linux.
+// Package rig is what benchmarks and drills of servers share: databases of a run's own, servers as
+// processes, wrk as the load generator, CPU time, and tables of medians. It needs Linux.
 package rig
 
 import (
@@ -36,8 +36,8 @@ type Services struct {
 // ErrURL does not show a URL, which may hold a password.
 var ErrURL = errors.New("the URL of the database cannot be read")
 
-// OpenServices creates a database on PostgreSQL and takes an empty one of Redis. What it returns is to be closed, also when
-// there is an error.
+// OpenServices creates a database on PostgreSQL and takes an empty one of Redis. What it returns is
+// to be closed, also when there is an error.
 func OpenServices(ctx context.Context, databaseURL, redisURL string) (s *Services, err error) {
 	s = &Services{server: databaseURL, RedisURL: redisURL}
 	if s.postgres, err = Open(databaseURL, false); err != nil {
@@ -53,8 +53,9 @@ func OpenServices(ctx context.Context, databaseURL, redisURL string) (s *Service
 	return s, nil
 }
 
-// Open opens PostgreSQL by its URL, or SQLite by its path. As the system, PostgreSQL shows the rows of all workspaces; otherwise
-// the connection is the owner's, which row-level security hides them from.
+// Open opens PostgreSQL by its URL, or SQLite by its path. As the system, PostgreSQL shows the rows
+// of all workspaces; otherwise the connection is the owner's, which row-level security hides them
+// from.
 func Open(where string, system bool) (*sql.DB, error) {
 	if !strings.Contains(where, "://") {
 		query := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)"}}
@@ -130,7 +131,8 @@ func (s *Services) takeRedis(ctx context.Context) error {
 	return errors.New("no database of Redis is empty")
 }
 
-// findPIDs finds both servers when they are on this machine: a session's parent is PostgreSQL's first process.
+// findPIDs finds both servers when they are on this machine: a session's parent is PostgreSQL's
+// first process.
 func (s *Services) findPIDs(ctx context.Context) {
 	var session int
 	if err := s.postgres.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&session); err == nil {
@@ -167,7 +169,8 @@ func (s *Services) Close() (err error) {
 		err = errors.Join(err, s.Redis.FlushDB(ctx).Err(), s.Redis.Close())
 	}
 	for _, name := range s.created {
-		// FORCE fails while one of the server's own workers is connected, for which the server waits without it.
+		// FORCE fails while one of the server's own workers is connected, for which the server waits
+		// without it.
 		if _, forced := s.postgres.ExecContext(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); forced != nil {
 			_, problem := s.postgres.ExecContext(ctx, "DROP DATABASE "+name)
 			err = errors.Join(err, problem)

@@ -77,7 +77,8 @@ type Refusal struct {
 
 func (r Refusal) Error() string { return fmt.Sprintf("status %d: %s", r.Status, r.Text) }
 
-// Do runs an operation, and reads its data. Errors of any kind, user errors among them, are a Refusal.
+// Do runs an operation, and reads its data. Errors of any kind, user errors among them, are a
+// Refusal.
 func (t *Tenant) Do(ctx context.Context, data any, query string, variables map[string]any) error {
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables})
 	if err != nil {
@@ -114,7 +115,8 @@ func (t *Tenant) Post(ctx context.Context, body string) ([]byte, error) {
 		return nil, err
 	}
 	if response.StatusCode != http.StatusOK || bytes.Contains(answer, []byte(`"errors":[{`)) {
-		r := Refusal{Status: response.StatusCode, Code: fmt.Sprint(response.StatusCode), Text: string(answer[:min(len(answer), 400)])}
+		r := Refusal{Status: response.StatusCode, Code: fmt.Sprint(response.StatusCode),
+			Text: string(answer[:min(len(answer), 400)])}
 		if _, rest, ok := bytes.Cut(answer, []byte(`"code":"`)); ok {
 			code, _, _ := bytes.Cut(rest, []byte(`"`))
 			r.Code = string(code)
