@@ -21,7 +21,7 @@ const module = "github.com/linkforge/linkforge"
 // layers are the rooms from the bottom to the top. A room imports from the layers below its own, and from its
 // own only what within allows.
 var layers = [][]string{
-	{"", "internal/errs", "internal/batcher", "internal/id", "internal/wal", "internal/ownhost", "internal/optional", "internal/pause",
+	{"", "internal/errs", "internal/batcher", "internal/id", "internal/wal", "internal/ownhost", "internal/optional", "internal/poll",
 		"internal/statspage", "internal/validate", "internal/urlnorm", "internal/shortcode",
 		"internal/visitor", "internal/visitor/visitortest", "migrations"},
 	{"internal/config", "internal/db", "internal/redisx", "internal/page", "internal/obs", "internal/web", "internal/fastpath", "internal/jobs", "internal/dbtest",
@@ -35,7 +35,7 @@ var layers = [][]string{
 // within are the imports inside a layer.
 var within = map[string][]string{
 	"internal/validate":                {"internal/errs"},
-	"internal/visitor":                 {"internal/validate"},
+	"internal/visitor":                 {"internal/poll", "internal/validate"},
 	"internal/ownhost":                 {"internal/urlnorm"},
 	"internal/statspage":               {"internal/urlnorm"},
 	"internal/page":                    {},

@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -204,7 +204,7 @@ func (d *drill) await(ctx context.Context, field string, want int64) error {
 			return err
 		}
 		if got.Workspace[field] == want {
-			return pause.For(ctx, 2*time.Second) // redirects see it within a second
+			return poll.Wait(ctx, 2*time.Second) // redirects see it within a second
 		}
 	}
 	return ctx.Err()

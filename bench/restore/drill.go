@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // drill is that of one backend.
@@ -113,7 +113,7 @@ func (d *drill) awaitClicks(ctx context.Context) error {
 		if err != nil || total(clicks) == total(loads(d.estate.answered)) {
 			return err
 		}
-		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
+		if err := poll.Wait(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
@@ -122,7 +122,7 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Ori
 	}
 	start := time.Now()
 	err := s.mailReset(ctx, email)
-	_ = pause.For(ctx, requestTakes-time.Since(start)) // a client that disconnects learns nothing either
+	_ = poll.Wait(ctx, requestTakes-time.Since(start)) // a client that disconnects learns nothing either
 	return err
 }
 
