@@ -1,6 +1,6 @@
 // Package apikey owns the API keys of workspaces: it creates, lists, revokes and authenticates
-// them. It does not decide what a key may do, which workspace does by the key's scopes. Callers are
-// graph, account, which authenticates requests, and the HTTP exports.
+// them. The permissions of a key follow from its scopes in package workspace. Callers are graph,
+// account, which authenticates requests, and the HTTP exports.
 package apikey
 
 import (

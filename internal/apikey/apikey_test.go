@@ -43,7 +43,7 @@ func (b *bundle) key(t *testing.T, m workspace.Membership, scopes ...workspace.P
 	return k, secret
 }
 
-// used is the actor that the secret proves.
+// used returns the actor that the secret authenticates.
 func (b *bundle) used(t *testing.T, secret string) account.Actor {
 	t.Helper()
 	k, err := b.Authenticate(t.Context(), secret)
@@ -208,7 +208,7 @@ func TestKeysThatAreNotGood(t *testing.T) {
 	})
 }
 
-// TestTheSecretIsNotKept: nothing that the database has lets anybody in.
+// No stored value authenticates.
 func TestTheSecretIsNotKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))

@@ -136,8 +136,7 @@ func (z *zone) makePrimary(t *testing.T, m workspace.Membership, d *Domain) {
 	}
 }
 
-// events are what the workspace's audit log says of domains, oldest first: what was done, by whom,
-// and the host.
+// events returns the workspace's audit log, oldest first: actor, action and details.
 func (z *zone) events(t *testing.T, m workspace.Membership) []string {
 	t.Helper()
 	var rows []*audit.Event
@@ -466,7 +465,7 @@ func TestAForeignDomainIsNone(t *testing.T) {
 	})
 }
 
-// said is everything that a caller is told.
+// said returns the parts of an error that a client sees.
 func said(err error) errs.Error {
 	e := errs.From(err)
 	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
@@ -562,7 +561,7 @@ func TestNoneBecomesPrimaryWhileItIsLost(t *testing.T) {
 	})
 }
 
-// waiting tells whether somebody waits for a transaction that is under way.
+// waiting returns a function that reports whether a transaction waits for another.
 func waiting(t *testing.T, d *db.DB) func() bool {
 	if d.Kind == db.SQLite {
 		before := d.DB.DB.Stats().WaitCount
