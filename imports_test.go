@@ -21,7 +21,7 @@ const module = "github.com/linkforge/linkforge"
 // layers are the rooms from the bottom to the top. A room imports from the layers below its own, and from its
 // own only what within allows.
 var layers = [][]string{
-	{"", "internal/errs", "internal/batcher", "internal/id", "internal/wal", "internal/ownhost", "internal/optional", "internal/pause",
+	{"", "internal/errs", "internal/batcher", "internal/id", "internal/wal", "internal/ownhost", "internal/optional", "internal/poll",
 		"internal/statspage", "internal/validate", "internal/urlnorm", "internal/shortcode",
 		"internal/visitor", "internal/visitor/visitortest", "migrations"},
 	{"internal/config", "internal/db", "internal/redisx", "internal/page", "internal/obs", "internal/web", "internal/fastpath", "internal/jobs", "internal/dbtest",
@@ -35,7 +35,7 @@ var layers = [][]string{
 // within are the imports inside a layer.
 var within = map[string][]string{
 	"internal/validate":                {"internal/errs"},
-	"internal/visitor":                 {"internal/validate"},
+	"internal/visitor":                 {"internal/poll", "internal/validate"},
 	"internal/ownhost":                 {"internal/urlnorm"},
 	"internal/statspage":               {"internal/urlnorm"},
 	"internal/page":                    {},
@@ -59,7 +59,6 @@ var within = map[string][]string{
 
 // forbidden are libraries that a room must do without, so that what they are for stays in one place.
 var forbidden = map[string][]string{
-	"internal/hitquota": {"github.com/uptrace/bun", "database/sql"},
 	"internal/redirect": {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/probe":    {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"graph":             {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
@@ -129,14 +128,14 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"click.Granted", "link.At", "link.CatchUp", "link.Exhausted", "link.query", "link.WorkspacesOf", "link.claim", "link.lookUp",
+		"hitquota.Granted", "link.At", "link.CatchUp", "hitquota.Exhausted", "link.query", "link.WorkspacesOf", "link.claim", "link.lookUp",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf", "workspace.Observe",
 	},
 	"AsSystem": {
-		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "click.WorkspacesOf", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetLeases", "click.ForgetUsage", "click.ForgetVisitors", "click.ForgetWho", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Seeds", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
-		"click.Recover", "click.remove", "click.take", "jobs.States", "jobs.attempt",
-		"link.Block", "link.Find", "link.Holders", "link.RecountGrants", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
-		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Recover", "link.Reports", "link.take", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate", "workspacetest.Join",
+		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "click.WorkspacesOf", "click.begin", "click.eachSubject", "click.ForgetBatches", "click.ForgetVisitors", "click.ForgetWho", "click.Platform", "click.positionOf", "click.BusyLinks", "click.Detail", "click.Flush", "link.Usages", "click.PurgeWorkspace", "click.readOn", "click.Retain", "click.Seal", "click.share", "click.write",
+		"click.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds", "hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
+		"link.Block", "link.Find", "link.Holders", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
+		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Reports", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate", "workspacetest.Join",
 	},
 }
 

@@ -80,7 +80,7 @@ func (c *Config) accountOf(ctx context.Context, accountID string) (*account.Acco
 func (r *userResolver) Sessions(
 	ctx context.Context, a *account.Account, first *int, after *string,
 ) (*gen.SessionConnection, error) {
-	edges, info, err := listOwn(ctx, a, id.Session, first, after, r.Accounts.Sessions,
+	edges, info, err := list(ctx, a, id.Session, first, after, own(r.Accounts.Sessions),
 		func(s *account.Session) (string, string) { return s.ID, "" },
 		func(cursor string, s *account.Session) *gen.SessionEdge {
 			return &gen.SessionEdge{Cursor: cursor, Node: s}
@@ -91,10 +91,10 @@ func (r *userResolver) Sessions(
 func (r *userResolver) Workspaces(
 	ctx context.Context, a *account.Account, deleted *bool, first *int, after *string,
 ) (*gen.WorkspaceConnection, error) {
-	edges, info, err := listOwn(ctx, a, id.Workspace, first, after,
-		func(ctx context.Context, actor account.Actor, request page.Request) (page.Page[workspace.Membership], error) {
-			return r.Config.Workspaces.List(ctx, actor, optional.Value(deleted), request)
-		},
+	load := func(ctx context.Context, actor account.Actor, q page.Request) (page.Page[workspace.Membership], error) {
+		return r.Config.Workspaces.List(ctx, actor, optional.Value(deleted), q)
+	}
+	edges, info, err := list(ctx, a, id.Workspace, first, after, own(load),
 		func(m workspace.Membership) (string, string) { return m.ID(), "" },
 		func(cursor string, m workspace.Membership) *gen.WorkspaceEdge {
 			return &gen.WorkspaceEdge{Cursor: cursor, Node: &m}
@@ -102,25 +102,15 @@ func (r *userResolver) Workspaces(
 	return &gen.WorkspaceConnection{Edges: edges, PageInfo: info}, err
 }
 
-// listOwn returns the edges of a page of the caller's own objects: none if the account is another
-// user's.
-func listOwn[T, E any](
-	ctx context.Context, a *account.Account, prefix id.Prefix, first *int, after *string,
+// own loads the caller's own objects: none if the account is another user's.
+func own[T any](
 	load func(ctx context.Context, actor account.Actor, r page.Request) (page.Page[T], error),
-	ids identify[T], edge func(cursor string, node T) E,
-) ([]E, *gen.PageInfo, error) {
-	request, err := page.Parse(prefix, first, after, nil, nil)
-	if err != nil {
-		return nil, nil, err
+) func(ctx context.Context, a *account.Account, r page.Request) (page.Page[T], error) {
+	return func(ctx context.Context, a *account.Account, r page.Request) (page.Page[T], error) {
+		actor, err := account.Current(ctx)
+		if err != nil || actor.AccountID != a.ID {
+			return page.Page[T]{}, nil
+		}
+		return load(ctx, actor, r)
 	}
-	actor, err := account.Current(ctx)
-	if err != nil || actor.AccountID != a.ID {
-		return []E{}, &gen.PageInfo{}, nil
-	}
-	p, err := load(ctx, actor, request)
-	if err != nil {
-		return nil, nil, err
-	}
-	edges, info := connect(ctx, p, ids, edge)
-	return edges, info, nil
 }

@@ -16,7 +16,7 @@ import (
 func (r *workspaceResolver) AuditLog(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, filter *audit.Filter,
 ) (*gen.AuditEventConnection, error) {
-	edges, info, err := list(ctx, m, id.Event, first, after,
+	edges, info, err := list(ctx, *m, id.Event, first, after,
 		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*audit.Event], error) {
 			return r.Workspaces.AuditLog(ctx, m, filter, request)
 		}, eventIDs,

@@ -15,7 +15,6 @@ var passwordFields = []string{
 	"login", "register", "changePassword", "resetPassword", "exportMyData", "deleteMyAccount",
 }
 
-// authenticate implements transport.Config.Authenticate.
 func (c *Config) authenticate(ctx context.Context, authorization string) (transport.Caller, error) {
 	ctx, err := c.Accounts.Authenticate(ctx, authorization)
 	caller := transport.Caller{Subject: subject(ctx), Anonymous: true}

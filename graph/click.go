@@ -32,7 +32,7 @@ func (c *Config) clickPage(
 	span *click.Range, filter *gen.ClickFilter,
 ) (*gen.ClickConnection, error) {
 	var linkIDs []string
-	edges, info, err := list(ctx, &m, id.Click, first, after,
+	edges, info, err := list(ctx, m, id.Click, first, after,
 		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*click.Click], error) {
 			return c.Clicks.List(ctx, m, of, span, filterOf(filter), request)
 		},

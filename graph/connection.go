@@ -7,36 +7,27 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // identify returns the ID of an object, and that of the account its fields may show; empty if there
 // is none.
 type identify[T any] func(T) (id, accountID string)
 
-// list returns the edges of a page of a workspace's objects.
-func list[T, E any](
-	ctx context.Context, m *workspace.Membership, prefix id.Prefix, first *int, after *string,
-	load func(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[T], error),
+// list returns the edges of a page of an owner's objects, and expects their accounts to be
+// requested.
+func list[O, T, E any](
+	ctx context.Context, owner O, prefix id.Prefix, first *int, after *string,
+	load func(ctx context.Context, owner O, r page.Request) (page.Page[T], error),
 	ids identify[T], edge func(cursor string, node T) E,
 ) ([]E, *gen.PageInfo, error) {
 	request, err := page.Parse(prefix, first, after, nil, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	p, err := load(ctx, *m, request)
+	p, err := load(ctx, owner, request)
 	if err != nil {
 		return nil, nil, err
 	}
-	edges, info := connect(ctx, p, ids, edge)
-	return edges, info, nil
-}
-
-// connect returns the edges of a page in the order of IDs, and expects its accounts to be
-// requested.
-func connect[T, E any](
-	ctx context.Context, p page.Page[T], ids identify[T], edge func(cursor string, node T) E,
-) ([]E, *gen.PageInfo) {
 	edges, cursors, accounts := make([]E, 0, len(p.Items)), make([]string, 0, len(p.Items)), []string{}
 	for _, item := range p.Items {
 		itemID, accountID := ids(item)
@@ -47,7 +38,7 @@ func connect[T, E any](
 		}
 	}
 	loader.Of(ctx).Accounts.Expect(accounts)
-	return edges, pageInfo(p, cursors)
+	return edges, pageInfo(p, cursors), nil
 }
 
 // pageInfo describes a page whose edges have the cursors.

@@ -13,10 +13,8 @@ import (
 // extension prepares the operations of the executor for the resolvers.
 type extension struct{ *resolver }
 
-// ExtensionName implements graphql.HandlerExtension.
 func (extension) ExtensionName() string { return "Resolvers" }
 
-// Validate implements graphql.HandlerExtension.
 func (extension) Validate(graphql.ExecutableSchema) error { return nil }
 
 // InterceptOperation gives an operation its loaders, moves the user errors of mutations to their

@@ -4,11 +4,7 @@
 package graph
 
 import (
-	"log/slog"
-	"time"
-
 	"github.com/99designs/gqlgen/graphql"
-	"go.opentelemetry.io/otel/trace"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/limit"
@@ -23,12 +19,14 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
-	"github.com/linkforge/linkforge/internal/web"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Config are the stores that resolvers call, and the configuration of the handler.
+// Config are the stores that resolvers call, and the configuration of their transport.
 type Config struct {
+	// Config is completed by New: it sets the schema, the extensions, the callers and the budgets.
+	transport.Config
+
 	Accounts   *account.Store
 	Workspaces *workspace.Store
 	Domains    *domain.Store
@@ -51,15 +49,6 @@ type Config struct {
 	// in a minute.
 	Limits                *ratelimit.Meter
 	RequestRate, CostRate int64
-	// The other fields are those of transport.Config.
-	Bounds        config.Bounds
-	Documents     *transport.Manifest
-	DocumentsOnly bool
-	Origins       web.Origins
-	Introspection bool
-	Log           *slog.Logger
-	Tracer        trace.Tracer
-	Now           func() time.Time
 }
 
 // resolver is the root of the resolvers. Each type's resolver is in the file of its entity.
@@ -89,29 +78,21 @@ type (
 // New returns the handler of GraphQL operations.
 func New(c Config) *transport.Handler {
 	r := &resolver{Config: c}
-	return transport.New(transport.Config{
-		Schema:        gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()}),
-		Extensions:    []graphql.HandlerExtension{extension{r}},
-		Authenticate:  r.authenticate,
-		Requests:      r.budget("requests", c.RequestRate),
-		Cost:          r.budget("cost", c.CostRate),
-		Bounds:        c.Bounds,
-		Passwords:     limit.Passwords{Fields: passwordFields, Charge: r.chargePasswords},
-		Documents:     c.Documents,
-		DocumentsOnly: c.DocumentsOnly,
-		Origins:       c.Origins,
-		Introspection: c.Introspection,
-		Log:           c.Log,
-		Tracer:        c.Tracer,
-		Now:           c.Now,
-	})
+	t := c.Config
+	t.Schema = gen.NewExecutableSchema(gen.Config{Resolvers: r, Complexity: costs()})
+	t.Extensions = []graphql.HandlerExtension{extension{r}}
+	t.Authenticate = r.authenticate
+	t.Requests, t.Cost = r.budget("requests", c.RequestRate), r.budget("cost", c.CostRate)
+	t.Passwords = limit.Passwords{Fields: passwordFields, Charge: r.chargePasswords}
+	return transport.New(t)
 }
 
 // LoadManifest reads the documents that clients may request by ID.
 func LoadManifest(file string, bounds config.Bounds, introspection bool) (*transport.Manifest, error) {
-	return transport.LoadManifest(file, gen.NewExecutableSchema(gen.Config{}).Schema(),
-		&limit.Document{Bounds: bounds, Introspection: introspection,
-			Passwords: limit.Passwords{Fields: passwordFields}})
+	limits := &limit.Document{
+		Bounds: bounds, Introspection: introspection, Passwords: limit.Passwords{Fields: passwordFields},
+	}
+	return transport.LoadManifest(file, gen.NewExecutableSchema(gen.Config{}).Schema(), limits)
 }
 
 // The methods of gen.ResolverRoot.

@@ -67,6 +67,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	}
 	keys := &apikey.Store{DB: counted, Now: time.Now}
 	c := Config{
+		Config: transport.Config{Bounds: bounds(), Log: log, Now: time.Now},
 		Accounts: &account.Store{
 			DB: counted, Tokens: b.tokens, Passwords: passwords(), Now: time.Now, Limits: limits, Keys: keys,
 		},
@@ -78,9 +79,6 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,
-		Bounds: bounds(),
-		Log:    log,
-		Now:    time.Now,
 	}
 	for _, option := range options {
 		option(&c)

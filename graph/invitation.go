@@ -42,7 +42,7 @@ func (r *mutationResolver) RevokeInvitation(
 func (r *workspaceResolver) Invitations(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.InvitationConnection, error) {
-	edges, info, err := list(ctx, m, id.Invitation, first, after, r.Workspaces.Invitations, invitationIDs,
+	edges, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations, invitationIDs,
 		func(cursor string, i *workspace.Invitation) *gen.InvitationEdge {
 			return &gen.InvitationEdge{Cursor: cursor, Node: i}
 		})

@@ -46,7 +46,7 @@ func (r *mutationResolver) TransferOwnership(
 func (r *workspaceResolver) Members(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.MemberConnection, error) {
-	edges, info, err := list(ctx, m, id.Account, first, after, r.Workspaces.Members,
+	edges, info, err := list(ctx, *m, id.Account, first, after, r.Workspaces.Members,
 		func(one *workspace.Member) (string, string) { return one.AccountID, one.AccountID }, // the order of the page
 		func(cursor string, one *workspace.Member) *gen.MemberEdge {
 			return &gen.MemberEdge{Cursor: cursor, Node: one}

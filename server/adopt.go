@@ -12,8 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/redirect"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -82,15 +81,12 @@ func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog
 		return a, 0, err
 	}
 	defer func() { err = errors.Join(err, redis.Close()) }()
-	err = withRecorder(d, log, func(recorder *click.Recorder) error {
+	err = withClickLog(log, func(own *click.Log) error {
 		counts := &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now}
-		links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, Clicks: clicks{recorder, counts}, Log: log, Now: time.Now})
-		if err != nil {
-			return err
-		}
-		redirect.NewQuotas(redirect.QuotasConfig{ // the recorder gives leases back through it
-			Links: links, Clicks: recorder, Counts: counts, KV: redis, DB: d, Fallback: c.QuotaFallback, Log: log, Now: time.Now,
+		quotas := hitquota.New(hitquota.Config{
+			ClickLog: own, Clicks: counts, KV: redis, DB: d, Fallback: c.QuotaFallback, Log: log, Now: time.Now,
 		})
+		recorder := click.NewRecorder(click.RecorderConfig{DB: d, Log: own, Leases: quotas})
 		a, err = recorder.AdoptFrom(ctx, dir)
 		damaged = recorder.Stats().Poison
 		return err
@@ -98,15 +94,15 @@ func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog
 	return a, damaged, err
 }
 
-// withRecorder lends a recorder to a command, which records nothing: its own log is thrown away.
-func withRecorder(d *db.DB, log *slog.Logger, work func(*click.Recorder) error) error {
-	own, err := os.MkdirTemp("", "linkforge-")
+// withClickLog lends a click log to a command, which records nothing: the log is removed afterwards.
+func withClickLog(logger *slog.Logger, work func(*click.Log) error) error {
+	dir, err := os.MkdirTemp("", "linkforge-")
 	if err != nil {
 		return err
 	}
-	recorder, err := click.NewRecorder(click.RecorderConfig{DB: d, Dir: own, Log: log, Now: time.Now})
+	own, err := click.OpenLog(click.LogConfig{Dir: dir, Logger: logger, Now: time.Now})
 	if err == nil {
-		err = errors.Join(work(recorder), recorder.Close())
+		err = errors.Join(work(own), own.Close())
 	}
-	return errors.Join(err, os.RemoveAll(own))
+	return errors.Join(err, os.RemoveAll(dir))
 }

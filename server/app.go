@@ -25,12 +25,13 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/fastpath"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/ownhost"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
@@ -79,7 +80,7 @@ type app struct {
 	own         *ownhost.Hosts
 	links       *link.Store
 	clicks      *click.Recorder
-	quotas      *redirect.Quotas
+	quotas      *hitquota.Quotas
 	// countries is nil unless it is configured.
 	countries *visitor.Countries
 	keys      *click.Keys
@@ -189,12 +190,16 @@ func (a *app) wire() error {
 	a.orphans = &click.Orphans{DB: a.db, Log: a.log, Now: a.now}
 	a.exports = click.Exports{Secret: a.config.JWTSecret, PublicURL: a.config.PublicURL, Now: a.now}
 	a.keys = &click.Keys{DB: a.db, Log: a.log, Now: a.now}
-	a.clicks, err = click.NewRecorder(click.RecorderConfig{
-		DB: a.db, Dir: filepath.Join(a.config.DataDir, clicksFolder), LogBytes: a.config.ClickLogBytes, Log: a.log, Now: a.now,
+	clickLog, err := click.OpenLog(click.LogConfig{
+		Dir: filepath.Join(a.config.DataDir, clicksFolder), MaxBytes: a.config.ClickLogBytes, Logger: a.log, Now: a.now,
 	})
 	if err != nil {
 		return err
 	}
+	a.quotas = hitquota.New(hitquota.Config{
+		ClickLog: clickLog, Clicks: counts, KV: a.kv, DB: a.db, Fallback: a.config.QuotaFallback, Log: a.log, Now: a.now,
+	})
+	a.clicks = click.NewRecorder(click.RecorderConfig{DB: a.db, Log: clickLog, Leases: a.quotas})
 	limits := ratelimit.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits}
 	a.limits = limits
 	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log, Print: a.print}); err != nil {
@@ -239,15 +244,12 @@ func (a *app) wire() error {
 		return err
 	}
 	links := a.links
-	a.quotas = redirect.NewQuotas(redirect.QuotasConfig{
-		Links: links, Clicks: a.clicks, Counts: counts, KV: a.kv, DB: a.db, Fallback: a.config.QuotaFallback, Log: a.log, Now: a.now,
-	})
 	checker := newChecker(a.config, links, limits, a.log)
 	events := &audit.Store{DB: a.db, Now: a.now}
-	rooms := jobRooms{links: links, accounts: a.accounts, spaces: a.spaces, domains: a.domains, apiKeys: a.apiKeys, events: events, counts: counts, checker: checker}
+	rooms := jobRooms{links: links, accounts: a.accounts, spaces: a.spaces, domains: a.domains, apiKeys: a.apiKeys, events: events, counts: counts, quotas: a.quotas.Store, checker: checker}
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: nodeName(), Jobs: rooms.jobs(a.config)}
 	a.redirects = &redirect.Handler{
-		Links: links, Hits: a.quotas.Hits, HitQuota: a.config.HitQuota, Grants: a.quotas.Grants, Clicks: a.clicks,
+		Links: links, Quotas: a.quotas, HitQuota: a.config.HitQuota, Clicks: a.clicks,
 		Visits: visitor.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
 	}
 	a.watching = &click.Live{DB: a.db, Log: a.log, Now: a.now}
@@ -258,29 +260,31 @@ func (a *app) wire() error {
 		}
 	}
 	a.endpoint = graph.New(graph.Config{
-		Accounts:      a.accounts,
-		Workspaces:    a.spaces,
-		Domains:       a.domains,
-		Keys:          a.apiKeys,
-		Audit:         events,
-		Links:         links,
-		Checker:       checker,
-		Clicks:        counts,
-		Live:          a.watching,
-		Exports:       a.exports,
-		Writers:       a.writers(),
-		HitQuota:      a.config.HitQuota,
-		Origins:       a.origins(),
-		Introspection: a.config.Introspection,
-		Limits:        ratelimit.NewMeter(limits, a.now),
-		RequestRate:   a.config.RequestRate,
-		CostRate:      a.config.CostRate,
-		Bounds:        a.config.Bounds,
-		Documents:     documents,
-		DocumentsOnly: a.config.DocumentsOnly,
-		Log:           a.log,
-		Tracer:        a.traces.Tracer(),
-		Now:           a.now,
+		Config: transport.Config{
+			Bounds:        a.config.Bounds,
+			Documents:     documents,
+			DocumentsOnly: a.config.DocumentsOnly,
+			Origins:       a.origins(),
+			Introspection: a.config.Introspection,
+			Log:           a.log,
+			Tracer:        a.traces.Tracer(),
+			Now:           a.now,
+		},
+		Accounts:    a.accounts,
+		Workspaces:  a.spaces,
+		Domains:     a.domains,
+		Keys:        a.apiKeys,
+		Audit:       events,
+		Links:       links,
+		Checker:     checker,
+		Clicks:      counts,
+		Live:        a.watching,
+		Exports:     a.exports,
+		Writers:     a.writers(),
+		HitQuota:    a.config.HitQuota,
+		Limits:      ratelimit.NewMeter(limits, a.now),
+		RequestRate: a.config.RequestRate,
+		CostRate:    a.config.CostRate,
 	})
 	return nil
 }
@@ -376,7 +380,7 @@ func (a *app) awaitStop(ctx, failed context.Context) {
 		return
 	}
 	a.log.InfoContext(ctx, "requests are still taken, and proxies told to send none", "for", a.config.DrainDelay)
-	_ = pause.For(failed, a.config.DrainDelay) // its error says no more than that a part has failed
+	_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
 }
 
 // leaving has clients open new connections, which proxies open elsewhere, once the node is to stop. Closing idle ones at the

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -35,6 +36,7 @@ type jobRooms struct {
 	apiKeys  *apikey.Store
 	events   *audit.Store
 	counts   *click.Store
+	quotas   *hitquota.Store
 	checker  *probe.Checker
 }
 
@@ -45,7 +47,7 @@ func (r jobRooms) jobs(c config.Config) []jobs.Job {
 		{Name: "sessions", Every: jobInterval, Run: r.accounts.CleanUp},
 		{Name: "invitations", Every: jobInterval, Run: r.spaces.CleanUp},
 		{Name: "audit log", Every: jobInterval, Run: r.events.CleanUp},
-		{Name: "granted hits", Every: jobInterval, Run: r.counts.ForgetUsage},
+		{Name: "granted hits", Every: jobInterval, Run: r.quotas.ForgetUsage},
 		{Name: "visitors", Every: jobInterval, Run: r.counts.ForgetVisitors},
 		{Name: "click batches", Every: jobInterval, Run: r.counts.ForgetBatches},
 		{Name: "click days", Every: jobInterval, Run: r.counts.Seal},
@@ -53,7 +55,7 @@ func (r jobRooms) jobs(c config.Config) []jobs.Job {
 		{Name: "click months", Every: retainInterval, Run: r.counts.Retain},
 		{Name: "domains", Every: jobInterval, Run: r.domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return r.spaces.Purge(ctx, r.links.PurgeWorkspace, r.counts.PurgeWorkspace, r.domains.PurgeWorkspace, r.apiKeys.PurgeWorkspace)
+			return r.spaces.Purge(ctx, r.links.PurgeWorkspace, r.counts.PurgeWorkspace, r.domains.Rows().Purge, r.apiKeys.Rows().Purge)
 		}},
 	}
 	if c.DestinationChecks {
@@ -180,6 +182,7 @@ func withJobs(f *config.Flags, io stdio, work func(*jobs.Runner) error) error {
 			apiKeys:  &apikey.Store{DB: d, Now: time.Now},
 			events:   &audit.Store{DB: d, Now: time.Now},
 			counts:   &click.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now},
+			quotas:   &hitquota.Store{DB: d, Now: time.Now},
 			checker:  newChecker(c, links, ratelimit.Limiter{Off: true}, log),
 		}
 		return work(&jobs.Runner{DB: d, Log: log, Now: time.Now, Node: nodeName(), Jobs: rooms.jobs(c)})

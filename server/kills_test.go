@@ -313,10 +313,11 @@ func TestACleanUpIsKilled(t *testing.T) {
 // record writes clicks into the database, as a server's recorder does.
 func (k *killer) record(clicks ...click.Click) {
 	k.t.Helper()
-	r, err := click.NewRecorder(click.RecorderConfig{DB: k.d, Dir: k.t.TempDir(), Log: slog.New(slog.DiscardHandler), Now: time.Now})
+	log, err := click.OpenLog(click.LogConfig{Dir: k.t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: time.Now})
 	if err != nil {
 		k.t.Fatal(err)
 	}
+	r := click.NewRecorder(click.RecorderConfig{DB: k.d, Log: log})
 	ctx, cancel := context.WithCancel(k.t.Context())
 	running := make(chan error, 1)
 	go func() { running <- r.Run(ctx) }()

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -263,7 +264,8 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 // died, because the database is of a later moment than the logs: what links may still answer is counted anew.
 func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	log := slog.New(slog.DiscardHandler)
-	err := withRecorder(d, log, func(recorder *click.Recorder) error {
+	err := withClickLog(log, func(own *click.Log) error {
+		recorder := click.NewRecorder(click.RecorderConfig{DB: d, Log: own})
 		if _, err := os.Stat(logs); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -282,15 +284,11 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 
 // countGrants forgets what processes had taken, and counts anew what links with maxClicks may still answer.
 func countGrants(ctx context.Context, d *db.DB) error {
-	counts := &click.Store{DB: d, Now: time.Now}
-	if err := counts.ForgetLeases(ctx); err != nil {
+	quotas := &hitquota.Store{DB: d, Clicks: &click.Store{DB: d, Now: time.Now}, Now: time.Now}
+	if err := quotas.ForgetLeases(ctx); err != nil {
 		return err
 	}
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://localhost", Clicks: clicks{nil, counts}, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-	if err != nil {
-		return err
-	}
-	return links.RecountGrants(ctx)
+	return quotas.RecountGrants(ctx)
 }
 
 // syncTree sees to it that the names in the folder, and below it, are on the disk.

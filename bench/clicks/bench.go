@@ -131,14 +131,15 @@ func (b *bench) makeWorkspaces(ctx context.Context) error {
 func (b *bench) owner(link int) workspace.Membership { return b.members[link%workspaces] }
 
 // record starts the recorder.
-func (b *bench) record() (err error) {
-	b.recorder, err = click.NewRecorder(click.RecorderConfig{
-		DB: b.db, Dir: filepath.Join(b.folder, "clicks"),
-		Log: slog.New(slog.NewTextHandler(b.progress, &slog.HandlerOptions{Level: slog.LevelWarn})), Now: b.now,
+func (b *bench) record() error {
+	log, err := click.OpenLog(click.LogConfig{
+		Dir:    filepath.Join(b.folder, "clicks"),
+		Logger: slog.New(slog.NewTextHandler(b.progress, &slog.HandlerOptions{Level: slog.LevelWarn})), Now: b.now,
 	})
 	if err != nil {
 		return err
 	}
+	b.recorder = click.NewRecorder(click.RecorderConfig{DB: b.db, Log: log})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.recorder.Run(ctx) }()

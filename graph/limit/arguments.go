@@ -34,16 +34,13 @@ type Arguments struct {
 	schema *ast.Schema
 }
 
-// ExtensionName implements graphql.HandlerExtension.
 func (*Arguments) ExtensionName() string { return "ArgumentCheck" }
 
-// Validate implements graphql.HandlerExtension.
 func (c *Arguments) Validate(schema graphql.ExecutableSchema) error {
 	c.schema = schema.Schema()
 	return nil
 }
 
-// MutateOperationContext implements graphql.OperationContextMutator.
 func (c *Arguments) MutateOperationContext(_ context.Context, o *graphql.OperationContext) *gqlerror.Error {
 	return c.check(o, o.Variables)
 }

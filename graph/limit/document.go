@@ -40,10 +40,8 @@ type Passwords struct {
 	Charge func(ctx context.Context, attempts int)
 }
 
-// ExtensionName implements graphql.HandlerExtension.
 func (*Document) ExtensionName() string { return "DocumentLimit" }
 
-// Validate implements graphql.HandlerExtension.
 func (l *Document) Validate(graphql.ExecutableSchema) error {
 	if len(l.Passwords.Fields) > 0 {
 		l.passwordCall = regexp.MustCompile(`\b(?:` + strings.Join(l.Passwords.Fields, "|") + `)\s*\(`)
@@ -51,7 +49,6 @@ func (l *Document) Validate(graphql.ExecutableSchema) error {
 	return nil
 }
 
-// MutateOperationParameters implements graphql.OperationParameterMutator.
 func (l *Document) MutateOperationParameters(ctx context.Context, p *graphql.RawParams) *gqlerror.Error {
 	doc, measured := l.Valid.Get(ctx, p.Query)
 	if !measured {
@@ -166,8 +163,7 @@ func (l *Document) exceeded(
 			return fmt.Sprintf("%s has too many %s: %d are the most.", what, b.of, b.max)
 		}
 	}
-	p := places{doc: doc}
-	if p.visit(selections); p.max > l.Repeats {
+	if maxRepeats(doc.Fragments, []ast.SelectionSet{selections}) > l.Repeats {
 		return fmt.Sprintf("The same field is asked for too often in one place: %d times are the most.", l.Repeats)
 	}
 	return ""

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestNegotiate(t *testing.T) {
+func TestAccept_Negotiate(t *testing.T) {
 	t.Parallel()
 	const none = "none"
 	for _, c := range []struct {
@@ -56,7 +56,7 @@ func TestNegotiate(t *testing.T) {
 	}
 }
 
-func TestAnswersAreCompressed(t *testing.T) {
+func TestHandler_CompressesResponsesOfQueries(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	long := "{" + strings.Repeat(" a%: __typename", 80) + " }"
@@ -113,8 +113,9 @@ func TestAnswersAreCompressed(t *testing.T) {
 	}
 }
 
-// TestEventsByGET: EventSource sends nothing but an address, and can be made to by another site.
-func TestEventsByGET(t *testing.T) {
+// TestHandler_SendsEventsByGET: EventSource sends nothing but an address, and can be made to by
+// another site.
+func TestHandler_SendsEventsByGET(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const (
@@ -160,7 +161,7 @@ func TestEventsByGET(t *testing.T) {
 	}
 }
 
-func TestCompressedBodiesAreRefused(t *testing.T) {
+func TestHandler_RefusesCompressedBodies(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/graphql", strings.NewReader("marker"))
@@ -174,7 +175,7 @@ func TestCompressedBodiesAreRefused(t *testing.T) {
 	}
 }
 
-func TestRequestsThatAreNotExecuted(t *testing.T) {
+func TestHandler_RefusesBadRequests(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	const query = `{"query":"{ __typename }"}`
@@ -224,7 +225,7 @@ func TestRequestsThatAreNotExecuted(t *testing.T) {
 	}
 }
 
-func TestMediaTypes(t *testing.T) {
+func TestHandler_RespondsInTheAcceptedMediaType(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	for accept, want := range map[string]string{

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"github.com/99designs/gqlgen/graphql"
-	"github.com/99designs/gqlgen/graphql/handler/lru"
 	"github.com/maypok86/otter/v2"
 	"github.com/vektah/gqlparser/v2/ast"
 
@@ -33,11 +32,6 @@ type validDocuments struct {
 	manifest *Manifest
 }
 
-func newDocumentCache() graphql.Cache[*ast.QueryDocument] {
-	return lru.New[*ast.QueryDocument](maxValidDocuments)
-}
-
-// Get implements graphql.Cache.
 func (d validDocuments) Get(ctx context.Context, text string) (*ast.QueryDocument, bool) {
 	if d.manifest != nil {
 		if doc := d.manifest.documents[text]; doc != nil {
@@ -47,7 +41,6 @@ func (d validDocuments) Get(ctx context.Context, text string) (*ast.QueryDocumen
 	return d.Cache.Get(ctx, text)
 }
 
-// Add implements graphql.Cache.
 func (d validDocuments) Add(ctx context.Context, text string, doc *ast.QueryDocument) {
 	if len(text) <= maxValidBytes {
 		d.Cache.Add(ctx, text, doc)
@@ -57,15 +50,13 @@ func (d validDocuments) Add(ctx context.Context, text string, doc *ast.QueryDocu
 // persisted are documents that clients sent once with their hash, and name by the hash from then on
 // (https://www.apollographql.com/docs/apollo-server/performance/apq). They are a cache that prefers
 // frequent documents: a client sends a missing document again.
-type persisted struct {
-	texts *otter.Cache[string, string] // by hash
-}
+type persisted = *otter.Cache[string, string] // texts by hash
 
 func newPersisted(bytes uint64) persisted {
-	return persisted{otter.Must(&otter.Options[string, string]{
+	return otter.Must(&otter.Options[string, string]{
 		MaximumWeight: bytes,
 		Weigher:       func(_, text string) uint32 { return uint32(len(text)) + entryBytes },
-	})}
+	})
 }
 
 const sha256Prefix = "sha256:"
@@ -148,7 +139,7 @@ func (h *Handler) namedDocument(id string, automatic bool) (text string, err err
 	}
 	hash, hashed := strings.CutPrefix(id, sha256Prefix)
 	if hashed { // none is persisted with DocumentsOnly
-		if text, ok := h.persisted.texts.GetIfPresent(hash); ok {
+		if text, ok := h.persisted.GetIfPresent(hash); ok {
 			return text, nil
 		}
 	}

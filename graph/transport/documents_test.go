@@ -92,8 +92,9 @@ func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 	}
 }
 
-// TestDocumentsAreNamedByTheirHash once they have been sent with it, on every way to the endpoint.
-func TestDocumentsAreNamedByTheirHash(t *testing.T) {
+// TestDocuments_AreNamedByHashOnEveryTransport once they have been sent with it, on every way to
+// the endpoint.
+func TestDocuments_AreNamedByHashOnEveryTransport(t *testing.T) {
 	t.Parallel()
 	const answer = `{"__typename":"Query"}`
 	for way := range setup(t).ways(t) {
@@ -129,8 +130,8 @@ func TestDocumentsAreNamedByTheirHash(t *testing.T) {
 	}
 }
 
-// TestHowADocumentMayBeNamed and what is said of any other way.
-func TestHowADocumentMayBeNamed(t *testing.T) {
+// TestDocuments_RefuseOtherNames and what is said of any other way.
+func TestDocuments_RefuseOtherNames(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	hash := hashOf(typename)
@@ -184,9 +185,9 @@ func TestHowADocumentMayBeNamed(t *testing.T) {
 	}
 }
 
-// TestWhatIsKeptIsBounded: documents that are no good are not kept, and good ones take no more room
-// than there is.
-func TestWhatIsKeptIsBounded(t *testing.T) {
+// TestDocuments_PersistedAreValidAndBounded: documents that are no good are not kept, and good ones
+// take no more room than there is.
+func TestDocuments_PersistedAreValidAndBounded(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	b.persisted = newPersisted(100_000)
@@ -199,7 +200,7 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 		if r := send(query); len(r.Errors) == 0 {
 			t.Fatal(r.text)
 		}
-		if _, kept := b.persisted.texts.GetIfPresent(hashOf(query)); kept {
+		if _, kept := b.persisted.GetIfPresent(hashOf(query)); kept {
 			t.Errorf("kept: %.100s", query)
 		}
 	}
@@ -208,8 +209,8 @@ func TestWhatIsKeptIsBounded(t *testing.T) {
 			t.Fatal(r.text)
 		}
 	}
-	b.persisted.texts.CleanUp()
-	if n := b.persisted.texts.EstimatedSize(); n == 0 || n > 100 {
+	b.persisted.CleanUp()
+	if n := b.persisted.EstimatedSize(); n == 0 || n > 100 {
 		t.Errorf("%d documents of 1 KB in 100 KB", n)
 	}
 }
@@ -237,8 +238,8 @@ func manifestOf(t *testing.T, content string) string {
 	return file
 }
 
-// TestOnlyDocumentsOfTheList are executed where the operator says so.
-func TestOnlyDocumentsOfTheList(t *testing.T) {
+// TestManifest_RestrictsDocuments are executed where the operator says so.
+func TestManifest_RestrictsDocuments(t *testing.T) {
 	t.Parallel()
 	const me, watch = "query Me { me { id } }", "{ node(id: 1) { id } }"
 	list, err := loadManifest(manifest(t, map[string]string{
@@ -291,8 +292,8 @@ func TestOnlyDocumentsOfTheList(t *testing.T) {
 	}
 }
 
-// TestABadList says what is wrong with it, and where.
-func TestABadList(t *testing.T) {
+// TestLoadManifest_NamesEveryProblem says what is wrong with it, and where.
+func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ content, says string }{
 		"no JSON":           {`{"a": `, "must be a JSON object"},

@@ -19,6 +19,20 @@ type panicked struct{ value any }
 
 func (p panicked) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
+// recoverTo turns a panic of the deferring function into its error.
+func recoverTo(err *error) {
+	if value := recover(); value != nil {
+		*err = panicked{value}
+	}
+}
+
+// recoverWith turns a panic of the deferring function into errors for the client.
+func (h *Handler) recoverWith(ended *gqlerror.List) {
+	if value := recover(); value != nil {
+		*ended = gqlerror.List{h.present(context.Background(), panicked{value})}
+	}
+}
+
 // errTimeout is the error of an operation that exceeded its deadline.
 func errTimeout(cause error) *errs.Error {
 	return errs.New(errs.Unavailable, "The operation took too long and was ended.").Because(cause)

@@ -15,6 +15,7 @@ import (
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/executor"
 	"github.com/99designs/gqlgen/graphql/handler/extension"
+	"github.com/99designs/gqlgen/graphql/handler/lru"
 	"github.com/vektah/gqlparser/v2/ast"
 	"github.com/vektah/gqlparser/v2/gqlerror"
 	"go.opentelemetry.io/otel/trace"
@@ -76,7 +77,7 @@ type Handler struct {
 
 // New returns a handler. Its Run must be running while it serves.
 func New(c Config) *Handler {
-	documents := validDocuments{newDocumentCache(), c.Documents}
+	documents := validDocuments{lru.New[*ast.QueryDocument](maxValidDocuments), c.Documents}
 	h := &Handler{
 		config: c, exec: executor.New(c.Schema), arguments: &limit.Arguments{},
 		persisted: newPersisted(maxPersistedBytes),
@@ -104,7 +105,6 @@ func New(c Config) *Handler {
 	return h
 }
 
-// ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if isWebSocket(r) {
 		h.serveSocket(w, r)
@@ -172,11 +172,7 @@ func (h *Handler) prepare(
 	ctx context.Context, p *params,
 ) (operation *graphql.OperationContext, problems gqlerror.List, err error) {
 	defer func() { observedIn(ctx).prepared(operation, problems, err) }()
-	defer func() {
-		if value := recover(); value != nil {
-			err = panicked{value}
-		}
-	}()
+	defer recoverTo(&err)
 	text, hash, err := h.document(p)
 	if errs.Is(err, errs.DocumentUnknown) || errs.Is(err, errs.NoPersistedQueries) {
 		return nil, gqlerror.List{h.present(ctx, err)}, nil // clients expect a GraphQL response, not a broken request
@@ -197,7 +193,7 @@ func (h *Handler) prepare(
 		return operation, problems, nil
 	}
 	if hash != "" {
-		h.persisted.texts.Set(hash, text)
+		h.persisted.Set(hash, text)
 	}
 	return operation, nil, h.chargeCost(ctx, operation)
 }
@@ -231,11 +227,7 @@ func (h *Handler) execute(
 // dispatch executes a query or a mutation.
 func (h *Handler) dispatch(ctx context.Context, operation *graphql.OperationContext) (answer result, err error) {
 	defer func() { observedIn(ctx).finished(answer.Errors, err) }()
-	defer func() {
-		if value := recover(); value != nil {
-			err = panicked{value}
-		}
-	}()
+	defer recoverTo(&err)
 	responses, ctx := h.exec.DispatchOperation(ctx, operation)
 	response := responses(ctx)
 	if response == nil {

@@ -27,7 +27,7 @@ type testSchema struct{ schema *ast.Schema }
 
 var newTestSchema = sync.OnceValue(func() testSchema {
 	return testSchema{gqlparser.MustLoadSchema(&ast.Source{Input: `
-		type Query { me: User node(id: ID!): User fail: User }
+		type Query { me: User node(id: ID!): User fail: User crash: User }
 		type User { id: ID! friend: User }
 		type Mutation { login(input: LoginInput!): User logout: User }
 		input LoginInput { email: String! password: String! }
@@ -35,15 +35,12 @@ var newTestSchema = sync.OnceValue(func() testSchema {
 	`})}
 })
 
-// Schema implements graphql.ExecutableSchema.
 func (s testSchema) Schema() *ast.Schema { return s.schema }
 
-// Complexity implements graphql.ExecutableSchema.
 func (s testSchema) Complexity(context.Context, string, string, int, map[string]any) (int, bool) {
 	return 0, false
 }
 
-// Exec implements graphql.ExecutableSchema.
 func (s testSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 	operation := graphql.GetOperationContext(ctx)
 	name := map[ast.Operation]string{
@@ -59,6 +56,8 @@ func (s testSchema) Exec(ctx context.Context) graphql.ResponseHandler {
 			return failing(errs.New(errs.Unauthenticated, "Log in."))
 		case "fail":
 			return failing(errors.New("broken"))
+		case "crash":
+			panic("crashed")
 		case "count":
 			return count(ctx, f.ArgumentMap(operation.Variables))
 		default:
@@ -117,12 +116,30 @@ const member = "member"
 // bundle is a handler and its log.
 type bundle struct {
 	*Handler
-	log *bytes.Buffer
+	log *logBuffer
+}
+
+// logBuffer is a log that may be read while an operation ends.
+type logBuffer struct {
+	mu   sync.Mutex
+	text bytes.Buffer
+}
+
+func (b *logBuffer) Write(line []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(line)
+}
+
+func (b *logBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }
 
 func setup(t testing.TB, options ...func(*Config)) *bundle {
 	t.Helper()
-	b := &bundle{log: &bytes.Buffer{}}
+	b := &bundle{log: &logBuffer{}}
 	c := Config{
 		Schema: newTestSchema(),
 		Authenticate: func(_ context.Context, authorization string) (Caller, error) {

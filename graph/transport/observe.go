@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -102,20 +103,15 @@ func (o *observed) end(ctx context.Context) {
 	took, outcome := o.h.config.Now().Sub(o.start), cmp.Or(o.code, outcomeOK)
 	o.h.observed.add(o.kind, outcome, took)
 	o.endSpan(outcome)
-	attributes := append(make([]slog.Attr, 0, 7), slog.String("kind", o.kind))
-	if o.name != "" {
-		attributes = append(attributes, slog.String("name", o.name))
-	}
-	attributes = append(attributes, slog.String("outcome", outcome), slog.Duration("duration", took))
-	if o.cost > 0 {
-		attributes = append(attributes, slog.Int("cost", o.cost))
-	}
-	if o.requestID != "" {
-		attributes = append(attributes, slog.String("request_id", o.requestID))
-	}
+	traceID := ""
 	if s := o.span.SpanContext(); s.IsValid() {
-		attributes = append(attributes, slog.String("trace_id", s.TraceID().String()))
+		traceID = s.TraceID().String()
 	}
+	attributes := slices.DeleteFunc([]slog.Attr{
+		slog.String("kind", o.kind), slog.String("name", o.name), slog.String("outcome", outcome),
+		slog.Duration("duration", took), slog.Int("cost", o.cost), slog.String("request_id", o.requestID),
+		slog.String("trace_id", traceID),
+	}, func(a slog.Attr) bool { return a.Value.Equal(slog.StringValue("")) || a.Value.Equal(slog.IntValue(0)) })
 	o.h.config.Log.LogAttrs(ctx, slog.LevelInfo, "operation", attributes...)
 }
 

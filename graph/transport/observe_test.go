@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestAnOperationIsToldWithItsRequest, by which the log's other lines are found, and what broke
+// TestObserve_LogsTheRequestID, by which the log's other lines are found, and what broke
 // too.
-func TestAnOperationIsToldWithItsRequest(t *testing.T) {
+func TestObserve_LogsTheRequestID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/graphql?query={me{id}}", nil)
@@ -22,8 +22,8 @@ func TestAnOperationIsToldWithItsRequest(t *testing.T) {
 	}
 }
 
-// TestEachWayIsObserved: an operation counts once, however it has come.
-func TestEachWayIsObserved(t *testing.T) {
+// TestObserve_CountsOperationsOnEveryTransport: an operation counts once, however it has come.
+func TestObserve_CountsOperationsOnEveryTransport(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	sent := int64(0)

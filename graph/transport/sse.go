@@ -30,7 +30,7 @@ func (h *Handler) serveEvents(
 	var beating sync.WaitGroup
 	beating.Go(func() {
 		defer cancel()
-		out.beat(ctx)
+		_ = heartbeat(ctx, func() error { return out.write(emptyEvent) })
 	})
 	ended := h.respond(ctx, r.Header.Get("Authorization"), operation, func() { _ = out.write(emptyEvent) }, out.send)
 	interrupted := h.interrupted(operation, ended)
@@ -86,20 +86,4 @@ func (o *events) write(text string) error {
 		return err
 	}
 	return o.control.Flush()
-}
-
-// beat sends empty events until the context ends or the client is gone.
-func (o *events) beat(ctx context.Context) {
-	ticker := time.NewTicker(heartbeatInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			if o.write(emptyEvent) != nil {
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -81,11 +81,7 @@ func (h *Handler) respond(
 	started func(), send func(result) error,
 ) (ended gqlerror.List) {
 	defer func() { observedIn(ctx).finished(ended, nil) }()
-	defer func() {
-		if value := recover(); value != nil {
-			ended = gqlerror.List{h.present(context.Background(), panicked{value})}
-		}
-	}()
+	defer h.recoverWith(&ended)
 	if !isKind(operation, ast.Subscription) {
 		started()
 		ctx, cancel := context.WithTimeout(ctx, h.config.Bounds.Deadline)
@@ -156,6 +152,23 @@ func (h *Handler) whileServing(ctx context.Context) (context.Context, context.Ca
 	return ctx, func() {
 		stop()
 		cancel()
+	}
+}
+
+// heartbeat calls send at intervals until the context ends, or until send fails: it returns its
+// error.
+func heartbeat(ctx context.Context, send func() error) error {
+	ticker := time.NewTicker(heartbeatInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := send(); err != nil {
+				return err
+			}
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 

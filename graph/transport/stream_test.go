@@ -92,8 +92,8 @@ func TestCaller_IsAttachedAndLimited(t *testing.T) {
 	}
 }
 
-// TestInternalErrors_AreLoggedAndHidden with the ID of the request.
-func TestInternalErrors_AreLoggedAndHidden(t *testing.T) {
+// TestHandler_LogsAndHidesInternalErrors with the ID of the request.
+func TestHandler_LogsAndHidesInternalErrors(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
 	r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/?query={fail{id}}", nil)
@@ -105,6 +105,21 @@ func TestInternalErrors_AreLoggedAndHidden(t *testing.T) {
 	}
 	if log := b.log.String(); !strings.Contains(log, "input: broken") ||
 		!strings.Contains(log, "request_id=request-2") {
+		t.Errorf("%s", log)
+	}
+}
+
+// TestHandler_RecoversFromPanics of the executor on every transport, and logs the stack.
+func TestHandler_RecoversFromPanics(t *testing.T) {
+	t.Parallel()
+	b := setup(t)
+	for way, send := range b.ways(t) {
+		if got := send(request{"query": "{ crash { id } }"}); !strings.Contains(got, `"INTERNAL"`) ||
+			strings.Contains(got, "crashed") {
+			t.Errorf("%s: %s", way, got)
+		}
+	}
+	if log := b.log.String(); !strings.Contains(log, "panic: crashed") || !strings.Contains(log, "stack=") {
 		t.Errorf("%s", log)
 	}
 }

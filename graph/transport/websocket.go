@@ -163,21 +163,13 @@ func (s *socket) close(code websocket.StatusCode, reason string) {
 // ping closes the connection when the client stops responding. Browsers respond to pings by
 // themselves.
 func (s *socket) ping(ctx context.Context) {
-	ticker := time.NewTicker(heartbeatInterval)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ticker.C:
-			waiting, cancel := context.WithTimeout(ctx, pongTimeout)
-			err := s.conn.Ping(waiting)
-			cancel()
-			if err != nil {
-				_ = s.conn.CloseNow()
-				return
-			}
-		case <-ctx.Done():
-			return
-		}
+	err := heartbeat(ctx, func() error {
+		ctx, cancel := context.WithTimeout(ctx, pongTimeout)
+		defer cancel()
+		return s.conn.Ping(ctx)
+	})
+	if err != nil {
+		_ = s.conn.CloseNow()
 	}
 }
 
@@ -301,11 +293,7 @@ func (s *socket) operate(
 	ctx, end := s.observe(ctx, s.requestID)
 	defer end()
 	defer func() { observedIn(ctx).finished(ended, nil) }()
-	defer func() {
-		if value := recover(); value != nil {
-			ended = gqlerror.List{s.present(context.Background(), panicked{value})}
-		}
-	}()
+	defer s.recoverWith(&ended)
 	preparing, cancel := context.WithTimeout(ctx, s.config.Bounds.Deadline)
 	defer cancel()
 	caller, _, err := s.authenticate(preparing, http.Header{}, s.authorization)

@@ -74,7 +74,11 @@ func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir, linkID := t.TempDir(), id.New(id.Link)
-		dead, first, second := newRecorder(t, d, dir), newRecorder(t, d, t.TempDir()), newRecorder(t, d, t.TempDir())
+		away := errors.New("nobody takes them")
+		dead, first := newRecorder(t, d, dir), newRecorder(t, d, t.TempDir())
+		second := newLeaseRecorder(t, d, t.TempDir(), recoverFunc(func(context.Context, string, []hitquota.Lease) error {
+			return away
+		}))
 		first.Dir, second.Dir = dir, dir
 		recordOf(dead, linkID, 10)
 		ingestAll(t, dead)
@@ -100,8 +104,6 @@ func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
 		}
 		wantClicks(t, d, linkID, maxBatch-1)
 
-		away := errors.New("nobody takes them")
-		second.GiveBack = func(context.Context, string, []hitquota.Lease) error { return away }
 		if err := second.Adopt(t.Context()); !errors.Is(err, away) {
 			t.Errorf("adopted with %v, want %v", err, away)
 		}
@@ -180,13 +182,13 @@ func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
 	for _, r := range dead {
 		die(t, r)
 	}
-	finder, broken := newRecorder(t, d, dir), errors.New("broken")
-	finder.GiveBack = func(_ context.Context, logID string, _ []hitquota.Lease) error {
+	broken := errors.New("broken")
+	finder := newLeaseRecorder(t, d, dir, recoverFunc(func(_ context.Context, logID string, _ []hitquota.Lease) error {
 		if logID == dead[0].LogID() {
 			return broken
 		}
 		return nil
-	}
+	}))
 	for range 2 {
 		if err := finder.Adopt(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("adopted with %v, want %v", err, broken)
@@ -230,8 +232,7 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	die(t, dead)
 
 	got := map[int64]hitquota.Lease{}
-	finder := newRecorder(t, d, dir)
-	finder.GiveBack = func(_ context.Context, logID string, leases []hitquota.Lease) error {
+	finder := newLeaseRecorder(t, d, dir, recoverFunc(func(_ context.Context, logID string, leases []hitquota.Lease) error {
 		if logID != dead.LogID() || len(got) > 0 {
 			t.Errorf("leases of %s given back, %d after those of %s", logID, len(got), dead.LogID())
 		}
@@ -239,7 +240,7 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 			got[l.Number] = l
 		}
 		return nil
-	}
+	}))
 	for range 2 {
 		if err := finder.Adopt(t.Context()); err != nil {
 			t.Fatal(err)

@@ -6,6 +6,7 @@ import (
 	"math"
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -42,13 +44,36 @@ func setup(t *testing.T, d *db.DB) *bundle {
 // newRecorder makes a recorder that does not run, with a log of its own in the folder.
 func newRecorder(t *testing.T, d *db.DB, dir string) *Recorder {
 	t.Helper()
-	r, err := NewRecorder(RecorderConfig{DB: d, Dir: dir, Log: slog.New(slog.DiscardHandler), Now: atNoon})
+	return newLeaseRecorder(t, d, dir, nil)
+}
+
+// newLeaseRecorder is newRecorder with an owner of the leases.
+func newLeaseRecorder(t *testing.T, d *db.DB, dir string, leases Leases) *Recorder {
+	t.Helper()
+	l, err := OpenLog(LogConfig{Dir: dir, Logger: slog.New(slog.DiscardHandler), Now: atNoon})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close() })
-	return r
+	t.Cleanup(func() { _ = l.Close() })
+	return NewRecorder(RecorderConfig{DB: d, Log: l, Leases: leases})
 }
+
+// recoverFunc is an owner of leases that retains nothing of this process's log.
+type recoverFunc func(ctx context.Context, logID string, leases []hitquota.Lease) error
+
+func (recoverFunc) Pin() int64 { return math.MaxInt64 }
+
+func (f recoverFunc) Recover(ctx context.Context, logID string, leases []hitquota.Lease) error {
+	return f(ctx, logID, leases)
+}
+
+// pinned retains a log from a position on.
+type pinned struct {
+	Leases
+	oldest atomic.Int64
+}
+
+func (p *pinned) Pin() int64 { return p.oldest.Load() }
 
 // start runs a recorder; the function it returns stops it and gives Run's error.
 func start(t *testing.T, r *Recorder) func() error {

@@ -2,59 +2,159 @@ package click
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"os"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/wal"
 )
 
-// batch is a part of a log: its clicks, and where it ends.
-type batch struct {
-	logID  string
-	clicks []Click
-	leases []*hitquota.Lease
-	next   int64
-	source *wal.Log
+// defaultLogBytes bounds a log unless it is configured.
+const defaultLogBytes = 1 << 30
+
+// LogConfig is what a Log needs.
+type LogConfig struct {
+	// Dir is the folder of the logs. Each of the processes that share it has a folder of its own in it.
+	Dir string
+	// MaxBytes bounds this process's log; zero means 1 GiB. A click that does not fit is lost, and counted as such.
+	MaxBytes int64
+	// Logger logs an error once, until it is over.
+	Logger *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
 }
 
-// next reads the batch that begins at the position, of so many records at most. What cannot be understood is set aside.
-func (r *Recorder) next(j *wal.Log, position int64, most int) (*batch, error) {
-	chunk, err := j.Read(position, most)
+// Log is the click log of this process. Record appends clicks to it, off the path of the answer, and they survive the
+// process; a Recorder writes them to the database.
+type Log struct {
+	LogConfig
+	journal *wal.Log
+
+	mu     sync.Mutex // orders what is counted with what is appended
+	record []byte     // the encoded record
+	full   bool       // the last click did not fit
+	closed bool
+
+	handled        atomic.Int64 // clicks of this log that the database has, or that were set aside
+	recorded, lost atomic.Int64
+	position       atomic.Int64 // what the database has
+	oldest         atomic.Int64 // when the oldest waiting click was recorded, in microseconds; zero when none waits
+	progress       chan struct{}
+	progressMu     sync.Mutex
+	wake           chan struct{} // a click waits
+	rush           chan struct{} // a caller waits for Flush
+}
+
+// OpenLog creates this process's log.
+func OpenLog(c LogConfig) (*Log, error) {
+	if c.MaxBytes == 0 {
+		c.MaxBytes = defaultLogBytes
+	}
+	j, err := wal.Create(c.Dir, id.New(id.Log), c.MaxBytes)
 	if err != nil {
 		return nil, err
 	}
-	b := &batch{logID: j.ID(), next: chunk.Next, source: j}
-	if len(chunk.Damaged) > 0 {
-		r.setAside(j, chunk.Damaged)
-	}
-	for _, record := range chunk.Records {
-		c, l, err := parseRecord(record.Data)
-		switch {
-		case err != nil:
-			r.setAside(j, record.Data)
-		case c != nil:
-			c.End = record.End
-			b.clicks = append(b.clicks, *c)
-		default:
-			b.leases = append(b.leases, l)
-		}
-	}
-	return b, nil
+	return &Log{
+		LogConfig: c, journal: j,
+		progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
+	}, nil
 }
 
-// addWaiting adds the clicks of a month that lie in the log behind the position to the counts of their links. Should some of
+// Close closes a log that no Recorder runs for. Another process adopts it.
+func (l *Log) Close() error { return l.journal.Close() }
+
+// Capacity is how many bytes the log has for all that it retains.
+func (l *Log) Capacity() int64 { return l.MaxBytes }
+
+// LogID names this process's log.
+func (l *Log) LogID() string { return l.journal.ID() }
+
+// Record keeps a click that is about to be answered, and returns its position in the log. Where there is no room for it,
+// the redirect is answered all the same, and the click is lost: that is counted, and logged when it begins and ends.
+func (l *Log) Record(c *Click) int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record = appendClick(l.record[:0], c)
+	end, err := l.append()
+	if err != nil {
+		l.lose(err)
+		return end
+	}
+	if l.full {
+		l.full = false
+		l.Logger.Info("clicks are recorded again", "lost_so_far", l.lost.Load())
+	}
+	l.recorded.Add(1)
+	l.oldest.CompareAndSwap(0, c.ClickedAt.UnixMicro())
+	signal(l.wake)
+	return end
+}
+
+// Note keeps that a lease is about to be taken, and returns its position in the log.
+func (l *Log) Note(lease hitquota.Lease) (int64, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.record = appendLease(l.record[:0], &lease)
+	return l.append()
+}
+
+func (l *Log) append() (int64, error) {
+	if l.closed {
+		return 0, errors.New("the click log is closed")
+	}
+	return l.journal.Append(l.record)
+}
+
+func (l *Log) lose(err error) {
+	l.lost.Add(1)
+	if !l.full {
+		l.full = true
+		l.Logger.Error("clicks are lost: the log takes no more", "error", err)
+	}
+}
+
+// End is the position that the log has reached.
+func (l *Log) End() int64 { return l.journal.End() }
+
+// Lag is how old the oldest click is that the database does not have.
+func (l *Log) Lag() time.Duration {
+	if oldest := l.oldest.Load(); oldest > 0 {
+		return max(0, l.Now().Sub(time.UnixMicro(oldest)))
+	}
+	return 0
+}
+
+// Flush waits until the database has every click recorded so far.
+func (l *Log) Flush(ctx context.Context) error {
+	target := l.journal.End()
+	for {
+		l.progressMu.Lock()
+		progress := l.progress
+		l.progressMu.Unlock()
+		if l.position.Load() >= target {
+			return nil
+		}
+		signal(l.rush)
+		signal(l.wake)
+		select {
+		case <-progress:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for clicks to be written: %w", ctx.Err())
+		}
+	}
+}
+
+// AddWaiting adds the clicks of a month that lie in the log behind the position to the counts of their links. Should some of
 // them have gone meanwhile, it is to be tried again from a later position.
-func (r *Recorder) addWaiting(counts map[string]int64, m hitquota.Month, position int64) (again bool, err error) {
+func (l *Log) AddWaiting(counts map[string]int64, m hitquota.Month, position int64) (again bool, err error) {
 	waiting := make(map[string]int64, len(counts))
-	for at, end := position, r.journal.End(); at < end; {
-		chunk, err := r.journal.Read(at, maxBatch)
+	for at, end := position, l.journal.End(); at < end; {
+		chunk, err := l.journal.Read(at, maxBatch)
 		if err != nil || chunk.Next == at {
 			return false, err
 		}
@@ -67,7 +167,7 @@ func (r *Recorder) addWaiting(counts map[string]int64, m hitquota.Month, positio
 		}
 		at = chunk.Next
 	}
-	if r.journal.Begin() > position {
+	if l.journal.Begin() > position {
 		return true, nil
 	}
 	for linkID, n := range waiting {
@@ -76,149 +176,10 @@ func (r *Recorder) addWaiting(counts map[string]int64, m hitquota.Month, positio
 	return false, nil
 }
 
-func (r *Recorder) setAside(j *wal.Log, data []byte) {
-	r.poison.Add(1)
-	r.Log.Error("a record of the click log was set aside", "log", j.ID(), "bytes", len(data))
-	if err := j.SetAside(data); err != nil {
-		r.Log.Error("a record that cannot be used was not kept", "error", err)
+// signal wakes whoever waits on the channel, now or next.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
 	}
-}
-
-// ingestHalves writes a batch of which the database refuses something: that is found half by half, and set aside.
-func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
-	if len(b.clicks) == 1 {
-		r.setAside(b.source, appendClick(nil, &b.clicks[0]))
-		return r.writer.write(ctx, b.logID, b.next, nil)
-	}
-	middle := len(b.clicks) / 2
-	first, second := *b, *b
-	first.clicks, first.next = b.clicks[:middle], b.clicks[middle-1].End
-	second.clicks = b.clicks[middle:]
-	if err := r.ingest(ctx, &first); err != nil {
-		return err
-	}
-	return r.ingest(ctx, &second)
-}
-
-// Adopt ingests the logs of processes that have died, gives back what they had taken and not used, and removes them. A
-// server does so before it serves: what it knows of this month's clicks is what quotas begin with.
-func (r *Recorder) Adopt(ctx context.Context) error {
-	_, err := r.adoptAll(ctx, r.Dir)
-	return err
-}
-
-// Adopted is what came of logs that lay elsewhere.
-type Adopted struct {
-	// Logs were ingested and removed, and had so many Clicks that the database did not have.
-	Logs, Clicks int
-	// Held are the logs that processes have which live: they are left alone.
-	Held []string
-}
-
-// AdoptFrom is Adopt of what a node has left in a folder that is not its own: whoever calls it again changes nothing. It returns
-// InvalidInput when there is anything in the folder that is no click log, because logs are removed.
-func (r *Recorder) AdoptFrom(ctx context.Context, dir string) (a Adopted, err error) {
-	before, err := logsIn(dir)
-	if err != nil {
-		return a, err
-	}
-	a.Clicks, err = r.adoptAll(ctx, dir)
-	left, problem := logsIn(dir)
-	a.Logs = len(before) - len(left)
-	if err == nil {
-		a.Held = left
-	}
-	return a, errors.Join(err, problem)
-}
-
-// logsIn are the logs whose folders are within dir.
-func logsIn(dir string) (logs []string, err error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("looking for click logs: %w", err)
-	}
-	for _, e := range entries {
-		if e.IsDir() && !id.Valid(id.Log, e.Name()) {
-			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: move it away, or name another folder.",
-				dir, validate.Quote(e.Name()))
-		}
-		if e.IsDir() {
-			logs = append(logs, e.Name())
-		}
-	}
-	return logs, nil
-}
-
-func (r *Recorder) adoptAll(ctx context.Context, dir string) (clicks int, err error) {
-	found, err := wal.Found(dir)
-	for _, j := range found { // one that cannot be ingested keeps none of the others waiting
-		n, problem := r.adopt(ctx, j)
-		if clicks += n; problem != nil {
-			err = errors.Join(err, problem, j.Close()) // for the next time
-		}
-	}
-	return clicks, err
-}
-
-func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err error) {
-	position, err := r.positionOf(ctx, j.ID())
-	if err != nil {
-		return 0, err
-	}
-	open := map[int64]*hitquota.Lease{}
-	used := map[int64]int64{}
-	for at := int64(0); ; {
-		b, err := r.next(j, at, maxBatch)
-		if err != nil {
-			return adopted, err
-		}
-		if b.next == at {
-			break
-		}
-		at = b.next
-		for _, l := range b.leases {
-			open[l.Number] = l
-		}
-		for _, c := range b.clicks {
-			used[c.HitLease]++
-			used[c.ClickLease]++
-		}
-		left := after(position, b.next, b.clicks)
-		if len(left) == 0 {
-			continue
-		}
-		if err := r.ingest(ctx, b); err != nil {
-			return adopted, err
-		}
-		r.batches.Add(1)
-		adopted += len(left)
-	}
-	if adopted > 0 {
-		r.Log.InfoContext(ctx, "the clicks of a process that has died are written", "log", j.ID(), "clicks", adopted)
-	}
-	if err := r.giveBack(ctx, j.ID(), open, used); err != nil {
-		return adopted, err
-	}
-	return adopted, r.remove(ctx, j)
-}
-
-// positionOf is how far the database has a log.
-func (r *Recorder) positionOf(ctx context.Context, logID string) (position int64, err error) {
-	err = r.DB.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).Scan(db.AsSystem(ctx), &position)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, fmt.Errorf("looking for a click log: %w", err)
-	}
-	return position, nil
-}
-
-func (r *Recorder) giveBack(ctx context.Context, logID string, open map[int64]*hitquota.Lease, used map[int64]int64) error {
-	if r.GiveBack == nil || len(open) == 0 {
-		return nil
-	}
-	leases := make([]hitquota.Lease, 0, len(open))
-	for _, l := range open {
-		l.Used = used[l.Number]
-		leases = append(leases, *l)
-	}
-	return r.GiveBack(ctx, logID, leases)
 }

@@ -29,15 +29,21 @@ const smallLog = 32 << 10
 // newSmallRecorder makes a recorder that does not run, whose log is soon full and whose words are in said.
 func newSmallRecorder(t *testing.T, d *db.DB) (r *Recorder, said *bytes.Buffer) {
 	t.Helper()
+	return newSmallLeaseRecorder(t, d, nil)
+}
+
+// newSmallLeaseRecorder is newSmallRecorder with an owner of the leases.
+func newSmallLeaseRecorder(t *testing.T, d *db.DB, leases Leases) (r *Recorder, said *bytes.Buffer) {
+	t.Helper()
 	said = &bytes.Buffer{}
-	r, err := NewRecorder(RecorderConfig{
-		DB: d, Dir: t.TempDir(), LogBytes: smallLog, Log: slog.New(slog.NewTextHandler(said, nil)), Now: atNoon,
+	l, err := OpenLog(LogConfig{
+		Dir: t.TempDir(), MaxBytes: smallLog, Logger: slog.New(slog.NewTextHandler(said, nil)), Now: atNoon,
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = r.Close() })
-	return r, said
+	t.Cleanup(func() { _ = l.Close() })
+	return NewRecorder(RecorderConfig{DB: d, Log: l, Leases: leases}), said
 }
 
 // recordOf records n clicks of a link.
@@ -288,9 +294,9 @@ func TestFlushEndsTheRest(t *testing.T) {
 func TestPinKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
-	r, _ := newSmallRecorder(t, d)
-	var oldest atomic.Int64
-	r.Pin(oldest.Load)
+	leases := &pinned{}
+	r, _ := newSmallLeaseRecorder(t, d, leases)
+	oldest := &leases.oldest
 	recordOf(r, id.New(id.Link), 200)
 	oldest.Store(r.End())
 	recordOf(r, id.New(id.Link), 200)

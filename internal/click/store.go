@@ -74,8 +74,8 @@ func (s *Store) CountsSince(ctx context.Context, m workspace.Membership, linkIDs
 	return s.countsSince(ctx, linkIDs, from)
 }
 
-// clicksByLink counts clicks by link.
-func (s *Store) clicksByLink(linkIDs []string, from time.Time) *bun.SelectQuery {
+// ByLink selects the clicks of links since an instant, which must be the start of a bucket.
+func (s *Store) ByLink(linkIDs []string, from time.Time) *bun.SelectQuery {
 	return s.DB.NewSelect().Model((*bucket)(nil)).
 		Column("subject_id").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
 		Where("subject_id IN (?)", bun.In(linkIDs)).Where("starts_at >= ?", from).Group("subject_id")
@@ -86,7 +86,7 @@ func (s *Store) countsSince(ctx context.Context, linkIDs []string, from time.Tim
 		SubjectID string
 		Clicks    int64
 	}
-	err := s.clicksByLink(linkIDs, from).Scan(ctx, &rows)
+	err := s.ByLink(linkIDs, from).Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// Writers are, for a database with a replica, those who have changed something within db.MostLag. A replica that is further behind is read by nobody, so who has
+// Writers are, for a database with a replica, those who have changed something within db.MaxLag. A replica that is further behind is read by nobody, so who has
 // written before that need not be known.
 type Writers struct {
 	DB  *db.DB
@@ -20,8 +20,8 @@ type Writers struct {
 	Now func() time.Time
 }
 
-// kept is longer than db.MostLag by what a command may take.
-const kept = 2 * db.MostLag
+// kept is longer than db.MaxLag by what a command may take.
+const kept = 2 * db.MaxLag
 
 func key(who string) string { return "wrote:" + who }
 
@@ -29,14 +29,14 @@ func key(who string) string { return "wrote:" + who }
 // little behind. When nobody can say what they have written, the reads are of the first database.
 func (w *Writers) Reading(ctx context.Context, who string) context.Context {
 	now := w.Now()
-	if !w.DB.Replica.Has(now.Add(-db.MostLag)) {
+	if !w.DB.Replica.Has(now.Add(-db.MaxLag)) {
 		return ctx
 	}
 	left, err := w.KV.PTTL(ctx, key(who)).Result()
 	if err != nil {
 		return ctx
 	}
-	since := now.Add(-db.MostLag)
+	since := now.Add(-db.MaxLag)
 	if left > 0 && now.Add(left-kept).After(since) {
 		since = now.Add(left - kept)
 	}

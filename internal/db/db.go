@@ -1,5 +1,6 @@
-// Package db opens the database, PostgreSQL or SQLite, behind one bun.DB, and runs transactions and
-// migrations on it. It knows no tables but its own.
+// Package db opens PostgreSQL or SQLite behind one bun.DB and owns scopes (row-level security),
+// transactions, replicas and migrations. It knows no tables but its own. Every package with SQL
+// calls it.
 package db
 
 import (
@@ -34,24 +35,22 @@ const (
 // DB is an open database.
 type DB struct {
 	*bun.DB
-	// Kind says which database it is.
 	Kind Kind
-	// Replica is read where that is enough; nil when there is none.
+	// Replica serves reads that may lag; nil if there is none.
 	Replica *Replica
 }
 
-// Server is a PostgreSQL, or several of which one can be written to, and how long is waited for it.
+// Server configures PostgreSQL.
 type Server struct {
-	// URL may name several hosts; with target_session_attrs=read-write, connections are made to the
-	// one that can be written to.
+	// URL may name several hosts. With target_session_attrs=read-write, connections go to the writable
+	// one.
 	URL string
-	// ReadURL is that of a standby, or several, which is read where that is enough; may be empty.
+	// ReadURL is that of one or several standbys; optional.
 	ReadURL string
-	// Pool is the largest number of connections, to each of them.
+	// Pool is the maximum number of connections to each server.
 	Pool int
-	// StatementTimeout ends a statement that goes on for so long, LockTimeout one that waits so long
-	// for what another holds; zero for never. Neither holds for the system's and the owner's
-	// statements: jobs and migrations take the time that they take.
+	// StatementTimeout and LockTimeout are unlimited if zero. They do not apply to the scopes of the
+	// system and the owner: jobs and migrations take as long as they need.
 	StatementTimeout, LockTimeout time.Duration
 }
 
@@ -60,7 +59,7 @@ func OpenPostgres(databaseURL string, pool int) (*DB, error) {
 	return Server{URL: databaseURL, Pool: pool}.Open()
 }
 
-// Open opens the pool. It does not connect yet.
+// Open opens the pool without connecting.
 func (s Server) Open() (*DB, error) {
 	config, err := parse(s.URL)
 	if err != nil {
@@ -89,8 +88,8 @@ func parse(url string) (*pgx.ConnConfig, error) {
 	if err != nil {
 		return nil, errors.New("the database URL cannot be read") // pgx's own text may hold the password
 	}
-	// bun writes literals into its statements, so no two are alike and a cache of prepared ones only
-	// costs. The few that are always the same ask for it (bind, enter), whatever the URL says of it.
+	// bun writes literals into its statements, so a cache of prepared statements has no hits. The
+	// constant ones (bind, enter) request it themselves.
 	config.DefaultQueryExecMode, config.StatementCacheCapacity = pgx.QueryExecModeExec, 100
 	config.RuntimeParams["application_name"] = "linkforge"
 	config.RuntimeParams["standard_conforming_strings"] = "on" // bun's literals rely on it
@@ -98,16 +97,14 @@ func parse(url string) (*pgx.ConnConfig, error) {
 }
 
 // writerCache gives the writer 64 MiB: codes and hashes fall anywhere into their indexes, and the
-// default of 2 MiB has it write the same pages again and again.
+// default of 2 MiB rewrites the same pages.
 const writerCache = "cache_size(-65536)"
 
-// OpenSQLite opens the file, which is made when it is missing: one connection that writes, and a
-// pool of at most pool that can only read.
+// OpenSQLite opens the file, which is created if missing, with one connection that writes and at
+// most pool connections that read.
 //
-// secure_delete overwrites what is removed: a key that is forgotten is in no file afterwards.
-//
-// synchronous=FULL keeps every commit through a loss of power. NORMAL is faster, and may lose the
-// last ones.
+// secure_delete overwrites deleted rows, so that no file contains a deleted key. synchronous=FULL
+// keeps every commit through a loss of power; NORMAL may lose the last ones.
 func OpenSQLite(path string, pool int) (*DB, error) {
 	if err := makePrivate(path); err != nil {
 		return nil, fmt.Errorf("opening SQLite: %w", err)
@@ -127,8 +124,8 @@ func OpenSQLite(path string, pool int) (*DB, error) {
 	return &DB{DB: conns, Kind: SQLite}, nil
 }
 
-// makePrivate makes the file, if it is missing, so that only its owner can read it; SQLite gives
-// its side files the same mode.
+// makePrivate creates a missing file so that only its owner can read it. SQLite gives its side
+// files the same mode.
 func makePrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
@@ -137,23 +134,21 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-// sqliteDSN asks for immediate transactions: a deferred one that reads and then writes fails at
-// once when another has written in between, whatever the busy timeout.
+// sqliteDSN selects immediate transactions: a deferred one that reads and then writes fails at once
+// if another has written in between, whatever the busy timeout.
 func sqliteDSN(path string, pragmas ...string) string {
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}).String()
 }
 
-// limit keeps as many connections idle as there may be: under load, closing and opening costs more
-// than keeping.
+// limit keeps all connections idle: under load, closing and opening costs more than keeping.
 func limit(conns *sql.DB, pool int) {
 	conns.SetMaxOpenConns(pool)
 	conns.SetMaxIdleConns(pool)
 	conns.SetConnMaxIdleTime(5 * time.Minute)
 }
 
-// readPool sends SELECTs outside transactions to SQLite's readers, and leaves the one writer to the
-// rest.
+// readPool sends SELECTs outside transactions to the readers.
 type readPool struct{ *sql.DB }
 
 // ResolveConn implements bun.ConnResolver; nil means the writer.
@@ -164,8 +159,8 @@ func (p readPool) ResolveConn(_ context.Context, query bun.Query) bun.IConn {
 	return nil
 }
 
-// CopyTo writes SQLite's database into a file, as it is at one moment, beside all who use it: they
-// go on meanwhile. Only its owner can read the file, and what was there before is gone.
+// CopyTo writes a consistent copy of the SQLite database into a file, which it replaces and only
+// its owner can read. Other connections continue.
 func (d *DB) CopyTo(ctx context.Context, path string) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("copying the database: %w", err)
@@ -179,7 +174,7 @@ func (d *DB) CopyTo(ctx context.Context, path string) error {
 	return nil
 }
 
-// CheckIntegrity reads all of SQLite's database, and returns an error when a part of it is damaged.
+// CheckIntegrity reads the whole SQLite database and returns an error if it is damaged.
 func (d *DB) CheckIntegrity(ctx context.Context) error {
 	var found []string
 	if err := d.NewRaw("PRAGMA integrity_check(1)").Scan(ctx, &found); err != nil {
@@ -191,10 +186,10 @@ func (d *DB) CheckIntegrity(ctx context.Context) error {
 	return nil
 }
 
-// Instant is t as both databases keep it: UTC, in microseconds.
+// Instant returns t as both databases store it: UTC, in microseconds.
 func Instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
-// Greatest is the greater of a column and a value, which each database has a word of its own for.
+// Greatest returns the SQL for the greater of a column and a value.
 func (d *DB) Greatest(column string, value int64) schema.QueryWithArgs {
 	word := "max"
 	if d.Kind == Postgres {

@@ -13,21 +13,21 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// Insert is a statement that inserts rows of a model, however many. Every field is written as it
-// is: a model's tags name columns and leave fields out, and may not say more.
+// Insert describes a statement that inserts any number of rows of a model. Tags of the model may
+// name columns and exclude fields, but not more.
 type Insert struct {
-	// Into is the table, with an alias if Rest needs one; empty means the model's.
+	// Into is the table, with an alias if Rest needs one; empty selects the model's.
 	Into string
-	// Without are columns that are left to their defaults.
+	// Without are columns that get their defaults.
 	Without []string
-	// Rest is what follows the rows: ON CONFLICT, RETURNING. It has no arguments.
+	// Rest follows the rows: ON CONFLICT, RETURNING. It has no arguments.
 	Rest string
 }
 
-// rowsAtOnce bounds a statement of InsertRows.
+// rowsAtOnce is the maximum number of rows of a statement.
 const rowsAtOnce = 1000
 
-// InsertRows inserts rows, if there are any, with a statement for each thousand.
+// InsertRows inserts rows in batches.
 func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) error {
 	for chunk := range slices.Chunk(rows, rowsAtOnce) {
 		q, ctx := insertion(ctx, tx, in, chunk)
@@ -38,18 +38,16 @@ func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) erro
 	return nil
 }
 
-// InsertReturning inserts rows, one at least, with one statement, and scans what it returns into
-// dest.
+// InsertReturning inserts at least one row with one statement and scans what it returns into dest.
 func InsertReturning[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T, dest any) error {
 	q, ctx := insertion(ctx, tx, in, rows)
 	return q.Scan(ctx, dest)
 }
 
-// insertion is the statement, and the context that it runs with.
+// insertion returns the statement and its context.
 //
-// PostgreSQL gets an array for each column, so that the text is the same however many rows there
-// are. A connection reads and plans that once, where VALUES has a literal for each value, each of
-// them read, typed and planned anew.
+// PostgreSQL gets an array for each column, so that the text does not depend on the number of rows:
+// a connection parses and plans it once, while VALUES has literals that are parsed each time.
 func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun.RawQuery, context.Context) {
 	table := tx.Dialect().Tables().Get(reflect.TypeFor[T]())
 	fields := slices.DeleteFunc(slices.Clone(table.Fields),
@@ -73,7 +71,7 @@ func insertion[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) (*bun
 	return tx.NewRaw(text + "SELECT * FROM " + unnest(types) + " " + in.Rest), bind(ctx, columns...)
 }
 
-// byColumn are the values as arrays, one for each field, and the types of their elements.
+// byColumn returns an array of values for each field, and the element types.
 func byColumn(fields []*schema.Field, structs []reflect.Value) (types []string, columns []any) {
 	for _, f := range fields {
 		column := reflect.MakeSlice(reflect.SliceOf(f.StructField.Type), len(structs), len(structs))
@@ -85,7 +83,7 @@ func byColumn(fields []*schema.Field, structs []reflect.Value) (types []string, 
 	return types, columns
 }
 
-// unnest turns parameters that are arrays into a table.
+// unnest returns the SQL that turns array parameters into a table.
 func unnest(types []string) string {
 	arrays := make([]string, len(types))
 	for i, one := range types {
@@ -104,13 +102,12 @@ func byRow(fields []*schema.Field, structs []reflect.Value) [][]any {
 	return values
 }
 
-// bound is the key of what the parameters of a statement stand for.
+// bound is the context key of the values of parameters.
 type bound struct{}
 
-// bind returns a context for one statement on PostgreSQL whose text has $1, $2 and so on, and for
-// what they stand for. Each connection keeps such a statement prepared, so it must be one that has
-// a single good plan. PostgreSQL makes another one when the role is another, and reads the
-// workspace when the statement runs.
+// bind returns a context for one statement with the parameters $1, $2 and so on. The connection
+// keeps it prepared, so it must have a single good plan. PostgreSQL plans again for another role
+// and reads the workspace at execution.
 func bind(ctx context.Context, values ...any) context.Context {
 	return context.WithValue(ctx, bound{}, append([]any{pgx.QueryExecModeCacheStatement}, values...))
 }

@@ -11,13 +11,12 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// sqliteTime is how bun writes time into SQLite.
+// sqliteTime is the format in which bun stores time in SQLite.
 const sqliteTime = "2006-01-02 15:04:05.999999-07:00"
 
-// Load inserts n rows, the fastest way there is: by COPY on PostgreSQL, which does not go through
-// row-level security and so takes only tables that have none, and by one prepared statement on
-// SQLite. It is called within Tx. The values of a row are in the order of the columns; row may use
-// the same slice again.
+// Load inserts n rows within Tx: on PostgreSQL by COPY, which bypasses row-level security and so
+// accepts only tables without it, and on SQLite by one prepared statement. row returns the values
+// in the order of the columns and may reuse the slice.
 func (d *DB) Load(ctx context.Context, tx bun.Tx, table string, columns []string, n int, row func(i int) []any) error {
 	load := d.copyRows
 	if d.Kind == SQLite {

@@ -2,17 +2,15 @@ package db
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io/fs"
 	"path"
 	"strings"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -24,37 +22,33 @@ const (
 // ASCII.
 const migrationLock = 0x6c696e6b666f7267
 
-// A step that waits for a table keeps everybody waiting who comes after it, so one that has to wait
-// behind a long statement, a dump's for example, gives way after stepLock, and comes back after
-// stepPause: for as long as stepPatience.
+// A migration that waits for a table blocks later statements on it. Behind a long statement, such
+// as a dump's, it gives up after lockWait and retries after lockPause, for at most maxLockRetry.
 const (
-	stepLock     = 500 * time.Millisecond
-	stepPause    = 2 * time.Second
-	stepPatience = 30 * time.Minute
+	lockWait     = 500 * time.Millisecond
+	lockPause    = 2 * time.Second
+	maxLockRetry = 30 * time.Minute
 )
 
-// Migration is one step of the schema.
+// Migration is one migration.
 type Migration struct {
 	bun.BaseModel `bun:"table:migrations"`
 
-	// Name is the file's, without its ending.
+	// Name is the name of the file without its suffix.
 	Name string `bun:",pk"`
-	// AppliedAt is when this database took the step; zero when it has not.
+	// AppliedAt is zero for a pending migration.
 	AppliedAt time.Time
 }
 
-// Migrate brings the schema up to date and returns the steps it took. Nodes that start at once take
-// turns.
-//
-// A step and the record of it are one transaction, so a process that dies in the middle leaves
-// nothing half done. (bun's own migrator records a step outside of its transaction.)
+// Migrate applies the pending migrations and returns their names. Concurrent nodes wait for each
+// other. A migration and its record are one transaction, which bun's migrator does not guarantee.
 func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied []string, err error) {
 	names, err := d.steps(files)
 	if err != nil {
 		return nil, err
 	}
 	for _, name := range names {
-		took, err := d.take(AsOwner(ctx), files, Migration{Name: name, AppliedAt: now})
+		took, err := d.apply(AsOwner(ctx), files, Migration{Name: name, AppliedAt: now})
 		if err != nil {
 			return applied, fmt.Errorf("migrating to %s: %w", name, err)
 		}
@@ -65,7 +59,7 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 	return applied, nil
 }
 
-// Rollback undoes the last step taken and returns its name, or nothing when there was none.
+// Rollback runs the last down migration and returns its name, or nothing if there is none.
 func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err error) {
 	err = d.patiently(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
 		undone = "" // another may have been faster since the last attempt
@@ -92,7 +86,7 @@ func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err erro
 	return undone, nil
 }
 
-// Migrations lists every step in order, with when it was taken.
+// Migrations returns all migrations in order.
 func (d *DB) Migrations(ctx context.Context, files fs.FS) ([]Migration, error) {
 	names, err := d.steps(files)
 	if err != nil {
@@ -117,7 +111,7 @@ func (d *DB) Migrations(ctx context.Context, files fs.FS) ([]Migration, error) {
 	return steps, err
 }
 
-// steps are the names of the dialect's migrations, in order.
+// steps returns the names of the dialect's migrations in order.
 func (d *DB) steps(files fs.FS) ([]string, error) {
 	found, err := fs.Glob(files, path.Join(string(d.Kind), "*"+upSuffix))
 	for i, file := range found {
@@ -126,7 +120,7 @@ func (d *DB) steps(files fs.FS) ([]string, error) {
 	return found, err
 }
 
-func (d *DB) take(ctx context.Context, files fs.FS, step Migration) (took bool, err error) {
+func (d *DB) apply(ctx context.Context, files fs.FS, step Migration) (took bool, err error) {
 	err = d.patiently(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		took, err = d.up(ctx, tx, files, step)
 		return err
@@ -134,45 +128,35 @@ func (d *DB) take(ctx context.Context, files fs.FS, step Migration) (took bool, 
 	return took, err
 }
 
-// patiently does a step, in as many attempts as it takes to find its tables free.
+// patiently runs step until its tables are free or maxLockRetry is over.
 func (d *DB) patiently(ctx context.Context, step func(ctx context.Context, tx bun.Tx) error) error {
-	for deadline := time.Now().Add(stepPatience); ; {
+	for deadline := time.Now().Add(maxLockRetry); ; {
 		err := d.Tx(ctx, step)
-		if !isLockTimeout(err) || time.Now().After(deadline) {
+		if pgCode(err) != lockNotAvailable || time.Now().After(deadline) {
 			return err
 		}
-		if err := pause.For(ctx, stepPause); err != nil {
+		if err := poll.Wait(ctx, lockPause); err != nil {
 			return err
 		}
 	}
 }
 
-// giveWay has a step's statements from here on end when a table is not free in time. Before, the
-// turn of another node is waited for.
+// giveWay bounds the lock wait of the following statements. The wait for another node's migration
+// comes before it.
 func (d *DB) giveWay(ctx context.Context, tx bun.Tx) error {
 	if d.Kind != Postgres {
 		return nil
 	}
-	_, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)", milliseconds(stepLock))
+	_, err := tx.ExecContext(ctx, "SELECT set_config('lock_timeout', ?, true)", milliseconds(lockWait))
 	return err
-}
-
-// isLockTimeout says that a statement gave up on a lock: lock_not_available
-// (https://www.postgresql.org/docs/current/errcodes-appendix.html).
-func isLockTimeout(err error) bool {
-	e, ok := errors.AsType[*pgconn.PgError](err)
-	return ok && e.Code == "55P03"
 }
 
 func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (took bool, err error) {
 	if err := d.lockMigrations(ctx, tx); err != nil {
 		return false, err
 	}
-	result, err := tx.NewInsert().Model(&step).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx)
-	if err != nil {
-		return false, err
-	}
-	if n, err := result.RowsAffected(); err != nil || n == 0 {
+	n, err := Affected(tx.NewInsert().Model(&step).On("CONFLICT DO NOTHING").Returning("NULL").Exec(ctx))
+	if err != nil || n == 0 {
 		return false, err
 	}
 	if err := d.giveWay(ctx, tx); err != nil {
@@ -181,8 +165,8 @@ func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (to
 	return true, d.run(ctx, tx, files, step.Name+upSuffix)
 }
 
-// lockMigrations waits until no other node migrates, and sees to the table of steps taken. The lock
-// ends with the transaction, so it also holds behind a pooler that shares sessions.
+// lockMigrations waits for migrations of other nodes and creates the table of migrations. The lock
+// ends with the transaction, so it also works behind a pooler.
 func (d *DB) lockMigrations(ctx context.Context, tx bun.Tx) error {
 	if d.Kind == Postgres {
 		if _, err := tx.ExecContext(ctx, "SELECT pg_advisory_xact_lock(?)", int64(migrationLock)); err != nil {

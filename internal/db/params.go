@@ -8,14 +8,13 @@ import (
 	"github.com/uptrace/bun/schema"
 )
 
-// Params are the values of one statement whose text is always the same: on PostgreSQL each
-// connection keeps it prepared, and reads and plans it once. So it must have a plan that is good
-// for every value (to look up whole keys has, some of the rows of a workspace has not: workspaces
-// are large and small), and name the columns that it selects, since what a kept statement returns
-// may not change. Nil writes values into the text, as SQLite has them.
+// Params are the values of a prepared statement on PostgreSQL, where each connection parses and
+// plans it once. Its plan must therefore suit every value, as for lookups by whole keys, and it
+// must name its columns, since the result of a prepared statement may not change. Nil writes values
+// into the text, for SQLite.
 type Params struct{ values []any }
 
-// Params returns those of a statement that is about to be made.
+// Params returns the parameters of a new statement.
 func (d *DB) Params() *Params {
 	if d.Kind != Postgres {
 		return nil
@@ -23,7 +22,7 @@ func (d *DB) Params() *Params {
 	return &Params{}
 }
 
-// Of stands for a value in the text.
+// Of adds a value and returns its placeholder.
 func (p *Params) Of(value any) any {
 	if p == nil {
 		return value
@@ -32,7 +31,7 @@ func (p *Params) Of(value any) any {
 	return bun.Safe("$" + strconv.Itoa(len(p.values)))
 }
 
-// Among is what follows a column that is to be one of the values.
+// Among returns the condition, to follow a column, that it is one of the values.
 func Among[T any](p *Params, values []T) schema.QueryWithArgs {
 	if p == nil {
 		return bun.SafeQuery("IN (?)", bun.In(values))
@@ -40,7 +39,7 @@ func Among[T any](p *Params, values []T) schema.QueryWithArgs {
 	return bun.SafeQuery("= ANY(?)", p.Of(values))
 }
 
-// Bind returns a context for the statement, and for nothing else.
+// Bind returns a context for this statement only.
 func (p *Params) Bind(ctx context.Context) context.Context {
 	if p == nil {
 		return ctx
@@ -48,8 +47,8 @@ func (p *Params) Bind(ctx context.Context) context.Context {
 	return bind(ctx, p.values...)
 }
 
-// Unbound returns a context that Bind has returned without what it has added, and how many values
-// that were: for who wants to know how the statement is planned.
+// Unbound removes what Bind has added to a context and returns the number of values. It is for
+// tests of query plans.
 func Unbound(ctx context.Context) (context.Context, int) {
 	values, _ := ctx.Value(bound{}).([]any)
 	return context.WithValue(ctx, bound{}, []any(nil)), max(0, len(values)-1) // the first says how to send them

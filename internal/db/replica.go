@@ -10,30 +10,28 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
-	// MostLag is how far behind a replica may be and still be read.
-	MostLag = 5 * time.Second
+	// MaxLag is the maximum lag of a replica that is read.
+	MaxLag = 5 * time.Second
 
 	lookEvery    = 100 * time.Millisecond
 	lookDeadline = time.Second
 )
 
-// Replica is a PostgreSQL that follows the first one, a little behind it, and can only be read. It
-// is read for whoever says how new that must be which is read, by MayLag, as long as it is known to
-// be as new as that; the first one is read otherwise, and when the replica is away.
+// Replica is a standby of the primary database. Reads that state by MayLag how current they must be
+// use it while it is known to be that current; others use the primary.
 type Replica struct {
 	*sql.DB
 	looks *bun.DB // one connection, which looks how far it is
-	// here says that it answers, until is the time in nanoseconds before which it has everything that
-	// was committed: the beginning of time while nobody knows.
+	// here is true while the replica responds; until is the time in nanoseconds before which it has
+	// every commit, zero if unknown.
 	here   atomic.Bool
 	until  atomic.Int64
 	opened time.Time
@@ -56,22 +54,21 @@ func (d *DB) followedBy(url string, s Server, primary driver.Connector) error {
 	return nil
 }
 
-// lagKey is for the moment before which everything must be in what is read.
+// lagKey is the context key of the time before which reads must see all commits.
 type lagKey struct{}
 
-// MayLag returns a context whose reads of a workspace may leave out what was committed after a
-// moment. Transactions, and what decides on who may see what, are read from the first database all
-// the same.
+// MayLag returns a context whose reads of a workspace may miss commits after a time. Transactions
+// and checks of permissions read the primary regardless.
 func MayLag(ctx context.Context, since time.Time) context.Context {
 	return context.WithValue(ctx, lagKey{}, since)
 }
 
-// UpToDate returns a context whose reads leave out nothing.
+// UpToDate returns a context whose reads use the primary.
 func UpToDate(ctx context.Context) context.Context {
 	return context.WithValue(ctx, lagKey{}, nil)
 }
 
-// ResolveConn implements bun.ConnResolver; nil means the first database.
+// ResolveConn implements bun.ConnResolver; nil selects the primary.
 func (r *Replica) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
 	since, ok := ctx.Value(lagKey{}).(time.Time)
 	if _, reads := query.(*bun.SelectQuery); !ok || !reads || scopeOf(ctx).workspace == "" || !r.Has(since) {
@@ -80,13 +77,13 @@ func (r *Replica) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
 	return r.DB
 }
 
-// Has says that the replica has everything that was committed before a moment.
+// Has reports whether the replica has every commit before a time.
 func (r *Replica) Has(moment time.Time) bool {
 	return r.here.Load() && r.until.Load() >= moment.UnixNano()
 }
 
-// Lag is how far behind it is, or for how long nobody has known. It grows while the replica is
-// away, or the first database is. No replica is never behind.
+// Lag returns how far behind the replica is, or for how long that has been unknown. It grows while
+// either server is unavailable, and is 0 for nil.
 func (r *Replica) Lag(now time.Time) time.Duration {
 	if r == nil {
 		return 0
@@ -94,23 +91,20 @@ func (r *Replica) Lag(now time.Time) time.Duration {
 	return now.Sub(time.Unix(0, max(r.until.Load(), r.opened.UnixNano())))
 }
 
-// Await waits until the replica has all that is committed now, or is so far behind that nobody
-// reads it without asking who has written.
+// Await waits until the replica has every commit before now, but at most MaxLag.
 func (r *Replica) Await(ctx context.Context, now time.Time) error {
-	for waited := time.Duration(0); waited < MostLag && !r.Has(now); waited += lookEvery {
-		if err := pause.For(ctx, lookEvery); err != nil {
+	for waited := time.Duration(0); waited < MaxLag && !r.Has(now); waited += lookEvery {
+		if err := poll.Wait(ctx, lookEvery); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// errNoReplica is what a database is refused with that is not a copy of the first one.
 var errNoReplica = errors.New("the database to read from is no standby of the database: it is another one, or one " +
 	"that can be written to")
 
-// CheckReplica finds out whether the replica, if there is one and it answers, follows this
-// database.
+// CheckReplica returns an error if the replica responds and does not follow this database.
 func (d *DB) CheckReplica(ctx context.Context) error {
 	if d.Replica == nil {
 		return nil
@@ -121,7 +115,7 @@ func (d *DB) CheckReplica(ctx context.Context) error {
 	if err := d.NewRaw(identify).Scan(AsOwner(ctx), &here, new(bool)); err != nil {
 		return fmt.Errorf("looking at the database: %w", err)
 	}
-	if err := d.Replica.looks.NewRaw(identify).Scan(AsOwner(ctx), &there, &follows); isAway(err) {
+	if err := d.Replica.looks.NewRaw(identify).Scan(AsOwner(ctx), &there, &follows); isUnavailable(err) {
 		return nil // it may come later
 	} else if err != nil {
 		return fmt.Errorf("looking at the replica: %w", err)
@@ -132,22 +126,22 @@ func (d *DB) CheckReplica(ctx context.Context) error {
 	return nil
 }
 
-// FollowReplica looks, until the context ends, how far behind the replica is, if there is one.
+// FollowReplica polls the replica's lag until the context ends.
 func (d *DB) FollowReplica(ctx context.Context, log *slog.Logger, now func() time.Time) error {
 	if d.Replica == nil {
 		return nil
 	}
 	var seen []position
-	for read, warned := false, false; pause.For(ctx, lookEvery) == nil; {
+	for read, warned := false, false; poll.Wait(ctx, lookEvery) == nil; {
 		var err error
 		seen, err = d.look(AsOwner(ctx), seen, now())
 		d.Replica.here.Store(err == nil)
-		fit := d.Replica.Has(now().Add(-MostLag))
+		fit := d.Replica.Has(now().Add(-MaxLag))
 		switch {
 		case fit && !read:
 			log.InfoContext(ctx, "the replica is read")
 			warned = false
-		case !fit && !warned && ctx.Err() == nil && (read || d.Replica.Lag(now()) > MostLag):
+		case !fit && !warned && ctx.Err() == nil && (read || d.Replica.Lag(now()) > MaxLag):
 			log.WarnContext(ctx, "the replica is not read: it is away, or too far behind", "error", err)
 			warned = true
 		}
@@ -156,14 +150,13 @@ func (d *DB) FollowReplica(ctx context.Context, log *slog.Logger, now func() tim
 	return nil
 }
 
-// position is where the first database's log was at a time.
+// position is the end of the primary's log at a time.
 type position struct {
 	at  time.Time
 	lsn int64
 }
 
-// look notes where the first database's log is, and finds out which of the places noted the replica
-// has passed.
+// look appends the primary's position and removes those that the replica has passed.
 func (d *DB) look(ctx context.Context, seen []position, now time.Time) ([]position, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
 	defer cancel()
@@ -184,13 +177,13 @@ func (d *DB) look(ctx context.Context, seen []position, now time.Time) ([]positi
 		d.Replica.until.Store(seen[0].at.UnixNano())
 		seen = seen[1:]
 	}
-	if len(seen) > int(2*MostLag/lookEvery) { // so far behind, it is not read
+	if len(seen) > int(2*MaxLag/lookEvery) { // so far behind, it is not read
 		seen = seen[:0]
 	}
 	return seen, ahead
 }
 
-// detour connects to the replica or, while it is away, to the first database.
+// detour connects to the replica or, while it is unavailable, to the primary.
 type detour struct {
 	scopedConnector
 	primary scopedConnector
@@ -213,21 +206,20 @@ func (d detour) Connect(ctx context.Context) (driver.Conn, error) {
 	return &readConn{conn.(*scopedConn), d.replica, true}, nil
 }
 
-// readConn is a connection to the replica, or to the first database in its stead.
+// readConn is a connection to the replica, or to the primary in its place.
 type readConn struct {
 	*scopedConn
 	replica *Replica
 	instead bool
 }
 
-// IsValid implements driver.Validator: when the replica goes away, or is back, the others are
-// connected to.
+// IsValid implements driver.Validator: connections are replaced when the replica becomes available
+// or unavailable.
 func (c *readConn) IsValid() bool {
 	return c.scopedConn.IsValid() && c.instead != c.replica.here.Load()
 }
 
-// ResetSession implements driver.SessionResetter: a connection that has lain idle since then is
-// given up.
+// ResetSession implements driver.SessionResetter.
 func (c *readConn) ResetSession(ctx context.Context) error {
 	if !c.IsValid() {
 		return driver.ErrBadConn
@@ -235,20 +227,19 @@ func (c *readConn) ResetSession(ctx context.Context) error {
 	return c.scopedConn.ResetSession(ctx)
 }
 
-// QueryContext implements driver.QueryerContext. What the replica cannot answer, because it is away
-// or has ended a statement that stood in the way of what it has to follow, database/sql asks again
-// on another connection.
+// QueryContext implements driver.QueryerContext. If the replica is unavailable or cancels a
+// statement that conflicts with recovery, database/sql retries on another connection.
 func (c *readConn) QueryContext(ctx context.Context, query string, args []driver.NamedValue) (driver.Rows, error) {
 	rows, err := c.scopedConn.QueryContext(ctx, query, args)
 	if err == nil || c.instead || ctx.Err() != nil {
 		return rows, err
 	}
 	// serialization_failure, as standbys call their conflicts
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "40001" {
+	if pgCode(err) == serializationFailure { // a conflict with recovery
 		c.replica.here.Store(false) // until it is looked at again
 		return nil, driver.ErrBadConn
 	}
-	if isAway(err) { // or was, and this connection is left over
+	if isUnavailable(err) { // or was, and this connection is left over
 		return nil, driver.ErrBadConn
 	}
 	return nil, err

@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
@@ -23,12 +22,12 @@ const (
 	ownerRole    = "none" // the role that has connected
 )
 
-// scope is what a statement may see: the rows of one workspace, and the memberships of one account.
+// scope limits what a statement sees: the rows of one workspace and the memberships of one account.
 // The zero scope sees no tenant's rows.
 type scope struct{ role, workspace, account string }
 
-// has says that statements of another scope can run in this one as well: the same, or that of the
-// account in whose membership it was entered.
+// has reports whether statements of another scope can run in this one: an equal one, or that of the
+// account whose membership was entered.
 func (s scope) has(other scope) bool {
 	if other.account != "" && other.workspace == "" {
 		other.workspace = s.workspace
@@ -39,25 +38,24 @@ func (s scope) has(other scope) bool {
 type scopeKey struct{}
 
 // InWorkspace returns a context whose statements see one workspace, and what AsAccount shows to the
-// account, which is a member or empty. Only the proof of a membership asks for it.
+// account, which is a member or empty. Only the proof of a membership calls it.
 func InWorkspace(ctx context.Context, workspaceID, accountID string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, workspace: workspaceID, account: accountID})
 }
 
-// AsAccount returns a context whose statements see an account's memberships, and the workspaces
-// that they are of; they may see what the account has last seen of a workspace as well.
+// AsAccount returns a context whose statements see an account's memberships and their workspaces.
 func AsAccount(ctx context.Context, accountID string) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: tenantRole, account: accountID})
 }
 
-// AsResolver returns a context whose statements find out whose something is: they see the links,
-// slugs, domains and keys of all workspaces, and change next to nothing.
+// AsResolver returns a context whose statements look up the workspace of an object: they see the
+// links, slugs, domains and keys of all workspaces and change one column.
 func AsResolver(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: resolverRole})
 }
 
 // AsSystem returns a context whose statements see all workspaces: for jobs, the operator's
-// commands, and what moves from one workspace to another.
+// commands, and moves between workspaces.
 func AsSystem(ctx context.Context) context.Context {
 	return context.WithValue(ctx, scopeKey{}, scope{role: systemRole})
 }
@@ -75,10 +73,10 @@ func scopeOf(ctx context.Context) scope {
 	return scope{role: tenantRole}
 }
 
-// patience is how long a scope's statements may take and wait for locks, as the server reads it.
+// patience holds a scope's timeouts as the server reads them.
 type patience struct{ statement, lock string }
 
-// forEver is the patience of the system and the owner.
+// forEver is for the scopes of the system and the owner.
 var forEver = patience{"0", "0"}
 
 func patienceOf(s Server) patience {
@@ -111,19 +109,17 @@ func (c scopedConnector) Connect(ctx context.Context) (driver.Conn, error) {
 	return &scopedConn{Conn: own, patience: c.patience}, nil
 }
 
-// keepPlans has the statements of bind planned once, for all values, which they must bear:
-// PostgreSQL would weigh each time what a plan for the values at hand might save, against the ten
-// that it takes an array for.
+// keepPlans plans the statements of bind once, for all values. PostgreSQL would otherwise weigh a
+// plan for the values of each call.
 const keepPlans = "SET plan_cache_mode = force_generic_plan"
 
-// scopedConn is a pooled connection that knows which scope the server has last been told. It tells
-// the server of another one before the first statement, or transaction, that needs it: as long as
-// the same tenant goes on, a scope costs nothing. Every statement passes here, so none runs in a
-// scope that was left behind.
+// scopedConn is a pooled connection that tracks the scope of its session and changes it before the
+// first statement, or transaction, of another scope. Consecutive statements of a tenant cost
+// nothing. Every statement passes here, so none runs in a stale scope.
 type scopedConn struct {
 	*stdlib.Conn
 	patience patience
-	told     scope // the zero scope when the server has not been told, or may not have understood
+	told     scope // the zero scope if the session's scope is unknown
 	inTx     bool
 	standby  bool // the server cannot be written to any more
 }
@@ -173,7 +169,7 @@ func (c *scopedConn) ExecContext(ctx context.Context, query string, args []drive
 	return result, c.explain(ctx, err)
 }
 
-// parameters are what bind has given to the statement, if it has.
+// parameters appends the values of bind.
 func parameters(ctx context.Context, args []driver.NamedValue) []driver.NamedValue {
 	values, _ := ctx.Value(bound{}).([]any)
 	for _, v := range values {
@@ -182,10 +178,9 @@ func parameters(ctx context.Context, args []driver.NamedValue) []driver.NamedVal
 	return args
 }
 
-// explain is the function of that name, and remembers that the server has become a standby: the
-// pool finds the other one by connecting anew.
+// explain also notes that the server became a standby: the pool then connects to the new primary.
 func (c *scopedConn) explain(ctx context.Context, err error) error {
-	if e, ok := errors.AsType[*pgconn.PgError](err); ok && e.Code == "25006" { // read_only_sql_transaction
+	if pgCode(err) == readOnlyTransaction {
 		c.standby = true
 	}
 	return explain(ctx, err)
@@ -207,8 +202,7 @@ func (c *scopedConn) BeginTx(ctx context.Context, options driver.TxOptions) (dri
 	return scopedTx{tx, c}, nil
 }
 
-// Prepare implements driver.Conn. A prepared statement of database/sql's would outlive its scope;
-// those of bind are entered each time.
+// Prepare implements driver.Conn. A prepared statement of database/sql would outlive its scope.
 func (c *scopedConn) Prepare(string) (driver.Stmt, error) {
 	return nil, errors.New("statements are not prepared")
 }
@@ -218,14 +212,13 @@ func (c *scopedConn) PrepareContext(_ context.Context, query string) (driver.Stm
 	return c.Prepare(query)
 }
 
-// scopedTx lets its connection enter other scopes once it has ended.
+// scopedTx allows its connection to change the scope once it has ended.
 type scopedTx struct {
 	driver.Tx
 	conn *scopedConn
 }
 
-// Commit implements driver.Tx. A caller who has gone is database/sql's to tell: it does not come
-// here then.
+// Commit implements driver.Tx.
 func (t scopedTx) Commit() error {
 	t.conn.inTx = false
 	return t.conn.explain(context.Background(), t.Tx.Commit())
@@ -237,9 +230,8 @@ func (t scopedTx) Rollback() error {
 	return t.Tx.Rollback()
 }
 
-// CheckScopes finds out whether the roles are what the second wall needs: nobody who owns a table,
-// or is above policies, and policies that hold for owners too. A server that has none of it must
-// not serve.
+// CheckScopes returns an error unless row-level security is in force: no role owns tables or
+// bypasses policies, and policies apply to owners too. A server must not start otherwise.
 func (d *DB) CheckScopes(ctx context.Context) error {
 	if d.Kind != Postgres {
 		return nil
@@ -273,14 +265,12 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 	return nil
 }
 
-// errShared is what a pooler is refused with.
 var errShared = errors.New("connections to the database do not keep their sessions, as behind a pooler of " +
 	"transactions or statements: " +
 	"a workspace's statements could run as another's; let the pooler pool sessions, or connect past it")
 
-// checkSessions finds out whether each connection has a session of its own and keeps it: a scope is
-// said to a session once, and holds until another one is. A pooler of transactions gives both
-// connections the same session, or one of them another at times.
+// checkSessions returns an error unless each connection keeps a session of its own, which a scope
+// requires. A pooler of transactions gives both connections one session, or changes them.
 func (d *DB) checkSessions(ctx context.Context) error {
 	if d.Stats().MaxOpenConnections == 1 {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -346,7 +346,7 @@ func (l *Leases) Pin() int64 { return l.pin.Load() }
 func (l *Leases) Run(ctx context.Context) error {
 	var tidying sync.WaitGroup
 	tidying.Go(func() {
-		for pause.For(ctx, tidyEvery) == nil {
+		for poll.Wait(ctx, tidyEvery) == nil {
 			l.tidy(ctx, false)
 		}
 	})

@@ -5,7 +5,7 @@ import (
 	"context"
 	"errors"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // serve answers the asks that wait.
@@ -88,7 +88,7 @@ func (l *Leases) takeLost(ctx context.Context, batch []*queued) {
 		if batch = l.finishAll(batch, err, false); len(batch) == 0 {
 			return
 		}
-		_ = pause.For(ctx, guardWait)
+		_ = poll.Wait(ctx, guardWait)
 	}
 	for _, q := range batch {
 		l.finish(q, false)

@@ -58,11 +58,6 @@ type Config struct {
 type Clicks interface {
 	// Flush waits until the database has every click that this node has recorded.
 	Flush(ctx context.Context) error
-	// KeepLease keeps that this process has taken redirects of a link from the database, in the transaction that takes them.
-	KeepLease(ctx context.Context, tx bun.Tx, l hitquota.Lease) error
-	// EndLease ends a lease of a log, and returns how many had been granted: none when it has been ended before or was never
-	// taken.
-	EndLease(ctx context.Context, tx bun.Tx, logID string, number int64) (hits int64, err error)
 	// Counts are the clicks that links have had, ever. Links without one are missing from the answer.
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 	// Move gives a link's clicks to another workspace, those too that are still to be written.

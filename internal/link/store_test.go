@@ -85,7 +85,7 @@ func (b *bundle) grant(t *testing.T, l *Link, want int64) {
 	t.Helper()
 	b.leases++
 	ask := &hitquota.Ask{LinkID: l.ID, Want: 1, Number: b.leases}
-	if err := (Grants{Store: b.Store, LogID: b.log()}).Take(t.Context(), []*hitquota.Ask{ask}); err != nil || ask.Granted != want {
+	if err := b.grants().Take(t.Context(), []*hitquota.Ask{ask}); err != nil || ask.Granted != want {
 		t.Fatalf("granted %d, want %d: %v", ask.Granted, want, err)
 	}
 }
@@ -95,13 +95,17 @@ func (b *bundle) giveBack(t *testing.T, l *Link, but int64) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
 		lease := hitquota.Lease{LinkID: l.ID, Number: b.leases - but, Hits: 1}
-		if err := (Grants{Store: b.Store, LogID: b.log()}).Return(t.Context(), []hitquota.Lease{lease}); err != nil {
+		if err := b.grants().Return(t.Context(), []hitquota.Lease{lease}); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-func (b *bundle) log() string { return b.Clicks.(clicktest.Clicks).LogID() }
+// grants are the grants of this process.
+func (b *bundle) grants() hitquota.Grants {
+	clicks := b.Clicks.(clicktest.Clicks)
+	return hitquota.Grants{Store: &hitquota.Store{DB: b.DB, Clicks: clicks.Store, Now: b.Now}, LogID: clicks.LogID()}
+}
 
 func (b *bundle) refuse(t *testing.T, in New, want errs.Kind) {
 	t.Helper()

@@ -73,14 +73,14 @@ type office struct {
 }
 
 // open runs a Mailer.
-func open(t *testing.T, j *journal, deliver func(ctx context.Context, l *letter) error) *office {
+func open(t *testing.T, j *journal, deliver func(ctx context.Context, l *message) error) *office {
 	t.Helper()
 	o := prepare(t, j, deliver)
 	o.run(t)
 	return o
 }
 
-func prepare(t *testing.T, j *journal, deliver func(ctx context.Context, l *letter) error) *office {
+func prepare(t *testing.T, j *journal, deliver func(ctx context.Context, l *message) error) *office {
 	t.Helper()
 	m, err := New(Config{Log: j.logger()})
 	if err != nil {
@@ -136,7 +136,7 @@ func TestALetterThatIsPutOffIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		after := stopwatch()
 		var tried []int
-		o := open(t, j, func(_ context.Context, l *letter) error {
+		o := open(t, j, func(_ context.Context, l *message) error {
 			if l.subject == "other" {
 				return nil
 			}
@@ -170,7 +170,7 @@ func TestALetterIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		after := stopwatch()
 		last := 0
-		o := open(t, j, func(context.Context, *letter) error {
+		o := open(t, j, func(context.Context, *message) error {
 			last = after()
 			return &refusal{command: "RCPT", code: 451}
 		})
@@ -188,7 +188,7 @@ func TestARefusedLetterIsNotTriedAgain(t *testing.T) {
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
 		tried := 0
-		o := open(t, j, func(context.Context, *letter) error {
+		o := open(t, j, func(context.Context, *message) error {
 			tried++
 			return fmt.Errorf("handing it over: %w", &refusal{command: "RCPT", code: 550})
 		})
@@ -209,7 +209,7 @@ func TestLettersOutlastAnOutage(t *testing.T) {
 		after := stopwatch()
 		var tried atomic.Int32
 		sent := map[string]int{}
-		o := open(t, j, func(_ context.Context, l *letter) error {
+		o := open(t, j, func(_ context.Context, l *message) error {
 			if tried.Add(1); after() < 3600 {
 				return errors.New("connection refused")
 			}
@@ -223,7 +223,7 @@ func TestLettersOutlastAnOutage(t *testing.T) {
 		if tried.Load() > 30 {
 			t.Errorf("the server that is away was tried %d times in an hour", tried.Load())
 		}
-		pass(longestPause)
+		pass(maxBackoff)
 		if len(sent) != 100 || o.left() != 0 {
 			t.Errorf("%d letters arrived, %d left", len(sent), o.left())
 		}
@@ -244,7 +244,7 @@ func TestALetterThatBreaksTheConnection(t *testing.T) {
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
-		o := open(t, j, func(_ context.Context, l *letter) error {
+		o := open(t, j, func(_ context.Context, l *message) error {
 			if l.subject == "broken" {
 				return errors.New("broken off")
 			}
@@ -269,7 +269,7 @@ func TestShutdownSendsWhatIsLeft(t *testing.T) {
 		after := stopwatch()
 		var stopping atomic.Bool
 		sent := 0
-		o := open(t, j, func(ctx context.Context, l *letter) error {
+		o := open(t, j, func(ctx context.Context, l *message) error {
 			if !stopping.Load() {
 				return &refusal{command: "RCPT", code: 451}
 			}
@@ -301,7 +301,7 @@ func TestShutdownAfterAnOutage(t *testing.T) {
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
 		var back atomic.Bool
-		o := open(t, j, func(context.Context, *letter) error {
+		o := open(t, j, func(context.Context, *message) error {
 			if !back.Load() {
 				return errors.New("connection refused")
 			}
@@ -320,11 +320,11 @@ func TestShutdownAfterAnOutage(t *testing.T) {
 
 func TestShutdownTakesTenSeconds(t *testing.T) {
 	t.Parallel()
-	for name, deliver := range map[string]func(ctx context.Context, l *letter) error{
-		"the server hangs":      func(ctx context.Context, _ *letter) error { <-ctx.Done(); return ctx.Err() },
-		"the server is away":    func(context.Context, *letter) error { return errors.New("connection refused") },
-		"letters are put off":   func(context.Context, *letter) error { return &refusal{command: "DATA", code: 452} },
-		"letters take too long": func(context.Context, *letter) error { time.Sleep(4 * time.Second); return nil },
+	for name, deliver := range map[string]func(ctx context.Context, l *message) error{
+		"the server hangs":      func(ctx context.Context, _ *message) error { <-ctx.Done(); return ctx.Err() },
+		"the server is away":    func(context.Context, *message) error { return errors.New("connection refused") },
+		"letters are put off":   func(context.Context, *message) error { return &refusal{command: "DATA", code: 452} },
+		"letters take too long": func(context.Context, *message) error { time.Sleep(4 * time.Second); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -356,7 +356,7 @@ func TestAnAttemptIsNotCutOffByTheEnd(t *testing.T) {
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
 		tried := 0
-		o := open(t, j, func(ctx context.Context, _ *letter) error {
+		o := open(t, j, func(ctx context.Context, _ *message) error {
 			tried++
 			time.Sleep(5 * time.Second)
 			return ctx.Err()
@@ -374,7 +374,7 @@ func TestAnAttemptHasADeadline(t *testing.T) {
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
 		tried := 0
-		o := open(t, j, func(ctx context.Context, _ *letter) error {
+		o := open(t, j, func(ctx context.Context, _ *message) error {
 			if tried++; tried == 1 {
 				<-ctx.Done()
 				return ctx.Err()
@@ -382,7 +382,7 @@ func TestAnAttemptHasADeadline(t *testing.T) {
 			return nil
 		})
 		o.send(t, "a letter")
-		pass(attemptDeadline + firstPause)
+		pass(attemptDeadline + minBackoff)
 		if tried != 2 || o.left() != 0 {
 			t.Errorf("tried %d times, %d letters left", tried, o.left())
 		}
@@ -395,7 +395,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
 		var sent atomic.Int32
-		o := prepare(t, j, func(context.Context, *letter) error {
+		o := prepare(t, j, func(context.Context, *message) error {
 			sent.Add(1)
 			time.Sleep(time.Second)
 			return nil
@@ -426,7 +426,7 @@ func TestSendAtOnce(t *testing.T) {
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
 		sent := 0
-		o := open(t, j, func(context.Context, *letter) error { sent++; return nil })
+		o := open(t, j, func(context.Context, *message) error { sent++; return nil })
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {

@@ -20,22 +20,22 @@ import (
 	"github.com/wneessen/go-mail/smtp"
 )
 
-// security is what a connection is protected by.
+// security is the protection of the connection.
 type security int
 
 const (
-	startTLS security = iota // insisted on: a server that does not offer it may be somebody else
+	startTLS security = iota // required: a server without it may be an impostor
 	implicitTLS
 	noTLS
 )
 
-// server is a mail server that letters are handed to.
+// server sends messages to a mail server.
 type server struct {
 	host, port     string
-	user, password string // empty: nobody logs in
+	user, password string // empty: no authentication
 	security       security
 	from           *netmail.Address
-	// roots are the authorities that may vouch for the server; nil means the system's.
+	// roots are the trusted authorities; nil selects the system's.
 	roots *x509.CertPool
 }
 
@@ -67,7 +67,7 @@ func newServer(rawURL, from string) (*server, error) {
 	return s, nil
 }
 
-// secure chooses the protection, and the port that goes with it.
+// secure sets the protection and the default port.
 func (s *server) secure(scheme, query string) error {
 	switch here := isLoopback(s.host); {
 	case scheme == "smtps" && query == "tls=off":
@@ -90,8 +90,8 @@ func isLoopback(host string) bool {
 	return host == "localhost" || err == nil && address.IsLoopback()
 }
 
-// deliver hands the server one letter. It returns a refusal when the server does not want it.
-func (s *server) deliver(ctx context.Context, l *letter) error {
+// deliver sends one message. It returns a refusal if the server refuses it.
+func (s *server) deliver(ctx context.Context, l *message) error {
 	message, err := s.format(l)
 	if err != nil {
 		return err
@@ -112,9 +112,9 @@ func (s *server) deliver(ctx context.Context, l *letter) error {
 	return err
 }
 
-// format writes the letter as RFC 5322 wants it. The library encodes what is not ASCII; that
-// neither address nor subject has a second line was checked when the letter was taken.
-func (s *server) format(l *letter) (*gomail.Msg, error) {
+// format returns the message in the form of RFC 5322. The library encodes non-ASCII text; Send has
+// checked that neither address nor subject has line breaks.
+func (s *server) format(l *message) (*gomail.Msg, error) {
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	m.FromMailAddress(s.from)
 	if err := m.To(l.to); err != nil {
@@ -123,12 +123,12 @@ func (s *server) format(l *letter) (*gomail.Msg, error) {
 	m.Subject(l.subject)
 	m.SetMessageIDWithValue(l.id + "@" + s.domain())
 	m.SetDateWithValue(l.born.UTC())
-	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody's absence is to be answered
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses automatic replies
 	m.SetBodyString(gomail.TypeTextPlain, l.text)
 	return m, nil
 }
 
-// domain is the one that letters come from.
+// domain returns the domain of the sender.
 func (s *server) domain() string {
 	return s.from.Address[strings.LastIndex(s.from.Address, "@")+1:]
 }
@@ -143,14 +143,14 @@ func (s *server) dial(ctx context.Context) (net.Conn, error) {
 
 func (s *server) tls() *tls.Config { return &tls.Config{ServerName: s.host, RootCAs: s.roots} }
 
-// begin goes as far as both sides know each other. The library's own client keeps no deadline while
-// it waits for the greeting, and hides what a server answers; so only its protocol is used.
+// begin greets the server and authenticates. The library's own client has no deadline for the
+// greeting and hides status codes, so only its protocol layer is used.
 func (s *server) begin(conn net.Conn) (*smtp.Client, error) {
 	client, err := smtp.NewClient(conn, s.host)
 	if err != nil {
 		return nil, away("greeting", err)
 	}
-	if err := client.Hello(s.domain()); err != nil { // not the host's name, which is of no concern to anybody
+	if err := client.Hello(s.domain()); err != nil { // not the host's name, which is private
 		return nil, away("EHLO", err)
 	}
 	if s.security == startTLS {
@@ -167,7 +167,7 @@ func (s *server) begin(conn net.Conn) (*smtp.Client, error) {
 	return client, s.logIn(client)
 }
 
-// logIn uses the plainest ways: they are what every server offers, and TLS is around them.
+// logIn uses PLAIN or LOGIN, which every server offers, within TLS.
 func (s *server) logIn(client *smtp.Client) error {
 	_, offered := client.Extension("AUTH")
 	var auth smtp.Auth
@@ -185,9 +185,8 @@ func (s *server) logIn(client *smtp.Client) error {
 	return nil
 }
 
-// hand gives the server the letter. What it says before it knows whom the letter is for is no
-// refusal of the letter.
-func (s *server) hand(client *smtp.Client, l *letter, message *gomail.Msg) error {
+// hand sends the message. Errors before RCPT do not refuse it.
+func (s *server) hand(client *smtp.Client, l *message, message *gomail.Msg) error {
 	if err := client.Mail(path(s.from.Address)); err != nil {
 		return away("MAIL", err)
 	}
@@ -198,7 +197,7 @@ func (s *server) hand(client *smtp.Client, l *letter, message *gomail.Msg) error
 	if err != nil {
 		return refusedOrAway("DATA", err)
 	}
-	if _, err := message.WriteTo(data); err != nil { // the end is not written: nobody takes the half for the whole
+	if _, err := message.WriteTo(data); err != nil { // without its end, no server accepts it
 		return away("DATA", err)
 	}
 	if err := data.Close(); err != nil {
@@ -208,11 +207,10 @@ func (s *server) hand(client *smtp.Client, l *letter, message *gomail.Msg) error
 	return nil
 }
 
-// path is the address as SMTP's commands want it.
+// path returns the address in the form of SMTP commands.
 func path(address string) string { return (&netmail.Address{Address: address}).String() }
 
-// refusal is a mail server's no to a letter. The server's words are left out: they repeat the
-// address.
+// refusal is a refused message, without the server's text, which may contain the address.
 type refusal struct {
 	command string
 	code    int
@@ -222,18 +220,18 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("the mail server answered %s by %d", r.command, r.code)
 }
 
-// temporary says that the server may take the letter later.
+// temporary reports whether the server may accept the message later.
 func (r *refusal) temporary() bool { return r.code < 500 }
 
 func refusedOrAway(command string, err error) error {
 	answer, ok := errors.AsType[*textproto.Error](err)
-	if ok && answer.Code >= 400 && answer.Code != 421 { // 421 closes the connection, whatever it was about
+	if ok && answer.Code >= 400 && answer.Code != 421 { // 421 closes the connection after any command
 		return &refusal{command: command, code: answer.Code}
 	}
 	return away(command, err)
 }
 
-// away describes what has gone wrong without the server's words.
+// away describes an error without the server's text.
 func away(command string, err error) error {
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
 		return fmt.Errorf("the mail server answered %s by %d", command, answer.Code)

@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // from is whom the tests' letters are from.
@@ -32,12 +32,12 @@ func client(t *testing.T, rawURL string, roots *x509.CertPool) *server {
 	return s
 }
 
-func aLetter() *letter {
-	return &letter{to: ada, subject: "Grüße", text: "Liebe Ada,\n\n.\n.. " + secret + "\n", id: "ID", born: time.Now()}
+func aMessage() *message {
+	return &message{to: ada, subject: "Grüße", text: "Liebe Ada,\n\n.\n.. " + secret + "\n", id: "ID", born: time.Now()}
 }
 
 // post makes one attempt to send a letter.
-func (s *server) post(t *testing.T, l *letter) error {
+func (s *server) post(t *testing.T, l *message) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
@@ -53,7 +53,7 @@ func (s *server) post(t *testing.T, l *letter) error {
 func TestALetterArrivesAsItWasWritten(t *testing.T) {
 	t.Parallel()
 	p := newPostOffice(t, "127.0.0.1:0", nil)
-	l := aLetter()
+	l := aMessage()
 	if err := client(t, "smtp://"+p.address(), nil).post(t, l); err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestTheLogInIsBehindTLS(t *testing.T) {
 					c.ways
 			})
 			s := client(t, c.scheme+"://postman:hunter%2F2@"+p.address()+c.query, roots)
-			if err := s.post(t, aLetter()); err != nil || len(p.taken()) != 1 {
+			if err := s.post(t, aMessage()); err != nil || len(p.taken()) != 1 {
 				t.Errorf("%d letters arrived: %v", len(p.taken()), err)
 			}
 			if diff := cmp.Diff([]string{":postman:hunter/2"}, p.users); diff != "" {
@@ -152,7 +152,7 @@ func TestNothingIsSentInTheClear(t *testing.T) {
 			s := client(t, c.scheme+"://postman:hunter2@"+p.address()+c.query, nil)
 			ctx, cancel := context.WithTimeout(t.Context(), time.Second) // without TLS both wait for the other to begin
 			defer cancel()
-			err := s.deliver(ctx, aLetter())
+			err := s.deliver(ctx, aMessage())
 			if _, refused := errors.AsType[*refusal](err); err == nil || refused {
 				t.Errorf("delivered: %v", err)
 			}
@@ -205,7 +205,7 @@ func TestAnswers(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.ways, p.answer = "PLAIN", always(c.verb, c.answer) })
-			err := client(t, "smtp://postman:hunter2@"+p.address(), nil).post(t, aLetter())
+			err := client(t, "smtp://postman:hunter2@"+p.address(), nil).post(t, aMessage())
 			got := away
 			if refused, ok := errors.AsType[*refusal](err); ok {
 				got = map[bool]string{true: temporary, false: permanent}[refused.temporary()]
@@ -222,7 +222,7 @@ func TestALetterIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{"hang up", "554 never", "nonsense"} {
 		p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.answer = always("QUIT", answer) })
-		if err := client(t, "smtp://"+p.address(), nil).post(t, aLetter()); err != nil || len(p.taken()) != 1 {
+		if err := client(t, "smtp://"+p.address(), nil).post(t, aMessage()); err != nil || len(p.taken()) != 1 {
 			t.Errorf("%q at the end, %d letters: %v", answer, len(p.taken()), err)
 		}
 	}
@@ -238,7 +238,7 @@ func TestAServerThatSaysNothing(t *testing.T) {
 		defer silent.Close()
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
-		err = client(t, scheme+"://"+silent.Addr().String(), nil).deliver(ctx, aLetter())
+		err = client(t, scheme+"://"+silent.Addr().String(), nil).deliver(ctx, aMessage())
 		if _, refused := errors.AsType[*refusal](err); err == nil || refused || ctx.Err() == nil {
 			t.Errorf("%s: %v", scheme, err)
 		}
@@ -283,7 +283,7 @@ func TestPutOffThenTaken(t *testing.T) {
 	m.Send(t.Context(), "nobody@example.com", "For nobody", secret)
 	m.Send(t.Context(), ada, "For Ada", secret)
 	for len(tries) < 2 && t.Context().Err() == nil {
-		_ = pause.For(t.Context(), 10*time.Millisecond)
+		_ = poll.Wait(t.Context(), 10*time.Millisecond)
 	}
 	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.heard("RCPT TO:<nobody")) != 1 {
 		t.Errorf("%d letters taken, %v: %v", len(p.taken()), p.heard("RCPT"), err)
@@ -302,11 +302,11 @@ func TestAServerThatComesBack(t *testing.T) {
 		m.Send(t.Context(), ada, "For Ada", secret)
 	}
 	for !strings.Contains(j.String(), "mail waits for the mail server") && t.Context().Err() == nil {
-		_ = pause.For(t.Context(), time.Millisecond)
+		_ = poll.Wait(t.Context(), time.Millisecond)
 	}
 	p = newPostOffice(t, p.address(), nil)
 	for len(p.taken()) < 3 && t.Context().Err() == nil {
-		_ = pause.For(t.Context(), 10*time.Millisecond)
+		_ = poll.Wait(t.Context(), 10*time.Millisecond)
 	}
 	if err := stop(); err != nil || len(p.taken()) != 3 {
 		t.Errorf("%d letters taken: %v", len(p.taken()), err)
@@ -337,7 +337,7 @@ func TestWhatIsLeftArrives(t *testing.T) {
 func TestNoLineIsAHeader(t *testing.T) {
 	t.Parallel()
 	p := newPostOffice(t, "127.0.0.1:0", nil)
-	l := aLetter()
+	l := aMessage()
 	l.subject = strings.Repeat("Grüße? =0D=0A =?utf-8?q?=0D=0ABcc:?= ", 20)
 	l.text = "Bcc: eve@example.com\r\n.\r\nRCPT TO:<eve@example.com>\r\n\r\n.\n"
 	if err := client(t, "smtp://"+p.address(), nil).post(t, l); err != nil {

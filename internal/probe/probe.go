@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -112,5 +112,5 @@ func (c *Checker) sleep(ctx context.Context, d time.Duration) error {
 	if c.Sleep != nil {
 		return c.Sleep(ctx, d)
 	}
-	return pause.For(ctx, d)
+	return poll.Wait(ctx, d)
 }

@@ -27,11 +27,9 @@ const unavailableRetry = 5 * time.Second
 type Handler struct {
 	// Links resolves addresses.
 	Links *link.Store
-	// Hits keeps the monthly quota, HitQuota is that of workspaces without one of their own. Grants keeps what links with
-	// MaxClicks may answer.
-	Hits     *hitquota.Leases
+	// Quotas limits monthly hits and MaxClicks. HitQuota is the monthly quota of workspaces without one of their own.
+	Quotas   *hitquota.Quotas
 	HitQuota int64
-	Grants   *hitquota.Leases
 	// Clicks records what was answered, Visits reads who asked, and Keys tells visitors apart.
 	Clicks *click.Recorder
 	Visits *visitor.Reader
@@ -106,7 +104,7 @@ func (h *Handler) look(ctx context.Context, t *link.Target, redirect answer) (an
 		return redirect, nil
 	}
 	redirect.location = ""
-	if none, err := h.Links.Exhausted(ctx, t.ID); none || err != nil {
+	if none, err := h.Quotas.Exhausted(ctx, t.ID); none || err != nil {
 		return exhausted, err
 	}
 	return redirect, nil
@@ -126,7 +124,7 @@ func (h *Handler) follow(r *http.Request, t *link.Target, redirect answer, arriv
 		return exhausted, err
 	}
 	defer grant.Release()
-	hit, ok, err := h.Hits.Take(ctx, t.ID, *month, limit, arrived)
+	hit, ok, err := h.Quotas.Hits.Take(ctx, t.ID, *month, limit, arrived)
 	if err != nil || !ok {
 		return overQuota(month.End.Sub(arrived)), err
 	}
@@ -148,7 +146,7 @@ func (h *Handler) takeGrant(ctx context.Context, t *link.Target, arrived time.Ti
 	if t.MaxClicks == 0 {
 		return hitquota.Hit{}, true, nil
 	}
-	return h.Grants.Take(ctx, t.ID, hitquota.Month{}, t.MaxClicks, arrived)
+	return h.Quotas.Grants.Take(ctx, t.ID, hitquota.Month{}, t.MaxClicks, arrived)
 }
 
 // visit reads what is kept of who asked. Whoever asked not to be told from others is not.

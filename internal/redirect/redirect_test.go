@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -31,7 +31,6 @@ import (
 // bundle is a redirect handler, and a workspace to make links in. Its clock begins now, because Redis has its own.
 type bundle struct {
 	*Handler
-	quotas *Quotas
 	redis  *redisx.Client
 	counts *click.Store
 	mux    *http.ServeMux
@@ -49,7 +48,11 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b.turnTo(b.now)
 	clock := func() time.Time { return time.Unix(0, b.clock.Load()+b.ahead.Load()).UTC() }
 	log := slog.New(slog.NewTextHandler(io.Discard, nil))
-	redis, clicks := dbtest.Redis(t, ""), clicktest.New(t, d, clock)
+	redis, clickLog, counts := dbtest.Redis(t, ""), clicktest.OpenLog(t, clock), &click.Store{DB: d, Now: clock}
+	quotas := hitquota.New(hitquota.Config{
+		ClickLog: clickLog, Clicks: counts, KV: redis, DB: d, Fallback: true, Log: log, Now: clock,
+	})
+	clicks := clicktest.WithLeases(d, clickLog, quotas)
 	b.redis, b.counts = redis, clicks.Store
 	links, err := link.NewStore(link.Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
@@ -61,11 +64,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	if err := links.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	b.quotas = NewQuotas(QuotasConfig{
-		Links: links, Clicks: clicks.Recorder, Counts: clicks.Store, KV: redis, DB: d, Fallback: true, Log: log, Now: clock,
-	})
 	b.Handler = &Handler{
-		Links: links, Hits: b.quotas.Hits, Grants: b.quotas.Grants, HitQuota: 5, Clicks: clicks.Recorder,
+		Links: links, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
 		Visits: visitor.NewReader(nil), Keys: &click.Keys{DB: d, Log: log, Now: clock},
 		Orphans: &click.Orphans{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
@@ -73,7 +73,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		at, _ := AddressOf(r.URL.Path)
 		b.Serve(w, r, at)
 	})
-	b.closed = clicktest.Run(t, clicks.Recorder, b.quotas)
+	b.closed = clicktest.Run(t, clicks.Recorder, quotas)
 	b.mine = workspacetest.New(t, d, "ada")
 	b.me = b.mine.AccountID()
 	return b
@@ -223,7 +223,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				for deadline := time.Now().Add(20 * time.Second); status != c.statusAfter && time.Now().Before(deadline); {
 					b.turnTo(b.now.Add(time.Second))
 					status = b.visit(t, http.MethodGet, "/"+l.Code).Code
-					_ = pause.For(t.Context(), 20*time.Millisecond)
+					_ = poll.Wait(t.Context(), 20*time.Millisecond)
 				}
 				if status != c.statusAfter {
 					t.Errorf("status %d under the raised quota, want %d", status, c.statusAfter)
@@ -234,7 +234,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				hits := b.Hits.Stats()
+				hits := b.Quotas.Hits.Stats()
 				if used := hits.Taken - hits.Returned; used != c.inAll || granted != c.inAll {
 					t.Errorf("%d monthly hits and %d grants are used, want %d of each", used, granted, c.inAll)
 				}

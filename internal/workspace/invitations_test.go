@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 )
 
-// postbox keeps what is sent.
+// postbox stores sent mail.
 type postbox struct {
 	configured bool
 	mu         sync.Mutex

@@ -18,15 +18,26 @@ type Clicks struct {
 	*click.Store
 }
 
-// New makes a recorder that does not run, with a log of its own.
+// New returns a recorder that does not run, with a log of its own and without leases.
 func New(t testing.TB, d *db.DB, now func() time.Time) Clicks {
 	t.Helper()
-	recorder, err := click.NewRecorder(click.RecorderConfig{DB: d, Dir: t.TempDir(), Log: slog.New(slog.DiscardHandler), Now: now})
+	return WithLeases(d, OpenLog(t, now), nil)
+}
+
+// OpenLog returns a click log that is closed at the test's end.
+func OpenLog(t testing.TB, now func() time.Time) *click.Log {
+	t.Helper()
+	log, err := click.OpenLog(click.LogConfig{Dir: t.TempDir(), Logger: slog.New(slog.DiscardHandler), Now: now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = recorder.Close() })
-	return Clicks{recorder, &click.Store{DB: d, Now: now}}
+	t.Cleanup(func() { _ = log.Close() })
+	return log
+}
+
+// WithLeases returns a recorder of a log that does not run.
+func WithLeases(d *db.DB, log *click.Log, leases click.Leases) Clicks {
+	return Clicks{click.NewRecorder(click.RecorderConfig{DB: d, Log: log, Leases: leases}), &click.Store{DB: d, Now: log.Now}}
 }
 
 // Run runs the parts until the test's end, or until the function that it returns is called.

@@ -1,4 +1,4 @@
-package click
+package hitquota_test
 
 import (
 	"context"
@@ -10,24 +10,59 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/click"
+	"github.com/linkforge/linkforge/internal/click/clicktest"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-var november = hitquota.MonthOf(noon)
+var (
+	noon     = time.Date(2026, 11, 15, 12, 0, 0, 0, time.UTC)
+	november = hitquota.MonthOf(noon)
+)
 
-// usageOf is what counts in the database, for the process of a recorder.
-func usageOf(d *db.DB, r *Recorder) *Usage {
-	return &Usage{Store: &Store{DB: d, Now: atNoon}, Clicks: r}
+func atNoon() time.Time { return noon }
+
+// newClicks returns the click log and the counts of a process that ingests nothing yet.
+func newClicks(t *testing.T, d *db.DB) clicktest.Clicks {
+	t.Helper()
+	return clicktest.New(t, d, atNoon)
+}
+
+// usageOf is what counts in the database, for the process that a click log belongs to.
+func usageOf(d *db.DB, c clicktest.Clicks) *hitquota.Usage {
+	return &hitquota.Usage{Store: &hitquota.Store{DB: d, Clicks: c.Store, Now: atNoon}, Log: c.Recorder}
+}
+
+func clickOf(linkID string) click.Click {
+	return click.Click{WorkspaceID: id.New(id.Workspace), LinkID: linkID, ClickedAt: noon, LatencyMs: 1}
+}
+
+// recordOf records n clicks of a link.
+func recordOf(c clicktest.Clicks, linkID string, n int) {
+	one := clickOf(linkID)
+	for range n {
+		c.Record(&one)
+	}
+}
+
+// ingestAll runs the recorder until the database has every click.
+func ingestAll(t *testing.T, c clicktest.Clicks) {
+	t.Helper()
+	stop := clicktest.Run(t, c.Recorder)
+	defer stop()
+	if err := c.Flush(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // number numbers the leases of all tests.
 var number atomic.Int64
 
 // takeUsage takes hits, and returns how many were granted, as the lease that they are.
-func takeUsage(t *testing.T, u *Usage, linkID string, want, limit int64) hitquota.Lease {
+func takeUsage(t *testing.T, u *hitquota.Usage, linkID string, want, limit int64) hitquota.Lease {
 	t.Helper()
 	a := &hitquota.Ask{LinkID: linkID, Month: november, Want: want, Limit: limit, Number: number.Add(1)}
 	if err := u.Take(t.Context(), []*hitquota.Ask{a}); err != nil {
@@ -37,7 +72,7 @@ func takeUsage(t *testing.T, u *Usage, linkID string, want, limit int64) hitquot
 }
 
 // grantedOf is what the database knows to be granted of a link.
-func grantedOf(t *testing.T, u *Usage, linkID string) int64 {
+func grantedOf(t *testing.T, u *hitquota.Usage, linkID string) int64 {
 	t.Helper()
 	seeds, err := u.Seeds(t.Context(), november, []string{linkID}, false)
 	if err != nil {
@@ -49,7 +84,7 @@ func grantedOf(t *testing.T, u *Usage, linkID string) int64 {
 func TestTheDatabaseGrantsUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		r, linkID := newRecorder(t, d, t.TempDir()), id.New(id.Link)
+		r, linkID := newClicks(t, d), id.New(id.Link)
 		recordOf(r, linkID, 20)
 		ingestAll(t, r)
 		u := usageOf(d, r)
@@ -78,7 +113,7 @@ func TestManyProcessesTakeFromTheDatabase(t *testing.T) {
 		var granted atomic.Int64
 		var all sync.WaitGroup
 		for range 6 {
-			u := usageOf(d, newRecorder(t, d, t.TempDir()))
+			u := usageOf(d, newClicks(t, d))
 			all.Go(func() {
 				for range 20 {
 					granted.Add(takeUsage(t, u, linkID, 3, 100).Hits)
@@ -96,7 +131,7 @@ func TestManyProcessesTakeFromTheDatabase(t *testing.T) {
 func TestTheDatabaseTakesBackOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		dead, linkID := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link)
+		dead, linkID := usageOf(d, newClicks(t, d)), id.New(id.Link)
 		ended, open := takeUsage(t, dead, linkID, 10, 100), takeUsage(t, dead, linkID, 20, 100)
 		ended.Used, open.Used = 4, 5
 		neverTaken := hitquota.Lease{LinkID: linkID, Month: november, Number: number.Add(1), Hits: 50}
@@ -108,9 +143,9 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 				t.Errorf("the database knows of %d hits, want 4 and 20", got)
 			}
 		}
-		finder := usageOf(d, newRecorder(t, d, t.TempDir()))
+		finder := usageOf(d, newClicks(t, d))
 		for range 2 {
-			if err := finder.Recover(t.Context(), dead.Clicks.LogID(), []hitquota.Lease{ended, open, neverTaken}); err != nil {
+			if err := finder.Recover(t.Context(), dead.Log.LogID(), []hitquota.Lease{ended, open, neverTaken}); err != nil {
 				t.Fatal(err)
 			}
 			if got := grantedOf(t, dead, linkID); got != 9 {
@@ -125,7 +160,7 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 func TestSeedsKnowWhatWaits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		r, linkID, idle := newRecorder(t, d, t.TempDir()), id.New(id.Link), id.New(id.Link)
+		r, linkID, idle := newClicks(t, d), id.New(id.Link), id.New(id.Link)
 		before := clickOf(linkID)
 		before.ClickedAt = november.Start.Add(-time.Microsecond)
 		r.Record(&before)
@@ -138,7 +173,7 @@ func TestSeedsKnowWhatWaits(t *testing.T) {
 			}
 		}
 		seed(7)
-		start(t, r)
+		clicktest.Run(t, r.Recorder)
 		if err := r.Flush(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -151,7 +186,7 @@ func TestSeedsKnowWhatWaits(t *testing.T) {
 func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		u, one, two := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link), id.New(id.Link)
+		u, one, two := usageOf(d, newClicks(t, d)), id.New(id.Link), id.New(id.Link)
 		takeUsage(t, u, one, 3, 10)
 		takeUsage(t, u, two, 4, 10)
 		takeUsage(t, u, two, 4, 10)
@@ -177,7 +212,7 @@ func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
 func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		u, linkID := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link)
+		u, linkID := usageOf(d, newClicks(t, d)), id.New(id.Link)
 		takeUsage(t, u, linkID, 3, 10)
 		for _, c := range []struct {
 			at   time.Time
@@ -186,7 +221,7 @@ func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
 			{november.End, 3}, // late requests
 			{november.End.AddDate(0, 1, 0), 0},
 		} {
-			s := &Store{DB: d, Now: func() time.Time { return c.at }}
+			s := &hitquota.Store{DB: d, Now: func() time.Time { return c.at }}
 			if err := s.ForgetUsage(t.Context()); err != nil {
 				t.Fatal(err)
 			}
@@ -201,13 +236,13 @@ func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
 func TestALeaseThatWasCutIsRecoveredAsItIs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		dead, linkID := usageOf(d, newRecorder(t, d, t.TempDir())), id.New(id.Link)
+		dead, linkID := usageOf(d, newClicks(t, d)), id.New(id.Link)
 		used, cut := takeUsage(t, dead, linkID, 9, 10), takeUsage(t, dead, linkID, 8, 10)
 		if used.Hits != 9 || cut.Hits != 1 {
 			t.Fatalf("%d and %d granted, want 9 and 1", used.Hits, cut.Hits)
 		}
 		used.Used, cut.Hits = 9, 8 // as it was noted
-		if err := dead.Recover(t.Context(), dead.Clicks.LogID(), []hitquota.Lease{used, cut}); err != nil {
+		if err := dead.Recover(t.Context(), dead.Log.LogID(), []hitquota.Lease{used, cut}); err != nil {
 			t.Fatal(err)
 		}
 		if got := grantedOf(t, dead, linkID); got != 9 {

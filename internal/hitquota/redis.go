@@ -1,6 +1,3 @@
-// Package hitquota limits how often links redirect: by the monthly hit quota, and by maxClicks. A node takes hits in leases
-// from a source, which is Redis, the database or this process, and redirects consume them from memory. Redis is not the
-// truth: a counter that it has lost is counted again from the database. The redirect handler calls it.
 package hitquota
 
 import (

@@ -1,4 +1,4 @@
-package click
+package hitquota
 
 import (
 	"context"
@@ -8,15 +8,14 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
-// Usage counts hits in the database while Redis is away: it is the quota.Source of that time. It knows every click that was
-// ingested, and what was granted since Redis went away.
+// Usage counts monthly hits in the database: it is the Source while Redis is unavailable. It knows every click that was
+// ingested, and what was granted since Redis became unavailable.
 type Usage struct {
 	*Store
-	// Clicks is this process's recorder, whose log the leases belong to.
-	Clicks *Recorder
+	// Log is this process's click log, which the leases belong to.
+	Log ClickLog
 }
 
 // hitUsage is what is known to have been granted of a link's month.
@@ -29,13 +28,13 @@ type hitUsage struct {
 	ChangedAt time.Time
 }
 
-// Seeds are the hits of a month that are known to have been granted, as quota.Hits wants them: the clicks that the database has
+// Seeds are the hits of a month that are known to have been granted, as Hits wants them: the clicks that the database has
 // and, if there may be some, those that still wait in this process's log; or what was granted without Redis, if that is more.
-func (u *Usage) Seeds(ctx context.Context, m hitquota.Month, linkIDs []string, waiting bool) (map[string]int64, error) {
+func (u *Usage) Seeds(ctx context.Context, m Month, linkIDs []string, waiting bool) (map[string]int64, error) {
 	ctx = db.AsSystem(ctx)
 	known, err := u.knownOf(ctx, m, linkIDs)
 	for again := waiting; again && err == nil; {
-		if again, err = u.Clicks.addWaiting(known.clicks, m, known.position); again && err == nil {
+		if again, err = u.Log.AddWaiting(known.clicks, m, known.position); again && err == nil {
 			known, err = u.knownOf(ctx, m, linkIDs) // the database has some of them by now
 		}
 	}
@@ -56,16 +55,16 @@ type known struct {
 }
 
 // knownOf asks for all of it in one statement: it is on the way of the first redirect that a link answers in a month.
-func (u *Usage) knownOf(ctx context.Context, m hitquota.Month, linkIDs []string) (known, error) {
+func (u *Usage) knownOf(ctx context.Context, m Month, linkIDs []string) (known, error) {
 	const clicks, position, granted = 0, 1, 2
 	var rows []struct {
 		SubjectID    string
 		Clicks, Kind int64
 	}
-	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").ColumnExpr("?", position).Where("id = ?", u.Clicks.LogID())
+	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").ColumnExpr("?", position).Where("id = ?", u.Log.LogID())
 	usage := u.DB.NewSelect().Model((*hitUsage)(nil)).Column("link_id", "hits").ColumnExpr("?", granted).
 		Where("month = ?", m.String()).Where("link_id IN (?)", bun.In(linkIDs))
-	err := u.clicksByLink(linkIDs, m.Start).ColumnExpr("? AS kind", clicks).UnionAll(log).UnionAll(usage).Scan(ctx, &rows)
+	err := u.Clicks.ByLink(linkIDs, m.Start).ColumnExpr("? AS kind", clicks).UnionAll(log).UnionAll(usage).Scan(ctx, &rows)
 	if err != nil {
 		return known{}, fmt.Errorf("counting the clicks of a month: %w", err)
 	}
@@ -86,9 +85,9 @@ func (u *Usage) knownOf(ctx context.Context, m hitquota.Month, linkIDs []string)
 	return k, nil
 }
 
-// Take implements quota.Source: one conditional statement for each link decides, so that no more are granted than the
+// Take implements Source: one conditional statement for each link decides, so that no more are granted than the
 // limit, however many nodes ask at once.
-func (u *Usage) Take(ctx context.Context, asks []*hitquota.Ask) error {
+func (u *Usage) Take(ctx context.Context, asks []*Ask) error {
 	for _, a := range asks {
 		seeds, err := u.Seeds(ctx, a.Month, []string{a.LinkID}, a.Known)
 		if err != nil {
@@ -102,7 +101,7 @@ func (u *Usage) Take(ctx context.Context, asks []*hitquota.Ask) error {
 }
 
 // take tries to get as many as are wanted, and then a single one.
-func (u *Usage) take(ctx context.Context, a *hitquota.Ask, seed int64) error {
+func (u *Usage) take(ctx context.Context, a *Ask, seed int64) error {
 	for _, hits := range []int64{a.Want, 1} {
 		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 			a.Granted = 0
@@ -121,7 +120,7 @@ func (u *Usage) take(ctx context.Context, a *hitquota.Ask, seed int64) error {
 				return err
 			}
 			a.Granted, a.Left = hits, a.Limit-seed-hits
-			return u.Clicks.KeepLease(ctx, tx, hitquota.Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
+			return insertLease(ctx, tx, u.Log.LogID(), Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
 		})
 		if err != nil || a.Granted > 0 {
 			return err
@@ -130,57 +129,41 @@ func (u *Usage) take(ctx context.Context, a *hitquota.Ask, seed int64) error {
 	return nil
 }
 
-// Return implements quota.Source: whoever removes the lease's row gives back what is left of it.
-func (u *Usage) Return(ctx context.Context, leases []hitquota.Lease) error {
-	return u.Recover(ctx, u.Clicks.LogID(), leases)
+// Return implements Source: whoever removes the lease's row gives back what is left of it.
+func (u *Usage) Return(ctx context.Context, leases []Lease) error {
+	return u.Recover(ctx, u.Log.LogID(), leases)
 }
 
 // Recover ends the leases of a log, this process's or that of one that has died.
-func (u *Usage) Recover(ctx context.Context, logID string, leases []hitquota.Lease) error {
-	for _, l := range leases {
-		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-			hits, err := u.Clicks.EndLease(ctx, tx, logID, l.Number)
-			if err != nil || hits <= l.Used {
-				return err
-			}
-			_, err = tx.NewUpdate().Model((*hitUsage)(nil)).Set("hits = hits - ?", hits-l.Used).
-				Where("link_id = ?", l.LinkID).Where("month = ?", l.Month.String()).Exec(ctx)
-			return err
-		})
-		if err != nil {
-			return fmt.Errorf("giving hits back to the database: %w", err)
-		}
+func (u *Usage) Recover(ctx context.Context, logID string, leases []Lease) error {
+	err := u.recoverLeases(ctx, logID, leases, func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error {
+		_, err := tx.NewUpdate().Model((*hitUsage)(nil)).Set("hits = hits - ?", unused).
+			Where("link_id = ?", l.LinkID).Where("month = ?", l.Month.String()).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("giving hits back to the database: %w", err)
 	}
 	return nil
 }
 
-// Resume implements quota.Source: the database needs nothing to go on.
+// Resume implements Source: the database needs no preparation.
 func (u *Usage) Resume(context.Context) error { return nil }
 
-// Granted tells what was granted without Redis since a time, as quota.Hits wants it.
-func (u *Usage) Granted(ctx context.Context, since time.Time, f func(linkID string, m hitquota.Month, hits int64) error) error {
+// Granted tells what was granted without Redis since a time, as Hits wants it.
+func (u *Usage) Granted(ctx context.Context, since time.Time, f func(linkID string, m Month, hits int64) error) error {
 	var rows []hitUsage
 	if err := u.DB.NewSelect().Model(&rows).Where("changed_at >= ?", since).Scan(db.AsResolver(ctx)); err != nil {
 		return fmt.Errorf("looking for granted hits: %w", err)
 	}
 	for _, row := range rows {
-		m, err := hitquota.ParseMonth(row.Month)
+		m, err := ParseMonth(row.Month)
 		if err != nil {
 			return err
 		}
 		if err := f(row.LinkID, m, row.Hits); err != nil {
 			return err
 		}
-	}
-	return nil
-}
-
-// ForgetUsage removes what was granted in months that are over.
-func (s *Store) ForgetUsage(ctx context.Context) error {
-	before := hitquota.MonthOf(s.Now()).Start.AddDate(0, -1, 0)
-	_, err := s.DB.NewDelete().Model((*hitUsage)(nil)).Where("changed_at < ?", before).Exec(db.AsSystem(ctx))
-	if err != nil {
-		return fmt.Errorf("forgetting granted hits: %w", err)
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -65,7 +65,7 @@ func grant(t *testing.T, h seededSource, a *Ask) int64 {
 		if err := h.Seed(t.Context(), []*Ask{a}); err != nil {
 			t.Fatal(err)
 		}
-		_ = pause.For(t.Context(), guardWait)
+		_ = poll.Wait(t.Context(), guardWait)
 	}
 	t.Fatal(a.Err)
 	return 0

@@ -1,0 +1,197 @@
+package click
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/wal"
+)
+
+// batch is a part of a log: its clicks, and where it ends.
+type batch struct {
+	logID  string
+	clicks []Click
+	leases []*hitquota.Lease
+	next   int64
+	source *wal.Log
+}
+
+// next reads the batch that begins at the position, of so many records at most. What cannot be understood is set aside.
+func (r *Recorder) next(j *wal.Log, position int64, most int) (*batch, error) {
+	chunk, err := j.Read(position, most)
+	if err != nil {
+		return nil, err
+	}
+	b := &batch{logID: j.ID(), next: chunk.Next, source: j}
+	if len(chunk.Damaged) > 0 {
+		r.setAside(j, chunk.Damaged)
+	}
+	for _, record := range chunk.Records {
+		c, l, err := parseRecord(record.Data)
+		switch {
+		case err != nil:
+			r.setAside(j, record.Data)
+		case c != nil:
+			c.End = record.End
+			b.clicks = append(b.clicks, *c)
+		default:
+			b.leases = append(b.leases, l)
+		}
+	}
+	return b, nil
+}
+
+func (r *Recorder) setAside(j *wal.Log, data []byte) {
+	r.poison.Add(1)
+	r.Logger.Error("a record of the click log was set aside", "log", j.ID(), "bytes", len(data))
+	if err := j.SetAside(data); err != nil {
+		r.Logger.Error("a record that cannot be used was not kept", "error", err)
+	}
+}
+
+// ingestHalves writes a batch of which the database refuses something: that is found half by half, and set aside.
+func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
+	if len(b.clicks) == 1 {
+		r.setAside(b.source, appendClick(nil, &b.clicks[0]))
+		return r.writer.write(ctx, b.logID, b.next, nil)
+	}
+	middle := len(b.clicks) / 2
+	first, second := *b, *b
+	first.clicks, first.next = b.clicks[:middle], b.clicks[middle-1].End
+	second.clicks = b.clicks[middle:]
+	if err := r.ingest(ctx, &first); err != nil {
+		return err
+	}
+	return r.ingest(ctx, &second)
+}
+
+// Adopt ingests the logs of processes that have died, gives back what they had taken and not used, and removes them. A
+// server does so before it serves: what it knows of this month's clicks is what quotas begin with.
+func (r *Recorder) Adopt(ctx context.Context) error {
+	_, err := r.adoptAll(ctx, r.Dir)
+	return err
+}
+
+// Adopted is what came of logs that lay elsewhere.
+type Adopted struct {
+	// Logs were ingested and removed, and had so many Clicks that the database did not have.
+	Logs, Clicks int
+	// Held are the logs that processes have which live: they are left alone.
+	Held []string
+}
+
+// AdoptFrom is Adopt of what a node has left in a folder that is not its own: whoever calls it again changes nothing. It returns
+// InvalidInput when there is anything in the folder that is no click log, because logs are removed.
+func (r *Recorder) AdoptFrom(ctx context.Context, dir string) (a Adopted, err error) {
+	before, err := logsIn(dir)
+	if err != nil {
+		return a, err
+	}
+	a.Clicks, err = r.adoptAll(ctx, dir)
+	left, problem := logsIn(dir)
+	a.Logs = len(before) - len(left)
+	if err == nil {
+		a.Held = left
+	}
+	return a, errors.Join(err, problem)
+}
+
+// logsIn are the logs whose folders are within dir.
+func logsIn(dir string) (logs []string, err error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, fmt.Errorf("looking for click logs: %w", err)
+	}
+	for _, e := range entries {
+		if e.IsDir() && !id.Valid(id.Log, e.Name()) {
+			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: move it away, or name another folder.",
+				dir, validate.Quote(e.Name()))
+		}
+		if e.IsDir() {
+			logs = append(logs, e.Name())
+		}
+	}
+	return logs, nil
+}
+
+func (r *Recorder) adoptAll(ctx context.Context, dir string) (clicks int, err error) {
+	found, err := wal.Found(dir)
+	for _, j := range found { // one that cannot be ingested keeps none of the others waiting
+		n, problem := r.adopt(ctx, j)
+		if clicks += n; problem != nil {
+			err = errors.Join(err, problem, j.Close()) // for the next time
+		}
+	}
+	return clicks, err
+}
+
+func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err error) {
+	position, err := r.positionOf(ctx, j.ID())
+	if err != nil {
+		return 0, err
+	}
+	open := map[int64]*hitquota.Lease{}
+	used := map[int64]int64{}
+	for at := int64(0); ; {
+		b, err := r.next(j, at, maxBatch)
+		if err != nil {
+			return adopted, err
+		}
+		if b.next == at {
+			break
+		}
+		at = b.next
+		for _, l := range b.leases {
+			open[l.Number] = l
+		}
+		for _, c := range b.clicks {
+			used[c.HitLease]++
+			used[c.ClickLease]++
+		}
+		left := after(position, b.next, b.clicks)
+		if len(left) == 0 {
+			continue
+		}
+		if err := r.ingest(ctx, b); err != nil {
+			return adopted, err
+		}
+		r.batches.Add(1)
+		adopted += len(left)
+	}
+	if adopted > 0 {
+		r.Logger.InfoContext(ctx, "the clicks of a process that has died are written", "log", j.ID(), "clicks", adopted)
+	}
+	if err := r.giveBack(ctx, j.ID(), open, used); err != nil {
+		return adopted, err
+	}
+	return adopted, r.remove(ctx, j)
+}
+
+// positionOf is how far the database has a log.
+func (r *Recorder) positionOf(ctx context.Context, logID string) (position int64, err error) {
+	err = r.db.NewSelect().Table("click_logs").Column("position").Where("id = ?", logID).Scan(db.AsSystem(ctx), &position)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, fmt.Errorf("looking for a click log: %w", err)
+	}
+	return position, nil
+}
+
+func (r *Recorder) giveBack(ctx context.Context, logID string, open map[int64]*hitquota.Lease, used map[int64]int64) error {
+	if r.leases == nil || len(open) == 0 {
+		return nil
+	}
+	leases := make([]hitquota.Lease, 0, len(open))
+	for _, l := range open {
+		l.Used = used[l.Number]
+		leases = append(leases, *l)
+	}
+	return r.leases.Recover(ctx, logID, leases)
+}

@@ -1,0 +1,130 @@
+package hitquota
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// grantRow holds the columns of a link that count its grants. No user can change granted, and only this package does.
+type grantRow struct {
+	bun.BaseModel `bun:"table:links,alias:link"`
+
+	ID        string `bun:",pk"`
+	MaxClicks *int64
+	Granted   int64
+}
+
+// recountBatch is how many links RecountGrants updates in one transaction.
+const recountBatch = 500
+
+// Grants are the redirects that links with MaxClicks may still answer. They are a Source; the links' rows hold the counts.
+type Grants struct {
+	*Store
+	// LogID names this process's click log, and so its leases.
+	LogID string
+}
+
+// Take implements Source: one conditional statement for each link decides, so no more than MaxClicks are ever
+// granted, however many nodes ask at once.
+func (g Grants) Take(ctx context.Context, asks []*Ask) error {
+	for _, a := range asks {
+		for _, hits := range []int64{a.Want, 1} {
+			if err := g.take(ctx, a, hits); err != nil {
+				return fmt.Errorf("granting redirects: %w", err)
+			}
+			if a.Granted > 0 {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+func (g Grants) take(ctx context.Context, a *Ask, hits int64) error {
+	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
+		a.Granted = 0
+		result, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = granted + ?", hits).Where("id = ?", a.LinkID).
+			Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
+		if err != nil {
+			return err
+		}
+		if n, err := result.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		var l grantRow
+		if err := tx.NewSelect().Model(&l).Column("granted", "max_clicks").Where("id = ?", a.LinkID).Scan(ctx); err != nil {
+			return err
+		}
+		a.Granted = hits
+		if l.MaxClicks != nil {
+			a.Left = *l.MaxClicks - l.Granted
+		}
+		return insertLease(ctx, tx, g.LogID, Lease{Number: a.Number, LinkID: a.LinkID, Hits: hits})
+	})
+}
+
+// Return implements Source: whoever removes the lease's row gives back what is left of it.
+func (g Grants) Return(ctx context.Context, leases []Lease) error {
+	return g.Recover(ctx, g.LogID, leases)
+}
+
+// Recover ends the leases of a log, this process's or that of one that has died.
+func (g Grants) Recover(ctx context.Context, logID string, leases []Lease) error {
+	err := g.recoverLeases(ctx, logID, leases, func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error {
+		_, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = granted - ?", unused).
+			Where("id = ?", l.LinkID).Where("granted >= ?", unused).Exec(ctx)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("taking grants back: %w", err)
+	}
+	return nil
+}
+
+// Resume implements Source: the database needs no preparation.
+func (g Grants) Resume(context.Context) error { return nil }
+
+// RecountGrants makes what links with MaxClicks have granted what they have had of clicks: of a restored database, in which no
+// process has anything to give back any more.
+func (s *Store) RecountGrants(ctx context.Context) error {
+	ctx = db.AsSystem(ctx)
+	for after := ""; ; {
+		var ids []string
+		err := s.DB.NewSelect().Model((*grantRow)(nil)).Column("id").Where("max_clicks IS NOT NULL").Where("id > ?", after).
+			Order("id").Limit(recountBatch).Scan(ctx, &ids)
+		if err != nil || len(ids) == 0 {
+			return err
+		}
+		after = ids[len(ids)-1]
+		counts, err := s.Clicks.Counts(ctx, s.DB, ids...)
+		if err != nil {
+			return err
+		}
+		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+			for _, linkID := range ids {
+				_, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = ?", counts[linkID]).Where("id = ?", linkID).
+					Where("granted <> ?", counts[linkID]).Exec(ctx)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("counting what links have granted: %w", err)
+		}
+	}
+}
+
+// Exhausted says that a link with MaxClicks has none left to grant.
+func (s *Store) Exhausted(ctx context.Context, linkID string) (bool, error) {
+	exhausted, err := s.DB.NewSelect().Model((*grantRow)(nil)).Where("id = ?", linkID).Where("granted >= max_clicks").Exists(db.AsResolver(ctx))
+	if err != nil {
+		return false, fmt.Errorf("looking for what is left of a link: %w", err)
+	}
+	return exhausted, nil
+}
