@@ -84,6 +84,7 @@ type bench struct {
 	*rig.Run
 	pgbenchBinary string // empty when there is none
 	bare, ours    *target
+	sql           *target   // pgbench
 	bounds        []*target // the bare handler with a table for new links
 	tenant        *rig.Tenant
 	estate        estate
@@ -220,7 +221,7 @@ func (b *bench) measureAll(ctx context.Context) error {
 				if err != nil {
 					return err
 				}
-				b.scriptTarget().figures[o.name] = append(b.scriptTarget().figures[o.name], f)
+				b.sql.figures[o.name] = append(b.sql.figures[o.name], f)
 			}
 		}
 	}

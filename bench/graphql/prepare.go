@@ -53,11 +53,11 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	for name, variant := range map[string]string{
-		"gqlgen over net/http, one INSERT a request":                               "alone",
-		"gqlgen over net/http, one INSERT for all waiting requests of a workspace": "gathered",
+	for _, bound := range [][2]string{
+		{"gqlgen over net/http, one INSERT a request", "alone"},
+		{"gqlgen over net/http, one INSERT for all waiting requests of a workspace", "gathered"},
 	} {
-		t, err := b.startBare(ctx, name, variant, bareDatabase+"="+b.Services.DatabaseURL)
+		t, err := b.startBare(ctx, bound[0], bound[1], bareDatabase+"="+b.Services.DatabaseURL)
 		if err != nil {
 			return err
 		}
@@ -139,11 +139,6 @@ func (e *estate) create(ctx context.Context, tenant *rig.Tenant) (err error) {
 	return nil
 }
 
-// sqlTarget is pgbench, whose figures are by operation as those of servers.
-var sqlTarget = &target{Target: rig.Target{Name: "the same SQL by pgbench"}, figures: map[string][]rig.Figures{}}
-
-func (b *bench) scriptTarget() *target { return sqlTarget }
-
 // recordings is how often an operation is requested to record its SQL.
 const recordings = 40
 
@@ -175,7 +170,8 @@ func (b *bench) record(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, p.Stop()) }()
-	b.scripts = map[string]string{}
+	b.scripts, b.sql = map[string]string{}, &target{Target: rig.Target{Name: "the same SQL by pgbench"},
+		figures: map[string][]rig.Figures{}}
 	for _, o := range b.operations {
 		if o.creates {
 			continue

@@ -22,7 +22,7 @@ func (b *bench) report(w io.Writer) {
 		rows := [][]string{{o.title, "requests/s", "CPU µs", "of which PostgreSQL + Redis", "p50 ms", "p99 ms", "bytes"}}
 		targets := append(append([]*target{b.bare}, b.boundsOf(o)...), b.ours)
 		if _, ok := b.scripts[o.name]; ok {
-			targets = append(targets, b.scriptTarget())
+			targets = append(targets, b.sql)
 		}
 		for _, t := range targets {
 			row := []string{t.Name}
@@ -83,7 +83,7 @@ func (b *bench) reportGoals(w io.Writer, o operation) {
 		return
 	}
 	for name, of := range map[string]func(rig.Figures) float64{"CPU time": rig.Figures.CPU, "p50": p50} {
-		times := ratios(o, of, b.ours, b.bare, b.scriptTarget())
+		times := ratios(o, of, b.ours, b.bare, b.sql)
 		fmt.Fprintf(w, "- %s, %s: %s. %s × that of the bare handler and the same SQL together, at most %.1f wanted.\n",
 			o.title, name, verdict[rig.Median(times, same) <= costGoal], rig.Spread(times, "%.2f", same), costGoal)
 	}

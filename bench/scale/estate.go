@@ -26,6 +26,7 @@ type bench struct {
 	running  []*stand
 	started  int // how many servers there have been
 	next     int // the number of the next new link
+	turn     int // the first turn of the next burst
 }
 
 // estate is a database with links in it.

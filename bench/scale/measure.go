@@ -108,7 +108,7 @@ func (b *bench) driveAll(
 		}()
 	}
 	next := b.next
-	for node := range s.nodes {
+	for range s.nodes {
 		r := <-results
 		if r.error != nil {
 			err = r.error
@@ -116,7 +116,6 @@ func (b *bench) driveAll(
 		all.Right, all.CPU = all.Right+r.Right, all.CPU+r.CPU
 		all.Took, all.P50, all.P99 = max(all.Took, r.Took), max(all.P50, r.P50), max(all.P99, r.P99)
 		next = max(next, r.Next%1_000_000_000)
-		_ = node
 	}
 	b.next = next
 	return all, err
@@ -125,7 +124,8 @@ func (b *bench) driveAll(
 // measureOne drives the nodes of a stand for one burst after a warm-up. What they use until they
 // are at rest is counted as well, where work is deferred.
 func (b *bench) measureOne(ctx context.Context, op operation, s *stand, round uint64) (f figures, err error) {
-	turns, from := op.turns, 0
+	turns, from := op.turns, b.turn
+	b.turn += 2 * drawnVisits // so that no two bursts are about the same links
 	if op.once {
 		turns, from = b.onceTurns(s.shape), s.cold
 	}
@@ -142,6 +142,8 @@ func (b *bench) measureOne(ctx context.Context, op operation, s *stand, round ui
 	if op.once {
 		from += warm
 		s.cold = from + turns
+	} else {
+		from += drawnVisits
 	}
 	before, err := b.countAll(ctx, s)
 	if err != nil {
