@@ -113,7 +113,7 @@ func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation,
 		m.Slug(), s.PublicURL, i.Role, token, i.ExpiresAt.Format("2006-01-02 15:04 MST")))
 }
 
-// Invitations returns the invitations that can be accepted, newest first.
+// Invitations returns the invitations that can be accepted at the time of the call, newest first.
 func (s *Store) Invitations() Collection[Invitation] {
 	return Collection[Invitation]{
 		DB: s.DB, Permission: WriteMembers, Prefix: id.Invitation, Column: "id",
