@@ -125,7 +125,7 @@ func TestKeysTouchNoMembersAndNoKeys(t *testing.T) {
 			},
 			"revoke invitations": func() error { _, err := b.spaces.RevokeInvitation(t.Context(), m, i.ID); return err },
 			"list invitations": func() error {
-				_, err := b.spaces.Invitations(t.Context(), m,
+				_, err := b.spaces.Invitations().List(t.Context(), m,
 					page.Request{Size: 1})
 				return err
 			},

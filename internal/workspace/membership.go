@@ -210,7 +210,7 @@ func errNotFound() error {
 // WorkspacesOf returns the workspaces of members, invitations and workspaces, by the ID of each.
 // Other and unknown IDs are missing. It does not check permissions: call RequireEach.
 func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
-	spaces, err := s.invitations().WorkspacesOf(ctx, ids...)
+	spaces, err := s.Invitations().WorkspacesOf(ctx, ids...)
 	if err != nil {
 		return nil, err
 	}
