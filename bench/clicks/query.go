@@ -37,7 +37,8 @@ type answer struct {
 // warmUps is how often a question is asked before it is measured.
 const warmUps = 10
 
-// Whose clicks are asked for. The hottest link is the first workspace's, and that one has the most clicks.
+// Whose clicks are asked for. The hottest link is the first workspace's, and that one has the most
+// clicks.
 func (b *bench) link(k int) subject {
 	return subject{click.Subject{LinkID: b.stream.links[k]}, b.owner(k)}
 }
@@ -54,7 +55,8 @@ func (b *bench) questions() []question {
 	return []question{
 		{"a 90 days of the hottest link by the day, UTC", quick, b.hottest, b.series(90, click.Day, "UTC")},
 		{"a 90 days of a link by the day, UTC", quick, b.anyLink, b.series(90, click.Day, "UTC")},
-		{"a 90 days of the hottest link by the day, Europe/Berlin", quick, b.hottest, b.series(90, click.Day, "Europe/Berlin")},
+		{"a 90 days of the hottest link by the day, Europe/Berlin", quick, b.hottest,
+			b.series(90, click.Day, "Europe/Berlin")},
 		{"a 90 days of a link by the day, Europe/Berlin", quick, b.anyLink, b.series(90, click.Day, "Europe/Berlin")},
 		{"b top 10 referrers of the largest workspace in 30 days", soon, b.largest, b.top(click.Referrer)},
 		{"b top 10 referrers of a workspace in 30 days", soon, b.anyWorkspace, b.top(click.Referrer)},
@@ -97,7 +99,8 @@ func (b *bench) ask(ctx context.Context) error {
 func (b *bench) series(days int, by click.Interval, zone string) func(context.Context, *rand.Rand, subject) error {
 	return func(ctx context.Context, random *rand.Rand, of subject) error {
 		to := b.recently(random)
-		stats, err := b.store.Stats(ctx, of.member, of.Subject, &click.Range{From: to.AddDate(0, 0, -days), To: to}, zone, click.Filter{})
+		stats, err := b.store.Stats(ctx, of.member, of.Subject, &click.Range{From: to.AddDate(0, 0, -days), To: to}, zone,
+			click.Filter{})
 		if err == nil {
 			_, err = stats.Series(ctx, by)
 		}
@@ -109,7 +112,8 @@ func (b *bench) series(days int, by click.Interval, zone string) func(context.Co
 func (b *bench) top(by click.Dimension) func(context.Context, *rand.Rand, subject) error {
 	return func(ctx context.Context, random *rand.Rand, of subject) error {
 		to := b.recently(random)
-		stats, err := b.store.Stats(ctx, of.member, of.Subject, &click.Range{From: to.AddDate(0, 0, -30), To: to}, "UTC", click.Filter{})
+		stats, err := b.store.Stats(ctx, of.member, of.Subject, &click.Range{From: to.AddDate(0, 0, -30), To: to}, "UTC",
+			click.Filter{})
 		if err == nil {
 			_, err = stats.Breakdown(ctx, by, 10)
 		}
@@ -120,7 +124,8 @@ func (b *bench) top(by click.Dimension) func(context.Context, *rand.Rand, subjec
 // combined asks for all months with two filters, in UTC.
 func (b *bench) combined(ctx context.Context, random *rand.Rand, of subject) error {
 	filter := click.Filter{Values: map[click.Dimension]string{
-		click.Country: countries[random.IntN(len(countries))], click.Device: []string{"desktop", "mobile", "tablet"}[random.IntN(3)],
+		click.Country: countries[random.IntN(len(countries))], click.Device: []string{"desktop", "mobile",
+			"tablet"}[random.IntN(3)],
 	}}
 	from := time.Date(b.end.Year(), b.end.Month()-time.Month(b.months-1), 1, 0, 0, 0, 0, time.UTC)
 	stats, err := b.store.Stats(ctx, of.member, of.Subject, &click.Range{From: from, To: b.end}, "UTC", filter)

@@ -13,16 +13,18 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// zones are those that days are checked in: with offsets of all kinds, and clocks that change by half an hour, at midnight, or
-// not at all.
+// zones are those that days are checked in: with offsets of all kinds, and clocks that change by
+// half an hour, at midnight, or not at all.
 var zones = []string{
-	"UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Pacific/Chatham", "Asia/Kolkata",
+	"UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns",
+	"Pacific/Chatham", "Asia/Kolkata",
 	"America/Santiago", "Asia/Beirut", "Pacific/Kiritimati", "Africa/Casablanca",
 }
 
 // filterable are the dimensions that are filtered by; clicks are divided by them and by links.
 var filterable = []click.Dimension{
-	click.Referrer, click.Country, click.Device, click.Browser, click.OS, click.Language, click.Source, click.Medium, click.Campaign, click.Status,
+	click.Referrer, click.Country, click.Device, click.Browser, click.OS, click.Language, click.Source, click.Medium,
+	click.Campaign, click.Status,
 }
 
 // check is a range that is held against what was sent.
@@ -40,13 +42,15 @@ type check struct {
 // draw draws a check. What it asks for is mostly there: links and values are those of a click.
 func (b *bench) draw(random *rand.Rand) check {
 	e := b.events[random.IntN(len(b.events))]
-	c := check{link: -1, space: int(e.link) % workspaces, zone: zones[random.IntN(len(zones))], filter: click.Filter{Values: map[click.Dimension]string{}}}
+	c := check{link: -1, space: int(e.link) % workspaces, zone: zones[random.IntN(len(zones))],
+		filter: click.Filter{Values: map[click.Dimension]string{}}}
 	c.of = subject{member: b.members[c.space]}
 	if random.IntN(2) == 0 {
 		c.link, c.of = int(e.link), b.link(int(e.link))
 	}
 	all := b.end.Sub(b.stream.begin)
-	length := time.Duration(float64(all) * math.Pow(float64(time.Hour)/float64(all), random.Float64())) // as many short ones as long ones
+	// as many short ones as long ones
+	length := time.Duration(float64(all) * math.Pow(float64(time.Hour)/float64(all), random.Float64()))
 	from := b.stream.begin.Add(time.Duration(random.Float64() * float64(all-length)))
 	c.span = click.Range{From: from, To: from.Add(length)}
 	c.interval = []click.Interval{click.Day, click.Week, click.Month}[random.IntN(3)]
@@ -71,7 +75,8 @@ func (c check) String() string {
 		bots = fmt.Sprint(*c.filter.Bots)
 	}
 	return fmt.Sprintf("workspace %d, link %d, %s to %s by %s in %s, bots %s, filter %v, divided by %s",
-		c.space, c.link, c.span.From.Format(time.RFC3339), c.span.To.Format(time.RFC3339), c.interval, c.zone, bots, c.filter.Values, c.by)
+		c.space, c.link, c.span.From.Format(time.RFC3339), c.span.To.Format(time.RFC3339), c.interval, c.zone, bots,
+		c.filter.Values, c.by)
 }
 
 // reconcile holds what the room says of random ranges against what was sent.
@@ -197,8 +202,8 @@ func (s sent) differs(total click.Count, points []click.Point, parts []click.Sli
 	return ""
 }
 
-// mend verifies all sums, takes away those of the hottest link's days and of a whole workspace's quarters, rebuilds, and
-// checks again.
+// mend verifies all sums, takes away those of the hottest link's days and of a whole workspace's
+// quarters, rebuilds, and checks again.
 func (b *bench) mend(ctx context.Context) error {
 	began, found := time.Now(), 0
 	subjects, err := b.store.Verify(ctx, func(d click.Difference) {
@@ -213,13 +218,15 @@ func (b *bench) mend(ctx context.Context) error {
 	if _, err := b.db.ExecContext(system, "DELETE FROM click_days WHERE subject_id = ?", b.stream.links[0]); err != nil {
 		return err
 	}
-	if _, err := b.db.ExecContext(system, "DELETE FROM click_buckets WHERE workspace_id = ?", b.members[workspaces-1].ID()); err != nil {
+	if _, err := b.db.ExecContext(system, "DELETE FROM click_buckets WHERE workspace_id = ?",
+		b.members[workspaces-1].ID()); err != nil {
 		return err
 	}
 	began = time.Now()
 	if subjects, err = b.store.Rebuild(ctx); err != nil {
 		return err
 	}
-	b.reportMended("Rebuilt the sums of %d subjects in %.1f s, after those of a workspace were taken away.", subjects, time.Since(began).Seconds())
+	b.reportMended("Rebuilt the sums of %d subjects in %.1f s, after those of a workspace were taken away.", subjects,
+		time.Since(began).Seconds())
 	return b.reconcile(ctx, " after the rebuild")
 }

@@ -32,7 +32,7 @@ var (
 	resetsPerAddress = ratelimit.Rate{Name: "reset-token-address", Attempts: 100, Window: time.Hour}
 )
 
-// purpose is what a token is mailed for.
+// purpose is the use of a mailed token.
 type purpose struct {
 	name string
 	life time.Duration
@@ -52,7 +52,7 @@ var (
 	}
 )
 
-// mailedToken is a mailed token, of which only the hash is stored.
+// mailedToken is the row of a mailed token; only the hash is stored.
 type mailedToken struct {
 	bun.BaseModel `bun:"table:mailed_tokens"`
 

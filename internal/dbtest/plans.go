@@ -71,7 +71,7 @@ func plan(t testing.TB, d *db.DB, s statement) string {
 		for i := range fields {
 			fields[i] = new(any)
 		}
-		fields[len(fields)-1] = &line // of SQLite's four columns it is the last that tells
+		fields[len(fields)-1] = &line // SQLite's plan is the last of four columns
 		if err := rows.Scan(fields...); err != nil {
 			t.Fatal(err)
 		}

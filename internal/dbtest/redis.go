@@ -71,7 +71,7 @@ func launch(path, folder, password string, settings func(n *node) []string, args
 		if n.awaitAnswer() {
 			return n, nil
 		}
-		n.end() // somebody else has got its port
+		n.end() // another process took its port
 	}
 	return nil, fmt.Errorf("redis-server does not start")
 }

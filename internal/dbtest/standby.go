@@ -31,7 +31,7 @@ type Pair struct {
 // postgres is one server of a Pair.
 type postgres struct {
 	programs, data, address string
-	owner                   *syscall.Credential // nil for whoever runs the test
+	owner                   *syscall.Credential // nil for the user of the test
 	process                 *exec.Cmd
 	leash                   io.Closer
 }

@@ -18,7 +18,7 @@ const (
 	InvalidInput                    // an argument has the wrong form or range
 	InvalidURL                      // a URL is not one that can be shortened
 	UnsafeURL                       // a destination is refused
-	NotFound                        // no such thing, or none that the caller may see
+	NotFound                        // unknown, or invisible to the caller
 	CodeTaken                       // the code belongs to another URL
 	CodeReserved                    // the code is a word the server keeps for itself
 	CodeExhausted                   // every candidate code is taken
@@ -26,14 +26,14 @@ const (
 	EmailTaken                      // another account has the address
 	BadCredentials                  // wrong e-mail address or password
 	QuotaExceeded                   // a monthly allowance is used up
-	Immutable                       // what is to be changed cannot change
-	Conflict                        // something else changed, or failed, in the meantime
+	Immutable                       // the value cannot change
+	Conflict                        // a concurrent change, or a failed item of a batch
 	IdempotencyConflict             // the idempotency key was used for something else
-	Expired                         // what is asked for has run out
+	Expired                         // the object has expired
 	LastOwner                       // a workspace would be left without an owner
 	AlreadyMember                   // the person is a member already
 	DomainTaken                     // another workspace has proved the domain
-	Unauthenticated                 // nobody is logged in, or the token is no longer good
+	Unauthenticated                 // no credentials, or invalid ones
 	Forbidden                       // the caller's role does not allow it
 	BadRequest                      // the request is not one that can be executed
 	TooLarge                        // the request is larger than allowed
@@ -42,8 +42,8 @@ const (
 	NoPersistedQueries              // documents cannot be named by their hash here
 	DocumentNotAllowed              // the server executes documents of its list only
 	RateLimited                     // too many attempts in a short time, or too much at once
-	TooSlow                         // the caller does not take what it has asked for
-	Unavailable                     // a dependency is away; trying again later helps
+	TooSlow                         // the client reads too slowly
+	Unavailable                     // a dependency is unavailable; a retry can succeed
 )
 
 // response is the presentation of a kind.
@@ -80,7 +80,7 @@ var responses = map[Kind]response{
 	BadRequest:          {code: "BAD_REQUEST", status: http.StatusBadRequest},
 	TooLarge:            {code: "REQUEST_TOO_LARGE", status: http.StatusRequestEntityTooLarge},
 	TooComplex:          {code: "COMPLEXITY_LIMIT_EXCEEDED", status: http.StatusBadRequest},
-	// The first two codes are those that clients of automatic persisted queries know.
+	// Clients of automatic persisted queries know the first two codes.
 	DocumentUnknown:    {code: "PERSISTED_QUERY_NOT_FOUND", status: http.StatusBadRequest},
 	NoPersistedQueries: {code: "PERSISTED_QUERY_NOT_SUPPORTED", status: http.StatusBadRequest},
 	DocumentNotAllowed: {code: "DOCUMENT_NOT_ALLOWED", status: http.StatusForbidden},

@@ -1,6 +1,5 @@
-// Package outbound provides an HTTP client for URLs of users. Whatever a name resolves to and
-// wherever a redirect leads, it connects to public addresses only (SSRF protection). It does not
-// bound bodies. probe uses it.
+// Package outbound provides an HTTP client for URLs of users. It connects to public addresses only,
+// after DNS and after redirects (SSRF protection). It does not bound bodies. probe uses it.
 package outbound
 
 import (
@@ -56,10 +55,10 @@ func NewClient(c Config) *http.Client {
 		Timeout:       cmp.Or(c.Timeout, timeout),
 		CheckRedirect: checkRedirect,
 		Transport: &agent{name: c.UserAgent, transport: &http.Transport{
-			Proxy:                  nil, // a proxy would connect for us, to whatever it likes
+			Proxy:                  nil, // a proxy would choose the address
 			DialContext:            dialer.DialContext,
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // what is bounded must not unpack to more
+			DisableCompression:     true, // callers bound the bytes that they read
 			TLSHandshakeTimeout:    handshakeTimeout,
 			MaxResponseHeaderBytes: maxHeaderBytes,
 		}},
@@ -86,7 +85,7 @@ func checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return ErrRedirects
 	}
-	r.URL.User = nil // nobody has the server log in
+	r.URL.User = nil // no credentials from a redirect
 	return nil
 }
 
