@@ -50,7 +50,6 @@ fuzz: ## run each fuzz target for FUZZTIME, 30s unless set
 
 bench: ## run the benchmarks
 	go test -run '^$$' -bench . -benchmem ./internal/...
-	cd bench && go test -run '^$$' -bench . -benchmem ./...
 
 bench-redirect: ## measure the redirect path beside its limits: LINKS, ROUNDS, BURST
 	cd bench && LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./redirect -links '$(LINKS)' -rounds '$(ROUNDS)' -burst '$(BURST)'

@@ -25,14 +25,14 @@ func (r *mutationResolver) CreateAPIKey(
 func (r *mutationResolver) RevokeAPIKey(
 	ctx context.Context, in gen.RevokeAPIKeyInput,
 ) (*gen.RevokeAPIKeyPayload, error) {
-	k, err := forItem(ctx, &r.Config, in.ID, r.Keys.WorkspaceOf, r.Keys.Revoke)
+	k, err := forItem(ctx, &r.Config, in.ID, r.Keys.Rows().WorkspaceOf, r.Keys.Revoke)
 	return &gen.RevokeAPIKeyPayload{APIKey: k}, err
 }
 
 func (r *workspaceResolver) APIKeys(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.APIKeyConnection, error) {
-	edges, info, err := list(ctx, *m, id.Key, first, after, r.Keys.List, apiKeyIDs,
+	edges, info, err := list(ctx, *m, id.Key, first, after, r.Keys.Rows().List, apiKeyIDs,
 		func(cursor string, k *apikey.Key) *gen.APIKeyEdge { return &gen.APIKeyEdge{Cursor: cursor, Node: k} })
 	return &gen.APIKeyConnection{Edges: edges, PageInfo: info}, err
 }

@@ -103,8 +103,8 @@ func attacks() []attack {
 	}
 }
 
-// TestAttacksAreRefused with the code that says which bound they have met.
-func TestAttacksAreRefused(t *testing.T) {
+// TestLimits_RefuseAttacks checks the code of each, which states the limit that refused it.
+func TestLimits_RefuseAttacks(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada").token

@@ -38,9 +38,9 @@ func deep(levels int) string {
 	return "{" + strings.Join(way, " {") + " { ... { __typename }" + strings.Repeat(" }", len(way)) + " }"
 }
 
-// TestEveryBoundAtItsEdge asks for exactly as much as each bound allows by default, and for one
-// more.
-func TestEveryBoundAtItsEdge(t *testing.T) {
+// TestLimits_HoldAtTheEdgeOfEveryBound requests exactly as much as each default bound allows, and
+// one more.
+func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	ada := setup(t, d).person(t, "ada").token
@@ -118,8 +118,8 @@ func TestEveryBoundAtItsEdge(t *testing.T) {
 	}
 }
 
-// TestBodiesAtTheirBounds sends the largest body that somebody may send, and one byte more.
-func TestBodiesAtTheirBounds(t *testing.T) {
+// TestLimits_BoundBodies sends the largest body that a caller may send, and one byte more.
+func TestLimits_BoundBodies(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada").token
@@ -137,8 +137,7 @@ func TestBodiesAtTheirBounds(t *testing.T) {
 	}
 }
 
-// TestTheDeadlineOfAnOperation is reached before anything is done.
-func TestTheDeadlineOfAnOperation(t *testing.T) {
+func TestLimits_BoundTheDurationOfAnOperation(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Bounds.Deadline = time.Nanosecond })
 	if r := b.ask(t, "", "{ platformStats { totalLinks } }"); r.codes() != "UNAVAILABLE" ||
@@ -147,8 +146,7 @@ func TestTheDeadlineOfAnOperation(t *testing.T) {
 	}
 }
 
-// TestOneLogInAnOperation, however it is written.
-func TestOneLogInAnOperation(t *testing.T) {
+func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	const in = `(input: {email: "a@example.com", password: "b"})`
@@ -183,8 +181,8 @@ func TestOneLogInAnOperation(t *testing.T) {
 	}
 }
 
-// TestToolsFitIntoTheBounds: what asks for the whole schema does not exceed them.
-func TestToolsFitIntoTheBounds(t *testing.T) {
+// TestLimits_AllowIntrospectionByTools sends the query with which tools read the whole schema.
+func TestLimits_AllowIntrospectionByTools(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Introspection = true })
 	of := strings.Repeat("ofType { kind name ", 9) + strings.Repeat("} ", 9)

@@ -42,8 +42,8 @@ func (b *bundle) askBill(t *testing.T, token, query string, variables map[string
 	return got, r
 }
 
-// TestCostIsTold as it is asked for, and as the answer has come to be.
-func TestCostIsTold(t *testing.T) {
+// TestCost_IsReportedOnRequest compares the requested cost, and that of the response.
+func TestCost_IsReportedOnRequest(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada")
@@ -101,8 +101,8 @@ func TestCostIsTold(t *testing.T) {
 	}
 }
 
-// TestPointsAreSpent until there are none left, by each caller for themselves.
-func TestPointsAreSpent(t *testing.T) {
+// TestCost_IsTakenFromTheCallersBudget spends one caller's points, and none of another's.
+func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.CostRate = 20 })
 	ada, eve := b.person(t, "ada").token, b.person(t, "eve").token
@@ -133,8 +133,7 @@ func TestPointsAreSpent(t *testing.T) {
 	}
 }
 
-// TestWhatIsRefusedCostsNoPoints, since it has been refused before anything dear.
-func TestWhatIsRefusedCostsNoPoints(t *testing.T) {
+func TestCost_OfRefusedOperationsIsZero(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for _, query := range []string{"{ nothing }",
@@ -149,8 +148,7 @@ func TestWhatIsRefusedCostsNoPoints(t *testing.T) {
 	}
 }
 
-// TestWhereNothingIsLimited nothing is left, and nothing is refused.
-func TestWhereNothingIsLimited(t *testing.T) {
+func TestCost_WithoutLimits(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) {
 		c.CostRate, c.Limits = 1,

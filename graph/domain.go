@@ -21,7 +21,7 @@ func (r *mutationResolver) AddDomain(ctx context.Context, in gen.AddDomainInput)
 func (r *mutationResolver) VerifyDomain(
 	ctx context.Context, in gen.VerifyDomainInput,
 ) (*gen.VerifyDomainPayload, error) {
-	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.WorkspaceOf, r.Domains.Verify)
+	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.Rows().WorkspaceOf, r.Domains.Verify)
 	r.catchUp(ctx)
 	return &gen.VerifyDomainPayload{Domain: d}, err
 }
@@ -29,7 +29,7 @@ func (r *mutationResolver) VerifyDomain(
 func (r *mutationResolver) RemoveDomain(
 	ctx context.Context, in gen.RemoveDomainInput,
 ) (*gen.RemoveDomainPayload, error) {
-	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.WorkspaceOf, r.Domains.Remove)
+	d, err := forItem(ctx, &r.Config, in.ID, r.Domains.Rows().WorkspaceOf, r.Domains.Remove)
 	r.catchUp(ctx)
 	return &gen.RemoveDomainPayload{Domain: d}, err
 }
@@ -51,7 +51,7 @@ func (r *mutationResolver) SetPrimaryDomain(
 func (r *workspaceResolver) Domains(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.DomainConnection, error) {
-	edges, info, err := list(ctx, *m, id.Domain, first, after, r.Config.Domains.List, domainIDs,
+	edges, info, err := list(ctx, *m, id.Domain, first, after, r.Config.Domains.Rows().List, domainIDs,
 		func(cursor string, d *domain.Domain) *gen.DomainEdge { return &gen.DomainEdge{Cursor: cursor, Node: d} })
 	return &gen.DomainConnection{Edges: edges, PageInfo: info}, err
 }

@@ -14,7 +14,7 @@ func userErrors(err error) ([]*gen.UserError, error) {
 		return []*gen.UserError{}, nil
 	}
 	e := errs.From(err)
-	if !e.Kind.Mendable() {
+	if !e.Kind.IsUserError() {
 		return nil, err
 	}
 	return []*gen.UserError{{Message: e.Public(), Code: gen.ErrorCode(e.Kind.Code()), Field: e.Field}}, nil

@@ -35,14 +35,14 @@ func (r *mutationResolver) AcceptInvitation(
 func (r *mutationResolver) RevokeInvitation(
 	ctx context.Context, in gen.RevokeInvitationInput,
 ) (*gen.RevokeInvitationPayload, error) {
-	i, err := forItem(ctx, &r.Config, in.ID, r.Workspaces.WorkspaceOfInvitation, r.Workspaces.RevokeInvitation)
+	i, err := forItem(ctx, &r.Config, in.ID, r.Workspaces.Invitations().WorkspaceOf, r.Workspaces.RevokeInvitation)
 	return &gen.RevokeInvitationPayload{Invitation: i}, err
 }
 
 func (r *workspaceResolver) Invitations(
 	ctx context.Context, m *workspace.Membership, first *int, after *string,
 ) (*gen.InvitationConnection, error) {
-	edges, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations, invitationIDs,
+	edges, info, err := list(ctx, *m, id.Invitation, first, after, r.Workspaces.Invitations().List, invitationIDs,
 		func(cursor string, i *workspace.Invitation) *gen.InvitationEdge {
 			return &gen.InvitationEdge{Cursor: cursor, Node: i}
 		})

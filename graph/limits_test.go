@@ -8,9 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// TestLimitsAtTheirBoundaries asks for the last that is allowed and the first that is not, beside
-// what TestEveryBoundAtItsEdge does.
-func TestLimitsAtTheirBoundaries(t *testing.T) {
+// TestLimits_RefuseInvalidOperations has the cases beside TestLimits_HoldAtTheEdgeOfEveryBound.
+func TestLimits_RefuseInvalidOperations(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada").token
@@ -76,7 +75,7 @@ func TestLimitsAtTheirBoundaries(t *testing.T) {
 	}
 }
 
-func TestVariablesAreExact(t *testing.T) {
+func TestArguments_RequireExactVariables(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada").token
@@ -145,7 +144,7 @@ func number(i int) string {
 	}
 }
 
-func TestProductionTellsNothingOfTheSchema(t *testing.T) {
+func TestIntrospection_IsOffByDefault(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	closed, open := setup(t, d), setup(t, d, func(c *Config) { c.Introspection = true })

@@ -27,10 +27,10 @@ func (c *Config) nodeLoaders() map[id.Prefix]nodeLoader {
 		},
 		id.Link:       c.linkNodes,
 		id.Click:      c.clickNodes,
-		id.Domain:     nodesOf(c.Domains.ByID, domainIDs),
+		id.Domain:     nodesOf(c.Domains.Rows().ByID, domainIDs),
 		id.Event:      nodesOf(c.Workspaces.EventsByID, eventIDs),
-		id.Invitation: nodesOf(c.Workspaces.InvitationsByID, invitationIDs),
-		id.Key:        nodesOf(c.Keys.ByID, apiKeyIDs),
+		id.Invitation: nodesOf(c.Workspaces.Invitations().ByID, invitationIDs),
+		id.Key:        nodesOf(c.Keys.Rows().ByID, apiKeyIDs),
 		id.Member:     nodesOf(c.Workspaces.MembersByID, memberIDs),
 	}
 }
@@ -98,7 +98,7 @@ func (c *Config) spacesOf(
 ) (spaces map[string]workspace.Membership, spaceOf map[string]string, err error) {
 	spaceOf = map[string]string{}
 	for _, find := range []func(context.Context, ...string) (map[string]string, error){
-		c.Workspaces.WorkspacesOf, c.Domains.WorkspacesOf, c.Keys.WorkspacesOf, c.Links.WorkspacesOf,
+		c.Workspaces.WorkspacesOf, c.Domains.Rows().WorkspacesOf, c.Keys.Rows().WorkspacesOf, c.Links.WorkspacesOf,
 		c.Audit.WorkspacesOf,
 	} {
 		found, err := find(ctx, ids...)

@@ -22,9 +22,9 @@ func (b *bundle) lines() (all []string) {
 	return all
 }
 
-// TestEachOperationIsToldOnce: of whatever kind and outcome, with nothing of what was asked but a
-// name.
-func TestEachOperationIsToldOnce(t *testing.T) {
+// TestObserve_LogsEachOperationOnce has every kind and outcome. The log has nothing of the request
+// but the name of the operation.
+func TestObserve_LogsEachOperationOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

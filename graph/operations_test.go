@@ -21,7 +21,7 @@ const createLink = `mutation ($w: ID!, $url: String!, $code: String, $expires: T
 	}
 }`
 
-func TestCreateLinkAnswers(t *testing.T) {
+func TestCreateLink_ReturnsLinkOrErrors(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -57,8 +57,9 @@ func TestCreateLinkAnswers(t *testing.T) {
 	})
 }
 
-// TestAForeignIDLooksLikeAnUnknownOne compares whole answers, for everything that takes an id.
-func TestAForeignIDLooksLikeAnUnknownOne(t *testing.T) {
+// TestOperations_TreatForeignIDsAsUnknown compares whole responses, for everything that takes an
+// ID.
+func TestOperations_TreatForeignIDsAsUnknown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -132,7 +133,7 @@ func TestAForeignIDLooksLikeAnUnknownOne(t *testing.T) {
 	})
 }
 
-func TestAbsentIsNotNull(t *testing.T) {
+func TestUpdateLink_DistinguishesAbsentFromNull(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada")
@@ -159,9 +160,8 @@ func TestAbsentIsNotNull(t *testing.T) {
 	}
 }
 
-// TestEachMutationTellsWhatIsThen: what one has loaded is not told by the next, which has changed
-// it.
-func TestEachMutationTellsWhatIsThen(t *testing.T) {
+// TestMutations_ReadTheirOwnChanges: a mutation must not read what an earlier one loaded.
+func TestMutations_ReadTheirOwnChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada")
@@ -175,9 +175,9 @@ func TestEachMutationTellsWhatIsThen(t *testing.T) {
 	}
 }
 
-// TestThePriceOfABatch: a thousand links may be asked for what describes them, and not for a
-// thousand stats.
-func TestThePriceOfABatch(t *testing.T) {
+// TestCost_OfBatches: a batch of a thousand links may request their basic fields, but not their
+// stats.
+func TestCost_OfBatches(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada")
@@ -224,7 +224,7 @@ func TestThePriceOfABatch(t *testing.T) {
 	}
 }
 
-func TestManyLinksAtOnce(t *testing.T) {
+func TestCreateLinks_ReturnsAResultForEachLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -250,7 +250,7 @@ func TestManyLinksAtOnce(t *testing.T) {
 	})
 }
 
-func TestMeIsNullForNobody(t *testing.T) {
+func TestMe_IsNullForAnonymousUsers(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	if got := b.ask(t, "", `{ me { id } }`).text; got != `{"data":{"me":null}}` {
@@ -261,7 +261,7 @@ func TestMeIsNullForNobody(t *testing.T) {
 	}
 }
 
-func TestNodeByID(t *testing.T) {
+func TestNode_FetchesByID(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	ada := b.person(t, "ada")
@@ -276,7 +276,7 @@ func TestNodeByID(t *testing.T) {
 	}
 }
 
-func TestConnectionsPageThroughEverything(t *testing.T) {
+func TestConnections_PageThroughAllItems(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -309,7 +309,7 @@ func TestConnectionsPageThroughEverything(t *testing.T) {
 	})
 }
 
-func TestWhatBrokeIsLoggedAndNotShown(t *testing.T) {
+func TestInternalErrors_AreLoggedAndHidden(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -324,4 +324,16 @@ func TestWhatBrokeIsLoggedAndNotShown(t *testing.T) {
 			t.Errorf("shown: %s\nlogged: %s", r.text, b.log)
 		}
 	})
+}
+
+// TestPayloads_HaveUserErrors: payloadOrErrors sets the field of every payload.
+func TestPayloads_HaveUserErrors(t *testing.T) {
+	t.Parallel()
+	schema := contract(t)
+	for _, f := range schema.Mutation.Fields {
+		payload := schema.Types[f.Type.Name()]
+		if field := payload.Fields.ForName("errors"); field == nil || field.Type.String() != "[UserError!]!" {
+			t.Errorf("%s of %s has no errors", payload.Name, f.Name)
+		}
+	}
 }

@@ -75,9 +75,9 @@ var eachByItself = map[string]string{
 	"Workspace.stats": "as Workspace.usage",
 }
 
-// TestAPageCostsAsManyStatementsWhateverItsSize asks for pages of 1, 10 and 100 items, with every
+// TestPages_TakeConstantStatements asks for pages of 1, 10 and 100 items, with every
 // field that an item has, of every connection and list.
-func TestAPageCostsAsManyStatementsWhateverItsSize(t *testing.T) {
+func TestPages_TakeConstantStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -88,9 +88,9 @@ func TestAPageCostsAsManyStatementsWhateverItsSize(t *testing.T) {
 	})
 }
 
-// TestEveryListIsCounted finds the connections and lists of the schema that the tests above know
+// TestPages_CoverEveryList finds the connections and lists of the schema that the tests above know
 // nothing of.
-func TestEveryListIsCounted(t *testing.T) {
+func TestPages_CoverEveryList(t *testing.T) {
 	t.Parallel()
 	lists := map[string]bool{}
 	for _, def := range contract(t).Types {

@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -133,7 +133,7 @@ func (t *clickSource) run(ctx context.Context) error {
 // database is down: there are no clicks to send either.
 func (t *clickSource) authorize(ctx context.Context) error {
 	for {
-		if err := pause.For(ctx, authInterval); err != nil {
+		if err := poll.Wait(ctx, authInterval); err != nil {
 			return err
 		}
 		m, err := t.mayWatch(ctx, t.stream.Authorization, t.member.Load().ID())

@@ -32,7 +32,7 @@ import (
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/ownhost"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
@@ -385,7 +385,7 @@ func (a *app) awaitStop(ctx, failed context.Context) {
 		return
 	}
 	a.log.InfoContext(ctx, "requests are still taken, and proxies told to send none", "for", a.config.DrainDelay)
-	_ = pause.For(failed, a.config.DrainDelay) // its error says no more than that a part has failed
+	_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
 }
 
 // leaving has clients open new connections, which proxies open elsewhere, once the node is to stop. Closing idle ones at the

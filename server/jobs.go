@@ -62,7 +62,7 @@ func (r jobRooms) jobs(c config.Config) []jobs.Job {
 		}},
 		{Name: "domains", Every: jobInterval, Run: r.domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return r.spaces.Purge(ctx, r.links.PurgeWorkspace, r.counts.PurgeWorkspace, r.domains.PurgeWorkspace, r.apiKeys.PurgeWorkspace)
+			return r.spaces.Purge(ctx, r.links.PurgeWorkspace, r.counts.PurgeWorkspace, r.domains.Rows().Purge, r.apiKeys.Rows().Purge)
 		}},
 	}
 	if c.DestinationChecks {

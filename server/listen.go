@@ -8,14 +8,13 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
-	"os"
 	"sync/atomic"
 	"time"
 
 	"github.com/pires/go-proxyproto"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/web"
 )
 
@@ -51,9 +50,10 @@ func policyFor(proxies web.Proxies, from net.Addr) proxyproto.Policy {
 // certificate is the server's own, from two files, which are read again when they change: whoever renews it need not stop the
 // server.
 type certificate struct {
-	files   [2]string // the certificate's and the key's
+	certificateFile, keyFile string
+
+	files   *poll.Files
 	log     *slog.Logger
-	seen    [2]os.FileInfo
 	current atomic.Pointer[tls.Certificate]
 }
 
@@ -61,8 +61,10 @@ type certificate struct {
 const certificateInterval = 10 * time.Second
 
 func openCertificate(certificateFile, keyFile string, log *slog.Logger) (*certificate, error) {
-	c := &certificate{files: [...]string{certificateFile, keyFile}, log: log}
-	c.changed()
+	c := &certificate{
+		certificateFile: certificateFile, keyFile: keyFile, log: log,
+		files: poll.NewFiles(true, certificateFile, keyFile), // files that are missing are being replaced
+	}
 	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("LINKFORGE_TLS_CERTIFICATE and LINKFORGE_TLS_KEY: %w", err)
 	}
@@ -70,7 +72,7 @@ func openCertificate(certificateFile, keyFile string, log *slog.Logger) (*certif
 }
 
 func (c *certificate) load() error {
-	pair, err := tls.LoadX509KeyPair(c.files[0], c.files[1])
+	pair, err := tls.LoadX509KeyPair(c.certificateFile, c.keyFile)
 	if err != nil {
 		return err
 	}
@@ -78,32 +80,15 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// changed says that a file is another than when it was looked at last.
-func (c *certificate) changed() (changed bool) {
-	for i, file := range c.files {
-		info, err := os.Stat(file)
-		if err != nil {
-			return false // somebody is at it
-		}
-		before := c.seen[i]
-		changed = changed || before == nil || !os.SameFile(before, info) || before.Size() != info.Size() || !before.ModTime().Equal(info.ModTime())
-		c.seen[i] = info
-	}
-	return changed
-}
-
 // watch reads the files again when they have changed. What cannot be used is logged, and the certificate before stays.
 func (c *certificate) watch(ctx context.Context) error {
-	for pause.For(ctx, certificateInterval) == nil {
-		if !c.changed() {
-			continue
-		}
+	c.files.Watch(ctx, certificateInterval, func(ctx context.Context) {
 		if err := c.load(); err != nil {
 			c.log.ErrorContext(ctx, "the TLS certificate is not replaced", "error", err)
-			continue
+			return
 		}
 		c.log.InfoContext(ctx, "the TLS certificate was replaced", "until", c.current.Load().Leaf.NotAfter.UTC())
-	}
+	})
 	return nil
 }
 

@@ -97,17 +97,17 @@ func TestACertificateIsReplaced(t *testing.T) {
 		}
 		return now.Leaf.SerialNumber.Int64()
 	}
-	if c.changed() || serial() != 1 {
+	if c.files.Changed() || serial() != 1 {
 		t.Errorf("changed, or serial %d, want 1", serial())
 	}
 	certify(t, certificateFile, keyFile, 1000)
-	if !c.changed() || c.load() != nil || serial() != 1000 {
+	if !c.files.Changed() || c.load() != nil || serial() != 1000 {
 		t.Errorf("serial %d, want 1000", serial())
 	}
 	if err := os.WriteFile(certificateFile, []byte("nothing"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if !c.changed() || c.load() == nil || serial() != 1000 {
+	if !c.files.Changed() || c.load() == nil || serial() != 1000 {
 		t.Errorf("a broken file is used: serial %d", serial())
 	}
 	if _, err := openCertificate(certificateFile, keyFile, nil); err == nil || !strings.Contains(err.Error(), "LINKFORGE_TLS_CERTIFICATE") {

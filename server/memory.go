@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -47,7 +47,7 @@ func followMemory(ctx context.Context, c config.Config) error {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return nil
 	}
-	for pause.For(ctx, limitEvery) == nil {
+	for poll.Wait(ctx, limitEvery) == nil {
 		adjustMemoryLimit(c)
 	}
 	return nil

@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // mixedRequests is the number of requests of the mixed traffic: 100,000 in the field, fewer in the suite.
@@ -56,7 +56,7 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 					}
 					l := links[rand.IntN(len(links))]
 					for !l.request(t, client, nodes[rand.IntN(len(nodes))].address) {
-						_ = pause.For(t.Context(), pollEvery) // the node is restarting
+						_ = poll.Wait(t.Context(), pollEvery) // the node is restarting
 					}
 				}
 			})

@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -51,7 +51,7 @@ func gather(t *testing.T, s *server, path string, n int, wait time.Duration) *cr
 		v.running.Go(func() {
 			for ctx.Err() == nil {
 				v.once()
-				_ = pause.For(ctx, wait)
+				_ = poll.Wait(ctx, wait)
 			}
 		})
 	}

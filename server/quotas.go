@@ -20,7 +20,15 @@ type quotasCommand struct {
 // Run lists the workspaces that are near one of their quotas this month.
 func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
-		links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, LinkQuota: c.LinkQuota, Log: slog.New(slog.DiscardHandler), Now: time.Now})
+		links, err := link.NewStore(
+			link.Config{
+				DB:        d,
+				PublicURL: c.PublicURL,
+				LinkQuota: c.LinkQuota,
+				Log:       slog.New(slog.DiscardHandler),
+				Now:       time.Now,
+			},
+		)
 		if err != nil {
 			return err
 		}
@@ -39,7 +47,8 @@ func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io stdio) error
 			b, near := busy[u.ID]
 			if near || float64(u.Links) >= share*float64(u.Quota) {
 				// Quoted: what tenants write must not move the operator's cursor.
-				fmt.Fprintf(table, "%s\t%q\t%d\t%d\t%d\t%d\t%d\n", u.Slug, u.Name, u.Links, u.Quota, b.Links, b.Hits, b.Allowed)
+				fmt.Fprintf(table, "%s\t%q\t%d\t%d\t%d\t%d\t%d\n", u.Slug, u.Name, u.Links, u.Quota, b.Links, b.Hits,
+					b.Allowed)
 			}
 		}
 		return table.Flush()

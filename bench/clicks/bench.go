@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,10 +14,12 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -36,17 +37,16 @@ type bench struct {
 	say           func(format string, args ...any)
 	out, progress io.Writer
 
-	server   *db.DB    // in which the database is one of many; PostgreSQL only
-	database string    // the name that was made there
-	copier   *pgx.Conn // the owner's, for COPY
+	services *rig.Services // nil on SQLite
+	copier   *pgx.Conn     // the owner's, for COPY
 	folder   string
 	db       *db.DB
 	captured *capture
 
-	recorder *click.Recorder
+	recorder *ingest.Recorder
 	stop     func() error
 	clock    atomic.Int64 // in microseconds
-	store    *click.Store
+	store    *stats.Store
 	members  []workspace.Membership
 
 	stream   *stream
@@ -82,7 +82,7 @@ func (b *bench) open(ctx context.Context) (err error) {
 	b.stream = newStream(b.options, b.total, b.end)
 	b.events = make([]event, 0, b.total)
 	b.set(b.stream.begin)
-	b.store = &click.Store{DB: b.db, ClickMonths: b.months, Now: b.now}
+	b.store = &stats.Store{DB: b.db, ClickMonths: b.months, Now: b.now}
 	if err := b.makeWorkspaces(ctx); err != nil {
 		return err
 	}
@@ -92,25 +92,15 @@ func (b *bench) open(ctx context.Context) (err error) {
 	return b.record()
 }
 
-// openPostgres takes a database of its own on the server.
+// openPostgres creates a database of its own on the server.
 func (b *bench) openPostgres(ctx context.Context) (err error) {
-	if b.server, err = db.OpenPostgres(b.databaseURL, 1); err != nil {
+	if b.services, err = rig.OpenServices(ctx, b.databaseURL, os.Getenv("LINKFORGE_TEST_REDIS_URL")); err != nil {
 		return err
 	}
-	name := "bench_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-	if _, err := b.server.ExecContext(db.AsOwner(ctx), "CREATE DATABASE "+name); err != nil {
+	if b.copier, err = pgx.Connect(ctx, b.services.DatabaseURL); err != nil {
 		return err
 	}
-	b.database = name
-	u, err := url.Parse(b.databaseURL)
-	if err != nil {
-		return errors.New("the database URL cannot be read") // which may hold a password
-	}
-	u.Path = "/" + name
-	if b.copier, err = pgx.Connect(ctx, u.String()); err != nil {
-		return err
-	}
-	b.db, err = db.OpenPostgres(u.String(), pool)
+	b.db, err = db.OpenPostgres(b.services.DatabaseURL, pool)
 	return err
 }
 
@@ -128,7 +118,8 @@ func (b *bench) makeWorkspaces(ctx context.Context) error {
 	}
 	store := workspace.Store{DB: b.db, Now: time.Now}
 	for n := range workspaces {
-		m, err := store.Create(ctx, account.Actor{AccountID: a.ID}, fmt.Sprintf("Bench %d", n+1), fmt.Sprintf("bench-%d", n+1))
+		m, err := store.Create(ctx, account.Actor{AccountID: a.ID}, fmt.Sprintf("Bench %d", n+1),
+			fmt.Sprintf("bench-%d", n+1))
 		if err != nil {
 			return err
 		}
@@ -142,14 +133,14 @@ func (b *bench) owner(link int) workspace.Membership { return b.members[link%wor
 
 // record starts the recorder.
 func (b *bench) record() error {
-	log, err := click.OpenLog(click.LogConfig{
+	log, err := ingest.OpenLog(ingest.LogConfig{
 		Dir:    filepath.Join(b.folder, "clicks"),
 		Logger: slog.New(slog.NewTextHandler(b.progress, &slog.HandlerOptions{Level: slog.LevelWarn})), Now: b.now,
 	})
 	if err != nil {
 		return err
 	}
-	b.recorder = click.NewRecorder(click.RecorderConfig{DB: b.db, Log: log})
+	b.recorder = ingest.NewRecorder(ingest.RecorderConfig{DB: b.db, Log: log})
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan error, 1)
 	go func() { ended <- b.recorder.Run(ctx) }()
@@ -173,24 +164,9 @@ func (b *bench) close() (err error) {
 	if b.copier != nil {
 		err = errors.Join(err, b.copier.Close(ctx))
 	}
-	if b.database != "" {
-		err = errors.Join(err, b.drop(ctx))
-	}
-	if b.server != nil {
-		err = errors.Join(err, b.server.Close())
-	}
+	err = errors.Join(err, b.services.Close())
 	if b.folder != "" {
 		err = errors.Join(err, os.RemoveAll(b.folder))
-	}
-	return err
-}
-
-// drop ends what is still connected, which fails while one of the server's own workers is: without FORCE the server waits
-// for that.
-func (b *bench) drop(ctx context.Context) error {
-	_, err := b.server.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+b.database+" WITH (FORCE)")
-	if err != nil {
-		_, err = b.server.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+b.database)
 	}
 	return err
 }

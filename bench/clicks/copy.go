@@ -18,7 +18,8 @@ const copies = "copied_clicks"
 
 var columns = []string{
 	"id", "workspace_id", "link_id", "clicked_at", "latency_ms", "visit", "bot", "status",
-	"referrer", "country", "device", "browser", "os", "language", "utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content",
+	"referrer", "country", "device", "browser", "os", "language", "utm_source", "utm_medium", "utm_campaign", "utm_term",
+	"utm_content",
 }
 
 // prepareCopy makes a table like that of clicks: the same columns, indexes and months.
@@ -28,7 +29,8 @@ func (b *bench) prepareCopy(ctx context.Context) error {
 	}
 	statements := []string{"CREATE TABLE " + copies + " (LIKE clicks INCLUDING ALL) PARTITION BY RANGE (clicked_at)"}
 	for m := hitquota.MonthOf(b.stream.begin); !m.Start.After(b.end); m = hitquota.MonthOf(m.End) {
-		statements = append(statements, fmt.Sprintf("CREATE TABLE %[1]s_%[2]s PARTITION OF %[1]s FOR VALUES FROM ('%[3]s') TO ('%[4]s')",
+		statements = append(statements, fmt.Sprintf("CREATE TABLE %[1]s_%[2]s PARTITION OF %[1]s FOR VALUES FROM ('%[3]s') "+
+			"TO ('%[4]s')",
 			copies, m.Start.Format("2006_01"), m.Start.Format(time.RFC3339), m.End.Format(time.RFC3339)))
 	}
 	for _, statement := range statements {
@@ -39,7 +41,8 @@ func (b *bench) prepareCopy(ctx context.Context) error {
 	return nil
 }
 
-// copy has PostgreSQL copy the clicks of a round: one COPY, as the owner. It is the least that it takes to keep them.
+// copy has PostgreSQL copy the clicks of a round: one COPY, as the owner. It is the least that it
+// takes to keep them.
 func (b *bench) copy(ctx context.Context, r *round, clicks []click.Click) error {
 	if b.kind != db.Postgres {
 		return nil
@@ -68,7 +71,8 @@ func (b *bench) copy(ctx context.Context, r *round, clicks []click.Click) error 
 	return nil
 }
 
-// walPosition is how far PostgreSQL has written its log, in bytes; zero where there is none, or where it cannot be asked.
+// walPosition is how far PostgreSQL has written its log, in bytes; zero where there is none, or
+// where it cannot be asked.
 func (b *bench) walPosition(ctx context.Context) (position int64) {
 	if b.copier != nil {
 		_ = b.copier.QueryRow(ctx, "SELECT (pg_current_wal_insert_lsn() - '0/0')::BIGINT").Scan(&position)

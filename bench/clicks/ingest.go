@@ -12,8 +12,9 @@ import (
 const (
 	// waiting is how many clicks may wait in the log before the next is recorded.
 	waiting = 100_000
-	// enough is how many clicks come before the jobs run, which is after the day that they fill: what waits is written before
-	// them, and the batches are to be as full with few clicks a day as with many.
+	// enough is how many clicks come before the jobs run, which is after the day that they fill: what
+	// waits is written before them, and the batches are to be as full with few clicks a day as with
+	// many.
 	enough = 5000
 )
 
@@ -21,7 +22,8 @@ const (
 type round struct {
 	// clicks are how many, upTo how many there were after them.
 	clicks, upTo int
-	// generate is what it took to make them, ingest to record them and to wait until the database had them, copying to COPY them.
+	// generate is what it took to make them, ingest to record them and to wait until the database had
+	// them, copying to COPY them.
 	generate, ingest, copying time.Duration
 	// seal, detail, forget and retain are what the jobs took meanwhile.
 	seal, detail, forget, retain time.Duration
@@ -106,7 +108,8 @@ func (b *bench) send(ctx context.Context, r *round, clicks []click.Click) error 
 	return nil
 }
 
-// untilJobs is how many of the clicks come before the jobs run. The clock then is at the midnight (UTC) that has passed.
+// untilJobs is how many of the clicks come before the jobs run. The clock then is at the midnight
+// (UTC) that has passed.
 func (b *bench) untilJobs(clicks []click.Click) int {
 	for i := range clicks {
 		if d := dayOf(clicks[i].ClickedAt); d != b.today {
@@ -145,7 +148,8 @@ func (b *bench) work(ctx context.Context, r *round) error {
 	for _, job := range []struct {
 		took *time.Duration
 		run  func(context.Context) error
-	}{{&r.seal, b.store.Seal}, {&r.detail, b.store.Detail}, {&r.forget, b.store.ForgetVisitors}, {&r.retain, b.store.Retain}} {
+	}{{&r.seal, b.store.Seal}, {&r.detail, b.store.Detail}, {&r.forget, b.store.ForgetVisitors},
+		{&r.retain, b.store.Retain}} {
 		began := time.Now()
 		if err := job.run(ctx); err != nil {
 			return err
@@ -178,7 +182,8 @@ type size struct {
 }
 
 // tables are what clicks are kept in.
-var tables = []string{"clicks", "click_buckets", "click_days", "click_details", "click_totals", "visitors", "click_batches"}
+var tables = []string{"clicks", "click_buckets", "click_days", "click_details", "click_totals", "visitors",
+	"click_batches"}
 
 // tidy does what PostgreSQL's own workers do in time, and finds out how much room everything takes.
 func (b *bench) tidy(ctx context.Context) error {

@@ -1,15 +1,16 @@
-// Command clicks measures the room of clicks with a year of them: it makes some ten million clicks of 10,000 links over 13
-// months, sends them through the real recorder, has the jobs run as the days pass, and asks for stats as tenants do. What
-// ingest costs is held against PostgreSQL's own COPY of the same rows, in turns in one run, because machines differ and are
-// shared: quote the ratio. It needs scripts/with-services for PostgreSQL:
+// Command clicks measures the room of clicks with a year of them: it makes some ten million clicks
+// of 10,000 links over 13 months, sends them through the real recorder, has the jobs run as the
+// days pass, and asks for stats as tenants do. What ingest costs is held against PostgreSQL's own
+// COPY of the same rows, in turns in one run, because machines differ and are shared: quote the
+// ratio. It needs scripts/with-services for PostgreSQL:
 //
-//	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/clicks -clicks 300000
+//	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./clicks -clicks 300000
 //
-// Everything but the ids of workspaces follows from the seed and the day. The clock that the room sees is that of the
-// clicks, so a day's jobs run when its clicks are in.
+// Everything but the ids of workspaces follows from the seed and the day. The clock that the room
+// sees is that of the clicks, so a day's jobs run when its clicks are in.
 //
-// It exits with 1 when something went wrong: a click that was lost, or stats that are not what was sent. A slow machine,
-// and a goal that was missed, are not errors.
+// It exits with 1 when something went wrong: a click that was lost, or stats that are not what was
+// sent. A slow machine, and a goal that was missed, are not errors.
 package main
 
 import (
@@ -29,10 +30,12 @@ import (
 
 // options are the command line's.
 type options struct {
-	// clicks is how many there are, sqliteClicks how many of them on SQLite. onlySQLite leaves PostgreSQL out.
+	// clicks is how many there are, sqliteClicks how many of them on SQLite. onlySQLite leaves
+	// PostgreSQL out.
 	clicks, sqliteClicks int
 	onlySQLite           bool
-	// links is how many there are, months over how many whole months before the running one they are followed.
+	// links is how many there are, months over how many whole months before the running one they are
+	// followed.
 	links, months int
 	// round is how many clicks are ingested before the same are copied.
 	round int
@@ -48,14 +51,14 @@ type options struct {
 }
 
 func main() {
-	rig.Main("clicks", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
+	rig.Main("clicks", func(ctx context.Context, args []string) error {
+		return run(ctx, args, os.Getenv, os.Stdout,
+			os.Stderr)
+	})
 }
 
 func run(ctx context.Context, args []string, getenv func(string) string, out, progress io.Writer) error {
 	o, err := parse(args, getenv)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
 	if err != nil {
 		return err
 	}
@@ -102,7 +105,8 @@ func parse(args []string, getenv func(string) string) (options, error) {
 	case o.links < workspaces || o.links > math.MaxUint16:
 		return o, fmt.Errorf("from %d to %d links are needed", workspaces, math.MaxUint16)
 	case o.clicks < 1000 || o.months < 1 || o.months > 13 || min(o.round, o.asks, o.checks) < 1:
-		return o, errors.New("at least 1000 clicks, 1 to 13 months, and a round, a question and a check of something are needed")
+		return o, errors.New("at least 1000 clicks, 1 to 13 months, and a round, a question and a check of something are " +
+			"needed")
 	case o.databaseURL == "" && !o.onlySQLite:
 		return o, errors.New("PostgreSQL is needed: scripts/with-services provides it, and -sqlite does without")
 	}
@@ -124,10 +128,12 @@ func startProfile(path string) (stop func(), err error) {
 	}, nil
 }
 
-// measure tells the whole story on one database: open it, send all clicks, tidy up, ask, and hold the answers against what
-// was sent.
-func measure(ctx context.Context, o options, kind db.Kind, clicks int, now time.Time, out, progress io.Writer) (err error) {
-	b := &bench{options: o, kind: kind, total: clicks, end: now, say: teller(progress), out: out, progress: progress}
+// measure tells the whole story on one database: open it, send all clicks, tidy up, ask, and hold
+// the answers against what was sent.
+func measure(
+	ctx context.Context, o options, kind db.Kind, clicks int, now time.Time, out, progress io.Writer,
+) (err error) {
+	b := &bench{options: o, kind: kind, total: clicks, end: now, say: rig.Progress(progress), out: out, progress: progress}
 	defer func() { err = errors.Join(err, b.close()) }()
 	if err := b.open(ctx); err != nil {
 		return err
@@ -155,12 +161,4 @@ func measure(ctx context.Context, o options, kind db.Kind, clicks int, now time.
 	}
 	b.reportGoals()
 	return b.problems()
-}
-
-// teller says where the run is, and when.
-func teller(w io.Writer) func(format string, args ...any) {
-	began := time.Now()
-	return func(format string, args ...any) {
-		fmt.Fprintf(w, "%6.1f s  %s\n", time.Since(began).Seconds(), fmt.Sprintf(format, args...))
-	}
 }

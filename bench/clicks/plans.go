@@ -44,7 +44,8 @@ func (c *capture) during(do func() error) ([]string, error) {
 	return c.said, err
 }
 
-// explain asks a question once more, and prints how PostgreSQL answers each of its statements to the tenant.
+// explain asks a question once more, and prints how PostgreSQL answers each of its statements to
+// the tenant.
 func (b *bench) explain(ctx context.Context, q question, random *rand.Rand) error {
 	if b.kind != db.Postgres {
 		return nil
@@ -70,7 +71,8 @@ func (b *bench) explain(ctx context.Context, q question, random *rand.Rand) erro
 }
 
 func (b *bench) planOf(ctx context.Context, statement string) (string, error) {
-	rows, err := b.db.DB.DB.QueryContext(ctx, "EXPLAIN (ANALYZE, BUFFERS) "+statement) // past bun, for which it is text by now
+	// past bun, for which it is text by now
+	rows, err := b.db.DB.DB.QueryContext(ctx, "EXPLAIN (ANALYZE, BUFFERS) "+statement)
 	if err != nil {
 		return "", err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -24,7 +25,7 @@ type question struct {
 
 // subject is a link, or a workspace, as one of its members sees it.
 type subject struct {
-	click.Subject
+	stats.Subject
 	member workspace.Membership
 }
 
@@ -37,9 +38,10 @@ type answer struct {
 // warmUps is how often a question is asked before it is measured.
 const warmUps = 10
 
-// Whose clicks are asked for. The hottest link is the first workspace's, and that one has the most clicks.
+// Whose clicks are asked for. The hottest link is the first workspace's, and that one has the most
+// clicks.
 func (b *bench) link(k int) subject {
-	return subject{click.Subject{LinkID: b.stream.links[k]}, b.owner(k)}
+	return subject{stats.Subject{LinkID: b.stream.links[k]}, b.owner(k)}
 }
 func (b *bench) hottest(*rand.Rand) subject        { return b.link(0) }
 func (b *bench) anyLink(random *rand.Rand) subject { return b.link(random.IntN(b.links)) }
@@ -52,10 +54,11 @@ func (b *bench) anyWorkspace(random *rand.Rand) subject {
 func (b *bench) questions() []question {
 	const quick, soon, late = 10 * time.Millisecond, 25 * time.Millisecond, 150 * time.Millisecond
 	return []question{
-		{"a 90 days of the hottest link by the day, UTC", quick, b.hottest, b.series(90, click.Day, "UTC")},
-		{"a 90 days of a link by the day, UTC", quick, b.anyLink, b.series(90, click.Day, "UTC")},
-		{"a 90 days of the hottest link by the day, Europe/Berlin", quick, b.hottest, b.series(90, click.Day, "Europe/Berlin")},
-		{"a 90 days of a link by the day, Europe/Berlin", quick, b.anyLink, b.series(90, click.Day, "Europe/Berlin")},
+		{"a 90 days of the hottest link by the day, UTC", quick, b.hottest, b.series(90, stats.Day, "UTC")},
+		{"a 90 days of a link by the day, UTC", quick, b.anyLink, b.series(90, stats.Day, "UTC")},
+		{"a 90 days of the hottest link by the day, Europe/Berlin", quick, b.hottest,
+			b.series(90, stats.Day, "Europe/Berlin")},
+		{"a 90 days of a link by the day, Europe/Berlin", quick, b.anyLink, b.series(90, stats.Day, "Europe/Berlin")},
 		{"b top 10 referrers of the largest workspace in 30 days", soon, b.largest, b.top(click.Referrer)},
 		{"b top 10 referrers of a workspace in 30 days", soon, b.anyWorkspace, b.top(click.Referrer)},
 		{"c 13 months of a link by the month, country and device", late, b.anyLink, b.combined},
@@ -94,12 +97,13 @@ func (b *bench) ask(ctx context.Context) error {
 }
 
 // series asks for some days that end within the last month, by an interval and in a zone.
-func (b *bench) series(days int, by click.Interval, zone string) func(context.Context, *rand.Rand, subject) error {
+func (b *bench) series(days int, by stats.Interval, zone string) func(context.Context, *rand.Rand, subject) error {
 	return func(ctx context.Context, random *rand.Rand, of subject) error {
 		to := b.recently(random)
-		stats, err := b.store.Stats(ctx, of.member, of.Subject, &click.Range{From: to.AddDate(0, 0, -days), To: to}, zone, click.Filter{})
+		found, err := b.store.Stats(ctx, of.member, of.Subject, &stats.Range{From: to.AddDate(0, 0, -days), To: to}, zone,
+			stats.Filter{})
 		if err == nil {
-			_, err = stats.Series(ctx, by)
+			_, err = found.Series(ctx, by)
 		}
 		return err
 	}
@@ -109,9 +113,10 @@ func (b *bench) series(days int, by click.Interval, zone string) func(context.Co
 func (b *bench) top(by click.Dimension) func(context.Context, *rand.Rand, subject) error {
 	return func(ctx context.Context, random *rand.Rand, of subject) error {
 		to := b.recently(random)
-		stats, err := b.store.Stats(ctx, of.member, of.Subject, &click.Range{From: to.AddDate(0, 0, -30), To: to}, "UTC", click.Filter{})
+		found, err := b.store.Stats(ctx, of.member, of.Subject, &stats.Range{From: to.AddDate(0, 0, -30), To: to}, "UTC",
+			stats.Filter{})
 		if err == nil {
-			_, err = stats.Breakdown(ctx, by, 10)
+			_, err = found.Breakdown(ctx, by, 10)
 		}
 		return err
 	}
@@ -119,20 +124,21 @@ func (b *bench) top(by click.Dimension) func(context.Context, *rand.Rand, subjec
 
 // combined asks for all months with two filters, in UTC.
 func (b *bench) combined(ctx context.Context, random *rand.Rand, of subject) error {
-	filter := click.Filter{Values: map[click.Dimension]string{
-		click.Country: countries[random.IntN(len(countries))], click.Device: []string{"desktop", "mobile", "tablet"}[random.IntN(3)],
+	filter := stats.Filter{Values: map[click.Dimension]string{
+		click.Country: countries[random.IntN(len(countries))], click.Device: []string{"desktop", "mobile",
+			"tablet"}[random.IntN(3)],
 	}}
 	from := time.Date(b.end.Year(), b.end.Month()-time.Month(b.months-1), 1, 0, 0, 0, 0, time.UTC)
-	stats, err := b.store.Stats(ctx, of.member, of.Subject, &click.Range{From: from, To: b.end}, "UTC", filter)
+	found, err := b.store.Stats(ctx, of.member, of.Subject, &stats.Range{From: from, To: b.end}, "UTC", filter)
 	if err == nil {
-		_, err = stats.Series(ctx, click.Month)
+		_, err = found.Series(ctx, stats.Month)
 	}
 	return err
 }
 
 // latest asks for the first page of the clicks themselves.
 func (b *bench) latest(ctx context.Context, _ *rand.Rand, of subject) error {
-	_, err := b.store.List(ctx, of.member, of.Subject, nil, click.Filter{}, page.Request{Size: page.Default})
+	_, err := b.store.List(ctx, of.member, of.Subject, nil, stats.Filter{}, page.Request{Size: page.Default})
 	return err
 }
 

@@ -1,15 +1,13 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/db"
 )
 
@@ -25,18 +23,23 @@ func (b *bench) reportIngest() {
 		b.wrongly("its settings are not known: %v", err)
 	}
 	b.line("\n## %s\n", map[db.Kind]string{db.Postgres: "PostgreSQL", db.SQLite: "SQLite"}[b.kind])
-	b.line("%d clicks of %d links in %d workspaces, %s to %s, seed %d, rounds of %d. %s. %s, %d cores, %s. Medians of rounds, with the least and the most.\n",
+	b.line("%d clicks of %d links in %d workspaces, %s to %s, seed %d, rounds of %d. %s. %s. Medians of rounds, with "+
+		"the least and the most.\n",
 		b.total, b.links, workspaces, b.stream.begin.Format(time.DateOnly), b.end.Format(time.DateOnly), b.seed, b.round,
-		settings, processor(), runtime.NumCPU(), runtime.Version())
+		settings, rig.Machine())
 	b.line("| | clicks/s | µs a click | written ahead, bytes a click |\n|---|---|---|---|")
 	b.rate("ingest", func(r round) time.Duration { return r.ingest }, func(r round) int64 { return r.ingestLog })
-	b.rate("ingest and the jobs", func(r round) time.Duration { return r.ingest + r.jobs() }, func(r round) int64 { return r.ingestLog + r.jobsLog })
+	b.rate("ingest and the jobs", func(r round) time.Duration { return r.ingest + r.jobs() },
+		func(r round) int64 { return r.ingestLog + r.jobsLog })
 	if b.kind == db.Postgres {
-		b.rate("COPY of the same rows", func(r round) time.Duration { return r.copying }, func(r round) int64 { return r.copyLog })
-		b.line("| **ingest / COPY** | %.2f (%s) | | |", b.ratio(), spreadOf(b.rounds, "%.2f", func(r round) float64 { return r.copying.Seconds() / r.ingest.Seconds() }))
+		b.rate("COPY of the same rows", func(r round) time.Duration { return r.copying },
+			func(r round) int64 { return r.copyLog })
+		b.line("| **ingest / COPY** | %s | | |", rig.Spread(b.rounds, "%.2f",
+			func(r round) float64 { return r.copying.Seconds() / r.ingest.Seconds() }))
 	}
-	b.line("| making the clicks | %s | %s | |", spread(b.rounds, "%.0f", func(r round) float64 { return 1e6 / r.a(r.generate) }),
-		spread(b.rounds, "%.2f", func(r round) float64 { return r.a(r.generate) }))
+	b.line("| making the clicks | %s | %s | |", rig.Spread(b.rounds, "%.0f",
+		func(r round) float64 { return 1e6 / r.a(r.generate) }),
+		rig.Spread(b.rounds, "%.2f", func(r round) float64 { return r.a(r.generate) }))
 	b.stages()
 	b.room()
 }
@@ -45,20 +48,23 @@ func (b *bench) reportIngest() {
 func (b *bench) rate(name string, took func(round) time.Duration, log func(round) int64) {
 	ahead := ""
 	if b.kind == db.Postgres {
-		ahead = spread(b.rounds, "%.0f", func(r round) float64 { return float64(log(r)) / float64(r.clicks) })
+		ahead = rig.Spread(b.rounds, "%.0f", func(r round) float64 { return float64(log(r)) / float64(r.clicks) })
 	}
 	b.line("| %s | %s | %s | %s |", name,
-		spread(b.rounds, "%.0f", func(r round) float64 { return 1e6 / r.a(took(r)) }), spread(b.rounds, "%.1f", func(r round) float64 { return r.a(took(r)) }), ahead)
+		rig.Spread(b.rounds, "%.0f", func(r round) float64 { return 1e6 / r.a(took(r)) }),
+		rig.Spread(b.rounds, "%.1f", func(r round) float64 { return r.a(took(r)) }), ahead)
 }
 
 // ratio is ingest's rate by COPY's, of the medians.
 func (b *bench) ratio() float64 {
-	return median(b.rounds, func(r round) float64 { return r.a(r.copying) }) / median(b.rounds, func(r round) float64 { return r.a(r.ingest) })
+	return rig.Median(b.rounds, func(r round) float64 { return r.a(r.copying) }) / rig.Median(b.rounds,
+		func(r round) float64 { return r.a(r.ingest) })
 }
 
 // stages prints the costs when few clicks were there, and when all were.
 func (b *bench) stages() {
-	b.line("\n| µs a click, around | ingest | COPY | Seal | Detail | ForgetVisitors | Retain |\n|---|---|---|---|---|---|---|")
+	b.line("\n| µs a click, around | ingest | COPY | Seal | Detail | ForgetVisitors | Retain " +
+		"|\n|---|---|---|---|---|---|---|")
 	for _, tenth := range []int{1, 5, 10} {
 		from, to := b.total*(2*tenth-1)/20, b.total*(2*tenth+1)/20
 		around := slices.Collect(func(yield func(round) bool) {
@@ -69,15 +75,18 @@ func (b *bench) stages() {
 			}
 		})
 		b.line("| %d clicks | %s |", b.total*tenth/10, strings.Join([]string{
-			mean(around, func(r round) time.Duration { return r.ingest }), mean(around, func(r round) time.Duration { return r.copying }),
-			mean(around, func(r round) time.Duration { return r.seal }), mean(around, func(r round) time.Duration { return r.detail }),
+			mean(around, func(r round) time.Duration { return r.ingest }),
+			mean(around, func(r round) time.Duration { return r.copying }),
+			mean(around, func(r round) time.Duration { return r.seal }),
+			mean(around, func(r round) time.Duration { return r.detail }),
 			mean(around, func(r round) time.Duration { return r.forget }),
 			mean(around, func(r round) time.Duration { return r.retain }),
 		}, " | "))
 	}
 }
 
-// mean is a part of rounds for each of their clicks, in microseconds; nothing when there was none of it.
+// mean is a part of rounds for each of their clicks, in microseconds; nothing when there was none
+// of it.
 func mean(rounds []round, of func(round) time.Duration) string {
 	clicks, took := 0, time.Duration(0)
 	for _, r := range rounds {
@@ -111,16 +120,15 @@ func (b *bench) reportAnswers() {
 		if a.goal > 0 {
 			wanted = fmt.Sprintf("< %d", a.goal.Milliseconds())
 		}
-		b.line("| %s | %.2f | %.2f | %s |", a.name, milliseconds(a.p50), milliseconds(a.p95), wanted)
+		b.line("| %s | %.2f | %.2f | %s |", a.name, rig.Millis(a.p50), rig.Millis(a.p95), wanted)
 	}
 	b.line("")
 }
 
-func milliseconds(d time.Duration) float64 { return d.Seconds() * 1000 }
-
 // reportChecks prints how many ranges agreed.
 func (b *bench) reportChecks(agreed int, clicks int64, when string) {
-	b.line("- %d of %d random ranges agree%s: total, series and breakdown are what was sent, %d clicks in all.", agreed, b.checks, when, clicks)
+	b.line("- %d of %d random ranges agree%s: total, series and breakdown are what was sent, %d clicks in all.", agreed,
+		b.checks, when, clicks)
 }
 
 // reportMended prints how the sums were made anew.
@@ -137,7 +145,7 @@ func (b *bench) reportGoals() {
 	}
 	for _, a := range b.answers {
 		if a.goal > 0 && a.p95 >= a.goal {
-			missed = append(missed, fmt.Sprintf("%s: %.1f ms, not %d", a.name, milliseconds(a.p95), a.goal.Milliseconds()))
+			missed = append(missed, fmt.Sprintf("%s: %.1f ms, not %d", a.name, rig.Millis(a.p95), a.goal.Milliseconds()))
 		}
 	}
 	verdict := "pass"
@@ -145,35 +153,4 @@ func (b *bench) reportGoals() {
 		verdict = "fail: " + strings.Join(missed, "; ")
 	}
 	b.line("\ngoals: %s", verdict)
-}
-
-// spread is the median of something, and between what it was.
-func spread[T any](all []T, format string, of func(T) float64) string {
-	return fmt.Sprintf(format+" (%s)", median(all, of), spreadOf(all, format, of))
-}
-
-// spreadOf is the least and the most of something.
-func spreadOf[T any](all []T, format string, of func(T) float64) string {
-	return fmt.Sprintf(format+"–"+format, of(slices.MinFunc(all, by(of))), of(slices.MaxFunc(all, by(of))))
-}
-
-func by[T any](of func(T) float64) func(a, b T) int {
-	return func(a, b T) int { return cmp.Compare(of(a), of(b)) }
-}
-
-// median is the one in the middle, or between the two in the middle.
-func median[T any](all []T, of func(T) float64) float64 {
-	sorted := slices.SortedFunc(slices.Values(all), by(of))
-	return (of(sorted[(len(all)-1)/2]) + of(sorted[len(all)/2])) / 2
-}
-
-// processor is the name of the machine's.
-func processor() string {
-	text, _ := os.ReadFile("/proc/cpuinfo")
-	for line := range strings.Lines(string(text)) {
-		if name, ok := strings.CutPrefix(line, "model name"); ok {
-			return strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(name), ":"))
-		}
-	}
-	return runtime.GOARCH
 }

@@ -22,7 +22,8 @@ const (
 	day  = 24 * time.Hour
 )
 
-// event is what is remembered of a click, to count it again: the places of its values in the world's lists.
+// event is what is remembered of a click, to count it again: the places of its values in the
+// world's lists.
 type event struct {
 	quarter                                      uint32 // of an hour, since 1970
 	link                                         uint16
@@ -57,7 +58,8 @@ type stream struct {
 func newStream(o options, total int, end time.Time) *stream {
 	random := rand.New(rand.NewPCG(o.seed, 0))
 	s := &stream{
-		world: newWorld(random), begin: hitquota.MonthOf(end).Start.AddDate(0, -o.months, 0), end: end, total: total, seed: o.seed, random: random,
+		world: newWorld(random), begin: hitquota.MonthOf(end).Start.AddDate(0, -o.months, 0), end: end, total: total,
+		seed: o.seed, random: random,
 		ranks: rand.NewZipf(random, skew, 1, uint64(o.links-1)), sites: rand.NewZipf(random, 1.3, 1, uint64(len(sites)-1)),
 	}
 	for k := range o.links { // which links are the popular ones has nothing to do with when they were made
@@ -73,7 +75,8 @@ var (
 	weekdays = [7]float64{6, 10, 11, 11, 11, 10, 6}
 )
 
-// rhythm divides clicks among the hours: how many there are by the end of each. The last hour is over when time is.
+// rhythm divides clicks among the hours: how many there are by the end of each. The last hour is
+// over when time is.
 func rhythm(begin, end time.Time, clicks int) []int {
 	var sums []float64
 	sum := 0.0
@@ -100,7 +103,8 @@ func (s *stream) next(c *click.Click) (event, bool) {
 		s.turn(d)
 	}
 	who, link := s.anyone(s.random), int(s.ranks.Uint64())
-	e := event{quarter: uint32(at.Unix() / 900), link: uint16(link), agent: who.agent, country: who.country, language: who.language}
+	e := event{quarter: uint32(at.Unix() / 900), link: uint16(link), agent: who.agent, country: who.country,
+		language: who.language}
 	if s.random.IntN(10) < 6 { // others come directly
 		e.referrer = uint8(1 + s.sites.Uint64())
 	}
@@ -111,7 +115,8 @@ func (s *stream) next(c *click.Click) (event, bool) {
 		e.mark |= isPrivate
 	}
 	*c = click.Click{
-		LinkID: s.links[link], ClickedAt: at, LatencyMs: 0.08 * math.Exp(0.6*s.random.NormFloat64()), Status: statusOf(link), Visit: s.visit(e),
+		LinkID: s.links[link], ClickedAt: at, LatencyMs: 0.08 * math.Exp(0.6*s.random.NormFloat64()), Status: statusOf(link),
+		Visit: s.visit(e),
 	}
 	if !who.private {
 		c.Visitor = s.key.Visitor(c.LinkID, who.address, agents[who.agent].text)
@@ -155,7 +160,8 @@ func (s *stream) visit(e event) visitor.Visit {
 		return visitor.Visit{Bot: v.Bot}
 	}
 	c := &s.campaigns[e.campaign]
-	v.Referrer, v.Country, v.Language = s.referrers[e.referrer].Referrer, s.countryCodes[e.country], s.languageCodes[e.language]
+	v.Referrer, v.Country, v.Language = s.referrers[e.referrer].Referrer, s.countryCodes[e.country],
+		s.languageCodes[e.language]
 	v.Source, v.Medium, v.Campaign, v.Term, v.Content = c.Source, c.Medium, c.Campaign, c.Term, c.Content
 	return v
 }

@@ -49,7 +49,8 @@ type figures struct {
 	slowest           time.Duration
 	// gap is the longest time without a good answer.
 	gap time.Duration
-	// impairedFrom and impairedUntil are the first and last moment at which somebody's request failed, or took long.
+	// impairedFrom and impairedUntil are the first and last moment at which somebody's request failed,
+	// or took long.
 	impairedFrom, impairedUntil time.Time
 }
 
@@ -157,8 +158,8 @@ func (b *book) failures(name string, of ...kind) map[string]int64 {
 // link is one whose visits are counted.
 type link struct{ id, url, code, path string }
 
-// visitCount is how often a link was followed: seen are redirects, unsure are requests without an answer of Linkforge, which
-// may have been counted or not.
+// visitCount is how often a link was followed: seen are redirects, unsure are requests without an
+// answer of Linkforge, which may have been counted or not.
 type visitCount struct{ seen, unsure int64 }
 
 // tally counts the visits of every link.

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -50,7 +48,14 @@ type node struct {
 
 // start starts everything, what others need first.
 func (l *layout) start(ctx context.Context) (err error) {
-	found, err := l.findPrograms(ctx, l.say)
+	wanted := []rig.Program{{Name: "redis-server", Debian: "redis-server"}, {Name: "nginx", Debian: "nginx"}}
+	for _, name := range []string{"initdb", "postgres", "pg_basebackup", "pg_ctl", "pg_rewind"} {
+		wanted = append(wanted, rig.Program{Name: name, Debian: "postgresql"})
+	}
+	if !l.direct {
+		wanted = append(wanted, rig.Program{Name: "pgbouncer", Debian: "pgbouncer"})
+	}
+	found, err := rig.FindPrograms(ctx, l.say, wanted...)
 	if err != nil {
 		return err
 	}
@@ -74,9 +79,11 @@ func (l *layout) start(ctx context.Context) (err error) {
 		return err
 	}
 	l.say("PostgreSQL, its standby and a Redis Cluster of %d are up", len(l.redis.servers))
-	databaseURL := l.postgres.url(l.postgres.primary.address+","+l.postgres.standby.address, "&target_session_attrs=read-write&connect_timeout=3")
+	databaseURL := l.postgres.url(l.postgres.primary.address+","+l.postgres.standby.address,
+		"&target_session_attrs=read-write&connect_timeout=3")
 	if !l.direct {
-		if l.pooler, err = l.host.startPooler(ctx, found["pgbouncer"], l.postgres.password, l.postgres.primary.address); err != nil {
+		if l.pooler, err = l.host.startPooler(ctx, found["pgbouncer"], l.postgres.password,
+			l.postgres.primary.address); err != nil {
 			return err
 		}
 		databaseURL = l.postgres.url(l.pooler.address, "&connect_timeout=3")
@@ -96,13 +103,14 @@ func (l *layout) start(ctx context.Context) (err error) {
 	return nil
 }
 
-// configure is what an operator would write, and everything that is not there is as it is by default. Only destinations are not
-// asked: they are made up.
+// configure is what an operator would write, and everything that is not there is as it is by
+// default. Only destinations are not asked: they are made up.
 func (l *layout) configure(databaseURL string) {
 	l.public = net.JoinHostPort("localhost", portOf(l.host.address()))
 	l.common = []string{
 		"LINKFORGE_ENV=production", "LINKFORGE_PUBLIC_URL=https://" + l.public, "LINKFORGE_TRUSTED_PROXIES=127.0.0.1",
-		"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + l.redis.url(), "LINKFORGE_DRAIN_DELAY=" + l.drain.String(),
+		"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + l.redis.url(), "LINKFORGE_DRAIN_DELAY=" +
+			l.drain.String(),
 		"LINKFORGE_JWT_SECRET=" + rand.Text() + rand.Text(), "LINKFORGE_CODE_SECRET=" + rand.Text() + rand.Text(),
 		"LINKFORGE_DESTINATION_CHECKS=off",
 	}
@@ -114,7 +122,8 @@ func (l *layout) startNodes(ctx context.Context) error {
 	for i := range nodeCount {
 		n := &node{name: fmt.Sprintf("node%d", i+1), address: l.host.address(), admin: l.host.address()}
 		n.env = append([]string{
-			"LINKFORGE_LISTEN=" + n.address, "LINKFORGE_ADMIN_LISTEN=" + n.admin, "LINKFORGE_DATA_DIR=" + filepath.Join(l.host.folder, "nodes", n.name),
+			"LINKFORGE_LISTEN=" + n.address, "LINKFORGE_ADMIN_LISTEN=" + n.admin,
+			"LINKFORGE_DATA_DIR=" + filepath.Join(l.host.folder, "nodes", n.name),
 		}, l.common...)
 		l.nodes = append(l.nodes, n)
 		group.Go(func() error { return l.run(ctx, n) })
@@ -128,12 +137,8 @@ func (l *layout) run(ctx context.Context, n *node) (err error) {
 		return err
 	}
 	return n.await(ctx, n.name+" is ready", func() bool {
-		response, err := http.Get("http://" + n.address + "/readyz")
-		if err != nil {
-			return false
-		}
-		response.Body.Close()
-		return response.StatusCode == http.StatusOK
+		_, err := rig.Get(ctx, "http://"+n.address+"/readyz")
+		return err == nil
 	})
 }
 
@@ -146,19 +151,13 @@ func (l *layout) operate(ctx context.Context, args ...string) error {
 func (n *node) metric(ctx context.Context, name string) (value float64, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+"/metrics", nil)
+	text, err := rig.Get(ctx, "http://"+n.admin+"/metrics")
 	if err != nil {
 		return 0, false
 	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return 0, false
-	}
-	defer response.Body.Close()
-	lines := bufio.NewScanner(response.Body)
-	for lines.Scan() {
-		if text, ok := strings.CutPrefix(lines.Text(), name+" "); ok {
-			value, err = strconv.ParseFloat(text, 64)
+	for line := range strings.Lines(string(text)) {
+		if rest, ok := strings.CutPrefix(line, name+" "); ok {
+			value, err = strconv.ParseFloat(strings.TrimSpace(rest), 64)
 			return value, err == nil
 		}
 	}

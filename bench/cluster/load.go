@@ -1,13 +1,10 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net"
 	"net/http"
@@ -16,6 +13,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 const (
@@ -59,7 +58,7 @@ func gather(ctx context.Context, n, perSecond int, do func(ctx context.Context))
 	every := time.Second * time.Duration(n) / time.Duration(perSecond)
 	for range n {
 		c.running.Go(func() {
-			if rest(ctx, rand.N(every)) != nil {
+			if rig.Pause(ctx, rand.N(every)) != nil {
 				return
 			}
 			next := time.NewTicker(every)
@@ -85,7 +84,7 @@ func (c *crowd) stop() {
 // visit follows a link, and writes down what came of it.
 func (d *scenario) visit(ctx context.Context, k kind, at link) {
 	e := entry{kind: k, began: time.Now()}
-	status, err := d.get(ctx, at.path)
+	status, _, err := d.tenant.Follow(ctx, at.path)
 	e.ended = time.Now()
 	switch {
 	case err != nil:
@@ -102,19 +101,6 @@ func (d *scenario) visit(ctx context.Context, k kind, at link) {
 	d.book.note(e)
 }
 
-func (d *scenario) get(ctx context.Context, path string) (status int, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+d.public+path, nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := d.client.Do(request)
-	if err != nil {
-		return 0, err
-	}
-	_, err = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, errors.Join(err, response.Body.Close())
-}
-
 // failureOf is what is said of a request without an answer.
 func failureOf(err error) string {
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
@@ -123,76 +109,7 @@ func failureOf(err error) string {
 	return "no answer"
 }
 
-// refusal is an answer of GraphQL that was none.
-type refusal struct {
-	status  int
-	code    string // of the first error
-	message string
-}
-
-func (r refusal) Error() string { return fmt.Sprintf("status %d: %s %s", r.status, r.code, r.message) }
-
-// mutate calls a mutation that has one input.
-func (d *scenario) mutate(ctx context.Context, name, kind, fields string, input, into any) error {
-	document := "mutation Drill($input: " + kind + "!) { " + name + "(input: $input) { " + fields + " errors { code message } } }"
-	body, err := json.Marshal(map[string]any{"query": document, "variables": map[string]any{"input": input}})
-	if err != nil {
-		return err
-	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+d.public+"/graphql", bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	request.Header.Set("Content-Type", "application/json")
-	request.Header.Set("Accept", "application/graphql-response+json")
-	if d.token != "" {
-		request.Header.Set("Authorization", "Bearer "+d.token)
-	}
-	response, err := d.client.Do(request)
-	if err != nil {
-		return err
-	}
-	text, err := io.ReadAll(response.Body)
-	if err = errors.Join(err, response.Body.Close()); err != nil {
-		return err
-	}
-	return readAnswer(response.StatusCode, text, name, into)
-}
-
-// readAnswer reads the payload of a mutation. Errors of either sort are a refusal.
-func readAnswer(status int, text []byte, name string, into any) error {
-	var answer struct {
-		Data   map[string]json.RawMessage
-		Errors []struct {
-			Message    string
-			Extensions struct{ Code string }
-		}
-	}
-	if err := json.Unmarshal(text, &answer); err != nil {
-		return refusal{status: status, code: strconv.Itoa(status)} // nginx's own page
-	}
-	if len(answer.Errors) > 0 {
-		return refusal{status, answer.Errors[0].Extensions.Code, answer.Errors[0].Message}
-	}
-	var payload struct {
-		Errors []struct{ Code, Message string }
-	}
-	if err := json.Unmarshal(answer.Data[name], &payload); err != nil {
-		return refusal{status: status, code: strconv.Itoa(status), message: "no payload"}
-	}
-	if len(payload.Errors) > 0 {
-		return refusal{status, payload.Errors[0].Code, payload.Errors[0].Message}
-	}
-	return json.Unmarshal(answer.Data[name], into)
-}
-
-// made is what createLink answers.
-type made struct {
-	Link    struct{ ID, Code, ShortURL string }
-	Created bool
-}
-
-func (m made) link(to string) (link, error) {
+func linkOf(m rig.Link, to string) (link, error) {
 	u, err := url.Parse(m.Link.ShortURL)
 	if err != nil {
 		return link{}, err
@@ -200,21 +117,18 @@ func (m made) link(to string) (link, error) {
 	return link{m.Link.ID, to, m.Link.Code, u.EscapedPath()}, nil
 }
 
-const madeFields = "link { id code shortUrl } created"
-
 // create makes a link, and writes down what came of it.
 func (d *scenario) create(ctx context.Context, to string) (l link, created, ok bool) {
 	e := entry{kind: creations, began: time.Now()}
-	var m made
-	err := d.mutate(ctx, "createLink", "CreateLinkInput", madeFields, map[string]any{"workspaceId": d.workspace, "url": to}, &m)
+	m, err := d.tenant.CreateLink(ctx, to)
 	e.ended = time.Now()
 	if err == nil {
-		l, err = m.link(to)
+		l, err = linkOf(m, to)
 	}
 	if err != nil {
 		e.outcome = failureOf(err)
-		if r, ok := errors.AsType[refusal](err); ok {
-			e.outcome = r.code
+		if r, ok := errors.AsType[rig.Refusal](err); ok {
+			e.outcome = r.Code
 		}
 		d.book.note(e)
 		d.notebook.remember(e.outcome, err)
@@ -224,7 +138,8 @@ func (d *scenario) create(ctx context.Context, to string) (l link, created, ok b
 	return l, m.Created, true
 }
 
-// creator makes links of its own, and asks for others' again. What it was not told of, it asks for again, as people are told to.
+// creator makes links of its own, and asks for others' again. What it was not told of, it asks for
+// again, as people are told to.
 type creator struct {
 	*scenario
 	name    string

@@ -1,19 +1,23 @@
-// Command cluster drills the layout of production on one machine: PostgreSQL with a standby, a Redis Cluster of three masters
-// with a replica each, PgBouncer, three Linkforge nodes, and nginx in front of them as docs/deploy/nginx.conf has it. Under a load
-// that never stops it replaces the nodes one after the other, kills a master of Redis, and kills the PostgreSQL primary, and sees
+// Command cluster drills the layout of production on one machine: PostgreSQL with a standby, a
+// Redis Cluster of three masters with a replica each, PgBouncer, three Linkforge nodes, and nginx
+// in front of them as docs/deploy/nginx.conf has it. Under a load that never stops it replaces the
+// nodes one after the other, kills a master of Redis, and kills the PostgreSQL primary, and sees
 // whether what docs/OPERATIONS.md promises is so:
 //
 //	make cluster
 //	make cluster ARGS='-stay'          keeps everything running when the drill is over
 //	make cluster ARGS='-phases= -stay' starts it all, without a drill
 //
-// Everything is on loopback, in a temporary folder, with passwords of the run's own, and is gone at the end and after Ctrl-C. It
-// needs Linux. Servers run as an unprivileged user when root starts it.
+// Everything is on loopback, in a temporary folder, with passwords of the run's own, and is gone at
+// the end and after Ctrl-C. It needs Linux. Servers run as an unprivileged user when root starts
+// it.
 //
-// PgBouncer pools sessions, because Linkforge refuses poolers of transactions: what a connection may see is kept in its session.
-// The promotion points PgBouncer at the new primary, as an operator's failover tool does, so that it is decided in one place who
-// the primary is: nodes that looked for it by themselves could find an old one that has come back. With -direct they do look by
-// themselves, without PgBouncer: both hosts are in their URL, and target_session_attrs=read-write.
+// PgBouncer pools sessions, because Linkforge refuses poolers of transactions: what a connection
+// may see is kept in its session. The promotion points PgBouncer at the new primary, as an
+// operator's failover tool does, so that it is decided in one place who the primary is: nodes that
+// looked for it by themselves could find an old one that has come back. With -direct they do look
+// by themselves, without PgBouncer: both hosts are in their URL, and
+// target_session_attrs=read-write.
 //
 // It exits with 1 when a promise was not kept.
 package main
@@ -36,11 +40,13 @@ import (
 type options struct {
 	// phases are what is drilled, in the order of allPhases.
 	phases []string
-	// links is how many are followed, rate how many visits a second there are, creates how many calls that create.
+	// links is how many are followed, rate how many visits a second there are, creates how many calls
+	// that create.
 	links, rate, creates int
 	// quota is the monthly allowance of the one link whose allowance is used up.
 	quota int
-	// notice is how long after the primary's death its standby is promoted: what a failover tool takes to be sure.
+	// notice is how long after the primary's death its standby is promoted: what a failover tool takes
+	// to be sure.
 	notice time.Duration
 	// drain is LINKFORGE_DRAIN_DELAY.
 	drain time.Duration
@@ -62,24 +68,20 @@ const (
 func allPhases() []string { return []string{phaseRestart, phaseRedis, phasePostgres} }
 
 func main() {
-	rig.Main("cluster", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) })
-}
-
-func run(ctx context.Context, args []string, out, progress io.Writer) error {
-	o, err := parse(args)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return drill(ctx, o, out, rig.Teller(progress))
+	rig.Main("cluster", func(ctx context.Context, args []string) error {
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return drill(ctx, o, os.Stdout, rig.Progress(os.Stderr))
+	})
 }
 
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
-	phases := flags.String("phases", strings.Join(allPhases(), ","), "what is drilled, with commas between; empty for nothing")
+	phases := flags.String("phases", strings.Join(allPhases(), ","),
+		"what is drilled, with commas between; empty for nothing")
 	flags.IntVar(&o.links, "links", 200, "how many links are followed")
 	flags.IntVar(&o.rate, "rate", 300, "how many visits a second there are")
 	flags.IntVar(&o.creates, "creates", 20, "how many calls of createLink a second there are")
@@ -102,7 +104,8 @@ func parse(args []string) (options, error) {
 		o.phases = append(o.phases, phase)
 	}
 	if o.links < 1 || o.links > 1000 || o.rate < visitors || o.creates < creators || o.quota < 1 {
-		return o, fmt.Errorf("1 to 1000 links, %d visits, %d creations a second and an allowance of 1 are the least", visitors, creators)
+		return o, fmt.Errorf("1 to 1000 links, %d visits, %d creations a second and an allowance of 1 are the least",
+			visitors, creators)
 	}
 	return o, nil
 }
@@ -125,7 +128,7 @@ func drill(ctx context.Context, o options, out io.Writer, say func(string, ...an
 			return orInterrupted(ctx, err)
 		}
 		d.report(out)
-		err = d.verdict()
+		err = d.promises().Broken()
 	}
 	if o.stay {
 		d.stay(ctx, out)

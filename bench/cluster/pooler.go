@@ -7,8 +7,8 @@ import (
 	"syscall"
 )
 
-// poolerSettings pool sessions: Linkforge refuses anything else. A server that refuses connections is tried again after a second,
-// not after 15, and whoever waits for it is told so after ten.
+// poolerSettings pool sessions: Linkforge refuses anything else. A server that refuses connections
+// is tried again after a second, not after 15, and whoever waits for it is told so after ten.
 const poolerSettings = `[databases]
 %[1]s = host=127.0.0.1 port=%[2]s dbname=%[1]s
 [pgbouncer]
@@ -55,10 +55,12 @@ func (p *pooler) file(name string) string { return filepath.Join(p.folder, name)
 
 // lead writes where PgBouncer leads to.
 func (p *pooler) lead(target string) error {
-	return p.write(p.file("pgbouncer.ini"), fmt.Sprintf(poolerSettings, database, portOf(target), portOf(p.address), p.file("users.txt")))
+	return p.write(p.file("pgbouncer.ini"), fmt.Sprintf(poolerSettings, database, portOf(target), portOf(p.address),
+		p.file("users.txt")))
 }
 
-// repoint leads to another PostgreSQL from now on. The signal is what RELOAD on PgBouncer's console does.
+// repoint leads to another PostgreSQL from now on. The signal is what RELOAD on PgBouncer's console
+// does.
 func (p *pooler) repoint(target string) error {
 	if err := p.lead(target); err != nil {
 		return err

@@ -16,8 +16,8 @@ import (
 // database is the database's name, and that of the role that the nodes connect as.
 const database = "linkforge"
 
-// postgresSettings are those of both servers. A commit is acknowledged when the standby has it on its disk too, as soon as
-// synchronous_standby_names has it. WAL is kept for whoever comes back.
+// postgresSettings are those of both servers. A commit is acknowledged when the standby has it on
+// its disk too, as soon as synchronous_standby_names has it. WAL is kept for whoever comes back.
 const postgresSettings = `listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
 max_connections = 150
@@ -41,12 +41,12 @@ type postgresServer struct {
 // postgresPair are both. Who is the primary changes at the promotion.
 type postgresPair struct {
 	*host
-	programs         programs
+	programs         map[string]string
 	owner, password  string // of the superuser, and of the role linkforge
 	primary, standby *postgresServer
 }
 
-func (h *host) newPostgres(found programs, owner, password string) *postgresPair {
+func (h *host) newPostgres(found map[string]string, owner, password string) *postgresPair {
 	pair := &postgresPair{host: h, programs: found, owner: owner, password: password}
 	for _, s := range []struct {
 		name string
@@ -57,13 +57,15 @@ func (h *host) newPostgres(found programs, owner, password string) *postgresPair
 	return pair
 }
 
-// start makes the primary, with the role and the database, and a standby of it that commits wait for.
+// start makes the primary, with the role and the database, and a standby of it that commits wait
+// for.
 func (p *postgresPair) start(ctx context.Context) error {
 	secret := filepath.Join(p.folder, "pg.owner")
 	if err := p.write(secret, p.owner); err != nil {
 		return err
 	}
-	err := p.do(ctx, nil, p.programs["initdb"], "--pgdata="+p.primary.data, "--username=postgres", "--pwfile="+secret, "--auth=scram-sha-256",
+	err := p.do(ctx, nil, p.programs["initdb"], "--pgdata="+p.primary.data, "--username=postgres", "--pwfile="+secret,
+		"--auth=scram-sha-256",
 		"--encoding=UTF8", "--locale=C", "--data-checksums") // pg_rewind needs checksums
 	if err != nil {
 		return err
@@ -81,7 +83,8 @@ func (p *postgresPair) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	err = p.do(ctx, p.libpq(), p.programs["pg_basebackup"], "--pgdata="+p.standby.data, "--write-recovery-conf", "--wal-method=stream",
+	err = p.do(ctx, p.libpq(), p.programs["pg_basebackup"], "--pgdata="+p.standby.data, "--write-recovery-conf",
+		"--wal-method=stream",
 		"--checkpoint=fast", "--dbname="+p.conninfo(p.primary))
 	if err != nil {
 		return err
@@ -103,7 +106,8 @@ func (p *postgresPair) appendSettings(s *postgresServer) error {
 
 // run starts a server, and waits until it answers.
 func (p *postgresPair) run(ctx context.Context, s *postgresServer) (err error) {
-	s.process, err = p.launch(s.name, syscall.SIGINT, nil, p.programs["postgres"], "-D", s.data, "-p", portOf(s.address), "-c", "cluster_name="+s.name)
+	s.process, err = p.launch(s.name, syscall.SIGINT, nil, p.programs["postgres"], "-D", s.data, "-p", portOf(s.address),
+		"-c", "cluster_name="+s.name)
 	if err != nil {
 		return err
 	}
@@ -112,7 +116,8 @@ func (p *postgresPair) run(ctx context.Context, s *postgresServer) (err error) {
 
 // replicate has commits wait for the standby from now on, and waits until it has everything.
 func (p *postgresPair) replicate(ctx context.Context) error {
-	err := p.exec(ctx, p.primary, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ("+p.standby.name+")'", "SELECT pg_reload_conf()")
+	err := p.exec(ctx, p.primary, "ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 ("+p.standby.name+")'",
+		"SELECT pg_reload_conf()")
 	if err != nil {
 		return err
 	}
@@ -122,9 +127,11 @@ func (p *postgresPair) replicate(ctx context.Context) error {
 	})
 }
 
-// promote makes the standby the primary. It has been told of no standby of its own, so that its commits wait for nobody.
+// promote makes the standby the primary. It has been told of no standby of its own, so that its
+// commits wait for nobody.
 func (p *postgresPair) promote(ctx context.Context) error {
-	if err := p.do(ctx, nil, p.programs["pg_ctl"], "promote", "--pgdata="+p.standby.data, "--wait", "--silent"); err != nil {
+	if err := p.do(ctx, nil, p.programs["pg_ctl"], "promote", "--pgdata="+p.standby.data, "--wait",
+		"--silent"); err != nil {
 		return err
 	}
 	p.primary, p.standby = p.standby, p.primary
@@ -136,7 +143,8 @@ func (p *postgresPair) rejoin(ctx context.Context) error {
 	if err := p.exec(ctx, p.primary, "CHECKPOINT"); err != nil { // pg_rewind looks for the new timeline in what it writes
 		return err
 	}
-	err := p.do(ctx, p.libpq(), p.programs["pg_rewind"], "--target-pgdata="+p.standby.data, "--source-server="+p.conninfo(p.primary)+" dbname=postgres",
+	err := p.do(ctx, p.libpq(), p.programs["pg_rewind"], "--target-pgdata="+p.standby.data,
+		"--source-server="+p.conninfo(p.primary)+" dbname=postgres",
 		"--write-recovery-conf")
 	if err != nil {
 		return err
@@ -147,7 +155,8 @@ func (p *postgresPair) rejoin(ctx context.Context) error {
 	return p.replicate(ctx)
 }
 
-// libpq is what PostgreSQL's own programs find the password in, which must not be among their arguments.
+// libpq is what PostgreSQL's own programs find the password in, which must not be among their
+// arguments.
 func (p *postgresPair) libpq() []string { return []string{"PGPASSWORD=" + p.owner} }
 
 func (p *postgresPair) conninfo(s *postgresServer) string {
@@ -156,7 +165,8 @@ func (p *postgresPair) conninfo(s *postgresServer) string {
 
 // url is where the role linkforge finds its database.
 func (p *postgresPair) url(address string, query string) string {
-	u := url.URL{Scheme: "postgres", User: url.UserPassword(database, p.password), Host: address, Path: database, RawQuery: "sslmode=disable" + query}
+	u := url.URL{Scheme: "postgres", User: url.UserPassword(database, p.password), Host: address, Path: database,
+		RawQuery: "sslmode=disable" + query}
 	return u.String()
 }
 
@@ -178,8 +188,11 @@ func (p *postgresPair) number(ctx context.Context, s *postgresServer, query stri
 	return n, err
 }
 
-func (p *postgresPair) within(ctx context.Context, s *postgresServer, name string, do func(*pgx.Conn) error) (err error) {
-	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", p.owner), Host: s.address, Path: name, RawQuery: "sslmode=disable&connect_timeout=5"}
+func (p *postgresPair) within(
+	ctx context.Context, s *postgresServer, name string, do func(*pgx.Conn) error,
+) (err error) {
+	u := url.URL{Scheme: "postgres", User: url.UserPassword("postgres", p.owner), Host: s.address, Path: name,
+		RawQuery: "sslmode=disable&connect_timeout=5"}
 	conn, err := pgx.Connect(ctx, u.String())
 	if err != nil {
 		return err
@@ -188,20 +201,21 @@ func (p *postgresPair) within(ctx context.Context, s *postgresServer, name strin
 	return do(conn)
 }
 
-// stop ends both. One that was killed and has not come back leaves a segment of shared memory behind: another start would have
-// removed it.
+// stop ends both. One that was killed and has not come back leaves a segment of shared memory
+// behind: another start would have removed it.
 func (p *postgresPair) stop() (err error) {
 	if p == nil {
 		return nil
 	}
-	for _, s := range []*postgresServer{p.primary, p.standby} { // the primary first, which waits until the standby has everything
+	// the primary first, which waits until the standby has everything
+	for _, s := range []*postgresServer{p.primary, p.standby} {
 		err = errors.Join(err, s.process.stop(), p.removeSegment(s))
 	}
 	return err
 }
 
-// removeSegment does nothing after a server that has ended well: its pid file is gone then. Else that tells, in its seventh line,
-// the segment's key and id.
+// removeSegment does nothing after a server that has ended well: its pid file is gone then. Else
+// that tells, in its seventh line, the segment's key and id.
 func (p *postgresPair) removeSegment(s *postgresServer) error {
 	text, err := os.ReadFile(filepath.Join(s.data, "postmaster.pid"))
 	if errors.Is(err, os.ErrNotExist) {

@@ -18,12 +18,11 @@ import (
 )
 
 const (
-	// formation bounds how long servers may take until they are what they are to be together, on a busy machine.
+	// formation bounds how long servers may take until they are what they are to be together, on a
+	// busy machine.
 	formation = time.Minute
 	// stopPatience bounds how long one may take to end.
 	stopPatience = 90 * time.Second
-	// again is how long is waited between looks.
-	again = 20 * time.Millisecond
 )
 
 // host is where the servers run: in a folder that is removed at the end, as an unprivileged user.
@@ -33,7 +32,8 @@ type host struct {
 	taken  map[string]bool     // addresses that were given out
 }
 
-// newHost makes the folder, in which the servers' user must be able to walk: a private TMPDIR does not allow it.
+// newHost makes the folder, in which the servers' user must be able to walk: a private TMPDIR does
+// not allow it.
 func newHost() (*host, error) {
 	h := &host{taken: map[string]bool{}}
 	var err error
@@ -71,7 +71,8 @@ func unprivileged() (*syscall.Credential, error) {
 		gid, err := strconv.ParseUint(u.Gid, 10, 32)
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, err
 	}
-	return nil, errors.New("no unprivileged user to run the servers as: create a user 'nobody', or do not run this as root")
+	return nil, errors.New("no unprivileged user to run the servers as: create a user 'nobody', or do not run this as " +
+		"root")
 }
 
 // give makes a file or folder the servers' own.
@@ -93,8 +94,9 @@ func (h *host) write(path, text string) error {
 	return errors.Join(os.WriteFile(path, []byte(text), 0o600), h.give(path))
 }
 
-// command is one that runs as the servers' user, in a process group of its own, which Ctrl-C does not reach: servers are ended
-// in their order. They end with this process too if it is killed outright.
+// command is one that runs as the servers' user, in a process group of its own, which Ctrl-C does
+// not reach: servers are ended in their order. They end with this process too if it is killed
+// outright.
 func (h *host) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = h.folder
@@ -125,8 +127,8 @@ func outputOf(ctx context.Context, cmd *exec.Cmd) ([]byte, error) {
 	return cmd.CombinedOutput()
 }
 
-// address is one on loopback that nobody listens at, outside the range from which clients get their ports: a server that is
-// started again finds it free.
+// address is one on loopback that nobody listens at, outside the range from which clients get their
+// ports: a server that is started again finds it free.
 func (h *host) address() string {
 	for {
 		address := fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(17_000))
@@ -197,26 +199,9 @@ func listens(address string) bool {
 	return true
 }
 
-// await asks until the answer is yes.
-func await(ctx context.Context, what string, yes func() bool) error {
-	ctx, cancel := context.WithTimeout(ctx, formation)
-	defer cancel()
-	for !yes() {
-		if err := rest(ctx, again); err != nil {
-			return fmt.Errorf("waiting until %s: %w", what, err)
-		}
-	}
-	return nil
-}
-
-// rest lets time pass.
-func rest(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+// await polls until a condition holds.
+func await(ctx context.Context, what string, holds func() bool) error {
+	return rig.Await(ctx, what, formation, holds)
 }
 
 func (p *process) gone() bool {

@@ -84,8 +84,9 @@ type proxyPlaces struct {
 // proxyNodes are the nodes of a pool: lines that differ in nothing but the address.
 var proxyNodes = regexp.MustCompile(`(?m)(^[ \t]*server )10\.\d+\.\d+\.\d+:\d+( [^\n]*;\n)(?:[ \t]*server 10\.[^\n]*;\n)*`)
 
-// adaptProxy puts the places into the configuration that is documented, and leaves everything else as it is. What it does not
-// find is an error: then what is documented would not be what is drilled.
+// adaptProxy puts the places into the configuration that is documented, and leaves everything else
+// as it is. What it does not find is an error: then what is documented would not be what is
+// drilled.
 func adaptProxy(text string, at proxyPlaces) (string, error) {
 	if !proxyNodes.MatchString(text) {
 		return "", fmt.Errorf("%s names no node", proxyFile)

@@ -53,7 +53,8 @@ func (c *redisCluster) add(ctx context.Context, name string) error {
 	s.client = goredis.NewClient(&goredis.Options{Addr: s.address, Password: c.password, MaxRetries: -1})
 	c.servers = append(c.servers, s)
 	lines := []string{
-		"port " + portOf(s.address), "bind 127.0.0.1", "dir " + folder, "daemonize no", "requirepass " + c.password, "masterauth " + c.password,
+		"port " + portOf(s.address), "bind 127.0.0.1", "dir " + folder, "daemonize no", "requirepass " + c.password,
+		"masterauth " + c.password,
 		`save ""`, "appendonly no", "maxmemory-policy noeviction", "cluster-enabled yes", "cluster-port " + portOf(s.bus),
 		fmt.Sprintf("cluster-node-timeout %d", nodeTimeout.Milliseconds()), "repl-diskless-sync-delay 0",
 	}
@@ -81,7 +82,8 @@ func (c *redisCluster) form(ctx context.Context) error {
 				return err
 			}
 		}
-		if err := c.servers[0].client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", portOf(s.address), portOf(s.bus)).Err(); err != nil {
+		if err := c.servers[0].client.Do(ctx, "CLUSTER", "MEET", "127.0.0.1", portOf(s.address), portOf(s.bus)).
+			Err(); err != nil {
 			return err
 		}
 	}
@@ -111,7 +113,8 @@ func (c *redisCluster) form(ctx context.Context) error {
 // complete says that a server knows all others, and who has every key.
 func (c *redisCluster) complete(ctx context.Context, s *redisServer) bool {
 	info := s.client.ClusterInfo(ctx).Val()
-	return strings.Contains(info, "cluster_state:ok") && strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", len(c.servers)))
+	return strings.Contains(info, "cluster_state:ok") &&
+		strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", len(c.servers)))
 }
 
 // awaitReplica waits until a server is a replica that has all that its master has.

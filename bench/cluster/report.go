@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -9,7 +10,8 @@ import (
 	"slices"
 	"strings"
 	"time"
-	"unicode/utf8"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // creationsBack is how soon after the promotion a link must be made.
@@ -17,9 +19,9 @@ const creationsBack = 15 * time.Second
 
 // report prints the table, what else was measured, and what has become of each promise.
 func (d *scenario) report(w io.Writer) {
-	fmt.Fprintln(w)
-	fmt.Fprint(w, table(d.book.rows()))
-	fmt.Fprintln(w, "\nSeconds. A gap is the longest time without a good answer; impaired is from the first to the last request that failed or took over a second.")
+	rig.Table(w, d.book.rows()...)
+	fmt.Fprintln(w, "\nSeconds. A gap is the longest time without a good answer; impaired is from the first to the last "+
+		"request that failed or took over a second.")
 	d.reportRedis(w)
 	d.reportPostgres(w)
 	fmt.Fprintf(w, "- %d visits were redirected; %d links were acknowledged.\n", d.visits, d.kept)
@@ -30,9 +32,7 @@ func (d *scenario) report(w io.Writer) {
 		fmt.Fprintf(w, "- createLink, %s: for example `%s`\n", what, d.notebook.examples[what])
 	}
 	fmt.Fprintln(w)
-	for _, p := range d.promises() {
-		fmt.Fprintln(w, p)
-	}
+	d.promises().Report(w)
 }
 
 func (d *scenario) reportRedis(w io.Writer) {
@@ -40,11 +40,13 @@ func (d *scenario) reportRedis(w io.Writer) {
 		return
 	}
 	if d.redisNoticed {
-		fmt.Fprintf(w, "- Redis: every node counted there again %s after the master's death; until then the database counted.\n", seconds(d.redisBack))
+		fmt.Fprintf(w, "- Redis: every node counted there again %s after the master's death; until then the database "+
+			"counted.\n", seconds(d.redisBack))
 	} else {
 		fmt.Fprintln(w, "- Redis: no node had to count in the database.")
 	}
-	fmt.Fprintf(w, "- The limited link was followed %d times of %d. When the master died, %d of its hits were leased or not in the database yet; over all links, nodes said up to %d.\n",
+	fmt.Fprintf(w, "- The limited link was followed %d times of %d. When the master died, %d of its hits were leased or "+
+		"not in the database yet; over all links, nodes said up to %d.\n",
 		d.limitedSeen, d.quota, d.atRisk, d.bound)
 }
 
@@ -52,27 +54,14 @@ func (d *scenario) reportPostgres(w io.Writer) {
 	if d.createdAfter == 0 {
 		return
 	}
-	fmt.Fprintf(w, "- PostgreSQL: noticed and promoted after %s, of which %s until it was noticed were set; links were made again after %s.\n",
+	fmt.Fprintf(w, "- PostgreSQL: noticed and promoted after %s, of which %s until it was noticed were set; links were "+
+		"made again after %s.\n",
 		seconds(d.promotedAfter), seconds(d.notice), seconds(d.createdAfter))
 }
 
-// promise is one of what docs/OPERATIONS.md says.
-type promise struct {
-	text string
-	// against is what speaks against it; empty when it was kept.
-	against string
-}
-
-func (p promise) String() string {
-	if p.against == "" {
-		return "ok      " + p.text
-	}
-	return "FAILED  " + p.text + ": " + p.against
-}
-
 // promises are those of the phases that were drilled.
-func (d *scenario) promises() (all []promise) {
-	add := func(text, against string) { all = append(all, promise{text, against}) }
+func (d *scenario) promises() (all rig.Promises) {
+	add := func(text, against string) { all.Add(text, against == "", "%s", cmp.Or(against, "none")) }
 	add(nameCalm+": no request fails", counts(d.book.failures(nameCalm, visits, creations, firstVisits)))
 	if d.drilled(nameRestart) {
 		add(nameRestart+": no request fails", counts(d.book.failures(nameRestart, visits, creations, firstVisits)))
@@ -87,7 +76,8 @@ func (d *scenario) promises() (all []promise) {
 		others := d.book.failures(namePostgres, creations)
 		delete(others, "UNAVAILABLE")
 		add(namePostgres+": whoever cannot make a link is told UNAVAILABLE", counts(others))
-		add(fmt.Sprintf("%s: links are made again within %s of the promotion", namePostgres, seconds(creationsBack)), d.creationsLate())
+		add(fmt.Sprintf("%s: links are made again within %s of the promotion", namePostgres, seconds(creationsBack)),
+			d.creationsLate())
 	}
 	if d.drilled(nameRejoin) {
 		add(nameRejoin+": no request fails", counts(d.book.failures(nameRejoin, visits, creations, firstVisits)))
@@ -120,25 +110,12 @@ func (d *scenario) creationsLate() string {
 	return ""
 }
 
-// verdict is an error when a promise was not kept.
-func (d *scenario) verdict() error {
-	var broken int
-	for _, p := range d.promises() {
-		if p.against != "" {
-			broken++
-		}
-	}
-	if broken > 0 {
-		return fmt.Errorf("%d promises were not kept", broken)
-	}
-	return nil
-}
-
 func (d difference) String() string {
 	if d.links == 0 {
 		return ""
 	}
-	return fmt.Sprintf("of %d links, as %s, %d visits are missing and %d are there twice", d.links, d.example, d.lost, d.twice)
+	return fmt.Sprintf("of %d links, as %s, %d visits are missing and %d are there twice", d.links, d.example, d.lost,
+		d.twice)
 }
 
 func first(all []string) string {
@@ -176,39 +153,12 @@ func (b *book) rows() [][]string {
 			}
 			rows = append(rows, []string{
 				p.name, k.String(), fmt.Sprint(f.requests), fmt.Sprint(f.failed()), what,
-				fmt.Sprintf("%.2f", f.slowest.Seconds()), fmt.Sprintf("%.2f", f.gap.Seconds()), fmt.Sprintf("%.1f", f.impaired().Seconds()),
+				fmt.Sprintf("%.2f", f.slowest.Seconds()), fmt.Sprintf("%.2f", f.gap.Seconds()),
+				fmt.Sprintf("%.1f", f.impaired().Seconds()),
 			})
 		}
 	}
 	return rows
-}
-
-// table writes rows in Markdown, with columns as wide as they must be. Numbers stand at the right.
-func table(rows [][]string) string {
-	widths := make([]int, len(rows[0]))
-	for _, row := range rows {
-		for i, cell := range row {
-			widths[i] = max(widths[i], utf8.RuneCountInString(cell))
-		}
-	}
-	var text strings.Builder
-	for n, row := range rows {
-		for i, cell := range row {
-			space := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
-			if n > 0 && cell != "" && strings.Trim(cell, "0123456789.") == "" {
-				cell, space = space+cell, ""
-			}
-			text.WriteString("| " + cell + space + " ")
-		}
-		text.WriteString("|\n")
-		if n == 0 {
-			for _, width := range widths {
-				text.WriteString("|" + strings.Repeat("-", width+2))
-			}
-			text.WriteString("|\n")
-		}
-	}
-	return text.String()
 }
 
 // warnings are the lines of the nodes' logs from WARN on, by what they say.

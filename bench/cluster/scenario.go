@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"crypto/rand"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 const (
@@ -21,8 +21,8 @@ const (
 	calm = 8 * time.Second
 	// afterNode is how long a node that is back is left alone: nginx asks it again after two seconds.
 	afterNode = 3 * time.Second
-	// quiet is how long nobody is redirected until the limited link counts as used up: hits that a node holds come back to the
-	// others within that time.
+	// quiet is how long nobody is redirected until the limited link counts as used up: hits that a
+	// node holds come back to the others within that time.
 	quiet = 4 * time.Second
 	// ingestPatience is how long the database may take to have every click once nobody comes any more.
 	ingestPatience = time.Minute
@@ -42,26 +42,27 @@ type scenario struct {
 	*layout
 	book     *book
 	tally    *tally
-	client   *http.Client
+	tenant   *rig.Tenant
 	notebook notebook
 
-	token, email, password string
-	workspace              string
-	links                  []link // that are followed all the time
-	limited                link
-	acknowledged           register
-	crowds                 []*crowd
+	links        []link // that are followed all the time
+	limited      link
+	acknowledged register
+	crowds       []*crowd
 
-	// redisBack and redisNoticed are how long after the master's death every node counted at Redis again, and whether any has
-	// noticed it; bound is the largest overshoot that nodes said to be possible meanwhile, over all links, and atRisk what the
-	// limited link had in it when the master died.
+	// redisBack and redisNoticed are how long after the master's death every node counted at Redis
+	// again, and whether any has noticed it; bound is the largest overshoot that nodes said to be
+	// possible meanwhile, over all links, and atRisk what the limited link had in it when the master
+	// died.
 	redisBack     time.Duration
 	redisNoticed  bool
 	bound, atRisk int64
 	limitedSeen   int64
-	// promotedAfter and createdAfter are how long after the primary's death there was another, and a link was made.
+	// promotedAfter and createdAfter are how long after the primary's death there was another, and a
+	// link was made.
 	promotedAfter, createdAfter time.Duration
-	// notThere are links that were acknowledged and are not as they were; clicks is what was counted wrong.
+	// notThere are links that were acknowledged and are not as they were; clicks is what was counted
+	// wrong.
 	notThere []string
 	clicks   difference
 	visits   int64
@@ -73,20 +74,13 @@ func (d *scenario) prepare(ctx context.Context) error {
 	if err := d.start(ctx); err != nil {
 		return err
 	}
-	d.client = d.newClient()
 	return d.settle(ctx)
 }
 
 // settle makes an account, workspaces and links.
 func (d *scenario) settle(ctx context.Context) error {
-	d.email, d.password = "drill@example.com", rand.Text()
-	var registered struct{ Token string }
-	err := d.mutate(ctx, "register", "RegisterInput", "token", map[string]any{"email": d.email, "password": d.password, "name": "Drill"}, &registered)
-	if err != nil {
-		return err
-	}
-	d.token = registered.Token
-	if d.workspace, err = d.makeWorkspace(ctx, "drill"); err != nil {
+	d.tenant = &rig.Tenant{Address: "https://" + d.public, HTTP: d.newClient()}
+	if err := d.tenant.Register(ctx, "drill"); err != nil {
 		return err
 	}
 	for from := 0; from < d.layout.links; from += linksAtOnce {
@@ -94,7 +88,7 @@ func (d *scenario) settle(ctx context.Context) error {
 		for number := from; number < min(from+linksAtOnce, d.layout.links); number++ {
 			urls = append(urls, "https://example.com/followed/"+strconv.Itoa(number))
 		}
-		some, _, err := d.makeLinks(ctx, d.workspace, urls)
+		some, _, err := d.makeLinks(ctx, d.tenant.Workspace, urls)
 		if err != nil {
 			return err
 		}
@@ -103,9 +97,10 @@ func (d *scenario) settle(ctx context.Context) error {
 	return d.settleLimited(ctx)
 }
 
-// settleLimited makes the link whose allowance is used up: in a workspace of its own, whose allowance the operator sets.
+// settleLimited makes the link whose allowance is used up: in a workspace of its own, whose
+// allowance the operator sets.
 func (d *scenario) settleLimited(ctx context.Context) error {
-	workspace, err := d.makeWorkspace(ctx, "drill-limited")
+	workspace, err := d.tenant.CreateWorkspace(ctx, "drill-limited")
 	if err != nil {
 		return err
 	}
@@ -121,31 +116,25 @@ func (d *scenario) settleLimited(ctx context.Context) error {
 	return nil
 }
 
-func (d *scenario) makeWorkspace(ctx context.Context, slug string) (string, error) {
-	var answer struct{ Workspace struct{ ID string } }
-	err := d.mutate(ctx, "createWorkspace", "CreateWorkspaceInput", "workspace { id }", map[string]any{"name": slug, "slug": slug}, &answer)
-	return answer.Workspace.ID, err
-}
-
 // linksAtOnce is how many links one call makes.
 const linksAtOnce = 100
 
 // makeLinks makes links, or finds those that are there; made says how many were not.
-func (d *scenario) makeLinks(ctx context.Context, workspace string, urls []string) (links []link, created int, err error) {
+func (d *scenario) makeLinks(
+	ctx context.Context, workspace string, urls []string,
+) (links []link, created int, err error) {
 	var input []any
 	for _, u := range urls {
 		input = append(input, map[string]any{"url": u})
 	}
-	var answer struct{ Results []made }
-	err = d.mutate(ctx, "createLinks", "CreateLinksInput", "results { "+madeFields+" }", map[string]any{"workspaceId": workspace, "links": input}, &answer)
+	in := *d.tenant
+	in.Workspace = workspace
+	all, err := in.MakeLinks(ctx, input)
 	if err != nil {
 		return nil, 0, err
 	}
-	if len(answer.Results) != len(urls) {
-		return nil, 0, fmt.Errorf("createLinks answered %d links of %d", len(answer.Results), len(urls))
-	}
-	for i, m := range answer.Results {
-		l, err := m.link(urls[i])
+	for i, m := range all {
+		l, err := linkOf(m, urls[i])
 		if err != nil {
 			return nil, 0, err
 		}
@@ -162,7 +151,7 @@ func (d *scenario) run(ctx context.Context) error {
 	d.begin(nameCalm)
 	d.gatherAll(ctx)
 	defer d.disperse()
-	if err := rest(ctx, calm); err != nil {
+	if err := rig.Pause(ctx, calm); err != nil {
 		return err
 	}
 	for _, part := range []struct {
@@ -228,19 +217,21 @@ func (d *scenario) replaceNodes(ctx context.Context) error {
 		if err := d.layout.run(ctx, n); err != nil {
 			return err
 		}
-		d.say("%s ended after %s, and was ready again %s later", n.name, seconds(stopped.Sub(began)), seconds(time.Since(stopped)))
-		if err := rest(ctx, afterNode); err != nil {
+		d.say("%s ended after %s, and was ready again %s later", n.name, seconds(stopped.Sub(began)),
+			seconds(time.Since(stopped)))
+		if err := rig.Pause(ctx, afterNode); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// killRedis kills the master that counts the limited link's hits when half of them are used, and lets it be followed until it
-// is used up.
+// killRedis kills the master that counts the limited link's hits when half of them are used, and
+// lets it be followed until it is used up.
 func (d *scenario) killRedis(ctx context.Context) error {
 	d.begin(nameRedis)
-	follow := gather(ctx, limitedVisitors, limitedRate, func(ctx context.Context) { d.visit(ctx, limitedVisits, d.limited) })
+	follow := gather(ctx, limitedVisitors, limitedRate,
+		func(ctx context.Context) { d.visit(ctx, limitedVisits, d.limited) })
 	defer follow.stop()
 	watch := d.watchBound(ctx)
 	defer watch.stop()
@@ -277,13 +268,14 @@ func (d *scenario) killRedis(ctx context.Context) error {
 	if err := d.redis.rejoin(ctx, victim); err != nil {
 		return err
 	}
-	return rest(ctx, afterNode)
+	return rig.Pause(ctx, afterNode)
 }
 
-// riskOf is what may be given once more of the limited link if its counter is lost now: what the database does not have yet, and
-// what nodes have leased, which is looked at last.
+// riskOf is what may be given once more of the limited link if its counter is lost now: what the
+// database does not have yet, and what nodes have leased, which is looked at last.
 func (d *scenario) riskOf(ctx context.Context, master *redisServer) (int64, error) {
-	known, err := d.postgres.number(ctx, d.postgres.primary, "SELECT COALESCE(SUM(clicks), 0)::BIGINT FROM click_totals WHERE subject_id = '"+d.limited.id+"'")
+	known, err := d.postgres.number(ctx, d.postgres.primary,
+		"SELECT COALESCE(SUM(clicks), 0)::BIGINT FROM click_totals WHERE subject_id = '"+d.limited.id+"'")
 	if err != nil {
 		return 0, err
 	}
@@ -304,7 +296,8 @@ func (d *scenario) watchBound(ctx context.Context) *crowd {
 	})
 }
 
-// awaitRedis waits until no node counts in the database any more, some time after the death: before, none has noticed.
+// awaitRedis waits until no node counts in the database any more, some time after the death:
+// before, none has noticed.
 func (d *scenario) awaitRedis(ctx context.Context, died time.Time) error {
 	away := died
 	return await(ctx, "all nodes count at Redis again", func() bool {
@@ -318,19 +311,20 @@ func (d *scenario) awaitRedis(ctx context.Context, died time.Time) error {
 	})
 }
 
-// killPostgres kills the primary, promotes the standby, leads PgBouncer to it, and then makes the old one its standby.
+// killPostgres kills the primary, promotes the standby, leads PgBouncer to it, and then makes the
+// old one its standby.
 func (d *scenario) killPostgres(ctx context.Context) error {
 	d.begin(namePostgres)
 	if err := d.warmUp(ctx); err != nil {
 		return err
 	}
-	if err := rest(ctx, afterNode); err != nil {
+	if err := rig.Pause(ctx, afterNode); err != nil {
 		return err
 	}
 	d.postgres.primary.kill()
 	died := time.Now()
 	d.say("%s is dead", d.postgres.primary.name)
-	if err := rest(ctx, d.notice); err != nil {
+	if err := rig.Pause(ctx, d.notice); err != nil {
 		return err
 	}
 	if err := d.postgres.promote(ctx); err != nil {
@@ -344,12 +338,13 @@ func (d *scenario) killPostgres(ctx context.Context) error {
 	promoted := time.Now()
 	d.promotedAfter = promoted.Sub(died)
 	d.say("%s is the primary after %s", d.postgres.primary.name, seconds(d.promotedAfter))
-	if err := await(ctx, "a link can be made again", func() bool { return d.book.goodSince(creations, died) }); err != nil {
+	if err := await(ctx, "a link can be made again",
+		func() bool { return d.book.goodSince(creations, died) }); err != nil {
 		return err
 	}
 	d.createdAfter = time.Since(died)
 	d.say("links are made again after %s", seconds(d.createdAfter))
-	if err := rest(ctx, calm); err != nil {
+	if err := rig.Pause(ctx, calm); err != nil {
 		return err
 	}
 	d.begin(nameRejoin)
@@ -357,10 +352,11 @@ func (d *scenario) killPostgres(ctx context.Context) error {
 		return err
 	}
 	d.say("%s is its synchronous standby", d.postgres.standby.name)
-	return rest(ctx, calm)
+	return rig.Pause(ctx, calm)
 }
 
-// warmUp has every node look at every link, so that all of them are in its memory. Looking counts nothing.
+// warmUp has every node look at every link, so that all of them are in its memory. Looking counts
+// nothing.
 func (d *scenario) warmUp(ctx context.Context) error {
 	for _, n := range d.nodes {
 		for _, l := range d.links {
@@ -390,7 +386,7 @@ func (d *scenario) lookAtLinks(ctx context.Context) error {
 		for _, l := range some {
 			urls = append(urls, l.url)
 		}
-		found, created, err := d.makeLinks(ctx, d.workspace, urls)
+		found, created, err := d.makeLinks(ctx, d.tenant.Workspace, urls)
 		if err != nil {
 			return err
 		}
@@ -407,67 +403,60 @@ func (d *scenario) lookAtLinks(ctx context.Context) error {
 }
 
 // awaitClicks waits until the database has every click, and compares.
-func (d *scenario) awaitClicks(ctx context.Context) (err error) {
-	open, err := db.OpenPostgres(d.postgres.url(d.postgres.primary.address, ""), 1)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, open.Close()) }()
+func (d *scenario) awaitClicks(ctx context.Context) error {
 	seen := d.tally.snapshot()
 	for _, v := range seen {
 		d.visits += v.seen
 	}
-	for deadline := time.Now().Add(ingestPatience); ; {
-		has, err := countClicks(ctx, open)
-		if err != nil {
-			return err
+	return rig.Within(d.postgres.url(d.postgres.primary.address, ""), true, func(open *sql.DB) error {
+		for deadline := time.Now().Add(ingestPatience); ; {
+			has, err := countClicks(ctx, open)
+			if err != nil {
+				return err
+			}
+			if d.clicks = compare(seen, has); d.clicks.links == 0 || time.Now().After(deadline) {
+				return nil
+			}
+			if err := rig.Pause(ctx, 400*time.Millisecond); err != nil {
+				return err
+			}
 		}
-		if d.clicks = compare(seen, has); d.clicks.links == 0 || time.Now().After(deadline) {
-			return nil
-		}
-		if err := rest(ctx, 20*again); err != nil {
-			return err
-		}
-	}
+	})
 }
 
 // countClicks is what the database has of each link.
-func countClicks(ctx context.Context, open *db.DB) (map[string]counted, error) {
-	all := map[string]counted{}
-	for query, put := range map[string]func(*counted, int64){
-		"SELECT subject_id, clicks FROM click_totals WHERE subject_id LIKE 'lnk%'":                                                     func(c *counted, n int64) { c.total = n },
-		"SELECT subject_id, CAST(SUM(clicks) AS BIGINT) AS clicks FROM click_buckets WHERE subject_id LIKE 'lnk%' GROUP BY subject_id": func(c *counted, n int64) { c.sums = n },
-		"SELECT link_id AS subject_id, count(*) AS clicks FROM clicks GROUP BY link_id":                                                func(c *counted, n int64) { c.rows = n },
-	} {
-		var rows []struct {
-			SubjectID string
-			Clicks    int64
-		}
-		if err := open.NewRaw(query).Scan(db.AsSystem(ctx), &rows); err != nil {
-			return nil, err
-		}
-		for _, row := range rows {
-			c := all[row.SubjectID]
-			put(&c, row.Clicks)
-			all[row.SubjectID] = c
-		}
+func countClicks(ctx context.Context, open *sql.DB) (map[string]counted, error) {
+	type row struct {
+		ID                string
+		Total, Sums, Rows int64
 	}
-	return all, nil
+	rows, err := rig.Rows[row](ctx, open, `SELECT id, sum(total)::BIGINT, sum(sums)::BIGINT, sum(n)::BIGINT FROM (
+		SELECT subject_id AS id, clicks AS total, 0 AS sums, 0 AS n FROM click_totals WHERE subject_id LIKE 'lnk%'
+		UNION ALL SELECT subject_id, 0, clicks, 0 FROM click_buckets WHERE subject_id LIKE 'lnk%'
+		UNION ALL SELECT link_id, 0, 0, 1 FROM clicks) AS counts GROUP BY id`)
+	all := map[string]counted{}
+	for _, r := range rows {
+		all[r.ID] = counted{r.Total, r.Sums, r.Rows}
+	}
+	return all, err
 }
 
 // stay says where everything is, and waits for Ctrl-C.
 func (d *scenario) stay(ctx context.Context, out io.Writer) {
 	fmt.Fprintf(out, "\nnginx        https://%s (the certificate is its own: curl -k)\n", d.public)
-	fmt.Fprintf(out, "log in as    %s, password %s\n", d.email, d.password)
+	fmt.Fprintf(out, "log in as    %s, password %s\n", rig.TenantEmail, rig.TenantPassword)
 	fmt.Fprintf(out, "a link       https://%s%s\n", d.public, d.links[0].path)
 	for _, n := range d.nodes {
-		fmt.Fprintf(out, "%s        http://%s, metrics http://%s/metrics, process %d\n", n.name, n.address, n.admin, n.cmd.Process.Pid)
+		fmt.Fprintf(out, "%s        http://%s, metrics http://%s/metrics, process %d\n", n.name, n.address, n.admin,
+			n.cmd.Process.Pid)
 	}
 	if d.pooler != nil {
 		fmt.Fprintf(out, "PgBouncer    %s\n", d.postgres.url(d.pooler.address, ""))
 	}
-	fmt.Fprintf(out, "primary      %s, process %d\n", d.postgres.url(d.postgres.primary.address, ""), d.postgres.primary.cmd.Process.Pid)
-	fmt.Fprintf(out, "standby      %s, process %d\n", d.postgres.url(d.postgres.standby.address, ""), d.postgres.standby.cmd.Process.Pid)
+	fmt.Fprintf(out, "primary      %s, process %d\n", d.postgres.url(d.postgres.primary.address, ""),
+		d.postgres.primary.cmd.Process.Pid)
+	fmt.Fprintf(out, "standby      %s, process %d\n", d.postgres.url(d.postgres.standby.address, ""),
+		d.postgres.standby.cmd.Process.Pid)
 	fmt.Fprintf(out, "Redis        %s\n", d.redis.url())
 	fmt.Fprintf(out, "logs         %s\n\nCtrl-C ends it.\n", d.host.folder)
 	<-ctx.Done()

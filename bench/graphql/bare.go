@@ -2,8 +2,8 @@ package main
 
 import (
 	"context"
-	"flag"
 	"net/http"
+	"os"
 	"strings"
 	"time"
 
@@ -12,6 +12,7 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/vektah/gqlparser/v2/ast"
 
+	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
@@ -20,37 +21,25 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// bareDatabase names the variable with the URL of the database that new links go to. Not on the command line, which everybody on the
-// machine can read.
+// bareDatabase names the variable with the URL of the database that new links go to. Not on the
+// command line, which everybody on the machine can read.
 const bareDatabase = "BARE_DATABASE_URL"
 
-// runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of Linkforge and nothing behind it,
-// or with a table for new links alone.
-func runBare(ctx context.Context, args []string, getenv func(string) string) error {
-	flags := flag.NewFlagSet("bare", flag.ContinueOnError)
-	address, gathered := flags.String("address", "", ""), flags.Bool("gathered", false, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
+// runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of
+// Linkforge and nothing behind it, or with a table for new links alone.
+func runBare(ctx context.Context, args []string) error {
+	gathered, address := args[0] == "gathered", args[1]
 	var k *keeper
-	if database := getenv(bareDatabase); database != "" {
+	if database := os.Getenv(bareDatabase); database != "" {
 		var err error
-		if k, err = openKeeper(ctx, database, *gathered); err != nil {
+		if k, err = openKeeper(ctx, database, gathered); err != nil {
 			return err
 		}
 		defer k.pool.Close()
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/graphql", newBare("http://"+*address, k))
-	server := &http.Server{Addr: *address, Handler: mux, ReadHeaderTimeout: 10 * time.Second}
-	ended := make(chan error, 1)
-	go func() { ended <- server.ListenAndServe() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-ctx.Done():
-		return server.Close()
-	}
+	mux.Handle("/graphql", newBare("http://"+address, k))
+	return rig.ServeHTTP(ctx, address, mux)
 }
 
 // queryCache is how many documents the handler keeps.
@@ -66,7 +55,8 @@ func newBare(publicURL string, k *keeper) http.Handler {
 	return server
 }
 
-// constants are all that the resolvers return. The interfaces within are nil: they name what no measured operation asks for.
+// constants are all that the resolvers return. The interfaces within are nil: they name what no
+// measured operation asks for.
 type constants struct {
 	gen.ResolverRoot
 	me      *account.Account
@@ -106,7 +96,8 @@ func newConstants(publicURL string) *constants {
 	}
 	for number := range pageSize {
 		title := listedTitle(number)
-		l := &link.Link{ID: id.New(id.Link), Code: constantCode, OriginalURL: listedURL(number), Title: &title, CreatedAt: now}
+		l := &link.Link{ID: id.New(id.Link), Code: constantCode, OriginalURL: listedURL(number), Title: &title,
+			CreatedAt: now}
 		end := page.Cursor(l.ID)
 		c.page.Edges = append(c.page.Edges, &gen.LinkEdge{Cursor: end, Node: l})
 		c.page.PageInfo.EndCursor = &end
@@ -114,7 +105,7 @@ func newConstants(publicURL string) *constants {
 	title := newTitle
 	c.created = &gen.CreateLinkPayload{Created: true, Errors: []*gen.UserError{}, Link: &link.Link{
 		ID: id.New(id.Link), Code: constantCode, Title: &title, CreatedAt: now,
-		OriginalURL: strings.ReplaceAll(newURL(), numberPlace, strings.Repeat("0", len(numberPlace))),
+		OriginalURL: strings.ReplaceAll(newURL(), rig.NumberPlace, strings.Repeat("0", len(rig.NumberPlace))),
 	}}
 	return c
 }
@@ -122,27 +113,20 @@ func newConstants(publicURL string) *constants {
 // constantCode is as long as codes are.
 const constantCode = "7pxQa2mKzR"
 
-// Query implements gen.ResolverRoot.
 func (c *constants) Query() gen.QueryResolver { return bareQuery{c: c} }
 
-// Mutation implements gen.ResolverRoot.
 func (c *constants) Mutation() gen.MutationResolver { return bareMutation{c: c} }
 
-// Workspace implements gen.ResolverRoot.
 func (c *constants) Workspace() gen.WorkspaceResolver { return bareWorkspace{c: c} }
 
-// Link implements gen.ResolverRoot.
 func (c *constants) Link() gen.LinkResolver { return bareLink{c: c} }
 
-// Me implements gen.QueryResolver.
 func (q bareQuery) Me(context.Context) (*account.Account, error) { return q.c.me, nil }
 
-// Workspace implements gen.QueryResolver.
 func (q bareQuery) Workspace(context.Context, gen.WorkspaceBy) (*workspace.Membership, error) {
 	return &workspace.Membership{}, nil
 }
 
-// CreateLink implements gen.MutationResolver.
 func (m bareMutation) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
 	if m.c.keeper != nil {
 		return m.c.keeper.create(ctx, in, *m.c.created.Link)
@@ -150,26 +134,20 @@ func (m bareMutation) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*
 	return m.c.created, nil
 }
 
-// Links implements gen.WorkspaceResolver.
 func (w bareWorkspace) Links(
 	context.Context, *workspace.Membership, *int, *string, *int, *string, *link.Filter, *link.Order,
 ) (*gen.LinkConnection, error) {
 	return w.c.page, nil
 }
 
-// ShortURL implements gen.LinkResolver.
 func (l bareLink) ShortURL(context.Context, *link.Link) (string, error) { return l.c.short, nil }
 
-// Tags implements gen.LinkResolver.
 func (l bareLink) Tags(context.Context, *link.Link) ([]string, error) { return l.c.tags, nil }
 
-// Status implements gen.LinkResolver.
 func (l bareLink) Status(context.Context, *link.Link) (link.Status, error) { return link.Active, nil }
 
-// CreatedBy implements gen.LinkResolver.
 func (l bareLink) CreatedBy(context.Context, *link.Link) (*account.Account, error) {
 	return l.c.me, nil
 }
 
-// ClickCount implements gen.LinkResolver.
 func (l bareLink) ClickCount(context.Context, *link.Link) (int64, error) { return 0, nil }

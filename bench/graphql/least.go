@@ -9,6 +9,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgxpool"
 
+	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/batcher"
 	"github.com/linkforge/linkforge/internal/id"
@@ -16,14 +17,16 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-// leastTable has the columns and the indexes of links, but no foreign keys, no policies and no triggers.
+// leastTable has the columns and the indexes of links, but no foreign keys, no policies and no
+// triggers.
 const leastTable = "least_links"
 
-// keeper keeps links in it, and does nothing but that: the least that a creation can be. Nobody is asked who they are, nothing is
-// checked or counted, and what happened is not told to anybody.
+// keeper keeps links in it, and does nothing but that: the least that a creation can be. Nobody is
+// asked who they are, nothing is checked or counted, and what happened is not told to anybody.
 type keeper struct {
 	pool *pgxpool.Pool
-	// gathered says that those who come while a statement of the workspace is on its way share the next one.
+	// gathered says that those who come while a statement of the workspace is on its way share the
+	// next one.
 	gathered bool
 	calls    batcher.Batcher[string, *link.Link, struct{}]
 }
@@ -31,14 +34,15 @@ type keeper struct {
 func openKeeper(ctx context.Context, databaseURL string, gathered bool) (*keeper, error) {
 	config, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
-		return nil, errUnreadable
+		return nil, rig.ErrURL
 	}
 	config.MaxConns = 20 // as Linkforge has
 	pool, err := pgxpool.NewWithConfig(ctx, config)
 	if err != nil {
-		return nil, errUnreadable
+		return nil, rig.ErrURL
 	}
-	return &keeper{pool: pool, gathered: gathered, calls: batcher.Batcher[string, *link.Link, struct{}]{Most: 100, Patient: true}}, nil
+	return &keeper{pool: pool, gathered: gathered, calls: batcher.Batcher[string, *link.Link, struct{}]{Most: 100,
+		Patient: true}}, nil
 }
 
 // create keeps a link. Its answer waits for the commit.
@@ -67,8 +71,10 @@ const insertLeast = "INSERT INTO " + leastTable + ` (id, workspace_id, code, roo
 	ON CONFLICT DO NOTHING`
 
 func (k *keeper) insert(ctx context.Context, all []*link.Link) error {
-	ids, workspaces, codes, urls := make([]string, len(all)), make([]string, len(all)), make([]string, len(all)), make([]string, len(all))
-	hashes, titles, keys, searches := make([][]byte, len(all)), make([]*string, len(all)), make([]string, len(all)), make([]string, len(all))
+	ids, workspaces, codes, urls := make([]string, len(all)), make([]string, len(all)), make([]string, len(all)),
+		make([]string, len(all))
+	hashes, titles, keys, searches := make([][]byte, len(all)), make([]*string, len(all)), make([]string, len(all)),
+		make([]string, len(all))
 	made := make([]time.Time, len(all))
 	for i, l := range all {
 		ids[i], workspaces[i], codes[i], urls[i], hashes[i] = l.ID, l.WorkspaceID, l.Code, l.OriginalURL, l.CanonicalHash

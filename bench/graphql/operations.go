@@ -4,6 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // operation is what is asked, again and again.
@@ -48,9 +50,12 @@ func operations() []operation {
 	const created = `"created":true`
 	return []operation{
 		{name: "me", title: "`me { id email }`", document: meDocument, good: `"me":{"id":"usr_`},
-		{name: "page", title: "a page of 20 links", document: pageDocument, good: `"edges":[{"node":{"code":"`, workspaces: 1},
-		{name: "create", title: "`createLink`, one workspace", document: createDocument, good: created, creates: true, workspaces: 1},
-		{name: "create16", title: "`createLink`, 16 workspaces", document: createDocument, good: created, creates: true, workspaces: 16},
+		{name: "page", title: "a page of 20 links", document: pageDocument, good: `"edges":[{"node":{"code":"`,
+			workspaces: 1},
+		{name: "create", title: "`createLink`, one workspace", document: createDocument, good: created, creates: true,
+			workspaces: 1},
+		{name: "create16", title: "`createLink`, 16 workspaces", document: createDocument, good: created, creates: true,
+			workspaces: 16},
 	}
 }
 
@@ -61,12 +66,9 @@ func operationNames() (names []string) {
 	return names
 }
 
-// numberPlace stands in a body where a number of as many digits goes, so that no two requests are the same.
-const numberPlace = "NNNNNNNNNNNN"
-
 // newURL is where a new link leads, as it is written in a body.
 func newURL() string {
-	return "https://www.example.com/articles/" + numberPlace + "/a-title-of-some-words"
+	return "https://www.example.com/articles/" + rig.NumberPlace + "/a-title-of-some-words"
 }
 
 const newTitle = "A title of some words"
@@ -97,8 +99,8 @@ func body(document string, variables any) string {
 
 // What the links of the page are. Whoever made them is the one who asks.
 const (
-	email      = "bench@example.com"
-	personName = "Bench Mark"
+	email      = rig.TenantEmail
+	personName = rig.TenantName
 )
 
 func listedURL(number int) string {
@@ -113,5 +115,5 @@ func listedTags(number int) []string {
 
 // withNumber is a body with a number in its place.
 func withNumber(body string, number int) string {
-	return strings.Replace(body, numberPlace, fmt.Sprintf("%0*d", len(numberPlace), number), 1)
+	return strings.Replace(body, rig.NumberPlace, fmt.Sprintf("%0*d", len(rig.NumberPlace), number), 1)
 }

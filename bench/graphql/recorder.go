@@ -18,7 +18,8 @@ import (
 // statement is one that came by, with the scope that its connection was in.
 type statement struct{ scope, text string }
 
-// recorder stands between Linkforge and PostgreSQL, hands everything on, and keeps the statements that it is asked to keep.
+// recorder stands between Linkforge and PostgreSQL, hands everything on, and keeps the statements
+// that it is asked to keep.
 type recorder struct {
 	listener net.Listener
 	server   string // where PostgreSQL listens
@@ -67,7 +68,8 @@ func (r *recorder) serve(client net.Conn) {
 	err = r.read(client, server)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.wrong == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) && !errors.Is(err, io.ErrUnexpectedEOF) {
+	if r.wrong == nil && !errors.Is(err, io.EOF) && !errors.Is(err, net.ErrClosed) &&
+		!errors.Is(err, io.ErrUnexpectedEOF) {
 		r.wrong = err
 	}
 }
@@ -96,7 +98,8 @@ func (r *recorder) taken() ([]statement, error) {
 // longestMessage bounds what is believed to be a message.
 const longestMessage = 16 << 20
 
-// read reads what a client says (https://www.postgresql.org/docs/current/protocol-message-formats.html), and hands it on once it
+// read reads what a client says
+// (https://www.postgresql.org/docs/current/protocol-message-formats.html), and hands it on once it
 // is kept: whoever has its answer finds it among the statements. The first message has no type.
 func (r *recorder) read(client io.Reader, server io.Writer) error {
 	c := conversation{parsed: map[string]string{}}
@@ -116,7 +119,8 @@ func (r *recorder) read(client io.Reader, server io.Writer) error {
 	}
 }
 
-// conversation is what was said over one connection: its scope, and its statements by their names, under which they may be asked again.
+// conversation is what was said over one connection: its scope, and its statements by their names,
+// under which they may be asked again.
 type conversation struct {
 	scope  string
 	parsed map[string]string
@@ -207,8 +211,9 @@ func inlined(text string, b pgproto3.Bind) (string, error) {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// usual is the sequence of statements that came most often, numbers aside: what others have said meanwhile, jobs and the feeds of
-// changes, is in a few of them only. Of sequences that differ by numbers only it is the last.
+// usual is the sequence of statements that came most often, numbers aside: what others have said
+// meanwhile, jobs and the feeds of changes, is in a few of them only. Of sequences that differ by
+// numbers only it is the last.
 func usual(sequences [][]statement) []statement {
 	count, last := map[string]int{}, map[string][]statement{}
 	most := ""
@@ -227,8 +232,9 @@ func usual(sequences [][]statement) []statement {
 	return last[most]
 }
 
-// script is what pgbench runs: the statements, and before them, as Linkforge does, those that tell a connection which scope it
-// is in, where that changes. A scope that all of them share is told once a connection.
+// script is what pgbench runs: the statements, and before them, as Linkforge does, those that tell
+// a connection which scope it is in, where that changes. A scope that all of them share is told
+// once a connection.
 func script(statements []statement) string {
 	var out strings.Builder
 	for i, s := range statements {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"crypto/sha256"
 	"database/sql"
@@ -12,222 +13,138 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/id"
 )
 
-// batch is how many links one statement inserts, and one transaction.
-const batch = 20_000
-
-// backend is where Linkforge keeps its data, and the textbook beside it.
+// backend is where Linkforge keeps its data, and the textbook beside it. SQLite has a file for
+// each, since each is one writer.
 type backend struct {
-	name string
-	// settings are Linkforge's, textbookSettings the textbook's.
+	name                       string
 	settings, textbookSettings []string
-	// links and textbook are the databases of both, and open what opens them.
-	links, textbook string
-	open            func(where string, pool int) (*db.DB, error)
+	links, textbook            string // databases, as rig.Open takes them
 }
 
-// prepare makes everything that is there before a server starts.
-func (b *bench) prepare(ctx context.Context) (err error) {
-	if b.self, err = os.Executable(); err != nil {
-		return err
+// prepare migrates both backends and fills them.
+func (b *bench) prepare(ctx context.Context) error {
+	data, own := filepath.Join(b.Folder, "data"), filepath.Join(b.Folder, "textbook.db")
+	b.embedded = &backend{
+		name: "SQLite", settings: []string{"LINKFORGE_DATA_DIR=" + data},
+		textbookSettings: []string{textbookDatabase + "=" + own},
+		links:            filepath.Join(data, "linkforge.db"), textbook: own,
 	}
-	if b.folder, err = os.MkdirTemp("", "linkforge-bench."); err != nil {
-		return err
+	b.servers = &backend{
+		name: "PostgreSQL", settings: append(b.ServicesEnv(), "LINKFORGE_JWT_SECRET="+rig.Secret,
+			"LINKFORGE_CODE_SECRET="+rig.Secret),
+		textbookSettings: []string{textbookDatabase + "=" + b.Services.DatabaseURL,
+			textbookRedis + "=" + b.Services.RedisURL},
+		links: b.Services.DatabaseURL, textbook: b.Services.DatabaseURL,
 	}
-	if err := os.Chmod(b.folder, 0o711); err != nil { // a web server's workers are nobody, and read in it
-		return err
-	}
-	if err := b.build(ctx); err != nil {
-		return err
-	}
-	if b.services, err = rig.TakeServices(ctx, b.databaseURL, b.redisURL); err != nil {
-		return err
-	}
-	b.databaseURL, b.redisURL = b.services.DatabaseURL, b.services.RedisURL
-	b.embedded, b.servers = b.onSQLite(), b.onPostgres()
 	both, ctx := errgroup.WithContext(ctx)
 	for _, on := range []*backend{b.embedded, b.servers} {
 		both.Go(func() error {
-			began := time.Now()
 			if err := b.fill(ctx, on); err != nil {
 				return fmt.Errorf("preparing the links: %s: %w", on.name, err)
 			}
-			b.say("%d links on %s: %.1f s", b.links, on.name, time.Since(began).Seconds())
+			b.Say("%d links are on %s", b.links, on.name)
 			return nil
 		})
 	}
 	return both.Wait()
 }
 
-// build builds this tree's server, unless another is to be measured.
-func (b *bench) build(ctx context.Context) error {
-	if b.server != "" {
-		return nil
-	}
-	var err error
-	if b.server, err = rig.Build(ctx, b.folder); err != nil {
-		return err
-	}
-	b.say("the server is built")
-	return nil
-}
+const createTextbook = "CREATE TABLE textbook (code TEXT PRIMARY KEY, url TEXT NOT NULL, clicks BIGINT NOT NULL " +
+	"DEFAULT 0)"
 
-// onSQLite is Linkforge by itself. The textbook has a file of its own: each has one writer.
-func (b *bench) onSQLite() *backend {
-	data := filepath.Join(b.folder, "data")
-	own := filepath.Join(b.folder, "textbook.db")
-	return &backend{
-		name: "SQLite", settings: []string{"LINKFORGE_DATA_DIR=" + data}, open: db.OpenSQLite,
-		links: filepath.Join(data, "linkforge.db"), textbook: own, textbookSettings: []string{textbookDatabase + "=" + own},
-	}
-}
-
-// onPostgres is Linkforge with a PostgreSQL and a Redis.
-func (b *bench) onPostgres() *backend {
-	return &backend{
-		name: "PostgreSQL",
-		settings: []string{
-			"LINKFORGE_DATA_DIR=" + filepath.Join(b.folder, "node"), "LINKFORGE_DATABASE_URL=" + b.databaseURL, "LINKFORGE_REDIS_URL=" + b.redisURL,
-			"LINKFORGE_JWT_SECRET=" + strings.Repeat("benchmark", 4), "LINKFORGE_CODE_SECRET=" + strings.Repeat("benchmark", 4),
-		},
-		open: db.OpenPostgres, links: b.databaseURL, textbook: b.databaseURL,
-		textbookSettings: []string{textbookDatabase + "=" + b.databaseURL, textbookRedis + "=" + b.redisURL},
-	}
-}
-
-// fill migrates the database with the server's own command, and puts the links into it, and into the textbook's.
-func (b *bench) fill(ctx context.Context, on *backend) error {
-	cmd := exec.CommandContext(ctx, b.server, "migrate", "up")
-	cmd.Env = append(rig.CleanEnvironment(), on.settings...)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("migrating: %w\n%s", err, out)
-	}
-	if err := on.within(on.links, func(d *db.DB) error { return insertLinks(ctx, d, b.links) }); err != nil {
-		return err
-	}
-	return on.within(on.textbook, func(d *db.DB) error { return insertTextbook(ctx, d, b.links) })
-}
-
-// within opens a database for as long as something is done in it.
-func (on *backend) within(where string, do func(*db.DB) error) (err error) {
-	d, err := on.open(where, 2)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	return do(d)
-}
-
-// PostgreSQL is given an array for each column, SQLite a list of rows. What only searching needs stays empty: no redirect
-// looks at it.
-var (
-	linkRows = map[db.Kind]string{
-		db.Postgres: `INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash,
-				strategy, redirect_status, created_at, updated_at)
-			SELECT id, workspace, code, code, url, url, decode(hash, 'hex'),
-				'DETERMINISTIC', 302, '2026-01-01 00:00:00+00:00', '2026-01-01 00:00:00+00:00'
-			FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) AS u (id, workspace, code, url, hash)`,
-		db.SQLite: `INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash,
-				strategy, redirect_status, created_at, updated_at)
-			SELECT column1, column2, column3, column3, column4, column4, unhex(column5),
-				'DETERMINISTIC', 302, '2026-01-01 00:00:00+00:00', '2026-01-01 00:00:00+00:00'
-			FROM (VALUES %s)`,
-	}
-	textbookRows = map[db.Kind]string{
-		db.Postgres: `INSERT INTO textbook (code, url) SELECT * FROM unnest($1::text[], $2::text[])`,
-		db.SQLite:   `INSERT INTO textbook (code, url) VALUES %s`,
-	}
+// The rows are linkRows' and textbookRows' SELECT. Columns that only searching needs stay empty: no
+// redirect reads them.
+const (
+	created  = "'2026-01-01 00:00:00+00:00'"
+	linkRows = `INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash,
+			strategy, redirect_status, created_at, updated_at)
+		SELECT column1, column2, column3, column3, column4, column4, %s, 'DETERMINISTIC', 302, ` + created + `, ` + created + ` FROM (VALUES %s)`
+	textbookRows = `INSERT INTO textbook (code, url) SELECT column1, column2 FROM (VALUES %s)`
 )
 
-// insertLinks makes a workspace, and all links in it.
-func insertLinks(ctx context.Context, d *db.DB, links int) error {
-	workspace := id.New(id.Workspace)
-	_, err := d.ExecContext(db.AsSystem(ctx), `INSERT INTO workspaces (id, slug, name, created_at, updated_at)
-		VALUES (?, 'bench', 'Bench', '2026-01-01 00:00:00+00:00', '2026-01-01 00:00:00+00:00')`, workspace)
-	if err != nil {
+func (b *bench) fill(ctx context.Context, on *backend) error {
+	if _, err := b.Command(ctx, on.settings, "migrate", "up"); err != nil {
 		return err
 	}
-	_, err = d.ExecContext(db.AsSystem(ctx), `INSERT INTO slugs (slug, workspace_id, created_at) VALUES ('bench', ?, '2026-01-01 00:00:00+00:00')`, workspace)
-	if err != nil {
-		return err
+	postgres, hash := on == b.servers, "unhex(column5)"
+	if postgres {
+		hash = "decode(column5, 'hex')"
 	}
-	indexes, err := dropIndexes(db.AsOwner(ctx), d)
-	if err != nil {
-		return err
-	}
-	err = insert(db.AsSystem(ctx), d, linkRows[d.Kind], links, func(number int) []string {
-		c, to := codeOf(number), urlOf(number)
-		hash := sha256.Sum256([]byte(to))
-		return []string{id.New(id.Link), workspace, string(c[:]), to, hex.EncodeToString(hash[:])}
+	err := rig.Within(on.links, true, func(d *sql.DB) error {
+		workspace := fmt.Sprintf("ws_%026d", 1)
+		for _, statement := range []string{
+			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('" + workspace + "', 'bench', 'Bench', " +
+				created + ", " + created + ")",
+			"INSERT INTO slugs (slug, workspace_id, created_at) VALUES ('bench', '" + workspace + "', " + created + ")",
+		} {
+			if _, err := d.ExecContext(ctx, statement); err != nil {
+				return err
+			}
+		}
+		return insert(ctx, d, strings.Replace(linkRows, "%s", hash, 1), postgres, b.links, func(n int) []any {
+			to := urlOf(n)
+			sum := sha256.Sum256([]byte(to))
+			return []any{fmt.Sprintf("lnk_%026d", n), workspace, rig.Code(n), to, hex.EncodeToString(sum[:])}
+		})
 	})
-	for _, index := range indexes {
-		if err == nil {
-			_, err = d.DB.DB.ExecContext(db.AsOwner(ctx), index)
-		}
-	}
-	return errors.Join(err, analyze(ctx, d, "links"))
-}
-
-// dropIndexes drops what would be written at every row, and returns the statements that make it anew: the indexes of links
-// but those of its constraints, and what SQLite does for searching.
-func dropIndexes(ctx context.Context, d *db.DB) (again []string, err error) {
-	var all []struct{ Drop, Again string }
-	find := map[db.Kind]string{
-		db.Postgres: `SELECT 'DROP INDEX ' || indexname AS "drop", indexdef AS again FROM pg_indexes
-			WHERE tablename = 'links' AND indexname NOT IN (SELECT conname FROM pg_constraint)`,
-		db.SQLite: `SELECT 'DROP ' || type || ' ' || name AS "drop", sql AS again FROM sqlite_master
-			WHERE tbl_name = 'links' AND type IN ('index', 'trigger') AND sql IS NOT NULL`,
-	}
-	if err := d.NewRaw(find[d.Kind]).Scan(ctx, &all); err != nil {
-		return nil, err
-	}
-	for _, one := range all {
-		if _, err := d.ExecContext(ctx, one.Drop); err != nil {
-			return nil, err
-		}
-		again = append(again, one.Again)
-	}
-	return again, nil
-}
-
-// insertTextbook makes the textbook's table. PostgreSQL is not to clean it up while others are measured.
-func insertTextbook(ctx context.Context, d *db.DB, links int) error {
-	table := "CREATE TABLE textbook (code TEXT PRIMARY KEY, url TEXT NOT NULL, clicks BIGINT NOT NULL DEFAULT 0)"
-	if d.Kind == db.Postgres {
-		table += " WITH (autovacuum_enabled = false)"
-	}
-	if _, err := d.ExecContext(db.AsOwner(ctx), table); err != nil {
+	if err != nil {
 		return err
 	}
-	err := insert(db.AsOwner(ctx), d, textbookRows[d.Kind], links, func(number int) []string {
-		c := codeOf(number)
-		return []string{string(c[:]), urlOf(number)}
+	return rig.Within(on.textbook, false, func(d *sql.DB) error {
+		table := createTextbook
+		if postgres {
+			table += " WITH (autovacuum_enabled = false)" // PostgreSQL is not to clean it up while others are measured
+		}
+		if _, err := d.ExecContext(ctx, table); err != nil {
+			return err
+		}
+		err := insert(ctx, d, textbookRows, postgres, b.links, func(n int) []any { return []any{rig.Code(n), urlOf(n)} })
+		if err == nil && postgres {
+			_, err = d.ExecContext(ctx, "VACUUM ANALYZE")
+		}
+		return err
 	})
-	return errors.Join(err, analyze(ctx, d, "textbook"))
 }
 
-// insert inserts all rows, a batch in a transaction.
-func insert(ctx context.Context, d *db.DB, statement string, links int, row func(number int) []string) error {
-	insertBatch := map[db.Kind]func(context.Context, *sql.Tx, string, [][]string) error{db.Postgres: insertArrays, db.SQLite: insertRows}[d.Kind]
-	for from := 0; from < links; from += batch {
-		rows := make([][]string, 0, batch)
-		for number := from; number < min(from+batch, links); number++ {
-			rows = append(rows, row(number))
-		}
-		tx, err := d.DB.DB.BeginTx(ctx, nil)
+// insert inserts rows in transactions of 20,000, with 100 rows a statement: longer ones take more
+// to parse than they save.
+func insert(
+	ctx context.Context, d *sql.DB, statement string, postgres bool, links int, row func(number int) []any,
+) error {
+	const perTransaction, perStatement = 20_000, 100
+	for from := 0; from < links; from += perTransaction {
+		tx, err := d.BeginTx(ctx, nil)
 		if err != nil {
 			return err
 		}
-		if err := insertBatch(ctx, tx, statement, rows); err != nil {
-			return errors.Join(err, tx.Rollback())
+		for first := from; first < min(from+perTransaction, links); first += perStatement {
+			var places []string
+			var values []any
+			for n := first; n < min(first+perStatement, from+perTransaction, links); n++ {
+				one := row(n)
+				words := make([]string, len(one))
+				for i := range one {
+					words[i] = fmt.Sprintf("$%d", len(values)+i+1)
+					if postgres {
+						words[i] += "::text"
+					}
+				}
+				places, values = append(places, "("+strings.Join(words, ", ")+")"), append(values, one...)
+			}
+			list := strings.Join(places, ", ")
+			if postgres {
+				list += ") AS v (" + strings.Join([]string{"column1", "column2", "column3", "column4",
+					"column5"}[:len(values)/len(places)], ", ")
+			}
+			if _, err := tx.ExecContext(ctx, fmt.Sprintf(statement, list), values...); err != nil {
+				return errors.Join(err, tx.Rollback())
+			}
 		}
 		if err := tx.Commit(); err != nil {
 			return err
@@ -236,55 +153,53 @@ func insert(ctx context.Context, d *db.DB, statement string, links int, row func
 	return nil
 }
 
-func insertArrays(ctx context.Context, tx *sql.Tx, statement string, rows [][]string) error {
-	columns := make([]any, len(rows[0]))
-	for i := range columns {
-		column := make([]string, len(rows))
-		for j, row := range rows {
-			column[j] = row[i]
-		}
-		columns[i] = column
-	}
-	_, err := tx.ExecContext(ctx, statement, columns...)
-	return err
-}
-
-// rowsAtOnce is how many rows a statement of SQLite has: more take longer to parse than they save.
-const rowsAtOnce = 100
-
-func insertRows(ctx context.Context, tx *sql.Tx, statement string, rows [][]string) error {
-	for some := range slices.Chunk(rows, rowsAtOnce) {
-		places, values := make([]string, len(some)), make([]any, 0, len(some)*len(some[0]))
-		for i, row := range some {
-			places[i] = "(?" + strings.Repeat(", ?", len(row)-1) + ")"
-			for _, value := range row {
-				values = append(values, value)
-			}
-		}
-		if _, err := tx.ExecContext(ctx, fmt.Sprintf(statement, strings.Join(places, ", ")), values...); err != nil {
-			return err
+// nginxConfig has a map of all links, and a worker for each core.
+const nginxConfig = `daemon off;
+pid nginx.pid;
+error_log stderr warn;
+worker_processes auto;
+events { worker_connections 1024; }
+http {
+	access_log off;
+	keepalive_requests 1000000000;
+	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+	map_hash_max_size %d;
+	map_hash_bucket_size 1024;
+	map $uri $to { include links.map; }
+	server {
+		listen %s;
+		location / {
+			if ($to = "") { return 404; }
+			return 302 $to;
 		}
 	}
-	return nil
 }
+`
 
-// analyze has PostgreSQL do at once what it would do in time, while others are measured.
-func analyze(ctx context.Context, d *db.DB, table string) error {
-	if d.Kind != db.Postgres {
-		return nil
+// startNginx starts no process when nginx is not installed.
+func (b *bench) startNginx(ctx context.Context, _ *target) (*rig.Process, error) {
+	binary, err := exec.LookPath("nginx")
+	if err != nil {
+		return nil, nil
 	}
-	_, err := d.ExecContext(db.AsOwner(ctx), "VACUUM ANALYZE "+table)
-	return err
-}
-
-// close stops and removes everything that is still there.
-func (b *bench) close() (err error) {
-	for _, t := range b.targets {
-		err = errors.Join(err, t.process.Stop())
+	address, err := rig.FreeAddress()
+	if err != nil {
+		return nil, err
 	}
-	err = errors.Join(err, b.services.Close())
-	if b.folder != "" {
-		err = errors.Join(err, os.RemoveAll(b.folder))
+	folder := filepath.Join(b.Folder, "nginx")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		return nil, err
 	}
-	return err
+	var links bytes.Buffer
+	for number := range b.links {
+		fmt.Fprintf(&links, "/%s \"%s\";\n", rig.Code(number), urlOf(number))
+	}
+	config := fmt.Sprintf(nginxConfig, 2*max(b.links, 1024), address)
+	err = errors.Join(os.WriteFile(filepath.Join(folder, "links.map"), links.Bytes(), 0o644),
+		os.WriteFile(filepath.Join(folder, "nginx.conf"), []byte(config), 0o644))
+	if err != nil {
+		return nil, err
+	}
+	return b.StartServer(ctx, "nginx", address, nil,
+		slices.Concat([]string{binary}, strings.Fields("-p "+folder+" -e stderr -c nginx.conf"))...)
 }

@@ -4,61 +4,31 @@ import (
 	"context"
 	"database/sql"
 	"errors"
-	"flag"
-	"fmt"
 	"net/http"
-	"net/url"
-	"time"
+	"os"
+	"strings"
 
-	_ "github.com/jackc/pgx/v5/stdlib"
+	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
-	_ "modernc.org/sqlite"
 
-	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
-
-// the driver "sqlite"
-
-// runConstant is the server that does nothing but redirect: what net/http costs.
-func runConstant(ctx context.Context, args []string) error {
-	flags := flag.NewFlagSet("constant", flag.ContinueOnError)
-	address := flags.String("address", "", "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	location := urlOf(0)
-	return serve(ctx, *address, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { redirect(w, location) }))
-}
-
-func redirect(w http.ResponseWriter, location string) {
-	w.Header().Set("Location", location)
-	w.Header().Set("Content-Length", "0")
-	w.WriteHeader(http.StatusFound)
-}
-
-// serve answers until the context ends.
-func serve(ctx context.Context, address string, handler http.Handler) error {
-	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute}
-	context.AfterFunc(ctx, func() { server.Close() })
-	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
-		return err
-	}
-	return nil
-}
 
 const (
 	// textbookPool and textbookRedisPool are as large as Linkforge's are by default.
 	textbookPool      = 20
 	textbookRedisPool = 50
-	// allowance is how many redirects a link has. Its counter goes down from zero, so that none has to be made first.
+	// allowance is how many redirects a link has. Its counter goes down from zero, so that none has to
+	// be made first.
 	allowance = 1 << 40
 )
 
-// textbook is a link shortener as it is usually written: what there is to know is asked, and what there is to count is
-// counted, at every redirect. It has a table of its own, with none of Linkforge's other columns, indexes and rules.
+// textbook is a link shortener as it is usually written: what there is to know is asked, and what
+// there is to count is counted, at every redirect. It has a table of its own, with none of
+// Linkforge's other columns, indexes and rules.
 type textbook struct {
 	find, count *sql.Stmt
-	quota       redis.UniversalClient // nil without one
+	quota       *redis.Client // nil without one
 }
 
 // The textbook's settings, which have passwords in them. Its Redis is in-process without a URL.
@@ -68,15 +38,9 @@ const (
 )
 
 // runTextbook is its server.
-func runTextbook(ctx context.Context, args []string, getenv func(string) string) error {
-	flags := flag.NewFlagSet("textbook", flag.ContinueOnError)
-	address := flags.String("address", "", "")
-	sqlite := flags.Bool("sqlite", false, "")
-	quota := flags.Bool("quota", false, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	reads, writes, err := openDatabase(getenv(textbookDatabase), *sqlite)
+func runTextbook(ctx context.Context, args []string) error {
+	quota, address := args[0] == "quota", args[1]
+	reads, writes, err := openDatabase(os.Getenv(textbookDatabase))
 	if err != nil {
 		return err
 	}
@@ -89,50 +53,56 @@ func runTextbook(ctx context.Context, args []string, getenv func(string) string)
 	if t.count, err = writes.PrepareContext(ctx, "UPDATE textbook SET clicks = clicks + 1 WHERE code = $1"); err != nil {
 		return err
 	}
-	if *quota {
-		client, err := redisx.Open(getenv(textbookRedis), textbookRedisPool)
-		if err != nil {
+	if quota {
+		if t.quota, err = openRedis(os.Getenv(textbookRedis)); err != nil {
 			return err
 		}
-		defer client.Close()
-		t.quota = client
+		defer t.quota.Close()
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /{code}", &t)
-	return serve(ctx, *address, mux)
+	return rig.ServeHTTP(ctx, address, mux)
 }
 
-// openDatabase opens SQLite as Linkforge does, with one connection that writes and others that read, and as many of
-// PostgreSQL's.
-func openDatabase(database string, sqlite bool) (reads, writes *sql.DB, err error) {
-	if !sqlite {
-		both, err := openPool("pgx", database, textbookPool)
-		return both, both, err
+// openDatabase opens SQLite as Linkforge does, with one connection that writes and others that
+// read, and as many of PostgreSQL's.
+func openDatabase(where string) (reads, writes *sql.DB, err error) {
+	if reads, err = openPool(where, textbookPool); err != nil || strings.Contains(where, "://") {
+		return reads, reads, err
 	}
-	if writes, err = openPool("sqlite", sqliteDSN(database), 1); err != nil {
-		return nil, nil, err
-	}
-	reads, err = openPool("sqlite", sqliteDSN(database), textbookPool)
+	writes, err = openPool(where, 1)
 	return reads, writes, err
 }
 
-// sqliteDSN asks for what Linkforge asks for: a log that is written ahead, and on the disk before a commit has an answer.
-func sqliteDSN(path string) string {
-	query := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)"}}
-	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}).String()
-}
-
-func openPool(driver, source string, size int) (*sql.DB, error) {
-	pool, err := sql.Open(driver, source)
+func openPool(where string, size int) (*sql.DB, error) {
+	pool, err := rig.Open(where, false)
 	if err != nil {
-		return nil, fmt.Errorf("opening the textbook's database: %w", err)
+		return nil, err
 	}
 	pool.SetMaxOpenConns(size)
 	pool.SetMaxIdleConns(size)
 	return pool, nil
 }
 
-// ServeHTTP looks the link up, takes of its quota when there is one, counts the click, and redirects.
+// openRedis opens Redis by its URL, or starts one in this process, as the embedded default has.
+func openRedis(where string) (*redis.Client, error) {
+	if where == "" {
+		server, err := miniredis.Run()
+		if err != nil {
+			return nil, err
+		}
+		where = "redis://" + server.Addr()
+	}
+	options, err := redis.ParseURL(where)
+	if err != nil {
+		return nil, rig.ErrURL
+	}
+	options.PoolSize = textbookRedisPool
+	return redis.NewClient(options), nil
+}
+
+// ServeHTTP looks the link up, takes of its quota when there is one, counts the click, and
+// redirects.
 func (t *textbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, code := r.Context(), r.PathValue("code")
 	var location string
@@ -153,6 +123,6 @@ func (t *textbook) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case err != nil:
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
 	default:
-		redirect(w, location)
+		rig.Redirect(w, location)
 	}
 }

@@ -10,83 +10,86 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/db"
 )
 
-// backend is where a server keeps what it knows, how that is backed up, and how it is restored elsewhere.
+// backend is where a server keeps what it knows, how that is backed up, and how it is restored
+// elsewhere.
 type backend struct {
 	name string
 	// env is the server's, of before the restore and of after it.
 	env, restored []string
-	// lagging says that the backup has the clicks that the database has, and not those that still lie in logs.
+	// lagging says that the backup has the clicks that the database has, and not those that still lie
+	// in logs.
 	lagging bool
 	// backUp writes the file that restore reads, after which the parts of it are told.
 	backUp func(ctx context.Context, d *drill) error
 	// restore puts what is in the file elsewhere.
 	restore func(ctx context.Context, d *drill) error
 	file    string
-	// open opens the database of before or of after.
-	open func(env []string) (*db.DB, error)
-}
-
-func backends(folder string, services *rig.Services) []*backend {
-	return []*backend{embedded(folder), onPostgres(folder, services)}
+	// database is that of before or of after, as rig.Open takes it.
+	database func(env []string) string
 }
 
 func embedded(folder string) *backend {
 	from, to := filepath.Join(folder, "embedded"), filepath.Join(folder, "embedded-restored")
-	b := &backend{name: "embedded", env: []string{"LINKFORGE_DATA_DIR=" + from}, restored: []string{"LINKFORGE_DATA_DIR=" + to},
-		file: filepath.Join(folder, "backup.tar.gz")}
+	b := &backend{name: "embedded", env: []string{"LINKFORGE_DATA_DIR=" + from},
+		restored: []string{"LINKFORGE_DATA_DIR=" + to},
+		file:     filepath.Join(folder, "backup.tar.gz")}
 	b.backUp = func(ctx context.Context, d *drill) error {
 		return d.timed("linkforge backup", func() error { return d.linkforge(ctx, b.env, "backup", b.file) })
 	}
 	b.restore = func(ctx context.Context, d *drill) error {
 		return d.timed("linkforge restore", func() error { return d.linkforge(ctx, b.restored, "restore", b.file) })
 	}
-	b.open = func(env []string) (*db.DB, error) {
-		return db.OpenSQLite(filepath.Join(strings.TrimPrefix(env[0], "LINKFORGE_DATA_DIR="), "linkforge.db"), 2)
+	b.database = func(env []string) string {
+		return filepath.Join(strings.TrimPrefix(env[0], "LINKFORGE_DATA_DIR="), "linkforge.db")
 	}
 	return b
 }
 
-func onPostgres(folder string, services *rig.Services) *backend {
-	secret := strings.Repeat("benchmark", 4)
+func onPostgres(r *rig.Run) *backend {
+	services := r.Services
 	env := func(databaseURL, data string) []string {
-		return []string{"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + services.RedisURL, "LINKFORGE_DATA_DIR=" + filepath.Join(folder, data),
-			"LINKFORGE_JWT_SECRET=" + secret, "LINKFORGE_CODE_SECRET=" + secret}
+		return []string{"LINKFORGE_DATABASE_URL=" + databaseURL, "LINKFORGE_REDIS_URL=" + services.RedisURL,
+			"LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, data),
+			"LINKFORGE_JWT_SECRET=" + rig.Secret, "LINKFORGE_CODE_SECRET=" + rig.Secret}
 	}
-	b := &backend{name: "PostgreSQL", env: env(services.DatabaseURL, "node"), file: filepath.Join(folder, "linkforge.sql"), lagging: true}
+	b := &backend{name: "PostgreSQL", env: env(services.DatabaseURL, "node"),
+		file: filepath.Join(r.Folder, "linkforge.sql"), lagging: true}
 	b.backUp = func(ctx context.Context, d *drill) error {
 		return d.timed("pg_dump", func() error {
 			out, err := os.Create(b.file)
 			if err != nil {
 				return err
 			}
-			dump := exec.CommandContext(ctx, "pg_dump", "--role=linkforge_system", "--enable-row-security", "--exclude-table-data=visitor*",
+			dump := exec.CommandContext(ctx, "pg_dump", "--role=linkforge_system", "--enable-row-security",
+				"--exclude-table-data=visitor*",
 				"--exclude-table-data=changes*", "--exclude-table-data=click_batches*", services.DatabaseURL)
 			dump.Stdout = out
 			return errors.Join(said(dump), out.Close())
 		})
 	}
 	b.restore = func(ctx context.Context, d *drill) error {
-		another, err := services.AnotherDatabase(ctx)
+		another, err := services.CreateDatabase(ctx)
 		if err != nil {
 			return err
 		}
 		b.restored = env(another, "node-restored")
 		err = d.timed("psql", func() error { return said(exec.CommandContext(ctx, "psql", "-q", another, "-f", b.file)) })
 		if err == nil {
-			err = d.timed("linkforge after-restore --grants", func() error { return d.linkforge(ctx, b.restored, "after-restore", "--grants") })
+			err = d.timed("linkforge after-restore --grants",
+				func() error { return d.linkforge(ctx, b.restored, "after-restore", "--grants") })
 		}
-		return errors.Join(err, services.EmptyRedis(ctx))
+		return errors.Join(err, services.Redis.FlushDB(ctx).Err())
 	}
-	b.open = func(env []string) (*db.DB, error) {
-		return db.OpenPostgres(strings.TrimPrefix(env[0], "LINKFORGE_DATABASE_URL="), 2)
+	b.database = func(env []string) string {
+		return strings.TrimPrefix(env[0], "LINKFORGE_DATABASE_URL=")
 	}
 	return b
 }
 
-// said runs a command, which fails when it says anything on standard error: psql goes on after errors, and ends well.
+// said runs a command, which fails when it says anything on standard error: psql goes on after
+// errors, and ends well.
 func said(cmd *exec.Cmd) error {
 	var problems strings.Builder
 	cmd.Stderr = &problems
@@ -102,11 +105,6 @@ func said(cmd *exec.Cmd) error {
 
 // linkforge runs a command of the program.
 func (d *drill) linkforge(ctx context.Context, env []string, args ...string) error {
-	cmd := exec.CommandContext(ctx, d.binary, args...)
-	cmd.Env = append(rig.CleanEnvironment(), env...)
-	out, err := cmd.CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("linkforge %s: %w: %.2000s", strings.Join(args, " "), err, out)
-	}
-	return nil
+	_, err := d.Command(ctx, env, args...)
+	return err
 }

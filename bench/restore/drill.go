@@ -8,21 +8,19 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/pause"
 )
 
 // drill is that of one backend.
 type drill struct {
 	options
 	*backend
-	folder, binary string
-	say            func(format string, args ...any)
-	server         *rig.Process
-	estate         *estate
-	steps          []step
-	promises       []rig.Promise
-	// least and most are how many clicks each followed link may have after the restore: those that were certainly in the backup, and
-	// those that may be.
+	*rig.Run
+	server   *rig.Process
+	estate   *estate
+	steps    []step
+	promises rig.Promises
+	// least and most are how many clicks each followed link may have after the restore: those that
+	// were certainly in the backup, and those that may be.
 	least, most []int64
 	size        int64
 }
@@ -34,15 +32,11 @@ type step struct {
 }
 
 func (d *drill) timed(name string, do func() error) error {
-	d.say("%s", name)
+	d.Say("%s: %s", d.name, name)
 	began := time.Now()
 	err := do()
 	d.steps = append(d.steps, step{name, time.Since(began)})
 	return err
-}
-
-func (d *drill) promise(what string, kept bool, found string, args ...any) {
-	d.promises = append(d.promises, rig.Promise{What: what, Found: fmt.Sprintf(found, args...), Kept: kept})
 }
 
 // drill is the story: fill, back up under load, go on for a while, restore elsewhere, check.
@@ -67,20 +61,12 @@ func (d *drill) drill(ctx context.Context) error {
 	return d.check(ctx)
 }
 
-// start starts a server. Its allowances are those of the workspace.
-func (d *drill) start(ctx context.Context, name string, env []string) error {
-	address, err := rig.FreeAddress()
-	if err != nil {
-		return err
-	}
-	d.server, err = rig.Start(ctx, d.folder, name, address, append([]string{
-		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://sho.rt", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_LOG_LEVEL=warn",
-		"LINKFORGE_RATE_LIMITS=off", "LINKFORGE_LINK_QUOTA=1000000000", "LINKFORGE_HIT_QUOTA=1000000000", "LINKFORGE_DESTINATION_CHECKS=off",
-	}, env...), d.binary, "serve")
-	if err != nil {
-		return err
-	}
-	return rig.AwaitReady(ctx, address)
+// start starts a server. Its quotas are those of the workspace.
+func (d *drill) start(ctx context.Context, name string, env []string) (err error) {
+	env = append([]string{"LINKFORGE_PUBLIC_URL=" + rig.PublicURL, "LINKFORGE_ENV=development",
+		"LINKFORGE_LINK_QUOTA=1000000000", "LINKFORGE_HIT_QUOTA=1000000000"}, env...)
+	d.server, err = d.Serve(ctx, name+"-"+d.name, d.Server, env...)
+	return err
 }
 
 func (d *drill) fill(ctx context.Context) error {
@@ -103,17 +89,12 @@ func (d *drill) fill(ctx context.Context) error {
 
 // awaitClicks waits until the logs are written: a dump has only what the database has.
 func (d *drill) awaitClicks(ctx context.Context) error {
-	in, err := d.open(d.env)
-	if err != nil {
-		return err
-	}
-	defer in.Close()
 	for {
-		clicks, err := d.clicksOf(ctx, in)
+		clicks, err := d.clicksOf(ctx, d.env)
 		if err != nil || total(clicks) == total(loads(d.estate.answered)) {
 			return err
 		}
-		if err := pause.For(ctx, 200*time.Millisecond); err != nil {
+		if err := rig.Pause(ctx, 200*time.Millisecond); err != nil {
 			return err
 		}
 	}
@@ -142,7 +123,8 @@ func (d *drill) backUpUnderLoad(ctx context.Context) error {
 
 // report prints everything, in Markdown.
 func (d *drill) report(w io.Writer) {
-	fmt.Fprintf(w, "\n%s: %d links and %d clicks, a backup of %.1f MB.\n\n| step | seconds |\n|---|--:|\n", d.name, len(d.estate.links), total(d.most), float64(d.size)/1e6)
+	fmt.Fprintf(w, "\n%s: %d links and %d clicks, a backup of %.1f MB.\n\n| step | seconds |\n|---|--:|\n", d.name,
+		len(d.estate.links), total(d.most), float64(d.size)/1e6)
 	for _, s := range d.steps {
 		fmt.Fprintf(w, "| %s | %.1f |\n", s.name, s.took.Seconds())
 	}
@@ -150,5 +132,5 @@ func (d *drill) report(w io.Writer) {
 	if lines := d.server.Warnings(); len(lines) > 0 {
 		fmt.Fprintf(w, "- the restored server: %d warnings, the first `%.300s`\n", len(lines), lines[0])
 	}
-	rig.TellPromises(w, d.promises)
+	d.promises.Report(w)
 }

@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"sync"
@@ -14,14 +14,14 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/db"
 )
 
 const (
 	// batch is how many links one call makes, callers how many call or follow at once.
 	batch   = 1000
 	callers = 4
-	// followed is how many links are followed. The first limited of them have a maxClicks, which is not reached before the backup.
+	// followed is how many links are followed. The first limited of them have a maxClicks, which is
+	// not reached before the backup.
 	followed = 4000
 	limited  = 20
 	// beyond is how many more redirects than the load makes of a limited link it may answer.
@@ -31,7 +31,8 @@ const (
 // link is one that was made.
 type link struct{ url, id, code string }
 
-// estate is a workspace with its links: deterministic ones, and every tenth of the strategy COUNTER.
+// estate is a workspace with its links: deterministic ones, and every tenth of the strategy
+// COUNTER.
 type estate struct {
 	*rig.Tenant
 	links []link
@@ -50,7 +51,8 @@ func settle(ctx context.Context, address string, links int) (*estate, error) {
 	if err != nil {
 		return nil, err
 	}
-	e := &estate{Tenant: tenant, links: make([]link, links), asked: make([]atomic.Int64, followed), answered: make([]atomic.Int64, followed), given: map[string]bool{}}
+	e := &estate{Tenant: tenant, links: make([]link, links), asked: make([]atomic.Int64, followed),
+		answered: make([]atomic.Int64, followed), given: map[string]bool{}}
 	return e, rig.InBatches(ctx, links, batch, callers, e.makeLinks)
 }
 
@@ -124,17 +126,8 @@ func (e *estate) visit(ctx context.Context, number int) error {
 }
 
 func (e *estate) get(ctx context.Context, number int) (status int, err error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+e.Address+"/"+e.links[number].code, nil)
-	if err != nil {
-		return 0, err
-	}
-	response, err := e.HTTP.Transport.RoundTrip(request)
-	if err != nil {
-		return 0, err
-	}
-	defer response.Body.Close()
-	_, err = io.Copy(io.Discard, response.Body)
-	return response.StatusCode, err
+	status, _, err = e.Follow(ctx, "/"+e.links[number].code)
+	return status, err
 }
 
 // load is what goes on while the backup is made.
@@ -182,8 +175,9 @@ func (e *estate) makeCounted(ctx context.Context, n int) error {
 	return err
 }
 
-// makeNew makes links with new URLs, and tells how many of their codes somebody had been given before.
-func (e *estate) makeNew(ctx context.Context, n int, strategy string) (made []rig.Made, again int, err error) {
+// makeNew makes links with new URLs, and tells how many of their codes somebody had been given
+// before.
+func (e *estate) makeNew(ctx context.Context, n int, strategy string) (made []rig.Link, again int, err error) {
 	e.mu.Lock()
 	from := 1_000_000_000 + e.late
 	e.late += n
@@ -206,28 +200,28 @@ func (d *drill) certain(ctx context.Context) ([]int64, error) {
 	if !d.lagging {
 		return loads(d.estate.answered), nil
 	}
-	in, err := d.open(d.env)
-	if err != nil {
-		return nil, err
-	}
-	clicks, err := d.clicksOf(ctx, in)
-	return clicks, errors.Join(err, in.Close())
+	return d.clicksOf(ctx, d.env)
 }
 
 // clicksOf are the clicks that a database has of the links that are followed, counted one by one.
-func (d *drill) clicksOf(ctx context.Context, in *db.DB) ([]int64, error) {
-	var rows []struct {
+func (d *drill) clicksOf(ctx context.Context, env []string) (clicks []int64, err error) {
+	type row struct {
 		LinkID string
 		Clicks int64
 	}
-	if err := in.NewRaw("SELECT link_id, count(*) AS clicks FROM clicks GROUP BY link_id").Scan(db.AsSystem(ctx), &rows); err != nil {
+	var rows []row
+	err = rig.Within(d.database(env), true, func(in *sql.DB) (err error) {
+		rows, err = rig.Rows[row](ctx, in, "SELECT link_id, count(*) AS clicks FROM clicks GROUP BY link_id")
+		return err
+	})
+	if err != nil {
 		return nil, err
 	}
 	byID := map[string]int64{}
 	for _, r := range rows {
 		byID[r.LinkID] = r.Clicks
 	}
-	clicks := make([]int64, followed)
+	clicks = make([]int64, followed)
 	for number := range clicks {
 		clicks[number] = byID[d.estate.links[number].id]
 	}

@@ -3,12 +3,11 @@ package main
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
+	"database/sql"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -16,33 +15,18 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/db"
-)
-
-const (
-	// publicURL is every server's, because log-in tokens are good at one URL. Nobody asks there.
-	publicURL = "http://sho.rt"
-	// generous is an allowance that nobody uses up.
-	generous = 1 << 40
 )
 
 // bench is one run.
 type bench struct {
 	options
-	say func(format string, args ...any)
-	// progress is where say writes.
-	progress io.Writer
-	// self is this binary, folder is where everything is written.
-	self, folder string
-	services     *rig.Services
-	estates      []*estate
-	constant     *rig.Process
-	running      []*stand
-	started      int // how many servers there have been
-	// next is the number of the next new link.
-	next int
-	// warnings are those in the logs of servers, wrong is what should not have been.
-	warnings, wrong []string
+	*rig.Run
+	estates  []*estate
+	constant *rig.Process
+	running  []*stand
+	started  int // how many servers there have been
+	next     int // the number of the next new link
+	turn     int // the first turn of the next burst
 }
 
 // estate is a database with links in it.
@@ -50,8 +34,7 @@ type estate struct {
 	shape
 	databaseURL string
 	disk        disk
-	// tenant may do everything in the workspaces that are asked; nil before a server has met them.
-	tenant *rig.Tenant
+	tenant      *rig.Tenant // an owner of the workspaces that are queried; nil before the first server has started
 }
 
 func (e *estate) title() string {
@@ -67,26 +50,11 @@ func thousands(n int) string {
 	return text
 }
 
-// prepare makes everything that is there before a server starts.
+// prepare fills all databases.
 func (b *bench) prepare(ctx context.Context) (err error) {
-	if b.self, err = os.Executable(); err != nil {
-		return err
-	}
-	if b.folder, err = os.MkdirTemp("", "linkforge-scale."); err != nil {
-		return err
-	}
-	if b.server == "" {
-		if b.server, err = rig.Build(ctx, b.folder); err != nil {
-			return err
-		}
-		b.say("the server is built")
-	}
-	if b.services, err = rig.TakeServices(ctx, b.databaseURL, b.redisURL); err != nil {
-		return err
-	}
 	for _, s := range b.shapes() {
 		e := &estate{shape: s}
-		if e.databaseURL, err = b.services.AnotherDatabase(ctx); err != nil {
+		if e.databaseURL, err = b.Services.CreateDatabase(ctx); err != nil {
 			return err
 		}
 		b.estates = append(b.estates, e)
@@ -99,11 +67,7 @@ func (b *bench) prepare(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	address, err := rig.FreeAddress()
-	if err != nil {
-		return err
-	}
-	b.constant, err = rig.Start(ctx, b.folder, "constant", address, nil, b.self, "constant", "-address", address)
+	b.constant, err = b.Helper(ctx, "constant", nil, "constant")
 	return err
 }
 
@@ -120,11 +84,10 @@ func (b *bench) find(links, tenants int) *estate {
 // stand is an estate with nodes in front of it.
 type stand struct {
 	*estate
-	nodes []*node
-	conn  *pgx.Conn // which asks PostgreSQL for its statistics
-	cold  int       // the next turn of what is asked once
-	// perLink is what a link takes in a node's memory, in bytes.
-	perLink float64
+	nodes   []*node
+	conn    *pgx.Conn // reads PostgreSQL's statistics
+	cold    int       // the next turn of requests that are sent once
+	perLink float64   // bytes of a link in a node's memory
 }
 
 // node is a server.
@@ -133,21 +96,17 @@ type node struct {
 	admin   string
 }
 
-func (s *stand) pids() (pids []int) {
+// target is the stand's, or only its first node, to which wrk sends: other nodes share the database
+// and Redis.
+func (b *bench) target(s *stand) rig.Target {
+	t := rig.Target{Name: s.title(), Beside: b.Services.PIDs()}
 	for _, n := range s.nodes {
-		pids = append(pids, n.process.PID())
+		t.Own = append(t.Own, n.process.PID())
 	}
-	return pids
+	return t
 }
 
-func (s *stand) addresses() (all []string) {
-	for _, n := range s.nodes {
-		all = append(all, n.process.Address)
-	}
-	return all
-}
-
-// start starts nodes on an estate, and has each remember the hot links.
+// start starts nodes on an estate, and has each cache the hot links.
 func (b *bench) start(ctx context.Context, e *estate, nodes int) (*stand, error) {
 	s := &stand{estate: e}
 	b.running = append(b.running, s)
@@ -156,135 +115,87 @@ func (b *bench) start(ctx context.Context, e *estate, nodes int) (*stand, error)
 		return nil, err
 	}
 	for range nodes {
-		if err := b.startNode(ctx, s); err != nil {
+		n := &node{}
+		if n.admin, err = rig.FreeAddress(); err != nil {
 			return nil, err
 		}
+		b.started++
+		n.process, err = b.Serve(ctx, fmt.Sprintf("node-%d", b.started), b.Server, "LINKFORGE_ADMIN_LISTEN="+n.admin,
+			"LINKFORGE_PUBLIC_URL="+rig.PublicURL, "LINKFORGE_DATABASE_URL="+s.databaseURL,
+			"LINKFORGE_REDIS_URL="+b.Services.RedisURL)
+		if err != nil {
+			return nil, err
+		}
+		s.nodes = append(s.nodes, n)
 	}
-	if err := e.settle(ctx, s.nodes[0].process.Address); err != nil {
+	if err := e.join(ctx, s.nodes[0].process.Address); err != nil {
 		return nil, err
 	}
-	if s.perLink, err = b.remember(ctx, s); err != nil {
+	if s.perLink, err = b.fillCaches(ctx, s); err != nil {
 		return nil, err
 	}
 	return s, b.rest(ctx, follow, s)
 }
 
-func (b *bench) startNode(ctx context.Context, s *stand) (err error) {
-	n := &node{}
-	address, err := rig.FreeAddress()
-	if err != nil {
-		return err
-	}
-	if n.admin, err = rig.FreeAddress(); err != nil {
-		return err
-	}
-	b.started++
-	name, secret, most := fmt.Sprintf("node-%d", b.started), strings.Repeat("benchmark", 4), strconv.Itoa(generous)
-	n.process, err = rig.Start(ctx, b.folder, name, address, []string{
-		"LINKFORGE_LISTEN=" + address, "LINKFORGE_ADMIN_LISTEN=" + n.admin, "LINKFORGE_PUBLIC_URL=" + publicURL, "LINKFORGE_ENV=production",
-		"LINKFORGE_LOG_LEVEL=warn", "LINKFORGE_DATA_DIR=" + filepath.Join(b.folder, name), "LINKFORGE_DATABASE_URL=" + s.databaseURL,
-		"LINKFORGE_REDIS_URL=" + b.services.RedisURL, "LINKFORGE_JWT_SECRET=" + secret, "LINKFORGE_CODE_SECRET=" + secret,
-		"LINKFORGE_RATE_LIMITS=off", "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_LINK_QUOTA=" + most, "LINKFORGE_HIT_QUOTA=" + most,
-	}, b.server, "serve")
-	if err != nil {
-		return err
-	}
-	s.nodes = append(s.nodes, n)
-	return rig.AwaitReady(ctx, address)
-}
-
-// settle makes an account, once, and a member of the workspaces that are asked.
-func (e *estate) settle(ctx context.Context, address string) (err error) {
+// join registers an account once, and makes it an owner of the workspaces that are queried.
+func (e *estate) join(ctx context.Context, address string) (err error) {
 	if e.tenant != nil {
 		return nil
 	}
-	tenant, err := rig.NewTenant(ctx, address, "scale")
-	if err != nil {
+	if e.tenant, err = rig.NewTenant(ctx, address, "scale"); err != nil {
 		return err
 	}
-	d, err := db.OpenPostgres(e.databaseURL, 1)
-	if err != nil {
+	return rig.Within(e.databaseURL, true, func(d *sql.DB) error {
+		_, err := d.ExecContext(ctx, `INSERT INTO members (workspace_id, account_id, role, created_at)
+			SELECT w.id, m.account_id, 'OWNER', m.created_at FROM workspaces w, members m
+			WHERE m.workspace_id = $1 AND w.id <> $1 AND w.id <= $2 AND w.id LIKE 'ws_00%'`, e.tenant.Workspace, e.workspaceID(e.asked()-1))
 		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	_, err = d.ExecContext(db.AsSystem(ctx), `INSERT INTO members (workspace_id, account_id, role, created_at)
-		SELECT w.id, m.account_id, 'OWNER', m.created_at FROM workspaces w, members m WHERE m.workspace_id = ? AND w.id <= ? AND w.id LIKE 'ws_00%'
-			AND w.id <> 'ws_00000000000000000000000000'`, tenant.Workspace, e.workspaceID(e.asked()-1))
-	if err == nil {
-		e.tenant = tenant
-	}
-	return err
+	})
 }
 
-// remember has each node remember the hot links, and tells what one took in the first node's memory: what was alive after the
-// garbage had been collected, before and after.
-func (b *bench) remember(ctx context.Context, s *stand) (perLink float64, err error) {
+// fillCaches has each node cache the hot links, and returns what one takes in the first node's
+// memory: the heap after a garbage collection, before and after.
+func (b *bench) fillCaches(ctx context.Context, s *stand) (perLink float64, err error) {
 	before, err := s.nodes[0].alive(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, n := range s.nodes {
-		l := load{Operation: sweep.name, Shape: s.shape, Addresses: []string{n.process.Address}, Connections: b.connections, Turns: s.hot()}
-		if _, err := b.drive(ctx, l); err != nil {
+		if err := b.turns(ctx, s, n, sweep, s.hot()); err != nil {
 			return 0, err
 		}
 	}
 	after, err := s.nodes[0].alive(ctx)
 	for _, n := range s.nodes {
-		l := load{Operation: follow.name, Shape: s.shape, Addresses: []string{n.process.Address}, Connections: b.connections, Turns: s.followed()}
-		if _, err := b.drive(ctx, l); err != nil {
+		if err := b.turns(ctx, s, n, follow, s.followed()); err != nil {
 			return 0, err
 		}
 	}
 	return float64(after-before) / float64(s.hot()), err
 }
 
-// alive is what lies on the node's heap after a collection, in bytes.
+func (b *bench) turns(ctx context.Context, s *stand, n *node, op operation, turns int) error {
+	_, err := b.Drive(ctx, op.name, rig.Load{
+		Address: n.process.Address, Requests: func(i int) string { return op.request(s.shape, i, nil) }, N: turns,
+		Connections: b.connections, Status: 302,
+	})
+	return err
+}
+
+// alive is the node's heap after a collection, in bytes.
 func (n *node) alive(ctx context.Context) (int64, error) {
-	text, err := n.get(ctx, "/debug/pprof/heap?gc=1&debug=1")
+	return n.number(ctx, "/debug/pprof/heap?gc=1&debug=1", "# HeapAlloc = ")
+}
+
+// number reads a whole number behind a name, to the end of the line, from the node's admin address.
+func (n *node) number(ctx context.Context, path, name string) (int64, error) {
+	text, err := rig.Get(ctx, "http://"+n.admin+path)
 	if err != nil {
 		return 0, err
 	}
-	return readNumber(text, "# HeapAlloc = ")
-}
-
-// awaitIngested waits until the database has all of the node's clicks.
-func (n *node) awaitIngested(ctx context.Context) error {
-	for {
-		text, err := n.get(ctx, "/metrics")
-		if err != nil {
-			return err
-		}
-		if waiting, err := readNumber(text, "\nlinkforge_click_log_lag_clicks "); waiting == 0 || err != nil {
-			return err
-		}
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(100 * time.Millisecond):
-		}
-	}
-}
-
-// get is what the node shows to its operator.
-func (n *node) get(ctx context.Context, path string) ([]byte, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+n.admin+path, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := http.DefaultClient.Do(request)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	return io.ReadAll(response.Body)
-}
-
-// readNumber reads a whole number behind a name, to the end of the line.
-func readNumber(text []byte, name string) (int64, error) {
 	_, rest, ok := bytes.Cut(text, []byte(name))
 	if !ok {
-		return 0, fmt.Errorf("the node does not tell its %q", name)
+		return 0, fmt.Errorf("the node does not report its %q", name)
 	}
 	number, _, _ := bytes.Cut(rest, []byte("\n"))
 	return strconv.ParseInt(string(number), 10, 64)
@@ -294,7 +205,6 @@ func readNumber(text []byte, name string) (int64, error) {
 func (b *bench) stop() (err error) {
 	for _, s := range b.running {
 		for _, n := range s.nodes {
-			b.warnings = append(b.warnings, n.process.Warnings()...)
 			err = errors.Join(err, n.process.Stop())
 		}
 		if s.conn != nil {
@@ -305,19 +215,73 @@ func (b *bench) stop() (err error) {
 	return err
 }
 
-// close stops and removes everything that is still there.
-func (b *bench) close() error {
-	err := errors.Join(b.stop(), b.constant.Stop(), b.services.Close())
-	if b.folder != "" {
-		err = errors.Join(err, os.RemoveAll(b.folder))
+// reportPlans prints PostgreSQL's plans of the statements that find links among all, as they are
+// with warm caches.
+func (s *stand) reportPlans(ctx context.Context, w io.Writer) error {
+	workspace, one := "workspace_id = '"+s.workspaceID(0)+"'", s.linkOf(0, s.size(0)/2)
+	index := "SELECT id FROM links WHERE " + workspace + " AND purged_at IS NULL AND search LIKE '%%%s%%' LIMIT 5001"
+	for _, q := range []struct{ title, role, text string }{
+		{"a redirect that is not in memory", "linkforge_resolver", "SELECT * FROM links WHERE root_code = '" + rig.Code(one) +
+			"'"},
+		{"a known URL", "linkforge_tenant", fmt.Sprintf(`SELECT * FROM links WHERE %s AND purged_at IS NULL AND strategy = 'DETERMINISTIC'
+			AND canonical_hash = '\x%x'`, workspace, sha256.Sum256([]byte(urlOf(one))))},
+		{"a page", "linkforge_tenant", "SELECT * FROM links WHERE " + workspace + ` AND purged_at IS NULL
+			AND (deleted_at IS NULL OR disabled_at IS NOT NULL) ORDER BY id DESC LIMIT 21`},
+		{"search, a word", "linkforge_resolver", fmt.Sprintf(index, rareWord)},
+		{"search, 8 digits", "linkforge_resolver", fmt.Sprintf(index, fmt.Sprintf("%08d", serial(one)))},
+	} {
+		var lines []string
+		_, err := s.conn.Exec(ctx, "SELECT set_config('role', $1, false), set_config('linkforge.workspace', $2, false)",
+			q.role, s.workspaceID(0))
+		for range 2 {
+			if err != nil {
+				return err
+			}
+			var rows pgx.Rows
+			if rows, err = s.conn.Query(ctx, "EXPLAIN (ANALYZE, BUFFERS) "+q.text); err == nil {
+				lines, err = pgx.CollectRows(rows, pgx.RowTo[string])
+			}
+		}
+		if _, reset := s.conn.Exec(ctx, "RESET ROLE"); err != nil || reset != nil {
+			return errors.Join(err, reset)
+		}
+		fmt.Fprintf(w, "\n-- %s, %s\n%s\n", q.title, s.title(), strings.Join(lines, "\n"))
 	}
-	return err
+	return nil
 }
 
-// problems are what the run must not have met.
-func (b *bench) problems() error {
-	if len(b.wrong) == 0 {
+// watch returns what a stand uses while it has no requests.
+func (b *bench) watch(ctx context.Context, s *stand) (rig.Usage, error) {
+	t := b.target(s)
+	before, err := rig.Used(t.Own, t.Beside)
+	if err != nil {
+		return before, err
+	}
+	if err := rig.Pause(ctx, b.idle); err != nil {
+		return before, err
+	}
+	after, err := rig.Used(t.Own, t.Beside)
+	return after.Minus(before), err
+}
+
+// rest waits until work that an operation defers is done: nodes keep clicks in their logs, and
+// pause meanwhile.
+func (b *bench) rest(ctx context.Context, op operation, s *stand) error {
+	if !op.puts {
 		return nil
 	}
-	return errors.New(strings.Join(b.wrong, "\n"))
+	for _, n := range s.nodes {
+		var err error
+		waiting := rig.Await(ctx, "clicks are ingested", time.Minute, func() bool {
+			var lag int64
+			lag, err = n.number(ctx, "/metrics", "\nlinkforge_click_log_lag_clicks ")
+			return lag == 0 || err != nil
+		})
+		if err := errors.Join(err, waiting); err != nil {
+			return err
+		}
+	}
+	t := b.target(s)
+	_, err := rig.Rest(ctx, append(t.Own, t.Beside...), 15*time.Second)
+	return err
 }

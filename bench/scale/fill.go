@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os/exec"
 	"strings"
 	"time"
 
@@ -29,7 +28,7 @@ func (b *bench) fillAll(ctx context.Context) error {
 			if err := b.fill(ctx, e); err != nil {
 				return fmt.Errorf("filling %s: %w", e.title(), err)
 			}
-			b.say("%s are there after %.0f s", e.title(), time.Since(began).Seconds())
+			b.Say("%s are there after %.0f s", e.title(), time.Since(began).Seconds())
 			return nil
 		})
 	}
@@ -38,10 +37,8 @@ func (b *bench) fillAll(ctx context.Context) error {
 
 // fill migrates the database with the server's own command, and puts everything into it.
 func (b *bench) fill(ctx context.Context, e *estate) (err error) {
-	cmd := exec.CommandContext(ctx, b.server, "migrate", "up")
-	cmd.Env = append(rig.CleanEnvironment(), "LINKFORGE_DATABASE_URL="+e.databaseURL)
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return fmt.Errorf("migrating: %w\n%s", err, out)
+	if _, err := b.Command(ctx, []string{"LINKFORGE_DATABASE_URL=" + e.databaseURL}, "migrate", "up"); err != nil {
+		return err
 	}
 	conn, err := pgx.Connect(ctx, e.databaseURL)
 	if err != nil {
@@ -61,11 +58,13 @@ func (b *bench) fill(ctx context.Context, e *estate) (err error) {
 	return execute(ctx, conn, append(again, "VACUUM ANALYZE")...)
 }
 
-// guarded are the tables whose rows not even their owner sees, and which COPY does not fill therefore.
+// guarded are the tables whose rows not even their owner sees, and which COPY does not fill
+// therefore.
 var guarded = []string{"workspaces", "slugs", "members", "links"}
 
-// prepareTables lets the owner write, and drops what would be looked up or written at every row. It returns the statements that
-// make it all anew. Foreign keys hold for new rows only then, which cost as much as with others.
+// prepareTables lets the owner write, and drops what would be looked up or written at every row. It
+// returns the statements that make it all anew. Foreign keys hold for new rows only then, which
+// cost as much as with others.
 func (b *bench) prepareTables(ctx context.Context, conn *pgx.Conn) (again []string, err error) {
 	first := []string{"SET maintenance_work_mem = '1GB'", "SET synchronous_commit = off"}
 	for _, table := range guarded {
@@ -106,7 +105,8 @@ func (e *estate) insertWorkspaces(ctx context.Context, conn *pgx.Conn) error {
 	id := func(prefix string) string {
 		return fmt.Sprintf("'%s_00%04x' || lpad(to_hex(n), 20, '0')", prefix, e.Number)
 	}
-	words := strings.NewReplacer("{owner}", id("usr"), "{workspace}", id("ws"), "{made}", "'"+madeAt.Format(time.RFC3339)+"'::timestamptz",
+	words := strings.NewReplacer("{owner}", id("usr"), "{workspace}", id("ws"), "{made}",
+		"'"+madeAt.Format(time.RFC3339)+"'::timestamptz",
 		"{numbers}", fmt.Sprintf("generate_series(0, %d) AS n", e.Tenants-1))
 	for _, statement := range []string{
 		`INSERT INTO accounts (id, email, name, password_hash, created_at, updated_at)
@@ -124,11 +124,13 @@ func (e *estate) insertWorkspaces(ctx context.Context, conn *pgx.Conn) error {
 }
 
 var linkColumns = []string{
-	"id", "workspace_id", "code", "root_code", "strategy", "original_url", "canonical_url", "canonical_hash", "title", "title_key", "search",
+	"id", "workspace_id", "code", "root_code", "strategy", "original_url", "canonical_url", "canonical_hash", "title",
+	"title_key", "search",
 	"redirect_status", "created_by", "created_at", "updated_at", "check_at",
 }
 
-// copyLinks copies all links. The table is new to the transaction, so that PostgreSQL need not log what goes into it.
+// copyLinks copies all links. The table is new to the transaction, so that PostgreSQL need not log
+// what goes into it.
 func (e *estate) copyLinks(ctx context.Context, conn *pgx.Conn) error {
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
 		if _, err := tx.Exec(ctx, "TRUNCATE links, link_tags"); err != nil {
@@ -149,7 +151,7 @@ func (e *estate) copyLinks(ctx context.Context, conn *pgx.Conn) error {
 
 // row is a link as Linkforge would have written it.
 func (e *estate) row(link int) []any {
-	home, code, to, title := e.home(link), codeOf(link), urlOf(link), e.titleOf(link)
+	home, code, to, title := e.home(link), rig.Code(link), urlOf(link), e.titleOf(link)
 	hash, key := sha256.Sum256([]byte(to)), strings.ToLower(title)
 	search := strings.Join([]string{key, "", to, strings.ToLower(code)}, "\n")
 	return []any{
@@ -184,7 +186,8 @@ func (e *estate) measureDisk(ctx context.Context) (err error) {
 		return err
 	}
 	e.disk = disk{table: float64(table) / float64(e.Links), indexes: map[string]float64{}}
-	rows, err := conn.Query(ctx, "SELECT indexrelid::regclass::text, pg_relation_size(indexrelid) FROM pg_index WHERE indrelid = 'links'::regclass")
+	rows, err := conn.Query(ctx, "SELECT indexrelid::regclass::text, pg_relation_size(indexrelid) FROM pg_index WHERE "+
+		"indrelid = 'links'::regclass")
 	if err != nil {
 		return err
 	}

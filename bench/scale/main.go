@@ -1,13 +1,15 @@
-// Command scale measures how the cost of an operation grows: with the links in the database, with the nodes beside each other,
-// and with the workspaces. What is told is CPU time, of Linkforge and of PostgreSQL with Redis, for one operation, and how long
-// it takes: on a machine of few cores throughput cannot grow with the nodes, and what each operation costs says what a larger
-// machine could do. It needs Linux, and scripts/with-services for PostgreSQL and Redis:
+// Command scale measures how the cost of an operation grows: with the links in the database, with
+// the nodes beside each other, and with the workspaces. What is told is CPU time, of Linkforge and
+// of PostgreSQL with Redis, for one operation, and how long it takes: on a machine of few cores
+// throughput cannot grow with the nodes, and what each operation costs says what a larger machine
+// could do. It needs Linux, and scripts/with-services for PostgreSQL and Redis:
 //
-//	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/scale -links 10000,50000 -tenants 100 -rounds 1
+//	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./scale -links 10000,50000 -tenants 100 -rounds 1
 //
-// Sizes that are compared take turns, in short bursts, so that a noisy machine is noisy for all of them. Every server is a
-// process of its own, built from this tree unless -server names another, with everything on but what would ask the internet or
-// refuse the load. One load generator, this program in another process, drives them all.
+// Sizes that are compared take turns, in short bursts, so that a noisy machine is noisy for all of
+// them. Every server is a process of its own, built from this tree unless -server names another,
+// with everything on but what would ask the internet or refuse the load. One load generator, this
+// program in another process, drives them all.
 //
 // It exits with 1 when something went wrong, as a wrong answer. A cost that grows is not an error.
 package main
@@ -36,17 +38,19 @@ type options struct {
 	parts []string
 	// operations are those to measure, of those that a part has.
 	operations []string
-	// links are the numbers of links that are compared, with as many workspaces as the first of tenants.
+	// links are the numbers of links that are compared, with as many workspaces as the first of
+	// tenants.
 	links []int
-	// tenants is how many workspaces the parts links and nodes have, manyTenants are those that are compared.
+	// tenants is how many workspaces the parts links and nodes have, manyTenants are those that are
+	// compared.
 	tenants     int
 	manyTenants []int
 	// at is how many links the parts nodes and tenants have.
 	at int
 	// nodes are the numbers of nodes that are compared.
 	nodes []int
-	// rounds is how often everything is measured, burst how long at a time and warmUp how long before, idle how long nodes are
-	// watched while nothing is asked.
+	// rounds is how often everything is measured, burst how long at a time and warmUp how long before,
+	// idle how long nodes are watched while nothing is asked.
 	rounds              int
 	burst, warmUp, idle time.Duration
 	// connections is over how many everything is asked.
@@ -55,42 +59,27 @@ type options struct {
 	plans bool
 	// server is the binary to measure; empty means this tree's.
 	server string
-	// databaseURL and redisURL are of the servers that scripts/with-services provides.
-	databaseURL, redisURL string
 }
 
 func main() {
-	rig.Main("scale", func(ctx context.Context) error {
-		return run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
+	rig.Main("scale", func(ctx context.Context, args []string) error {
+		if len(args) > 1 && args[0] == "constant" {
+			return rig.ServeConstant(ctx, args[1], urlOf(0))
+		}
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
+		return measure(ctx, o, os.Stdout)
 	})
 }
 
-// run also is what the other processes do that this one starts.
-func run(ctx context.Context, args []string, getenv func(string) string, in io.Reader, out, progress io.Writer) error {
-	if len(args) > 0 {
-		switch args[0] {
-		case "load":
-			return runLoad(ctx, in, out)
-		case "constant":
-			return runConstant(ctx, args[1:])
-		}
-	}
-	o, err := parse(args, getenv)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return measure(ctx, o, out, progress)
-}
-
-func parse(args []string, getenv func(string) string) (options, error) {
-	o := options{databaseURL: getenv("LINKFORGE_TEST_DATABASE_URL"), redisURL: getenv("LINKFORGE_TEST_REDIS_URL")}
+func parse(args []string) (o options, _ error) {
 	var names, asked, links, manyTenants, nodes string
 	flags := flag.NewFlagSet("scale", flag.ContinueOnError)
 	flags.StringVar(&names, "parts", strings.Join(parts, ","), "which parts, with commas between them")
-	flags.StringVar(&asked, "operations", strings.Join(operationNames(), ","), "which operations of those that a part has, with commas between them")
+	flags.StringVar(&asked, "operations", strings.Join(operationNames(), ","),
+		"which operations of those that a part has, with commas between them")
 	flags.StringVar(&links, "links", "100000,1000000,10000000", "how many links are compared, the fewest first")
 	flags.IntVar(&o.tenants, "tenants", 1000, "how many workspaces there are while links and nodes are compared")
 	flags.StringVar(&manyTenants, "many-tenants", "10,1000,100000", "how many workspaces are compared")
@@ -145,11 +134,8 @@ func (o options) check() error {
 			return fmt.Errorf("%d links in %d workspaces cannot be compared", s.Links, s.Tenants)
 		}
 	}
-	switch {
-	case o.rounds < 1 || o.burst <= 0 || o.warmUp <= 0 || o.idle <= 0 || o.connections < 1:
+	if o.rounds < 1 || o.burst <= 0 || o.warmUp <= 0 || o.idle <= 0 || o.connections < 1 {
 		return errors.New("at least one round, one connection and some time are needed")
-	case o.databaseURL == "" || o.redisURL == "":
-		return errors.New("PostgreSQL and Redis are needed: scripts/with-services provides them")
 	}
 	return nil
 }
@@ -178,14 +164,18 @@ func (o options) shapes() (all []shape) {
 	return all
 }
 
-// measure tells the whole story: prepare all databases, measure part by part, and report.
-func measure(ctx context.Context, o options, out, progress io.Writer) (err error) {
-	b := &bench{options: o, say: rig.Teller(progress), progress: progress}
-	defer func() { err = errors.Join(err, b.close()) }()
+func measure(ctx context.Context, o options, out io.Writer) (err error) {
+	b := &bench{options: o}
+	b.Run, err = rig.NewRun(ctx, o.server, os.Stderr)
+	defer func() { err = errors.Join(err, b.stop(), b.Close()) }()
+	if err != nil {
+		return err
+	}
 	if err := b.prepare(ctx); err != nil {
 		return err
 	}
-	b.introduce(out)
+	fmt.Fprintf(out, "%d connections, %s of bursts of %s after %s, %s. Medians.\n", o.connections,
+		plural(o.rounds, "round"), o.burst, o.warmUp, rig.Machine())
 	for _, part := range []struct {
 		name    string
 		measure func(context.Context, io.Writer) error
@@ -193,10 +183,10 @@ func measure(ctx context.Context, o options, out, progress io.Writer) (err error
 		if !slices.Contains(o.parts, part.name) {
 			continue
 		}
-		b.say("the part %s", part.name)
+		b.Say("the part %s", part.name)
 		if err := part.measure(ctx, out); err != nil {
 			return fmt.Errorf("%s: %w", part.name, err)
 		}
 	}
-	return b.problems()
+	return b.Problems()
 }

@@ -3,17 +3,19 @@ package main
 import (
 	"encoding/json"
 	"fmt"
-	"strconv"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // operation is what is asked, again and again, of an estate.
 type operation struct {
 	name, title string
-	// link is which link is followed in a turn: by a GET, or by a HEAD when it only looks. It is nil for what asks GraphQL.
+	// link is which link is followed in a turn: by a GET, or by a HEAD when it only looks. It is nil
+	// for what asks GraphQL.
 	link  func(s shape, turn int, drawn []int) int
 	looks bool
-	// once says that each request is about a link of its own, of which there are only so many: it is asked a number of times instead
-	// of for a while.
+	// once says that each request is about a link of its own, of which there are only so many: it is
+	// asked a number of times instead of for a while.
 	once bool
 	// turns is how often it is asked, instead of for a while; zero for most.
 	turns int
@@ -53,18 +55,24 @@ func operations() []operation {
 		{name: "hot", title: "redirect, from memory", link: hotLink, turns: 30_000, puts: true},
 		{name: "look", title: "resolve (`HEAD`), not in memory", link: coldLink, looks: true, once: true},
 		{name: "cold", title: "redirect, not in memory", link: coldLink, once: true, puts: true},
-		{name: "create", title: "`createLink`, a new URL", puts: true, document: createDocument, good: `"created":true`, variables: newLink},
-		{name: "known", title: "`createLink`, a known URL", document: createDocument, good: `"created":false`, variables: knownLink},
-		{name: "large", title: "a page of 20, the largest workspace", document: pageDocument, good: found, variables: pageOfLargest},
-		{name: "small", title: "a page of 20, a small workspace", document: pageDocument, good: found, variables: pageOfSmall},
+		{name: "create", title: "`createLink`, a new URL", puts: true, document: createDocument, good: `"created":true`,
+			variables: newLink},
+		{name: "known", title: "`createLink`, a known URL", document: createDocument, good: `"created":false`,
+			variables: knownLink},
+		{name: "large", title: "a page of 20, the largest workspace", document: pageDocument, good: found,
+			variables: pageOfLargest},
+		{name: "small", title: "a page of 20, a small workspace", document: pageDocument, good: found,
+			variables: pageOfSmall},
 		{name: "word", title: "search: a word of 20 links", document: pageDocument, good: found, variables: searchWord},
 		{name: "serial", title: "search: 8 digits of a URL", document: pageDocument, good: found, variables: searchSerial},
-		{name: "stats", title: "stats of a link, 30 days", document: statsDocument, good: `"series":[{"start":"`, variables: statsOfLink},
+		{name: "stats", title: "stats of a link, 30 days", document: statsDocument, good: `"series":[{"start":"`,
+			variables: statsOfLink},
 	}
 }
 
 // sweep looks at each hot link once, so that a node remembers it.
-var sweep = operation{name: "sweep", looks: true, once: true, link: func(s shape, turn int, _ []int) int { return s.colds() + turn }}
+var sweep = operation{name: "sweep", looks: true, once: true,
+	link: func(s shape, turn int, _ []int) int { return s.colds() + turn }}
 
 // follow follows links in the same order, so that a node has hits of their months in its hands.
 var follow = operation{name: "follow", once: true, puts: true, link: sweep.link}
@@ -90,7 +98,7 @@ func hotLink(_ shape, turn int, drawn []int) int { return drawn[turn%len(drawn)]
 func coldLink(s shape, turn int, _ []int) int { return s.cold(turn) }
 
 func newLink(s shape, turn int) map[string]any {
-	to := fmt.Sprintf("https://www.example.com/news/%09d/a-title-of-some-words", turn)
+	to := "https://www.example.com/news/" + rig.NumberPlace + "/a-title-of-some-words"
 	return linkInput(s.workspaceID(turn%s.asked()), to)
 }
 
@@ -114,7 +122,8 @@ func pageOfSmall(s shape, turn int) map[string]any {
 
 func searchWord(s shape, _ int) map[string]any { return search(s, rareWord) }
 
-// searchSerial asks for one link each time, by digits that are in many others too, but never in that order.
+// searchSerial asks for one link each time, by digits that are in many others too, but never in
+// that order.
 func searchSerial(s shape, turn int) map[string]any {
 	return search(s, fmt.Sprintf("%08d", serial(s.linkOf(0, scattered(turn, s.size(0))))))
 }
@@ -130,25 +139,19 @@ func statsOfLink(s shape, turn int) map[string]any {
 	return map[string]any{"id": s.linkID(s.linkOf(0, first+turn%min(several, s.size(0)-first)))}
 }
 
-// head is what a request begins with, for a server and whoever asks there.
-func (o operation) head(address, token string) string {
-	if o.link != nil {
-		return " HTTP/1.1\r\nHost: " + address + "\r\n\r\n"
-	}
-	return "POST /graphql HTTP/1.1\r\nHost: " + address + "\r\nContent-Type: application/json\r\nAccept: application/json\r\n" +
-		"Authorization: Bearer " + token + "\r\nContent-Length: "
-}
-
-// write writes the request of a turn behind what the buffer has.
-func (o operation) write(buffer []byte, head string, s shape, turn int, drawn []int) ([]byte, error) {
+// request is that of a turn, as rig.Load takes it. New links take the number of the load: their
+// turn only selects a workspace.
+func (o operation) request(s shape, turn int, drawn []int) string {
 	if o.link == nil {
 		body, err := json.Marshal(map[string]any{"query": o.document, "variables": o.variables(s, turn)})
-		buffer = append(append(buffer, head...), strconv.Itoa(len(body))...)
-		return append(append(buffer, "\r\n\r\n"...), body...), err
+		if err != nil {
+			panic(err) // texts and maps
+		}
+		return string(body)
 	}
-	method := "GET /"
+	method := ""
 	if o.looks {
-		method = "HEAD /"
+		method = "?"
 	}
-	return append(append(append(buffer, method...), codeOf(o.link(s, turn, drawn))...), head...), nil
+	return method + "/" + rig.Code(o.link(s, turn, drawn))
 }

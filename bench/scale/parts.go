@@ -4,7 +4,10 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"os"
 	"slices"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // compareLinks has one node each on estates of different sizes.
@@ -26,8 +29,12 @@ func (b *bench) compareLinks(ctx context.Context, out io.Writer) error {
 	t.heading(fmt.Sprintf("With the links, in %s workspaces, one node", thousands(b.tenants)))
 	t.all()
 	t.disk()
-	if err := b.tellPlans(ctx, columns); err != nil {
-		return err
+	if b.plans {
+		for _, c := range columns {
+			if err := c.reportPlans(ctx, os.Stderr); err != nil {
+				return err
+			}
+		}
 	}
 	return b.stop()
 }
@@ -37,25 +44,12 @@ func (b *bench) wanted(names ...string) []string {
 	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(b.operations, name) })
 }
 
-// tellPlans tells them when they are wanted.
-func (b *bench) tellPlans(ctx context.Context, columns []*column) error {
-	for _, c := range columns {
-		if !b.plans {
-			return nil
-		}
-		if err := c.tellPlans(ctx, b.progress); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // compareNodes has one node after the other join those on one estate.
 func (b *bench) compareNodes(ctx context.Context, out io.Writer) error {
 	names := b.wanted("hot", "create")
 	var columns []*column
 	var constant []figures
-	var quiets []quiet
+	var quiets []rig.Usage
 	for _, nodes := range b.nodes {
 		c, err := b.newColumn(ctx, plural(nodes, "node"), b.find(b.at, b.tenants), nodes)
 		if err != nil {
@@ -77,7 +71,7 @@ func (b *bench) compareNodes(ctx context.Context, out io.Writer) error {
 	t := tables{out, names, columns, constant}
 	t.heading(fmt.Sprintf("With the nodes, %s links in %s workspaces", thousands(b.at), thousands(b.tenants)))
 	t.all()
-	t.quiet(b.nodes, quiets)
+	t.idle(b.nodes, quiets)
 	return nil
 }
 
@@ -114,6 +108,6 @@ func (b *bench) newColumn(ctx context.Context, title string, e *estate, nodes in
 	if err != nil {
 		return nil, fmt.Errorf("starting %s: %w", title, err)
 	}
-	b.say("%s: started", title)
-	return &column{title: title, stand: s, seen: map[string][]figures{}}, nil
+	b.Say("%s: started", title)
+	return &column{title: title, stand: s, measured: map[string][]figures{}}, nil
 }

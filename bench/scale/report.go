@@ -4,22 +4,10 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
-	"runtime"
 	"slices"
-	"strings"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
-
-// introduce says how everything was measured, in Markdown.
-func (b *bench) introduce(w io.Writer) {
-	fmt.Fprintf(w, "%d connections, %s of bursts of %s after %s, %s, %d cores, %s. Medians.\n",
-		b.connections, plural(b.rounds, "round"), b.burst, b.warmUp, rig.Processor(), runtime.NumCPU(), runtime.Version())
-	if len(b.services.PIDs()) < 2 {
-		fmt.Fprintln(w, "PostgreSQL or Redis is on another machine: their CPU time is not told.")
-	}
-}
 
 // tables prints what a part has shown, a column for each size.
 type tables struct {
@@ -31,32 +19,37 @@ type tables struct {
 
 func (t tables) heading(title string) {
 	fmt.Fprintf(t, "\n### %s\n\nA handler that only redirects took %.0f µs meanwhile (p50 %.2f ms, p99 %.2f ms).\n", title,
-		rig.Median(t.constant, figures.cpu), rig.Median(t.constant, p50), rig.Median(t.constant, p99))
+		rig.Median(t.constant, cpu), rig.Median(t.constant, p50), rig.Median(t.constant, p99))
 }
 
-func p50(f figures) float64 { return f.p50 }
-func p99(f figures) float64 { return f.p99 }
+func cpu(f figures) float64 { return f.CPU() }
+func p50(f figures) float64 { return f.P50 }
+func p99(f figures) float64 { return f.P99 }
 
 // all are the tables that every part has.
 func (t tables) all() {
 	last := t.columns[len(t.columns)-1]
-	t.table("CPU µs an operation: node + PostgreSQL and Redis", last.title+" ÷ "+t.columns[0].title, func(name string, c *column) string {
-		return fmt.Sprintf("%.0f + %.0f", rig.Median(c.seen[name], own), rig.Median(c.seen[name], beside))
-	}, func(name string) string { return growth(t.columns[0].seen[name], last.seen[name], figures.cpu) })
+	t.table("CPU µs an operation: node + PostgreSQL and Redis", last.title+" ÷ "+t.columns[0].title,
+		func(name string, c *column) string {
+			return fmt.Sprintf("%.0f + %.0f", rig.Median(c.measured[name], own), rig.Median(c.measured[name], beside))
+		}, func(name string) string { return growth(t.columns[0].measured[name], last.measured[name], cpu) })
 	t.table("p50 / p99, ms", "p50 ÷", func(name string, c *column) string {
-		return fmt.Sprintf("%.2f / %.1f", rig.Median(c.seen[name], p50), rig.Median(c.seen[name], p99))
-	}, func(name string) string { return growth(t.columns[0].seen[name], last.seen[name], p50) })
-	t.table("PostgreSQL transactions / Redis commands an operation", "operations/s, "+last.title, func(name string, c *column) string {
-		return fmt.Sprintf("%.2f / %.2f", rig.Median(c.seen[name], transactions), rig.Median(c.seen[name], commands))
-	}, func(name string) string { return fmt.Sprintf("%.0f", rig.Median(last.seen[name], rate)) })
-	t.table("PostgreSQL's blocks, of which not in its memory / KiB logged", "blocks ÷", func(name string, c *column) string {
-		return fmt.Sprintf("%.0f, %.1f / %.1f", rig.Median(c.seen[name], blocks), rig.Median(c.seen[name], reads), rig.Median(c.seen[name], logged))
-	}, func(name string) string { return growth(t.columns[0].seen[name], last.seen[name], blocks) })
+		return fmt.Sprintf("%.2f / %.1f", rig.Median(c.measured[name], p50), rig.Median(c.measured[name], p99))
+	}, func(name string) string { return growth(t.columns[0].measured[name], last.measured[name], p50) })
+	t.table("PostgreSQL transactions / Redis commands an operation", "operations/s, "+last.title,
+		func(name string, c *column) string {
+			return fmt.Sprintf("%.2f / %.2f", rig.Median(c.measured[name], transactions), rig.Median(c.measured[name], commands))
+		}, func(name string) string { return fmt.Sprintf("%.0f", rig.Median(last.measured[name], rate)) })
+	t.table("PostgreSQL's blocks, of which not in its memory / KiB logged", "blocks ÷",
+		func(name string, c *column) string {
+			return fmt.Sprintf("%.0f, %.1f / %.1f", rig.Median(c.measured[name], blocks), rig.Median(c.measured[name], reads),
+				rig.Median(c.measured[name], logged))
+		}, func(name string) string { return growth(t.columns[0].measured[name], last.measured[name], blocks) })
 }
 
-func own(f figures) float64          { return f.own }
-func beside(f figures) float64       { return f.beside }
-func rate(f figures) float64         { return f.rate }
+func own(f figures) float64          { return f.Own }
+func beside(f figures) float64       { return f.Beside }
+func rate(f figures) float64         { return f.Rate }
 func transactions(f figures) float64 { return f.transactions }
 func commands(f figures) float64     { return f.commands }
 func blocks(f figures) float64       { return f.blocks }
@@ -74,54 +67,54 @@ func growth(first, last []figures, of func(figures) float64) string {
 	return rig.Spread(times, "%.2f", func(f float64) float64 { return f })
 }
 
-// table has a line for each operation, with a cell for each size and one at the end.
+// table has a row for each operation, with a cell for each size and one at the end.
 func (t tables) table(title, end string, cell func(name string, c *column) string, last func(name string) string) {
-	fmt.Fprintf(t, "\n| %s |", title)
+	rows := [][]string{{title}}
 	for _, c := range t.columns {
-		fmt.Fprintf(t, " %s |", c.title)
+		rows[0] = append(rows[0], c.title)
 	}
-	fmt.Fprintf(t, " %s |\n|---|%s\n", end, strings.Repeat("---|", len(t.columns)+1))
+	rows[0] = append(rows[0], end)
 	for _, name := range t.names {
-		op, err := operationNamed(name)
-		if err != nil {
-			continue // takeTurns has complained
-		}
-		fmt.Fprintf(t, "| %s |", op.title)
+		op, _ := operationNamed(name) // takeTurns has returned the error
+		row := []string{op.title}
 		for _, c := range t.columns {
-			fmt.Fprintf(t, " %s |", cell(name, c))
+			row = append(row, cell(name, c))
 		}
-		fmt.Fprintf(t, " %s |\n", last(name))
+		rows = append(rows, append(row, last(name)))
 	}
+	rig.Table(t, rows...)
 }
 
-// disk is what the links took on disk when nothing had been measured yet, and in memory.
+// disk is the size of the links on disk before anything was measured, and in memory.
 func (t tables) disk() {
-	fmt.Fprint(t, "\n| Bytes a link |")
+	rows := [][]string{{"Bytes a link"}}
 	for _, c := range t.columns {
-		fmt.Fprintf(t, " %s |", c.title)
+		rows[0] = append(rows[0], c.title)
 	}
-	fmt.Fprintf(t, "\n|---|%s\n", strings.Repeat("---|", len(t.columns)))
-	line := func(title string, of func(c *column) float64) {
-		fmt.Fprintf(t, "| %s |", title)
+	row := func(title string, of func(c *column) float64) {
+		one := []string{title}
 		for _, c := range t.columns {
-			fmt.Fprintf(t, " %.0f |", math.Round(of(c)))
+			one = append(one, fmt.Sprintf("%.0f", of(c)))
 		}
-		fmt.Fprintln(t)
+		rows = append(rows, one)
 	}
-	line("on disk", func(c *column) float64 { return c.disk.total() })
-	line("of which the table", func(c *column) float64 { return c.disk.table })
+	row("on disk", func(c *column) float64 { return c.disk.total() })
+	row("of which the table", func(c *column) float64 { return c.disk.table })
 	for _, name := range slices.Sorted(maps.Keys(t.columns[0].disk.indexes)) {
-		if t.columns[0].disk.indexes[name] >= 1 {
-			line("of which `"+name+"`", func(c *column) float64 { return c.disk.indexes[name] })
-		}
+		row("of which `"+name+"`", func(c *column) float64 { return c.disk.indexes[name] })
 	}
-	line("in a node's memory, once it was looked at", func(c *column) float64 { return c.perLink })
+	row("in a node's memory", func(c *column) float64 { return c.perLink })
+	rig.Table(t, rows...)
 }
 
-// quiet is what the nodes cost that nobody asked.
-func (t tables) quiet(nodes []int, all []quiet) {
-	fmt.Fprint(t, "\n| Without requests, CPU ms a second | each node | PostgreSQL + Redis, in all |\n|---|---|---|\n")
-	for i, q := range all {
-		fmt.Fprintf(t, "| %s | %.1f | %.1f |\n", plural(nodes[i], "node"), q.node, q.beside)
+// idle is the cost of nodes that have no requests.
+func (t tables) idle(nodes []int, all []rig.Usage) {
+	rows := [][]string{{"Without requests, CPU ms a second", "each node", "PostgreSQL + Redis, in all"}}
+	for i, u := range all {
+		rows = append(rows, []string{
+			plural(nodes[i], "node"), fmt.Sprintf("%.1f", rig.Millis(u.Own)/u.At.Seconds()/float64(nodes[i])),
+			fmt.Sprintf("%.1f", rig.Millis(u.Beside)/u.At.Seconds()),
+		})
 	}
+	rig.Table(t, rows...)
 }

@@ -2,15 +2,17 @@ package main
 
 import (
 	"fmt"
-	"math/bits"
 	"math/rand/v2"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 const (
 	// leastLinks is how few links an estate may have, mostLinks how many: serials have eight digits.
 	leastLinks = 1000
 	mostLinks  = 99_999_999
-	// mostHot is how many links every node remembers, mostFollowed how many of those are followed over and over.
+	// mostHot is how many links every node remembers, mostFollowed how many of those are followed over
+	// and over.
 	mostHot      = 20_000
 	mostFollowed = 1000
 	// mostAsked is in how many workspaces links are made and looked for.
@@ -20,14 +22,16 @@ const (
 	rareWord = "zebrafish"
 )
 
-// shape says what an estate holds. Everything about it is computed, by every process: nothing has to be handed over. Ids hold the
-// number of the estate, so that no two estates share a key of Redis.
+// shape says what an estate holds. Everything about it is computed, by every process: nothing has
+// to be handed over. Ids hold the number of the estate, so that no two estates share a key of
+// Redis.
 type shape struct{ Number, Links, Tenants int }
 
 // isLike says that another estate holds as much.
 func (s shape) isLike(other shape) bool { return s.Links == other.Links && s.Tenants == other.Tenants }
 
-// Ids are in the order of their numbers, and come before those of today. What they are made of are digits of base32 as well.
+// Ids are in the order of their numbers, and come before those of today. What they are made of are
+// digits of base32 as well.
 func (s shape) linkID(link int) string { return fmt.Sprintf("lnk_00%04x%020x", s.Number, link) }
 func (s shape) workspaceID(workspace int) string {
 	return fmt.Sprintf("ws_00%04x%020x", s.Number, workspace)
@@ -79,7 +83,8 @@ func (s shape) hot() int { return min(s.Links/5, mostHot) }
 // followed is how many of those, the first, are followed over and over.
 func (s shape) followed() int { return min(s.hot(), mostFollowed) }
 
-// scatter has no divisor in common with any number below it: its multiples come by all indexes below a number, in no order.
+// scatter has no divisor in common with any number below it: its multiples come by all indexes
+// below a number, in no order.
 const scatter = 2_654_435_761
 
 // scattered is each index below n once, for n turns.
@@ -90,12 +95,9 @@ func (s shape) cold(turn int) int { return scattered(turn, s.colds()) }
 
 func (s shape) colds() int { return s.Links - s.hot() }
 
-// skew is the exponent of Zipf's law, as in bench/redirect.
-const skew = 1.1
-
 // draw draws hot links by Zipf's law.
 func (s shape) draw(n int, seed uint64) []int {
-	rank := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), skew, 1, uint64(s.followed()-1))
+	rank := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), rig.Skew, 1, uint64(s.followed()-1))
 	visits := make([]int, n)
 	for i := range visits {
 		visits[i] = s.colds() + scattered(int(rank.Uint64()), s.followed())
@@ -118,23 +120,4 @@ func (s shape) titleOf(link int) string {
 		return fmt.Sprintf("A %s of the catalogue", rareWord)
 	}
 	return "A page of the catalogue"
-}
-
-const (
-	alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
-	// codes is how many there are, 58^10. Multiples of stride, which has no divisor in common with it, come by each once.
-	codes  = 430_804_206_899_405_824
-	stride = 266_251_642_360_274_785
-)
-
-// codeOf is the code of a link: what generated codes look like, ten letters of Base58.
-func codeOf(link int) string {
-	high, low := bits.Mul64(uint64(link)+1, stride)
-	_, n := bits.Div64(high, low, codes)
-	var c [10]byte
-	for i := range c {
-		c[i] = alphabet[n%58]
-		n /= 58
-	}
-	return string(c[:])
 }

@@ -2,34 +2,31 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/db"
 )
 
 const (
-	// countPatience is how long after the load all redirects may take to be counted: a log that was left is taken over after ten seconds.
+	// countPatience is how long after the load all redirects may take to be counted: a log that was
+	// left is taken over after ten seconds.
 	countPatience = 2 * time.Minute
 	// asked is how many URLs are asked for again.
 	asked = 2000
 )
 
-func (d *drill) promise(promise string, kept bool, found string, args ...any) {
-	d.promises = append(d.promises, rig.Promise{What: promise, Found: fmt.Sprintf(found, args...), Kept: kept})
-}
-
 // check holds what is there against what was seen.
 func (d *drill) check(ctx context.Context) error {
-	d.say("checking")
-	d.promise("no request fails", d.load.failures() == 0, "%d failures", d.load.failures())
-	if err := d.within(func(in *db.DB) error { return errors.Join(d.checkClicks(ctx, in), d.checkLinks(ctx, in)) }); err != nil {
+	d.Say("checking")
+	d.promises.Add("no request fails", d.load.failures() == 0, "%d failures", d.load.failures())
+	if err := rig.Within(d.Services.DatabaseURL, true,
+		func(in *sql.DB) error { return errors.Join(d.checkClicks(ctx, in), d.checkLinks(ctx, in)) }); err != nil {
 		return err
 	}
 	if err := d.checkAgain(ctx); err != nil {
@@ -39,11 +36,11 @@ func (d *drill) check(ctx context.Context) error {
 }
 
 // checkClicks waits until all redirects are counted, and compares link by link.
-func (d *drill) checkClicks(ctx context.Context, in *db.DB) error {
+func (d *drill) checkClicks(ctx context.Context, in *sql.DB) error {
 	want, deadline := d.load.redirected(), time.Now().Add(countPatience)
 	for {
 		var rows int64
-		if err := in.NewRaw("SELECT count(*) FROM clicks").Scan(db.AsSystem(ctx), &rows); err != nil {
+		if err := in.QueryRowContext(ctx, "SELECT count(*) FROM clicks").Scan(&rows); err != nil {
 			return err
 		}
 		if rows >= want || time.Now().After(deadline) {
@@ -51,12 +48,11 @@ func (d *drill) checkClicks(ctx context.Context, in *db.DB) error {
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	var counted []struct {
+	counted, err := rig.Rows[struct {
 		Code         string
 		Clicks, Rows int64
-	}
-	err := in.NewRaw(`SELECT l.code, t.clicks, (SELECT count(*) FROM clicks c WHERE c.link_id = l.id) AS rows
-		FROM click_totals t JOIN links l ON l.id = t.subject_id`).Scan(db.AsSystem(ctx), &counted)
+	}](ctx, in, `SELECT l.code, t.clicks, (SELECT count(*) FROM clicks c WHERE c.link_id = l.id) AS rows
+		FROM click_totals t JOIN links l ON l.id = t.subject_id`)
 	if err != nil {
 		return err
 	}
@@ -75,15 +71,16 @@ func (d *drill) checkClicks(ctx context.Context, in *db.DB) error {
 			wrong++
 		}
 	}
-	d.promise("every redirect is counted once", wrong == 0 && all == want && uneven == 0,
+	d.promises.Add("every redirect is counted once", wrong == 0 && all == want && uneven == 0,
 		"%d answered, %d counted; %d links differ, of %d the sum is not that of the clicks", want, all, wrong, uneven)
 	return nil
 }
 
 // checkLinks: the database has the links that were answered, with the codes that were answered.
-func (d *drill) checkLinks(ctx context.Context, in *db.DB) error {
-	var rows []struct{ OriginalURL, Code string }
-	if err := in.NewRaw("SELECT original_url, code FROM links WHERE workspace_id = ?", d.estate.Workspace).Scan(db.AsSystem(ctx), &rows); err != nil {
+func (d *drill) checkLinks(ctx context.Context, in *sql.DB) error {
+	rows, err := rig.Rows[struct{ OriginalURL, Code string }](ctx, in,
+		"SELECT original_url, code FROM links WHERE workspace_id = $1", d.estate.Workspace)
+	if err != nil {
 		return err
 	}
 	codes := make(map[string]string, len(rows))
@@ -102,7 +99,7 @@ func (d *drill) checkLinks(ctx context.Context, in *db.DB) error {
 		}
 	}
 	want := len(d.estate.codes) + len(d.load.codes)
-	d.promise("every link that was answered is there", wrong == 0 && len(rows) == want && len(codes) == want,
+	d.promises.Add("every link that was answered is there", wrong == 0 && len(rows) == want && len(codes) == want,
 		"%d answered, %d in the database; %d without their code", want, len(rows), wrong)
 	return nil
 }
@@ -121,7 +118,7 @@ func (d *drill) checkAgain(ctx context.Context) error {
 			wrong++
 		}
 	}
-	d.promise("a URL has the code of before", wrong == 0, "%d asked for again, %d with another code", asked, wrong)
+	d.promises.Add("a URL has the code of before", wrong == 0, "%d asked for again, %d with another code", asked, wrong)
 	return nil
 }
 
@@ -132,22 +129,21 @@ func (d *drill) checkCommands(ctx context.Context) error {
 		return fmt.Errorf("migrate status: %w\n%s", err, status)
 	}
 	pending := strings.Count(status, "pending")
-	d.promise("migrate status says that all steps are taken", pending == 0, "%d steps, %d pending", strings.Count(status, "\n"), pending)
-	d.promise("the steps are those that were pending", len(d.steps) == len(todaysSteps())-len(d.revision.steps),
+	d.promises.Add("migrate status says that all steps are taken", pending == 0, "%d steps, %d pending",
+		strings.Count(status, "\n"), pending)
+	d.promises.Add("the steps are those that were pending", len(d.steps) == len(todaysSteps())-len(d.revision.steps),
 		"%d taken, after %d of the early version", len(d.steps), len(d.revision.steps))
-	d.say("stats verify")
+	d.Say("stats verify")
 	verify, err := d.command(ctx, "stats", "verify")
-	d.promise("stats verify finds no difference", err == nil, "%.300s", strings.Join(strings.Fields(verify), " "))
-	left, problem := filepath.Glob(filepath.Join(d.folder, "data", "clicks", "log_*"))
-	d.promise("no log is left of the early server", len(left) == 1, "%d logs, one of which is the late server's", len(left))
+	d.promises.Add("stats verify finds no difference", err == nil, "%.300s", strings.Join(strings.Fields(verify), " "))
+	left, problem := filepath.Glob(filepath.Join(d.Folder, "data", "clicks", "log_*"))
+	d.promises.Add("no log is left of the early server", len(left) == 1, "%d logs, one of which is the late server's",
+		len(left))
 	return problem
 }
 
 func (d *drill) command(ctx context.Context, args ...string) (string, error) {
-	cmd := exec.CommandContext(ctx, d.lateBinary(), args...)
-	cmd.Env = append(rig.CleanEnvironment(), "LINKFORGE_DATABASE_URL="+d.services.DatabaseURL, "LINKFORGE_REDIS_URL="+d.services.RedisURL,
-		"LINKFORGE_DATA_DIR="+filepath.Join(d.folder, "commands"), "LINKFORGE_JWT_SECRET="+strings.Repeat("benchmark", 4),
-		"LINKFORGE_CODE_SECRET="+strings.Repeat("benchmark", 4), "LINKFORGE_CLICK_MONTHS=1") // verify looks at each month
-	out, err := cmd.CombinedOutput()
-	return string(out), err
+	return d.Command(ctx, append(d.ServicesEnv(), "LINKFORGE_DATA_DIR="+filepath.Join(d.Folder, "commands"),
+		"LINKFORGE_JWT_SECRET="+rig.Secret,
+		"LINKFORGE_CODE_SECRET="+rig.Secret, "LINKFORGE_CLICK_MONTHS=1"), args...) // verify reads each month
 }

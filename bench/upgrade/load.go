@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"net/http"
 	"slices"
@@ -26,7 +25,8 @@ const (
 )
 
 func (p phase) String() string {
-	return [...]string{"the early server alone", "the late server starts and migrates", "both, side by side", "the late server alone"}[p]
+	return [...]string{"the early server alone", "the late server starts and migrates", "both, side by side",
+		"the late server alone"}[p]
 }
 
 // kind is a kind of request: how many workers send it, and how long each rests after an answer.
@@ -37,7 +37,8 @@ type kind struct {
 	send    func(*load, context.Context, *rig.Tenant) error
 }
 
-// kinds come to some hundred requests a second, with which a small machine is busy and not short of time.
+// kinds come to some hundred requests a second, with which a small machine is busy and not short of
+// time.
 var kinds = []kind{
 	{"redirect", 8, 20 * time.Millisecond, (*load).redirect},
 	{"createLink, a new URL", 3, 50 * time.Millisecond, (*load).create},
@@ -59,7 +60,8 @@ type load struct {
 	created, next atomic.Int64
 
 	mu sync.Mutex
-	// targets are the servers that requests go to in turn, inFlight how many requests each has not answered.
+	// targets are the servers that requests go to in turn, inFlight how many requests each has not
+	// answered.
 	targets  []string
 	inFlight map[string]*sync.WaitGroup
 	turn     int
@@ -71,7 +73,7 @@ type load struct {
 
 // noted is what came of requests.
 type noted struct {
-	times   rig.Histogram
+	times   []time.Duration
 	answers int
 	// failures are how many were not answered as they should; the first of them are told.
 	failures int
@@ -80,13 +82,10 @@ type noted struct {
 
 func newLoad(e *estate, address string) *load {
 	l := &load{
-		estate: e, ended: make(chan struct{}), clicks: make([]atomic.Int64, len(e.codes)), noted: make([][phases]noted, len(kinds)),
+		estate: e, ended: make(chan struct{}), clicks: make([]atomic.Int64, len(e.codes)),
+		noted:    make([][phases]noted, len(kinds)),
 		inFlight: map[string]*sync.WaitGroup{}, codes: map[int]string{},
-		http: &http.Client{
-			Timeout:       time.Minute,
-			Transport:     &http.Transport{MaxIdleConnsPerHost: 100},
-			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		},
+		http: rig.NewClient(),
 	}
 	l.aim(address)
 	return l
@@ -141,7 +140,8 @@ func (l *load) work(i int, k kind) {
 	}
 }
 
-// overlapping is the phase that a request counts to which began in another: one that has seen anything of the migration counts to it.
+// overlapping is the phase that a request counts to which began in another: one that has seen
+// anything of the migration counts to it.
 func (l *load) overlapping(began phase) phase {
 	if now := phase(l.phase.Load()); began == before && now >= migrating {
 		return migrating
@@ -164,7 +164,7 @@ func (l *load) note(kind int, p phase, took time.Duration, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	n := &l.noted[kind][p]
-	n.times.Add(took)
+	n.times = append(n.times, took)
 	n.answers++
 	if err != nil {
 		n.failures++
@@ -177,23 +177,15 @@ func (l *load) note(kind int, p phase, took time.Duration, err error) {
 // redirect follows any link.
 func (l *load) redirect(ctx context.Context, c *rig.Tenant) error {
 	number := rand.IntN(len(l.estate.codes))
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+c.Address+"/"+l.estate.codes[number], nil)
+	status, to, err := c.Follow(ctx, "/"+l.estate.codes[number])
 	if err != nil {
 		return err
 	}
-	response, err := c.HTTP.Do(request)
-	if err != nil {
-		return err
-	}
-	defer response.Body.Close()
-	if response.StatusCode == http.StatusFound {
+	if status == http.StatusFound {
 		l.clicks[number].Add(1)
 	}
-	if _, err := io.Copy(io.Discard, response.Body); err != nil {
-		return err
-	}
-	if to := response.Header.Get("Location"); response.StatusCode != http.StatusFound || to != urlOf(number) {
-		return fmt.Errorf("answered with %d, to %q", response.StatusCode, to)
+	if status != http.StatusFound || to != urlOf(number) {
+		return fmt.Errorf("answered with %d, to %q", status, to)
 	}
 	return nil
 }
@@ -215,7 +207,8 @@ func (l *load) create(ctx context.Context, c *rig.Tenant) error {
 	return nil
 }
 
-// repeat makes a link again that is there: of the estate's, or of those made since, maybe by the other version.
+// repeat makes a link again that is there: of the estate's, or of those made since, maybe by the
+// other version.
 func (l *load) repeat(ctx context.Context, c *rig.Tenant) error {
 	number := rand.IntN(len(l.estate.codes))
 	want := l.estate.codes[number]
@@ -235,15 +228,10 @@ func (l *load) repeat(ctx context.Context, c *rig.Tenant) error {
 }
 
 func (l *load) createLink(ctx context.Context, c *rig.Tenant, number int) (created bool, code string, err error) {
-	var made struct {
-		CreateLink struct {
-			Created bool
-			Link    struct{ Code string }
-		}
-	}
-	err = c.Do(ctx, &made, `mutation ($w: ID!, $u: String!) { createLink(input: {workspaceId: $w, url: $u}) { created link { code } errors { message } } }`,
-		map[string]any{"w": l.Workspace, "u": urlOf(number)})
-	return made.CreateLink.Created, made.CreateLink.Link.Code, err
+	in := *c
+	in.Workspace = l.Workspace
+	made, err := in.CreateLink(ctx, urlOf(number))
+	return made.Created, made.Link.Code, err
 }
 
 func (l *load) query(ctx context.Context, c *rig.Tenant) error {

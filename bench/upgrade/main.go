@@ -1,12 +1,14 @@
-// Command upgrade is the drill of an upgrade: a server of an early version works on a schema of its time with a million links and
-// is kept busy, a server of this tree starts beside it and migrates, the load moves over, and the early one is told to stop. No
-// request and no creation may fail meanwhile, every URL keeps its code, and every redirect is counted once. It needs git, which has
+// Command upgrade is the drill of an upgrade: a server of an early version works on a schema of its
+// time with a million links and is kept busy, a server of this tree starts beside it and migrates,
+// the load moves over, and the early one is told to stop. No request and no creation may fail
+// meanwhile, every URL keeps its code, and every redirect is counted once. It needs git, which has
 // the early version, and scripts/with-services for PostgreSQL and Redis:
 //
-//	LINKFORGE_TEST_DURABLE=1 scripts/with-services go run ./bench/upgrade -links 100000
+//	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./upgrade -links 100000
 //
-// The load is paced: what is looked for is who has to wait for a migration, not how much the machine can do. It exits with 1 when a
-// promise was broken. How long something took is told, and no promise.
+// The load is paced: what is looked for is who has to wait for a migration, not how much the
+// machine can do. It exits with 1 when a promise was broken. How long something took is told, and
+// no promise.
 package main
 
 import (
@@ -14,12 +16,10 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
-	"github.com/linkforge/linkforge/internal/db"
 )
 
 // options are the command line's.
@@ -30,48 +30,46 @@ type options struct {
 	from string
 	// phase is how long each phase of the load lasts but the migration's, which takes what it takes.
 	phase time.Duration
-	// dump is how long somebody goes on to read all tables while the late server begins to migrate, as a pg_dump does.
+	// dump is how long somebody goes on to read all tables while the late server begins to migrate, as
+	// a pg_dump does.
 	dump time.Duration
-	// databaseURL and redisURL are of the servers that scripts/with-services provides.
-	databaseURL, redisURL string
 }
 
 func main() {
-	rig.Main("upgrade", func(ctx context.Context) error { return run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr) })
+	rig.Main("upgrade", func(ctx context.Context, args []string) (err error) {
+		o, err := parse(args)
+		if err != nil {
+			return err
+		}
+		d := &drill{options: o}
+		if d.revision, err = findRevision(ctx, o.from); err != nil {
+			return err
+		}
+		d.Run, err = rig.NewRun(ctx, "", os.Stderr)
+		defer func() { err = errors.Join(err, d.Close()) }()
+		if err != nil {
+			return err
+		}
+		if err := d.upgrade(ctx); err != nil {
+			return err
+		}
+		d.report(os.Stdout)
+		return d.promises.Broken()
+	})
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, out, progress io.Writer) (err error) {
-	o, err := parse(args, getenv)
-	if errors.Is(err, flag.ErrHelp) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	d := &drill{options: o, say: rig.Teller(progress)}
-	defer func() { err = errors.Join(err, d.close()) }()
-	if err := d.upgrade(ctx); err != nil {
-		return err
-	}
-	d.report(out)
-	return rig.Broken(d.promises)
-}
-
-func parse(args []string, getenv func(string) string) (options, error) {
-	o := options{databaseURL: getenv("LINKFORGE_TEST_DATABASE_URL"), redisURL: getenv("LINKFORGE_TEST_REDIS_URL")}
+func parse(args []string) (o options, _ error) {
 	flags := flag.NewFlagSet("upgrade", flag.ContinueOnError)
 	flags.IntVar(&o.links, "links", 1_000_000, "how many links there are before the load begins")
-	flags.StringVar(&o.from, "from", "", "the git revision of the early version; the oldest that can be upgraded under load when empty")
+	flags.StringVar(&o.from, "from", "", "the git revision of the early version; the oldest that can be upgraded under "+
+		"load when empty")
 	flags.DurationVar(&o.phase, "phase", 15*time.Second, "how long each phase of the load lasts")
 	flags.DurationVar(&o.dump, "dump", 4*time.Second, "how long a dump goes on while the late server migrates; 0 for none")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	switch {
-	case o.links < batch || o.phase <= 0:
+	if o.links < batch || o.phase <= 0 {
 		return o, fmt.Errorf("at least %d links and some time are needed", batch)
-	case o.databaseURL == "" || o.redisURL == "":
-		return o, errors.New("PostgreSQL and Redis are needed: scripts/with-services provides them")
 	}
 	return o, nil
 }
@@ -79,16 +77,14 @@ func parse(args []string, getenv func(string) string) (options, error) {
 // drill is a run.
 type drill struct {
 	options
-	say      func(format string, args ...any)
-	folder   string
+	*rig.Run
 	revision revision
-	services *rig.Services
 	// early and late are the servers of both versions.
 	early, late *rig.Process
 	estate      *estate
 	load        *load
 	steps       []step
-	promises    []rig.Promise
+	promises    rig.Promises
 	filled      time.Duration
 }
 
@@ -121,21 +117,16 @@ func (d *drill) upgrade(ctx context.Context) error {
 
 // during lets the load go on.
 func (d *drill) during(ctx context.Context, p phase) error {
-	d.say("%s", p)
+	d.Say("%s", p)
 	d.load.enter(p)
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(d.phase):
-		return nil
-	}
+	return rig.Pause(ctx, d.phase)
 }
 
 // migrate starts the late server, which migrates before it listens.
 func (d *drill) migrate(ctx context.Context) error {
-	d.say("%s", migrating)
+	d.Say("%s", migrating)
 	d.load.enter(migrating)
-	watch, err := watchMigrations(ctx, d.services.DatabaseURL)
+	watch, err := watchMigrations(ctx, d.Services.DatabaseURL)
 	if err != nil {
 		return err
 	}
@@ -143,25 +134,22 @@ func (d *drill) migrate(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	d.late, err = d.start(ctx, "late", d.lateBinary())
-	if err == nil {
-		err = rig.AwaitReady(ctx, d.late.Address)
-	}
+	d.late, err = d.start(ctx, "late", d.Server)
 	var problem error
 	d.steps, problem = watch.end()
 	return errors.Join(err, problem, endDump())
 }
 
-// dumping holds what a pg_dump holds, all tables against changes of what they are, until its time is over. The function that it
-// returns waits for that.
+// dumping holds what a pg_dump holds, all tables against changes of what they are, until its time
+// is over. The function that it returns waits for that.
 func (d *drill) dumping(ctx context.Context) (end func() error, err error) {
-	in, err := db.OpenPostgres(d.services.DatabaseURL, 2)
+	in, err := rig.Open(d.Services.DatabaseURL, false)
 	if err != nil {
 		return nil, err
 	}
-	tx, err := in.DB.DB.BeginTx(db.AsOwner(ctx), nil)
+	tx, err := in.BeginTx(ctx, nil)
 	if err == nil {
-		_, err = tx.ExecContext(db.AsOwner(ctx), `DO $$ BEGIN EXECUTE 'LOCK TABLE ' || (SELECT string_agg(quote_ident(tablename), ', ')
+		_, err = tx.ExecContext(ctx, `DO $$ BEGIN EXECUTE 'LOCK TABLE ' || (SELECT string_agg(quote_ident(tablename), ', ')
 			FROM pg_tables WHERE schemaname = 'public') || ' IN ACCESS SHARE MODE'; END $$`)
 	}
 	if err != nil {
@@ -174,20 +162,11 @@ func (d *drill) dumping(ctx context.Context) (end func() error, err error) {
 
 // retire takes the early server out, as a proxy does before it is told to stop.
 func (d *drill) retire() error {
-	d.say("the load moves to the late server, and the early one is told to stop")
+	d.Say("the load moves to the late server, and the early one is told to stop")
 	d.load.aim(d.late.Address)
 	d.load.rest(d.early.Address)
 	began := time.Now()
 	err := d.early.Stop()
-	d.say("the early server has ended after %.1f s", time.Since(began).Seconds())
-	return err
-}
-
-// close stops and removes everything that is still there.
-func (d *drill) close() (err error) {
-	err = errors.Join(d.early.Stop(), d.late.Stop(), d.services.Close())
-	if d.folder != "" {
-		err = errors.Join(err, os.RemoveAll(d.folder))
-	}
+	d.Say("the early server has ended after %.1f s", time.Since(began).Seconds())
 	return err
 }

@@ -3,25 +3,28 @@ package main
 import (
 	"fmt"
 	"io"
-	"runtime"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // report prints everything, in Markdown.
 func (d *drill) report(w io.Writer) {
-	fmt.Fprintf(w, "From %s (%s), schema %s, with %d links, made in %.0f s. Somebody dumped the database for %s meanwhile. %s, %d cores.\n\n", d.revision.hash, d.revision.subject,
-		d.revision.steps[len(d.revision.steps)-1], d.links, d.filled.Seconds(), d.dump, rig.Processor(), runtime.NumCPU())
-	fmt.Fprintln(w, "| step | took | longest wait of a request for a lock |\n|---|--:|--:|")
+	fmt.Fprintf(w, "From %s (%s), schema %s, with %d links, made in %.0f s. Somebody dumped the database for %s "+
+		"meanwhile. %s.\n", d.revision.hash, d.revision.subject,
+		d.revision.steps[len(d.revision.steps)-1], d.links, d.filled.Seconds(), d.dump, rig.Machine())
+	rows := [][]string{{"step", "took, ms", "longest wait of a request for a lock, ms"}}
 	for _, s := range d.steps {
-		fmt.Fprintf(w, "| %s | %.0f ms | %.0f ms |\n", s.name, rig.Millis(s.took), rig.Millis(s.waited))
+		rows = append(rows, []string{s.name, fmt.Sprintf("%.0f", rig.Millis(s.took)),
+			fmt.Sprintf("%.0f", rig.Millis(s.waited))})
 	}
+	rig.Table(w, rows...)
 	for p := range phases {
 		fmt.Fprintf(w, "\n| %s | answers | failures | median | 99 %% | slowest |\n|---|--:|--:|--:|--:|--:|\n", p)
 		for i, k := range kinds {
 			n := &d.load.noted[i][p]
 			fmt.Fprintf(w, "| %s | %d | %d | %.1f ms | %.1f ms | %.0f ms |\n", k.name, n.answers, n.failures,
-				rig.Millis(n.times.Percentile(0.5)), rig.Millis(n.times.Percentile(0.99)), rig.Millis(n.times.Max))
+				rig.Millis(rig.Percentile(n.times, 0.5)), rig.Millis(rig.Percentile(n.times, 0.99)),
+				rig.Millis(rig.Percentile(n.times, 1)))
 		}
 	}
 	fmt.Fprintln(w)
@@ -33,5 +36,5 @@ func (d *drill) report(w io.Writer) {
 			fmt.Fprintf(w, "- the %s server: %d warnings, the first `%.300s`\n", name, len(lines), lines[0])
 		}
 	}
-	rig.TellPromises(w, d.promises)
+	d.promises.Report(w)
 }

@@ -10,12 +10,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// firstStep is the last step of the schema of the oldest version that can be upgraded under load. Of those before, 0007_stats renames
-// and replaces the tables that they write clicks into and begin monthly quotas from: see docs/OPERATIONS.md, "Upgrade".
+// firstStep is the last step of the schema of the oldest version that can be upgraded under load.
+// Of those before, 0007_stats renames and replaces the tables that they write clicks into and begin
+// monthly quotas from: see docs/OPERATIONS.md, "Upgrade".
 const firstStep = "0007_stats"
 
 const upSuffix = ".up.sql"
@@ -27,12 +27,14 @@ type revision struct {
 	steps []string
 }
 
-// findRevision is the one that was asked for, or the oldest whose schema has the first step and is one that today's begins with.
+// findRevision is the one that was asked for, or the oldest whose schema has the first step and is
+// one that today's begins with.
 func findRevision(ctx context.Context, asked string) (revision, error) {
 	if asked != "" {
 		r, err := readRevision(ctx, asked)
 		if err == nil && !beginsToday(ctx, r) {
-			err = fmt.Errorf("the migrations of %s are not those that today's begin with: its databases cannot be upgraded", asked)
+			err = fmt.Errorf("the migrations of %s are not those that today's begin with: its databases cannot be upgraded",
+				asked)
 		}
 		return r, err
 	}
@@ -73,14 +75,15 @@ func readRevision(ctx context.Context, name string) (r revision, err error) {
 	return r, nil
 }
 
-// beginsToday says that today's migrations begin with the revision's, to the letter, in both dialects.
+// beginsToday says that today's migrations begin with the revision's, to the letter, in both
+// dialects.
 func beginsToday(ctx context.Context, r revision) bool {
-	for _, kind := range []db.Kind{db.Postgres, db.SQLite} {
+	for _, kind := range []string{"postgres", "sqlite"} {
 		for i, step := range todaysSteps() {
 			if i == len(r.steps) {
 				break
 			}
-			file := string(kind) + "/" + step + upSuffix
+			file := kind + "/" + step + upSuffix
 			today, err := migrations.Files.ReadFile(file)
 			if err != nil || r.steps[i] != step {
 				return false
@@ -96,7 +99,7 @@ func beginsToday(ctx context.Context, r revision) bool {
 
 // todaysSteps are the names of this tree's migrations, in order.
 func todaysSteps() (steps []string) {
-	entries, err := migrations.Files.ReadDir(string(db.Postgres))
+	entries, err := migrations.Files.ReadDir("postgres")
 	if err != nil {
 		panic(err) // they are embedded
 	}
@@ -108,7 +111,8 @@ func todaysSteps() (steps []string) {
 	return steps
 }
 
-// build builds the revision's server: its files are unpacked into a folder of their own, and the repository stays as it is.
+// build builds the revision's server: its files are unpacked into a folder of their own, and the
+// repository stays as it is.
 func (r revision) build(ctx context.Context, folder, binary string) error {
 	archive, err := git(ctx, "archive", "--format=tar", r.hash)
 	if err != nil {

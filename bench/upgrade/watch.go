@@ -2,11 +2,12 @@ package main
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // step is a step of the schema that was taken.
@@ -19,7 +20,7 @@ type step struct {
 
 // watcher looks at a database that is migrated.
 type watcher struct {
-	in      *db.DB
+	in      *sql.DB
 	cancel  context.CancelFunc
 	running sync.WaitGroup
 	steps   []step
@@ -33,12 +34,12 @@ const (
 	migrationLock = 0x6c696e6b666f7267
 )
 
-// look is what it sees: the steps taken, whether somebody migrates, and for how long the longest statement has waited for a lock.
-// Those that wait to migrate are no statements of requests.
+// look is what it sees: the steps taken, whether somebody migrates, and for how long the longest
+// statement has waited for a lock. Those that wait to migrate are no statements of requests.
 const look = `SELECT
 	(SELECT count(*) FROM migrations) AS taken,
 	EXISTS (SELECT FROM pg_locks WHERE locktype = 'advisory' AND granted AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
-		AND ((classid::BIGINT << 32) | objid::BIGINT) = ?) AS migrating,
+		AND ((classid::BIGINT << 32) | objid::BIGINT) = $1) AS migrating,
 	(SELECT coalesce(max(extract(epoch FROM clock_timestamp() - query_start)), 0) FROM pg_stat_activity
 		WHERE datname = current_database() AND state = 'active' AND wait_event_type = 'Lock' AND query NOT LIKE '%pg_advisory%') AS waited`
 
@@ -50,14 +51,15 @@ type seen struct {
 
 // watchMigrations looks until it is told to end.
 func watchMigrations(ctx context.Context, databaseURL string) (*watcher, error) {
-	in, err := db.OpenPostgres(databaseURL, 1)
+	in, err := rig.Open(databaseURL, false)
 	if err != nil {
 		return nil, err
 	}
 	w := &watcher{in: in}
-	ctx, w.cancel = context.WithCancel(db.AsOwner(ctx))
+	ctx, w.cancel = context.WithCancel(ctx)
 	var first seen
-	if err := in.NewRaw(look, int64(migrationLock)).Scan(ctx, &first); err != nil {
+	if err := in.QueryRowContext(ctx, look, int64(migrationLock)).
+		Scan(&first.Taken, &first.Migrating, &first.Waited); err != nil {
 		return nil, errors.Join(err, in.Close())
 	}
 	w.running.Go(func() { w.err = w.watch(ctx, first.Taken) })
@@ -75,7 +77,8 @@ func (w *watcher) watch(ctx context.Context, taken int) error {
 		case <-tick.C:
 		}
 		var now seen
-		if err := w.in.NewRaw(look, int64(migrationLock)).Scan(ctx, &now); err != nil {
+		if err := w.in.QueryRowContext(ctx, look, int64(migrationLock)).
+			Scan(&now.Taken, &now.Migrating, &now.Waited); err != nil {
 			if ctx.Err() != nil {
 				return nil
 			}
@@ -86,7 +89,8 @@ func (w *watcher) watch(ctx context.Context, taken int) error {
 		}
 		waited = max(waited, now.Waited)
 		for ; taken < now.Taken; taken++ { // several at once, when they are faster than looks
-			w.steps = append(w.steps, step{todaysSteps()[taken], time.Since(began), time.Duration(waited * float64(time.Second))})
+			w.steps = append(w.steps, step{todaysSteps()[taken], time.Since(began),
+				time.Duration(waited * float64(time.Second))})
 			began, waited = time.Now(), 0
 		}
 	}

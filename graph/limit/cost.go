@@ -90,7 +90,7 @@ func (c *Cost) actual(ctx context.Context, operation *graphql.OperationContext, 
 	if json.Unmarshal(data, &response) != nil {
 		return 0 // nothing was executed
 	}
-	p := pricer{ctx: ctx, schema: c.schema, variables: operation.Variables}
+	p := pricer{ctx: ctx, schema: c.schema, fragments: operation.Doc.Fragments, variables: operation.Variables}
 	return p.value([]ast.SelectionSet{operation.Operation.SelectionSet}, response)
 }
 
@@ -98,6 +98,7 @@ func (c *Cost) actual(ctx context.Context, operation *graphql.OperationContext, 
 type pricer struct {
 	ctx       context.Context
 	schema    graphql.ExecutableSchema
+	fragments ast.FragmentDefinitionList
 	variables map[string]any
 }
 
@@ -109,7 +110,7 @@ func (p pricer) value(selections []ast.SelectionSet, value any) (sum int) {
 			sum += p.value(selections, item)
 		}
 	case map[string]any:
-		for name, fields := range collectFields(selections) {
+		for name, fields := range collectFields(p.fragments, selections) {
 			if child, ok := value[name]; ok {
 				sum += p.field(fields, child)
 			}
@@ -121,11 +122,7 @@ func (p pricer) value(selections []ast.SelectionSet, value any) (sum int) {
 // field returns the cost of a field and its value. A batch costs the mean of its results, since a
 // part of each is free.
 func (p pricer) field(fields []*ast.Field, value any) int {
-	var selections []ast.SelectionSet
-	for _, f := range fields {
-		selections = append(selections, f.SelectionSet)
-	}
-	below := p.value(selections, value)
+	below := p.value(selectionsOf(fields), value)
 	if payload, ok := value.(map[string]any); ok {
 		results, ok := payload["results"].([]any)
 		if ok && len(results) > 0 && fields[0].ObjectDefinition.Name == "Mutation" {
@@ -142,28 +139,4 @@ func (p pricer) own(f *ast.Field, child int) int {
 		return 1 + child
 	}
 	return cost
-}
-
-// collectFields returns the fields of selections by their names in the response, with fragments
-// spread. It includes fragments on other types than the value's: the response does not have their
-// fields.
-func collectFields(selections []ast.SelectionSet) map[string][]*ast.Field {
-	all := map[string][]*ast.Field{}
-	var visit func(ast.SelectionSet)
-	visit = func(one ast.SelectionSet) {
-		for _, selection := range one {
-			switch selection := selection.(type) {
-			case *ast.Field:
-				all[selection.Alias] = append(all[selection.Alias], selection)
-			case *ast.InlineFragment:
-				visit(selection.SelectionSet)
-			case *ast.FragmentSpread:
-				visit(selection.Definition.SelectionSet)
-			}
-		}
-	}
-	for _, one := range selections {
-		visit(one)
-	}
-	return all
 }

@@ -163,8 +163,7 @@ func (l *Document) exceeded(
 			return fmt.Sprintf("%s has too many %s: %d are the most.", what, b.of, b.max)
 		}
 	}
-	p := places{doc: doc}
-	if p.visit(selections); p.max > l.Repeats {
+	if maxRepeats(doc.Fragments, []ast.SelectionSet{selections}) > l.Repeats {
 		return fmt.Sprintf("The same field is asked for too often in one place: %d times are the most.", l.Repeats)
 	}
 	return ""

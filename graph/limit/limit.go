@@ -15,9 +15,9 @@ func Refusal(kind errs.Kind, message string) *gqlerror.Error {
 	return &gqlerror.Error{Message: message, Extensions: map[string]any{"code": kind.Code()}}
 }
 
-// CheckValues returns TooLarge for JSON with more than max values: a value takes far more memory
-// than it has bytes.
-func CheckValues(body []byte, max int) error {
+// CheckValues returns TooLarge for JSON with more than maxValues values: a value takes far more
+// memory than it has bytes.
+func CheckValues(body []byte, maxValues int) error {
 	values := 1
 	for i := 0; i < len(body); i++ {
 		switch body[i] {
@@ -27,9 +27,9 @@ func CheckValues(body []byte, max int) error {
 			i += 1 + stringEnd(body[i+1:])
 		}
 	}
-	if values > max {
+	if values > maxValues {
 		return errs.New(errs.TooLarge,
-			"The request holds too many values: %d are the most. Send them in several requests.", max)
+			"The request holds too many values: %d are the most. Send them in several requests.", maxValues)
 	}
 	return nil
 }

@@ -64,15 +64,9 @@ func (s *shapes) of(selections ast.SelectionSet) shape {
 		case *ast.Field:
 			all = all.plus(s.ofField(selection))
 		case *ast.InlineFragment:
-			one := s.of(selection.SelectionSet)
-			one.fragments++
-			one.directives += len(selection.Directives)
-			all = all.plus(one)
+			all = all.plus(s.of(selection.SelectionSet)).plus(shape{fragments: 1, directives: len(selection.Directives)})
 		case *ast.FragmentSpread:
-			one := s.ofFragment(selection.Name)
-			one.fragments++
-			one.directives += len(selection.Directives)
-			all = all.plus(one)
+			all = all.plus(s.ofFragment(selection.Name)).plus(shape{fragments: 1, directives: len(selection.Directives)})
 		}
 	}
 	return all
@@ -112,37 +106,49 @@ func (s *shapes) ofFragment(name string) shape {
 	return got
 }
 
-// places counts the fields that are merged into one place of the response, with fragments spread.
-// It walks every spread: the selection must have been measured before.
-type places struct {
-	doc *ast.QueryDocument
-	// max is the largest number of fields with one name in one place.
-	max int
+// maxRepeats returns the largest number of fields with one name that are merged into one place of
+// the response. It follows every spread: the selections must have been measured before.
+func maxRepeats(fragments ast.FragmentDefinitionList, selections []ast.SelectionSet) (most int) {
+	for _, fields := range collectFields(fragments, selections) {
+		most = max(most, len(fields), maxRepeats(fragments, selectionsOf(fields)))
+	}
+	return most
 }
 
-// visit merges the selections of one place, and then those of the places below it.
-func (p *places) visit(selections ...ast.SelectionSet) {
-	below := map[string][]ast.SelectionSet{}
-	for _, one := range selections {
-		p.collect(one, below)
-	}
-	for _, all := range below {
-		p.max = max(p.max, len(all))
-		p.visit(all...)
-	}
-}
-
-func (p *places) collect(selections ast.SelectionSet, below map[string][]ast.SelectionSet) {
-	for _, selection := range selections {
-		switch selection := selection.(type) {
-		case *ast.Field:
-			below[selection.Alias] = append(below[selection.Alias], selection.SelectionSet)
-		case *ast.InlineFragment:
-			p.collect(selection.SelectionSet, below)
-		case *ast.FragmentSpread:
-			if fragment := p.doc.Fragments.ForName(selection.Name); fragment != nil {
-				p.collect(fragment.SelectionSet, below)
+// collectFields returns the fields of selections by their names in the response, with fragments
+// spread. It includes fragments on other types than the value's: the response does not have their
+// fields.
+func collectFields(
+	fragments ast.FragmentDefinitionList, selections []ast.SelectionSet,
+) map[string][]*ast.Field {
+	all := map[string][]*ast.Field{}
+	var visit func(ast.SelectionSet)
+	visit = func(one ast.SelectionSet) {
+		for _, selection := range one {
+			switch selection := selection.(type) {
+			case *ast.Field:
+				all[selection.Alias] = append(all[selection.Alias], selection)
+			case *ast.InlineFragment:
+				visit(selection.SelectionSet)
+			case *ast.FragmentSpread:
+				if fragment := fragments.ForName(selection.Name); fragment != nil {
+					visit(fragment.SelectionSet)
+				}
 			}
 		}
 	}
+	for _, one := range selections {
+		visit(one)
+	}
+	return all
+}
+
+// selectionsOf returns the selections of the fields that have any.
+func selectionsOf(fields []*ast.Field) (all []ast.SelectionSet) {
+	for _, f := range fields {
+		if len(f.SelectionSet) > 0 {
+			all = append(all, f.SelectionSet)
+		}
+	}
+	return all
 }

@@ -1,6 +1,6 @@
 // Package account owns the users: registration, passwords, sessions and their tokens, mailed
-// tokens, and the actor of a request. It does not know workspaces or what a user may do there.
-// Callers are graph, the HTTP middleware, and the operator's commands.
+// tokens, and the actor of a request. It does not know workspaces or permissions. Callers are
+// graph, the HTTP middleware, and the operator's commands.
 package account
 
 import (

@@ -170,7 +170,7 @@ func TestRegisterAtOnce(t *testing.T) {
 	})
 }
 
-// said is everything that a caller is told.
+// said returns the parts of an error that a client sees.
 func said(err error) errs.Error {
 	e := errs.From(err)
 	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}

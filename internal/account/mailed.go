@@ -11,7 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
@@ -32,7 +32,7 @@ var (
 	resetsPerAddress = ratelimit.Rate{Name: "reset-token-address", Attempts: 100, Window: time.Hour}
 )
 
-// purpose is what a token is mailed for.
+// purpose is the use of a mailed token.
 type purpose struct {
 	name string
 	life time.Duration
@@ -52,7 +52,7 @@ var (
 	}
 )
 
-// mailedToken is a mailed token, of which only the hash is stored.
+// mailedToken is the row of a mailed token; only the hash is stored.
 type mailedToken struct {
 	bun.BaseModel `bun:"table:mailed_tokens"`
 
@@ -122,7 +122,7 @@ func (s *Store) RequestPasswordReset(ctx context.Context, email string, from Ori
 	}
 	start := time.Now()
 	err := s.mailReset(ctx, email)
-	_ = pause.For(ctx, requestTakes-time.Since(start)) // a client that disconnects learns nothing either
+	_ = poll.Wait(ctx, requestTakes-time.Since(start)) // a client that disconnects learns nothing either
 	return err
 }
 

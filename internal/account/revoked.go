@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -65,18 +65,16 @@ func (s *Store) LoadRevoked(ctx context.Context) error {
 
 // WatchRevoked polls for sessions that other nodes revoke, until the context ends. It returns nil.
 func (s *Store) WatchRevoked(ctx context.Context) error {
-	failing := false
-	for loaded := s.Now(); pause.For(ctx, watchEvery) == nil; {
+	loaded := s.Now()
+	failures := poll.Failures{Log: s.Log, Message: "revoked sessions are not learnt of"}
+	poll.Every(ctx, watchEvery, failures, func(ctx context.Context) error {
 		ids, err := s.revokedSince(ctx, s.Now().Add(-skew))
 		s.revoked.add(ids...)
 		if err == nil && s.Now().Sub(loaded) > s.Tokens.TTL { // drops those whose tokens have expired
 			loaded, err = s.Now(), s.LoadRevoked(ctx)
 		}
-		if err != nil && !failing && ctx.Err() == nil {
-			s.Log.ErrorContext(ctx, "revoked sessions are not learnt of", "error", err)
-		}
-		failing = err != nil
-	}
+		return err
+	})
 	return nil
 }
 

@@ -45,7 +45,7 @@ type Session struct {
 	RevokedAt *time.Time
 }
 
-// refreshToken is a refresh token, of which only the hash is stored.
+// refreshToken is the row of a refresh token; only the hash is stored.
 type refreshToken struct {
 	bun.BaseModel `bun:"table:refresh_tokens"`
 

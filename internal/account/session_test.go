@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/page"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // as is whom a token stands for, or why it stands for nobody.
@@ -230,7 +230,7 @@ func TestANodeLearnsOfRevocations(t *testing.T) {
 		}
 		b.works(t, "here", l, false)
 		for !other.revoked.has(me.SessionID) {
-			if err := pause.For(t.Context(), time.Millisecond); err != nil {
+			if err := poll.Wait(t.Context(), time.Millisecond); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -1,6 +1,6 @@
 // Package apikey owns the API keys of workspaces: it creates, lists, revokes and authenticates
-// them. It does not decide what a key may do, which workspace does by the key's scopes. Callers are
-// graph, account, which authenticates requests, and the HTTP exports.
+// them. The permissions of a key follow from its scopes in package workspace. Callers are graph,
+// account, which authenticates requests, and the HTTP exports.
 package apikey
 
 import (
@@ -18,7 +18,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -75,39 +74,12 @@ type Store struct {
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-func (s *Store) rows() workspace.Collection[Key] {
+// Rows returns the API keys of workspaces that are not revoked, newest first.
+func (s *Store) Rows() workspace.Collection[Key] {
 	return workspace.Collection[Key]{
 		DB: s.DB, Permission: workspace.WriteKeys, Prefix: id.Key, Column: "id", Where: "revoked_at IS NULL",
 		Missing: "There is no such API key.",
 	}
-}
-
-// List returns one page of the workspace's API keys that are not revoked, newest first. It returns
-// Forbidden.
-func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Key], error) {
-	return s.rows().List(ctx, m, r)
-}
-
-// ByID returns the listed API keys with the IDs. It returns Forbidden.
-func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Key, error) {
-	return s.rows().ByID(ctx, m, ids...)
-}
-
-// WorkspaceOf returns the workspace of an API key, without a check of permissions. It returns
-// NotFound.
-func (s *Store) WorkspaceOf(ctx context.Context, keyID string) (string, error) {
-	return s.rows().WorkspaceOf(ctx, keyID)
-}
-
-// WorkspacesOf returns the workspaces of the API keys that exist, by key ID, without a check of
-// permissions.
-func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
-	return s.rows().WorkspacesOf(ctx, ids...)
-}
-
-// PurgeWorkspace deletes all API keys of a workspace that is being purged.
-func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
-	return s.rows().Purge(ctx, workspaceID)
 }
 
 // Create creates an API key and returns its secret, which cannot be read again. It returns
@@ -202,7 +174,7 @@ func (s *Store) Revoke(ctx context.Context, m workspace.Membership, keyID string
 		return m.Audit(ctx, tx, s.Now(), audit.KeyRevoked, k.ID, nil)
 	})
 	if err != nil {
-		return nil, db.NoRowsAs(s.rows().NotFound(), err, "revoking an API key")
+		return nil, db.NoRowsAs(s.Rows().NotFound(), err, "revoking an API key")
 	}
 	return k, nil
 }

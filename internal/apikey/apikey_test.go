@@ -43,7 +43,7 @@ func (b *bundle) key(t *testing.T, m workspace.Membership, scopes ...workspace.P
 	return k, secret
 }
 
-// used is the actor that the secret proves.
+// used returns the actor that the secret authenticates.
 func (b *bundle) used(t *testing.T, secret string) account.Actor {
 	t.Helper()
 	k, err := b.Authenticate(t.Context(), secret)
@@ -118,14 +118,14 @@ func TestKeysTouchNoMembersAndNoKeys(t *testing.T) {
 		for name, do := range map[string]func() error{
 			"create a key":  func() error { _, _, err := b.Create(t.Context(), m, NewKey{Name: "n", Scopes: all}); return err },
 			"revoke itself": func() error { _, err := b.Revoke(t.Context(), m, k.ID); return err },
-			"list keys":     func() error { _, err := b.List(t.Context(), m, page.Request{Size: 1}); return err },
+			"list keys":     func() error { _, err := b.Rows().List(t.Context(), m, page.Request{Size: 1}); return err },
 			"invite": func() error {
 				_, _, err := b.spaces.Invite(t.Context(), m, "y@example.com", workspace.Viewer)
 				return err
 			},
 			"revoke invitations": func() error { _, err := b.spaces.RevokeInvitation(t.Context(), m, i.ID); return err },
 			"list invitations": func() error {
-				_, err := b.spaces.Invitations(t.Context(), m,
+				_, err := b.spaces.Invitations().List(t.Context(), m,
 					page.Request{Size: 1})
 				return err
 			},
@@ -208,7 +208,7 @@ func TestKeysThatAreNotGood(t *testing.T) {
 	})
 }
 
-// TestTheSecretIsNotKept: nothing that the database has lets anybody in.
+// No stored value authenticates.
 func TestTheSecretIsNotKept(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
@@ -230,7 +230,7 @@ func TestTheLastUseIsWrittenDownOnceAMinute(t *testing.T) {
 		m := b.mine
 		_, secret := b.key(t, m, workspace.ReadLinks)
 		last := func() time.Duration {
-			p, err := b.List(t.Context(), m, page.Request{Size: 1})
+			p, err := b.Rows().List(t.Context(), m, page.Request{Size: 1})
 			if err != nil || p.Items[0].LastUsedAt == nil {
 				return -1
 			}
@@ -301,7 +301,7 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 		b := setup(t, d)
 		b.key(t, b.mine, workspace.ReadLinks)
 		kept, _ := b.key(t, b.theirs, workspace.ReadLinks)
-		if err := b.PurgeWorkspace(db.AsSystem(t.Context()), b.mine.ID()); err != nil {
+		if err := b.Rows().Purge(db.AsSystem(t.Context()), b.mine.ID()); err != nil {
 			t.Fatal(err)
 		}
 		var ids []string

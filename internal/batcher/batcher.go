@@ -1,7 +1,9 @@
-// Package batcher coalesces concurrent calls, of a database for example. Requests that arrive while a call is running wait for
-// it to end and share the next one; a request that arrives alone does not wait. Accounts, memberships and new links use it.
+// Package batcher coalesces concurrent calls, of a database for example. Requests that arrive while
+// a call is running wait for it to end and share the next one; a request that arrives alone does
+// not wait. Accounts, memberships and new links use it.
 //
-// It does not cache: a batch is closed before its call begins, so a result is never older than the request for it.
+// It does not cache: a batch is closed before its call begins, so a result is never older than the
+// request for it.
 package batcher
 
 import (
@@ -25,10 +27,11 @@ const (
 
 // Batcher are calls that are shared by those who ask with the same key. The zero value is ready.
 type Batcher[K comparable, Q, A any] struct {
-	// Most is how many questions a call takes at most, and whoever comes then is in the one after it; zero means 100.
+	// Most is how many questions a call takes at most, and whoever comes then is in the one after
+	// it; zero means 100.
 	Most int
-	// Patient says that a group waits for the call before it for as long as that takes, because both do something that only one
-	// can do at a time.
+	// Patient says that a group waits for the call before it for as long as that takes, because
+	// both do something that only one can do at a time.
 	Patient bool
 
 	mu     sync.Mutex
@@ -54,9 +57,12 @@ type group[Q, A any] struct {
 // errEnded is what those are told whose call has panicked, beside the one who made it.
 var errEnded = errors.New("a call that others share ended early")
 
-// Do asks a question, which call answers together with those of others that have the same key: they share its answer, and its
-// error. It returns early when the context ends; the call goes on for the others.
-func (c *Batcher[K, Q, A]) Do(ctx context.Context, key K, question Q, call func(ctx context.Context, questions []Q) (A, error)) (A, error) {
+// Do asks a question, which call answers together with those of others that have the same key: they
+// share its answer, and its error. It returns early when the context ends; the call goes on for the
+// others.
+func (c *Batcher[K, Q, A]) Do(
+	ctx context.Context, key K, question Q, call func(ctx context.Context, questions []Q) (A, error),
+) (A, error) {
 	g, first := c.join(key, question)
 	if first {
 		c.await(key, g)
@@ -146,7 +152,9 @@ func (q *queue[Q, A]) begin() {
 }
 
 // run gives a group its answer, whatever happens.
-func (c *Batcher[K, Q, A]) run(ctx context.Context, key K, g *group[Q, A], call func(ctx context.Context, questions []Q) (A, error)) {
+func (c *Batcher[K, Q, A]) run(
+	ctx context.Context, key K, g *group[Q, A], call func(ctx context.Context, questions []Q) (A, error),
+) {
 	defer close(g.done)
 	defer c.ended(key)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)

@@ -50,8 +50,8 @@ func (s *site) ask(t *testing.T, key string, questions ...int) *sync.WaitGroup {
 	return &asking
 }
 
-// TestWhoComesTogetherShares: the first waits for nobody, those who come meanwhile share a call, or as many calls as they need, one after
-// the other.
+// TestWhoComesTogetherShares: the first waits for nobody, those who come meanwhile share a call, or
+// as many calls as they need, one after the other.
 func TestWhoComesTogetherShares(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -92,7 +92,8 @@ func TestACallThatHangsIsNotWaitedFor(t *testing.T) {
 	})
 }
 
-// TestWhoeverGoesTakesNobodyAlong: a call goes on for the others, and whoever has gone waits for nobody.
+// TestWhoeverGoesTakesNobodyAlong: a call goes on for the others, and whoever has gone waits for
+// nobody.
 func TestWhoeverGoesTakesNobodyAlong(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

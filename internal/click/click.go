@@ -1,4 +1,5 @@
-// Package click holds what happened to links: every counted redirect, and the sums that stats are read from.
+// Package click owns the fact that a visitor was redirected: the Click, the table of its dimensions, and its row in the
+// database. It does not record, count or query clicks: see ingest, rollup and stats. All of these call it.
 package click
 
 import (

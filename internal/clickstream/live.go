@@ -1,3 +1,5 @@
+// Package clickstream delivers committed clicks to subscriptions, in one order on every node. It reads the batches that
+// ingest announces and does not write clicks. GraphQL subscriptions call it.
 package clickstream
 
 import (
@@ -10,7 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -65,17 +67,14 @@ func (l *Live) Stats() LiveStats {
 // Run tells of clicks until the context ends. It returns nil. That the database does not answer is logged once; nobody
 // misses anything by it.
 func (l *Live) Run(ctx context.Context) error {
-	failing := false
-	for pause.For(ctx, tellEvery) == nil {
+	failures := poll.Failures{Log: l.Log, Message: "new clicks are not told to those who watch"}
+	poll.Every(ctx, tellEvery, failures, func(ctx context.Context) error {
 		more, err := true, error(nil)
 		for more && err == nil && ctx.Err() == nil {
 			more, err = l.tell(ctx)
 		}
-		if err != nil && !failing && ctx.Err() == nil {
-			l.Log.ErrorContext(ctx, "new clicks are not told to those who watch", "error", err)
-		}
-		failing = err != nil
-	}
+		return err
+	})
 	return nil
 }
 

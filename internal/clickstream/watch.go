@@ -7,7 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -130,7 +130,7 @@ func (w *Watch) catchUp(ctx context.Context) error {
 		return err
 	}
 	if err != nil { // Run says it
-		return pause.For(ctx, tellEvery)
+		return poll.Wait(ctx, tellEvery)
 	}
 	w.next, w.place, w.atEnd = s.clicks, s.reached, !s.more
 	return nil

@@ -1,5 +1,6 @@
-// Package consistency tracks recent writers across all nodes, so that they read their own writes: they are served from the
-// primary database, while all others may be served from a replica. The GraphQL endpoint uses it.
+// Package consistency tracks recent writers across all nodes, so that they read their own writes:
+// they are served from the primary database, while all others may be served from a replica. The
+// GraphQL endpoint uses it.
 package consistency
 
 import (
@@ -11,8 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// Writers are, for a database with a replica, those who have changed something within db.MaxLag. A replica that is further behind is read by nobody, so who has
-// written before that need not be known.
+// Writers are, for a database with a replica, those who have changed something within db.MaxLag. A
+// replica that is further behind is read by nobody, so who has written before that need not be
+// known.
 type Writers struct {
 	DB  *db.DB
 	KV  *redisx.Client
@@ -25,8 +27,9 @@ const kept = 2 * db.MaxLag
 
 func key(who string) string { return "wrote:" + who }
 
-// Reading returns a context whose reads have everything that the person, or the API key, has written, and may otherwise be a
-// little behind. When nobody can say what they have written, the reads are of the first database.
+// Reading returns a context whose reads have everything that the person, or the API key, has
+// written, and may otherwise be a little behind. When nobody can say what they have written, the
+// reads are of the first database.
 func (w *Writers) Reading(ctx context.Context, who string) context.Context {
 	now := w.Now()
 	if !w.DB.Replica.Has(now.Add(-db.MaxLag)) {
@@ -43,8 +46,8 @@ func (w *Writers) Reading(ctx context.Context, who string) context.Context {
 	return db.MayLag(ctx, since)
 }
 
-// Wrote keeps that somebody has just written, until it makes no difference any more. Where it cannot be kept, Wrote waits until
-// it makes none.
+// Wrote keeps that somebody has just written, until it makes no difference any more. Where it
+// cannot be kept, Wrote waits until it makes none.
 func (w *Writers) Wrote(ctx context.Context, who string) {
 	ctx = context.WithoutCancel(ctx) // it is written, whether or not somebody waits for the answer
 	err := w.KV.Set(ctx, key(who), 1, kept).Err()

@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // standbyAnswers says whether a read of the context is the replica's.
@@ -60,7 +60,7 @@ func TestWhoHasWrittenReadsIt(t *testing.T) {
 	await := func(what string, yes func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(30 * time.Second); !yes(); {
-			if time.Now().After(deadline) || pause.For(t.Context(), 10*time.Millisecond) != nil {
+			if time.Now().After(deadline) || poll.Wait(t.Context(), 10*time.Millisecond) != nil {
 				t.Fatalf("not so: %s", what)
 			}
 		}
@@ -79,7 +79,7 @@ func TestWhoHasWrittenReadsIt(t *testing.T) {
 		if !reads(there, "usr_reader") {
 			t.Error("who has not written does not read the replica")
 		}
-		_ = pause.For(t.Context(), 150*time.Millisecond)
+		_ = poll.Wait(t.Context(), 150*time.Millisecond)
 	}
 	if reads(cutOff, "usr_reader") {
 		t.Error("where nobody can say who has written, the replica is read")

@@ -10,7 +10,7 @@ import (
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -135,7 +135,7 @@ func (d *DB) patiently(ctx context.Context, step func(ctx context.Context, tx bu
 		if pgCode(err) != lockNotAvailable || time.Now().After(deadline) {
 			return err
 		}
-		if err := pause.For(ctx, lockPause); err != nil {
+		if err := poll.Wait(ctx, lockPause); err != nil {
 			return err
 		}
 	}

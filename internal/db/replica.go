@@ -14,7 +14,7 @@ import (
 	"github.com/uptrace/bun"
 	"github.com/uptrace/bun/dialect/pgdialect"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -94,7 +94,7 @@ func (r *Replica) Lag(now time.Time) time.Duration {
 // Await waits until the replica has every commit before now, but at most MaxLag.
 func (r *Replica) Await(ctx context.Context, now time.Time) error {
 	for waited := time.Duration(0); waited < MaxLag && !r.Has(now); waited += lookEvery {
-		if err := pause.For(ctx, lookEvery); err != nil {
+		if err := poll.Wait(ctx, lookEvery); err != nil {
 			return err
 		}
 	}
@@ -132,7 +132,7 @@ func (d *DB) FollowReplica(ctx context.Context, log *slog.Logger, now func() tim
 		return nil
 	}
 	var seen []position
-	for read, warned := false, false; pause.For(ctx, lookEvery) == nil; {
+	for read, warned := false, false; poll.Wait(ctx, lookEvery) == nil; {
 		var err error
 		seen, err = d.look(AsOwner(ctx), seen, now())
 		d.Replica.here.Store(err == nil)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // TestTheReplicaIsRead for whoever says how new it must be what is read, as long as it is as new as
@@ -72,7 +72,7 @@ func TestTheReplicaIsRead(t *testing.T) {
 	await := func(what string, yes func() bool) {
 		t.Helper()
 		for deadline := time.Now().Add(30 * time.Second); !yes(); {
-			if time.Now().After(deadline) || pause.For(t.Context(), 10*time.Millisecond) != nil {
+			if time.Now().After(deadline) || poll.Wait(t.Context(), 10*time.Millisecond) != nil {
 				t.Fatalf("not so: %s", what)
 			}
 		}
@@ -100,7 +100,7 @@ func TestTheReplicaIsRead(t *testing.T) {
 	for range 5 {
 		want("who has written since", db.MayLag(tenant, two), "one two", false)
 		want("who has not", db.MayLag(tenant, one), "one", true)
-		_ = pause.For(t.Context(), 100*time.Millisecond)
+		_ = poll.Wait(t.Context(), 100*time.Millisecond)
 	}
 	// a node that starts now knows nothing yet
 	late, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 2}.Open()
@@ -119,7 +119,7 @@ func TestTheReplicaIsRead(t *testing.T) {
 	waited := time.Now()
 	released := make(chan error, 1)
 	go func() { released <- d.Replica.Await(t.Context(), two) }()
-	_ = pause.For(t.Context(), 200*time.Millisecond)
+	_ = poll.Wait(t.Context(), 200*time.Millisecond)
 	pair.Release(t)
 	if err := <-released; err != nil || time.Since(waited) > db.MaxLag {
 		t.Errorf("waiting for the replica took %s: %v", time.Since(waited), err)

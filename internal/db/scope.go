@@ -119,7 +119,7 @@ const keepPlans = "SET plan_cache_mode = force_generic_plan"
 type scopedConn struct {
 	*stdlib.Conn
 	patience patience
-	told     scope // the zero scope when the server has not been told, or may not have understood
+	told     scope // the zero scope if the session's scope is unknown
 	inTx     bool
 	standby  bool // the server cannot be written to any more
 }

@@ -1,6 +1,6 @@
-// Package dbtest gives tests a fresh database and a Redis, so that one test body runs on every kind
-// of them: SQLite and the in-process Redis always, PostgreSQL and a Redis server when their URLs
-// are set (make test sets them).
+// Package dbtest provides fresh databases, Redis servers and accounts for tests, so that one test
+// body runs on every kind: SQLite and the in-process Redis always, PostgreSQL and a Redis server if
+// their URLs are set (make test sets them).
 package dbtest
 
 import (
@@ -24,7 +24,7 @@ const (
 	RedisURL    = "LINKFORGE_TEST_REDIS_URL"
 )
 
-// Each runs the test on a fresh, migrated database of either kind.
+// Each runs the test on a fresh, migrated database of each kind.
 func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -37,8 +37,8 @@ func Each(t *testing.T, test func(t *testing.T, d *db.DB)) {
 	})
 }
 
-// EachRedis runs the test on every kind of Redis. Server and cluster are shared: keys must be the
-// test's own.
+// EachRedis runs the test on each kind of Redis. Server and cluster are shared: keys must be unique
+// to the test.
 func EachRedis(t *testing.T, test func(t *testing.T, k *redisx.Client)) {
 	t.Helper()
 	t.Run("miniredis", func(t *testing.T) {
@@ -55,7 +55,7 @@ func EachRedis(t *testing.T, test func(t *testing.T, k *redisx.Client)) {
 	})
 }
 
-// SQLite is an empty SQLite database.
+// SQLite returns an empty SQLite database.
 func SQLite(t testing.TB) *db.DB {
 	t.Helper()
 	d, err := db.OpenSQLite(filepath.Join(t.TempDir(), "test.db"), 4)
@@ -66,7 +66,7 @@ func SQLite(t testing.TB) *db.DB {
 	return d
 }
 
-// Postgres is an empty database on the PostgreSQL server; without one the test is skipped.
+// Postgres returns an empty PostgreSQL database; without a server it skips the test.
 func Postgres(t testing.TB) *db.DB {
 	t.Helper()
 	d, err := db.OpenPostgres(PostgresURL(t), 10)
@@ -77,14 +77,14 @@ func Postgres(t testing.TB) *db.DB {
 	return d
 }
 
-// PostgresURL is the URL of an empty database, which is dropped after the test; without a server
-// the test is skipped.
+// PostgresURL returns the URL of an empty database, which is dropped after the test; without a
+// server it skips the test.
 func PostgresURL(t testing.TB) string {
 	t.Helper()
 	return postgresURL(t, "")
 }
 
-// postgresURL is the URL of a new database that is a copy of the template, or empty without one.
+// postgresURL creates a database, a copy of the template if there is one.
 func postgresURL(t testing.TB, template string) string {
 	t.Helper()
 	server := openServer(t, "")
@@ -101,7 +101,6 @@ func postgresURL(t testing.TB, template string) string {
 	return databaseURL(t, name)
 }
 
-// databaseURL is where a database of the server is.
 func databaseURL(t testing.TB, name string) string {
 	t.Helper()
 	u, err := url.Parse(ServerURL(t, DatabaseURL))
@@ -114,7 +113,7 @@ func databaseURL(t testing.TB, name string) string {
 	return u.String()
 }
 
-// openServer opens a database of the server: the one in its URL when the name is empty.
+// openServer opens a database of the server: the one in its URL if the name is empty.
 func openServer(t testing.TB, name string) *db.DB {
 	t.Helper()
 	d, err := db.OpenPostgres(databaseURL(t, name), 2)
@@ -124,7 +123,7 @@ func openServer(t testing.TB, name string) *db.DB {
 	return d
 }
 
-// Redis opens the Redis with the URL, the in-process one when it is empty.
+// Redis opens the Redis with the URL, the in-process one if it is empty.
 func Redis(t testing.TB, redisURL string) *redisx.Client {
 	t.Helper()
 	k, err := redisx.Open(redisURL, 20)
@@ -135,7 +134,7 @@ func Redis(t testing.TB, redisURL string) *redisx.Client {
 	return k
 }
 
-// Migrated brings the database's schema up to date.
+// Migrated applies all migrations.
 func Migrated(t testing.TB, d *db.DB) *db.DB {
 	t.Helper()
 	if _, err := d.Migrate(t.Context(), migrations.Files, time.Now()); err != nil {
@@ -152,8 +151,8 @@ func closeAfter(t testing.TB, d *db.DB) {
 	})
 }
 
-// drop ends what is still connected, which fails while one of the server's own autovacuum workers
-// is. Without FORCE the server waits a few seconds for everyone to go, and asks such a worker to.
+// drop also disconnects clients, which fails while an autovacuum worker is connected. Without FORCE
+// the server waits for such a worker and ends it.
 func drop(t testing.TB, d *db.DB, name string) {
 	t.Helper()
 	if try(d, "DROP DATABASE "+name+" WITH (FORCE)") != nil {
@@ -175,7 +174,7 @@ func try(d *db.DB, statement string) error {
 	return err
 }
 
-// ServerURL is the value of the variable; without one the test is skipped.
+// ServerURL returns the value of the variable; without one it skips the test.
 func ServerURL(t testing.TB, variable string) string {
 	t.Helper()
 	u := os.Getenv(variable)

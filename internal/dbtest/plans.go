@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Plans are how the database goes about each statement that is done with the one that do is given.
+// Plans returns the query plans of the statements that do executes.
 func Plans(t testing.TB, d *db.DB, do func(watched *db.DB)) (plans []string) {
 	t.Helper()
 	var w watch
@@ -22,10 +22,10 @@ func Plans(t testing.TB, d *db.DB, do func(watched *db.DB)) (plans []string) {
 	return plans
 }
 
-// watch keeps the statements that a database is asked.
+// watch records statements.
 type watch []statement
 
-// statement is what a database was asked, in the scope that the context has.
+// statement is a statement with its scope.
 type statement struct {
 	ctx   context.Context
 	query string
@@ -71,7 +71,7 @@ func plan(t testing.TB, d *db.DB, s statement) string {
 		for i := range fields {
 			fields[i] = new(any)
 		}
-		fields[len(fields)-1] = &line // of SQLite's four columns it is the last that tells
+		fields[len(fields)-1] = &line // SQLite's plan is the last of four columns
 		if err := rows.Scan(fields...); err != nil {
 			t.Fatal(err)
 		}

@@ -11,8 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// EachShared is Each for tests with a process beside them: where is the database's path or URL, for
-// Open.
+// EachShared is Each for tests with a second process, which opens the database by Open.
 func EachShared(t *testing.T, test func(t *testing.T, kind db.Kind, where string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -29,7 +28,7 @@ func EachShared(t *testing.T, test func(t *testing.T, kind db.Kind, where string
 	})
 }
 
-// Open opens the database of the kind: SQLite's path, or PostgreSQL's URL.
+// Open opens a SQLite path or PostgreSQL URL.
 func Open(t *testing.T, kind db.Kind, where string) *db.DB {
 	t.Helper()
 	open := map[db.Kind]func(string, int) (*db.DB, error){db.SQLite: db.OpenSQLite, db.Postgres: db.OpenPostgres}[kind]
@@ -41,8 +40,7 @@ func Open(t *testing.T, kind db.Kind, where string) *db.DB {
 	return d
 }
 
-// Kill runs a test of this binary in a process of its own, with more in its environment, and kills
-// the process once it has printed the line.
+// Kill runs a test of this binary in another process and kills it once it has printed the line.
 func Kill(t *testing.T, test, line string, env ...string) {
 	t.Helper()
 	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")

@@ -21,11 +21,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// formation is how long servers may take until they are what they are to be together, on a busy
-// machine.
+// formation bounds the start of servers on a busy machine.
 const formation = 60 * time.Second
 
-// node is a Redis server of a test's own.
+// node is a Redis server of one test.
 type node struct {
 	address, bus string
 	pid          int
@@ -34,13 +33,11 @@ type node struct {
 	leash        io.Closer
 }
 
-// supervise ends its server, and removes its folder, when the test's process has ended, however it
-// has.
+// supervise ends its server and removes its folder when the test process ends, however it ends.
 const supervise = `"$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $!; ` +
 	`wait; rm -rf -- "$folder"; rmdir -- "${folder%/*}"`
 
-// redisServer is where the binary is. A machine that has a Redis for tests has it, or the tests
-// fail.
+// redisServer returns the path of the binary. Without one, tests fail where a Redis is configured.
 func redisServer(t testing.TB) string {
 	t.Helper()
 	ServerURL(t, RedisURL)
@@ -51,8 +48,7 @@ func redisServer(t testing.TB) string {
 	return path
 }
 
-// launch starts a server with a file of settings, and waits until it answers. Whoever calls it ends
-// it.
+// launch starts a server with the settings and waits until it responds. The caller ends it.
 func launch(path, folder, password string, settings func(n *node) []string, args ...string) (*node, error) {
 	for range 10 {
 		n := &node{address: freeAddress(), bus: freeAddress()}
@@ -75,7 +71,7 @@ func launch(path, folder, password string, settings func(n *node) []string, args
 		if n.awaitAnswer() {
 			return n, nil
 		}
-		n.end() // somebody else has got its port
+		n.end() // another process took its port
 	}
 	return nil, fmt.Errorf("redis-server does not start")
 }
@@ -116,7 +112,6 @@ func (n *node) listens() bool {
 	return true
 }
 
-// kill ends the server at once.
 func (n *node) kill() { _ = syscall.Kill(n.pid, syscall.SIGKILL) } // it may have ended
 
 func (n *node) end() {
@@ -126,10 +121,9 @@ func (n *node) end() {
 	_ = n.supervisor.Wait() // its kill found nothing to end, and it says so
 }
 
-// do asks the server, which must answer.
 func (n *node) do(args ...any) error { return n.client.Do(context.Background(), args...).Err() }
 
-// poll asks until the answer is yes, or it has taken too long.
+// poll waits until the condition is true, at most for formation.
 func poll(yes func() bool) bool {
 	again := time.NewTicker(20 * time.Millisecond)
 	defer again.Stop()
@@ -143,8 +137,7 @@ func poll(yes func() bool) bool {
 	return true
 }
 
-// freeAddress is a loopback address that nobody listens at, outside the range from which clients
-// get their ports.
+// freeAddress returns an unused loopback address outside the range of client ports.
 func freeAddress() string {
 	for {
 		address := fmt.Sprintf("127.0.0.1:%d", 12_000+mathrand.IntN(20_000))
@@ -160,7 +153,7 @@ func portOf(address string) string {
 	return port
 }
 
-// Cluster is a Redis cluster of a test's own.
+// Cluster is a Redis cluster of one test.
 type Cluster struct {
 	// URL is what LINKFORGE_REDIS_URL would be.
 	URL      string
@@ -169,8 +162,8 @@ type Cluster struct {
 	password string
 }
 
-// NewCluster starts a cluster of so many masters, each with so many replicas, of which one takes
-// over soon after its master has not answered for the timeout. It ends with the test.
+// NewCluster starts a cluster. A replica takes over once its master has not responded for the
+// timeout.
 func NewCluster(t testing.TB, masters, replicas int, timeout time.Duration) *Cluster {
 	t.Helper()
 	c, err := startCluster(redisServer(t), t.TempDir(), masters, replicas, timeout)
@@ -201,7 +194,6 @@ func startCluster(path, folder string, masters, replicas int, timeout time.Durat
 	return c, c.form()
 }
 
-// form makes the nodes a cluster.
 func (c *Cluster) form() error {
 	for i, n := range c.nodes {
 		if err := n.do("CLUSTER", "SET-CONFIG-EPOCH", i+1); err != nil {
@@ -240,19 +232,19 @@ func (c *Cluster) form() error {
 	return nil
 }
 
-// complete says that the node knows so many others, and who has every key.
+// complete reports whether the node knows all nodes and all slots are served.
 func (n *node) complete(nodes int) bool {
 	info := n.client.ClusterInfo(context.Background()).Val()
 	return strings.Contains(info, "cluster_state:ok") &&
 		strings.Contains(info, fmt.Sprintf("cluster_known_nodes:%d\r", nodes))
 }
 
-// follows says that the node is a replica that has all that its master has.
+// follows reports whether the node is a synchronized replica.
 func (n *node) follows() bool {
 	return strings.Contains(n.client.Info(context.Background(), "replication").Val(), "master_link_status:up")
 }
 
-// KillMaster kills, with -9, the master that has the key.
+// KillMaster kills the master of the key with SIGKILL.
 func (c *Cluster) KillMaster(t testing.TB, key string) {
 	t.Helper()
 	slot, err := c.nodes[0].client.ClusterKeySlot(t.Context(), key).Result()
@@ -272,8 +264,7 @@ func (c *Cluster) end() {
 	}
 }
 
-// sharedCluster is a cluster of all tests of the process, with which it ends: three masters, that
-// suspect nobody on a busy machine.
+// sharedCluster serves all tests of the process: three masters without failover.
 var sharedCluster = sync.OnceValues(func() (*Cluster, error) {
 	folder, err := os.MkdirTemp("", "linkforge-cluster-")
 	if err != nil {
@@ -286,7 +277,7 @@ var sharedCluster = sync.OnceValues(func() (*Cluster, error) {
 	return startCluster(path, folder, 3, 0, 30*time.Second)
 })
 
-// ClusterURL is the URL of a cluster that the process's tests share: keys must be the test's own.
+// ClusterURL returns the URL of a cluster shared by the process: keys must be unique to the test.
 func ClusterURL(t testing.TB) string {
 	t.Helper()
 	redisServer(t)
@@ -297,16 +288,15 @@ func ClusterURL(t testing.TB) string {
 	return c.URL
 }
 
-// Sentinels are a Redis with a replica, and three sentinels that let the replica take over when it
-// has died.
+// Sentinels are a Redis with a replica and three sentinels.
 type Sentinels struct {
 	// URL is what LINKFORGE_REDIS_URL would be.
 	URL   string
 	redis []*node
 }
 
-// NewSentinels starts them; the replica takes over soon after the master has not answered for the
-// timeout. They end with the test.
+// NewSentinels starts them for one test. The replica takes over once the master has not responded
+// for the timeout.
 func NewSentinels(t testing.TB, timeout time.Duration) *Sentinels {
 	t.Helper()
 	path, folder, password, own := redisServer(t), t.TempDir(), rand.Text(), rand.Text()
@@ -343,11 +333,11 @@ func NewSentinels(t testing.TB, timeout time.Duration) *Sentinels {
 	return s
 }
 
-// watches says that a sentinel knows the master and its replica.
+// watches reports whether a sentinel knows the replica.
 func (n *node) watches() bool {
 	known, err := n.client.Do(context.Background(), "SENTINEL", "REPLICAS", "linkforge").Slice()
 	return err == nil && len(known) == 1
 }
 
-// KillMaster kills the master, with -9.
+// KillMaster kills the master with SIGKILL.
 func (s *Sentinels) KillMaster() { s.redis[0].kill() }

@@ -20,7 +20,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// Pair is a PostgreSQL of a test's own, with a standby.
+// Pair is a PostgreSQL server of one test with a standby.
 type Pair struct {
 	// URL and ReadURL are what LINKFORGE_DATABASE_URL and LINKFORGE_DATABASE_READ_URL would be.
 	URL, ReadURL string
@@ -28,15 +28,15 @@ type Pair struct {
 	primary, standby *postgres
 }
 
-// postgres is one of the two.
+// postgres is one server of a Pair.
 type postgres struct {
 	programs, data, address string
-	owner                   *syscall.Credential // nil for whoever runs the test
+	owner                   *syscall.Credential // nil for the user of the test
 	process                 *exec.Cmd
 	leash                   io.Closer
 }
 
-// pairSettings are for servers that need not survive anything.
+// pairSettings trade durability for speed.
 const pairSettings = `
 listen_addresses = '127.0.0.1'
 unix_socket_directories = ''
@@ -47,7 +47,7 @@ wal_level = replica
 hot_standby = on
 `
 
-// NewPair starts a PostgreSQL and a standby of it. Without its programs the test is skipped.
+// NewPair starts a PostgreSQL server and a standby. Without the binaries it skips the test.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
 	ServerURL(t, DatabaseURL)
@@ -89,7 +89,7 @@ func NewPair(t testing.TB) *Pair {
 	return p
 }
 
-// Hold has the standby stay where it is, until Release.
+// Hold pauses replay on the standby until Release.
 func (p *Pair) Hold(t testing.TB) {
 	t.Helper()
 	p.standby.exec(t, "SELECT pg_wal_replay_pause()")
@@ -98,20 +98,20 @@ func (p *Pair) Hold(t testing.TB) {
 	}
 }
 
-// Release has the standby follow again.
+// Release resumes replay on the standby.
 func (p *Pair) Release(t testing.TB) {
 	t.Helper()
 	p.standby.exec(t, "SELECT pg_wal_replay_resume()")
 }
 
-// Delay keeps the standby so far behind.
+// Delay sets the delay of replay on the standby.
 func (p *Pair) Delay(t testing.TB, d time.Duration) {
 	t.Helper()
 	p.standby.exec(t, fmt.Sprintf("ALTER SYSTEM SET recovery_min_apply_delay = '%dms'", d.Milliseconds()))
 	p.standby.exec(t, "SELECT pg_reload_conf()")
 }
 
-// KillStandby ends the standby at once, RunStandby starts it again.
+// KillStandby stops the standby at once.
 func (p *Pair) KillStandby() { p.standby.end() }
 
 // RunStandby starts the standby again.
@@ -120,8 +120,8 @@ func (p *Pair) RunStandby(t testing.TB) {
 	p.standby.run(t)
 }
 
-// sharedFolder is a folder that the user who may run PostgreSQL can write to, and that user, if it
-// is not this one: PostgreSQL refuses to run as root.
+// sharedFolder returns a folder and the user that PostgreSQL runs as, nil for the own one: it
+// refuses to run as root.
 func sharedFolder(t testing.TB) (folder string, owner *syscall.Credential) {
 	t.Helper()
 	outer, err := os.MkdirTemp("", "linkforge-pair")
@@ -152,8 +152,7 @@ func sharedFolder(t testing.TB) (folder string, owner *syscall.Credential) {
 	return "", nil
 }
 
-// postgresPrograms is the folder of initdb and its like: on PATH, or the newest where packages put
-// it.
+// postgresPrograms returns the folder of initdb: on PATH, or the newest of a package.
 func postgresPrograms() string {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
@@ -182,8 +181,7 @@ func (p *postgres) do(t testing.TB, name string, args ...string) {
 	}
 }
 
-// run starts the server, which ends with the test's process, however that ends: a shell waits at
-// its leash.
+// run starts the server, which ends with the test process: a shell waits for the end of its input.
 func (p *postgres) run(t testing.TB) {
 	t.Helper()
 	p.process = exec.Command("/bin/sh", "-c", `"$@" >/dev/null 2>&1 & cat >/dev/null; kill -QUIT $!; wait`, "sh",
@@ -225,7 +223,7 @@ func (p *postgres) exec(t testing.TB, statement string) {
 	}
 }
 
-// ask is what a statement answers, or nothing.
+// ask returns the result of a statement, or an empty text.
 func (p *postgres) ask(statement string) string {
 	answer, _ := p.query(statement)
 	return answer

@@ -15,9 +15,8 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// MigratedPostgres is an empty, migrated database on the PostgreSQL server: a copy of one that was
-// migrated once, which is several times faster than taking the steps again. Without a server the
-// test is skipped.
+// MigratedPostgres returns a copy of a migrated template database, which is several times faster
+// than migrating. Without a server it skips the test.
 func MigratedPostgres(t testing.TB) *db.DB {
 	t.Helper()
 	d, err := db.OpenPostgres(postgresURL(t, template(t)), 10)
@@ -33,8 +32,8 @@ var (
 	templateName string
 )
 
-// template is the name of the migrated database, which every test process of the same migrations
-// shares. It stays when the tests have ended: the next run's find it.
+// template returns the name of the template, which all processes with the same migrations share and
+// which stays for the next run.
 func template(t testing.TB) string {
 	t.Helper()
 	ServerURL(t, DatabaseURL) // skips outside of the Once
@@ -45,8 +44,8 @@ func template(t testing.TB) string {
 	return templateName
 }
 
-// makeTemplate migrates a database of another name first, so that one of the template's name is
-// whole. The lock lets one process do it.
+// makeTemplate migrates a database under another name first, so that a template is always complete.
+// An advisory lock admits one process.
 func makeTemplate(t testing.TB) string {
 	t.Helper()
 	server := openServer(t, "")
@@ -85,7 +84,7 @@ func exists(ctx context.Context, conn bun.IDB, database string) (there bool, err
 	return there, err
 }
 
-// fingerprint tells one set of migrations from another.
+// fingerprint identifies the set of migrations.
 func fingerprint(t testing.TB) string {
 	t.Helper()
 	hash := sha256.New()

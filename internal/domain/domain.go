@@ -17,7 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
-	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -86,38 +85,11 @@ type Store struct {
 
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-func (s *Store) rows() workspace.Collection[Domain] {
+// Rows returns the domains of workspaces, newest first.
+func (s *Store) Rows() workspace.Collection[Domain] {
 	return workspace.Collection[Domain]{
 		DB: s.DB, Permission: workspace.ReadDomains, Prefix: id.Domain, Column: "id", Missing: "There is no such domain.",
 	}
-}
-
-// List returns one page of the workspace's domains, newest first. It returns Forbidden.
-func (s *Store) List(ctx context.Context, m workspace.Membership, r page.Request) (page.Page[*Domain], error) {
-	return s.rows().List(ctx, m, r)
-}
-
-// ByID returns the domains with the IDs. Unknown IDs are missing from the result. It returns
-// Forbidden.
-func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string) ([]*Domain, error) {
-	return s.rows().ByID(ctx, m, ids...)
-}
-
-// WorkspaceOf returns the workspace of a domain, without a check of permissions. It returns
-// NotFound.
-func (s *Store) WorkspaceOf(ctx context.Context, domainID string) (string, error) {
-	return s.rows().WorkspaceOf(ctx, domainID)
-}
-
-// WorkspacesOf returns the workspaces of the domains that exist, by domain ID, without a check of
-// permissions.
-func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
-	return s.rows().WorkspacesOf(ctx, ids...)
-}
-
-// PurgeWorkspace deletes all domains of a workspace that is being purged.
-func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
-	return s.rows().Purge(ctx, workspaceID)
 }
 
 // Add claims a host for the workspace. Several workspaces can claim a host: only proof counts.
@@ -253,10 +225,10 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, dom
 
 func (s *Store) read(ctx context.Context, q *bun.SelectQuery, m workspace.Membership, domainID string) error {
 	if !id.Valid(id.Domain, domainID) {
-		return s.rows().NotFound()
+		return s.Rows().NotFound()
 	}
 	if err := q.Where("workspace_id = ?", m.ID()).Where("id = ?", domainID).Scan(ctx); err != nil {
-		return db.NoRowsAs(s.rows().NotFound(), err, "reading a domain")
+		return db.NoRowsAs(s.Rows().NotFound(), err, "reading a domain")
 	}
 	return nil
 }

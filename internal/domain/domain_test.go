@@ -136,8 +136,7 @@ func (z *zone) makePrimary(t *testing.T, m workspace.Membership, d *Domain) {
 	}
 }
 
-// events are what the workspace's audit log says of domains, oldest first: what was done, by whom,
-// and the host.
+// events returns the workspace's audit log, oldest first: actor, action and details.
 func (z *zone) events(t *testing.T, m workspace.Membership) []string {
 	t.Helper()
 	var rows []*audit.Event
@@ -357,7 +356,7 @@ func TestDomainsOfAWorkspace(t *testing.T) {
 		var got []string
 		r := page.Request{Size: 2}
 		for more := true; more; {
-			p, err := z.List(t.Context(), z.adas, r)
+			p, err := z.Rows().List(t.Context(), z.adas, r)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -397,7 +396,7 @@ func TestWhoMayDoWhatWithDomains(t *testing.T) {
 					t.Errorf("%s %s: %v", name, did, err)
 				}
 			}
-			_, err := z.List(t.Context(), c.m, page.Request{Size: 1})
+			_, err := z.Rows().List(t.Context(), c.m, page.Request{Size: 1})
 			allowed("lists", c.read, err)
 			_, err = z.Add(t.Context(), c.m, "go.example.com")
 			allowed("adds", c.write, err)
@@ -450,13 +449,13 @@ func TestAForeignDomainIsNone(t *testing.T) {
 				if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
 					t.Errorf("%s, %s, is told (-unknown +this):\n%s", name, what, diff)
 				}
-				if _, err := z.WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" &&
+				if _, err := z.Rows().WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" &&
 					diffSaid(unknown, err) {
 					t.Errorf("the workspace of %s: %v", name, err)
 				}
 			}
 		}
-		if got, err := z.WorkspaceOf(t.Context(), adas.ID); err != nil || got != z.adas.ID() {
+		if got, err := z.Rows().WorkspaceOf(t.Context(), adas.ID); err != nil || got != z.adas.ID() {
 			t.Errorf("the workspace is %s: %v", got, err)
 		}
 		z.is(t, adas, Verified, "after a stranger has tried")
@@ -466,7 +465,7 @@ func TestAForeignDomainIsNone(t *testing.T) {
 	})
 }
 
-// said is everything that a caller is told.
+// said returns the parts of an error that a client sees.
 func said(err error) errs.Error {
 	e := errs.From(err)
 	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
@@ -562,7 +561,7 @@ func TestNoneBecomesPrimaryWhileItIsLost(t *testing.T) {
 	})
 }
 
-// waiting tells whether somebody waits for a transaction that is under way.
+// waiting returns a function that reports whether a transaction waits for another.
 func waiting(t *testing.T, d *db.DB) func() bool {
 	if d.Kind == db.SQLite {
 		before := d.DB.DB.Stats().WaitCount
@@ -653,10 +652,10 @@ func TestStore_PurgesOneWorkspace(t *testing.T) {
 		z := setupZone(t, d)
 		z.claim(t, z.adas, "go.example.com")
 		kept := z.claim(t, z.eves, "go.example.com")
-		if err := z.PurgeWorkspace(db.AsSystem(t.Context()), z.adas.ID()); err != nil {
+		if err := z.Rows().Purge(db.AsSystem(t.Context()), z.adas.ID()); err != nil {
 			t.Fatal(err)
 		}
-		p, err := z.List(t.Context(), z.eves, page.Request{Size: 9})
+		p, err := z.Rows().List(t.Context(), z.eves, page.Request{Size: 9})
 		n, countErr := d.NewSelect().Model((*Domain)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || countErr != nil || n != 1 || len(p.Items) != 1 || p.Items[0].ID != kept.ID {
 			t.Errorf("%d domains, of the other workspace %+v: %v, %v", n, p.Items, err, countErr)

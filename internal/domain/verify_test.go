@@ -235,7 +235,7 @@ func TestFreshProofAndOld(t *testing.T) {
 
 				_, err := z.Verify(t.Context(), z.eves, eves.ID)
 				if !c.wins {
-					if err == nil || !errs.From(err).Kind.Mendable() || !cmp.Equal(errs.From(err).Field, []string{"id"}) {
+					if err == nil || !errs.From(err).Kind.IsUserError() || !cmp.Equal(errs.From(err).Field, []string{"id"}) {
 						t.Error(err)
 					}
 					z.is(t, adas, had, "after another has tried")

@@ -1,5 +1,5 @@
-// Package errs holds the kinds of error that Linkforge answers with, and the one table that says
-// how each kind looks over HTTP and in GraphQL.
+// Package errs owns the kinds of errors and the table of how each is presented over HTTP and in
+// GraphQL. Every package returns them; only graph and server present them.
 package errs
 
 import (
@@ -9,18 +9,16 @@ import (
 	"time"
 )
 
-// Kind says what sort of thing went wrong. The zero value is Internal: an error that nobody
-// classified.
+// Kind classifies an error. The zero value is Internal, an unclassified error.
 type Kind int
 
-// The kinds of error. Those that a caller can mend by sending other input are answered inside a
-// mutation's payload; the others are errors of the request itself.
+// The kinds of errors.
 const (
 	Internal            Kind = iota // something broke on our side
 	InvalidInput                    // an argument has the wrong form or range
 	InvalidURL                      // a URL is not one that can be shortened
 	UnsafeURL                       // a destination is refused
-	NotFound                        // no such thing, or none that the caller may see
+	NotFound                        // unknown, or invisible to the caller
 	CodeTaken                       // the code belongs to another URL
 	CodeReserved                    // the code is a word the server keeps for itself
 	CodeExhausted                   // every candidate code is taken
@@ -28,14 +26,14 @@ const (
 	EmailTaken                      // another account has the address
 	BadCredentials                  // wrong e-mail address or password
 	QuotaExceeded                   // a monthly allowance is used up
-	Immutable                       // what is to be changed cannot change
-	Conflict                        // something else changed, or failed, in the meantime
+	Immutable                       // the value cannot change
+	Conflict                        // a concurrent change, or a failed item of a batch
 	IdempotencyConflict             // the idempotency key was used for something else
-	Expired                         // what is asked for has run out
+	Expired                         // the object has expired
 	LastOwner                       // a workspace would be left without an owner
 	AlreadyMember                   // the person is a member already
 	DomainTaken                     // another workspace has proved the domain
-	Unauthenticated                 // nobody is logged in, or the token is no longer good
+	Unauthenticated                 // no credentials, or invalid ones
 	Forbidden                       // the caller's role does not allow it
 	BadRequest                      // the request is not one that can be executed
 	TooLarge                        // the request is larger than allowed
@@ -44,45 +42,45 @@ const (
 	NoPersistedQueries              // documents cannot be named by their hash here
 	DocumentNotAllowed              // the server executes documents of its list only
 	RateLimited                     // too many attempts in a short time, or too much at once
-	TooSlow                         // the caller does not take what it has asked for
-	Unavailable                     // a dependency is away; trying again later helps
+	TooSlow                         // the client reads too slowly
+	Unavailable                     // a dependency is unavailable; a retry can succeed
 )
 
-// answer is how a kind of error looks from outside.
-type answer struct {
+// response is the presentation of a kind.
+type response struct {
 	code    string
 	status  int
-	mend    bool
-	generic string // said when the error itself has nothing fit for the caller
+	user    bool   // see IsUserError
+	generic string // the message if the error has none
 }
 
-var answers = map[Kind]answer{
+var responses = map[Kind]response{
 	Internal: {code: "INTERNAL", status: http.StatusInternalServerError,
 		generic: "Something went wrong on our side."},
-	InvalidInput:        {code: "INVALID_INPUT", status: http.StatusBadRequest, mend: true},
-	InvalidURL:          {code: "INVALID_URL", status: http.StatusBadRequest, mend: true},
-	UnsafeURL:           {code: "UNSAFE_URL", status: http.StatusBadRequest, mend: true},
-	NotFound:            {code: "NOT_FOUND", status: http.StatusNotFound, mend: true},
-	CodeTaken:           {code: "CODE_TAKEN", status: http.StatusConflict, mend: true},
-	CodeReserved:        {code: "CODE_RESERVED", status: http.StatusConflict, mend: true},
-	CodeExhausted:       {code: "CODE_EXHAUSTED", status: http.StatusConflict, mend: true},
-	SlugTaken:           {code: "SLUG_TAKEN", status: http.StatusConflict, mend: true},
-	EmailTaken:          {code: "EMAIL_TAKEN", status: http.StatusConflict, mend: true},
-	BadCredentials:      {code: "BAD_CREDENTIALS", status: http.StatusUnauthorized, mend: true},
-	QuotaExceeded:       {code: "QUOTA_EXCEEDED", status: http.StatusTooManyRequests, mend: true},
-	Immutable:           {code: "IMMUTABLE", status: http.StatusConflict, mend: true},
-	Conflict:            {code: "CONFLICT", status: http.StatusConflict, mend: true},
-	IdempotencyConflict: {code: "IDEMPOTENCY_CONFLICT", status: http.StatusConflict, mend: true},
-	Expired:             {code: "EXPIRED", status: http.StatusGone, mend: true},
-	LastOwner:           {code: "LAST_OWNER", status: http.StatusConflict, mend: true},
-	AlreadyMember:       {code: "ALREADY_MEMBER", status: http.StatusConflict, mend: true},
-	DomainTaken:         {code: "DOMAIN_TAKEN", status: http.StatusConflict, mend: true},
+	InvalidInput:        {code: "INVALID_INPUT", status: http.StatusBadRequest, user: true},
+	InvalidURL:          {code: "INVALID_URL", status: http.StatusBadRequest, user: true},
+	UnsafeURL:           {code: "UNSAFE_URL", status: http.StatusBadRequest, user: true},
+	NotFound:            {code: "NOT_FOUND", status: http.StatusNotFound, user: true},
+	CodeTaken:           {code: "CODE_TAKEN", status: http.StatusConflict, user: true},
+	CodeReserved:        {code: "CODE_RESERVED", status: http.StatusConflict, user: true},
+	CodeExhausted:       {code: "CODE_EXHAUSTED", status: http.StatusConflict, user: true},
+	SlugTaken:           {code: "SLUG_TAKEN", status: http.StatusConflict, user: true},
+	EmailTaken:          {code: "EMAIL_TAKEN", status: http.StatusConflict, user: true},
+	BadCredentials:      {code: "BAD_CREDENTIALS", status: http.StatusUnauthorized, user: true},
+	QuotaExceeded:       {code: "QUOTA_EXCEEDED", status: http.StatusTooManyRequests, user: true},
+	Immutable:           {code: "IMMUTABLE", status: http.StatusConflict, user: true},
+	Conflict:            {code: "CONFLICT", status: http.StatusConflict, user: true},
+	IdempotencyConflict: {code: "IDEMPOTENCY_CONFLICT", status: http.StatusConflict, user: true},
+	Expired:             {code: "EXPIRED", status: http.StatusGone, user: true},
+	LastOwner:           {code: "LAST_OWNER", status: http.StatusConflict, user: true},
+	AlreadyMember:       {code: "ALREADY_MEMBER", status: http.StatusConflict, user: true},
+	DomainTaken:         {code: "DOMAIN_TAKEN", status: http.StatusConflict, user: true},
 	Unauthenticated:     {code: "UNAUTHENTICATED", status: http.StatusUnauthorized},
 	Forbidden:           {code: "FORBIDDEN", status: http.StatusForbidden},
 	BadRequest:          {code: "BAD_REQUEST", status: http.StatusBadRequest},
 	TooLarge:            {code: "REQUEST_TOO_LARGE", status: http.StatusRequestEntityTooLarge},
 	TooComplex:          {code: "COMPLEXITY_LIMIT_EXCEEDED", status: http.StatusBadRequest},
-	// The first two codes are those that clients of automatic persisted queries know.
+	// Clients of automatic persisted queries know the first two codes.
 	DocumentUnknown:    {code: "PERSISTED_QUERY_NOT_FOUND", status: http.StatusBadRequest},
 	NoPersistedQueries: {code: "PERSISTED_QUERY_NOT_SUPPORTED", status: http.StatusBadRequest},
 	DocumentNotAllowed: {code: "DOCUMENT_NOT_ALLOWED", status: http.StatusForbidden},
@@ -92,12 +90,12 @@ var answers = map[Kind]answer{
 		generic: "The service is busy or a part of it is away. Please try again in a moment."},
 }
 
-// Code is the kind's name in GraphQL: extensions.code of an error, or code of a UserError.
-func (k Kind) Code() string { return answers[k].code }
+// Code returns the code in GraphQL: extensions.code of an error, or code of a UserError.
+func (k Kind) Code() string { return responses[k].code }
 
-// Coded is the kind of that name; Internal when there is none.
+// Coded returns the kind with the code; Internal if there is none.
 func Coded(code string) Kind {
-	for kind, a := range answers {
+	for kind, a := range responses {
 		if a.code == code {
 			return kind
 		}
@@ -105,53 +103,53 @@ func Coded(code string) Kind {
 	return Internal
 }
 
-// Status is the HTTP status that fits the kind.
-func (k Kind) Status() int { return answers[k].status }
+// Status returns the HTTP status of the kind.
+func (k Kind) Status() int { return responses[k].status }
 
-// Mendable reports whether the caller can mend the error by sending other input, so that it belongs
-// into a mutation's payload and not among the errors of the request.
-func (k Kind) Mendable() bool { return answers[k].mend }
+// IsUserError reports whether other input can fix the error, so that it is part of a mutation's
+// payload and not of the request's errors.
+func (k Kind) IsUserError() bool { return responses[k].user }
 
-// String is Code: kinds read the same in logs as in answers.
+// String returns Code.
 func (k Kind) String() string { return k.Code() }
 
 // Error is an error that may be shown to the caller.
 type Error struct {
 	Kind Kind
-	// Message is a sentence fit for users that says how to mend it.
+	// Message is a sentence for users that says how to fix the error.
 	Message string
-	// Field is the path of the argument at fault below a mutation's input, outermost first.
+	// Field is the path of the invalid argument below a mutation's input.
 	Field []string
-	// RetryAfter says when trying again can succeed; zero when time does not help.
+	// RetryAfter is when a retry can succeed; zero if time does not help.
 	RetryAfter time.Duration
-	// Cause is for the log, never for the caller.
+	// Cause is logged and never shown.
 	Cause error
 }
 
-// New makes an error of the kind, with a sentence fit for users.
+// New returns an error of the kind with a sentence for users.
 func New(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// At says which argument is at fault: the path below a mutation's input, outermost first.
+// At sets the path of the invalid argument below a mutation's input.
 func (e *Error) At(field ...string) *Error {
 	e.Field = field
 	return e
 }
 
-// Because records what lies behind the error, for the log.
+// Because sets the cause, for the log.
 func (e *Error) Because(cause error) *Error {
 	e.Cause = cause
 	return e
 }
 
-// After records when trying again can succeed.
+// After sets when a retry can succeed.
 func (e *Error) After(d time.Duration) *Error {
 	e.RetryAfter = d
 	return e
 }
 
-// Error is the text for the log: the message and the cause.
+// Error returns the text for the log: the message and the cause.
 func (e *Error) Error() string {
 	if e.Cause == nil {
 		return e.Message
@@ -165,7 +163,7 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// From finds the Error in err's chain; an error that holds none becomes one of kind Internal.
+// From returns the Error in err's chain, or one of kind Internal.
 func From(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
@@ -176,10 +174,10 @@ func From(err error) *Error {
 // Is reports whether err is of the kind.
 func Is(err error, kind Kind) bool { return err != nil && From(err).Kind == kind }
 
-// Public is what the caller is told: the message, or the kind's general sentence.
+// Public returns the text for the caller: the message, or the kind's general sentence.
 func (e *Error) Public() string {
 	if e.Message != "" && e.Kind != Internal {
 		return e.Message
 	}
-	return answers[e.Kind].generic
+	return responses[e.Kind].generic
 }

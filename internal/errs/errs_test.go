@@ -46,8 +46,8 @@ func TestEveryKindHasAnAnswer(t *testing.T) {
 	t.Parallel()
 	names := declared(t)
 	if last := len(names) - 1; names[0] != "Internal" || names[last] != "Unavailable" || Unavailable != Kind(last) ||
-		len(answers) != len(names) {
-		t.Fatalf("%d answers, Unavailable is %d, for %v", len(answers), Unavailable, names)
+		len(responses) != len(names) {
+		t.Fatalf("%d responses, Unavailable is %d, for %v", len(responses), Unavailable, names)
 	}
 	form, seen := regexp.MustCompile(`^[A-Z]+(_[A-Z]+)*$`), map[string]bool{}
 	for k, name := range names {
@@ -72,8 +72,8 @@ func TestTheSchemaKnowsWhatCanBeMended(t *testing.T) {
 		t.Fatal(err)
 	}
 	var want, got []string
-	for kind := range answers {
-		if kind.Mendable() {
+	for kind := range responses {
+		if kind.IsUserError() {
 			want = append(want, kind.Code())
 		}
 	}
@@ -115,7 +115,7 @@ func TestEverythingElseIsInternal(t *testing.T) {
 			t.Errorf("%v became %+v", err, e)
 		}
 	}
-	for kind := range answers {
+	for kind := range responses {
 		if Is(nil, kind) {
 			t.Errorf("nothing is of kind %s", kind)
 		}
@@ -125,7 +125,7 @@ func TestEverythingElseIsInternal(t *testing.T) {
 func TestTheCallerIsNotToldTheCause(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("password for 10.0.0.7 is hunter2")
-	for kind := range answers {
+	for kind := range responses {
 		message := "A sentence."
 		want := message
 		if kind == Internal { // whatever it says was not written for users

@@ -14,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// TestWithoutItsSourceTheFallbackCounts: what was taken from either goes back to where it came from, and the source is
-// told to resume before it is used again.
+// TestWithoutItsSourceTheFallbackCounts: what was taken from either goes back to where it came
+// from, and the source is told to resume before it is used again.
 func TestWithoutItsSourceTheFallbackCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -31,7 +31,7 @@ func TestWithoutItsSourceTheFallbackCounts(t *testing.T) {
 			if got := take(t, d.Leases, other, 7, 100); got != 7 || !d.Stats().Away {
 				t.Errorf("%d hits given by the fallback, want 7; away is %t", got, d.Stats().Away)
 			}
-			after(tidyEvery)
+			after(reapInterval)
 		}
 		if got := strings.Count(d.said.String(), "cannot be taken: the database counts instead"); got != 1 {
 			t.Errorf("it was logged %d times that the source has gone, want once", got)
@@ -42,7 +42,7 @@ func TestWithoutItsSourceTheFallbackCounts(t *testing.T) {
 
 		source.events = nil
 		source.fail(nil)
-		after(2 * tidyEvery)
+		after(2 * reapInterval)
 		source.want(t, "when it is back", linkID, 4, 0)
 		if got := take(t, d.Leases, other, 5, 100); got != 5 || d.Stats().Away {
 			t.Errorf("%d hits given by the source, want 5; away is %t", got, d.Stats().Away)
@@ -70,7 +70,7 @@ func TestALeaseOfTheFallbackGoesBackToIt(t *testing.T) {
 		fallback.want(t, "while the source is away", linkID, 10, 1)
 		source.fail(nil)
 		run(t, d.Leases)
-		after(plentyLife + tidyEvery)
+		after(plentyLife + reapInterval)
 		source.want(t, "after the lease's life", linkID, 0, 0)
 		fallback.want(t, "after the lease's life", linkID, 0, 0)
 	})
@@ -85,7 +85,8 @@ func TestWithoutAFallbackNobodyCanSay(t *testing.T) {
 		stop := run(t, d.Leases)
 		source.fail(errGone)
 		for range 3 {
-			if got, err := tryTake(t.Context(), d.Leases, linkID, 5, 100); got != 0 || !errors.Is(err, errGone) || !d.Stats().Away {
+			if got, err := tryTake(t.Context(), d.Leases, linkID, 5, 100); got != 0 || !errors.Is(err, errGone) ||
+				!d.Stats().Away {
 				t.Errorf("%d hits given without a source, away is %t: %v", got, d.Stats().Away, err)
 			}
 		}
@@ -96,7 +97,7 @@ func TestWithoutAFallbackNobodyCanSay(t *testing.T) {
 		if got := take(t, d.Leases, linkID, 5, 100); got != 5 { // before anybody has looked whether it is back
 			t.Errorf("%d hits given, want 5", got)
 		}
-		after(abundantLife + 2*tidyEvery)
+		after(abundantLife + 2*reapInterval)
 		source.want(t, "after the lease's life", linkID, 5, 0)
 		if d.Stats().Away {
 			t.Error("the source is still thought to be away")
@@ -137,10 +138,11 @@ func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
 				synctest.Wait() // so that they are one ask
 				stop := run(t, d.Leases)
 				waiting.Wait()
-				if fallback == nil && (given != 0 || !errors.Is(err, errGone)) || fallback != nil && (given != 3 || err != nil) {
+				if fallback == nil && (given != 0 || !errors.Is(err, errGone)) ||
+					fallback != nil && (given != 3 || err != nil) {
 					t.Errorf("%s, fallback %t: %d hits given: %v", name, fallback != nil, given, err)
 				}
-				after(2 * tidyEvery)
+				after(2 * reapInterval)
 				source.want(t, name+", when the source is back", linkID, 0, 0)
 				stop()
 			})
@@ -148,7 +150,8 @@ func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
 	}
 }
 
-// TestAFallbackThatFailsToo: nobody can say, and what it had granted before it failed is given back to it.
+// TestAFallbackThatFailsToo: nobody can say, and what it had granted before it failed is given back
+// to it.
 func TestAFallbackThatFailsToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,12 +169,13 @@ func TestAFallbackThatFailsToo(t *testing.T) {
 		if got, err := tryTake(t.Context(), d.Leases, linkID, 3, 100); got != 0 || !errors.Is(err, broken) {
 			t.Errorf("%d hits given: %v, want %v", got, err, broken)
 		}
-		after(2 * tidyEvery)
+		after(2 * reapInterval)
 		fallback.want(t, "then", linkID, 0, 0)
 	})
 }
 
-// TestWhoeverWaitsGetsAnAnswer: when the end comes while the source thinks, while asks wait for their turn, and after it.
+// TestWhoeverWaitsGetsAnAnswer: when the end comes while the source thinks, while asks wait for
+// their turn, and after it.
 func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -184,7 +188,7 @@ func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 		stop := run(t, d.Leases)
 		var waiting sync.WaitGroup
 		began := time.Now()
-		for range 2 * mostAsks {
+		for range 2 * maxBatch {
 			linkID := id.New(id.Link)
 			waiting.Go(func() {
 				if got, err := tryTake(context.Background(), d.Leases, linkID, 2, 100); got != 0 || err == nil {
@@ -198,7 +202,8 @@ func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 		if took := time.Since(began); took > 0 {
 			t.Errorf("it took %s until everybody was told, want no time", took)
 		}
-		if _, ok, err := d.Take(context.Background(), id.New(id.Link), thisMonth(), 1, time.Now()); ok || !errors.Is(err, errOver) {
+		if _, ok, err := d.Take(context.Background(), id.New(id.Link), thisMonth(), 1, time.Now()); ok ||
+			!errors.Is(err, errOver) {
 			t.Errorf("after the end: given %t: %v, want %v", ok, err, errOver)
 		}
 		if d.Stats().Away {
@@ -207,7 +212,8 @@ func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 	})
 }
 
-// TestWhoeverDoesNotWaitKeepsNobodyWaiting: a hit that nobody takes any more is there for the others.
+// TestWhoeverDoesNotWaitKeepsNobodyWaiting: a hit that nobody takes any more is there for the
+// others.
 func TestWhoeverDoesNotWaitKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -243,8 +249,8 @@ func TestASourceThatHangsIsGivenUp(t *testing.T) {
 		if got := take(t, d.Leases, linkID, 3, 10); got != 3 {
 			t.Errorf("%d hits given, want 3", got)
 		}
-		if took := time.Since(began); took != askDeadline {
-			t.Errorf("it took %s, want %s", took, askDeadline)
+		if took := time.Since(began); took != sourceDeadline {
+			t.Errorf("it took %s, want %s", took, sourceDeadline)
 		}
 		fallback.want(t, "then", linkID, 3, len(fallback.open))
 	})

@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// TestTheLimitIsExactInACluster: three nodes ask for the hits of many links, which lie on all masters, in the same breath; each
-// link's visitors are five times as many as its limit.
+// TestTheLimitIsExactInACluster: three nodes ask for the hits of many links, which lie on all
+// masters, in the same breath; each link's visitors are five times as many as its limit.
 func TestTheLimitIsExactInACluster(t *testing.T) {
 	t.Parallel()
 	const links, limit, visitors, rounds = 40, 1000, 50, 33 // of each node
@@ -36,7 +36,7 @@ func TestTheLimitIsExactInACluster(t *testing.T) {
 	for range 2 { // what a node holds and does not use comes back to the others
 		c.advance(plentyLife)
 		for _, n := range nodes {
-			n.tidy(t.Context(), false)
+			n.reap(t.Context(), false)
 		}
 		followAll()
 	}

@@ -9,7 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// grantRow holds the columns of a link that count its grants. No user can change granted, and only this package does.
+// grantRow holds the columns of a link that count its grants. No user can change granted, and only
+// this package does.
 type grantRow struct {
 	bun.BaseModel `bun:"table:links,alias:link"`
 
@@ -21,15 +22,16 @@ type grantRow struct {
 // recountBatch is how many links RecountGrants updates in one transaction.
 const recountBatch = 500
 
-// Grants are the redirects that links with MaxClicks may still answer. They are a Source; the links' rows hold the counts.
+// Grants are the redirects that links with MaxClicks may still answer. They are a Source; the
+// links' rows hold the counts.
 type Grants struct {
 	*Store
 	// LogID names this process's click log, and so its leases.
 	LogID string
 }
 
-// Take implements Source: one conditional statement for each link decides, so no more than MaxClicks are ever
-// granted, however many nodes ask at once.
+// Take implements Source: one conditional statement for each link decides, so no more than
+// MaxClicks are ever granted, however many nodes ask at once.
 func (g Grants) Take(ctx context.Context, asks []*Ask) error {
 	for _, a := range asks {
 		for _, hits := range []int64{a.Want, 1} {
@@ -47,8 +49,8 @@ func (g Grants) Take(ctx context.Context, asks []*Ask) error {
 func (g Grants) take(ctx context.Context, a *Ask, hits int64) error {
 	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		a.Granted = 0
-		result, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = granted + ?", hits).Where("id = ?", a.LinkID).
-			Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
+		result, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = granted + ?", hits).
+			Where("id = ?", a.LinkID).Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -56,7 +58,8 @@ func (g Grants) take(ctx context.Context, a *Ask, hits int64) error {
 			return err
 		}
 		var l grantRow
-		if err := tx.NewSelect().Model(&l).Column("granted", "max_clicks").Where("id = ?", a.LinkID).Scan(ctx); err != nil {
+		err = tx.NewSelect().Model(&l).Column("granted", "max_clicks").Where("id = ?", a.LinkID).Scan(ctx)
+		if err != nil {
 			return err
 		}
 		a.Granted = hits
@@ -88,14 +91,14 @@ func (g Grants) Recover(ctx context.Context, logID string, leases []Lease) error
 // Resume implements Source: the database needs no preparation.
 func (g Grants) Resume(context.Context) error { return nil }
 
-// RecountGrants makes what links with MaxClicks have granted what they have had of clicks: of a restored database, in which no
-// process has anything to give back any more.
+// RecountGrants makes what links with MaxClicks have granted what they have had of clicks: of a
+// restored database, in which no process has anything to give back any more.
 func (s *Store) RecountGrants(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for after := ""; ; {
 		var ids []string
-		err := s.DB.NewSelect().Model((*grantRow)(nil)).Column("id").Where("max_clicks IS NOT NULL").Where("id > ?", after).
-			Order("id").Limit(recountBatch).Scan(ctx, &ids)
+		err := s.DB.NewSelect().Model((*grantRow)(nil)).Column("id").Where("max_clicks IS NOT NULL").
+			Where("id > ?", after).Order("id").Limit(recountBatch).Scan(ctx, &ids)
 		if err != nil || len(ids) == 0 {
 			return err
 		}
@@ -106,8 +109,8 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 		}
 		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			for _, linkID := range ids {
-				_, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = ?", counts[linkID]).Where("id = ?", linkID).
-					Where("granted <> ?", counts[linkID]).Exec(ctx)
+				_, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = ?", counts[linkID]).
+					Where("id = ?", linkID).Where("granted <> ?", counts[linkID]).Exec(ctx)
 				if err != nil {
 					return err
 				}
@@ -122,7 +125,8 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 
 // Exhausted says that a link with MaxClicks has none left to grant.
 func (s *Store) Exhausted(ctx context.Context, linkID string) (bool, error) {
-	exhausted, err := s.DB.NewSelect().Model((*grantRow)(nil)).Where("id = ?", linkID).Where("granted >= max_clicks").Exists(db.AsResolver(ctx))
+	exhausted, err := s.DB.NewSelect().Model((*grantRow)(nil)).Where("id = ?", linkID).Where("granted >= max_clicks").
+		Exists(db.AsResolver(ctx))
 	if err != nil {
 		return false, fmt.Errorf("looking for what is left of a link: %w", err)
 	}

@@ -1,8 +1,9 @@
 package hitquota
 
-// Hit is one hit of a link, taken from a lease. The first call of Commit or Release settles it and the others do nothing, so
-// that a caller may defer Release. The lease stays open until all its hits are settled: whatever happens between taking a
-// hit and recording its click, the source ends up with exactly the hits that became clicks. The zero Hit needs no settling.
+// Hit is one hit of a link, taken from a lease. The first call of Commit or Release settles it and
+// the others do nothing, so that a caller may defer Release. The lease stays open until all its
+// hits are settled: whatever happens between taking a hit and recording its click, the source ends
+// up with exactly the hits that became clicks. The zero Hit needs no settling.
 type Hit struct {
 	leases *Leases
 	key    linkKey
@@ -26,7 +27,8 @@ func (h *Hit) settle(used bool) {
 	h.leases = nil
 }
 
-// settle ends the pending state of a hit. If its lease is over, the last such hit returns the lease to its source.
+// settle ends the pending state of a hit. If its lease is over, the last such hit returns the lease
+// to its source.
 func (l *Leases) settle(key *linkKey, number int64, used bool) {
 	s := l.shard(key)
 	s.mu.Lock()
@@ -47,6 +49,6 @@ func (l *Leases) settle(key *linkKey, number int64, used bool) {
 	}
 	if c.pending == 0 {
 		delete(s.closing, number)
-		l.giveBack(c.ended)
+		l.queueReturn(c.ended)
 	}
 }

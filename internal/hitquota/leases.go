@@ -10,44 +10,49 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
-	// nearLife is how long hits that a node has taken and not used are out of the reach of others. While more than half of a
-	// link's hits are left it is plentyLife, and abundantLife while more than nine tenths are: nobody lacks them yet. Most links are
-	// followed less than once in two seconds: each redirect would ask for a lease.
+	// nearLife is how long hits that a node has taken and not used are out of the reach of others.
+	// While more than half of a link's hits are left it is plentyLife, and abundantLife while more
+	// than nine tenths are: nobody lacks them yet. Most links are followed less than once in two
+	// seconds: each redirect would ask for a lease.
 	nearLife     = 2 * time.Second
 	plentyLife   = time.Minute
 	abundantLife = 5 * time.Minute
-	// tidyEvery is how often leases that have ended are given back.
-	tidyEvery = 500 * time.Millisecond
-	// few is how many links a shard looks through each time, and turns in how many times it looks through more: 200,000 of them took
-	// a sixth of a node's own time. Leases that live shortly, and those that keep far too much of the log, end in time all the same.
-	few   = 128
-	turns = 10
-	// idleLife is how long a link that is not followed is remembered at least, after its lease has ended.
+	// reapInterval is how often leases that have ended are given back.
+	reapInterval = 500 * time.Millisecond
+	// minScanLinks is the largest shard that is scanned at each reap; a larger one is scanned once
+	// in scanTurns reaps: 200,000 of them took a sixth of a node's own time. Leases that live
+	// shortly, and those that keep far too much of the log, end in time all the same.
+	minScanLinks = 128
+	scanTurns    = 10
+	// idleLife is how long a link that is not followed is remembered at least, after its lease has
+	// ended.
 	idleLife = 30 * time.Second
-	// refusedLife is how long a link without hits is not asked for again: what others give back is found after so long.
+	// refusedLife is how long a link without hits is not asked for again: what others give back is
+	// found after so long.
 	refusedLife = 250 * time.Millisecond
-	// mostHits bounds a lease, and share the part of what is left that one may take: near the limit, they are taken one
-	// by one.
-	mostHits = 128
-	share    = 16
-	// mostAsks bounds how many links hits are taken for in one go, returnBatch how many leases are returned in one call.
-	mostAsks    = 256
+	// maxLeaseHits bounds a lease, and leaseShare the part of what is left that one may take: near
+	// the limit, they are taken one by one.
+	maxLeaseHits = 128
+	leaseShare   = 16
+	// maxBatch bounds how many links hits are taken for in one go, returnBatch how many leases are
+	// returned in one call.
+	maxBatch    = 256
 	returnBatch = 1000
-	// askDeadline bounds taking and giving back.
-	askDeadline = 5 * time.Second
+	// sourceDeadline bounds taking and giving back.
+	sourceDeadline = 5 * time.Second
 	// returnDeadline bounds giving everything back at the end.
 	returnDeadline = 10 * time.Second
-	// pinnedPart is the part of the log's room that open leases may keep from being released.
-	pinnedPart = 8
-	// nowhere is the position of leases that no log knows of.
-	nowhere = math.MaxInt64
+	// maxPinnedPart is the part of the log's room that open leases may keep from being released.
+	maxPinnedPart = 8
+	// noPosition is the position of leases that no log knows of.
+	noPosition = math.MaxInt64
 )
 
-// Ask is a wish for hits of a link. A Source grants it.
+// Ask requests hits of a link. A Source grants it.
 type Ask struct {
 	LinkID string
 	// Month is the month that they are of; the zero month for what a link may answer ever.
@@ -57,10 +62,12 @@ type Ask struct {
 	// Want is how many are wanted, Number what the lease is called in this process's log.
 	Want   int64
 	Number int64
-	// Known says that this process may have clicks of the link and month that the database does not have.
+	// Known says that this process may have clicks of the link and month that the database does not
+	// have.
 	Known bool
 
-	// Granted is how many are given: at most Want; Left is how many there are beside them, as far as the source knows.
+	// Granted is how many are given: at most Want; Left is how many there are beside them, as far
+	// as the source knows.
 	Granted int64
 	Left    int64
 	// Err is why nothing can be said.
@@ -81,8 +88,8 @@ type Lease struct {
 
 // Source is where hits are counted for all nodes.
 type Source interface {
-	// Take grants the asks, each as a lease that is given back once, whatever happens to this process. It sets Err
-	// where it cannot, and returns an error when it cannot be reached at all.
+	// Take grants the asks, each as a lease that is given back once, whatever happens to this
+	// process. It sets Err where it cannot, and returns an error when it cannot be reached at all.
 	Take(ctx context.Context, asks []*Ask) error
 	// Return ends leases and gives back what was not used.
 	Return(ctx context.Context, leases []Lease) error
@@ -96,13 +103,14 @@ type LeasesConfig struct {
 	What string
 	// Source is where hits are taken from; Fallback, if any, while the source cannot be reached.
 	Source, Fallback Source
-	// Own says that the source is this process's own and answers at once: whoever needs a hit asks for it.
+	// Own says that the source is this process's own and answers at once: whoever needs a hit asks
+	// for it.
 	Own bool
-	// Note keeps in this process's log that a lease is about to be taken, and returns its position there; nil where nothing
-	// has to come back when the process dies.
+	// Note keeps in this process's log that a lease is about to be taken, and returns its position
+	// there; nil where nothing has to come back when the process dies.
 	Note func(l Lease) (int64, error)
-	// LogEnd is the position that the log has reached, LogLag how old the oldest click is that waits in it, and LogRoom how many
-	// bytes it has for all that it keeps; zero means any number.
+	// LogEnd is the position that the log has reached, LogLag how old the oldest click is that
+	// waits in it, and LogRoom how many bytes it has for all that it keeps; zero means any number.
 	LogEnd  func() int64
 	LogLag  func() time.Duration
 	LogRoom int64
@@ -114,20 +122,20 @@ type LeasesConfig struct {
 	Now func() time.Time
 }
 
-// Leases are hits that this node has taken ahead, so that a redirect finds one in memory: as many at a time as a link has
-// lately needed, few when few are left, and for a short time.
+// Leases are hits that this node has taken ahead, so that a redirect finds one in memory: as many
+// at a time as a link has lately needed, few when few are left, and for a short time.
 type Leases struct {
 	LeasesConfig
 	shards [64]shard
 
-	mu      sync.Mutex
-	asks    []*queued
-	returns map[bool][]ended // by whether the lease is the fallback's
-	over    bool             // nobody serves asks any more
-	wake    chan struct{}
-	seeding sync.WaitGroup
-	turn    int   // of tidying
-	tidied  int64 // when, in milliseconds since 1970
+	mu       sync.Mutex
+	asks     []*queued
+	returns  map[bool][]ended // by whether the lease is the fallback's
+	over     bool             // nobody serves asks any more
+	wake     chan struct{}
+	seeding  sync.WaitGroup
+	turn     int   // of tidying
+	reapedAt int64 // when, in milliseconds since 1970
 
 	away        atomic.Bool
 	pin         atomic.Int64
@@ -139,7 +147,8 @@ type Leases struct {
 // linkKey is a link's id without a pointer in it.
 type linkKey [30]byte
 
-// held is what this node knows of a link. It has no pointers: a million of them are nothing to the garbage collector.
+// held is what this node knows of a link. It has no pointers: a million of them are nothing to the
+// garbage collector.
 type held struct {
 	number   int64
 	position int64 // in the log, before the lease's record
@@ -171,11 +180,13 @@ type shard struct {
 	links map[linkKey]held
 	most  int // links that there have been since the map was made
 	asks  map[linkKey]*queued
-	// closing holds leases that are over and have pending hits, by number. The last of these hits ends the lease.
+	// closing holds leases that are over and have pending hits, by number. The last of these hits
+	// ends the lease.
 	closing map[int64]*closing
 
-	// What is known of the open leases: how many there are, with how many hits; and from which position of the log on, and when the
-	// first of those is over that live shortly, both at the earliest.
+	// What is known of the open leases: how many there are, with how many hits; and from which
+	// position of the log on, and when the first of those is over that live shortly, both at the
+	// earliest.
 	open, held, pin, due int64
 }
 
@@ -186,8 +197,8 @@ type queued struct {
 	position int64 // in the log, before the lease's record
 }
 
-// ended is a lease that is to be returned to its source. It has no pointers: during an outage of the source there may be
-// one for each of a million links.
+// ended is a lease that is to be returned to its source. It has no pointers: during an outage of
+// the source there may be one for each of a million links.
 type ended struct {
 	key        linkKey
 	month      int32
@@ -203,7 +214,8 @@ func (e *ended) lease() Lease {
 	}
 }
 
-// closing is a lease that is over, with the number of its hits that are pending. They count as used until released.
+// closing is a lease that is over, with the number of its hits that are pending. They count as used
+// until released.
 type closing struct {
 	ended
 	pending int32
@@ -242,9 +254,11 @@ func (m Month) number() int32 {
 	return int32(m.Start.Year()*12 + int(m.Start.Month()))
 }
 
-// Take takes one hit of the link's; false means that there is none left. The caller commits the hit once its click is
-// recorded, or releases it. An error means that nobody could say.
-func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64, now time.Time) (hit Hit, ok bool, err error) {
+// Take takes one hit of the link's; false means that there is none left. The caller commits the hit
+// once its click is recorded, or releases it. An error means that nobody could say.
+func (l *Leases) Take(
+	ctx context.Context, linkID string, m Month, limit int64, now time.Time,
+) (hit Hit, ok bool, err error) {
 	key, err := keyOf(linkID)
 	if err != nil {
 		return Hit{}, false, err
@@ -276,7 +290,8 @@ func (l *Leases) Take(ctx context.Context, linkID string, m Month, limit int64, 
 	}
 }
 
-// try takes a hit from the lease that there is, or joins the wish for another, which is to be made known if it is mine.
+// try takes a hit from the lease that there is, or joins the wish for another, which is to be made
+// known if it is mine.
 func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok bool, wait *queued, mine bool) {
 	month, s := m.number(), l.shard(key)
 	s.mu.Lock()
@@ -327,8 +342,8 @@ func (l *Leases) enqueue(q *queued) {
 
 // LeasesStats tell how the leases do.
 type LeasesStats struct {
-	// Open is how many there are, and Held how many hits that are not used. Leases, Taken and Returned count leases, and the
-	// hits that were taken and given back, since the process began.
+	// Open is how many there are, and Held how many hits that are not used. Leases, Taken and
+	// Returned count leases, and the hits that were taken and given back, since the process began.
 	Open, Held, Leases, Taken, Returned int64
 	// Away says that the source cannot be reached.
 	Away bool
@@ -336,7 +351,14 @@ type LeasesStats struct {
 
 // Stats tell how the leases do.
 func (l *Leases) Stats() LeasesStats {
-	return LeasesStats{Open: l.open.Load(), Held: l.held.Load(), Leases: l.leases.Load(), Taken: l.taken.Load(), Returned: l.back.Load(), Away: l.away.Load()}
+	return LeasesStats{
+		Open:     l.open.Load(),
+		Held:     l.held.Load(),
+		Leases:   l.leases.Load(),
+		Taken:    l.taken.Load(),
+		Returned: l.back.Load(),
+		Away:     l.away.Load(),
+	}
 }
 
 // Pin is the position in the log from which on leases are open.
@@ -346,8 +368,8 @@ func (l *Leases) Pin() int64 { return l.pin.Load() }
 func (l *Leases) Run(ctx context.Context) error {
 	var tidying sync.WaitGroup
 	tidying.Go(func() {
-		for pause.For(ctx, tidyEvery) == nil {
-			l.tidy(ctx, false)
+		for poll.Wait(ctx, reapInterval) == nil {
+			l.reap(ctx, false)
 		}
 	})
 	for {
@@ -367,6 +389,6 @@ func (l *Leases) Run(ctx context.Context) error {
 	l.seeding.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnDeadline)
 	defer cancel()
-	l.tidy(ctx, true)
+	l.reap(ctx, true)
 	return nil
 }

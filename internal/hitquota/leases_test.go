@@ -40,7 +40,8 @@ func (c *tally) called(name string) error {
 	return c.failing
 }
 
-// Take grants what there is, asks that come before an error included: so a database may that takes them one by one.
+// Take grants what there is, asks that come before an error included: so a database may that takes
+// them one by one.
 func (c *tally) Take(ctx context.Context, asks []*Ask) error {
 	if c.taking != nil {
 		if err := c.taking(ctx, asks); err != nil {
@@ -182,7 +183,8 @@ func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) 
 	return given.Load(), nil
 }
 
-// hold leaves so many hits in the hands of leases that do not run yet: those who wanted them have gone.
+// hold leaves so many hits in the hands of leases that do not run yet: those who wanted them have
+// gone.
 func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
 	t.Helper()
 	gone, cancel := context.WithCancel(t.Context())
@@ -237,13 +239,13 @@ func TestNearTheLimitHitsAreTakenOneByOne(t *testing.T) {
 			before := len(source.wants)
 			left -= take(t, d.Leases, linkID, 1, limit)
 			for _, want := range source.wants[before:] {
-				if allowed := max(1, min(mostHits, left/share+1)); want > allowed {
+				if allowed := max(1, min(maxLeaseHits, left/leaseShare+1)); want > allowed {
 					t.Fatalf("%d were wanted when %d were left, want %d at most", want, left, allowed)
 				}
 				most = max(most, want)
 			}
-			if left == limit/2 && most != mostHits {
-				t.Errorf("%d were wanted at most, want %d of a busy link", most, mostHits)
+			if left == limit/2 && most != maxLeaseHits {
+				t.Errorf("%d were wanted at most, want %d of a busy link", most, maxLeaseHits)
 			}
 		}
 	})
@@ -270,7 +272,7 @@ func TestIdleLeasesComeBackToOthers(t *testing.T) {
 			if s := idle.Stats(); s.Open != 1 || s.Held != 20 {
 				t.Errorf("%+v, want 20 hits held", s)
 			}
-			after(time.Millisecond + tidyEvery)
+			after(time.Millisecond + reapInterval)
 			source.want(t, "after its life", linkID, 0, 0)
 			if got := take(t, other.Leases, linkID, 400, c.limit); got != c.limit {
 				t.Errorf("%d hits given to another node, want all of the %d", got, c.limit)
@@ -279,7 +281,8 @@ func TestIdleLeasesComeBackToOthers(t *testing.T) {
 	}
 }
 
-// TestALeaseIsAsLargeAsWillBeNeeded while it may be kept: links that are followed now and then seldom ask.
+// TestALeaseIsAsLargeAsWillBeNeeded while it may be kept: links that are followed now and then
+// seldom ask.
 func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -306,7 +309,8 @@ func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
 	}
 }
 
-// TestLeasesKeepLittleOfTheLog: what was taken long ago by the log's measure is given back, or the log would fill up.
+// TestLeasesKeepLittleOfTheLog: what was taken long ago by the log's measure is given back, or the
+// log would fill up.
 func TestLeasesKeepLittleOfTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -315,11 +319,11 @@ func TestLeasesKeepLittleOfTheLog(t *testing.T) {
 		d.LogRoom = 1 << 20
 		hold(t, d.Leases, linkID, 20, 1000)
 		run(t, d.Leases)
-		d.end.Add(d.LogRoom/pinnedPart - 500)
-		after(2 * tidyEvery)
+		d.end.Add(d.LogRoom/maxPinnedPart - 500)
+		after(2 * reapInterval)
 		source.want(t, "while there is room", linkID, 20, 1)
 		d.end.Add(1000)
-		after(2 * tidyEvery)
+		after(2 * reapInterval)
 		source.want(t, "when it takes too much", linkID, 0, 0)
 		if pin := d.Pin(); pin < d.end.Load() {
 			t.Errorf("the log is kept from %d on, though it has reached %d", pin, d.end.Load())
@@ -345,19 +349,19 @@ func crowd(t *testing.T, l *Leases, linkID string, n int) {
 	}
 }
 
-// TestLeasesAmongManyEnd: those of a crowded place are looked through now and then, but one that lives shortly, or that keeps too much of
-// the log, ends in time.
+// TestLeasesAmongManyEnd: those of a crowded place are looked through now and then, but one that
+// lives shortly, or that keeps too much of the log, ends in time.
 func TestLeasesAmongManyEnd(t *testing.T) {
 	t.Parallel()
-	const others = 2 * few
+	const others = 2 * minScanLinks
 	for name, c := range map[string]struct {
 		limit      int64
 		keep, late time.Duration
 		recorded   int64 // in the log meanwhile
 	}{
-		"near the limit":     {20, nearLife, tidyEvery, 0},
-		"plenty":             {100, plentyLife, turns * tidyEvery, 0},
-		"plenty, a full log": {100, time.Second, 2 * tidyEvery, 1 << 19},
+		"near the limit":     {20, nearLife, reapInterval, 0},
+		"plenty":             {100, plentyLife, scanTurns * reapInterval, 0},
+		"plenty, a full log": {100, time.Second, 2 * reapInterval, 1 << 19},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			source, linkID := newTally(), id.New(id.Link)
@@ -369,7 +373,8 @@ func TestLeasesAmongManyEnd(t *testing.T) {
 			after(c.keep - time.Millisecond)
 			source.want(t, name+": within its life", linkID, 20, others+1)
 			if s := d.Stats(); s.Open != others+1 || s.Held != others+20 || d.Pin() > 10 {
-				t.Errorf("%s: %+v and the log from %d on, want the first of %d leases in it", name, s, d.Pin(), others+1)
+				t.Errorf("%s: %+v and the log from %d on, want the first of %d leases in it", name, s, d.Pin(),
+					others+1)
 			}
 			d.end.Add(c.recorded)
 			after(time.Millisecond + c.late)
@@ -377,13 +382,13 @@ func TestLeasesAmongManyEnd(t *testing.T) {
 				t.Errorf("%s: its hits were not given back", name)
 			}
 			source.mu.Unlock()
-			after(turns * tidyEvery)
+			after(scanTurns * reapInterval)
 			if d.Pin() < 10 {
 				t.Errorf("%s: the log is kept from %d on, though the lease has ended", name, d.Pin())
 			}
 			before := d.Stats().Held
 			used := take(t, d.Leases, linkID, 1, 1<<40)
-			if after(tidyEvery); d.Stats().Held != before+1-used {
+			if after(reapInterval); d.Stats().Held != before+1-used {
 				t.Errorf("%s: %d hits are held, want %d: the one that was taken is used", name, d.Stats().Held, before)
 			}
 			stop()
@@ -418,8 +423,8 @@ func TestARefusalIsShort(t *testing.T) {
 	})
 }
 
-// TestHit_SettlesOnce: each way to settle hits leaves the source with exactly those that were committed, also when their
-// lease has been replaced or has ended meanwhile.
+// TestHit_SettlesOnce: each way to settle hits leaves the source with exactly those that were
+// committed, also when their lease has been replaced or has ended meanwhile.
 func TestHit_SettlesOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -430,8 +435,8 @@ func TestHit_SettlesOnce(t *testing.T) {
 		"committed, released later":    {func(_ *desk, _ string, h *Hit) { h.Commit(); h.Release() }, 3},
 		"released":                     {func(_ *desk, _ string, h *Hit) { h.Release() }, 2},
 		"released twice":               {func(_ *desk, _ string, h *Hit) { h.Release(); h.Release() }, 2},
-		"released after the lease":     {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*tidyEvery); h.Release() }, 2},
-		"committed after the lease":    {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*tidyEvery); h.Commit() }, 3},
+		"released after the lease":     {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Release() }, 2},
+		"committed after the lease":    {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Commit() }, 3},
 		"released after a replacement": {func(d *desk, linkID string, h *Hit) { replaceLease(d, linkID); h.Release() }, 2},
 		"the zero hit": {func(_ *desk, _ string, h *Hit) {
 			new(Hit).Release()
@@ -454,7 +459,7 @@ func TestHit_SettlesOnce(t *testing.T) {
 					t.Fatalf("%d hits taken, want 2", got)
 				}
 				c.settle(d, linkID, &hit)
-				after(nearLife + 2*tidyEvery)
+				after(nearLife + 2*reapInterval)
 				source.want(t, "when the lease is over", linkID, c.used, 0)
 				if got := take(t, d.Leases, linkID, 5, 3); got != 3-c.used {
 					t.Errorf("%d hits taken then, want %d", got, 3-c.used)
@@ -471,7 +476,8 @@ func replaceLease(d *desk, linkID string) {
 	_, _ = tryTake(context.Background(), d.Leases, linkID, 1, 3)
 }
 
-// TestLeases_PinTheLogWhileHitsArePending: the click of a hit may still be recorded, so the log keeps the lease's record.
+// TestLeases_PinTheLogWhileHitsArePending: the click of a hit may still be recorded, so the log
+// keeps the lease's record.
 func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -483,13 +489,13 @@ func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 			t.Fatalf("taking a hit returned %t, %v", ok, err)
 		}
 		d.end.Add(1000)
-		after(nearLife + 2*tidyEvery)
+		after(nearLife + 2*reapInterval)
 		source.want(t, "while its hit is pending", linkID, 1, 1)
 		if d.Pin() != 0 {
 			t.Errorf("the log is kept from %d on, want 0", d.Pin())
 		}
 		hit.Commit()
-		after(2 * tidyEvery)
+		after(2 * reapInterval)
 		source.want(t, "when it is settled", linkID, 1, 0)
 		if d.Pin() != d.end.Load() {
 			t.Errorf("the log is kept from %d on, want %d", d.Pin(), d.end.Load())
@@ -513,7 +519,7 @@ func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
 			t.Errorf("%d hits returned while the source is down", got.Returned)
 		}
 		source.fail(nil)
-		after(2 * tidyEvery)
+		after(2 * reapInterval)
 		if got := d.Stats(); got.Returned != int64(links) || len(source.open) != 0 {
 			t.Errorf("%d hits returned and %d leases open, want %d and 0", got.Returned, len(source.open), links)
 		}
@@ -556,7 +562,7 @@ func TestManyLinksAtOnce(t *testing.T) {
 		d := newDesk(source, nil)
 		stop := run(t, d.Leases)
 		var links []string
-		for range 3 * mostAsks {
+		for range 3 * maxBatch {
 			links = append(links, id.New(id.Link))
 		}
 		var all sync.WaitGroup
@@ -568,8 +574,8 @@ func TestManyLinksAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if most > mostAsks {
-			t.Errorf("%d were asked for at once, want %d at most", most, mostAsks)
+		if most > maxBatch {
+			t.Errorf("%d were asked for at once, want %d at most", most, maxBatch)
 		}
 		stop()
 		if len(source.open) > 0 {

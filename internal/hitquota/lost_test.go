@@ -119,7 +119,7 @@ func TestACounterThatCannotBeSeeded(t *testing.T) {
 		"the database hangs": {func(ctx context.Context, _ *forgetful, _ string) error {
 			<-ctx.Done()
 			return ctx.Err()
-		}, context.DeadlineExceeded, askDeadline},
+		}, context.DeadlineExceeded, sourceDeadline},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			source, linkID := newForgetful(), id.New(id.Link)
@@ -127,8 +127,10 @@ func TestACounterThatCannotBeSeeded(t *testing.T) {
 			d := newDesk(source, nil)
 			run(t, d.Leases)
 			began := time.Now()
-			if got, err := tryTake(t.Context(), d.Leases, linkID, 3, 10); got != 0 || !errors.Is(err, c.want) || time.Since(began) != c.took {
-				t.Errorf("%s: %d hits given after %s: %v, want %v after %s", name, got, time.Since(began), err, c.want, c.took)
+			if got, err := tryTake(t.Context(), d.Leases, linkID, 3, 10); got != 0 || !errors.Is(err, c.want) ||
+				time.Since(began) != c.took {
+				t.Errorf("%s: %d hits given after %s: %v, want %v after %s", name, got, time.Since(began), err, c.want,
+					c.took)
 			}
 			source.want(t, name, linkID, 0, 0)
 		})
@@ -187,8 +189,8 @@ func TestTheEndWhileACounterIsSeeded(t *testing.T) {
 	})
 }
 
-// TestLinksThatAreIdleAreForgotten, but not as long as the database may lack clicks of theirs: a counter that is lost then
-// must know of them.
+// TestLinksThatAreIdleAreForgotten, but not as long as the database may lack clicks of theirs: a
+// counter that is lost then must know of them.
 func TestLinksThatAreIdleAreForgotten(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -203,10 +205,10 @@ func TestLinksThatAreIdleAreForgotten(t *testing.T) {
 			{0, false}, {idleLife, false}, {idleLife, true}, {0, true}, {0, false},
 		} {
 			source.lose(linkID)
-			take(t, d.Leases, linkID, 1, 2*mostHits)
+			take(t, d.Leases, linkID, 1, 2*maxLeaseHits)
 			want = append(want, fmt.Sprintf("%s known %t", linkID, c.known))
 			d.lag.Store(int64(c.lag)) // until the next round
-			after(abundantLife + idleLife + 2*tidyEvery)
+			after(abundantLife + idleLife + 2*reapInterval)
 		}
 		if !slices.Equal(want, source.asked) {
 			t.Errorf("seeds (-want +got):\n%s", cmp.Diff(want, source.asked))
@@ -214,8 +216,8 @@ func TestLinksThatAreIdleAreForgotten(t *testing.T) {
 	})
 }
 
-// TestThePinIsBeforeEveryOpenLease: of those that are held, that are being taken, and that could not be given back. Whoever
-// finds the log of this process has to find them in it.
+// TestThePinIsBeforeEveryOpenLease: of those that are held, that are being taken, and that could
+// not be given back. Whoever finds the log of this process has to find them in it.
 func TestThePinIsBeforeEveryOpenLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -224,7 +226,7 @@ func TestThePinIsBeforeEveryOpenLease(t *testing.T) {
 		pin := func(when string, want int64) {
 			t.Helper()
 			d.end.Add(100) // clicks
-			if d.tidy(t.Context(), false); want < 0 {
+			if d.reap(t.Context(), false); want < 0 {
 				want = d.end.Load()
 			}
 			if got := d.Pin(); got != want {
@@ -264,7 +266,7 @@ func TestLeasesThatNoLogKnowsPinNothing(t *testing.T) {
 		d.Note = nil
 		d.end.Store(1000)
 		hold(t, d.Leases, id.New(id.Link), 10, 100)
-		d.tidy(t.Context(), false)
+		d.reap(t.Context(), false)
 		if got := d.Pin(); got != 1000 || d.Stats().Open != 1 {
 			t.Errorf("the pin is %d with %d leases open, want 1000 with one", got, d.Stats().Open)
 		}

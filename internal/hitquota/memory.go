@@ -7,8 +7,9 @@ import (
 	"sync"
 )
 
-// Memory counts hits in this process. It is the Source of a process that shares its Redis with nobody: both end together, so
-// nothing that Redis could do better is lost, and a hit costs no round trip.
+// Memory counts hits in this process. It is the Source of a process that shares its Redis with
+// nobody: both end together, so nothing that Redis could do better is lost, and a hit costs no
+// round trip.
 type Memory struct {
 	// Seeds count the hits of links that the database knows, as Hits has them.
 	Seeds func(ctx context.Context, m Month, linkIDs []string, known bool) (map[string]int64, error)
@@ -18,7 +19,8 @@ type Memory struct {
 	month int32 // the last one that anything was counted in
 }
 
-// memoryKey has no pointers, nor has the map then: a million links are nothing to the garbage collector.
+// memoryKey has no pointers, nor has the map then: a million links are nothing to the garbage
+// collector.
 type memoryKey struct {
 	link  linkKey
 	month int32

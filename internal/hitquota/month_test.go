@@ -24,7 +24,8 @@ func TestMonthOf(t *testing.T) {
 	}
 }
 
-// TestAMonthIsReadAsItIsWritten: what a log says of a month is understood, and leases know it by a number.
+// TestAMonthIsReadAsItIsWritten: what a log says of a month is understood, and leases know it by a
+// number.
 func TestAMonthIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	for month := (Month{}); month.Start.Year() < 2030; {

@@ -31,7 +31,10 @@ type node struct {
 	used  map[int64]int64 // clicks, by their leases
 }
 
-func newNode(t *testing.T, k *redisx.Client, c *clock, seeds func(context.Context, Month, []string, bool) (map[string]int64, error)) *node {
+func newNode(
+	t *testing.T, k *redisx.Client, c *clock,
+	seeds func(context.Context, Month, []string, bool) (map[string]int64, error),
+) *node {
 	t.Helper()
 	n := &node{hits: newHits(k, seeds), used: map[int64]int64{}}
 	n.Leases = NewLeases(LeasesConfig{
@@ -110,8 +113,8 @@ func together(t *testing.T, nodes []*node, linkID string, visitors int, limit in
 	return through.Load()
 }
 
-// exhaust has all nodes follow a link, again and again, until nobody is let through even when all leases have ended. It
-// returns how many were let through, which is never more than the limit.
+// exhaust has all nodes follow a link, again and again, until nobody is let through even when all
+// leases have ended. It returns how many were let through, which is never more than the limit.
 func exhaust(t *testing.T, c *clock, nodes []*node, linkID string, visitors int, limit int64) (through int64) {
 	t.Helper()
 	for idle := 0; idle < 2; {
@@ -126,7 +129,7 @@ func exhaust(t *testing.T, c *clock, nodes []*node, linkID string, visitors int,
 		idle++
 		c.advance(plentyLife)
 		for _, n := range nodes {
-			n.tidy(t.Context(), false)
+			n.reap(t.Context(), false)
 		}
 	}
 	return through
@@ -167,7 +170,8 @@ func TestTheLimitIsExact(t *testing.T) {
 	}
 }
 
-// TestAKilledNodeCostsNoHits: what it held comes back by its log, once, and nothing of what it had used.
+// TestAKilledNodeCostsNoHits: what it held comes back by its log, once, and nothing of what it had
+// used.
 func TestAKilledNodeCostsNoHits(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -180,7 +184,7 @@ func TestAKilledNodeCostsNoHits(t *testing.T) {
 				t.Fatal("the limit was reached too early")
 			}
 		}
-		dead.tidy(t.Context(), false) // for its numbers
+		dead.reap(t.Context(), false) // for its numbers
 		taken := countOf(t, k, linkID)
 		for range 2 {
 			if err := finder.hits.Recover(t.Context(), dead.hits.LogID, dead.died()); err != nil {
@@ -196,8 +200,8 @@ func TestAKilledNodeCostsNoHits(t *testing.T) {
 	})
 }
 
-// TestALossCostsNoMoreThanWhatIsHeld takes everything away from Redis while nodes hold leases: the counter begins with the
-// clicks, and leases of before do not lower it when they are given back.
+// TestALossCostsNoMoreThanWhatIsHeld takes everything away from Redis while nodes hold leases: the
+// counter begins with the clicks, and leases of before do not lower it when they are given back.
 func TestALossCostsNoMoreThanWhatIsHeld(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -223,7 +227,7 @@ func TestALossCostsNoMoreThanWhatIsHeld(t *testing.T) {
 			}
 			held = 0
 			for _, n := range nodes {
-				n.tidy(t.Context(), false)
+				n.reap(t.Context(), false)
 				held += n.Stats().Held
 			}
 			flush(t, k, linkID)
@@ -234,7 +238,7 @@ func TestALossCostsNoMoreThanWhatIsHeld(t *testing.T) {
 			}
 			c.advance(plentyLife)
 			for _, n := range nodes {
-				n.tidy(t.Context(), false)
+				n.reap(t.Context(), false)
 			}
 		}
 		if through < limit || through > limit+held {

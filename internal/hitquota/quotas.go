@@ -1,7 +1,8 @@
-// Package hitquota limits how often links redirect: by the monthly hit quota, and by maxClicks. A node takes hits in leases
-// from a source (Redis, the database or this process), redirects consume them from memory, and a node that finds the click
-// log of a dead process returns its leases. It owns the leases and what was granted, but neither the clicks nor the links:
-// ClickLog and Clicks are what it needs of them. The redirect handler and the click recorder call it.
+// Package hitquota limits how often links redirect: by the monthly hit quota, and by maxClicks. A
+// node takes hits in leases from a source (Redis, the database or this process), redirects consume
+// them from memory, and a node that finds the click log of a dead process returns its leases. It
+// owns the leases and what was granted, but neither the clicks nor the links: ClickLog and Clicks
+// are what it needs of them. The redirect handler and the click recorder call it.
 package hitquota
 
 import (
@@ -19,7 +20,8 @@ import (
 
 // Config is what Quotas need.
 type Config struct {
-	// ClickLog is this process's click log, which the leases belong to, and Clicks counts what the database has of clicks.
+	// ClickLog is this process's click log, which the leases belong to, and Clicks counts what the
+	// database has of clicks.
 	ClickLog ClickLog
 	Clicks   Clicks
 	// KV is Redis, DB the database.
@@ -33,8 +35,9 @@ type Config struct {
 	Now func() time.Time
 }
 
-// Quotas are the allowances that a redirect takes from: monthly hits, which are counted in Redis or, while it is away, in
-// the database; and what a link with MaxClicks may answer ever, which its row says.
+// Quotas are the allowances that a redirect takes from: monthly hits, which are counted in Redis
+// or, while it is away, in the database; and what a link with MaxClicks may answer ever, which its
+// row says.
 type Quotas struct {
 	// Hits are the monthly hits, Grants what links with MaxClicks may answer.
 	Hits, Grants *Leases
@@ -49,7 +52,11 @@ type Quotas struct {
 // New returns the Quotas of a process.
 func New(c Config) *Quotas {
 	logID, store := c.ClickLog.LogID(), &Store{DB: c.DB, Clicks: c.Clicks, Now: c.Now}
-	q := &Quotas{Store: store, usage: &Usage{Store: store, Log: c.ClickLog}, granted: Grants{Store: store, LogID: logID}}
+	q := &Quotas{
+		Store:   store,
+		usage:   &Usage{Store: store, Log: c.ClickLog},
+		granted: Grants{Store: store, LogID: logID},
+	}
 	q.monthly = &Hits{
 		KV: c.KV, LogID: logID, Seeds: q.usage.Seeds, Granted: q.usage.Granted, Now: c.Now,
 	}
@@ -62,10 +69,11 @@ func New(c Config) *Quotas {
 	if c.Fallback {
 		hits.Fallback = q.usage
 	}
-	if c.KV.InProcess() { // what it counts, it forgets when this process ends: as well as Redis, and a hundred times as fast
+	if c.KV.InProcess() { // it would forget with this process, as Memory does a hundred times as fast
 		hits.Source, hits.Fallback, hits.Own, hits.Note = &Memory{Seeds: q.usage.Seeds}, nil, true, nil
 	}
-	grants.What, grants.Source, grants.Own = "redirects of links with a limit of their own", q.granted, c.DB.Kind == db.SQLite
+	grants.What, grants.Source = "redirects of links with a limit of their own", q.granted
+	grants.Own = c.DB.Kind == db.SQLite
 	q.Hits, q.Grants = NewLeases(hits), NewLeases(grants)
 	return q
 }
@@ -81,7 +89,8 @@ func (q *Quotas) Run(ctx context.Context) error {
 // Pin is the position of the oldest open lease in the click log. The log is retained from there on.
 func (q *Quotas) Pin() int64 { return min(q.Hits.Pin(), q.Grants.Pin()) }
 
-// Recover returns what a process that has died had taken and not used, to the source it was taken from.
+// Recover returns what a process that has died had taken and not used, to the source it was taken
+// from.
 func (q *Quotas) Recover(ctx context.Context, logID string, leases []Lease) error {
 	var ever, monthly []Lease
 	for _, l := range leases {

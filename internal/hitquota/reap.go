@@ -8,27 +8,28 @@ import (
 	"time"
 )
 
-// tidy ends leases that are over, all of them at the end, and gives back what has ended.
-func (l *Leases) tidy(ctx context.Context, all bool) {
-	l.comeBack(ctx)
+// reap ends leases that are over, all of them at the end, and gives back what has ended.
+func (l *Leases) reap(ctx context.Context, all bool) {
+	l.reconnect(ctx)
 	pin := l.LogEnd()
-	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64) // leases from before keep too much of the log, or far too much
+	// Leases from before oldest retain too much of the log, those from before tooOld far too much.
+	oldest, tooOld := int64(math.MinInt64), int64(math.MinInt64)
 	if l.LogRoom > 0 {
-		oldest = pin - l.LogRoom/pinnedPart
-		tooOld = oldest - l.LogRoom/pinnedPart/pinnedPart
+		oldest = pin - l.LogRoom/maxPinnedPart
+		tooOld = oldest - l.LogRoom/maxPinnedPart/maxPinnedPart
 	}
 	now := l.Now().UnixMilli()
 	l.mu.Lock()
 	l.turn++
-	turn, back := l.turn, now < l.tidied // set back, that is: what was taken later than now is over
-	l.tidied = now
+	turn, back := l.turn, now < l.reapedAt // set back, that is: what was taken later than now is over
+	l.reapedAt = now
 	l.mu.Unlock()
 	var open, hits int64
 	for i := range l.shards {
 		s := &l.shards[i]
 		s.mu.Lock()
-		if all || back || len(s.links) < few || now >= s.due || s.pin < tooOld || (turn+i)%turns == 0 {
-			l.look(s, oldest, all)
+		if all || back || len(s.links) < minScanLinks || now >= s.due || s.pin < tooOld || (turn+i)%scanTurns == 0 {
+			l.reapShard(s, oldest, all)
 		}
 		open, hits, pin = open+s.open, hits+s.held, min(pin, s.pin)
 		for _, q := range s.asks { // the log may have what is being taken
@@ -46,8 +47,9 @@ func (l *Leases) tidy(ctx context.Context, all bool) {
 	l.pin.Store(min(pin, l.returnAll(ctx)))
 }
 
-// look ends the leases of a shard that are over, forgets links that are idle, and counts what is left. The shard is locked.
-func (l *Leases) look(s *shard, oldest int64, all bool) {
+// reapShard ends the leases of a shard that are over, forgets links that are idle, and counts what
+// is left. The shard is locked.
+func (l *Leases) reapShard(s *shard, oldest int64, all bool) {
 	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
 	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
 	s.most = max(s.most, len(s.links))
@@ -69,7 +71,7 @@ func (l *Leases) look(s *shard, oldest int64, all bool) {
 }
 
 // clear forgets what is known of the open leases, count adds one, and drop takes one off.
-func (s *shard) clear() { s.open, s.held, s.pin, s.due = 0, 0, nowhere, nowhere }
+func (s *shard) clear() { s.open, s.held, s.pin, s.due = 0, 0, noPosition, noPosition }
 
 func (s *shard) count(h *held) {
 	s.open, s.held, s.pin = s.open+1, s.held+int64(h.left), min(s.pin, h.position)
@@ -84,9 +86,10 @@ func (s *shard) drop(h *held) {
 	}
 }
 
-// shrink gives memory back after many links have been forgotten, which a map does not do by itself. The shard is locked.
+// shrink gives memory back after many links have been forgotten, which a map does not do by itself.
+// The shard is locked.
 func (s *shard) shrink() {
-	if s.most < few || len(s.links) > s.most/4 {
+	if s.most < minScanLinks || len(s.links) > s.most/4 {
 		return
 	}
 	links := make(map[linkKey]held, len(s.links))
@@ -94,10 +97,10 @@ func (s *shard) shrink() {
 	s.links, s.most = links, len(links)
 }
 
-// returnAll returns the leases that have ended to their sources, and reports the oldest position of those that a source
-// did not accept. The next call tries these again.
+// returnAll returns the leases that have ended to their sources, and reports the oldest position of
+// those that a source did not accept. The next call tries these again.
 func (l *Leases) returnAll(ctx context.Context) (pin int64) {
-	pin = nowhere
+	pin = noPosition
 	for _, fallback := range []bool{false, true} {
 		l.mu.Lock()
 		returns := l.returns[fallback]
@@ -114,7 +117,8 @@ func (l *Leases) returnAll(ctx context.Context) (pin int64) {
 	return pin
 }
 
-// returnTo returns leases to one source, a batch at a time, and stops at the first error: it returns what is left.
+// returnTo returns leases to one source, a batch at a time, and stops at the first error: it
+// returns what is left.
 func (l *Leases) returnTo(ctx context.Context, fallback bool, returns []ended) (left []ended) {
 	for len(returns) > 0 {
 		batch := returns[:min(len(returns), returnBatch)]
@@ -133,7 +137,7 @@ func (l *Leases) returnTo(ctx context.Context, fallback bool, returns []ended) (
 }
 
 func (l *Leases) returnLeases(ctx context.Context, fallback bool, leases []Lease) error {
-	ctx, cancel := context.WithTimeout(ctx, askDeadline)
+	ctx, cancel := context.WithTimeout(ctx, sourceDeadline)
 	defer cancel()
 	if fallback {
 		return l.Fallback.Return(ctx, leases)
@@ -146,8 +150,8 @@ func (l *Leases) returnLeases(ctx context.Context, fallback bool, leases []Lease
 
 var errAway = errors.New("the source of hits is away")
 
-// leave says that the source cannot be reached.
-func (l *Leases) leave(ctx context.Context, err error) {
+// failOver records and logs that the source is unavailable.
+func (l *Leases) failOver(ctx context.Context, err error) {
 	if l.away.Swap(true) {
 		return
 	}
@@ -158,12 +162,12 @@ func (l *Leases) leave(ctx context.Context, err error) {
 	l.Log.ErrorContext(ctx, l.What+" cannot be taken: "+instead, "error", err, "held", l.held.Load())
 }
 
-// comeBack finds out whether the source can be reached again.
-func (l *Leases) comeBack(ctx context.Context) {
+// reconnect checks whether an unavailable source is available again.
+func (l *Leases) reconnect(ctx context.Context) {
 	if !l.away.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, askDeadline)
+	ctx, cancel := context.WithTimeout(ctx, sourceDeadline)
 	defer cancel()
 	if err := l.Source.Resume(ctx); err == nil {
 		l.away.Store(false)
@@ -177,13 +181,14 @@ func (l *Leases) end(s *shard, h *held, key *linkKey) {
 		return
 	}
 	e := ended{
-		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left, position: h.position, fallback: h.fallback,
+		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left,
+		position: h.position, fallback: h.fallback,
 	}
 	if h.pending > 0 {
 		s.closing[h.number] = &closing{e, h.pending}
 		return
 	}
-	l.giveBack(e)
+	l.queueReturn(e)
 }
 
 func monthOf(number int32) Month {
@@ -194,7 +199,7 @@ func monthOf(number int32) Month {
 	return MonthOf(time.Date(int(number/12), time.Month(number%12+1), 1, 0, 0, 0, 0, time.UTC))
 }
 
-func (l *Leases) giveBack(e ended) {
+func (l *Leases) queueReturn(e ended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.returns[e.fallback] = append(l.returns[e.fallback], e)

@@ -14,16 +14,18 @@ import (
 )
 
 const (
-	// guard stands in the place of a counter that vanished under a request, until that request has removed it:
-	// far above every limit, so that nobody takes it for a count. guardTTL removes it should the request die.
+	// guard stands in the place of a counter that vanished under a request, until that request has
+	// removed it: far above every limit, so that nobody takes it for a count. guardTTL removes it
+	// should the request die.
 	guard    = int64(1) << 52
-	guardTTL = 2 * askDeadline
+	guardTTL = 2 * sourceDeadline
 	// guardWait is how long others wait for a guard to go.
 	guardWait = 5 * time.Millisecond
-	// afterlife is how long a counter outlives its month, which its key names: requests that arrived in the month's
-	// last moments, and clocks that differ, still find it.
+	// afterlife is how long a counter outlives its month, which its key names: requests that
+	// arrived in the month's last moments, and clocks that differ, still find it.
 	afterlife = 24 * time.Hour
-	// leaseTTL is how long a process that has died may be found by another, that what it had taken comes back.
+	// leaseTTL is how long a process that has died may be found by another, that what it had taken
+	// comes back.
 	leaseTTL = 24 * time.Hour
 )
 
@@ -33,18 +35,21 @@ type Hits struct {
 	KV *redisx.Client
 	// LogID names this process's log, and so its leases.
 	LogID string
-	// Seeds count the hits of links that are known to have been granted in the month: what the database knows and, if known
-	// says that there may be some, what this process has not written yet.
+	// Seeds count the hits of links that are known to have been granted in the month: what the
+	// database knows and, if known says that there may be some, what this process has not written
+	// yet.
 	Seeds func(ctx context.Context, m Month, linkIDs []string, known bool) (map[string]int64, error)
-	// Granted calls f with what was granted without Redis since a time, link by link, and what is known to be used of it.
+	// Granted calls f with what was granted without Redis since a time, link by link, and what is
+	// known to be used of it.
 	Granted func(ctx context.Context, since time.Time, f func(linkID string, m Month, hits int64) error) error
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Take implements Source: it adds what is wanted to counters that are there, and never makes one, since a counter that
-// has vanished must be seeded and not start over. INCRBY would make one: a guard is put in its place within the same step,
-// which is removed at once. With the counter, the lease is kept under a key of its own, so that it is given back once.
+// Take implements Source: it adds what is wanted to counters that are there, and never makes one,
+// since a counter that has vanished must be seeded and not start over. INCRBY would make one: a
+// guard is put in its place within the same step, which is removed at once. With the counter, the
+// lease is kept under a key of its own, so that it is given back once.
 func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
 	sums := make([]sum, len(asks))
 	if err := h.addAll(ctx, asks, sums); err != nil {
@@ -61,14 +66,16 @@ func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
 		a.Left = max(0, a.Limit-sums[i].count)
 		a.Granted = a.Want - min(a.Want, max(0, sums[i].count-a.Limit))
 		if a.Granted < a.Want {
-			excess = append(excess, Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Want, Used: a.Granted})
+			excess = append(excess,
+				Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Want, Used: a.Granted})
 		}
 	}
 	h.unguard(ctx, lost)
 	return h.shrink(ctx, excess)
 }
 
-// sum is what a counter says after something was added, and whether a guard had to be put in its place.
+// sum is what a counter says after something was added, and whether a guard had to be put in its
+// place.
 type sum struct {
 	count   int64
 	guarded bool
@@ -77,8 +84,9 @@ type sum struct {
 // atOnce is how many transactions go to a cluster at once.
 const atOnce = 16
 
-// addAll adds everything in one transaction or, in a cluster, in one for each link: none spans two of its slots, and a link has
-// its own. After an error some may have been added; their leases are known, and given back.
+// addAll adds everything in one transaction or, in a cluster, in one for each link: none spans two
+// of its slots, and a link has its own. After an error some may have been added; their leases are
+// known, and given back.
 func (h *Hits) addAll(ctx context.Context, asks []*Ask, sums []sum) error {
 	if !h.KV.Sharded() {
 		return h.add(ctx, asks, sums)
@@ -115,8 +123,8 @@ local hits = tonumber(redis.call('GET', KEYS[1]))
 if hits and hits >= tonumber(ARGV[1]) then return redis.call('DEL', KEYS[1]) end
 return 0`)
 
-// unguard removes guards, one's own and those that somebody has left who got no answer, and the leases of what was not
-// granted. Else they expire.
+// unguard removes guards, one's own and those that somebody has left who got no answer, and the
+// leases of what was not granted. Else they expire.
 func (h *Hits) unguard(ctx context.Context, lost []*Ask) {
 	if len(lost) == 0 {
 		return
@@ -129,8 +137,8 @@ func (h *Hits) unguard(ctx context.Context, lost []*Ask) {
 	_, _ = pipe.Exec(ctx)
 }
 
-// Seed implements Seeder. A counter is made with its expiry in one step, so none stays for ever; should another process
-// have been first, its count holds.
+// Seed implements Seeder. A counter is made with its expiry in one step, so none stays for ever;
+// should another process have been first, its count holds.
 func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
 	type group struct {
 		month Month
@@ -148,7 +156,8 @@ func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
 		}
 		pipe := h.KV.Pipeline()
 		for _, linkID := range linkIDs {
-			pipe.SetArgs(ctx, hitsKey(linkID, g.month), seeds[linkID], redis.SetArgs{Mode: "NX", ExpireAt: g.month.End.Add(afterlife)})
+			pipe.SetArgs(ctx, hitsKey(linkID, g.month), seeds[linkID],
+				redis.SetArgs{Mode: "NX", ExpireAt: g.month.End.Add(afterlife)})
 		}
 		made, _ := pipe.Exec(ctx) // its error is the first one's, which is often that a counter is there
 		for _, c := range made {
@@ -160,9 +169,9 @@ func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
 	return nil
 }
 
-// settle ends a lease if it is still there, so that nothing is given back twice, or to a counter that knows nothing of it. A
-// lease that is cut to nothing is over.
-// It is not on the way of a redirect.
+// settle ends a lease if it is still there, so that nothing is given back twice, or to a counter
+// that knows nothing of it. A lease that is cut to nothing is over. It is not on the way of a
+// redirect.
 var settle = redis.NewScript(`
 local hits = tonumber(redis.call('GET', KEYS[1]))
 if not hits then return 0 end
@@ -213,7 +222,8 @@ local hits = tonumber(redis.call('GET', KEYS[1]))
 if not hits or hits >= tonumber(ARGV[1]) then return 0 end
 return redis.call('INCRBY', KEYS[1], ARGV[1] - hits)`)
 
-// Resume implements Source: what was granted without Redis is added to the counters that Redis still has.
+// Resume implements Source: what was granted without Redis is added to the counters that Redis
+// still has.
 func (h *Hits) Resume(ctx context.Context) error {
 	if err := h.KV.Ready(ctx); err != nil {
 		return err
@@ -224,7 +234,8 @@ func (h *Hits) Resume(ctx context.Context) error {
 	})
 }
 
-// hitsKey hashes by the link alone (the braces), so that a cluster keeps a link's counters together.
+// hitsKey hashes by the link alone (the braces), so that a cluster keeps a link's counters
+// together.
 func hitsKey(linkID string, m Month) string {
 	return "links:{" + linkID + "}:hits:" + m.String()
 }

@@ -14,7 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -48,7 +48,8 @@ type seededSource interface {
 	Seeder
 }
 
-// grant takes what is asked for, and seeds what is missing first, as Leases do; it returns how many were granted.
+// grant takes what is asked for, and seeds what is missing first, as Leases do; it returns how many
+// were granted.
 func grant(t *testing.T, h seededSource, a *Ask) int64 {
 	t.Helper()
 	for range seedRounds {
@@ -65,7 +66,7 @@ func grant(t *testing.T, h seededSource, a *Ask) int64 {
 		if err := h.Seed(t.Context(), []*Ask{a}); err != nil {
 			t.Fatal(err)
 		}
-		_ = pause.For(t.Context(), guardWait)
+		_ = poll.Wait(t.Context(), guardWait)
 	}
 	t.Fatal(a.Err)
 	return 0
@@ -129,7 +130,8 @@ func TestHitsAreGrantedUpToTheLimit(t *testing.T) {
 				a := askFor(linkID, c.want, c.limit)
 				grant(t, h, a)
 				if a.Granted != c.granted || a.Left != c.left {
-					t.Errorf("%s, ask %d: %d granted and %d left, want %d and %d", name, i, a.Granted, a.Left, c.granted, c.left)
+					t.Errorf("%s, ask %d: %d granted and %d left, want %d and %d", name, i, a.Granted, a.Left,
+						c.granted, c.left)
 				}
 			}
 			if got := countOf(t, k, linkID); name == "Redis" && got != 150 {
@@ -151,7 +153,8 @@ func TestCountersEndADayAfterTheMonth(t *testing.T) {
 			}
 		}
 		ttl, err := k.PTTL(t.Context(), hitsKey(linkID, month)).Result()
-		if left := time.Until(month.End.Add(afterlife)); err != nil || ttl > left+2*time.Second || ttl < left-time.Minute {
+		if left := time.Until(month.End.Add(afterlife)); err != nil || ttl > left+2*time.Second ||
+			ttl < left-time.Minute {
 			t.Errorf("the counter lives for %s, want %s: %v", ttl, left, err)
 		}
 	})
@@ -175,10 +178,11 @@ func TestALostCounterIsSeeded(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		var known int64
 		var asked []string
-		h, linkID := newHits(k, func(_ context.Context, m Month, linkIDs []string, known_ bool) (map[string]int64, error) {
+		h := newHits(k, func(_ context.Context, m Month, linkIDs []string, known_ bool) (map[string]int64, error) {
 			asked = append(asked, fmt.Sprint(m, linkIDs, known_))
 			return map[string]int64{linkIDs[0]: known}, nil
-		}), id.New(id.Link)
+		})
+		linkID := id.New(id.Link)
 		for round, want := range []int64{20, 20, 10, 0} {
 			a := askFor(linkID, 20, 50)
 			a.Known = round > 0
@@ -211,7 +215,8 @@ func TestALostCounterLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// TestAGuardThatWasLeftBehind, by a process that died or got no answer, does not keep the link from being followed.
+// TestAGuardThatWasLeftBehind, by a process that died or got no answer, does not keep the link from
+// being followed.
 func TestAGuardThatWasLeftBehind(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -240,8 +245,8 @@ func TestTheFirstToSeedWins(t *testing.T) {
 	})
 }
 
-// TestCountersVanishUnderLoad takes everything away after every 25 hits while others are being taken. Were a
-// vanished counter to start over, all 800 would be given.
+// TestCountersVanishUnderLoad takes everything away after every 25 hits while others are being
+// taken. Were a vanished counter to start over, all 800 would be given.
 func TestCountersVanishUnderLoad(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -261,7 +266,8 @@ func TestCountersVanishUnderLoad(t *testing.T) {
 			})
 		}
 		taking.Wait()
-		// At a loss the hits in flight are not known yet, and a slow seed may be older than one more loss.
+		// At a loss the hits in flight are not known yet, and a slow seed may be older than one
+		// more loss.
 		if got := recorded.Load(); got < limit || got > limit+loss+takers {
 			t.Errorf("%d hits given, want from %d to %d", got, limit, limit+loss+takers)
 		}
@@ -276,7 +282,8 @@ func TestAFailingSeedGivesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		broken := errors.New("the database is away")
-		h, linkID := newHits(k, func(context.Context, Month, []string, bool) (map[string]int64, error) { return nil, broken }), id.New(id.Link)
+		h := newHits(k, func(context.Context, Month, []string, bool) (map[string]int64, error) { return nil, broken })
+		linkID := id.New(id.Link)
 		if err := h.Seed(t.Context(), []*Ask{askFor(linkID, 1, 50)}); !errors.Is(err, broken) {
 			t.Errorf("seeding: %v, want %v", err, broken)
 		}

@@ -93,7 +93,8 @@ func TestWhatADeadProcessHeldComesBackOnce(t *testing.T) {
 	})
 }
 
-// TestOldLeasesDoNotLowerANewCounter: it was seeded with what was used, and knows nothing of what was held.
+// TestOldLeasesDoNotLowerANewCounter: it was seeded with what was used, and knows nothing of what
+// was held.
 func TestOldLeasesDoNotLowerANewCounter(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
@@ -116,7 +117,8 @@ func TestOldLeasesDoNotLowerANewCounter(t *testing.T) {
 	})
 }
 
-// TestResumeRaisesCounters: to what was granted while Redis was away, where Redis still has a counter.
+// TestResumeRaisesCounters: to what was granted while Redis was away, where Redis still has a
+// counter.
 func TestResumeRaisesCounters(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {

@@ -18,13 +18,14 @@ type ClickLog interface {
 	LogID() string
 	// Note appends the record of a lease that is about to be taken, and returns its position.
 	Note(l Lease) (int64, error)
-	// End is the position that the log has reached, Lag the age of the oldest click in it that the database does not have,
-	// and Capacity how many bytes it may retain.
+	// End is the position that the log has reached, Lag the age of the oldest click in it that the
+	// database does not have, and Capacity how many bytes it may retain.
 	End() int64
 	Lag() time.Duration
 	Capacity() int64
-	// AddWaiting adds the clicks of a month that lie behind the position to the counts of their links. If some of them were
-	// removed meanwhile, it reports that the caller has to retry from a later position.
+	// AddWaiting adds the clicks of a month that lie behind the position to the counts of their
+	// links. If some of them were removed meanwhile, it reports that the caller has to retry from a
+	// later position.
 	AddWaiting(counts map[string]int64, m Month, position int64) (again bool, err error)
 }
 
@@ -64,10 +65,11 @@ func insertLease(ctx context.Context, tx bun.Tx, logID string, l Lease) error {
 	return err
 }
 
-// recoverLeases ends leases of a log, each in a transaction, and calls refund with the hits that were not used. A lease that
-// has ended before, or was never taken, has none.
+// recoverLeases ends leases of a log, each in a transaction, and calls refund with the hits that
+// were not used. A lease that has ended before, or was never taken, has none.
 func (s *Store) recoverLeases(
-	ctx context.Context, logID string, leases []Lease, refund func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error,
+	ctx context.Context, logID string, leases []Lease,
+	refund func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error,
 ) error {
 	for _, l := range leases {
 		err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
@@ -89,7 +91,8 @@ func (s *Store) recoverLeases(
 	return nil
 }
 
-// ForgetLeases removes all leases and returns nothing: in a restored database, whose processes are gone.
+// ForgetLeases removes all leases and returns nothing: in a restored database, whose processes are
+// gone.
 func (s *Store) ForgetLeases(ctx context.Context) error {
 	if _, err := s.DB.NewDelete().Model((*leaseRow)(nil)).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
 		return fmt.Errorf("forgetting leases: %w", err)

@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Usage counts monthly hits in the database: it is the Source while Redis is unavailable. It knows every click that was
-// ingested, and what was granted since Redis became unavailable.
+// Usage counts monthly hits in the database: it is the Source while Redis is unavailable. It knows
+// every click that was ingested, and what was granted since Redis became unavailable.
 type Usage struct {
 	*Store
 	// Log is this process's click log, which the leases belong to.
@@ -28,8 +28,9 @@ type hitUsage struct {
 	ChangedAt time.Time
 }
 
-// Seeds are the hits of a month that are known to have been granted, as Hits wants them: the clicks that the database has
-// and, if there may be some, those that still wait in this process's log; or what was granted without Redis, if that is more.
+// Seeds are the hits of a month that are known to have been granted, as Hits wants them: the clicks
+// that the database has and, if there may be some, those that still wait in this process's log; or
+// what was granted without Redis, if that is more.
 func (u *Usage) Seeds(ctx context.Context, m Month, linkIDs []string, waiting bool) (map[string]int64, error) {
 	ctx = db.AsSystem(ctx)
 	known, err := u.knownOf(ctx, m, linkIDs)
@@ -54,17 +55,20 @@ type known struct {
 	position int64
 }
 
-// knownOf asks for all of it in one statement: it is on the way of the first redirect that a link answers in a month.
+// knownOf asks for all of it in one statement: it is on the way of the first redirect that a link
+// answers in a month.
 func (u *Usage) knownOf(ctx context.Context, m Month, linkIDs []string) (known, error) {
 	const clicks, position, granted = 0, 1, 2
 	var rows []struct {
 		SubjectID    string
 		Clicks, Kind int64
 	}
-	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").ColumnExpr("?", position).Where("id = ?", u.Log.LogID())
+	log := u.DB.NewSelect().Table("click_logs").Column("id", "position").ColumnExpr("?", position).
+		Where("id = ?", u.Log.LogID())
 	usage := u.DB.NewSelect().Model((*hitUsage)(nil)).Column("link_id", "hits").ColumnExpr("?", granted).
 		Where("month = ?", m.String()).Where("link_id IN (?)", bun.In(linkIDs))
-	err := u.Clicks.ByLink(linkIDs, m.Start).ColumnExpr("? AS kind", clicks).UnionAll(log).UnionAll(usage).Scan(ctx, &rows)
+	err := u.Clicks.ByLink(linkIDs, m.Start).ColumnExpr("? AS kind", clicks).UnionAll(log).UnionAll(usage).
+		Scan(ctx, &rows)
 	if err != nil {
 		return known{}, fmt.Errorf("counting the clicks of a month: %w", err)
 	}
@@ -85,8 +89,8 @@ func (u *Usage) knownOf(ctx context.Context, m Month, linkIDs []string) (known, 
 	return k, nil
 }
 
-// Take implements Source: one conditional statement for each link decides, so that no more are granted than the
-// limit, however many nodes ask at once.
+// Take implements Source: one conditional statement for each link decides, so that no more are
+// granted than the limit, however many nodes ask at once.
 func (u *Usage) Take(ctx context.Context, asks []*Ask) error {
 	for _, a := range asks {
 		seeds, err := u.Seeds(ctx, a.Month, []string{a.LinkID}, a.Known)
@@ -108,7 +112,12 @@ func (u *Usage) take(ctx context.Context, a *Ask, seed int64) error {
 			if seed+hits > a.Limit {
 				return nil
 			}
-			row := &hitUsage{LinkID: a.LinkID, Month: a.Month.String(), Hits: seed + hits, ChangedAt: db.Instant(u.Now())}
+			row := &hitUsage{
+				LinkID:    a.LinkID,
+				Month:     a.Month.String(),
+				Hits:      seed + hits,
+				ChangedAt: db.Instant(u.Now()),
+			}
 			known := u.DB.Greatest("hit_usage.hits", seed)
 			result, err := tx.NewInsert().Model(row).On("CONFLICT (link_id, month) DO UPDATE").
 				Set("hits = ? + ?", known, hits).Set("changed_at = excluded.changed_at").
@@ -120,7 +129,8 @@ func (u *Usage) take(ctx context.Context, a *Ask, seed int64) error {
 				return err
 			}
 			a.Granted, a.Left = hits, a.Limit-seed-hits
-			return insertLease(ctx, tx, u.Log.LogID(), Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
+			return insertLease(ctx, tx, u.Log.LogID(),
+				Lease{Number: a.Number, LinkID: a.LinkID, Month: a.Month, Hits: hits})
 		})
 		if err != nil || a.Granted > 0 {
 			return err

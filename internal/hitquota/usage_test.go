@@ -145,7 +145,8 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 		}
 		finder := usageOf(d, newClicks(t, d))
 		for range 2 {
-			if err := finder.Recover(t.Context(), dead.Log.LogID(), []hitquota.Lease{ended, open, neverTaken}); err != nil {
+			leases := []hitquota.Lease{ended, open, neverTaken}
+			if err := finder.Recover(t.Context(), dead.Log.LogID(), leases); err != nil {
 				t.Fatal(err)
 			}
 			if got := grantedOf(t, dead, linkID); got != 9 {
@@ -155,8 +156,8 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 	})
 }
 
-// TestSeedsKnowWhatWaits: clicks in this process's log are counted too, if there may be some, whether the database takes clicks
-// at this moment or not.
+// TestSeedsKnowWhatWaits: clicks in this process's log are counted too, if there may be some,
+// whether the database takes clicks at this moment or not.
 func TestSeedsKnowWhatWaits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -203,7 +204,8 @@ func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
 				t.Errorf("granted since %s (-want +got):\n%s%v", since, diff, err)
 			}
 		}
-		if err := u.Granted(t.Context(), november.Start, func(string, hitquota.Month, int64) error { return context.Canceled }); err == nil {
+		stop := func(string, hitquota.Month, int64) error { return context.Canceled }
+		if err := u.Granted(t.Context(), november.Start, stop); err == nil {
 			t.Error("an error of the one who is told got lost")
 		}
 	})
@@ -232,7 +234,8 @@ func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
 	})
 }
 
-// TestALeaseThatWasCutIsRecoveredAsItIs: the log says what was wanted, which is more than there was.
+// TestALeaseThatWasCutIsRecoveredAsItIs: the log says what was wanted, which is more than there
+// was.
 func TestALeaseThatWasCutIsRecoveredAsItIs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

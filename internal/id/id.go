@@ -11,7 +11,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// Prefix names the type of thing an id belongs to.
+// Prefix identifies the type of an object in its ID.
 type Prefix string
 
 // The prefixes, one per type.
@@ -30,12 +30,12 @@ const (
 	Member     Prefix = "mem_"
 )
 
-// Crockford's base32 in lower case: no i, l, o or u.
+// alphabet is Crockford's base32 in lower case: no i, l, o or u.
 const alphabet = "0123456789abcdefghjkmnpqrstvwxyz"
 
 const encodedLength = 26 // 128 bits, five at a time, after two bits of padding
 
-// New makes an id. Ids of one process are in the order in which they were made.
+// New returns an ID. IDs of one process are ordered by creation.
 func New(p Prefix) string {
 	u, err := uuid.NewV7()
 	if err != nil {
@@ -44,7 +44,7 @@ func New(p Prefix) string {
 	return string(p) + encode(u)
 }
 
-// Join makes an id of two numbers, by which such ids are ordered. The first must not be negative.
+// Join returns an ID of two numbers, which orders such IDs. The first must not be negative.
 func Join(p Prefix, high, low int64) string {
 	var u uuid.UUID
 	binary.BigEndian.PutUint64(u[:8], uint64(high))
@@ -52,7 +52,7 @@ func Join(p Prefix, high, low int64) string {
 	return string(p) + encode(u)
 }
 
-// Split is the opposite of Join; it returns false when s is no id of the type.
+// Split is the inverse of Join; ok is false if s is no ID of the type.
 func Split(p Prefix, s string) (high, low int64, ok bool) {
 	if !Valid(p, s) {
 		return 0, 0, false
@@ -65,14 +65,12 @@ func Split(p Prefix, s string) (high, low int64, ok bool) {
 	return int64(h), int64(l), true
 }
 
-// Pair makes an id of two ids, for a type that is identified by both. It keeps their digits, not
-// their prefixes.
+// Pair returns an ID of two IDs without their prefixes.
 func Pair(p Prefix, first, second string) string {
 	return string(p) + first[len(first)-encodedLength:] + second[len(second)-encodedLength:]
 }
 
-// SplitPair is the opposite of Pair; it returns false unless s is a pair of valid ids of the two
-// types.
+// SplitPair is the inverse of Pair; ok is false unless s is a pair of valid IDs of the two types.
 func SplitPair(p Prefix, s string, of, with Prefix) (first, second string, ok bool) {
 	digits, ok := strings.CutPrefix(s, string(p))
 	if !ok || len(digits) != 2*encodedLength {
@@ -82,10 +80,10 @@ func SplitPair(p Prefix, s string, of, with Prefix) (first, second string, ok bo
 	return first, second, Valid(of, first) && Valid(with, second)
 }
 
-// PrefixOf returns the prefix of an id, which may be unknown; empty if there is none.
+// PrefixOf returns the prefix of an ID, which may be unknown; empty if there is none.
 func PrefixOf(s string) Prefix { return Prefix(s[:strings.IndexByte(s, '_')+1]) }
 
-// Valid reports whether s is an id of the type: exactly what New writes.
+// Valid reports whether s is an ID of the type, exactly as New writes it.
 func Valid(p Prefix, s string) bool {
 	rest, ok := strings.CutPrefix(s, string(p))
 	if !ok || len(rest) != encodedLength || rest[0] > '7' {

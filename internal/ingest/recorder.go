@@ -1,3 +1,6 @@
+// Package ingest takes clicks from redirects to the database: the click log, which survives a crash, the recorder, which
+// writes the log's clicks in batches exactly once, and the daily keys by which visitors are counted once. Redirects record
+// into it; stats reads what it wrote.
 package ingest
 
 import (
@@ -9,7 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/wal"
 )
 
@@ -106,7 +109,7 @@ func (r *Recorder) Stats() RecorderStats {
 func (r *Recorder) Run(ctx context.Context) error {
 	var adopting sync.WaitGroup
 	adopting.Go(func() {
-		for pause.For(ctx, adoptEvery) == nil {
+		for poll.Wait(ctx, adoptEvery) == nil {
 			if err := r.Adopt(ctx); err != nil && ctx.Err() == nil {
 				r.Logger.ErrorContext(ctx, "the log of a process that has died is not ingested", "error", err)
 			}
@@ -257,7 +260,7 @@ func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 		if wait == firstPause && ctx.Err() == nil {
 			r.Logger.ErrorContext(ctx, "clicks wait for the database", "clicks", len(b.Clicks), "error", err)
 		}
-		if pause.For(ctx, wait) != nil {
+		if poll.Wait(ctx, wait) != nil {
 			return false
 		}
 	}

@@ -14,7 +14,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/visitor"
 )
 
@@ -84,14 +84,10 @@ func (k *Keys) share(ctx context.Context, day int64) (*visitor.Key, error) {
 
 // Run keeps the keys until the context ends. That there is none is logged once.
 func (k *Keys) Run(ctx context.Context) error {
-	told := false
+	failures := poll.Failures{Log: k.Log, Message: "visitors cannot be told apart"}
 	for {
-		err := k.Fetch(ctx)
-		if err != nil && !told && ctx.Err() == nil {
-			k.Log.ErrorContext(ctx, "visitors cannot be told apart", "error", err)
-		}
-		told = err != nil
-		if pause.For(ctx, keyCheck) != nil {
+		failures.Report(ctx, k.Fetch(ctx))
+		if poll.Wait(ctx, keyCheck) != nil {
 			return nil
 		}
 	}

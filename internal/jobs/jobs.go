@@ -1,5 +1,6 @@
-// Package jobs does again and again what has to be done, each job on one node at a time. A row of the database,
-// the job's lease, says which: nodes need not know of each other, and others step in for one that has died.
+// Package jobs runs periodic jobs. A lease row in the database ensures that each job runs on at
+// most one node, and another node takes over from one that has died. The server runs it, and
+// commands run single jobs; what a job does is its caller's.
 package jobs
 
 import (
@@ -20,27 +21,29 @@ type Job struct {
 	Name string
 	// Every is the time from one run to the next. Every other time of a job is a part of it.
 	Every time.Duration
-	// Run does it once. Its context ends when the lease does, and when the node shuts down. It must bear to be
-	// killed anywhere: what it has not finished, the next run does.
+	// Run does it once. Its context ends when the lease does, and when the node shuts down. It must
+	// bear to be killed anywhere: what it has not finished, the next run does.
 	Run func(ctx context.Context) error
 }
 
-// look is the time from one look at the lease to the next: one minute of fifteen.
-func (j Job) look() time.Duration { return j.Every / 15 }
+// pollInterval is the time between two tries to take the lease: one minute of fifteen.
+func (j Job) pollInterval() time.Duration { return j.Every / 15 }
 
-// atLeast is how long a lease keeps others away, however soon the job ends: 10 minutes of 15. So nodes that are
-// restarted one after the other do not all begin the same job.
-func (j Job) atLeast() time.Duration { return j.Every * 2 / 3 }
+// minHold is how long a lease keeps others away, however soon the job ends: 10 minutes of 15. So
+// nodes that are restarted one after the other do not all begin the same job.
+func (j Job) minHold() time.Duration { return j.Every * 2 / 3 }
 
-// atMost is how long a lease keeps others away, and how long the job may run: 14 minutes of 15. Should the holder
-// die, one look is left for another node to step in before the next run would have been due.
-func (j Job) atMost() time.Duration { return j.Every * 14 / 15 }
+// maxHold is how long a lease keeps others away, and how long the job may run: 14 minutes of 15.
+// Should the holder die, one look is left for another node to step in before the next run would
+// have been due.
+func (j Job) maxHold() time.Duration { return j.Every * 14 / 15 }
 
-// slack is how much earlier than Every a job is due: one second of fifteen minutes. Looks are never quite on time,
-// and one that came a moment too early would put the job off until the next.
+// slack is how much earlier than Every a job is due: one second of fifteen minutes. Looks are never
+// quite on time, and one that came a moment too early would put the job off until the next.
 func (j Job) slack() time.Duration { return j.Every / 900 }
 
-// Runner runs jobs on one node. Any number of nodes, and of runners on a node, may have the same jobs.
+// Runner runs jobs on one node. Any number of nodes, and of runners on a node, may have the same
+// jobs.
 type Runner struct {
 	// DB has the leases.
 	DB *db.DB
@@ -73,11 +76,13 @@ type JobStats struct {
 	Every time.Duration
 	// Failures counts the runs that failed, and the looks at the lease that did.
 	Failures int64
-	// LastSuccess is when this node last did the job well; while it has not, when Run began, and before that the zero time.
+	// LastSuccess is when this node last did the job well; while it has not, when Run began, and
+	// before that the zero time.
 	LastSuccess time.Time
 }
 
-// Stats are the numbers of the jobs, in their order. Which node does a job changes: whoever wants to know how a job is asks all.
+// Stats are the numbers of the jobs, in their order. Which node does a job changes: whoever wants
+// to know how a job is asks all.
 func (r *Runner) Stats() []JobStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -116,57 +121,58 @@ func (r *Runner) count(job Job, well, failed bool) {
 	r.done[job.Name] = o
 }
 
-// Run looks at each job's lease again and again, for the first time after one look's time: a node that has just
-// started has better things to do. It ends when the context does, after the jobs that are running, and returns
-// nil: a job that fails is logged, and tried again when it is due.
+// Run looks at each job's lease again and again, for the first time after one look's time: a node
+// that has just started has better things to do. It ends when the context does, after the jobs that
+// are running, and returns nil: a job that fails is logged, and tried again when it is due.
 func (r *Runner) Run(ctx context.Context) error {
 	r.began()
 	var all sync.WaitGroup
 	for _, job := range r.Jobs {
-		all.Go(func() { r.keep(ctx, job) })
+		all.Go(func() { r.poll(ctx, job) })
 	}
 	all.Wait()
 	return nil
 }
 
-// Look looks at the job's lease once. When it may be taken, Look takes it, runs the job and gives the lease back. A job
-// sees all workspaces.
-// It reports whether the job ran, and returns the job's error, a panic as one, as well as the database's.
-func (r *Runner) Look(ctx context.Context, job Job) (ran bool, err error) {
+// Try checks the job's lease once. If the lease is free and the job due, Try acquires it, runs the
+// job and gives the lease back. A job sees all workspaces. It reports whether the job ran, and
+// returns the job's error, a panic as one, as well as the database's.
+func (r *Runner) Try(ctx context.Context, job Job) (ran bool, err error) {
 	return r.attempt(ctx, job, false)
 }
 
-// RunNow is Look of a job that need not be due: only while somebody does it, it is left alone.
+// RunNow is Try of a job that need not be due: only while somebody does it, it is left alone.
 func (r *Runner) RunNow(ctx context.Context, job Job) (ran bool, err error) {
 	return r.attempt(ctx, job, true)
 }
 
 func (r *Runner) attempt(ctx context.Context, job Job, atOnce bool) (ran bool, err error) {
 	ctx = db.AsSystem(ctx)
-	lasting, cancel := context.WithTimeout(ctx, job.atMost()) // begun before the lease, so as not to outlast it
+	lasting, cancel := context.WithTimeout(ctx, job.maxHold()) // begun before the lease, so as not to outlast it
 	defer cancel()
 	l := newLease(job, r.Node, r.Now())
-	took, err := l.take(ctx, r.DB, atOnce)
+	took, err := l.acquire(ctx, r.DB, atOnce)
 	if err != nil || !took {
 		return false, err
 	}
 	err = run(lasting, job)
 	interrupted := err != nil && ctx.Err() != nil
-	return true, errors.Join(err, l.giveBack(ctx, r.DB, r.Now(), err, interrupted))
+	return true, errors.Join(err, l.release(ctx, r.DB, r.Now(), err, interrupted))
 }
 
-// keep looks at one job's lease until the context ends.
-func (r *Runner) keep(ctx context.Context, job Job) {
-	looks := time.NewTicker(job.look())
-	defer looks.Stop()
-	for await(ctx, looks.C) {
-		ran, err := r.Look(ctx, job)
+// poll tries one job's lease until the context ends.
+func (r *Runner) poll(ctx context.Context, job Job) {
+	ticker := time.NewTicker(job.pollInterval()) // a run must not delay the next try
+	defer ticker.Stop()
+	for await(ctx, ticker.C) {
+		ran, err := r.Try(ctx, job)
 		interrupted := r.report(ctx, job, err)
 		r.count(job, ran && err == nil, err != nil && !interrupted)
 	}
 }
 
-// report is the one place where a run's error is logged. An interrupted run, of which it tells, is no failure: another follows.
+// report is the one place where a run's error is logged. An interrupted run, of which it tells, is
+// no failure: another follows.
 func (r *Runner) report(ctx context.Context, job Job, err error) (interrupted bool) {
 	if err == nil {
 		return false
@@ -191,7 +197,8 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// run turns a panic into an error: the job's lease is to be given back, and the node has other things to do.
+// run turns a panic into an error: the job's lease is to be given back, and the node has other
+// things to do.
 func run(ctx context.Context, job Job) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

@@ -55,7 +55,8 @@ func wait(t *testing.T, what string, signal <-chan struct{}) {
 	}
 }
 
-// TestRunLivesOn has a job that fails, then panics, then ends well, beside another that always does.
+// TestRunLivesOn has a job that fails, then panics, then ends well, beside another that always
+// does.
 func TestRunLivesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -97,7 +98,8 @@ func TestRunLivesOn(t *testing.T) {
 	})
 }
 
-// TestStatsOfAJobThatNeverEndsWell: its last success is when the runner began, whatever has happened since.
+// TestStatsOfAJobThatNeverEndsWell: its last success is when the runner began, whatever has
+// happened since.
 func TestStatsOfAJobThatNeverEndsWell(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -108,7 +110,8 @@ func TestStatsOfAJobThatNeverEndsWell(t *testing.T) {
 			}
 			return errors.New("no luck")
 		}}
-		if got := (&Runner{Jobs: []Job{job}}).Stats(); len(got) != 1 || got[0].Name != "unlucky" || !got[0].LastSuccess.IsZero() {
+		if got := (&Runner{Jobs: []Job{job}}).Stats(); len(got) != 1 || got[0].Name != "unlucky" ||
+			!got[0].LastSuccess.IsZero() {
 			t.Errorf("before it runs: %+v", got)
 		}
 		s := start(t, d, job)
@@ -140,7 +143,8 @@ func TestTheFirstLookIsNotAtOnce(t *testing.T) {
 	})
 }
 
-// TestShutDown ends a runner while its job runs: Run waits for the job, and the lease is given back.
+// TestShutDown ends a runner while its job runs: Run waits for the job, and the lease is given
+// back.
 func TestShutDown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -162,7 +166,8 @@ func TestShutDown(t *testing.T) {
 		if l := leaseOf(t, d, "tidy"); l.Holder != "" || l.DueAt.After(time.Now()) {
 			t.Errorf("after the shutdown the lease is %+v", l)
 		}
-		if log := s.log.String(); strings.Count(log, "\n") != 1 || !strings.Contains(log, `msg="job interrupted" name=tidy`) {
+		if log := s.log.String(); strings.Count(log, "\n") != 1 ||
+			!strings.Contains(log, `msg="job interrupted" name=tidy`) {
 			t.Errorf("the log says %s", log)
 		}
 	})

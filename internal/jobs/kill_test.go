@@ -18,8 +18,8 @@ const (
 	holding    = "holding"
 )
 
-// TestHolder is the process that TestAKilledHolderIsTakenOver kills; by itself it does nothing. Its clock stands at
-// noon.
+// TestHolder is the process that TestAKilledHolderIsTakenOver kills; by itself it does nothing. Its
+// clock stands at noon.
 func TestHolder(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(holderKind))
@@ -27,7 +27,7 @@ func TestHolder(t *testing.T) {
 		return
 	}
 	r, _ := setup(dbtest.Open(t, kind, os.Getenv(holderURL)))
-	_, err := r.Look(t.Context(), quarterly(func(ctx context.Context) error {
+	_, err := r.Try(t.Context(), quarterly(func(ctx context.Context) error {
 		fmt.Println(holding)
 		<-ctx.Done()
 		return nil
@@ -35,8 +35,8 @@ func TestHolder(t *testing.T) {
 	t.Errorf("nobody killed the holder: %v", err)
 }
 
-// TestAKilledHolderIsTakenOver kills the process that runs a job. A node that looks each minute, as unluckily as it
-// can, has the job within fifteen minutes, and not before the lease has ended.
+// TestAKilledHolderIsTakenOver kills the process that runs a job. A node that looks each minute, as
+// unluckily as it can, has the job within fifteen minutes, and not before the lease has ended.
 func TestAKilledHolderIsTakenOver(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {

@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// deadline bounds each statement. It fails closed: a lease that cannot be taken is left alone, and one that cannot
-// be given back ends by itself.
+// deadline bounds each statement. It fails closed: a lease that cannot be taken is left alone, and
+// one that cannot be given back ends by itself.
 const deadline = 10 * time.Second
 
 // lease is one taking of a job's lease, by one holder.
@@ -21,24 +21,24 @@ type lease struct {
 	name, holder, node string
 	// takenAt is when it is taken, and dueAt when the job is to be run next.
 	takenAt, dueAt time.Time
-	// keptUntil and freeAt are when others may take it: if it is given back, and if it is not.
-	keptUntil, freeAt time.Time
+	// heldUntil and freeAt are when others may take it: if it is given back, and if it is not.
+	heldUntil, freeAt time.Time
 }
 
 func newLease(job Job, node string, now time.Time) lease {
 	return lease{
 		name: job.Name, holder: id.New("run_"), node: node,
 		takenAt: db.Instant(now), dueAt: db.Instant(now.Add(job.Every - job.slack())),
-		keptUntil: db.Instant(now.Add(job.atLeast())), freeAt: db.Instant(now.Add(job.atMost())),
+		heldUntil: db.Instant(now.Add(job.minHold())), freeAt: db.Instant(now.Add(job.maxHold())),
 	}
 }
 
-// take takes the lease, and reports whether it was there to be taken: once it is free, when the job is due or its
-// last holder has never given it back. It is one statement, of which the database lets one node at a time through,
-// so that of many who ask at once one gets a row back.
+// acquire takes the lease, and reports whether it was available: once it is free, when the job is
+// due or its last holder has never given it back. It is one statement, of which the database lets
+// one node at a time through, so that of many who ask at once one gets a row back.
 //
 // At once, it is there to be taken unless somebody holds it.
-func (l lease) take(ctx context.Context, d *db.DB, atOnce bool) (bool, error) {
+func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	var holder string
@@ -46,7 +46,8 @@ func (l lease) take(ctx context.Context, d *db.DB, atOnce bool) (bool, error) {
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at, due_at = excluded.due_at,
 			node = excluded.node, began_at = excluded.began_at, ended_at = NULL
 			WHERE l.free_at <= ? AND (l.due_at <= ? OR l.holder <> '') OR l.holder = '' AND ?
-		RETURNING holder`, l.name, l.holder, l.freeAt, l.dueAt, l.node, l.takenAt, l.takenAt, l.takenAt, atOnce).Scan(ctx, &holder)
+		RETURNING holder`, l.name, l.holder, l.freeAt, l.dueAt, l.node, l.takenAt, l.takenAt,
+		l.takenAt, atOnce).Scan(ctx, &holder)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -56,23 +57,24 @@ func (l lease) take(ctx context.Context, d *db.DB, atOnce bool) (bool, error) {
 	return true, nil
 }
 
-// giveBack ends the lease, unless another holder has it by now. It does so although the context may have ended,
-// since others would wait for the whole lease otherwise. An interrupted job is due at once: it goes on as soon as
-// the lease was kept long enough. A failed one waits for its time, since it would most likely fail again. What came of it is
-// kept for the operator.
-func (l lease) giveBack(ctx context.Context, d *db.DB, now time.Time, failed error, interrupted bool) error {
+// release ends the lease, unless another holder has it by now. It does so although the context may
+// have ended, since others would wait for the whole lease otherwise. An interrupted job is due at
+// once: it goes on as soon as the lease was kept long enough. A failed one waits for its time,
+// since it would most likely fail again. What came of it is kept for the operator.
+func (l lease) release(ctx context.Context, d *db.DB, now time.Time, failed error, interrupted bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
 	defer cancel()
 	now = db.Instant(now)
-	freeAt, dueAt := l.keptUntil, l.dueAt
+	freeAt, dueAt := l.heldUntil, l.dueAt
 	if now.After(freeAt) {
 		freeAt = now
 	}
 	if interrupted {
 		dueAt = now
 	}
-	_, err := d.ExecContext(ctx, `UPDATE leases SET holder = '', free_at = ?, due_at = ?, ended_at = ?, error = ? WHERE name = ? AND holder = ?`,
-		freeAt, dueAt, now, told(failed), l.name, l.holder)
+	_, err := d.ExecContext(ctx,
+		`UPDATE leases SET holder = '', free_at = ?, due_at = ?, ended_at = ?, error = ? WHERE name = ? AND holder = ?`,
+		freeAt, dueAt, now, errorLine(failed), l.name, l.holder)
 	if err != nil {
 		return fmt.Errorf("giving the lease back: %w", err)
 	}
@@ -82,8 +84,8 @@ func (l lease) giveBack(ctx context.Context, d *db.DB, now time.Time, failed err
 // longestError bounds what is kept of an error, in characters.
 const longestError = 500
 
-// told is an error in one line, nil when there is none.
-func told(err error) *string {
+// errorLine is an error in one line, nil when there is none.
+func errorLine(err error) *string {
 	if err == nil {
 		return nil
 	}

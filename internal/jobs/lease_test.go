@@ -71,7 +71,7 @@ func look(t *testing.T, d *db.DB, afterNoon time.Duration, job Job, want bool) {
 	t.Helper()
 	r, c := setup(d)
 	c.set(afterNoon)
-	if ran, err := r.Look(t.Context(), job); ran != want || err != nil {
+	if ran, err := r.Try(t.Context(), job); ran != want || err != nil {
 		t.Errorf("after %s: ran %t, want %t: %v", afterNoon, ran, want, err)
 	}
 }
@@ -105,8 +105,8 @@ func TestJobsHaveLeasesOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestOneOfManyTakesTheLease has many goroutines of two runners look at once: at a lease that is new, at one that is
-// due, and at one whose holder has died.
+// TestOneOfManyTakesTheLease has many goroutines of two runners look at once: at a lease that is
+// new, at one that is due, and at one whose holder has died.
 func TestOneOfManyTakesTheLease(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -126,7 +126,7 @@ func TestOneOfManyTakesTheLease(t *testing.T) {
 					all.Go(func() {
 						ready.Done()
 						ready.Wait()
-						took, err := r.Look(t.Context(), job)
+						took, err := r.Try(t.Context(), job)
 						if err != nil {
 							t.Error(err)
 						}
@@ -148,7 +148,7 @@ func TestOneOfManyTakesTheLease(t *testing.T) {
 func abandon(t *testing.T, d *db.DB, job Job, afterNoon time.Duration) lease {
 	t.Helper()
 	l := newLease(job, "a node that dies", noon.Add(afterNoon))
-	if took, err := l.take(db.AsSystem(t.Context()), d, false); !took || err != nil {
+	if took, err := l.acquire(db.AsSystem(t.Context()), d, false); !took || err != nil {
 		t.Fatalf("took the lease %t: %v", took, err)
 	}
 	return l
@@ -165,12 +165,13 @@ func TestAnAbandonedLeaseEndsAfterFourteenMinutes(t *testing.T) {
 	})
 }
 
-// TestAHolderThatIsLateGivesNothingBack lets a job outlive its lease, which another runner has by then.
+// TestAHolderThatIsLateGivesNothingBack lets a job outlive its lease, which another runner has by
+// then.
 func TestAHolderThatIsLateGivesNothingBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
-		ran, err := r.Look(t.Context(), quarterly(func(context.Context) error {
+		ran, err := r.Try(t.Context(), quarterly(func(context.Context) error {
 			c.set(14 * time.Minute)
 			abandon(t, d, quarterly(nothing), 14*time.Minute)
 			return nil
@@ -188,7 +189,7 @@ func TestALongRunGivesTheLeaseBackWhenItEnds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
-		if _, err := r.Look(t.Context(), quarterly(func(context.Context) error {
+		if _, err := r.Try(t.Context(), quarterly(func(context.Context) error {
 			if l := leaseOf(t, d, "tidy"); l.Holder == "" || !l.FreeAt.Equal(noon.Add(14*time.Minute)) {
 				t.Errorf("while the job runs its lease is %+v", l)
 			}
@@ -212,8 +213,9 @@ func TestAFailedJobGivesTheLeaseBack(t *testing.T) {
 		} {
 			r, _ := setup(d)
 			job := Job{Name: name, Every: 15 * time.Minute, Run: run}
-			ran, err := r.Look(t.Context(), job)
-			if p, ok := errors.AsType[*panicError](err); !ran || err == nil || ok != (name != "fails") || ok && len(p.stack) == 0 {
+			ran, err := r.Try(t.Context(), job)
+			if p, ok := errors.AsType[*panicError](err); !ran || err == nil || ok != (name != "fails") ||
+				ok && len(p.stack) == 0 {
 				t.Errorf("%s: ran %t: %v", name, ran, err)
 			}
 			leaseOf(t, d, name).check(t, 10*time.Minute, 15*time.Minute-time.Second)
@@ -230,7 +232,7 @@ func TestAnInterruptedJobGoesOnElsewhere(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
 		ctx, shutDown := context.WithCancel(t.Context())
-		ran, err := r.Look(ctx, quarterly(func(ctx context.Context) error {
+		ran, err := r.Try(ctx, quarterly(func(ctx context.Context) error {
 			c.set(2 * time.Minute)
 			shutDown()
 			<-ctx.Done()
@@ -250,7 +252,7 @@ func TestAJobThatIsDoneWhenTheNodeShutsDownIsNotDueAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, _ := setup(d)
 		ctx, shutDown := context.WithCancel(t.Context())
-		if _, err := r.Look(ctx, quarterly(func(context.Context) error { shutDown(); return nil })); err != nil {
+		if _, err := r.Try(ctx, quarterly(func(context.Context) error { shutDown(); return nil })); err != nil {
 			t.Error(err)
 		}
 		leaseOf(t, d, "tidy").check(t, 10*time.Minute, 15*time.Minute-time.Second)
@@ -262,7 +264,7 @@ func TestAJobsContextEndsWithTheLease(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, _ := setup(d)
 		began := time.Now()
-		ran, err := r.Look(t.Context(), quarterly(func(ctx context.Context) error {
+		ran, err := r.Try(t.Context(), quarterly(func(ctx context.Context) error {
 			ends, ok := ctx.Deadline()
 			if lasts := ends.Sub(began); !ok || lasts < 14*time.Minute || ends.After(time.Now().Add(14*time.Minute)) {
 				t.Errorf("the job's context lasts %s", lasts)
@@ -272,8 +274,12 @@ func TestAJobsContextEndsWithTheLease(t *testing.T) {
 		if !ran || err != nil {
 			t.Errorf("ran %t: %v", ran, err)
 		}
-		brief := Job{Name: "brief", Every: 450 * time.Millisecond, Run: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
-		ran, err = r.Look(t.Context(), brief)
+		brief := Job{
+			Name:  "brief",
+			Every: 450 * time.Millisecond,
+			Run:   func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
+		}
+		ran, err = r.Try(t.Context(), brief)
 		if !ran || !errors.Is(err, context.DeadlineExceeded) {
 			t.Errorf("a job longer than its lease ran %t: %v", ran, err)
 		}
@@ -288,7 +294,7 @@ func TestALeaseThatCannotBeTakenIsAnError(t *testing.T) {
 			t.Fatal(err)
 		}
 		r, _ := setup(d)
-		ran, err := r.Look(t.Context(), quarterly(func(context.Context) error {
+		ran, err := r.Try(t.Context(), quarterly(func(context.Context) error {
 			t.Error("the job ran")
 			return nil
 		}))

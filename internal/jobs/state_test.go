@@ -33,23 +33,25 @@ func TestWhatCameOfAJob(t *testing.T) {
 		}
 		job.Run = func(context.Context) error {
 			s := stateOf(t, r, job)
-			if *s.Node != "box/7" || !s.BeganAt.Equal(noon) || s.EndedAt != nil || !s.Running(noon) || s.Running(noon.Add(14*time.Minute)) {
+			if *s.Node != "box/7" || !s.BeganAt.Equal(noon) || s.EndedAt != nil || !s.Running(noon) ||
+				s.Running(noon.Add(14*time.Minute)) {
 				t.Errorf("while it goes on: %+v", s)
 			}
 			c.set(time.Minute)
 			return errors.New("broken\nby a test\x00" + strings.Repeat("é", 2*longestError))
 		}
-		if _, err := r.Look(t.Context(), job); err == nil {
+		if _, err := r.Try(t.Context(), job); err == nil {
 			t.Error("the job did not fail")
 		}
 		s := stateOf(t, r, job)
 		if !s.EndedAt.Equal(noon.Add(time.Minute)) || s.Running(noon) || !s.DueAt.Equal(noon.Add(15*time.Minute-time.Second)) ||
-			!strings.HasPrefix(*s.Error, "broken by a testé") || len([]rune(*s.Error)) > longestError {
+			!strings.HasPrefix(*s.Error, "broken by a testé") ||
+			len([]rune(*s.Error)) > longestError {
 			t.Errorf("of a job that has failed: %+v", s)
 		}
 		job.Run = nothing
 		c.set(15 * time.Minute)
-		if _, err := r.Look(t.Context(), job); err != nil {
+		if _, err := r.Try(t.Context(), job); err != nil {
 			t.Error(err)
 		}
 		if s := stateOf(t, r, job); s.Error != nil || !s.BeganAt.Equal(noon.Add(15*time.Minute)) {

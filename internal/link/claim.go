@@ -83,7 +83,7 @@ func (s *Store) claim(ctx context.Context, m workspace.Membership, token string)
 		c = Claim{Err: errs.New(errs.CodeTaken, "Another link of this workspace has the same code.")}
 		err = c.Err
 	}
-	if err != nil && !errs.From(err).Kind.Mendable() {
+	if err != nil && !errs.From(err).Kind.IsUserError() {
 		return Claim{}, err
 	}
 	c.Status = c.status(err)

@@ -180,7 +180,7 @@ func checkBatch(n int, field string) error {
 // internal is the first error that is nobody's to mend, or nil.
 func internal(results []Result) error {
 	for _, r := range results {
-		if r.Err != nil && !errs.From(r.Err).Kind.Mendable() {
+		if r.Err != nil && !errs.From(r.Err).Kind.IsUserError() {
 			return r.Err
 		}
 	}

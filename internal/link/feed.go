@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -42,18 +42,14 @@ func (f *feed) fresh(now time.Time) bool {
 // Follow learns of changes that other nodes make, until the context ends. It returns nil. That the database does not
 // answer is logged once.
 func (s *Store) Follow(ctx context.Context) error {
-	told := false
-	for pause.For(ctx, followEvery) == nil {
+	failures := poll.Failures{Log: s.Log, Message: "changes of links are not learnt of"}
+	poll.Every(ctx, followEvery, failures, func(ctx context.Context) error {
 		err := s.CatchUp(ctx)
-		if err == nil {
-			told = false
-			continue
+		if s.Now().UnixNano()-s.cache.feed.at.Load() <= int64(unheard) {
+			return nil
 		}
-		if s.Now().UnixNano()-s.cache.feed.at.Load() > int64(unheard) && !told && ctx.Err() == nil {
-			s.Log.ErrorContext(ctx, "changes of links are not learnt of", "error", err)
-			told = true
-		}
-	}
+		return err
+	})
 	return nil
 }
 

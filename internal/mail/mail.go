@@ -17,7 +17,7 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 const (
@@ -157,7 +157,7 @@ func (m *Mailer) Run(ctx context.Context) error {
 func outlast(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
 	lasting, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	stop := context.AfterFunc(ctx, func() {
-		_ = pause.For(lasting, d)
+		_ = poll.Wait(lasting, d)
 		cancel()
 	})
 	return lasting, func() {

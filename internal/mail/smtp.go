@@ -24,7 +24,7 @@ import (
 type security int
 
 const (
-	startTLS security = iota // insisted on: a server that does not offer it may be somebody else
+	startTLS security = iota // required: a server without it may be an impostor
 	implicitTLS
 	noTLS
 )
@@ -32,7 +32,7 @@ const (
 // server sends messages to a mail server.
 type server struct {
 	host, port     string
-	user, password string // empty: nobody logs in
+	user, password string // empty: no authentication
 	security       security
 	from           *netmail.Address
 	// roots are the trusted authorities; nil selects the system's.
@@ -123,7 +123,7 @@ func (s *server) format(l *message) (*gomail.Msg, error) {
 	m.Subject(l.subject)
 	m.SetMessageIDWithValue(l.id + "@" + s.domain())
 	m.SetDateWithValue(l.born.UTC())
-	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: nobody's absence is to be answered
+	m.SetGenHeader("Auto-Submitted", "auto-generated") // RFC 3834: suppresses automatic replies
 	m.SetBodyString(gomail.TypeTextPlain, l.text)
 	return m, nil
 }
@@ -150,7 +150,7 @@ func (s *server) begin(conn net.Conn) (*smtp.Client, error) {
 	if err != nil {
 		return nil, away("greeting", err)
 	}
-	if err := client.Hello(s.domain()); err != nil { // not the host's name, which is of no concern to anybody
+	if err := client.Hello(s.domain()); err != nil { // not the host's name, which is private
 		return nil, away("EHLO", err)
 	}
 	if s.security == startTLS {
@@ -197,7 +197,7 @@ func (s *server) hand(client *smtp.Client, l *message, message *gomail.Msg) erro
 	if err != nil {
 		return refusedOrAway("DATA", err)
 	}
-	if _, err := message.WriteTo(data); err != nil { // the end is not written: nobody takes the half for the whole
+	if _, err := message.WriteTo(data); err != nil { // without its end, no server accepts it
 		return away("DATA", err)
 	}
 	if err := data.Close(); err != nil {
@@ -225,7 +225,7 @@ func (r *refusal) temporary() bool { return r.code < 500 }
 
 func refusedOrAway(command string, err error) error {
 	answer, ok := errors.AsType[*textproto.Error](err)
-	if ok && answer.Code >= 400 && answer.Code != 421 { // 421 closes the connection, whatever it was about
+	if ok && answer.Code >= 400 && answer.Code != 421 { // 421 closes the connection after any command
 		return &refusal{command: command, code: answer.Code}
 	}
 	return away(command, err)

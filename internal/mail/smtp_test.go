@@ -16,7 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // from is whom the tests' letters are from.
@@ -283,7 +283,7 @@ func TestPutOffThenTaken(t *testing.T) {
 	m.Send(t.Context(), "nobody@example.com", "For nobody", secret)
 	m.Send(t.Context(), ada, "For Ada", secret)
 	for len(tries) < 2 && t.Context().Err() == nil {
-		_ = pause.For(t.Context(), 10*time.Millisecond)
+		_ = poll.Wait(t.Context(), 10*time.Millisecond)
 	}
 	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.heard("RCPT TO:<nobody")) != 1 {
 		t.Errorf("%d letters taken, %v: %v", len(p.taken()), p.heard("RCPT"), err)
@@ -302,11 +302,11 @@ func TestAServerThatComesBack(t *testing.T) {
 		m.Send(t.Context(), ada, "For Ada", secret)
 	}
 	for !strings.Contains(j.String(), "mail waits for the mail server") && t.Context().Err() == nil {
-		_ = pause.For(t.Context(), time.Millisecond)
+		_ = poll.Wait(t.Context(), time.Millisecond)
 	}
 	p = newPostOffice(t, p.address(), nil)
 	for len(p.taken()) < 3 && t.Context().Err() == nil {
-		_ = pause.For(t.Context(), 10*time.Millisecond)
+		_ = poll.Wait(t.Context(), 10*time.Millisecond)
 	}
 	if err := stop(); err != nil || len(p.taken()) != 3 {
 		t.Errorf("%d letters taken: %v", len(p.taken()), err)

@@ -18,10 +18,10 @@ var (
 	nat64 = netip.MustParsePrefix("64:ff9b::/96")
 )
 
-// special are the addresses that are no public host's:
+// special are the addresses of no public host:
 // https://www.iana.org/assignments/iana-ipv4-special-registry,
-// https://www.iana.org/assignments/iana-ipv6-special-registry, and what providers have put into the
-// public space.
+// https://www.iana.org/assignments/iana-ipv6-special-registry, and those that providers have put
+// into the public space.
 var special = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),     // RFC 791: this network, and the unspecified address
 	netip.MustParsePrefix("10.0.0.0/8"),    // RFC 1918: private
@@ -47,9 +47,9 @@ var special = []netip.Prefix{
 	netip.MustParsePrefix("3fff::/20"),     // RFC 9637: documentation
 }
 
-// Public reports whether the address may be a public host's: whether it is neither loopback,
-// private nor link-local, nor of any other special use. An address that holds an IPv4 address is as
-// public as that one, if at all.
+// Public reports whether the address may be that of a public host: neither loopback, private,
+// link-local nor of another special use. An address that embeds an IPv4 address is as public as
+// that one, if at all.
 func Public(a netip.Addr) bool {
 	a = plain(a)
 	if nat64.Contains(a) {
@@ -62,6 +62,5 @@ func Public(a netip.Addr) bool {
 	return !slices.ContainsFunc(special, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
-// plain is the address as prefixes know it: they contain neither an IPv4 address in the form of an
-// IPv6 one nor an address with a zone.
+// plain removes the zone and the IPv4-mapped form, which prefixes do not contain.
 func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }

@@ -1,6 +1,5 @@
-// Package outbound makes the HTTP client for addresses that strangers have chosen. Whatever a name
-// resolves to, and wherever a redirect leads, it connects to public addresses only: nobody can have
-// the server ask its own network.
+// Package outbound provides an HTTP client for URLs of users. It connects to public addresses only,
+// after DNS and after redirects (SSRF protection). It does not bound bodies. probe uses it.
 package outbound
 
 import (
@@ -16,14 +15,12 @@ import (
 )
 
 const (
-	// timeout bounds a request with its redirects and its body, connectTimeout the look-up of the name
-	// and the connection, handshakeTimeout TLS.
+	// timeout bounds a request with redirects and body, connectTimeout DNS and the connection.
 	timeout          = 10 * time.Second
 	connectTimeout   = 5 * time.Second
 	handshakeTimeout = 5 * time.Second
-	// maxRedirects is how many redirects are followed.
-	maxRedirects = 5
-	// maxHeaderBytes bounds an answer's header. The body is the caller's to bound.
+	maxRedirects     = 5
+	// maxHeaderBytes bounds the response header.
 	maxHeaderBytes = 64 << 10
 )
 
@@ -34,22 +31,20 @@ var (
 	ErrRedirects = errors.New("too many redirects")
 )
 
-// Config is what a client needs.
+// Config configures a client.
 type Config struct {
-	// UserAgent is the name that the client goes by.
 	UserAgent string
-	// Resolver looks names up; nil means the system's.
+	// Resolver is optional.
 	Resolver *net.Resolver
-	// Allow says which addresses may be connected to; nil means Public. An IPv4 address that comes in
-	// the form of an IPv6 one reaches it as IPv4, and none has a zone.
+	// Allow reports whether an address may be connected to; nil selects Public. IPv4-mapped addresses
+	// arrive as IPv4, and none has a zone.
 	Allow func(netip.Addr) bool
-	// Timeout bounds a request with its redirects and its body; zero means 10 seconds.
+	// Timeout bounds a request with redirects and body; zero selects 10 seconds.
 	Timeout time.Duration
 }
 
-// NewClient makes a client for http and https. Its requests fail with ErrRefused or ErrRedirects in
-// the error's chain, or as those of every http.Client do. It uses no proxy, sends neither cookies
-// nor Referer, and keeps no connection.
+// NewClient returns a client for http and https. Its errors wrap ErrRefused or ErrRedirects, or are
+// those of every http.Client. It uses no proxy, cookies, Referer or keep-alive.
 func NewClient(c Config) *http.Client {
 	allow := c.Allow
 	if allow == nil {
@@ -60,19 +55,18 @@ func NewClient(c Config) *http.Client {
 		Timeout:       cmp.Or(c.Timeout, timeout),
 		CheckRedirect: checkRedirect,
 		Transport: &agent{name: c.UserAgent, transport: &http.Transport{
-			Proxy:                  nil, // a proxy would connect for us, to whatever it likes
+			Proxy:                  nil, // a proxy would choose the address
 			DialContext:            dialer.DialContext,
 			DisableKeepAlives:      true,
-			DisableCompression:     true, // what is bounded must not unpack to more
+			DisableCompression:     true, // callers bound the bytes that they read
 			TLSHandshakeTimeout:    handshakeTimeout,
 			MaxResponseHeaderBytes: maxHeaderBytes,
 		}},
 	}
 }
 
-// guard refuses addresses at the last moment, when the name has been looked up and the socket is
-// about to connect: a name that is looked up to be judged may lead elsewhere when it is looked up
-// to be connected to (DNS rebinding).
+// guard checks the address of a socket right before it connects. A check of an earlier DNS response
+// could differ from the one used (DNS rebinding).
 func guard(allow func(netip.Addr) bool) func(context.Context, string, string, syscall.RawConn) error {
 	return func(_ context.Context, _, address string, _ syscall.RawConn) error {
 		target, err := netip.ParseAddrPort(address)
@@ -86,17 +80,16 @@ func guard(allow func(netip.Addr) bool) func(context.Context, string, string, sy
 	}
 }
 
-// checkRedirect implements http.Client.CheckRedirect. The transport knows no schemes but http and
-// https.
+// checkRedirect implements http.Client.CheckRedirect.
 func checkRedirect(r *http.Request, via []*http.Request) error {
 	if len(via) > maxRedirects {
 		return ErrRedirects
 	}
-	r.URL.User = nil // nobody has the server log in
+	r.URL.User = nil // no credentials from a redirect
 	return nil
 }
 
-// agent sends every request, those after a redirect too, under one name and without a Referer.
+// agent sends every request, also after redirects, with one User-Agent and without Referer.
 type agent struct {
 	name      string
 	transport http.RoundTripper

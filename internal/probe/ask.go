@@ -20,8 +20,9 @@ const (
 	pace = time.Second
 	// maxBody is how much of an answer is read, to let the host finish a short one.
 	maxBody = 64 << 10
-	// usualRest is how long a host is left alone that is busy and does not say for how long, or cannot be reached.
-	// What it says counts from shortestRest, so that a run does not meet it again, to longestRest.
+	// usualRest is how long a host is left alone that is busy and does not say for how long, or
+	// cannot be reached. What it says counts from shortestRest, so that a run does not meet it
+	// again, to longestRest.
 	usualRest    = time.Hour
 	shortestRest = link.CheckClaim
 	longestRest  = 24 * time.Hour
@@ -33,14 +34,15 @@ type answer struct {
 	status *int
 	// late says that there was none in time.
 	late bool
-	// rest is how long the host is to be left alone, because it wishes so or is not there; zero means not at all.
+	// rest is how long the host is to be left alone, because it wishes so or is not there; zero
+	// means not at all.
 	rest time.Duration
 }
 
 func (a answer) isWell() bool { return a.status != nil && *a.status < http.StatusBadRequest }
 
-// ask asks with HEAD, which costs a host the least. Many do not know it, or answer it as they would not answer a
-// person: then the question is put again with GET.
+// ask asks with HEAD, which costs a host the least. Many do not know it, or answer it as they would
+// not answer a person: then the question is put again with GET.
 func (c *Checker) ask(ctx context.Context, d link.Due) answer {
 	target := destination(d.URL)
 	a := c.request(ctx, d, http.MethodHead, target)
@@ -50,8 +52,8 @@ func (c *Checker) ask(ctx context.Context, d link.Due) answer {
 	return c.request(ctx, d, http.MethodGet, target)
 }
 
-// destination is where a redirect would lead. The few URLs that net/http does not take, such as those with a percent
-// sign on its own, are asked in their canonical form, which means the same.
+// destination is where a redirect would lead. The few URLs that net/http does not take, such as
+// those with a percent sign on its own, are asked in their canonical form, which means the same.
 func destination(original string) string {
 	location := urlnorm.Location(original)
 	if _, err := url.Parse(location); err == nil {
@@ -81,7 +83,8 @@ func (c *Checker) request(ctx context.Context, d link.Due, method, target string
 	return answer{status: &response.StatusCode, rest: c.restWished(response)}
 }
 
-// meeting is how far a request came with the first host: what is atomic may be set when it has been given up.
+// meeting is how far a request came with the first host: what is atomic may be set when it has been
+// given up.
 type meeting struct{ connected, heard atomic.Bool }
 
 func (m *meeting) watch(ctx context.Context) context.Context {
@@ -91,8 +94,9 @@ func (m *meeting) watch(ctx context.Context) context.Context {
 	})
 }
 
-// none is no answer. Why is for the log only: it may tell of the network inside. A host that takes a connection and
-// says nothing until the time is up is no better to meet again than one that is not there.
+// none is no answer. Why is for the log only: it may tell of the network inside. A host that takes
+// a connection and says nothing until the time is up is no better to meet again than one that is
+// not there.
 func (c *Checker) none(ctx context.Context, d link.Due, err error, met *meeting) answer {
 	a := answer{}
 	if e, ok := errors.AsType[*url.Error](err); ok {

@@ -52,7 +52,8 @@ func ways(n *outboundtest.Network) map[string]string {
 	return ways
 }
 
-// misleading redirects to what stands behind the question mark, and answers HEAD so that GET is tried.
+// misleading redirects to what stands behind the question mark, and answers HEAD so that GET is
+// tried.
 func misleading(w http.ResponseWriter, r *http.Request) {
 	if r.URL.Path != "/to" {
 		w.WriteHeader(http.StatusNotFound)
@@ -62,9 +63,9 @@ func misleading(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// TestNoCheckReachesThePrivateCanary has a server inside the network, and links that lead to it in every way. Neither
-// checks that members ask for nor the job's ever reach it; and none of this is for want of trying, since a checker
-// whose client has no scruples reaches it by each.
+// TestNoCheckReachesThePrivateCanary has a server inside the network, and links that lead to it in
+// every way. Neither checks that members ask for nor the job's ever reach it; and none of this is
+// for want of trying, since a checker whose client has no scruples reaches it by each.
 func TestNoCheckReachesThePrivateCanary(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, d *db.DB){
@@ -105,7 +106,8 @@ func askedByTheJob(t *testing.T, d *db.DB) {
 	}
 }
 
-// askedAsInProduction has the client that the server has, and hosts that some resolvers take for addresses.
+// askedAsInProduction has the client that the server has, and hosts that some resolvers take for
+// addresses.
 func askedAsInProduction(t *testing.T, d *db.DB) {
 	b := setup(t, d, misleading, nil)
 	b.Client = outbound.NewClient(outbound.Config{UserAgent: UserAgent("http://sho.rt")})

@@ -1,4 +1,6 @@
-// Package probe asks the destinations of links how they are.
+// Package probe requests the destinations of links and records whether they respond. It owns the
+// pace and the back-off per host; the link store chooses the links that are due and stores the
+// results. The job runner and the GraphQL API call it.
 package probe
 
 import (
@@ -9,18 +11,19 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 const (
-	// wellInterval is when a destination that is well is asked again. One that is not is asked after firstBackoff,
-	// which doubles with each failure in a row up to longestBackoff.
+	// wellInterval is when a destination that is well is asked again. One that is not is asked
+	// after firstBackoff, which doubles with each failure in a row up to longestBackoff.
 	wellInterval   = 24 * time.Hour
 	firstBackoff   = time.Hour
 	longestBackoff = 7 * 24 * time.Hour
-	// checkDeadline bounds a check that somebody waits for. recordDeadline bounds the writing of what was answered.
+	// checkDeadline bounds a check that somebody waits for. recordDeadline bounds the writing of
+	// what was answered.
 	checkDeadline  = 12 * time.Second
 	recordDeadline = 5 * time.Second
 )
@@ -47,8 +50,8 @@ type Checker struct {
 // UserAgent is the name that a client for a Checker goes by. It says where to complain.
 func UserAgent(publicURL string) string { return "LinkforgeBot/1.0 (+" + publicURL + ")" }
 
-// Check asks a link's destination now, and returns the link as it is then. A destination that does not answer is no
-// error. It returns NotFound, Forbidden or RateLimited.
+// Check asks a link's destination now, and returns the link as it is then. A destination that does
+// not answer is no error. It returns NotFound, Forbidden or RateLimited.
 func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID string) (*link.Link, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -112,5 +115,5 @@ func (c *Checker) sleep(ctx context.Context, d time.Duration) error {
 	if c.Sleep != nil {
 		return c.Sleep(ctx, d)
 	}
-	return pause.For(ctx, d)
+	return poll.Wait(ctx, d)
 }

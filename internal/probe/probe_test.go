@@ -56,7 +56,17 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 	b.net = outboundtest.Open(t, b.noting(public), names)
 	clock := func() time.Time { return b.now }
 	log := slog.New(slog.NewTextHandler(&b.logged, &slog.HandlerOptions{Level: slog.LevelDebug}))
-	links, err := link.NewStore(link.Config{DB: d, PublicURL: "http://sho.rt", LinkQuota: 1000, CodeSecrets: [][]byte{[]byte("a secret")}, Domains: &domain.Store{DB: d}, Log: log, Now: clock})
+	links, err := link.NewStore(
+		link.Config{
+			DB:          d,
+			PublicURL:   "http://sho.rt",
+			LinkQuota:   1000,
+			CodeSecrets: [][]byte{[]byte("a secret")},
+			Domains:     &domain.Store{DB: d},
+			Log:         log,
+			Now:         clock,
+		},
+	)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +80,14 @@ func setup(t *testing.T, d *db.DB, public http.HandlerFunc, names map[string][][
 
 // allow gives the checker another client.
 func (b *bundle) allow(allow func(netip.Addr) bool, timeout time.Duration) {
-	b.Client = outbound.NewClient(outbound.Config{UserAgent: UserAgent("http://sho.rt"), Resolver: b.net.Resolver, Allow: allow, Timeout: timeout})
+	b.Client = outbound.NewClient(
+		outbound.Config{
+			UserAgent: UserAgent("http://sho.rt"),
+			Resolver:  b.net.Resolver,
+			Allow:     allow,
+			Timeout:   timeout,
+		},
+	)
 }
 
 // noting notes the requests before they are answered.
@@ -102,14 +119,16 @@ func (b *bundle) happened() []string {
 	return events
 }
 
-// link makes a link that leads to the URL, whatever the rules say of it, and whose destination is due.
+// link makes a link that leads to the URL, whatever the rules say of it, and whose destination is
+// due.
 func (b *bundle) link(t *testing.T, url string) *link.Link {
 	t.Helper()
 	l, _, err := b.Links.Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().Exec(db.AsSystem(t.Context()))
+	_, err = b.db.NewUpdate().Model(l).Set("original_url = ?", url).Set("check_at = ?", b.now).WherePK().
+		Exec(db.AsSystem(t.Context()))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -158,7 +177,8 @@ func said(l *link.Link) string {
 	return fmt.Sprint(*l.DestinationStatus)
 }
 
-// site answers by the path: with a status, with one that HEAD gets and another that GET gets, or in a way of its own.
+// site answers by the path: with a status, with one that HEAD gets and another that GET gets, or in
+// a way of its own.
 func site(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/loop":
@@ -271,8 +291,8 @@ func TestADestinationThatNeverAnswers(t *testing.T) {
 	})
 }
 
-// TestADestinationThatStalls answers with a redirect that leads to no answer. That is not its host's fault, and GET
-// would wait just as long.
+// TestADestinationThatStalls answers with a redirect that leads to no answer. That is not its
+// host's fault, and GET would wait just as long.
 func TestADestinationThatStalls(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
@@ -394,7 +414,8 @@ func TestChecksAreLimited(t *testing.T) {
 		b.check(t, l)
 	}
 	b.happened()
-	if _, err := b.Check(t.Context(), b.member, l.ID); !errs.Is(err, errs.RateLimited) || errs.From(err).RetryAfter <= 0 {
+	if _, err := b.Check(t.Context(), b.member, l.ID); !errs.Is(err, errs.RateLimited) ||
+		errs.From(err).RetryAfter <= 0 {
 		t.Errorf("one check more: %v", err)
 	}
 	if got := b.happened(); len(got) > 0 {
@@ -402,8 +423,8 @@ func TestChecksAreLimited(t *testing.T) {
 	}
 }
 
-// TestWhoeverLeavesRecordsNothing ends the request, and the run, while the destination is being asked: that it has not
-// answered says nothing of it.
+// TestWhoeverLeavesRecordsNothing ends the request, and the run, while the destination is being
+// asked: that it has not answered says nothing of it.
 func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -425,7 +446,8 @@ func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 		if err := b.Run(leaving()); !errors.Is(err, context.Canceled) {
 			t.Errorf("a run that was interrupted: %v", err)
 		}
-		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 || !got.CheckAt.Equal(noon.Add(link.CheckClaim)) {
+		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 ||
+			!got.CheckAt.Equal(noon.Add(link.CheckClaim)) {
 			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
 		}
 	})

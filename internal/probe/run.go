@@ -12,18 +12,20 @@ import (
 )
 
 const (
-	// batchSize is how many destinations are taken at once, atOnce how many hosts are asked at the same time.
+	// batchSize is how many destinations are taken at once, atOnce how many hosts are asked at the
+	// same time.
 	batchSize = 500
 	atOnce    = 8
-	// perHost is how many destinations of one host are asked in a batch. The others come with later batches: whoever
-	// has a hundred thousand links to one host keeps nobody else waiting.
+	// perHost is how many destinations of one host are asked in a batch. The others come with later
+	// batches: whoever has a hundred thousand links to one host keeps nobody else waiting.
 	perHost = 60
 	// batchDeadline ends a batch before somebody else may take what is left of it.
 	batchDeadline = link.CheckClaim - time.Minute
 )
 
-// Run asks all destinations that are due, and returns when none is left or its time is up: then the next run goes on.
-// It returns an error when it is interrupted, or when the database does not answer.
+// Run asks all destinations that are due, and returns when none is left or its time is up: then the
+// next run goes on. It returns an error when it is interrupted, or when the database does not
+// answer.
 func (c *Checker) Run(ctx context.Context) error {
 	r := &run{Checker: c, hosts: map[string]*host{}}
 	for ctx.Err() == nil {
@@ -49,7 +51,8 @@ type run struct {
 type host struct {
 	// due are its destinations in this batch.
 	due []link.Due
-	// asked says that it has been asked before, until when it is to be left alone; zero means that it may be asked.
+	// asked says that it has been asked before, until when it is to be left alone; zero means that
+	// it may be asked.
 	asked bool
 	until time.Time
 }
@@ -99,7 +102,8 @@ func hostOf(original string) string {
 	return u.Host()
 }
 
-// askHost asks the host's destinations one after another. Once it is to be left alone, the others are put off.
+// askHost asks the host's destinations one after another. Once it is to be left alone, the others
+// are put off.
 func (r *run) askHost(ctx context.Context, h *host) error {
 	for i, d := range h.due {
 		if !h.until.IsZero() {

@@ -40,8 +40,8 @@ func TestAHostIsAskedAtAPace(t *testing.T) {
 	})
 }
 
-// TestHostsAreAskedAtOnce has no host answer before as many have been asked as may be at once, and a moment has
-// passed in which more could be.
+// TestHostsAreAskedAtOnce has no host answer before as many have been asked as may be at once, and
+// a moment has passed in which more could be.
 func TestHostsAreAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -157,7 +157,8 @@ func TestAHostThatIsNotThere(t *testing.T) {
 				t.Errorf("said %s, due again %s", said(got), got.CheckAt)
 			}
 		}
-		if diff := cmp.Diff(map[string]int{"nothing": 1, "not asked": 2}, told); diff != "" || b.net.Lookups("gone.test") != 1 {
+		if diff := cmp.Diff(map[string]int{"nothing": 1, "not asked": 2}, told); diff != "" ||
+			b.net.Lookups("gone.test") != 1 {
 			t.Errorf("after %d look-ups (-want +got):\n%s", b.net.Lookups("gone.test"), diff)
 		}
 	})

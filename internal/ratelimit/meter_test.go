@@ -20,7 +20,8 @@ func meters(t *testing.T, n int) (all []*Meter) {
 	return all
 }
 
-// TestAMeterGivesWhatThereIs to many who ask at once, and no more: also of a rate of which nothing is taken ahead.
+// TestAMeterGivesWhatThereIs to many who ask at once, and no more: also of a rate of which nothing
+// is taken ahead.
 func TestAMeterGivesWhatThereIs(t *testing.T) {
 	t.Parallel()
 	for _, attempts := range []int64{1, 7, 99, 100, 1000, 4321} {
@@ -67,7 +68,7 @@ func TestMetersTogetherGiveNoMore(t *testing.T) {
 		})
 	}
 	asking.Wait()
-	if n := given.Load(); n > rate.Attempts || n < rate.Attempts-3*rate.Attempts/aheadPart {
+	if n := given.Load(); n > rate.Attempts || n < rate.Attempts-3*rate.Attempts/batchPart {
 		t.Errorf("%d given, want %d or a little less", n, rate.Attempts)
 	}
 }
@@ -86,12 +87,14 @@ func TestAMeterTellsWhatIsLeft(t *testing.T) {
 	if a, err := m.Spend(t.Context(), rate, "somebody", 480); err != nil || a.Left != 0 {
 		t.Errorf("all that is left: %+v: %v", a, err)
 	}
-	if a, err := m.Spend(t.Context(), rate, "somebody", 1); !errs.Is(err, errs.RateLimited) || a.Left != 0 || errs.From(err).RetryAfter == 0 {
+	if a, err := m.Spend(t.Context(), rate, "somebody", 1); !errs.Is(err, errs.RateLimited) || a.Left != 0 ||
+		errs.From(err).RetryAfter == 0 {
 		t.Errorf("once more: %+v: %v", a, err)
 	}
 }
 
-// TestAMeterWithoutRedis hands out what it has in hand, and then lets everything through; nobody waits for Redis each time.
+// TestAMeterWithoutRedis hands out what it has in hand, and then lets everything through; nobody
+// waits for Redis each time.
 func TestAMeterWithoutRedis(t *testing.T) {
 	t.Parallel()
 	m, now := meters(t, 1)[0], time.Now()

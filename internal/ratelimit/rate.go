@@ -1,5 +1,7 @@
-// Package ratelimit limits attempts in a short time, per subject, such as log-ins of an address or the cost of a workspace's
-// operations. The counters are in Redis; if it is unavailable, attempts are allowed.
+// Package ratelimit limits attempts in a short time, per subject, such as log-ins of an address or
+// the cost of a workspace's operations. The counters are in Redis; if it is unavailable, attempts
+// are allowed. It owns the counters, and each caller its rates: accounts, domains, links, probes
+// and the GraphQL endpoint call it.
 package ratelimit
 
 import (
@@ -25,8 +27,8 @@ type Rate struct {
 	// Attempts is how many are allowed, Window how long it takes until they are forgotten.
 	Attempts int64
 	Window   time.Duration
-	// Longest is how long a wait may become: whoever goes on after being refused waits twice as long each time. Zero
-	// means that a wait is what is left of the window.
+	// Longest is how long a wait may become: whoever goes on after being refused waits twice as
+	// long each time. Zero means that a wait is what is left of the window.
 	Longest time.Duration
 }
 
@@ -50,9 +52,10 @@ type Allowance struct {
 	Reset time.Duration
 }
 
-// Charge counts one attempt of the subject (an account, an address) before it is made, so that attempts at the
-// same time cannot slip past. It returns RateLimited. It fails open: when Redis is away people can still log
-// in, and the cost of the password's hash still slows down whoever guesses.
+// Charge counts one attempt of the subject (an account, an address) before it is made, so that
+// attempts at the same time cannot slip past. It returns RateLimited. It fails open: when Redis is
+// away people can still log in, and the cost of the password's hash still slows down whoever
+// guesses.
 func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	_, err := l.Spend(ctx, r, subject, 1)
 	return err
@@ -68,7 +71,12 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 		l.Log.WarnContext(ctx, "rate limit not checked", "rate", r.Name, "error", err)
 		return Allowance{}, nil
 	}
-	a := Allowance{Known: true, Rate: r, Left: max(0, r.Attempts-count), Reset: max(left, time.Second).Round(time.Second)}
+	a := Allowance{
+		Known: true,
+		Rate:  r,
+		Left:  max(0, r.Attempts-count),
+		Reset: max(left, time.Second).Round(time.Second),
+	}
 	if count <= r.Attempts {
 		return a, nil
 	}
@@ -110,9 +118,12 @@ func (l Limiter) Forget(ctx context.Context, r Rate, subject string) {
 	}
 }
 
-// add counts attempts up or down, and returns how many there are and how long until they are forgotten. A counter
-// that is missing, because its window has ended, is made with its expiry in the same step.
-func (l Limiter) add(ctx context.Context, r Rate, subject string, delta int64) (count int64, left time.Duration, err error) {
+// add counts attempts up or down, and returns how many there are and how long until they are
+// forgotten. A counter that is missing, because its window has ended, is made with its expiry in
+// the same step.
+func (l Limiter) add(
+	ctx context.Context, r Rate, subject string, delta int64,
+) (count int64, left time.Duration, err error) {
 	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
 	key := r.key(subject)

@@ -47,7 +47,7 @@ func TestCleaner(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	})
-	_, err = runner.Look(t.Context(), job)
+	_, err = runner.Try(t.Context(), job)
 	t.Errorf("nobody killed the node: %v", err)
 }
 
@@ -104,7 +104,7 @@ func (b *bundle) lookTwice(t *testing.T, d *db.DB) int64 {
 				cleaned.Add(1)
 				return b.Links.CleanUp(ctx)
 			})
-			if _, err := runner.Look(t.Context(), job); err != nil {
+			if _, err := runner.Try(t.Context(), job); err != nil {
 				t.Error(err)
 			}
 		})

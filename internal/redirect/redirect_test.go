@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -225,7 +225,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				for deadline := time.Now().Add(20 * time.Second); status != c.statusAfter && time.Now().Before(deadline); {
 					b.turnTo(b.now.Add(time.Second))
 					status = b.visit(t, http.MethodGet, "/"+l.Code).Code
-					_ = pause.For(t.Context(), 20*time.Millisecond)
+					_ = poll.Wait(t.Context(), 20*time.Millisecond)
 				}
 				if status != c.statusAfter {
 					t.Errorf("status %d under the raised quota, want %d", status, c.statusAfter)

@@ -1,5 +1,6 @@
-// Package redisx opens Redis by its URL: a server, the master of a sentinel group, or a cluster. Without a URL it starts an
-// in-process Redis that lives as long as the client. No other package knows which of them is in use.
+// Package redisx opens Redis by its URL: a server, the master of a sentinel group, or a cluster.
+// Without a URL it starts an in-process Redis that lives as long as the client. No other package
+// knows which of them is in use.
 package redisx
 
 import (
@@ -19,8 +20,9 @@ import (
 )
 
 const (
-	// dialDeadline bounds how long a server may take to answer the phone, and dials how often it is called before the command
-	// is tried again: a server that has died is to be noticed long before those give up who wait for it.
+	// dialDeadline bounds how long a server may take to answer the phone, and dials how often it is
+	// called before the command is tried again: a server that has died is to be noticed long before
+	// those give up who wait for it.
 	dialDeadline = 2 * time.Second
 	dials        = 1
 	// noPipelinePool leaves pipelines to the one pool, so that its size is what it says.
@@ -33,8 +35,8 @@ type Client struct {
 	embedded *embedded
 }
 
-// Open prepares a client with at most pool connections, to each node of a cluster. No server is connected to yet. The error
-// is that of Check.
+// Open prepares a client with at most pool connections, to each node of a cluster. No server is
+// connected to yet. The error is that of Check.
 func Open(redisURL string, pool int) (*Client, error) {
 	if redisURL == "" {
 		return openEmbedded(pool)
@@ -69,10 +71,12 @@ func openList(u *url.URL, list string, pool int) (*Client, error) {
 // clientName is what Redis lists connections by.
 const clientName = "linkforge"
 
-// tuned makes deadlines hold: a command that waits for Redis is otherwise not interrupted by its context.
+// tuned makes deadlines hold: a command that waits for Redis is otherwise not interrupted by its
+// context.
 func tuned(options *redis.Options, pool int) *redis.Options {
 	options.PoolSize, options.PipelinePoolSize = pool, noPipelinePool
-	options.DialTimeout, options.DialerRetries = cmp.Or(options.DialTimeout, dialDeadline), cmp.Or(options.DialerRetries, dials)
+	options.DialTimeout = cmp.Or(options.DialTimeout, dialDeadline)
+	options.DialerRetries = cmp.Or(options.DialerRetries, dials)
 	options.ContextTimeoutEnabled = true
 	options.ClientName = clientName
 	return options
@@ -132,8 +136,8 @@ func openEmbedded(pool int) (*Client, error) {
 // tick is how often time passes while there are few keys.
 const tick = time.Second
 
-// passTime makes keys expire: miniredis lets time pass only when it is told to, and its own ticking option
-// walks every key on every command.
+// passTime makes keys expire: miniredis lets time pass only when it is told to, and its own ticking
+// option walks every key on every command.
 func (e *embedded) passTime() {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
@@ -158,7 +162,8 @@ func (e *embedded) stop() {
 	e.server.Close()
 }
 
-// Ready asks Redis for a sign of life; in a cluster, every master, and whether it knows who has every key.
+// Ready asks Redis for a sign of life; in a cluster, every master, and whether it knows who has
+// every key.
 func (c *Client) Ready(ctx context.Context) error {
 	cluster, ok := c.UniversalClient.(*redis.ClusterClient)
 	if !ok {

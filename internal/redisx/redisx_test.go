@@ -47,7 +47,8 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	}
 	if !eventually(t, 10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
 		stacks := make([]byte, 1<<16)
-		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(), stacks[:runtime.Stack(stacks, true)])
+		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(),
+			stacks[:runtime.Stack(stacks, true)])
 	}
 }
 
@@ -95,7 +96,8 @@ func TestAClusterIsReadyAsAWhole(t *testing.T) {
 		t.Error("ready without a master")
 	}
 	// The others take note, and tell the client, who knows of no dead master then.
-	if !eventually(t, 20*time.Second, func() bool { return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "nobody serves") }) {
+	if !eventually(t, 20*time.Second,
+		func() bool { return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "nobody serves") }) {
 		t.Errorf("the others have noticed: %v", k.Ready(t.Context()))
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Trace makes a span of each command, or pipeline of them, that is part of another one. It says the command's name: not its
-// keys, some of which are addresses, nor its values, nor the text of an error, which repeats them.
+// Trace makes a span of each command, or pipeline of them, that is part of another one. It says the
+// command's name: not its keys, some of which are addresses, nor its values, nor the text of an
+// error, which repeats them.
 func (c *Client) Trace(t trace.Tracer) { c.AddHook(spans{t}) }
 
 // spans makes a span of each command.
@@ -39,7 +40,9 @@ func (s spans) within(ctx context.Context, name string, commands int, do func(co
 		return do(ctx) // a loop's
 	}
 	ctx, span := s.tracer.Start(ctx, "Redis "+name, trace.WithSpanKind(trace.SpanKindClient), trace.WithAttributes(
-		attribute.String("db.system.name", "redis"), attribute.String("db.operation.name", name), attribute.Int("db.operation.batch.size", commands),
+		attribute.String("db.system.name", "redis"),
+		attribute.String("db.operation.name", name),
+		attribute.Int("db.operation.batch.size", commands),
 	))
 	defer span.End()
 	err := do(ctx)

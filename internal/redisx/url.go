@@ -17,13 +17,16 @@ var schemes = []string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "
 
 // What a URL can be refused for. Nothing of the URL is repeated: it may hold a password.
 var (
-	errScheme  = errors.New("must start with redis://, redis+sentinel:// or redis+cluster://, or with rediss for TLS")
-	errForm    = errors.New("must be a URL, as in redis://user:password@host:6379/0; what is special in a password is percent-encoded")
-	errHosts   = errors.New("must name hosts with commas between them, as in host1:26379,host2:26379")
-	errMaster  = errors.New("must end with the name that the sentinels have for the master, as in redis+sentinel://host1:26379,host2:26379/mymaster")
+	errScheme = errors.New("must start with redis://, redis+sentinel:// or redis+cluster://, or with rediss for TLS")
+	errForm   = errors.New(
+		"must be a URL, as in redis://user:password@host:6379/0; what is special in a password is percent-encoded")
+	errHosts  = errors.New("must name hosts with commas between them, as in host1:26379,host2:26379")
+	errMaster = errors.New(
+		"must end with the name that the sentinels have for the master, as in redis+sentinel://host1:26379,host2:26379/mymaster")
 	errPath    = errors.New("must end with the hosts: a cluster has no databases")
-	errUnknown = errors.New("has a parameter that is not known: sentinels take db, sentinel_user and sentinel_password, a cluster takes none")
-	errNumber  = errors.New("must have the number of a database in db, from 0 on")
+	errUnknown = errors.New(
+		"has a parameter that is not known: sentinels take db, sentinel_user and sentinel_password, a cluster takes none")
+	errNumber = errors.New("must have the number of a database in db, from 0 on")
 )
 
 // Check says what is wrong with a URL, without repeating any of it. The empty one is good.
@@ -99,8 +102,8 @@ func cluster(u *url.URL, list string, o *redis.UniversalOptions) (err error) {
 	return err
 }
 
-// sentinels reads the name of the master, which is the path, and what else is for the sentinels. User and password are those
-// of Redis itself: sentinels often have none.
+// sentinels reads the name of the master, which is the path, and what else is for the sentinels.
+// User and password are those of Redis itself: sentinels often have none.
 func sentinels(u *url.URL, list string, o *redis.UniversalOptions) (err error) {
 	if o.MasterName = strings.Trim(u.Path, "/"); o.MasterName == "" || strings.Contains(o.MasterName, "/") {
 		return errMaster

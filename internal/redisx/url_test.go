@@ -38,7 +38,17 @@ func TestURLsOfSeveralServers(t *testing.T) {
 			t.Errorf("%s: %v", u, err)
 			continue
 		}
-		got := reading{o.Addrs, o.Username, o.Password, o.SentinelUsername, o.SentinelPassword, o.MasterName, o.DB, o.IsClusterMode, o.TLSConfig != nil}
+		got := reading{
+			o.Addrs,
+			o.Username,
+			o.Password,
+			o.SentinelUsername,
+			o.SentinelPassword,
+			o.MasterName,
+			o.DB,
+			o.IsClusterMode,
+			o.TLSConfig != nil,
+		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", u, diff)
 		}

@@ -1,3 +1,5 @@
+// Package rollup counts clicks by dimension and latency, and encodes the counts. It is pure: stats owns the tables that the
+// encoded counts are stored in. ingest and stats call it.
 package rollup
 
 import (

@@ -1,3 +1,6 @@
+// Package stats owns the tables of rollups and every query over rollups and clicks: totals, series, breakdowns, lists,
+// exports, retention and rebuilds. It does not decide when clicks are written: ingest does, by the functions of this
+// package. Resolvers, jobs and commands call it.
 package stats
 
 import (

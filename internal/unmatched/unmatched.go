@@ -1,3 +1,5 @@
+// Package unmatched counts requests for short URLs that matched no active link, so that a broken campaign is noticed. The
+// counts are kept in memory and written every second. The redirect handler records; resolvers list.
 package unmatched
 
 import (
@@ -12,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/pause"
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -85,16 +87,13 @@ func (o *Recorder) Add(workspaceID, code string, status int, at time.Time) {
 
 // Run writes until the context ends, and then what is left. That it does not work is logged once.
 func (o *Recorder) Run(ctx context.Context) error {
-	told := false
+	failures := poll.Failures{Log: o.Log, Message: "requests that led nowhere are not written"}
 	for {
-		ended := pause.For(ctx, orphanFlush) != nil
+		ended := poll.Wait(ctx, orphanFlush) != nil
 		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), orphanFlush)
 		err := o.Flush(writing)
 		cancel()
-		if err != nil && !told {
-			o.Log.ErrorContext(ctx, "requests that led nowhere are not written", "error", err)
-		}
-		told = err != nil
+		failures.Report(context.WithoutCancel(ctx), err)
 		if ended {
 			return nil
 		}

@@ -43,8 +43,8 @@ func bounded(label, s string, least, most int) (string, error) {
 	return s, nil
 }
 
-// control counts in what unicode.IsControl does not: Unicode's own line and paragraph separators,
-// and the characters that turn the direction of what follows, by which one name passes for another.
+// control also includes Unicode's line and paragraph separators, and the characters that change the
+// direction of text, which can disguise a name.
 func control(r rune) bool {
 	return r != '\n' && r != '\t' && unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp, turning)
 }
@@ -54,8 +54,8 @@ func control(r rune) bool {
 var turning = &unicode.RangeTable{R16: []unicode.Range16{{Lo: 0x202a, Hi: 0x202e, Stride: 1},
 	{Lo: 0x2066, Hi: 0x2069, Stride: 1}}}
 
-// Quote is text that somebody typed, fit for one line: in quotes, without what a terminal would
-// obey, and not too long. Of nothing it makes nothing.
+// Quote returns user-supplied text in quotes for one line, shortened and without control
+// characters; empty for empty text.
 func Quote(s string) string {
 	if s == "" {
 		return ""

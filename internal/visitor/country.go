@@ -13,6 +13,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/oschwald/maxminddb-golang/v2"
 )
 
@@ -30,16 +31,15 @@ type Countries struct {
 	// Every is how often Watch looks at the file; half a minute unless set.
 	Every time.Duration
 
-	path string
-	log  *slog.Logger
-	seen os.FileInfo // what the file was when it was last looked at; nil when it could not be found
-	db   atomic.Pointer[database]
+	path  string
+	files *poll.Files
+	log   *slog.Logger
+	db    atomic.Pointer[database]
 }
 
 // OpenCountries reads the file at the path, whole: it may be replaced in any way. It fails if the file has no countries.
 func OpenCountries(path string, log *slog.Logger) (*Countries, error) {
-	c := &Countries{path: path, log: log}
-	c.seen, _ = os.Stat(path)
+	c := &Countries{path: path, files: poll.NewFiles(false, path), log: log}
 	if err := c.load(); err != nil {
 		return nil, fmt.Errorf("countries in %s: %w", path, err)
 	}
@@ -64,37 +64,16 @@ func (c *Countries) Watch(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	tick := time.NewTicker(cmp.Or(c.Every, lookInterval))
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-			c.look(ctx)
-		}
-	}
+	c.files.Watch(ctx, cmp.Or(c.Every, lookInterval), c.reload)
+	return nil
 }
 
-// look notes what the file is before it reads it: if it changes meanwhile, the next look sees that.
-func (c *Countries) look(ctx context.Context) {
-	now, _ := os.Stat(c.path)
-	if isSame(c.seen, now) {
-		return
-	}
-	c.seen = now
+func (c *Countries) reload(ctx context.Context) {
 	if err := c.load(); err != nil {
 		c.log.ErrorContext(ctx, "countries not replaced", "path", c.path, "error", err)
 		return
 	}
 	c.log.InfoContext(ctx, "countries replaced", "path", c.path, "built", c.db.Load().reader.Metadata.BuildTime().UTC())
-}
-
-func isSame(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == b
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
 }
 
 func (c *Countries) load() error {

@@ -12,9 +12,10 @@ import (
 	"strings"
 )
 
-// Copy hands keep the segments of all journals within dir, in their order, beside the processes that write them: the journal's
-// id, the segment's file name, and its records. A record that was appended before Copy was called is among them, unless its
-// segment has been released meanwhile. It stops at keep's first error.
+// Copy hands keep the segments of all logs within dir, in their order, beside the processes that
+// write them: the log's id, the segment's file name, and its records. A record that was appended
+// before Copy was called is among them, unless its segment has been released meanwhile. It stops at
+// keep's first error.
 func Copy(dir string, keep func(id, name string, content []byte) error) error {
 	folders, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -40,7 +41,7 @@ func copyJournal(dir, id string, keep func(id, name string, content []byte) erro
 		return nil // it has just been removed
 	}
 	for _, file := range files {
-		if !isSegment(file.Name()) {
+		if _, ok := segmentBegin(file.Name()); !ok {
 			continue
 		}
 		content, err := copyFile(filepath.Join(dir, file.Name()))
@@ -60,10 +61,11 @@ func copyJournal(dir, id string, keep func(id, name string, content []byte) erro
 	return err
 }
 
-func isSegment(name string) bool {
-	begin, ok := strings.CutSuffix(name, segmentEnding)
-	_, err := strconv.ParseInt(begin, 10, 64)
-	return ok && err == nil
+// segmentBegin parses the name of a segment, which is where it begins.
+func segmentBegin(name string) (begin int64, ok bool) {
+	digits, ok := strings.CutSuffix(name, segmentEnding)
+	begin, err := strconv.ParseInt(digits, 10, 64)
+	return begin, ok && err == nil
 }
 
 func copyFile(path string) ([]byte, error) {
@@ -75,8 +77,9 @@ func copyFile(path string) ([]byte, error) {
 	return copySegment(file)
 }
 
-// copySegment reads a segment twice. The first reading finds out where a record ends that is whole; while it lasted, others may
-// have been appended, of which it saw the later and not the earlier. All that lies before that end is there for the second one.
+// copySegment reads a segment twice. The first reading finds out where a record ends that is whole;
+// while it lasted, others may have been appended, of which it saw the later and not the earlier.
+// All that lies before that end is there for the second one.
 func copySegment(file interface {
 	io.Reader
 	io.ReaderAt

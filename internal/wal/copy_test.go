@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// copied is a copy of all journals, as a folder of its own.
+// copied is a copy of all logs, as a folder of its own.
 func copied(t *testing.T, dir string) (copy string) {
 	t.Helper()
 	copy = t.TempDir()
@@ -49,8 +49,8 @@ func TestACopyHasAllThatWasAppended(t *testing.T) {
 	}
 }
 
-// TestCopyWhileOthersAppendAndRelease: whatever moment a copy is of, it has no holes, and all that was there when it began and has not
-// been released.
+// TestCopyWhileOthersAppendAndRelease: whatever moment a copy is of, it has no holes, and all that
+// was there when it began and has not been released.
 func TestCopyWhileOthersAppendAndRelease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -98,7 +98,8 @@ func TestCopyWhileOthersAppendAndRelease(t *testing.T) {
 	writing.Wait()
 }
 
-// growing is a segment that is appended to while it is read for the first time: the reader had passed when the middle was written.
+// growing is a segment that is appended to while it is read for the first time: the reader had
+// passed when the middle was written.
 type growing struct {
 	io.Reader
 	io.ReaderAt

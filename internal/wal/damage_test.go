@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// lay makes the journal of a process that has died: its files, by where they begin.
+// lay makes the log of a process that has died: its files, by where they begin.
 func lay(t *testing.T, segments map[int64][]byte) *Log {
 	t.Helper()
 	j := &Log{dir: filepath.Join(t.TempDir(), "one")}
@@ -31,7 +31,7 @@ func lay(t *testing.T, segments map[int64][]byte) *Log {
 	return found[0]
 }
 
-// written is a segment with n records, as a journal writes it.
+// written is a segment with n records, as a log writes it.
 func written(t testing.TB, n int) ([]byte, []Record) {
 	t.Helper()
 	j := create(t, segmentBytes)
@@ -43,8 +43,8 @@ func written(t testing.TB, n int) ([]byte, []Record) {
 	return data, records
 }
 
-// TestARecordThatWasCutOff cuts the file at every byte of its last record: the kernel had taken no more when the process
-// was killed.
+// TestARecordThatWasCutOff cuts the file at every byte of its last record: the kernel had taken no
+// more when the process was killed.
 func TestARecordThatWasCutOff(t *testing.T) {
 	t.Parallel()
 	data, records := written(t, 40)
@@ -53,7 +53,8 @@ func TestARecordThatWasCutOff(t *testing.T) {
 		j := lay(t, map[int64][]byte{0: data[:size]})
 		got, damaged := readAll(t, j, 0, 7)
 		if !slices.EqualFunc(whole, got, same) || len(damaged) > 0 {
-			t.Errorf("cut at %d: %d records and %d damaged bytes, want %d records", size, len(got), len(damaged), len(whole))
+			t.Errorf("cut at %d: %d records and %d damaged bytes, want %d records", size, len(got), len(damaged),
+				len(whole))
 		}
 		if end := whole[len(whole)-1].End; len(got) > 0 && got[len(got)-1].End != end {
 			t.Errorf("cut at %d: the last record ends at %d, want %d", size, got[len(got)-1].End, end)
@@ -64,8 +65,8 @@ func TestARecordThatWasCutOff(t *testing.T) {
 	}
 }
 
-// TestADamagedRecordCostsNoOther damages each byte of each record but the last, which is told from one that was cut off by
-// nothing.
+// TestADamagedRecordCostsNoOther damages each byte of each record but the last, which is told from
+// one that was cut off by nothing.
 func TestADamagedRecordCostsNoOther(t *testing.T) {
 	t.Parallel()
 	first, records := written(t, 12)
@@ -117,7 +118,8 @@ func TestMuchDamage(t *testing.T) {
 	}
 }
 
-// TestLongRecordsAfterDamage: the one that is cut by the end of what was read at once is read with what follows.
+// TestLongRecordsAfterDamage: the one that is cut by the end of what was read at once is read with
+// what follows.
 func TestLongRecordsAfterDamage(t *testing.T) {
 	t.Parallel()
 	j := create(t, segmentBytes)
@@ -178,12 +180,14 @@ func TestASegmentThatIsGoneOrShort(t *testing.T) {
 	for _, r := range records {
 		lost := r.End > third.begin && r.End <= third.end
 		if slices.ContainsFunc(got, func(g Record) bool { return same(g, r) }) == lost || len(damaged) > 0 {
-			t.Errorf("without the segment: the record that ends at %d, lost is %t; %d damaged bytes", r.End, lost, len(damaged))
+			t.Errorf("without the segment: the record that ends at %d, lost is %t; %d damaged bytes", r.End, lost,
+				len(damaged))
 		}
 	}
 }
 
-// TestRoomThatWasNotUsed: a process that was killed leaves its last segment as long as it could have become.
+// TestRoomThatWasNotUsed: a process that was killed leaves its last segment as long as it could
+// have become.
 func TestRoomThatWasNotUsed(t *testing.T) {
 	t.Parallel()
 	for _, turns := range []int64{1, 1000, 3 << 20} {
@@ -200,13 +204,15 @@ func TestRoomThatWasNotUsed(t *testing.T) {
 		}
 		for name, j := range map[string]*Log{"killed": lay(t, laid), "closed": leave(t, j)} {
 			if got, damaged := readAll(t, j, 0, 7); !slices.EqualFunc(want, got, same) || len(damaged) > 0 {
-				t.Errorf("%s, segments of %d: %d records and %d damaged bytes, want %d records", name, turns, len(got), len(damaged), len(want))
+				t.Errorf("%s, segments of %d: %d records and %d damaged bytes, want %d records", name, turns, len(got),
+					len(damaged), len(want))
 			}
 		}
 	}
 }
 
-// TestAFailedWriteLeavesNothing fails in every record, with part of it written, even where that cannot be cut off.
+// TestAFailedWriteLeavesNothing fails in every record, with part of it written, even where that
+// cannot be cut off.
 func TestAFailedWriteLeavesNothing(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)
@@ -238,7 +244,8 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 	}
 	for name, j := range map[string]*Log{"the same process": j, "the next": leave(t, j)} {
 		if got, damaged := readAll(t, j, 0, 7); !slices.EqualFunc(want, got, same) || len(damaged) > 0 {
-			t.Errorf("%s reads %d records and %d damaged bytes, want %d records", name, len(got), len(damaged), len(want))
+			t.Errorf("%s reads %d records and %d damaged bytes, want %d records", name, len(got), len(damaged),
+				len(want))
 		}
 	}
 }
@@ -256,7 +263,8 @@ func (f *fixed) write(record []byte) error {
 	return f.tail.write(record)
 }
 
-// TestAFullDiskIsLeftBehind: once all that is in it was released, a segment that could not grow makes room for the next.
+// TestAFullDiskIsLeftBehind: once all that is in it was released, a segment that could not grow
+// makes room for the next.
 func TestAFullDiskIsLeftBehind(t *testing.T) {
 	t.Parallel()
 	j := create(t, 1<<20)
@@ -310,7 +318,8 @@ func TestAFirstWriteThatFails(t *testing.T) {
 	}
 }
 
-// FuzzRead reads whatever a disk may have made of a segment: it ends, and what lies around the damage is read.
+// FuzzRead reads whatever a disk may have made of a segment: it ends, and what lies around the
+// damage is read.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{4, 0, 0, 0, 1, 2, 3, 4, 'd', 'a', 't', 'a'})
@@ -321,7 +330,8 @@ func FuzzRead(f *testing.F) {
 		j := lay(t, map[int64][]byte{0: slices.Concat(around[:records[0].End], data, around[records[0].End:])})
 		for _, most := range []int{1, 100} {
 			got, damaged := readAll(t, j, 0, most)
-			if len(got) < 2 || !bytes.Equal(got[0].Data, records[0].Data) || !bytes.Equal(got[len(got)-1].Data, records[1].Data) {
+			if len(got) < 2 || !bytes.Equal(got[0].Data, records[0].Data) ||
+				!bytes.Equal(got[len(got)-1].Data, records[1].Data) {
 				t.Errorf("%d records, want those around the damage", len(got))
 			}
 			size := len(damaged)

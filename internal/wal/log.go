@@ -1,10 +1,11 @@
-// Package wal is a write-ahead log: records in files that survive the process. When Append returns, the kernel has the
-// record, and it outlives a kill -9. (A loss of power may take what the kernel has not written to the disk yet.)
-// The click recorder uses it.
+// Package wal is a write-ahead log: records in files that survive the process. When Append returns,
+// the kernel has the record, and it outlives a kill -9. (A loss of power may take what the kernel
+// has not written to the disk yet.) The click recorder uses it.
 //
-// A log is a folder that one process holds a lock on. Its name is the log's id, for ever, wherever the folder is
-// moved to. Records are numbered by where they end, in bytes since the journal began. They lie in files, the segments,
-// named by where they begin, and are removed by whole segments once nobody needs them any more.
+// A log is a folder that one process holds a lock on. Its name is the log's id, for ever, wherever
+// the folder is moved to. Records are numbered by where they end, in bytes since the log began.
+// They lie in files, the segments, named by where they begin, and are removed by whole segments
+// once nobody needs them any more.
 package wal
 
 import (
@@ -15,8 +16,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"syscall"
 
@@ -28,24 +27,25 @@ const (
 	headerBytes = 8
 	// MaxRecord bounds a record, so that a damaged length is told from a real one.
 	MaxRecord = 64 << 10
-	// segmentBytes is where a segment ends and the next begins, but one takes no more than a part of the journal's bound: the
-	// last is never removed, and must leave room.
+	// segmentBytes is where a segment ends and the next begins, but one takes no more than a part
+	// of the log's bound: the last is never removed, and must leave room.
 	segmentBytes = 8 << 20
 	segmentPart  = 4
 	// segmentEnding is the ending of a segment's name.
 	segmentEnding = ".log"
-	// lockName is the file that the process which holds a journal has locked, and beside the journals the file that is locked
-	// while one is made, found or removed.
+	// lockName is the file that the process which holds a log has locked, and beside the logs the
+	// file that is locked while one is made, found or removed.
 	lockName = "lock"
 )
 
 // castagnoli is the polynomial that processors compute by themselves.
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// ErrFull is returned when a record has no room: the journal has reached its bound, or the disk has none.
+// ErrFull is returned when a record has no room: the log has reached its bound, or the disk has
+// none.
 var ErrFull = errors.New("the journal is full")
 
-// Log is an open journal.
+// Log is an open log.
 type Log struct {
 	dir   string
 	id    string
@@ -57,15 +57,15 @@ type Log struct {
 	segments []segment
 	open     func(path string, most int64) (tail, error)
 	stuck    bool // the last segment could not grow
-	tail     tail // of the last segment; nil in a journal that was found
+	tail     tail // of the last segment; nil in a log that was found
 	end      int64
 	buffer   []byte
 }
 
-// segment is a file of a journal: the bytes from begin to end.
+// segment is a file of a log: the bytes from begin to end.
 type segment struct{ begin, end int64 }
 
-// Create makes a journal of that id, in a folder of its own within dir, that takes up to bound bytes.
+// Create makes a log of that id, in a folder of its own within dir, that takes up to bound bytes.
 func Create(dir, id string, bound int64) (j *Log, err error) {
 	if err = os.MkdirAll(dir, 0o700); err == nil {
 		err = alone(dir, func() (err error) { j, err = hold(dir, id); return err })
@@ -80,8 +80,8 @@ func Create(dir, id string, bound int64) (j *Log, err error) {
 	return j, nil
 }
 
-// alone does something while no other process does: a journal that is being made is not found before it is held, and one
-// that is being removed is not found at all.
+// alone does something while no other process does: a log that is being made is not found before it
+// is held, and one that is being removed is not found at all.
 func alone(dir string, do func() error) error {
 	lock := flock.New(filepath.Join(dir, lockName))
 	if err := lock.Lock(); err != nil {
@@ -90,7 +90,7 @@ func alone(dir string, do func() error) error {
 	return errors.Join(do(), lock.Close())
 }
 
-// hold locks the journal's folder; it returns nil when another process has.
+// hold locks the log's folder; it returns nil when another process has.
 func hold(dir, id string) (*Log, error) {
 	j := &Log{dir: filepath.Join(dir, id), id: id}
 	if err := os.MkdirAll(j.dir, 0o700); err != nil {
@@ -104,7 +104,7 @@ func hold(dir, id string) (*Log, error) {
 	return j, nil
 }
 
-// Found opens the journals within dir whose processes have died. This process holds them from now on.
+// Found opens the logs within dir whose processes have died. This process holds them from now on.
 func Found(dir string) (found []*Log, err error) {
 	if _, err := os.Stat(dir); errors.Is(err, os.ErrNotExist) {
 		return nil, nil
@@ -135,16 +135,15 @@ func find(dir string) (found []*Log, err error) {
 	return found, err
 }
 
-// load finds out which segments a journal has.
+// load finds out which segments a log has.
 func (j *Log) load() error {
 	files, err := os.ReadDir(j.dir)
 	if err != nil {
 		return err
 	}
 	for _, file := range files {
-		name, ok := strings.CutSuffix(file.Name(), segmentEnding)
-		begin, problem := strconv.ParseInt(name, 10, 64)
-		if !ok || problem != nil {
+		begin, ok := segmentBegin(file.Name())
+		if !ok {
 			continue
 		}
 		info, err := file.Info()
@@ -172,7 +171,7 @@ func (j *Log) load() error {
 	return err
 }
 
-// ID is the journal's name.
+// ID is the log's name.
 func (j *Log) ID() string { return j.id }
 
 // End is where the last record ends.
@@ -189,7 +188,7 @@ func (j *Log) Begin() int64 {
 	return j.end - j.bytes()
 }
 
-// Bytes is the room that the journal takes.
+// Bytes is the room that the log takes.
 func (j *Log) Bytes() int64 {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -203,8 +202,8 @@ func (j *Log) bytes() int64 {
 	return j.end - j.segments[0].begin
 }
 
-// Append keeps a record, which must not be empty nor longer than MaxRecord, and returns where it ends. It returns ErrFull, and
-// nothing is kept, when there is no room.
+// Append keeps a record, which must not be empty nor longer than MaxRecord, and returns where it
+// ends. It returns ErrFull, and nothing is kept, when there is no room.
 func (j *Log) Append(record []byte) (end int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -225,7 +224,8 @@ func (j *Log) Append(record []byte) (end int64, err error) {
 	j.buffer = append(j.buffer, record...)
 	if err := j.tail.write(j.buffer); err != nil {
 		j.stuck = true
-		if errors.Is(err, errTorn) { // the next record begins a segment: whoever reads finds that this one goes no further
+		if errors.Is(err,
+			errTorn) { // the next record begins a segment: whoever reads finds that this one goes no further
 			_ = j.tail.close()
 			j.tail = nil
 		}
@@ -244,8 +244,8 @@ func full(err error) error {
 	return fmt.Errorf("writing a journal: %w", err)
 }
 
-// turn begins the next segment, which has room for a record of that size. A segment that nothing was written to is begun
-// anew.
+// turn begins the next segment, which has room for a record of that size. A segment that nothing
+// was written to is begun anew.
 func (j *Log) turn(size int64) error {
 	if j.tail != nil {
 		_ = j.tail.close() // every write has been answered
@@ -266,8 +266,8 @@ func (j *Log) path(begin int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%020d%s", begin, segmentEnding))
 }
 
-// Release removes the segments that lie before the position. The last one stays, unless it could not grow: its room is what
-// the next needs.
+// Release removes the segments that lie before the position. The last one stays, unless it could
+// not grow: its room is what the next needs.
 func (j *Log) Release(position int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -285,11 +285,11 @@ func (j *Log) Release(position int64) error {
 	return nil
 }
 
-// Remove closes the journal and removes it with all that is in it.
+// Remove closes the log and removes it with all that is in it.
 func (j *Log) Remove() error {
 	err := alone(filepath.Dir(j.dir), func() error {
 		j.mu.Lock()
-		for _, s := range j.segments { // before the lock: should this process die here, whoever takes it over finds nothing
+		for _, s := range j.segments { // before the lock: if this process dies here, the next finds nothing
 			_ = os.Remove(j.path(s.begin))
 		}
 		j.bound, j.segments = 0, nil
@@ -302,7 +302,7 @@ func (j *Log) Remove() error {
 	return nil
 }
 
-// Close leaves the journal to whoever comes next: it takes nothing any more.
+// Close leaves the log to whoever comes next: it takes nothing any more.
 func (j *Log) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -315,7 +315,7 @@ func (j *Log) Close() error {
 	return errors.Join(err, j.lock.Close())
 }
 
-// SetAside keeps bytes that could not be used beside the journals, for a person to look at.
+// SetAside keeps bytes that could not be used beside the logs, for a person to look at.
 func (j *Log) SetAside(data []byte) error {
 	file, err := os.OpenFile(j.dir+".damaged", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 // ample is a bound that no test reaches.
 const ample = 1 << 30
 
-// create makes a journal in a folder of the test's, whose segments end after so many bytes.
+// create makes a log in a folder of the test's, whose segments end after so many bytes.
 func create(t testing.TB, turns int64) *Log {
 	t.Helper()
 	j := createIn(t, t.TempDir(), "one", ample)
@@ -74,7 +74,7 @@ func readAll(t *testing.T, j *Log, position int64, most int) (records []Record, 
 
 func same(a, b Record) bool { return a.End == b.End && bytes.Equal(a.Data, b.Data) }
 
-// leave closes a journal and finds it, as the next process does.
+// leave closes a log and finds it, as the next process does.
 func leave(t *testing.T, j *Log) *Log {
 	t.Helper()
 	if err := j.Close(); err != nil {
@@ -124,17 +124,20 @@ func appendedIsRead(t *testing.T, j *Log) {
 	for _, most := range []int{1, 7, 200, 5000} {
 		got, damaged := readAll(t, j, 0, most)
 		if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 {
-			t.Errorf("segments of %d, %d at a time: %d damaged bytes, records (-want +got):\n%s", j.turns, most, len(damaged), diff)
+			t.Errorf("segments of %d, %d at a time: %d damaged bytes, records (-want +got):\n%s", j.turns, most,
+				len(damaged), diff)
 		}
 	}
 	next := leave(t, j)
 	got, damaged := readAll(t, next, 0, 5000)
 	if diff := cmp.Diff(want, got); diff != "" || len(damaged) > 0 || next.End() != j.End() || next.ID() != j.ID() {
-		t.Errorf("segments of %d, by the next process: %d damaged bytes, records (-want +got):\n%s", j.turns, len(damaged), diff)
+		t.Errorf("segments of %d, by the next process: %d damaged bytes, records (-want +got):\n%s", j.turns,
+			len(damaged), diff)
 	}
 	for i, record := range want {
 		c, err := next.Read(record.End, 1)
-		if err != nil || c.Next == record.End != (i == len(want)-1) || len(c.Records) > 0 && c.Records[0].End != want[i+1].End {
+		if err != nil || c.Next == record.End != (i == len(want)-1) ||
+			len(c.Records) > 0 && c.Records[0].End != want[i+1].End {
 			t.Fatalf("segments of %d, after record %d: %+v, %v", j.turns, i, c, err)
 		}
 	}
@@ -252,7 +255,8 @@ func TestAJournalThatIsHeldIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyFindsAJournalThatIsBeingMade: a process that starts has its journal, whoever looks for those of the dead.
+// TestNobodyFindsAJournalThatIsBeingMade: a process that starts has its log, whoever looks for
+// those of the dead.
 func TestNobodyFindsAJournalThatIsBeingMade(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -325,12 +329,13 @@ func TestReleaseRemovesWholeSegments(t *testing.T) {
 	}
 	next := leave(t, j)
 	if next.End() != j.End() || next.Bytes() != j.Bytes() {
-		t.Errorf("the next process finds %d bytes up to %d, want %d up to %d", next.Bytes(), next.End(), j.Bytes(), j.End())
+		t.Errorf("the next process finds %d bytes up to %d, want %d up to %d", next.Bytes(), next.End(), j.Bytes(),
+			j.End())
 	}
 }
 
-// TestTheBound: what finds no room is not kept; there is room again once everything has been released, however small the
-// bound is.
+// TestTheBound: what finds no room is not kept; there is room again once everything has been
+// released, however small the bound is.
 func TestTheBound(t *testing.T) {
 	t.Parallel()
 	record := make([]byte, 92) // 100 bytes
@@ -351,7 +356,8 @@ func TestTheBound(t *testing.T) {
 				t.Errorf("bound %d, round %d: %d records were taken, want about %d", bound, round, taken, want)
 			}
 			if got, _ := readAll(t, j, end-int64(taken)*100, 5000); len(got) != taken {
-				t.Errorf("bound %d, round %d: %d records were kept, want the %d that were taken", bound, round, len(got), taken)
+				t.Errorf("bound %d, round %d: %d records were kept, want the %d that were taken", bound, round,
+					len(got), taken)
 			}
 			if err := j.Release(end); err != nil {
 				t.Fatal(err)

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// The environment variable that makes a test of this file the process that another one watches: it names the folder of its
-// journal.
+// The environment variable that makes a test of this file the process that another one watches: it
+// names the folder of its log.
 const folder = "LINKFORGE_TEST_JOURNAL"
 
 // again runs a test of this binary in a process of its own.
@@ -26,7 +26,8 @@ func again(t *testing.T, test, dir string) *exec.Cmd {
 	return process
 }
 
-// TestAppender is the process that TestWhatAKilledProcessReportedIsRead kills; by itself it does nothing.
+// TestAppender is the process that TestWhatAKilledProcessReportedIsRead kills; by itself it does
+// nothing.
 func TestAppender(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)
@@ -78,7 +79,8 @@ func TestWhatAKilledProcessReportedIsRead(t *testing.T) {
 	}
 	got, damaged := readAll(t, found[0], 0, 500)
 	if reported < 3000 || len(got) <= reported || len(got) > reported+2 || len(damaged) > 0 {
-		t.Errorf("%d records and %d damaged bytes, want the %d that were reported, and perhaps one more", len(got), len(damaged), reported+1)
+		t.Errorf("%d records and %d damaged bytes, want the %d that were reported, and perhaps one more", len(got),
+			len(damaged), reported+1)
 	}
 	for i, r := range got {
 		if want := bytes.Repeat(fmt.Appendf(nil, "%d ", i), 1+i%40); !bytes.Equal(want, r.Data) {
@@ -90,8 +92,8 @@ func TestWhatAKilledProcessReportedIsRead(t *testing.T) {
 	}
 }
 
-// TestNoRoomOnTheDisk has a process that may write no more than so many bytes to a file: the kernel takes a part of the
-// record, as when a disk becomes full, and then nothing.
+// TestNoRoomOnTheDisk has a process that may write no more than so many bytes to a file: the kernel
+// takes a part of the record, as when a disk becomes full, and then nothing.
 func TestNoRoomOnTheDisk(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)

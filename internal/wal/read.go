@@ -19,17 +19,19 @@ type Record struct {
 	End  int64
 }
 
-// Chunk is what lies in a journal from a position on.
+// Chunk is what lies in a log from a position on.
 type Chunk struct {
 	Records []Record
 	// Next is the position after them.
 	Next int64
-	// Damaged are bytes between them that are no records: a disk's fault, not that of a process that was killed.
+	// Damaged are bytes between them that are no records: a disk's fault, not that of a process
+	// that was killed.
 	Damaged []byte
 }
 
-// Read returns up to most records from the position on, which is 0 or where a record ends; fewer mean that there are no
-// more. What a process was writing when it was killed is cut off: it was never answered for.
+// Read returns up to most records from the position on, which is 0 or where a record ends; fewer
+// mean that there are no more. What a process was writing when it was killed is cut off: it was
+// never answered for.
 func (j *Log) Read(position int64, most int) (c Chunk, err error) {
 	j.mu.Lock()
 	segments := append([]segment(nil), j.segments...)
@@ -71,8 +73,8 @@ func (j *Log) readSegment(s segment, c *Chunk, most int, last bool) error {
 	return nil
 }
 
-// take adds the records in the buffer. At the end of a segment no record goes on in the next buffer, and at that of the last
-// segment, what is cut short is no record.
+// take adds the records in the buffer. At the end of a segment no record goes on in the next
+// buffer, and at that of the last segment, what is cut short is no record.
 func (c *Chunk) take(rest []byte, most int, end, last bool) {
 	for len(rest) > 0 && len(c.Records) < most {
 		record, size := parse(rest)
@@ -97,7 +99,8 @@ func (c *Chunk) take(rest []byte, most int, end, last bool) {
 	}
 }
 
-// parse returns the record that the bytes begin with, and how many bytes it takes: none when they begin with no record.
+// parse returns the record that the bytes begin with, and how many bytes it takes: none when they
+// begin with no record.
 func parse(b []byte) (record []byte, size int) {
 	if len(b) < headerBytes {
 		return nil, 0
@@ -113,7 +116,8 @@ func parse(b []byte) (record []byte, size int) {
 	return record, headerBytes + int(length)
 }
 
-// nextRecord is where the next record begins after bytes that are none, or their length when there is no more.
+// nextRecord is where the next record begins after bytes that are none, or their length when there
+// is no more.
 func nextRecord(b []byte) int {
 	used := len(bytes.TrimRight(b, "\x00")) // no record begins in room that was not used
 	for i := 1; i < used; i++ {
@@ -124,8 +128,8 @@ func nextRecord(b []byte) int {
 	return len(b)
 }
 
-// used is how much of a file of so many bytes was written to: a process that was killed leaves its last segment as long as it
-// could have become. The zeros that a record may end in are left.
+// used is how much of a file of so many bytes was written to: a process that was killed leaves its
+// last segment as long as it could have become. The zeros that a record may end in are left.
 func used(file *os.File, size int64) (int64, error) {
 	buffer := make([]byte, min(readBytes, size))
 	for end := size; end > 0; {

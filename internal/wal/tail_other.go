@@ -1,6 +1,6 @@
 //go:build !linux
 
-package journal
+package wal
 
 // openTail begins a segment.
 func openTail(path string, _ int64) (tail, error) { return openPlain(path) }

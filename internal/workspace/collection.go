@@ -57,7 +57,7 @@ func (c Collection[T]) ByID(ctx context.Context, m Membership, ids ...string) ([
 	return rows, nil
 }
 
-// query returns a query for the rows, and the context in which the member reads them.
+// query returns a query for the rows and a context that may read them.
 func (c Collection[T]) query(ctx context.Context, m Membership, into *[]*T) (context.Context, *bun.SelectQuery, error) {
 	ctx, err := m.Enter(ctx, c.Permission)
 	if err != nil {

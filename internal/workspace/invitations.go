@@ -15,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
@@ -114,29 +113,13 @@ func (s *Store) mailInvitation(ctx context.Context, m Membership, i *Invitation,
 		m.Slug(), s.PublicURL, i.Role, token, i.ExpiresAt.Format("2006-01-02 15:04 MST")))
 }
 
-// Invitations returns one page of the invitations that can be accepted, newest first. It returns
-// Forbidden.
-func (s *Store) Invitations(ctx context.Context, m Membership, r page.Request) (page.Page[*Invitation], error) {
-	return s.invitations().List(ctx, m, r)
-}
-
-// InvitationsByID returns the listed invitations with the IDs. It returns Forbidden.
-func (s *Store) InvitationsByID(ctx context.Context, m Membership, ids ...string) ([]*Invitation, error) {
-	return s.invitations().ByID(ctx, m, ids...)
-}
-
-func (s *Store) invitations() Collection[Invitation] {
+// Invitations returns the invitations that can be accepted at the time of the call, newest first.
+func (s *Store) Invitations() Collection[Invitation] {
 	return Collection[Invitation]{
 		DB: s.DB, Permission: WriteMembers, Prefix: id.Invitation, Column: "id",
 		Where: "accepted_at IS NULL AND expires_at > ?", Args: []any{s.now()},
 		Missing: "There is no such invitation, or it has been accepted.",
 	}
-}
-
-// WorkspaceOfInvitation returns the workspace of an invitation, without a check of permissions. It
-// returns NotFound.
-func (s *Store) WorkspaceOfInvitation(ctx context.Context, invitationID string) (string, error) {
-	return s.invitations().WorkspaceOf(ctx, invitationID)
 }
 
 // RevokeInvitation revokes an invitation. It returns NotFound, also for an accepted one, or
@@ -159,7 +142,7 @@ func (s *Store) RevokeInvitation(ctx context.Context, m Membership, invitationID
 		return m.Audit(ctx, tx, s.Now(), audit.InvitationRevoked, invitationID, nil)
 	})
 	if err != nil {
-		return nil, db.NoRowsAs(s.invitations().NotFound(), err, "revoking an invitation")
+		return nil, db.NoRowsAs(s.Invitations().NotFound(), err, "revoking an invitation")
 	}
 	return revoked, nil
 }

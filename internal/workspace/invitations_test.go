@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 )
 
-// postbox keeps what is sent.
+// postbox stores sent mail.
 type postbox struct {
 	configured bool
 	mu         sync.Mutex
@@ -161,7 +161,7 @@ func TestInvitationsThatAreNotGood(t *testing.T) {
 		if _, err := b.RevokeInvitation(t.Context(), m, i.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("revoked again: %v", err)
 		}
-		p, err := b.Invitations(t.Context(), m, page.Request{Size: 10})
+		p, err := b.Invitations().List(t.Context(), m, page.Request{Size: 10})
 		if err != nil || len(p.Items) != 1 || p.Items[0].Role != Viewer {
 			t.Errorf("invitations: %+v, %v", p.Items, err)
 		}
@@ -169,7 +169,7 @@ func TestInvitationsThatAreNotGood(t *testing.T) {
 		if _, err := b.Accept(t.Context(), b.eve, late); !errs.Is(err, errs.Expired) {
 			t.Errorf("late: %v", err)
 		}
-		if p, err := b.Invitations(t.Context(), m, page.Request{Size: 10}); err != nil || len(p.Items) != 0 {
+		if p, err := b.Invitations().List(t.Context(), m, page.Request{Size: 10}); err != nil || len(p.Items) != 0 {
 			t.Errorf("late invitations are listed: %+v, %v", p.Items, err)
 		}
 		_, token := b.invite(t, m, "z@example.com", Viewer)

@@ -166,7 +166,7 @@ func (s *Store) LeaveAll(ctx context.Context, tx bun.Tx, accountID string) error
 // roster holds the roles of members by account, read under the lock of the workspace.
 type roster map[string]Role
 
-// ChangeAs runs change in a transaction in which no membership of the workspace can change. It
+// ChangeAs runs change in a transaction while the memberships of the workspace are locked. It
 // returns Forbidden or NotFound unless the actor's present role has the permission.
 func ChangeAs(
 	ctx context.Context, d *db.DB, m Membership, p Permission, change func(ctx context.Context, tx bun.Tx) error,

@@ -44,7 +44,7 @@ func (b *bundle) roles(t *testing.T, workspaceID string) map[string]Role {
 	return all
 }
 
-// events are what the audit log has, oldest first, without the making of the workspace.
+// events returns the audit log, oldest first, without the creation of the workspace.
 func (b *bundle) events(t *testing.T, workspaceID string) []string {
 	t.Helper()
 	var rows []audit.Event

@@ -28,7 +28,7 @@ type Membership struct {
 // PublicID is the ID of the workspace of anonymous links.
 const PublicID = "ws_00000000000000000000000000"
 
-// Public returns the membership with which anonymous links are created. No account has it.
+// Public returns the membership that creates anonymous links. No account has it.
 func Public() Membership {
 	return Membership{role: Editor, workspace: &Workspace{
 		ID: PublicID, Slug: "public", Name: "Public", DefaultStrategy: "COUNTER", DefaultRedirectStatus: 302,
@@ -210,7 +210,7 @@ func errNotFound() error {
 // WorkspacesOf returns the workspaces of members, invitations and workspaces, by the ID of each.
 // Other and unknown IDs are missing. It does not check permissions: call RequireEach.
 func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
-	spaces, err := s.invitations().WorkspacesOf(ctx, ids...)
+	spaces, err := s.Invitations().WorkspacesOf(ctx, ids...)
 	if err != nil {
 		return nil, err
 	}

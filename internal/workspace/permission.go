@@ -12,7 +12,7 @@ import (
 // Role is a member's role. It has all permissions of the lower roles.
 type Role string
 
-// The roles, from the most to the least powerful.
+// The roles in descending order.
 const (
 	Owner  Role = "OWNER"  // everything
 	Admin  Role = "ADMIN"  // members, keys, domains, settings

@@ -10,9 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// TestAProofIsAsNewAsTheQuestion: those who ask at the same time share a look, but nobody who asks
-// after a member was removed, or made one again, is told what a look had found before. Many others
-// ask all the time, among them somebody who never was a member.
+// Concurrent calls share a lookup, but a call after a change of membership never gets an earlier
+// result.
 func TestAProofIsAsNewAsTheQuestion(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

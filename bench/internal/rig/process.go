@@ -16,7 +16,8 @@ import (
 )
 
 const (
-	// startPatience and stopPatience bound how long a server may take to listen, and to write what it still has.
+	// startPatience and stopPatience bound how long a server may take to listen, and to write what it
+	// still has.
 	startPatience = 2 * time.Minute
 	stopPatience  = 2 * time.Minute
 	// tick is the unit in which Linux shows CPU time to programs, everywhere.
@@ -98,7 +99,8 @@ func (p *Process) said() string {
 func (p *Process) Warnings() (lines []string) {
 	text, _ := os.ReadFile(p.log) // as in said
 	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "{") && (strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`)) {
+		if strings.HasPrefix(line, "{") && (strings.Contains(line, `"level":"WARN"`) ||
+			strings.Contains(line, `"level":"ERROR"`)) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
@@ -139,7 +141,8 @@ func FreeAddress() (string, error) {
 	return l.Addr().String(), nil
 }
 
-// stat is what Linux tells of a process: its parent, and its CPU time with that of its children that have ended.
+// stat is what Linux tells of a process: its parent, and its CPU time with that of its children
+// that have ended.
 type stat struct {
 	name   string
 	parent int
@@ -255,16 +258,17 @@ func RSS(pid int) (int64, error) {
 }
 
 const (
-	// window is how long processes must use less than idle of a core to be at rest, and looks how often that is looked at. It is
-	// longer than any of them pauses in the middle of what it has put off.
+	// window is how long processes must use less than idle of a core to be at rest, and looks how
+	// often that is looked at. It is longer than any of them pauses in the middle of what it has put
+	// off.
 	window = 3 * time.Second
 	looks  = 12
 	idle   = 0.05
 )
 
-// Rest waits until the processes have done what they put off, and tells how long that took: a server that answers now and
-// works later must not be taken for a faster one, and must not disturb the next. When patience ends first, it took that
-// long.
+// Rest waits until the processes have done what they put off, and tells how long that took: a
+// server that answers now and works later must not be taken for a faster one, and must not disturb
+// the next. When patience ends first, it took that long.
 func Rest(ctx context.Context, pids []int, patience time.Duration) (time.Duration, error) {
 	began := time.Now()
 	var used []time.Duration // at each look
@@ -287,7 +291,8 @@ func Rest(ctx context.Context, pids []int, patience time.Duration) (time.Duratio
 	}
 }
 
-// Usage is the CPU time of a target's own processes, of those beside, and of the whole machine, with the time it is of.
+// Usage is the CPU time of a target's own processes, of those beside, and of the whole machine,
+// with the time it is of.
 type Usage struct{ Own, Beside, Machine, At time.Duration }
 
 // Used is what has been used so far.
@@ -306,13 +311,4 @@ func Used(own, beside []int) (u Usage, err error) {
 // Minus is what has been used since.
 func (u Usage) Minus(before Usage) Usage {
 	return Usage{u.Own - before.Own, u.Beside - before.Beside, u.Machine - before.Machine, u.At - before.At}
-}
-
-// OwnCPU is what this process has used so far.
-func OwnCPU() time.Duration {
-	var usage syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
-		return 0
-	}
-	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }

@@ -1,11 +1,13 @@
-// Package rig is what benchmarks of servers have in common: services of a run's own, targets that are processes, what these use, and
-// figures made of it. It needs Linux.
+// Package rig is what benchmarks and drills of servers share: databases of a run's own, servers as
+// processes, wrk as the load generator, CPU time, and tables of medians. It needs Linux.
 package rig
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net/url"
 	"os/exec"
 	"path/filepath"
@@ -13,80 +15,112 @@ import (
 	"strings"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
 	"github.com/redis/go-redis/v9"
-
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/id"
+	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
 // Services are a database on PostgreSQL and one on Redis, which are a run's own.
 type Services struct {
-	// DatabaseURL and RedisURL lead to them.
 	DatabaseURL, RedisURL string
-	// PostgresPID and RedisPID are the servers; zero when they are not on this machine.
-	PostgresPID, RedisPID int
+	// Redis is a client of that database.
+	Redis                 *redis.Client
+	postgresPID, redisPID int // zero when they are not on this machine
 
-	postgres *db.DB   // in which the database is one of many
-	made     []string // the names of those that were made there
-	server   string   // where that is
-	redis    *redis.Client
+	postgres *sql.DB // the database in which others are created
+	created  []string
+	server   string
 }
 
-// TakeServices makes a database on the one server and takes an empty one on the other. What it returns is to be closed, also
-// when there is an error.
-func TakeServices(ctx context.Context, databaseURL, redisURL string) (s *Services, err error) {
+// ErrURL does not show a URL, which may hold a password.
+var ErrURL = errors.New("the URL of the database cannot be read")
+
+// OpenServices creates a database on PostgreSQL and takes an empty one of Redis. What it returns is
+// to be closed, also when there is an error.
+func OpenServices(ctx context.Context, databaseURL, redisURL string) (s *Services, err error) {
 	s = &Services{server: databaseURL, RedisURL: redisURL}
-	if s.postgres, err = db.OpenPostgres(databaseURL, 2); err != nil {
+	if s.postgres, err = Open(databaseURL, false); err != nil {
 		return s, err
 	}
-	if s.DatabaseURL, err = s.AnotherDatabase(ctx); err != nil {
+	if s.DatabaseURL, err = s.CreateDatabase(ctx); err != nil {
 		return s, err
 	}
 	if err := s.takeRedis(ctx); err != nil {
 		return s, err
 	}
-	s.PostgresPID, s.RedisPID = s.findPostgres(ctx), s.findRedis(ctx)
+	s.findPIDs(ctx)
 	return s, nil
 }
 
-// AnotherDatabase makes one more on the same server, and returns where it is.
-func (s *Services) AnotherDatabase(ctx context.Context) (databaseURL string, err error) {
-	name := "bench_" + strings.TrimPrefix(id.New(id.Log), string(id.Log))
-	if _, err := s.postgres.ExecContext(db.AsOwner(ctx), "CREATE DATABASE "+name); err != nil {
+// Open opens PostgreSQL by its URL, or SQLite by its path. As the system, PostgreSQL shows the rows
+// of all workspaces; otherwise the connection is the owner's, which row-level security hides them
+// from.
+func Open(where string, system bool) (*sql.DB, error) {
+	if !strings.Contains(where, "://") {
+		query := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)"}}
+		source := url.URL{Scheme: "file", Opaque: (&url.URL{Path: where}).EscapedPath(), RawQuery: query.Encode()}
+		return sql.Open("sqlite", source.String())
+	}
+	config, err := pgx.ParseConfig(where)
+	if err != nil {
+		return nil, ErrURL
+	}
+	var options []stdlib.OptionOpenDB
+	if system {
+		options = append(options, stdlib.OptionAfterConnect(func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, "SET ROLE linkforge_system")
+			return err
+		}))
+	}
+	d := stdlib.OpenDB(*config, options...)
+	d.SetMaxOpenConns(2)
+	return d, nil
+}
+
+// Within opens a database while do uses it.
+func Within(where string, system bool, do func(*sql.DB) error) error {
+	d, err := Open(where, system)
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(d), d.Close())
+}
+
+// CreateDatabase creates one more database on the same server, and returns its URL.
+func (s *Services) CreateDatabase(ctx context.Context) (databaseURL string, err error) {
+	name := fmt.Sprintf("bench_%016x", rand.Uint64())
+	if _, err := s.postgres.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
 		return "", err
 	}
-	s.made = append(s.made, name)
+	s.created = append(s.created, name)
 	return withPath(s.server, name)
 }
 
-// EmptyRedis is FLUSHDB.
-func (s *Services) EmptyRedis(ctx context.Context) error { return s.redis.FlushDB(ctx).Err() }
-
-// withPath is a server's URL with another database.
 func withPath(serverURL, path string) (string, error) {
 	u, err := url.Parse(serverURL)
 	if err != nil {
-		return "", errors.New("a URL cannot be read") // which may hold a password
+		return "", ErrURL
 	}
 	u.Path = "/" + path
 	return u.String(), nil
 }
 
-// takeRedis takes a database that is empty: it is emptied at the end.
+// takeRedis selects an empty database, which is emptied at the end.
 func (s *Services) takeRedis(ctx context.Context) error {
-	for number := range 16 { // as many as a Redis has that was not told otherwise
+	for number := range 16 { // as many as Redis has by default
 		where, err := withPath(s.RedisURL, strconv.Itoa(number))
 		if err != nil {
 			return err
 		}
 		options, err := redis.ParseURL(where)
 		if err != nil {
-			return errors.New("the Redis URL cannot be read")
+			return ErrURL
 		}
 		client := redis.NewClient(options)
 		size, err := client.DBSize(ctx).Result()
 		if err == nil && size == 0 {
-			s.redis, s.RedisURL = client, where
+			s.Redis, s.RedisURL = client, where
 			return nil
 		}
 		client.Close()
@@ -97,35 +131,26 @@ func (s *Services) takeRedis(ctx context.Context) error {
 	return errors.New("no database of Redis is empty")
 }
 
-// findPostgres is the process of the database server, when it is on this machine: whose child a session's is.
-func (s *Services) findPostgres(ctx context.Context) int {
+// findPIDs finds both servers when they are on this machine: a session's parent is PostgreSQL's
+// first process.
+func (s *Services) findPIDs(ctx context.Context) {
 	var session int
-	if err := s.postgres.NewRaw("SELECT pg_backend_pid()").Scan(db.AsOwner(ctx), &session); err != nil {
-		return 0
+	if err := s.postgres.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&session); err == nil {
+		if of, err := readStat(session); err == nil && strings.HasPrefix(of.name, "postgres") {
+			s.postgresPID = of.parent
+		}
 	}
-	of, err := readStat(session)
-	if err != nil || !strings.HasPrefix(of.name, "postgres") {
-		return 0
+	if info, err := s.Redis.InfoMap(ctx, "server").Result(); err == nil {
+		pid, _ := strconv.Atoi(info["Server"]["process_id"])
+		if of, err := readStat(pid); err == nil && strings.HasPrefix(of.name, "redis") {
+			s.redisPID = pid
+		}
 	}
-	return of.parent
 }
 
-// findRedis is the process of Redis, when it is on this machine.
-func (s *Services) findRedis(ctx context.Context) int {
-	info, err := s.redis.InfoMap(ctx, "server").Result()
-	if err != nil {
-		return 0
-	}
-	pid, _ := strconv.Atoi(info["Server"]["process_id"])
-	if of, err := readStat(pid); err != nil || !strings.HasPrefix(of.name, "redis") {
-		return 0
-	}
-	return pid
-}
-
-// PIDs are the processes of PostgreSQL and Redis that could be found.
+// PIDs are the processes of PostgreSQL and Redis that were found.
 func (s *Services) PIDs() (pids []int) {
-	for _, pid := range []int{s.PostgresPID, s.RedisPID} {
+	for _, pid := range []int{s.postgresPID, s.redisPID} {
 		if pid > 0 {
 			pids = append(pids, pid)
 		}
@@ -133,48 +158,28 @@ func (s *Services) PIDs() (pids []int) {
 	return pids
 }
 
-// Close leaves nothing behind.
+// Close drops what was created.
 func (s *Services) Close() (err error) {
 	if s == nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // also after an interrupt
 	defer cancel()
-	if s.redis != nil {
-		err = errors.Join(err, s.redis.FlushDB(ctx).Err(), s.redis.Close())
+	if s.Redis != nil {
+		err = errors.Join(err, s.Redis.FlushDB(ctx).Err(), s.Redis.Close())
 	}
-	for _, name := range s.made {
-		err = errors.Join(err, s.drop(ctx, name))
+	for _, name := range s.created {
+		// FORCE fails while one of the server's own workers is connected, for which the server waits
+		// without it.
+		if _, forced := s.postgres.ExecContext(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); forced != nil {
+			_, problem := s.postgres.ExecContext(ctx, "DROP DATABASE "+name)
+			err = errors.Join(err, problem)
+		}
 	}
 	if s.postgres != nil {
 		err = errors.Join(err, s.postgres.Close())
 	}
 	return err
-}
-
-// drop ends what is still connected, which fails while one of the server's own workers is: without FORCE the server waits
-// for that.
-func (s *Services) drop(ctx context.Context, name string) error {
-	_, err := s.postgres.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+name+" WITH (FORCE)")
-	if err != nil {
-		_, err = s.postgres.ExecContext(db.AsOwner(ctx), "DROP DATABASE "+name)
-	}
-	return err
-}
-
-// Build builds this tree's server into a folder, and returns where it is.
-func Build(ctx context.Context, folder string) (string, error) {
-	binary := filepath.Join(folder, "linkforge")
-	root, err := Root(ctx)
-	if err != nil {
-		return "", err
-	}
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./server")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the server: %w\n%s", err, out)
-	}
-	return binary, nil
 }
 
 // Root returns the folder of the server's module.
@@ -184,4 +189,19 @@ func Root(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("finding the server's module: %w", err)
 	}
 	return strings.TrimSpace(string(out)), nil
+}
+
+// Build builds this tree's server into a folder, and returns its path.
+func Build(ctx context.Context, folder string) (string, error) {
+	root, err := Root(ctx)
+	if err != nil {
+		return "", err
+	}
+	binary := filepath.Join(folder, "linkforge")
+	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./server")
+	cmd.Dir = root
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return "", fmt.Errorf("building the server: %w\n%s", err, out)
+	}
+	return binary, nil
 }

@@ -53,7 +53,7 @@ func Join(t testing.TB, d *db.DB, workspaceID string, role workspace.Role) works
 	return Require(t, d, a, workspaceID)
 }
 
-// Key returns the membership of an API key with the scopes, of which no row exists.
+// Key returns the membership of an API key with the scopes. It inserts no key.
 func Key(t testing.TB, d *db.DB, workspaceID string, scopes ...string) workspace.Membership {
 	t.Helper()
 	return Require(t, d, account.Actor{Key: &account.Key{ID: id.New(id.Key), WorkspaceID: workspaceID, Scopes: scopes}},

@@ -1,4 +1,4 @@
-package main
+package rig
 
 import (
 	"bytes"
@@ -13,81 +13,60 @@ import (
 	"strings"
 )
 
-// program is one that the drill needs, and the package of Debian that has it.
-type program struct{ name, debian string }
+// Program is one that a run needs, and the package of Debian that has it.
+type Program struct{ Name, Debian string }
 
-// postgresPrograms are all taken from one folder, so that they are of one version.
-func postgresPrograms() []string {
-	return []string{"initdb", "postgres", "pg_basebackup", "pg_ctl", "pg_rewind"}
-}
-
-// otherPrograms are found one by one.
-func (o options) otherPrograms() []program {
-	all := []program{{"redis-server", "redis-server"}, {"nginx", "nginx"}}
-	if !o.direct {
-		all = append(all, program{"pgbouncer", "pgbouncer"})
-	}
-	return all
-}
-
-// programs are where the programs are, by their name.
-type programs map[string]string
-
-// findPrograms finds everything, and installs what is missing where it may. What is missing in the end is named all at once.
-func (o options) findPrograms(ctx context.Context, say func(string, ...any)) (programs, error) {
-	found, missing := o.lookAround()
+// FindPrograms returns the path of each program, and installs what is missing where it may.
+func FindPrograms(ctx context.Context, say func(string, ...any), wanted ...Program) (map[string]string, error) {
+	found, missing := lookUp(wanted)
 	if len(missing) > 0 && os.Geteuid() == 0 {
 		if err := installPackages(ctx, packagesOf(missing), say); err != nil {
 			return nil, err
 		}
-		found, missing = o.lookAround()
+		found, missing = lookUp(wanted)
 	}
 	if len(missing) == 0 {
 		return found, nil
 	}
 	var names []string
 	for _, p := range missing {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
-	return nil, fmt.Errorf("%s cannot be found, neither on PATH nor where Debian puts them; on Debian and Ubuntu: apt-get install %s",
+	return nil, fmt.Errorf("%s cannot be found, neither on PATH nor where Debian puts them; on Debian and Ubuntu: "+
+		"apt-get install %s",
 		strings.Join(names, ", "), strings.Join(packagesOf(missing), " "))
 }
 
-func packagesOf(missing []program) (packages []string) {
-	for _, p := range missing {
-		packages = append(packages, p.debian)
-	}
-	slices.Sort(packages)
-	return slices.Compact(packages)
-}
-
-func (o options) lookAround() (found programs, missing []program) {
-	found = programs{}
-	folder := postgresFolder()
-	for _, name := range postgresPrograms() {
-		path := filepath.Join(folder, name)
-		if folder == "" || !isProgram(path) {
-			missing = append(missing, program{name, "postgresql"})
-			continue
-		}
-		found[name] = path
-	}
-	for _, p := range o.otherPrograms() {
-		path, err := exec.LookPath(p.name)
-		if err != nil {
-			path = filepath.Join("/usr/sbin", p.name) // not everybody's PATH has it
+func lookUp(wanted []Program) (found map[string]string, missing []Program) {
+	found = map[string]string{}
+	for _, p := range wanted {
+		path := filepath.Join(PostgresFolder(), p.Name) // so that PostgreSQL's programs are all of one version
+		if p.Debian != "postgresql" {
+			var err error
+			if path, err = exec.LookPath(p.Name); err != nil {
+				path = filepath.Join("/usr/sbin", p.Name)
+			}
 		}
 		if !isProgram(path) {
 			missing = append(missing, p)
 			continue
 		}
-		found[p.name] = path
+		found[p.Name] = path
 	}
 	return found, missing
 }
 
-// postgresFolder is that of PATH, else of the newest version in Debian's place; empty when there is none.
-func postgresFolder() string {
+func packagesOf(missing []Program) (packages []string) {
+	for _, p := range missing {
+		packages = append(packages, p.Debian)
+	}
+	slices.Sort(packages)
+	return slices.Compact(packages)
+}
+
+// PostgresFolder is that of PATH, else of the newest version in Debian's place; empty when there is
+// none.
+func PostgresFolder() string {
 	if path, err := exec.LookPath("postgres"); err == nil {
 		if path, err = filepath.EvalSymlinks(path); err == nil {
 			return filepath.Dir(path)
@@ -132,7 +111,8 @@ func installPackages(ctx context.Context, packages []string, say func(string, ..
 		return err
 	}
 	options := []string{"-qq", "-o", "Acquire::Retries=3", "-o", "DPkg::Lock::Timeout=300"}
-	for _, command := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"}, packages...)} {
+	for _, command := range [][]string{{"update"}, append([]string{"install", "-y", "--no-install-recommends"},
+		packages...)} {
 		cmd := exec.CommandContext(ctx, apt, append(slices.Clone(options), command...)...)
 		cmd.Env = append(os.Environ(), "DEBIAN_FRONTEND=noninteractive", "NEEDRESTART_SUSPEND=1")
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -1,0 +1,47 @@
+// Package poll waits, calls a function periodically and watches files. It owns the rule that a
+// periodic failure is logged once, until it is over. Every package with a background loop uses it.
+package poll
+
+import (
+	"context"
+	"log/slog"
+	"time"
+)
+
+// Wait waits for d, or until the context ends: then it returns the context's error.
+func Wait(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Every waits for the interval and calls f, until the context ends. It logs failures of f as
+// Failures does.
+func Every(ctx context.Context, interval time.Duration, failures Failures, f func(context.Context) error) {
+	for Wait(ctx, interval) == nil {
+		failures.Report(ctx, f(ctx))
+	}
+}
+
+// Failures logs the first error of a series. One goroutine uses it.
+type Failures struct {
+	// Log receives the error, with Message.
+	Log     *slog.Logger
+	Message string
+
+	failing bool
+}
+
+// Report logs the error unless the previous call had one too, or the context has ended. A nil error
+// ends the series.
+func (f *Failures) Report(ctx context.Context, err error) {
+	if err != nil && !f.failing && ctx.Err() == nil {
+		f.Log.ErrorContext(ctx, f.Message, "error", err)
+	}
+	f.failing = err != nil
+}

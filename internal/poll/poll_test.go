@@ -1,0 +1,75 @@
+package poll
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+func TestEvery_LogsTheFirstFailureOfASeries(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var logged bytes.Buffer
+		ctx, cancel := context.WithCancel(t.Context())
+		results, calls := []error{nil, errors.New("one"), errors.New("two"), nil, errors.New("three")}, 0
+		began := time.Now()
+		failures := Failures{Log: slog.New(slog.NewTextHandler(&logged, nil)), Message: "polling failed"}
+		Every(ctx, time.Minute, failures, func(context.Context) error {
+			defer func() { calls++ }()
+			if calls == len(results) {
+				cancel()
+				return errors.New("interrupted")
+			}
+			return results[calls]
+		})
+		if calls != len(results)+1 || time.Since(began) != time.Duration(calls)*time.Minute {
+			t.Errorf("%d calls in %s, want one a minute, %d in all", calls, time.Since(began), len(results)+1)
+		}
+		if got := logged.String(); strings.Count(got, "polling failed") != 2 || strings.Contains(got, "two") ||
+			strings.Contains(got, "interrupted") {
+			t.Errorf("logged %s, want the errors one and three", got)
+		}
+	})
+}
+
+func TestFiles_Changed(t *testing.T) {
+	t.Parallel()
+	for _, skipMissing := range []bool{false, true} {
+		dir := t.TempDir()
+		one, two := filepath.Join(dir, "one"), filepath.Join(dir, "two")
+		write := func(path, content string) {
+			t.Helper()
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		write(one, "1")
+		write(two, "2")
+		f := NewFiles(skipMissing, one, two)
+		want := func(when string, want bool) {
+			t.Helper()
+			if got := f.Changed(); got != want {
+				t.Errorf("skipMissing %t, %s: changed is %t, want %t", skipMissing, when, got, want)
+			}
+		}
+		want("at first", false)
+		write(one, "longer")
+		want("a file was written", true)
+		want("nothing happened since", false)
+		if err := os.Remove(two); err != nil {
+			t.Fatal(err)
+		}
+		want("a file was removed", !skipMissing)
+		want("it is still missing", false)
+		write(one, "even longer")
+		write(two, "2")
+		want("it is back", true)
+	}
+}
