@@ -14,9 +14,6 @@ import (
 
 	"github.com/99designs/gqlgen/graphql"
 	"github.com/99designs/gqlgen/graphql/introspection"
-	gqlparser "github.com/vektah/gqlparser/v2"
-	"github.com/vektah/gqlparser/v2/ast"
-
 	"github.com/linkforge/linkforge/graph/scalar"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
@@ -27,6 +24,8 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
+	gqlparser "github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
 )
 
 // region    ***************************** api!.gotpl *****************************
@@ -7005,7 +7004,7 @@ func (ec *executionContext) field_Link_clicks_args(ctx context.Context, rawArgs 
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*stats.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7027,7 +7026,7 @@ func (ec *executionContext) field_Link_stats_args(ctx context.Context, rawArgs m
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*stats.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7731,7 +7730,7 @@ func (ec *executionContext) field_Stats_series_args(ctx context.Context, rawArgs
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "interval",
 		func(ctx context.Context, v any) (stats.Interval, error) {
-			return ec.unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx, v)
+			return ec.unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐInterval(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -7895,7 +7894,7 @@ func (ec *executionContext) field_Workspace_clicks_args(ctx context.Context, raw
 	args["after"] = arg1
 	arg2, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*stats.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -8051,7 +8050,7 @@ func (ec *executionContext) field_Workspace_stats_args(ctx context.Context, rawA
 	args := map[string]any{}
 	arg0, err := graphql.ProcessArgField(ctx, rawArgs, "range",
 		func(ctx context.Context, v any) (*stats.Range, error) {
-			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+			return ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -12240,7 +12239,7 @@ func (ec *executionContext) _Link_stats(ctx context.Context, field graphql.Colle
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx, selections, v)
+			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
 		true,
@@ -16781,7 +16780,7 @@ func (ec *executionContext) _Stats_latency(ctx context.Context, field graphql.Co
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
-			return ec.marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐLatency(ctx, selections, v)
+			return ec.marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐLatency(ctx, selections, v)
 		},
 		true,
 		false,
@@ -16814,7 +16813,7 @@ func (ec *executionContext) _Stats_series(ctx context.Context, field graphql.Col
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []stats.Point) graphql.Marshaler {
-			return ec.marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPointᚄ(ctx, selections, v)
+			return ec.marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐPointᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -16901,7 +16900,7 @@ func (ec *executionContext) _Stats_previous(ctx context.Context, field graphql.C
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx, selections, v)
+			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
 		true,
@@ -18344,7 +18343,7 @@ func (ec *executionContext) _Workspace_stats(ctx context.Context, field graphql.
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
-			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx, selections, v)
+			return ec.marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx, selections, v)
 		},
 		true,
 		true,
@@ -18432,7 +18431,7 @@ func (ec *executionContext) _Workspace_orphans(ctx context.Context, field graphq
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
-			return ec.marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphanᚄ(ctx, selections, v)
+			return ec.marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequestᚄ(ctx, selections, v)
 		},
 		true,
 		true,
@@ -20748,7 +20747,7 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 			it.LinkID = data
 		case "range":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("range"))
-			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx, v)
+			data, err := ec.unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -20762,7 +20761,7 @@ func (ec *executionContext) unmarshalInputExportClicksInput(ctx context.Context,
 			it.Filter = data
 		case "format":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("format"))
-			data, err := ec.unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx, v)
+			data, err := ec.unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐFormat(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -29687,13 +29686,13 @@ func (ec *executionContext) marshalNInt642int64(ctx context.Context, sel ast.Sel
 	return res
 }
 
-func (ec *executionContext) unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx context.Context, v any) (stats.Interval, error) {
+func (ec *executionContext) unmarshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐInterval(ctx context.Context, v any) (stats.Interval, error) {
 	tmp, err := scalar.UnmarshalString(v)
 	res := stats.Interval(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐInterval(ctx context.Context, sel ast.SelectionSet, v stats.Interval) graphql.Marshaler {
+func (ec *executionContext) marshalNInterval2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐInterval(ctx context.Context, sel ast.SelectionSet, v stats.Interval) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -29987,11 +29986,11 @@ func (ec *executionContext) marshalNNode2ᚕgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ret
 }
 
-func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphanᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
+func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequestᚄ(ctx context.Context, sel ast.SelectionSet, v []*unmatched.Request) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphan(ctx, sel, v[i])
+		return ec.marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -30003,7 +30002,7 @@ func (ec *executionContext) marshalNOrphan2ᚕᚖgithubᚗcomᚋlinkforgeᚋlink
 	return ret
 }
 
-func (ec *executionContext) marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐOrphan(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
+func (ec *executionContext) marshalNOrphan2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋunmatchedᚐRequest(ctx context.Context, sel ast.SelectionSet, v *unmatched.Request) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -30365,7 +30364,7 @@ func (ec *executionContext) marshalNSetPrimaryDomainPayload2ᚖgithubᚗcomᚋli
 	return ec._SetPrimaryDomainPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
+func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐStats(ctx context.Context, sel ast.SelectionSet, v *stats.Stats) graphql.Marshaler {
 	if v == nil {
 		if !graphql.HasFieldError(ctx, graphql.GetFieldContext(ctx)) {
 			graphql.AddErrorf(ctx, "the requested element is null which the schema does not allow")
@@ -30375,15 +30374,15 @@ func (ec *executionContext) marshalNStats2ᚖgithubᚗcomᚋlinkforgeᚋlinkforg
 	return ec._Stats(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPoint(ctx context.Context, sel ast.SelectionSet, v stats.Point) graphql.Marshaler {
+func (ec *executionContext) marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐPoint(ctx context.Context, sel ast.SelectionSet, v stats.Point) graphql.Marshaler {
 	return ec._StatsPoint(ctx, sel, &v)
 }
 
-func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPointᚄ(ctx context.Context, sel ast.SelectionSet, v []stats.Point) graphql.Marshaler {
+func (ec *executionContext) marshalNStatsPoint2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐPointᚄ(ctx context.Context, sel ast.SelectionSet, v []stats.Point) graphql.Marshaler {
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐPoint(ctx, sel, v[i])
+		return ec.marshalNStatsPoint2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐPoint(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {
@@ -31055,7 +31054,7 @@ func (ec *executionContext) marshalODomain2ᚖgithubᚗcomᚋlinkforgeᚋlinkfor
 	return ec._Domain(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx context.Context, v any) (*stats.Format, error) {
+func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐFormat(ctx context.Context, v any) (*stats.Format, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -31064,7 +31063,7 @@ func (ec *executionContext) unmarshalOExportFormat2ᚖgithubᚗcomᚋlinkforge�
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐFormat(ctx context.Context, sel ast.SelectionSet, v *stats.Format) graphql.Marshaler {
+func (ec *executionContext) marshalOExportFormat2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐFormat(ctx context.Context, sel ast.SelectionSet, v *stats.Format) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -31152,7 +31151,7 @@ func (ec *executionContext) marshalOInvitation2ᚖgithubᚗcomᚋlinkforgeᚋlin
 	return ec._Invitation(ctx, sel, v)
 }
 
-func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐLatency(ctx context.Context, sel ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
+func (ec *executionContext) marshalOLatency2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐLatency(ctx context.Context, sel ast.SelectionSet, v *stats.Latency) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
@@ -31329,7 +31328,7 @@ func (ec *executionContext) marshalOTime2ᚖtimeᚐTime(ctx context.Context, sel
 	return res
 }
 
-func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋclickᚐRange(ctx context.Context, v any) (*stats.Range, error) {
+func (ec *executionContext) unmarshalOTimeRange2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋstatsᚐRange(ctx context.Context, v any) (*stats.Range, error) {
 	if v == nil {
 		return nil, nil
 	}
