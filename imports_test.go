@@ -23,7 +23,7 @@ const module = "github.com/linkforge/linkforge"
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/batcher", "internal/click", "internal/errs", "internal/id", "internal/optional",
-		"internal/ownhost", "internal/poll", "internal/rollup", "internal/shortcode", "internal/statspage",
+		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/shortcode", "internal/statspage",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",
 	},
 	{ // platform: nothing of links or workspaces
@@ -34,7 +34,7 @@ var layers = [][]string{
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/domain",
 		"internal/hitquota", "internal/ingest", "internal/link", "internal/probe", "internal/ratelimit",
-		"internal/stats", "internal/unmatched", "internal/workspace",
+		"internal/resolve", "internal/stats", "internal/unmatched", "internal/workspace",
 	},
 	{ // edge
 		"graph", "graph/gen", "graph/loader", "internal/playground", "internal/redirect",
@@ -60,7 +60,7 @@ var within = map[string][]string{
 	"internal/clickstream": {"internal/stats", "internal/workspace"},
 	"internal/domain":      {"internal/audit", "internal/ratelimit", "internal/workspace"},
 	"internal/ingest":      {"internal/hitquota", "internal/stats", "internal/workspace"},
-	"internal/link":        {"internal/account", "internal/audit", "internal/hitquota", "internal/ratelimit", "internal/workspace"},
+	"internal/link":        {"internal/account", "internal/audit", "internal/hitquota", "internal/ratelimit", "internal/resolve", "internal/workspace"},
 	"internal/probe":       {"internal/link", "internal/ratelimit", "internal/workspace"},
 	"internal/stats":       {"internal/hitquota", "internal/workspace"},
 	"internal/unmatched":   {"internal/workspace"},
@@ -75,6 +75,7 @@ var forbidden = map[string][]string{
 	"internal/probe":    {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/redirect": {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
 	"internal/rollup":   {"github.com/uptrace/bun", "database/sql", "github.com/redis/go-redis/v9"},
+	"internal/routing":  {"github.com/uptrace/bun", "database/sql", "net/http"},
 	"internal/urlnorm":  {"net/url", "os", "net/http"},
 }
 
@@ -141,7 +142,7 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"hitquota.Granted", "link.At", "link.CatchUp", "hitquota.Exhausted", "link.query", "link.WorkspacesOf", "link.claim", "link.lookUp",
+		"hitquota.Granted", "link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf", "link.claim", "link.lookUp",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf", "workspace.Observe",
 	},
 	"AsSystem": {

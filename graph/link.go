@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -165,7 +166,7 @@ func (r *queryResolver) Link(ctx context.Context, by gen.LinkBy) (*link.Link, er
 	if by.ID != nil {
 		return ifFound(forItem(ctx, &r.Config, *by.ID, r.Links.WorkspaceOf, r.Links.Get))
 	}
-	address, err := r.Links.ParseShortURL(*by.ShortURL)
+	address, err := r.Links.Resolver.ParseShortURL(*by.ShortURL)
 	if err != nil {
 		return ifFound[link.Link](nil, err)
 	}
@@ -210,7 +211,7 @@ func (r *linkResolver) ShortURL(_ context.Context, l *link.Link) (string, error)
 	return r.Links.ShortURL(l), nil
 }
 
-func (r *linkResolver) Status(_ context.Context, l *link.Link) (link.Status, error) {
+func (r *linkResolver) Status(_ context.Context, l *link.Link) (routing.Status, error) {
 	return l.Status(r.Now()), nil
 }
 

@@ -171,4 +171,4 @@ func (r *workspaceResolver) Usage(ctx context.Context, m *workspace.Membership) 
 
 // catchUp applies a change to the redirects of this node before the client gets the response. If it
 // fails, the change feed applies it soon.
-func (c *Config) catchUp(ctx context.Context) { _ = c.Links.CatchUp(ctx) }
+func (c *Config) catchUp(ctx context.Context) { _ = c.Links.Resolver.CatchUp(ctx) }

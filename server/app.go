@@ -146,7 +146,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.wire(); err != nil {
 		return nil, err
 	}
-	if err := a.links.CatchUp(ctx); err != nil {
+	if err := a.links.Resolver.CatchUp(ctx); err != nil {
 		return nil, err
 	}
 	if err := a.keys.Fetch(ctx); err != nil {
@@ -254,7 +254,7 @@ func (a *app) wire() error {
 		unmatched: a.orphans, watching: a.watching, links: links, accounts: a.accounts, spaces: a.spaces, domains: a.domains, apiKeys: a.apiKeys, events: events, counts: counts, quotas: a.quotas.Store, checker: checker}
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: nodeName(), Jobs: rooms.jobs(a.config)}
 	a.redirects = &redirect.Handler{
-		Links: links, Quotas: a.quotas, HitQuota: a.config.HitQuota, Clicks: a.clicks,
+		Resolver: links.Resolver, Quotas: a.quotas, HitQuota: a.config.HitQuota, Clicks: a.clicks,
 		Visits: visitor.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
 	}
 	var documents *transport.Manifest
@@ -351,7 +351,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.db.FollowReplica(failed, a.log, a.now) })
 	parts.Go(func() error { return followMemory(failed, a.config) })
 	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
-	parts.Go(func() error { return a.links.Follow(failed) })
+	parts.Go(func() error { return a.links.Resolver.Follow(failed) })
 	parts.Go(func() error { return a.keys.Run(failed) })
 	parts.Go(func() error { return a.watching.Run(failed) })
 	parts.Go(func() error { return a.endpoint.Run(failed) })

@@ -15,7 +15,7 @@ const scrapeDeadline = time.Second
 // numbers is every metric of this node but the runtime's and the process's: its name, what it says, what it is now. Each
 // is in the table of docs/OPERATIONS.md.
 func (a *app) numbers(ctx context.Context) []obs.Number {
-	cache, leases, clicks, live := a.links.CacheStats(), a.quotas.Hits.Stats(), a.clicks.Stats(), a.watching.Stats()
+	cache, leases, clicks, live := a.links.Resolver.CacheStats(), a.quotas.Hits.Stats(), a.clicks.Stats(), a.watching.Stats()
 	all := []obs.Number{
 		obs.Gauge("linkforge_build_info", "Which version the node runs: always 1.", 1).By("version", version()),
 		obs.Gauge("linkforge_ready", "Whether /readyz says that the node takes requests: 1, or 0 once it is to stop.", one(!a.stopping.Load())),

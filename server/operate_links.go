@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -41,14 +42,14 @@ type (
 
 // linkRow is a link in a list.
 type linkRow struct {
-	ID          string      `json:"id"`
-	WorkspaceID string      `json:"workspaceId"`
-	Slug        string      `json:"slug"`
-	Code        string      `json:"code"`
-	ShortURL    string      `json:"shortUrl"`
-	OriginalURL string      `json:"originalUrl"`
-	Status      link.Status `json:"status"`
-	CreatedAt   time.Time   `json:"createdAt"`
+	ID          string         `json:"id"`
+	WorkspaceID string         `json:"workspaceId"`
+	Slug        string         `json:"slug"`
+	Code        string         `json:"code"`
+	ShortURL    string         `json:"shortUrl"`
+	OriginalURL string         `json:"originalUrl"`
+	Status      routing.Status `json:"status"`
+	CreatedAt   time.Time      `json:"createdAt"`
 }
 
 func linkRowOf(l link.Found, now time.Time) linkRow {
@@ -150,11 +151,11 @@ func setDisabled(ctx context.Context, f *config.Flags, io stdio, out listing, li
 			{false, true}: "enabled %s", {false, false}: "%s was not disabled",
 		}
 		return tellOf(io, out, struct {
-			ID          string      `json:"id"`
-			WorkspaceID string      `json:"workspaceId"`
-			Code        string      `json:"code"`
-			Status      link.Status `json:"status"`
-			Changed     bool        `json:"changed"`
+			ID          string         `json:"id"`
+			WorkspaceID string         `json:"workspaceId"`
+			Code        string         `json:"code"`
+			Status      routing.Status `json:"status"`
+			Changed     bool           `json:"changed"`
 		}{l.ID, l.WorkspaceID, l.Code, l.Status(time.Now()), changed}, said[[2]bool{disabled, changed}], l.ID)
 	})
 }

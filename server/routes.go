@@ -9,9 +9,9 @@ import (
 	"strings"
 
 	"github.com/linkforge/linkforge/internal/fastpath"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/playground"
 	"github.com/linkforge/linkforge/internal/redirect"
+	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/web"
 )
@@ -136,16 +136,16 @@ func (a *app) fast() fastpath.Answer {
 
 // redirect answers a short URL.
 func (a *app) redirect(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, r, link.Address{Slug: r.PathValue("slug"), Code: r.PathValue("code")})
+	a.answer(w, r, resolve.Address{Slug: r.PathValue("slug"), Code: r.PathValue("code")})
 }
 
 // redirectOfHost answers a short URL at the host of a workspace.
 func (a *app) redirectOfHost(w http.ResponseWriter, r *http.Request) {
-	a.answer(w, r, link.Address{Host: web.Host(r), Code: r.PathValue("code")})
+	a.answer(w, r, resolve.Address{Host: web.Host(r), Code: r.PathValue("code")})
 }
 
 // answer answers a short URL or, with a + behind it, tells of its clicks.
-func (a *app) answer(w http.ResponseWriter, r *http.Request, at link.Address) {
+func (a *app) answer(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	if strings.HasSuffix(at.Code, statsSuffix) {
 		a.stats(w, r, at)
 		return

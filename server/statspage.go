@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/statspage"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -32,7 +33,7 @@ var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time
 
 // stats answers a short URL that ends in + with a page about the link's clicks, if its owner has made them public or a member
 // asks. For everybody else there is nothing there, as where there is no link.
-func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
+func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	ctx := r.Context()
 	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
 	if err := a.limits.Charge(ctx, statsPages, web.AddressOf(ctx)); err != nil {
@@ -55,7 +56,7 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
 // observed finds a link whose stats the caller may see. It returns NotFound, or Unauthenticated for
 // a bad token. An unknown link gets the same response as one of another workspace, after the same
 // statements.
-func (a *app) observed(ctx context.Context, at link.Address, authorization string) (l *link.Link, err error) {
+func (a *app) observed(ctx context.Context, at resolve.Address, authorization string) (l *link.Link, err error) {
 	if authorization != "" {
 		if ctx, err = a.accounts.Authenticate(ctx, authorization); err != nil {
 			return nil, err

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -144,7 +145,7 @@ func (l bareLink) ShortURL(context.Context, *link.Link) (string, error) { return
 
 func (l bareLink) Tags(context.Context, *link.Link) ([]string, error) { return l.c.tags, nil }
 
-func (l bareLink) Status(context.Context, *link.Link) (link.Status, error) { return link.Active, nil }
+func (l bareLink) Status(context.Context, *link.Link) (routing.Status, error) { return routing.Active, nil }
 
 func (l bareLink) CreatedBy(context.Context, *link.Link) (*account.Account, error) {
 	return l.c.me, nil

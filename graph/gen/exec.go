@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -706,7 +707,7 @@ type LinkResolver interface {
 
 	Tags(ctx context.Context, obj *link.Link) ([]string, error)
 
-	Status(ctx context.Context, obj *link.Link) (link.Status, error)
+	Status(ctx context.Context, obj *link.Link) (routing.Status, error)
 
 	CreatedBy(ctx context.Context, obj *link.Link) (*account.Account, error)
 
@@ -11897,8 +11898,8 @@ func (ec *executionContext) _Link_status(ctx context.Context, field graphql.Coll
 			return ec.Resolvers.Link().Status(ctx, obj)
 		},
 		nil,
-		func(ctx context.Context, selections ast.SelectionSet, v link.Status) graphql.Marshaler {
-			return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx, selections, v)
+		func(ctx context.Context, selections ast.SelectionSet, v routing.Status) graphql.Marshaler {
+			return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx, selections, v)
 		},
 		true,
 		true,
@@ -20930,7 +20931,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 			it.TagMatch = data
 		case "status":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("status"))
-			data, err := ec.unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatusᚄ(ctx, v)
+			data, err := ec.unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatusᚄ(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -29849,13 +29850,13 @@ func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋli
 	return res
 }
 
-func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx context.Context, v any) (link.Status, error) {
+func (ec *executionContext) unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx context.Context, v any) (routing.Status, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := link.Status(tmp)
+	res := routing.Status(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx context.Context, sel ast.SelectionSet, v link.Status) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx context.Context, sel ast.SelectionSet, v routing.Status) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -31181,16 +31182,16 @@ func (ec *executionContext) unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋli
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatusᚄ(ctx context.Context, v any) ([]link.Status, error) {
+func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatusᚄ(ctx context.Context, v any) ([]routing.Status, error) {
 	if v == nil {
 		return nil, nil
 	}
 	vSlice := graphql.CoerceList(v)
 	var err error
-	res := make([]link.Status, len(vSlice))
+	res := make([]routing.Status, len(vSlice))
 	for i := range vSlice {
 		ctx := graphql.WithPathContext(ctx, graphql.NewPathWithIndex(i))
-		res[i], err = ec.unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx, vSlice[i])
+		res[i], err = ec.unmarshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx, vSlice[i])
 		if err != nil {
 			return nil, err
 		}
@@ -31198,14 +31199,14 @@ func (ec *executionContext) unmarshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋl
 	return res, nil
 }
 
-func (ec *executionContext) marshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []link.Status) graphql.Marshaler {
+func (ec *executionContext) marshalOLinkStatus2ᚕgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatusᚄ(ctx context.Context, sel ast.SelectionSet, v []routing.Status) graphql.Marshaler {
 	if v == nil {
 		return graphql.Null
 	}
 	ret := graphql.MarshalSliceConcurrently(ctx, len(v), 0, false, func(ctx context.Context, i int) graphql.Marshaler {
 		fc := graphql.GetFieldContext(ctx)
 		fc.Result = &v[i]
-		return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐStatus(ctx, sel, v[i])
+		return ec.marshalNLinkStatus2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋroutingᚐStatus(ctx, sel, v[i])
 	})
 
 	for _, e := range ret {

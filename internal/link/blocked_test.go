@@ -12,6 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 func (b *bundle) block(t *testing.T, host string) {
@@ -48,7 +50,7 @@ func TestBlockedHostsAreRefused(t *testing.T) {
 			t.Errorf("a batch came to %v", got)
 		}
 		// What is there goes on, but does not come back once it is gone.
-		if l, err := b.Get(t.Context(), b.mine, before.ID); err != nil || l.Status(b.now) != Active {
+		if l, err := b.Get(t.Context(), b.mine, before.ID); err != nil || l.Status(b.now) != routing.Active {
 			t.Errorf("%v, %v", l, err)
 		}
 		if _, err := b.Delete(t.Context(), b.mine, before.ID); err != nil {
@@ -78,11 +80,11 @@ func TestDisableHost(t *testing.T) {
 			}
 		}
 		for _, l := range []*Link{bad, anonymous} {
-			if target, err := b.At(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Disabled {
+			if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil || target.Status(b.now) != routing.Disabled {
 				t.Errorf("%v, %v", target, err)
 			}
 		}
-		if l, err := b.Get(t.Context(), b.mine, good.ID); err != nil || l.Status(b.now) != Active {
+		if l, err := b.Get(t.Context(), b.mine, good.ID); err != nil || l.Status(b.now) != routing.Active {
 			t.Errorf("%v, %v", l, err)
 		}
 		// It survives deletion and creation, and claiming.
@@ -179,7 +181,7 @@ func TestNoEditBringsABlockedLinkBack(t *testing.T) {
 		if err != nil || !cmp.Equal(outcomes(results), []string{"UNSAFE_URL", "UNSAFE_URL", "UNSAFE_URL", "there", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
-		for l, want := range map[*Link]Status{expired: Expired, used: Exhausted, disabled: Disabled, fine: Active} {
+		for l, want := range map[*Link]routing.Status{expired: routing.Expired, used: routing.Exhausted, disabled: routing.Disabled, fine: routing.Active} {
 			if got, err := b.Get(t.Context(), b.mine, l.ID); err != nil || got.Status(b.now) != want {
 				t.Errorf("%s is %s: %v", l.OriginalURL, got.Status(b.now), err)
 			}

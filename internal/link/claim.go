@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -162,7 +163,7 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")}, true
 	case l.DisabledAt != nil:
 		return Claim{Err: errDisabled()}, true
-	case l.Status(s.now()) == Expired:
+	case l.Status(s.now()) == routing.Expired:
 		return Claim{Err: errs.New(errs.Expired, "The link ended before it was claimed. Create it anew.")}, true
 	}
 	if err := s.refuse(ctx, tx, l); err != nil {

@@ -11,6 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -112,7 +114,7 @@ func TestClaimKeepsCodeAndClicks(t *testing.T) {
 			t.Errorf("from elsewhere: %+v", c)
 		}
 		b.now = noon.Add(9 * time.Hour)
-		if target, err := b.At(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Active {
+		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil || target.Status(b.now) != routing.Active {
 			t.Errorf("after the first end: %v, %v", target, err)
 		}
 	})

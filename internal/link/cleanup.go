@@ -25,7 +25,7 @@ func (s *Store) CleanUp(ctx context.Context) error {
 		{"marking ended links", s.markEnded},
 		{"purging links", s.purge},
 		{"forgetting idempotency keys", s.forgetKeys},
-		{"forgetting changes", s.forgetChanges},
+		{"forgetting changes", s.Resolver.ForgetChanges},
 	} {
 		total := 0
 		for {

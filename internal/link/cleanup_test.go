@@ -10,6 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 func (b *bundle) cleanUp(t *testing.T) {
@@ -118,14 +120,14 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if target, err := b.At(t.Context(), Address{Code: l.Code}); err != nil || target.Status(b.now) != Deleted {
+		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil || target.Status(b.now) != routing.Deleted {
 			t.Errorf("resolved: %v, %v", target, err)
 		}
 		if p, err := b.Preview(t.Context(), b.mine, "https://example.com/a"); err != nil || p.Existing != nil {
 			t.Errorf("previewed: %v, %v", p, err)
 		}
 		again, _ := b.create(t, New{URL: "https://example.com/a"})
-		if again.Code != l.Code || again.Status(b.now) != Active || again.Title != nil || again.ExpiresAt != nil || again.CanonicalURL != l.CanonicalURL {
+		if again.Code != l.Code || again.Status(b.now) != routing.Active || again.Title != nil || again.ExpiresAt != nil || again.CanonicalURL != l.CanonicalURL {
 			t.Errorf("made again: %+v", again)
 		}
 	})
@@ -206,7 +208,7 @@ func TestAPurgedLinkStartsAnew(t *testing.T) {
 		b.now = noon.Add(b.Tombstones)
 		b.cleanUp(t)
 		five := int64(5)
-		if l, _ = b.create(t, New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != Active || *l.CreatedBy != b.me {
+		if l, _ = b.create(t, New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != routing.Active || *l.CreatedBy != b.me {
 			t.Errorf("%+v", l)
 		}
 		if l, err := b.Get(t.Context(), b.mine, l.ID); err != nil || l.CreatedBy == nil || l.Granted != 0 {

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // ownURLs lead to the instance that bundle.own describes. The rule itself is tested in
@@ -77,7 +78,7 @@ func TestStore_RefusesOwnHostsInEveryOperation(t *testing.T) {
 				t.Errorf("claiming: %+v", c)
 			}
 		}
-		if len(deleted) == 0 || b.update(t, kept, Change{Title: to(new("still there"))}).Status(b.now) != Active {
+		if len(deleted) == 0 || b.update(t, kept, Change{Title: to(new("still there"))}).Status(b.now) != routing.Active {
 			t.Error("an existing link does not stay as it is")
 		}
 		for _, url := range []string{

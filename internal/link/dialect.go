@@ -82,16 +82,3 @@ func (s *Store) indexedByFTS(words []string) *bun.SelectQuery {
 		Join("JOIN link_numbers AS n ON n.number = link_search.rowid").
 		Where("link_search MATCH ?", strings.Join(quoted, " "))
 }
-
-// changesQuery asks for changes at or after a position, which are told again rather than missed: on PostgreSQL a
-// transaction may commit after a later one, so a position is the oldest transaction that had not ended. SQLite commits
-// one after the other. It is no raw query, which would wait for SQLite's one writer, and with it for a whole batch of clicks.
-func (s *Store) changesQuery(position int64, started bool) *bun.SelectQuery {
-	q := s.DB.NewSelect().ColumnExpr("h.next, c.subject")
-	if s.DB.Kind == db.Postgres {
-		return q.TableExpr("(SELECT pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT AS next) AS h").
-			Join("LEFT JOIN changes AS c ON c.xid >= ? AND ?", position, started)
-	}
-	return q.TableExpr("(SELECT coalesce(max(id), 0) AS next FROM changes) AS h").
-		Join("LEFT JOIN changes AS c ON c.id > ? AND ?", position, started)
-}

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -113,7 +114,7 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, e edits, locked map[string
 			if !after.UpdatedAt.Equal(before.UpdatedAt) {
 				changed[linkID] = after
 			}
-			if after.OriginalURL != before.OriginalURL || after.Status(now) == Active && before.Status(now) != Active {
+			if after.OriginalURL != before.OriginalURL || after.Status(now) == routing.Active && before.Status(now) != routing.Active {
 				suspects[after] = i
 			}
 			links[linkID] = after

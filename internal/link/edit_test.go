@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 func (b *bundle) tagsOf(t *testing.T, l *Link) []string {
@@ -111,7 +112,7 @@ func TestManyEdits(t *testing.T) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
 		for _, linkID := range ids {
-			if l, err := b.Get(t.Context(), b.mine, linkID); err != nil || l.Status(b.now) != Deleted {
+			if l, err := b.Get(t.Context(), b.mine, linkID); err != nil || l.Status(b.now) != routing.Deleted {
 				t.Errorf("%+v, %v", l, err)
 			}
 		}
@@ -155,17 +156,17 @@ func TestMaxClicksCountFromTheFirstClickOn(t *testing.T) {
 		l, _ := b.create(t, New{URL: "https://example.com/"})
 		b.follow(t, l, 3)
 		four, three := int64(4), int64(3)
-		if l = b.update(t, l, Change{MaxClicks: to(&four)}); l.Status(b.now) != Active || l.Granted != 3 {
+		if l = b.update(t, l, Change{MaxClicks: to(&four)}); l.Status(b.now) != routing.Active || l.Granted != 3 {
 			t.Errorf("%d granted, %s", l.Granted, l.Status(b.now))
 		}
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
 		b.giveBack(t, l, 1)
 		b.grant(t, l, 1)
-		if l = b.update(t, l, Change{MaxClicks: to(&three)}); l.Status(b.now) != Exhausted {
+		if l = b.update(t, l, Change{MaxClicks: to(&three)}); l.Status(b.now) != routing.Exhausted {
 			t.Errorf("with fewer allowed: %s", l.Status(b.now))
 		}
-		if l = b.update(t, l, Change{MaxClicks: to[*int64](nil)}); l.Status(b.now) != Active {
+		if l = b.update(t, l, Change{MaxClicks: to[*int64](nil)}); l.Status(b.now) != routing.Active {
 			t.Errorf("with any number allowed: %s", l.Status(b.now))
 		}
 	})
@@ -178,15 +179,15 @@ func TestStatus(t *testing.T) {
 	l := Link{}
 	for _, step := range []struct {
 		change func()
-		want   Status
+		want   routing.Status
 	}{
-		{func() {}, Active},
-		{func() { l.StartsAt, l.MaxClicks, l.ExpiresAt = new(noon), &one, &after }, Active},
-		{func() { l.StartsAt = &after }, Scheduled},
-		{func() { l.Granted = 1 }, Exhausted},
-		{func() { l.ExpiresAt = new(noon) }, Expired},
-		{func() { l.DeletedAt = &before }, Deleted},
-		{func() { l.DisabledAt = &before }, Disabled},
+		{func() {}, routing.Active},
+		{func() { l.StartsAt, l.MaxClicks, l.ExpiresAt = new(noon), &one, &after }, routing.Active},
+		{func() { l.StartsAt = &after }, routing.Scheduled},
+		{func() { l.Granted = 1 }, routing.Exhausted},
+		{func() { l.ExpiresAt = new(noon) }, routing.Expired},
+		{func() { l.DeletedAt = &before }, routing.Deleted},
+		{func() { l.DisabledAt = &before }, routing.Disabled},
 	} {
 		step.change()
 		if got := l.Status(noon); got != step.want {

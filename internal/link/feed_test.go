@@ -14,6 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -26,7 +28,7 @@ func (b *bundle) node(t *testing.T, d *db.DB) *Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := s.CatchUp(t.Context()); err != nil {
+	if err := s.Resolver.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	return s
@@ -38,7 +40,7 @@ func follow(t *testing.T, s *Store) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var running sync.WaitGroup
 	running.Go(func() {
-		if err := s.Follow(ctx); err != nil {
+		if err := s.Resolver.Follow(ctx); err != nil {
 			t.Error(err)
 		}
 	})
@@ -49,11 +51,11 @@ func follow(t *testing.T, s *Store) {
 }
 
 // sees waits until the node resolves the address to what is wanted, and returns how long that took.
-func sees(t *testing.T, s *Store, a Address, want func(Target, error) bool) time.Duration {
+func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, error) bool) time.Duration {
 	t.Helper()
 	began := time.Now()
 	for {
-		target, err := s.Resolve(t.Context(), a, time.Now())
+		target, err := s.Resolver.Resolve(t.Context(), a, time.Now())
 		if want(target, err) {
 			return time.Since(began)
 		}
@@ -81,8 +83,8 @@ func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range links {
 			l, _ := b.create(t, New{URL: fmt.Sprintf("https://example.com/%d", i), Strategy: new(Random)})
-			at := Address{Code: l.Code}
-			sees(t, other, at, func(target Target, err error) bool { return err == nil })
+			at := resolve.Address{Code: l.Code}
+			sees(t, other, at, func(target resolve.Target, err error) bool { return err == nil })
 			all.Go(func() {
 				for round := range rounds {
 					url := fmt.Sprintf("https://example.com/%d/%d", i, round)
@@ -90,7 +92,7 @@ func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					took := sees(t, other, at, func(target Target, err error) bool { return err == nil && target.Location == url })
+					took := sees(t, other, at, func(target resolve.Target, err error) bool { return err == nil && target.Location == url })
 					change := b.Delete
 					if round%2 == 1 {
 						change = b.Restore
@@ -99,8 +101,8 @@ func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					took = max(took, sees(t, other, at, func(target Target, err error) bool {
-						return err == nil && (target.Status(noon) == Deleted) == (round%2 == 0)
+					took = max(took, sees(t, other, at, func(target resolve.Target, err error) bool {
+						return err == nil && (target.Status(noon) == routing.Deleted) == (round%2 == 0)
 					}))
 					if took > time.Second {
 						late.Add(1)
@@ -124,7 +126,7 @@ func TestChangesAreLearntOfBesideAWriter(t *testing.T) {
 			if _, err := tx.NewUpdate().Table("workspaces").Set("name = name").Where("id = ?", b.mine.ID()).Exec(ctx); err != nil {
 				return err
 			}
-			return b.CatchUp(t.Context())
+			return b.Resolver.CatchUp(t.Context())
 		})
 		if err != nil {
 			t.Error(err)
@@ -137,25 +139,25 @@ func TestThisNodeSeesItsChangesAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		if err := b.CatchUp(t.Context()); err != nil {
+		if err := b.Resolver.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		promo := Address{Slug: "mine", Code: "promo"}
-		if _, err := b.Resolve(t.Context(), promo, time.Now()); !errs.Is(err, errs.NotFound) {
+		promo := resolve.Address{Slug: "mine", Code: "promo"}
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil || !target.Unknown {
 			t.Errorf("before it is made: %v", err)
 		}
 		l, _ := b.create(t, New{URL: "https://example.com/", Strategy: new(Custom), CustomCode: new("promo")})
-		if target, err := b.Resolve(t.Context(), promo, time.Now()); err != nil || target.ID != l.ID {
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil || target.ID != l.ID {
 			t.Errorf("after it is made: %v", err)
 		}
 		b.update(t, l, Change{URL: to("https://example.com/new")})
-		if target, err := b.Resolve(t.Context(), promo, time.Now()); err != nil || target.Location != "https://example.com/new" {
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil || target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)
 		}
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		if target, err := b.Resolve(t.Context(), promo, time.Now()); err != nil || target.Status(noon) != Deleted {
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil || target.Status(noon) != routing.Deleted {
 			t.Errorf("after it is deleted: %v", err)
 		}
 	})
@@ -176,8 +178,8 @@ func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
 			{"links", "starts_at = ?"}, {"links", "expires_at = ?"}, {"links", "deleted_at = ?"}, {"links", "disabled_at = ?"}, {"links", "root_code = NULL"},
 			{"links", "root_code = code"}, {"workspaces", "hit_quota = 7"}, {"workspaces", "deleted_at = ?"},
 		} {
-			for _, a := range []Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-				_, _ = other.Resolve(t.Context(), a, time.Now()) // it is in memory
+			for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
+				_, _ = other.Resolver.Resolve(t.Context(), a, time.Now()) // it is in memory
 			}
 			where, what := "id = ?", l.ID
 			if c.table == "workspaces" {
@@ -192,12 +194,12 @@ func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
 			if _, err := q.Exec(system); err != nil {
 				t.Fatalf("%s: %v", c.set, err)
 			}
-			if err := other.CatchUp(t.Context()); err != nil {
+			if err := other.Resolver.CatchUp(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			for _, a := range []Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-				got, gotErr := other.Resolve(t.Context(), a, time.Now())
-				want, wantErr := b.node(t, d).Resolve(t.Context(), a, time.Now())
+			for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
+				got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now())
+				want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now())
 				if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
 					t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
 				}
@@ -218,7 +220,7 @@ func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
 		slow, _ := b.create(t, New{URL: "https://example.com/slow"})
 		fast, _ := b.create(t, New{URL: "https://example.com/fast"})
 		for _, l := range []*Link{slow, fast} {
-			if _, err := other.Resolve(t.Context(), Address{Code: l.Code}, time.Now()); err != nil {
+			if _, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: l.Code}, time.Now()); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -227,33 +229,16 @@ func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
 				return err
 			}
 			_, err := b.Delete(t.Context(), b.mine, fast.ID)
-			return errors.Join(err, other.CatchUp(t.Context()))
+			return errors.Join(err, other.Resolver.CatchUp(t.Context()))
 		})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := other.CatchUp(t.Context()); err != nil {
+		if err := other.Resolver.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if target, err := other.Resolve(t.Context(), Address{Code: slow.Code}, time.Now()); err != nil || target.RedirectStatus != 307 {
+		if target, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: slow.Code}, time.Now()); err != nil || target.RedirectStatus != 307 {
 			t.Errorf("%d, want 307: %v", target.RedirectStatus, err)
 		}
 	})
-}
-
-// TestMemoryIsBounded: however many codes that do not exist are asked for, and however long the answers stay.
-func TestMemoryIsBounded(t *testing.T) {
-	t.Parallel()
-	d := dbtest.Migrated(t, dbtest.SQLite(t))
-	b := setup(t, d)
-	s := b.node(t, d)
-	for i := range 20_000 {
-		if _, err := s.Resolve(t.Context(), Address{Code: fmt.Sprintf("unknown%d", i)}, time.Now()); !errs.Is(err, errs.NotFound) {
-			t.Fatal(err)
-		}
-	}
-	s.cache.entries.CleanUp()
-	if at := s.CacheStats(); at.Bytes > 1<<20 || at.Misses != 20_000 {
-		t.Errorf("%+v", at)
-	}
 }

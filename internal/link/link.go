@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -31,19 +32,6 @@ const (
 
 // idempotent says whether creating the same link again answers with the one that is there.
 func (s Strategy) idempotent() bool { return s == Deterministic || s == Custom }
-
-// Status is the state that a link is in at an instant.
-type Status string
-
-// The states.
-const (
-	Scheduled Status = "SCHEDULED" // StartsAt is still to come
-	Active    Status = "ACTIVE"
-	Expired   Status = "EXPIRED"   // ExpiresAt has come
-	Exhausted Status = "EXHAUSTED" // MaxClicks have been answered
-	Deleted   Status = "DELETED"   // by a member
-	Disabled  Status = "DISABLED"  // by the operator
-)
 
 // Kind says for how long a link is meant.
 type Kind string
@@ -151,27 +139,23 @@ func (l *Link) RedirectsTo(url string) bool {
 // Archived says that a member has put the link away.
 func (l *Link) Archived() bool { return l.ArchivedAt != nil }
 
-// IsHidden reports whether the short URL responds as if the link did not exist: it is deleted or
-// has not started.
+// IsHidden reports whether the short URL responds as if the link did not exist.
 func (l *Link) IsHidden(now time.Time) bool {
-	t := targetOf(l)
-	status := t.Status(now)
-	return status == Deleted || status == Scheduled
+	p := routing.Program{Lifecycle: l.Lifecycle()}
+	p.Exhausted = false // a limit hides nothing
+	return routing.Decide(&p, routing.Request{Now: now}).Page == routing.NotFound
 }
 
-// Status is the state that the link is in at the instant.
-func (l *Link) Status(now time.Time) Status {
-	switch {
-	case l.DisabledAt != nil:
-		return Disabled
-	case l.DeletedAt != nil:
-		return Deleted
-	case l.ExpiresAt != nil && !now.Before(*l.ExpiresAt):
-		return Expired
-	case l.MaxClicks != nil && l.Granted >= *l.MaxClicks:
-		return Exhausted
-	case l.StartsAt != nil && now.Before(*l.StartsAt):
-		return Scheduled
-	}
-	return Active
+// Lifecycle returns the facts that determine the link's state.
+func (l *Link) Lifecycle() routing.Lifecycle {
+	c := routing.NewLifecycle(l.StartsAt, l.ExpiresAt)
+	c.Disabled, c.Deleted = l.DisabledAt != nil, l.DeletedAt != nil
+	c.Exhausted = l.MaxClicks != nil && l.Granted >= *l.MaxClicks
+	return c
+}
+
+// Status is the state of the link at an instant.
+func (l *Link) Status(now time.Time) routing.Status {
+	c := l.Lifecycle()
+	return c.Status(now)
 }

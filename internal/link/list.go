@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -35,7 +36,7 @@ type Filter struct {
 	Tags     []string
 	TagMatch TagMatch
 	// Status are the states that the links are in now. None means every one but Deleted.
-	Status []Status
+	Status []routing.Status
 	// Strategy are the ways in which the codes were made. None means any.
 	Strategy []Strategy
 	// Archived says whether the links are put away; nil means either.
@@ -376,7 +377,12 @@ func (n *search) span(q *bun.SelectQuery) *bun.SelectQuery {
 
 // where keeps the links that the filter lets through.
 func (n *search) where(q *bun.SelectQuery) *bun.SelectQuery {
-	q = n.ofStatus(q.Where("link.workspace_id = ?", n.member.ID()).Where("link.purged_at IS NULL"))
+	q = q.Where("link.workspace_id = ?", n.member.ID()).Where("link.purged_at IS NULL")
+	if len(n.Status) > 0 {
+		q = ofStatus(q, n.now, n.Status...)
+	} else {
+		q = q.Where("link.deleted_at IS NULL OR link.disabled_at IS NOT NULL") // those that are not Deleted
+	}
 	if n.narrow {
 		q = q.Where("link.id IN (?)", bun.In(n.few))
 	}
@@ -401,17 +407,8 @@ func (n *search) where(q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
-// ofStatus keeps the links that Link.Status puts into one of the states.
-func (n *search) ofStatus(q *bun.SelectQuery) *bun.SelectQuery {
-	if len(n.Status) == 0 {
-		return q.Where("link.deleted_at IS NULL OR link.disabled_at IS NOT NULL")
-	}
-	return q.Where(`CASE
-		WHEN link.disabled_at IS NOT NULL THEN ?
-		WHEN link.deleted_at IS NOT NULL THEN ?
-		WHEN link.expires_at <= ? THEN ?
-		WHEN link.granted >= link.max_clicks THEN ?
-		WHEN link.starts_at > ? THEN ?
-		ELSE ? END IN (?)`,
-		Disabled, Deleted, n.now, Expired, Exhausted, n.now, Scheduled, Active, bun.In(n.Status))
+// ofStatus restricts a query to links that are in one of the states at an instant.
+func ofStatus(q *bun.SelectQuery, now time.Time, in ...routing.Status) *bun.SelectQuery {
+	expression, args := routing.StatusSQL(now)
+	return q.Where(expression+" IN (?)", append(args, bun.In(in))...)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -73,7 +74,7 @@ func randomFilter(r *rand.Rand) *Filter {
 		}
 	}
 	if given() {
-		all := []Status{Scheduled, Active, Expired, Exhausted, Deleted, Disabled}
+		all := []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted, routing.Deleted, routing.Disabled}
 		f.Status = all[r.IntN(3) : 3+r.IntN(4)]
 	}
 	if given() {
@@ -108,7 +109,7 @@ func TestEachFilterAlone(t *testing.T) {
 			"a tag of no link":    {Tags: []string{"none"}},
 			"all, and one missed": {Tags: []string{"all", "none"}, TagMatch: AllTags},
 			"no tags":             {Tags: []string{}, TagMatch: AllTags},
-			"status":              {Status: []Status{Expired, Deleted}},
+			"status":              {Status: []routing.Status{routing.Expired, routing.Deleted}},
 			"strategy":            {Strategy: []Strategy{Custom, Random}},
 			"put away":            {Archived: new(true)},
 			"not put away":        {Archived: new(false)},
@@ -152,8 +153,8 @@ func TestStatusInSQL(t *testing.T) {
 			}
 		}
 		put(t, d, samples)
-		for _, status := range []Status{Scheduled, Active, Expired, Exhausted, Deleted, Disabled} {
-			if b.lister().check(t, samples, &Filter{Status: []Status{status}}, nil, 100) == 0 {
+		for _, status := range []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted, routing.Deleted, routing.Disabled} {
+			if b.lister().check(t, samples, &Filter{Status: []routing.Status{status}}, nil, 100) == 0 {
 				t.Errorf("nothing is %s", status)
 			}
 		}

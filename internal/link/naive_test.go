@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -133,7 +134,7 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 // lets says by itself whether the filter lets the link through.
 func (f *Filter) lets(s sample) bool {
 	status := s.Status(noon)
-	if s.PurgedAt != nil || len(f.Status) == 0 && status == Deleted || len(f.Status) > 0 && !slices.Contains(f.Status, status) {
+	if s.PurgedAt != nil || len(f.Status) == 0 && status == routing.Deleted || len(f.Status) > 0 && !slices.Contains(f.Status, status) {
 		return false
 	}
 	for word := range strings.FieldsSeq(strings.ToLower(optional.Value(f.Search))) {

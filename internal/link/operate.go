@@ -55,7 +55,7 @@ func (s *Store) whatIs(ctx context.Context, q *bun.SelectQuery, what string) (*b
 	}
 	hash := []byte{} // no link's
 	if u, err := urlnorm.Canonical(what); err == nil {
-		at, err := s.ParseShortURL(what)
+		at, err := s.Resolver.ParseShortURL(what)
 		if err != nil {
 			return nil, err
 		}

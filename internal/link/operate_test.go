@@ -8,6 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -79,11 +80,11 @@ func TestTheOperatorDisablesOneLink(t *testing.T) {
 			if err != nil || changed != step.changes || (got.DisabledAt != nil) != step.disabled {
 				t.Fatalf("%+v: changed %t: %v", step, changed, err)
 			}
-			if got := b.statusOf(t, l.ID); (got == Disabled) != step.disabled {
+			if got := b.statusOf(t, l.ID); (got == routing.Disabled) != step.disabled {
 				t.Errorf("%+v: the link is %s", step, got)
 			}
 		}
-		if got := b.statusOf(t, other.ID); got != Active {
+		if got := b.statusOf(t, other.ID); got != routing.Active {
 			t.Errorf("the other link is %s", got)
 		}
 		var actions []audit.Action
@@ -101,7 +102,7 @@ func TestTheOperatorDisablesOneLink(t *testing.T) {
 }
 
 // statusOf is the link's state as the database has it.
-func (b *bundle) statusOf(t *testing.T, linkID string) Status {
+func (b *bundle) statusOf(t *testing.T, linkID string) routing.Status {
 	t.Helper()
 	l, err := find(db.AsSystem(t.Context()), b.DB, b.mine, "id = ?", linkID)
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -98,7 +99,7 @@ func TestPlans(t *testing.T) {
 				"a common tag by clicks":    {filter: &Filter{Tags: []string{"common"}}, order: byClicks},
 				"a common tag by title":     {filter: &Filter{Tags: []string{"common"}}, order: byTitle},
 				"two tags":                  {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags}, sorts: true},
-				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []Status{Active}}},
+				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []routing.Status{routing.Active}}},
 			} {
 				r := page.Request{Order: c.order, Size: 20}
 				if c.value != nil {

@@ -51,7 +51,7 @@ func (s *Store) Report(ctx context.Context, address, shortURL string, reason Rea
 	if err := s.Limits.Charge(ctx, reportsPerAddress, address); err != nil {
 		return err
 	}
-	at, err := s.ParseShortURL(shortURL)
+	at, err := s.Resolver.ParseShortURL(shortURL)
 	if err != nil {
 		return errNoShortURL()
 	}

@@ -18,6 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -38,7 +40,7 @@ type Config struct {
 	CodeSecrets [][]byte
 	// AnonymousTTL is how long a link that nobody owns lives; zero means that there are none.
 	AnonymousTTL time.Duration
-	// CacheBytes bounds the memory that links are kept in for redirects; zero means 64 MiB.
+	// CacheBytes bounds the cache of the Resolver; zero means 64 MiB.
 	CacheBytes int64
 	// Tombstones is how long an ended link goes on answering that it has ended.
 	Tombstones time.Duration
@@ -73,11 +75,11 @@ type Domains interface {
 // Store keeps the links.
 type Store struct {
 	Config
-	publicURL urlnorm.URL
+	// Resolver finds links by their addresses. The store tells it of each change.
+	Resolver *resolve.Resolver
 	// candidate is the code of a URL in a workspace for one salt.
 	candidate func(canonical, workspaceID string, salt int) string
 	counters  *counters
-	cache     *cache
 	creations creations
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
@@ -87,17 +89,21 @@ type Store struct {
 
 // NewStore prepares a Store. It returns an error when the public URL is not one.
 func NewStore(c Config) (*Store, error) {
-	public, err := urlnorm.Canonical(c.PublicURL)
+	resolver, err := resolve.New(resolve.Config{
+		DB: c.DB, PublicURL: c.PublicURL, CacheBytes: c.CacheBytes, Log: c.Log, Now: c.Now,
+	})
 	if err != nil {
-		return nil, fmt.Errorf("the public URL: %w", err)
+		return nil, err
 	}
 	if c.Own == nil {
 		if c.Own, err = ownhost.New(c.PublicURL); err != nil {
 			return nil, err
 		}
 	}
-	numbers := newCounters(c.DB, c.CodeSecrets)
-	return &Store{Config: c, publicURL: public, candidate: shortcode.Deterministic, counters: numbers, cache: newCache(c.CacheBytes), creations: creations{Most: MaxBatch, Patient: true}}, nil
+	return &Store{
+		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
+		counters: newCounters(c.DB, c.CodeSecrets), creations: creations{Most: MaxBatch, Patient: true},
+	}, nil
 }
 
 // Collisions is how many generated codes were taken, since this node started.
@@ -119,6 +125,30 @@ func (s *Store) shortURL(slug, code string, rootCode *string) string {
 		return s.PublicURL + "/" + code
 	}
 	return s.PublicURL + "/" + slug + "/" + code
+}
+
+// At finds the link at the address, in any state, as the database has it now. It returns NotFound.
+func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
+	l := &Link{}
+	q, err := s.Resolver.ByAddress(s.DB.NewSelect().Model(l), a)
+	if err != nil {
+		return nil, err
+	}
+	err = q.Scan(db.AsResolver(ctx))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNotFound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for a link by its address: %w", err)
+	}
+	return l, nil
+}
+
+// forget discards what this node has cached of links, after they have changed.
+func (s *Store) forget(links ...*Link) {
+	for _, l := range links {
+		s.Resolver.Forget(l.WorkspaceID, l.Code)
+	}
 }
 
 // WorkspaceOf finds the workspace that a link is in. It says nothing of who may see it: ask
@@ -202,12 +232,7 @@ func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64,
 
 // CountActive counts the links of the whole instance that redirect now.
 func (s *Store) CountActive(ctx context.Context) (int64, error) {
-	now := s.now()
-	n, err := s.DB.NewSelect().Model((*Link)(nil)).
-		Where("deleted_at IS NULL AND disabled_at IS NULL").
-		Where("starts_at IS NULL OR starts_at <= ?", now).
-		Where("expires_at IS NULL OR expires_at > ?", now).
-		Where("max_clicks IS NULL OR granted < max_clicks").
+	n, err := ofStatus(s.DB.NewSelect().Model((*Link)(nil)), s.now(), routing.Active).
 		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
 		Count(db.AsSystem(ctx))
 	if err != nil {

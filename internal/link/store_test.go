@@ -20,6 +20,8 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
@@ -189,12 +191,12 @@ func TestWorkspacesHaveCodesOfTheirOwn(t *testing.T) {
 			t.Errorf("short URL %s", got)
 		}
 		for slug, want := range map[string]string{"mine": mine.ID, "foreign": theirs.ID} {
-			target, err := b.At(t.Context(), Address{Slug: slug, Code: "promo"})
+			target, err := b.At(t.Context(), resolve.Address{Slug: slug, Code: "promo"})
 			if err != nil || target.ID != want {
 				t.Errorf("%s resolves to %v: %v", slug, target, err)
 			}
 		}
-		if _, err := b.At(t.Context(), Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
+		if _, err := b.At(t.Context(), resolve.Address{Code: "promo"}); !errs.Is(err, errs.NotFound) {
 			t.Errorf("a custom code at the root: %v", err)
 		}
 		if _, err := b.Get(t.Context(), b.mine, theirs.ID); !errs.Is(err, errs.NotFound) {
@@ -289,14 +291,14 @@ func TestDeleteAndRevive(t *testing.T) {
 			b.now = b.now.Add(time.Minute)
 			for range 2 { // deleting twice is deleting once
 				deleted, err := b.Delete(t.Context(), b.mine, l.ID)
-				if err != nil || deleted.Status(b.now) != Deleted {
+				if err != nil || deleted.Status(b.now) != routing.Deleted {
 					t.Fatalf("deleted: %+v: %v", deleted, err)
 				}
 			}
 			title := "again"
 			in.Title = &title
 			revived, created := b.create(t, in)
-			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != Active || *revived.Title != title {
+			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != routing.Active || *revived.Title != title {
 				t.Errorf("created %t, revived %+v, want %s", created, revived, l.ID)
 			}
 		}
@@ -399,23 +401,23 @@ func TestStatusAtTheInstant(t *testing.T) {
 	l := &Link{StartsAt: &start, ExpiresAt: &end}
 	for _, c := range []struct {
 		at   time.Time
-		want Status
+		want routing.Status
 	}{
-		{start.Add(-time.Nanosecond), Scheduled},
-		{start, Active},
-		{end.Add(-time.Nanosecond), Active},
-		{end, Expired},
+		{start.Add(-time.Nanosecond), routing.Scheduled},
+		{start, routing.Active},
+		{end.Add(-time.Nanosecond), routing.Active},
+		{end, routing.Expired},
 	} {
 		if got := l.Status(c.at); got != c.want {
 			t.Errorf("at %s: %s, want %s", c.at, got, c.want)
 		}
 	}
 	l.DeletedAt = &noon
-	if got := l.Status(end); got != Deleted {
+	if got := l.Status(end); got != routing.Deleted {
 		t.Errorf("deleted and expired: %s", got)
 	}
 	l.DisabledAt = &noon
-	if got := l.Status(end); got != Disabled {
+	if got := l.Status(end); got != routing.Disabled {
 		t.Errorf("disabled and deleted: %s", got)
 	}
 }

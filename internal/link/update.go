@@ -7,6 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -199,7 +200,7 @@ func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID stri
 		}
 		now := s.now()
 		l.DeletedAt, l.EndedAt = nil, nil
-		if l.Status(now) == Expired { // its tombstone stands anew
+		if l.Status(now) == routing.Expired { // its tombstone stands anew
 			l.EndedAt = &now
 		}
 		l.touch(now)

@@ -10,6 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // to is an edit.
@@ -40,7 +42,7 @@ func TestUpdateChangesWhatIsSet(t *testing.T) {
 		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" || got.RedirectStatus != 301 {
 			t.Errorf("%+v", got)
 		}
-		target, err := b.At(t.Context(), Address{Slug: "mine", Code: code})
+		target, err := b.At(t.Context(), resolve.Address{Slug: "mine", Code: code})
 		if err != nil || target.OriginalURL != "https://example.com/b" {
 			t.Errorf("the code leads to %+v: %v", target, err)
 		}
@@ -138,7 +140,7 @@ func TestRestore(t *testing.T) {
 		}
 		for range 2 { // restoring twice is restoring once
 			got, err := b.Restore(t.Context(), b.mine, l.ID)
-			if err != nil || got.Status(b.now) != Active || *got.Title != title {
+			if err != nil || got.Status(b.now) != routing.Active || *got.Title != title {
 				t.Errorf("%+v: %v", got, err)
 			}
 		}

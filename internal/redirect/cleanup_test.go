@@ -71,7 +71,7 @@ func TestCleanUpOnTwoNodes(t *testing.T) {
 			}
 		}
 
-		b.turnTo(ends.Add(b.Links.Tombstones)) // the first clean-up may purge as well as mark
+		b.turnTo(ends.Add(b.links.Tombstones)) // the first clean-up may purge as well as mark
 		dies := b.now
 		dbtest.Kill(t, "TestCleaner", cleaning,
 			cleanerKind+"="+string(kind), cleanerURL+"="+where, cleanerNow+"="+dies.Format(time.RFC3339Nano))
@@ -102,7 +102,7 @@ func (b *bundle) lookTwice(t *testing.T, d *db.DB) int64 {
 		both.Go(func() {
 			runner, job := cleaner(d, b.Now, func(ctx context.Context) error {
 				cleaned.Add(1)
-				return b.Links.CleanUp(ctx)
+				return b.links.CleanUp(ctx)
 			})
 			if _, err := runner.Try(t.Context(), job); err != nil {
 				t.Error(err)

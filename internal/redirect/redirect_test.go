@@ -33,6 +33,7 @@ import (
 // bundle is a redirect handler, and a workspace to make links in. Its clock begins now, because Redis has its own.
 type bundle struct {
 	*Handler
+	links  *link.Store
 	redis  *redisx.Client
 	counts *stats.Store
 	mux    *http.ServeMux
@@ -63,11 +64,12 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := links.CatchUp(t.Context()); err != nil {
+	if err := links.Resolver.CatchUp(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+	b.links = links
 	b.Handler = &Handler{
-		Links: links, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
+		Resolver: links.Resolver, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
 		Visits: visitor.NewReader(nil), Keys: &ingest.Keys{DB: d, Log: log, Now: clock},
 		Orphans: &unmatched.Recorder{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
@@ -89,7 +91,7 @@ func (b *bundle) turnTo(now time.Time) {
 
 func (b *bundle) link(t *testing.T, in link.New) *link.Link {
 	t.Helper()
-	l, _, err := b.Links.Create(t.Context(), b.mine, in)
+	l, _, err := b.links.Create(t.Context(), b.mine, in)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -127,14 +129,14 @@ func TestWhatEachStateAnswers(t *testing.T) {
 		popular := b.link(t, link.New{URL: "https://example.com/popular"})
 		ample := b.link(t, link.New{URL: "https://example.com/ample", MaxClicks: &five, RedirectStatus: new(307)})
 		deleted := b.link(t, link.New{URL: "https://example.com/deleted"})
-		if _, err := b.Links.Delete(t.Context(), b.mine, deleted.ID); err != nil {
+		if _, err := b.links.Delete(t.Context(), b.mine, deleted.ID); err != nil {
 			t.Fatal(err)
 		}
 		disabled := b.link(t, link.New{URL: "https://example.com/disabled"})
 		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", b.now).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		anonymous, _, err := b.Links.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
+		anonymous, _, err := b.links.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,15 +1,11 @@
-package link
+package resolve
 
 import (
-	"context"
-	"database/sql"
-	"errors"
-	"fmt"
 	"strings"
 
 	"github.com/uptrace/bun"
 
-	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -38,30 +34,20 @@ func isHost(s string) bool {
 	return len(s) <= 253
 }
 
-// At finds the link at the address, in whatever state it is, as the database has it at this moment. It returns NotFound.
-func (s *Store) At(ctx context.Context, a Address) (*Link, error) {
-	if !a.plausible() {
+// ByAddress restricts a query of links to the one at the address. It returns NotFound for what
+// cannot be an address.
+func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, error) {
+	switch {
+	case !a.plausible():
 		return nil, errNotFound()
+	case a.Slug == "" && a.Host == "":
+		return q.Where("root_code = ?", a.Code), nil
 	}
-	l := &Link{}
-	q := s.DB.NewSelect().Model(l)
-	if a.Slug == "" && a.Host == "" {
-		q = q.Where("root_code = ?", a.Code)
-	} else {
-		q = q.Where("workspace_id = (?)", s.workspaceAt(a)).Where("code = ?", a.Code)
-	}
-	err := q.Scan(db.AsResolver(ctx))
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errNotFound()
-	}
-	if err != nil {
-		return nil, fmt.Errorf("looking for a link by its address: %w", err)
-	}
-	return l, nil
+	return q.Where("workspace_id = (?)", s.workspaceAt(a)).Where("code = ?", a.Code), nil
 }
 
 // workspaceAt asks for the workspace that has, or had, the slug, or that has the host now.
-func (s *Store) workspaceAt(a Address) *bun.SelectQuery {
+func (s *Resolver) workspaceAt(a Address) *bun.SelectQuery {
 	if a.Host != "" {
 		return s.DB.NewSelect().Table("domains").Column("workspace_id").Where("host = ?", a.Host).Where("verified_at IS NOT NULL")
 	}
@@ -70,7 +56,7 @@ func (s *Store) workspaceAt(a Address) *bun.SelectQuery {
 
 // ParseShortURL reads the address out of one of this instance's short URLs, in whatever way it is written and
 // whatever was added as a query. Any other host may be a workspace's own. It returns NotFound for what is no URL.
-func (s *Store) ParseShortURL(shortURL string) (Address, error) {
+func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 	u, err := urlnorm.Canonical(shortURL) // codes have nothing that the canonical form would change
 	if err != nil {
 		return Address{}, errNotFound()
@@ -87,4 +73,8 @@ func (s *Store) ParseShortURL(shortURL string) (Address, error) {
 		return Address{Slug: slug, Code: code}, nil
 	}
 	return Address{Code: path}, nil
+}
+
+func errNotFound() error {
+	return errs.New(errs.NotFound, "There is no such link, or you cannot see it.").At("id")
 }

@@ -1,4 +1,7 @@
-package link
+// Package resolve finds the target of a short URL: it reads addresses, holds the cache of links,
+// and follows the changes that other nodes make. It does not decide what a link answers (routing)
+// and writes no links (link). Packages redirect and link call it.
+package resolve
 
 import (
 	"cmp"
@@ -7,15 +10,17 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 	"github.com/maypok86/otter/v2/stats"
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -53,47 +58,65 @@ func parseSubject(text string) []subject {
 	return []subject{{workspaces, text}}
 }
 
-// cache holds what redirects ask for: where links lead, whose places are whose, and what does not exist. What is in it
-// stays until it changes, which feed.go hears of, or until more room is needed.
-type cache struct {
-	seed    maphash.Seed
-	entries *otter.Cache[uint64, entry]
-	counter *stats.Counter
-	feed    feed
+// Config is what a Resolver needs. All fields but CacheBytes are required.
+type Config struct {
+	DB *db.DB
+	// PublicURL is the origin of short URLs.
+	PublicURL string
+	// CacheBytes bounds the cache; zero means 64 MiB.
+	CacheBytes int64
+	Log        *slog.Logger
+	// Now is the clock.
+	Now func() time.Time
 }
 
-func newCache(bytes int64) *cache {
+// Resolver finds links by their addresses. Entries of its cache are valid until the change feed
+// names their subject, and are evicted when the cache is full.
+type Resolver struct {
+	Config
+	publicURL urlnorm.URL
+	seed      maphash.Seed
+	entries   *otter.Cache[uint64, entry]
+	counter   *stats.Counter
+	feed      feed
+}
+
+// New returns a Resolver with an empty cache, and an error when the public URL is not a URL.
+func New(c Config) (*Resolver, error) {
+	public, err := urlnorm.Canonical(c.PublicURL)
+	if err != nil {
+		return nil, fmt.Errorf("the public URL: %w", err)
+	}
 	counter := stats.NewCounter()
-	return &cache{
-		seed: maphash.MakeSeed(), counter: counter,
+	return &Resolver{
+		Config: c, publicURL: public, seed: maphash.MakeSeed(), counter: counter,
 		entries: otter.Must(&otter.Options[uint64, entry]{
-			MaximumWeight: uint64(cmp.Or(bytes, defaultCacheBytes)),
+			MaximumWeight: uint64(cmp.Or(c.CacheBytes, defaultCacheBytes)),
 			Weigher:       func(_ uint64, e entry) uint32 { return e.weight() },
 			StatsRecorder: counter,
 		}),
-	}
+	}, nil
 }
 
-// key is of a subject as it was since the last time that changes may have been missed: entries from before are not found.
-func (c *cache) key(s subject) uint64 {
-	return maphash.Comparable(c.seed, struct {
+// key is of a subject in the current epoch: entries from before changes may have been missed are
+// not found.
+func (s *Resolver) key(at subject) uint64 {
+	return maphash.Comparable(s.seed, struct {
 		epoch uint64
 		subject
-	}{c.feed.epoch.Load(), s})
+	}{s.feed.epoch.Load(), at})
 }
 
-// forget discards what is cached of subjects, and what is being loaded of them at this moment.
-func (c *cache) forget(all ...subject) {
-	for _, s := range all {
-		c.entries.Invalidate(c.key(s))
+// forget discards the entries of subjects, also those that are being loaded.
+func (s *Resolver) forget(all ...subject) {
+	for _, at := range all {
+		s.entries.Invalidate(s.key(at))
 	}
 }
 
-// forget discards what this node has cached of links, after they have changed.
-func (s *Store) forget(links ...*Link) {
-	for _, l := range links {
-		s.cache.forget(subject{l.WorkspaceID, l.Code}, subject{root, l.Code})
-	}
+// Forget discards this node's entries of a link, after it has changed.
+func (s *Resolver) Forget(workspaceID, code string) {
+	s.forget(subject{workspaceID, code}, subject{root, code})
 }
 
 // CacheStats tell how the cache does.
@@ -106,61 +129,59 @@ type CacheStats struct {
 }
 
 // CacheStats tell how the cache of redirects does.
-func (s *Store) CacheStats() CacheStats {
-	at := s.cache.counter.Snapshot()
+func (s *Resolver) CacheStats() CacheStats {
+	at := s.counter.Snapshot()
 	return CacheStats{
 		Hits: at.Hits, Misses: at.Loads(), Evictions: at.Evictions,
-		Entries: s.cache.entries.EstimatedSize(), Bytes: s.cache.entries.WeightedSize(),
+		Entries: s.entries.EstimatedSize(), Bytes: s.entries.WeightedSize(),
 	}
 }
 
-// Resolve finds the link that answers at the address, in whatever state it is, from memory if it can. It returns
-// NotFound, or Expired for addresses of a workspace that has been deleted.
-func (s *Store) Resolve(ctx context.Context, a Address, now time.Time) (Target, error) {
+// Resolve finds the link at the address, in any state, from the cache if possible. If there is
+// none, the target is Unknown; it names the workspace if the address belongs to one. An error
+// means that the database is unavailable.
+func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time) (Target, error) {
+	unknown := Target{Program: routing.Program{Unknown: true}}
 	if !a.plausible() {
-		return Target{}, errNotFound()
+		return unknown, nil
 	}
 	at := subject{root, a.Code}
 	if a.Slug != "" || a.Host != "" {
 		workspaceID, err := s.placeOf(ctx, a, now)
-		if err != nil {
-			return Target{}, err
+		if err != nil || workspaceID == "" {
+			return unknown, err
 		}
 		at.space = workspaceID
 	}
 	kind, rest, err := s.lookUp(ctx, at, now)
 	if err != nil {
-		return Target{}, err
+		return unknown, err
 	}
-	if kind == entryAbsent {
-		if at.space != root {
-			return Target{WorkspaceID: at.space}, s.errUnknown(ctx, at.space, now)
-		}
-		return Target{}, errNotFound()
+	t := unknown
+	if kind == entryLink {
+		t = rest.target()
+	} else if t.WorkspaceID = at.space; at.space == root {
+		return t, nil
 	}
-	t := rest.target()
-	t.HitQuota, t.Gone, err = s.workspaceFacts(ctx, t.WorkspaceID, now)
+	t.HitQuota, t.WorkspaceDeleted, err = s.workspaceFacts(ctx, t.WorkspaceID, now)
 	return t, err
 }
 
-// placeOf is the workspace that has, or had, the slug, or that has the host now.
-func (s *Store) placeOf(ctx context.Context, a Address, now time.Time) (string, error) {
+// placeOf is the workspace that has, or had, the slug, or that has the host now; empty if none.
+func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time) (string, error) {
 	at := subject{hosts, a.Host}
 	if a.Host == "" {
 		at = subject{slugs, a.Slug}
 	}
 	kind, rest, err := s.lookUp(ctx, at, now)
-	if err != nil {
+	if err != nil || kind == entryAbsent {
 		return "", err
-	}
-	if kind == entryAbsent {
-		return "", errNotFound()
 	}
 	return string(rest), nil
 }
 
 // workspaceFacts are what holds for all links of a workspace.
-func (s *Store) workspaceFacts(ctx context.Context, workspaceID string, now time.Time) (hitQuota int64, gone bool, err error) {
+func (s *Resolver) workspaceFacts(ctx context.Context, workspaceID string, now time.Time) (hitQuota int64, gone bool, err error) {
 	kind, rest, err := s.lookUp(ctx, subject{workspaces, workspaceID}, now)
 	if err != nil {
 		return 0, false, err
@@ -171,26 +192,14 @@ func (s *Store) workspaceFacts(ctx context.Context, workspaceID string, now time
 	return int64(rest.number(8)), rest.byte() == 1, nil
 }
 
-// errUnknown is what there is to say of a code that a workspace does not have.
-func (s *Store) errUnknown(ctx context.Context, workspaceID string, now time.Time) error {
-	_, gone, err := s.workspaceFacts(ctx, workspaceID, now)
-	if err != nil {
-		return err
-	}
-	if gone {
-		return errs.New(errs.Expired, "The workspace of this link has been deleted.")
-	}
-	return errNotFound()
-}
-
 // lookUp finds what is known of the subject, in memory or in the database: one look at a time for each. While the database
 // does not answer, what is in memory holds on for staleLife.
-func (s *Store) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
-	if !s.cache.feed.fresh(now) {
+func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
+	if !s.feed.fresh(now) {
 		return s.loadAlone(ctx, at)
 	}
-	key := s.cache.key(at)
-	if e, ok := s.cache.entries.GetIfPresent(key); ok {
+	key := s.key(at)
+	if e, ok := s.entries.GetIfPresent(key); ok {
 		kind, rest, ok := e.open(at)
 		if ok && (kind != entryAbsent || absenceHolds(rest, now)) {
 			return kind, rest, nil
@@ -207,11 +216,11 @@ func absenceHolds(since read, now time.Time) bool {
 }
 
 // renew asks again for what did not exist a moment ago. It goes on not to while the database does not answer.
-func (s *Store) renew(ctx context.Context, at subject, key uint64, absent read) (byte, read, error) {
-	s.cache.entries.Invalidate(key)
+func (s *Resolver) renew(ctx context.Context, at subject, key uint64, absent read) (byte, read, error) {
+	s.entries.Invalidate(key)
 	kind, rest, err := s.load(ctx, at, key)
 	if err != nil {
-		s.cache.entries.SetIfAbsent(key, absence(at.clone(), s.Now()))
+		s.entries.SetIfAbsent(key, absence(at.clone(), s.Now()))
 		return entryAbsent, absent, nil
 	}
 	return kind, rest, nil
@@ -221,8 +230,8 @@ func (s *Store) renew(ctx context.Context, at subject, key uint64, absent read) 
 func (s subject) clone() subject { return subject{strings.Clone(s.space), strings.Clone(s.name)} }
 
 // load looks into the database, once for all who ask for the same at the same time, also when the first of them goes away.
-func (s *Store) load(ctx context.Context, at subject, key uint64) (byte, read, error) {
-	e, err := s.cache.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
+func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, read, error) {
+	e, err := s.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadDeadline)
 		defer cancel()
 		return s.query(ctx, at)
@@ -237,7 +246,7 @@ func (s *Store) load(ctx context.Context, at subject, key uint64) (byte, read, e
 }
 
 // loadAlone looks into the database and keeps nothing.
-func (s *Store) loadAlone(ctx context.Context, at subject) (byte, read, error) {
+func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, read, error) {
 	e, err := s.query(ctx, at)
 	if err != nil {
 		return 0, "", err
@@ -247,7 +256,7 @@ func (s *Store) loadAlone(ctx context.Context, at subject) (byte, read, error) {
 }
 
 // query is one indexed SELECT.
-func (s *Store) query(ctx context.Context, at subject) (e entry, err error) {
+func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 	ctx = db.AsResolver(ctx)
 	switch at.space {
 	case slugs, hosts:
@@ -266,10 +275,24 @@ func (s *Store) query(ctx context.Context, at subject) (e entry, err error) {
 	return e, nil
 }
 
-func (s *Store) queryLink(ctx context.Context, at subject) (entry, error) {
-	var l Link
-	q := s.DB.NewSelect().Model(&l).Column("id", "workspace_id", "original_url", "redirect_status", "starts_at", "expires_at", "max_clicks",
-		"deleted_at", "disabled_at")
+// row has the columns of a link that a redirect needs.
+type row struct {
+	bun.BaseModel `bun:"table:links"`
+
+	ID             string
+	WorkspaceID    string
+	OriginalURL    string
+	RedirectStatus int
+	StartsAt       *time.Time
+	ExpiresAt      *time.Time
+	MaxClicks      *int64
+	DeletedAt      *time.Time
+	DisabledAt     *time.Time
+}
+
+func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
+	var l row
+	q := s.DB.NewSelect().Model(&l)
 	if at.space == root {
 		q = q.Where("root_code = ?", at.name)
 	} else {
@@ -278,31 +301,15 @@ func (s *Store) queryLink(ctx context.Context, at subject) (entry, error) {
 	if err := q.Scan(ctx); err != nil {
 		return "", err
 	}
-	t := targetOf(&l)
+	t := Target{ID: l.ID, WorkspaceID: l.WorkspaceID, Program: routing.Program{
+		Lifecycle: routing.NewLifecycle(l.StartsAt, l.ExpiresAt), Location: urlnorm.Location(l.OriginalURL),
+		RedirectStatus: l.RedirectStatus, MaxClicks: optional.Value(l.MaxClicks),
+	}}
+	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
 	return linkEntry(at, &t), nil
 }
 
-func targetOf(l *Link) Target {
-	t := Target{
-		ID: l.ID, WorkspaceID: l.WorkspaceID, Location: urlnorm.Location(l.OriginalURL), RedirectStatus: l.RedirectStatus,
-		HitQuota: -1, MaxClicks: optional.Value(l.MaxClicks),
-	}
-	if l.DeletedAt != nil {
-		t.flags |= isDeleted
-	}
-	if l.DisabledAt != nil {
-		t.flags |= isDisabled
-	}
-	if l.StartsAt != nil {
-		t.flags, t.startsAt = t.flags|hasStart, l.StartsAt.UnixMicro()
-	}
-	if l.ExpiresAt != nil {
-		t.flags, t.endsAt = t.flags|hasEnd, l.ExpiresAt.UnixMicro()
-	}
-	return t
-}
-
-func (s *Store) queryPlace(ctx context.Context, at subject) (entry, error) {
+func (s *Resolver) queryPlace(ctx context.Context, at subject) (entry, error) {
 	a := Address{Slug: at.name}
 	if at.space == hosts {
 		a = Address{Host: at.name}
@@ -314,7 +321,7 @@ func (s *Store) queryPlace(ctx context.Context, at subject) (entry, error) {
 	return placeEntry(at, workspaceID), nil
 }
 
-func (s *Store) queryWorkspace(ctx context.Context, at subject) (entry, error) {
+func (s *Resolver) queryWorkspace(ctx context.Context, at subject) (entry, error) {
 	var hitQuota *int64
 	var deletedAt *time.Time
 	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at").Where("id = ?", at.name).Scan(ctx, &hitQuota, &deletedAt)

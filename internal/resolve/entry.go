@@ -1,51 +1,28 @@
-package link
+package resolve
 
 import (
 	"encoding/binary"
 	"math"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
-// Target is what a redirect needs to know of a link. Its texts are parts of what the cache holds: a copy costs nothing.
+// Target is a link as a redirect needs it. Its texts are parts of the cache's entry, so a copy
+// allocates nothing.
 type Target struct {
+	routing.Program
 	ID          string
 	WorkspaceID string
-	// Location is where the link leads, fit for a header.
-	Location       string
-	RedirectStatus int
-	// MaxClicks is how many redirects the link answers, ever; zero means any number.
-	MaxClicks int64
 	// HitQuota is the workspace's own; a negative one means the instance's.
 	HitQuota int64
-	// Gone says that the workspace has been deleted, whatever state the link is in.
-	Gone bool
-
-	flags            byte
-	startsAt, endsAt int64 // in microseconds since 1970, with hasStart and hasEnd
 }
 
-// The flags of a target.
+// The flags of a link's entry.
 const (
 	isDeleted = 1 << iota
 	isDisabled
-	hasStart
-	hasEnd
 )
-
-// Status is the state that the link is in at the instant. That it is exhausted, only whoever grants redirects knows.
-func (t *Target) Status(now time.Time) Status {
-	switch {
-	case t.flags&isDisabled != 0:
-		return Disabled
-	case t.flags&isDeleted != 0:
-		return Deleted
-	case t.flags&hasEnd != 0 && now.UnixMicro() >= t.endsAt:
-		return Expired
-	case t.flags&hasStart != 0 && now.UnixMicro() < t.startsAt:
-		return Scheduled
-	}
-	return Active
-}
 
 // What an entry of the cache says of its subject.
 const (
@@ -89,10 +66,17 @@ func workspaceEntry(s subject, hitQuota int64, gone bool) entry {
 }
 
 func linkEntry(s subject, t *Target) entry {
-	b := append(appendSubject(nil, entryLink, s), t.flags)
+	var flags byte
+	if t.Deleted {
+		flags |= isDeleted
+	}
+	if t.Disabled {
+		flags |= isDisabled
+	}
+	b := append(appendSubject(nil, entryLink, s), flags)
 	b = binary.LittleEndian.AppendUint16(b, uint16(t.RedirectStatus))
-	b = binary.LittleEndian.AppendUint64(b, uint64(t.startsAt))
-	b = binary.LittleEndian.AppendUint64(b, uint64(t.endsAt))
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.Start))
+	b = binary.LittleEndian.AppendUint64(b, uint64(t.End))
 	b = binary.LittleEndian.AppendUint64(b, uint64(t.MaxClicks))
 	b = appendText(b, t.ID)
 	b = appendText(b, t.WorkspaceID)
@@ -143,8 +127,11 @@ func (e entry) open(s subject) (kind byte, rest read, ok bool) {
 }
 
 func (r read) target() Target {
-	t := Target{flags: r.byte(), RedirectStatus: int(r.number(2)), HitQuota: -1}
-	t.startsAt, t.endsAt, t.MaxClicks = int64(r.number(8)), int64(r.number(8)), int64(r.number(8))
+	var t Target
+	flags := r.byte()
+	t.Deleted, t.Disabled = flags&isDeleted != 0, flags&isDisabled != 0
+	t.RedirectStatus = int(r.number(2))
+	t.Start, t.End, t.MaxClicks = int64(r.number(8)), int64(r.number(8)), int64(r.number(8))
 	t.ID, t.WorkspaceID = r.text(), r.text()
 	t.Location = string(r)
 	return t

@@ -1,4 +1,4 @@
-package link
+package resolve
 
 import (
 	"context"
@@ -6,6 +6,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -41,11 +43,11 @@ func (f *feed) fresh(now time.Time) bool {
 
 // Follow learns of changes that other nodes make, until the context ends. It returns nil. That the database does not
 // answer is logged once.
-func (s *Store) Follow(ctx context.Context) error {
+func (s *Resolver) Follow(ctx context.Context) error {
 	failures := poll.Failures{Log: s.Log, Message: "changes of links are not learnt of"}
 	poll.Every(ctx, followEvery, failures, func(ctx context.Context) error {
 		err := s.CatchUp(ctx)
-		if s.Now().UnixNano()-s.cache.feed.at.Load() <= int64(unheard) {
+		if s.Now().UnixNano()-s.feed.at.Load() <= int64(unheard) {
 			return nil
 		}
 		return err
@@ -54,10 +56,10 @@ func (s *Store) Follow(ctx context.Context) error {
 }
 
 // CatchUp forgets what has changed since the last time. A node does so before it serves.
-func (s *Store) CatchUp(ctx context.Context) error {
+func (s *Resolver) CatchUp(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), followDeadline)
 	defer cancel()
-	f := &s.cache.feed
+	f := &s.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	asked := s.Now()
@@ -69,7 +71,7 @@ func (s *Store) CatchUp(ctx context.Context) error {
 		f.epoch.Add(1) // some may have been removed before this node asked
 	}
 	for _, text := range texts {
-		s.cache.forget(parseSubject(text)...)
+		s.forget(parseSubject(text)...)
 	}
 	f.position, f.started = next, true
 	f.at.Store(asked.UnixNano())
@@ -83,7 +85,7 @@ type change struct {
 }
 
 // changes are what changed after the position, and the next position. At the start nothing is cached, and nothing asked for.
-func (s *Store) changes(ctx context.Context, position int64, started bool) (texts []string, next int64, err error) {
+func (s *Resolver) changes(ctx context.Context, position int64, started bool) (texts []string, next int64, err error) {
 	var rows []change
 	if err := s.changesQuery(position, started).Scan(ctx, &rows); err != nil {
 		return nil, 0, err
@@ -97,10 +99,24 @@ func (s *Store) changes(ctx context.Context, position int64, started bool) (text
 	return texts, next, nil
 }
 
-// forgetChanges removes changes that every node has heard of, or has been away for too long to be told of. The last one
+// ForgetChanges removes changes that every node has heard of, or has been away for too long to be told of. The last one
 // stays: SQLite would give its number to the next.
-func (s *Store) forgetChanges(ctx context.Context) (int, error) {
+func (s *Resolver) ForgetChanges(ctx context.Context) (int, error) {
 	last := s.DB.NewSelect().Table("changes").ColumnExpr("max(id)")
-	_, err := s.DB.NewDelete().Table("changes").Where("changed_at < ?", s.now().Add(-changesKept)).Where("id < (?)", last).Exec(ctx)
+	_, err := s.DB.NewDelete().Table("changes").Where("changed_at < ?", db.Instant(s.Now()).Add(-changesKept)).
+		Where("id < (?)", last).Exec(ctx)
 	return 0, err
+}
+
+// changesQuery asks for changes at or after a position, which are told again rather than missed: on PostgreSQL a
+// transaction may commit after a later one, so a position is the oldest transaction that had not ended. SQLite commits
+// one after the other. It is no raw query, which would wait for SQLite's one writer, and with it for a whole batch of clicks.
+func (s *Resolver) changesQuery(position int64, started bool) *bun.SelectQuery {
+	q := s.DB.NewSelect().ColumnExpr("h.next, c.subject")
+	if s.DB.Kind == db.Postgres {
+		return q.TableExpr("(SELECT pg_snapshot_xmin(pg_current_snapshot())::TEXT::BIGINT AS next) AS h").
+			Join("LEFT JOIN changes AS c ON c.xid >= ? AND ?", position, started)
+	}
+	return q.TableExpr("(SELECT coalesce(max(id), 0) AS next FROM changes) AS h").
+		Join("LEFT JOIN changes AS c ON c.id > ? AND ?", position, started)
 }

@@ -1,0 +1,94 @@
+// Package routing decides what a link answers to a request at an instant, and states the life cycle
+// of links. It is pure: it reads no clock, no database and no network. Package redirect calls it
+// for each request; package link uses the life cycle.
+package routing
+
+import "time"
+
+// Program is the part of a link that determines its answers.
+type Program struct {
+	Lifecycle
+	// Unknown means that there is no link at the address.
+	Unknown bool
+	// WorkspaceDeleted holds for all addresses of a deleted workspace.
+	WorkspaceDeleted bool
+	// Location is the destination, safe for a header.
+	Location       string
+	RedirectStatus int
+	// MaxClicks is the number of redirects that the link ever answers; zero means no limit.
+	MaxClicks int64
+}
+
+// Request holds the facts about one request. Exhausted and OverQuota are false until the handler
+// has asked for a grant and a hit; it asks only when Decide returns a redirect, and calls Decide
+// again when one is refused.
+type Request struct {
+	Now time.Time
+	// Head means that the request is not counted.
+	Head                 bool
+	Exhausted, OverQuota bool
+	// Failed means that a dependency was unavailable.
+	Failed bool
+}
+
+// Refused reports whether a fact forbids the redirect.
+func (r *Request) Refused() bool { return r.Exhausted || r.OverQuota || r.Failed }
+
+// Page names an answer without a destination.
+type Page int
+
+// The pages. Redirect is the absence of a page.
+const (
+	Redirect Page = iota
+	NotFound
+	Ended
+	UsedUp
+	TakenDown
+	Gone
+	OverQuota
+	Unavailable
+)
+
+// statuses are the HTTP statuses of the pages.
+var statuses = [...]int{
+	NotFound: 404, Ended: 410, UsedUp: 410, TakenDown: 410, Gone: 410, OverQuota: 429, Unavailable: 503,
+}
+
+// Decision is an answer: a redirect with a location and a status, or a page.
+type Decision struct {
+	Page   Page
+	Status int
+	// Location is empty for pages, and for requests that may not learn it.
+	Location string
+}
+
+func show(p Page) Decision { return Decision{Page: p, Status: statuses[p]} }
+
+// Decide returns the answer of a link to a request. Nothing else decides what a short URL answers.
+func Decide(p *Program, r Request) Decision {
+	switch {
+	case r.Failed:
+		return show(Unavailable)
+	case p.WorkspaceDeleted:
+		return show(Gone)
+	case p.Unknown:
+		return show(NotFound)
+	}
+	switch p.Status(r.Now) {
+	case Disabled:
+		return show(TakenDown)
+	case Expired:
+		return show(Ended)
+	case Deleted, Scheduled:
+		return show(NotFound)
+	}
+	switch {
+	case r.Exhausted:
+		return show(UsedUp)
+	case r.OverQuota:
+		return show(OverQuota)
+	case r.Head && p.MaxClicks != 0: // a request that consumes no grant does not learn the destination
+		return Decision{Status: p.RedirectStatus}
+	}
+	return Decision{Status: p.RedirectStatus, Location: p.Location}
+}
