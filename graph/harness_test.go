@@ -29,6 +29,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -76,6 +77,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Keys:       keys,
 		Links:      links,
 		Clicks:     clicks.Store,
+		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},
 		Limits:     ratelimit.NewMeter(limits, time.Now), RequestRate: 1 << 40, CostRate: 1 << 40,

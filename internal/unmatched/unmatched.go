@@ -31,7 +31,7 @@ const (
 
 // Request is requests for an address of a workspace that led nowhere.
 type Request struct {
-	bun.BaseModel `bun:"table:orphans"`
+	bun.BaseModel `bun:"table:orphans,alias:orphan"`
 
 	WorkspaceID string `bun:",pk"`
 	Day         int64  `bun:",pk"`
