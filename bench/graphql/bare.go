@@ -145,7 +145,9 @@ func (l bareLink) ShortURL(context.Context, *link.Link) (string, error) { return
 
 func (l bareLink) Tags(context.Context, *link.Link) ([]string, error) { return l.c.tags, nil }
 
-func (l bareLink) Status(context.Context, *link.Link) (routing.Status, error) { return routing.Active, nil }
+func (l bareLink) Status(context.Context, *link.Link) (routing.Status, error) {
+	return routing.Active, nil
+}
 
 func (l bareLink) CreatedBy(context.Context, *link.Link) (*account.Account, error) {
 	return l.c.me, nil
