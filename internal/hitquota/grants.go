@@ -19,6 +19,12 @@ type grantRow struct {
 	Granted   int64
 }
 
+// updateGranted prepares an update of granted; the caller adds the condition. Nothing else in this
+// package writes to links.
+func updateGranted(tx bun.Tx, expression string, n int64) *bun.UpdateQuery {
+	return tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = "+expression, n)
+}
+
 // recountBatch is how many links RecountGrants updates in one transaction.
 const recountBatch = 500
 
@@ -49,7 +55,7 @@ func (g Grants) Take(ctx context.Context, asks []*Ask) error {
 func (g Grants) take(ctx context.Context, a *Ask, hits int64) error {
 	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		a.Granted = 0
-		result, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = granted + ?", hits).
+		result, err := updateGranted(tx, "granted + ?", hits).
 			Where("id = ?", a.LinkID).Where("granted + ? <= max_clicks OR max_clicks IS NULL", hits).Exec(ctx)
 		if err != nil {
 			return err
@@ -78,7 +84,7 @@ func (g Grants) Return(ctx context.Context, leases []Lease) error {
 // Recover ends the leases of a log, this process's or that of one that has died.
 func (g Grants) Recover(ctx context.Context, logID string, leases []Lease) error {
 	err := g.recoverLeases(ctx, logID, leases, func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error {
-		_, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = granted - ?", unused).
+		_, err := updateGranted(tx, "granted - ?", unused).
 			Where("id = ?", l.LinkID).Where("granted >= ?", unused).Exec(ctx)
 		return err
 	})
@@ -109,7 +115,7 @@ func (s *Store) RecountGrants(ctx context.Context) error {
 		}
 		err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			for _, linkID := range ids {
-				_, err := tx.NewUpdate().Model((*grantRow)(nil)).Set("granted = ?", counts[linkID]).
+				_, err := updateGranted(tx, "?", counts[linkID]).
 					Where("id = ?", linkID).Where("granted <> ?", counts[linkID]).Exec(ctx)
 				if err != nil {
 					return err

@@ -16,7 +16,6 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/validate"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
 // BlockedHost is a host that no link may lead to, nor to anything below it.
@@ -97,8 +96,9 @@ func (s *Store) setDisabled(ctx context.Context, host, candidates string, disabl
 			if last = ""; len(links) > 0 {
 				last = links[len(links)-1].ID
 			}
-			n, err = disable(ctx, tx, leadingTo(links, host), disabledAt, s.now())
-			return err
+			links = leadingTo(links, host)
+			n = len(links)
+			return s.disable(ctx, tx, links, disabledAt)
 		})
 		if err != nil {
 			return changed, fmt.Errorf("disabling links: %w", err)
@@ -115,25 +115,20 @@ func leadingTo(links []*Link, host string) []*Link {
 	return slices.DeleteFunc(links, func(l *Link) bool { return !slices.Contains(hostAndParents(l.host()), host) })
 }
 
-func disable(ctx context.Context, tx bun.Tx, links []*Link, disabledAt *time.Time, now time.Time) (int, error) {
-	if len(links) == 0 {
-		return 0, nil
-	}
-	action := audit.LinkDisabled
+// disable takes links down for the operator, or takes that back if the instant is nil.
+func (s *Store) disable(ctx context.Context, tx bun.Tx, links []*Link, disabledAt *time.Time) error {
+	cause := audit.LinkDisabled
 	if disabledAt == nil {
-		action = audit.LinkEnabled
+		cause = audit.LinkEnabled
 	}
-	ids, events := make([]string, 0, len(links)), []*audit.Event{}
+	changes := make([]change, 0, len(links))
 	for _, l := range links {
-		ids = append(ids, l.ID)
-		if l.WorkspaceID != workspace.PublicID {
-			events = append(events, audit.New(l.WorkspaceID, "", action, l.ID, nil, now))
-		}
+		before := *l
+		l.DisabledAt = disabledAt
+		l.touch(s.now())
+		changes = append(changes, change{before: &before, after: l})
 	}
-	if err := audit.Write(ctx, tx, events...); err != nil {
-		return 0, err
-	}
-	return affected(tx.NewUpdate().Model((*Link)(nil)).Set("disabled_at = ?", disabledAt).Set("updated_at = ?", now).Where("id IN (?)", bun.In(ids)).Exec(ctx))
+	return s.apply(ctx, tx, cause, changes)
 }
 
 // blocked finds out which of the links lead to a blocked host, in one statement.

@@ -36,7 +36,7 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
 		Order("check_at").Limit(int64(limit))
 	var due []Due
-	err := s.DB.NewUpdate().Model((*Link)(nil)).Set("check_at = ?", now.Add(CheckClaim)).
+	err := s.applyMachine(set{"check_at", now.Add(CheckClaim)}).
 		Where("id IN (?)", s.DB.SkipLocked(batch)). // a locked row is somebody else's already
 		Returning("id AS link_id, original_url AS url, check_failures AS failures").Scan(ctx, &due)
 	if err != nil {
@@ -48,10 +48,10 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 // Checked records what a destination answered, nil when nothing, how often in a row it has not been well, and when it
 // is to be asked next. A link that leads elsewhere by now stays as it is. To its members the link has not changed.
 func (s *Store) Checked(ctx context.Context, linkID, url string, status *int, failures int, at, next time.Time) error {
-	_, err := s.DB.NewUpdate().Model((*Link)(nil)).
-		Set("destination_status = ?", status).Set("last_checked_at = ?", db.Instant(at)).
-		Set("check_at = ?", db.Instant(next)).Set("check_failures = ?", failures).
-		Where("id = ?", linkID).Where("original_url = ?", url).
+	_, err := s.applyMachine(
+		set{"destination_status", status}, set{"last_checked_at", db.Instant(at)},
+		set{"check_at", db.Instant(next)}, set{"check_failures", failures},
+	).Where("id = ?", linkID).Where("original_url = ?", url).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("recording what a destination answered: %w", err)
@@ -66,7 +66,7 @@ func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) 
 	for _, d := range due {
 		ids = append(ids, d.LinkID)
 	}
-	_, err := s.DB.NewUpdate().Model((*Link)(nil)).Set("check_at = ?", db.Instant(until)).
+	_, err := s.applyMachine(set{"check_at", db.Instant(until)}).
 		Where("id IN (?)", bun.In(ids)).Where("check_at > ?", s.now()).
 		Exec(db.AsSystem(ctx))
 	if err != nil {

@@ -126,10 +126,10 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if left < 1 {
 		return Claim{Err: b.errQuota()}, nil
 	}
+	before := *l
 	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), optional.Of(m.AccountID()), nil, nil
 	l.touch(b.now)
-	_, err = tx.NewUpdate().Model(l).Column("workspace_id", "created_by", "expires_at", "ended_at", "updated_at").WherePK().Exec(ctx)
-	if err != nil {
+	if err := s.apply(ctx, tx, audit.LinkClaimed, []change{{before: &before, after: l}}); err != nil {
 		return Claim{}, err
 	}
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
@@ -138,7 +138,7 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 	if _, err := b.takeQuota(ctx, tx, 1); err != nil {
 		return Claim{}, err
 	}
-	return Claim{Link: l}, m.Audit(ctx, tx, b.now, audit.LinkClaimed, l.ID, nil)
+	return Claim{Link: l}, nil
 }
 
 // byClaim locks the link with the token. It returns NotFound.

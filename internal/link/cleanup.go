@@ -49,7 +49,7 @@ func (s *Store) markEnded(ctx context.Context) (int, error) {
 	batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").
 		Where("expires_at <= ?", s.now()).Where("expires_at IS NOT NULL").Where("ended_at IS NULL").
 		Order("expires_at").Limit(sweepBatch)
-	result, err := s.DB.NewUpdate().Model((*Link)(nil)).Set("ended_at = expires_at").
+	result, err := s.applyMachine(set{"ended_at", bun.Ident("expires_at")}).
 		Where("id IN (?)", s.DB.SkipLocked(batch)).Where("expires_at <= ?", s.now()).Exec(ctx)
 	return affected(result, err)
 }
@@ -61,19 +61,26 @@ func (s *Store) purge(ctx context.Context) (purged int, err error) {
 	now := s.now()
 	before := now.Add(-s.Tombstones)
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		var ids []string
-		batch := tx.NewSelect().Model((*Link)(nil)).Column("id").
+		var links []*Link
+		batch := tx.NewSelect().Model(&links).
 			Where("ended_at <= ?", before).Where("ended_at IS NOT NULL").Where("purged_at IS NULL").Where("disabled_at IS NULL").
 			Where("deleted_at IS NOT NULL OR expires_at <= ?", now). // whatever the mark says
 			Order("ended_at").Limit(sweepBatch)
-		if err := s.DB.SkipLocked(batch).Scan(ctx, &ids); err != nil || len(ids) == 0 {
+		if err := s.DB.SkipLocked(batch).Scan(ctx); err != nil || len(links) == 0 {
 			return err
 		}
-		purged = len(ids)
+		purged = len(links)
+		ids, hollowed := make([]string, 0, len(links)), []change{}
+		for _, l := range links {
+			ids = append(ids, l.ID)
+			if l.Strategy == Deterministic {
+				hollowed = append(hollowed, change{before: l, after: hollow(l, now)})
+			}
+		}
 		if _, err := tx.NewDelete().Model((*tag)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
 			return err
 		}
-		if err := hollow(ctx, tx, ids, now); err != nil {
+		if err := s.apply(ctx, tx, "", hollowed); err != nil {
 			return err
 		}
 		_, err := tx.NewDelete().Model((*Link)(nil)).Where("id IN (?)", bun.In(ids)).Where("strategy <> 'DETERMINISTIC'").Exec(ctx)
@@ -82,16 +89,17 @@ func (s *Store) purge(ctx context.Context) (purged int, err error) {
 	return purged, err
 }
 
-// hollow leaves of deterministic links what keeps their codes.
-func hollow(ctx context.Context, tx bun.Tx, ids []string, now time.Time) error {
-	_, err := tx.NewUpdate().Model((*Link)(nil)).
-		Set("purged_at = ?", now).Set("deleted_at = COALESCE(deleted_at, ?)", now).Set("updated_at = ?", now).
-		Set("original_url = ''").Set("canonical_url = ''").Set("title = NULL").Set("note = NULL").
-		Set("title_key = ''").Set("search = ''").Set("created_by = NULL").Set("archived_at = NULL").Set("stats_public = FALSE").
-		Set("starts_at = NULL").Set("expires_at = NULL").Set("max_clicks = NULL").Set("granted = 0").
-		Set("destination_status = NULL").Set("last_checked_at = NULL").Set("check_at = NULL").Set("check_failures = 0").
-		Where("id IN (?)", bun.In(ids)).Where("strategy = 'DETERMINISTIC'").Exec(ctx)
-	return err
+// hollow returns what is retained of a purged deterministic link, so that its code stays reserved.
+func hollow(l *Link, now time.Time) *Link {
+	h := &Link{
+		ID: l.ID, WorkspaceID: l.WorkspaceID, Code: l.Code, RootCode: l.RootCode, Strategy: l.Strategy,
+		CanonicalHash: l.CanonicalHash, RedirectStatus: l.RedirectStatus, CreatedAt: l.CreatedAt, UpdatedAt: now,
+		DeletedAt: l.DeletedAt, EndedAt: l.EndedAt, PurgedAt: &now, ClaimHash: l.ClaimHash,
+	}
+	if h.DeletedAt == nil {
+		h.DeletedAt = &now
+	}
+	return h
 }
 
 // forgetKeys removes a batch of idempotency keys that are too old, and returns how many.

@@ -47,16 +47,17 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 			}
 		}
 		var changed map[string]*Link
-		if results, changed, err = s.apply(ctx, tx, e, links); err != nil {
+		if results, changed, err = s.compute(ctx, tx, e, links); err != nil {
 			return err
 		}
 		if e.policy == AllOrNothing && abandon(results) {
 			return errAbandoned
 		}
-		if err := s.write(ctx, tx, changed); err != nil {
-			return err
+		changes := make([]change, 0, len(changed))
+		for linkID, after := range changed {
+			changes = append(changes, change{before: links[linkID], after: after})
 		}
-		return s.auditEdits(ctx, tx, m, e.action, links, changed)
+		return s.apply(ctx, tx, e.action, changes)
 	})
 	if err != nil && !errors.Is(err, errAbandoned) {
 		return nil, fmt.Errorf("changing links: %w", err)
@@ -74,27 +75,10 @@ func (s *Store) forgetResults(results []Result) {
 	}
 }
 
-// auditEdits keeps who has changed which fields of the links.
-func (s *Store) auditEdits(ctx context.Context, tx bun.Tx, m workspace.Membership, action audit.Action, before, after map[string]*Link) error {
-	events := make([]*audit.Event, 0, len(after))
-	for _, linkID := range slices.Sorted(maps.Keys(after)) {
-		var details audit.Details
-		if action == audit.LinkUpdated {
-			fields := changedFields(before[linkID], after[linkID])
-			if len(fields) == 0 {
-				continue
-			}
-			details = audit.Details{"fields": fields}
-		}
-		events = append(events, m.Event(s.Now(), action, linkID, details))
-	}
-	return audit.Write(ctx, tx, events...)
-}
-
-// apply changes the links in memory. A change that gives a link a new destination, or makes it
+// compute changes the links in memory. A change that gives a link a new destination, or makes it
 // active again, fails if the destination is refused: all other changes are then applied again
 // without it.
-func (s *Store) apply(ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link) ([]Result, map[string]*Link, error) {
+func (s *Store) compute(ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link) ([]Result, map[string]*Link, error) {
 	failed, now := map[int]error{}, s.now()
 	for {
 		results, changed, links := make([]Result, len(e.ids)), map[string]*Link{}, maps.Clone(locked)
@@ -223,26 +207,4 @@ func byID(m workspace.Membership, links []*Link) map[string]*Link {
 		found[l.ID] = l
 	}
 	return found
-}
-
-// write keeps links that have been changed.
-func (s *Store) write(ctx context.Context, tx bun.Tx, changed map[string]*Link) error {
-	rows := make([]*record, 0, len(changed))
-	for _, l := range changed {
-		rows = append(rows, recordOf(l))
-	}
-	for chunk := range statements(rows) {
-		q := tx.NewUpdate().With("after", tx.NewValues(&chunk)).Model((*Link)(nil)).TableExpr("after").Where("link.id = after.id")
-		for _, column := range []string{
-			"original_url", "canonical_url", "canonical_hash", "title", "note", "title_key", "search", "redirect_status",
-			"starts_at", "expires_at", "max_clicks", "granted", "archived_at", "stats_public", "updated_at", "deleted_at", "ended_at", "created_by",
-			"purged_at", "destination_status", "last_checked_at", "check_at", "check_failures",
-		} {
-			q = q.Set("? = after.?", bun.Ident(column), bun.Ident(column))
-		}
-		if _, err := q.Exec(ctx); err != nil {
-			return fmt.Errorf("writing links: %w", err)
-		}
-	}
-	return s.writeTags(ctx, tx, rows)
 }

@@ -260,18 +260,15 @@ func (b *batch) giveBack(ctx context.Context, tx bun.Tx, links int) error {
 	return err
 }
 
-// audit keeps who has made or revived which links; nobody's are nobody's to look after.
+// audit records who has created which links. Anonymous links have no audit log.
 func (b *batch) audit(ctx context.Context, tx bun.Tx) error {
 	if b.member.IsPublic() {
 		return nil
 	}
 	var events []*audit.Event
 	for _, r := range b.rows {
-		switch {
-		case r.attempt.Created:
+		if r.attempt.Created {
 			events = append(events, r.member.Event(b.now, audit.LinkCreated, r.draft.ID, nil))
-		case r.revived:
-			events = append(events, r.member.Event(b.now, audit.LinkRestored, r.attempt.Link.ID, nil))
 		}
 	}
 	return audit.Write(ctx, tx, events...)

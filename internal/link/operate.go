@@ -93,9 +93,7 @@ func (s *Store) SetDisabled(ctx context.Context, linkID string, disabled bool) (
 		if now := s.now(); disabled {
 			at = &now
 		}
-		l.DisabledAt = at
-		_, err := disable(ctx, tx, []*Link{l}, at, s.now())
-		return err
+		return s.disable(ctx, tx, []*Link{l}, at)
 	})
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, errNoSuchLink()

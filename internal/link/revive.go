@@ -4,6 +4,8 @@ import (
 	"context"
 
 	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
 )
 
 // revive brings the deleted links among those that were found back, as their drafts describe them. One that the
@@ -25,12 +27,15 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	if err := b.countClicks(ctx, tx, links); err != nil {
 		return err
 	}
-	revived := map[string]*Link{}
+	var revived []change
 	for _, r := range b.rows {
 		if r.attempt.Link == nil || r.attempt.Link.DeletedAt == nil {
 			continue
 		}
 		l := links[r.attempt.Link.ID]
+		if l != nil {
+			l.In = r.member
+		}
 		switch {
 		case l == nil:
 			return errAgain
@@ -38,13 +43,14 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 			r.attempt = Result{Err: errDisabled().At("url")}
 			continue
 		case l.DeletedAt != nil: // else somebody else was faster
+			before := *l
 			b.reviveAs(l, r.draft)
 			r.revived = true
-			revived[l.ID] = l
+			revived = append(revived, change{before: &before, after: l})
 		}
-		l.In, r.attempt.Link = r.member, l
+		r.attempt.Link = l
 	}
-	return b.write(ctx, tx, revived)
+	return b.apply(ctx, tx, audit.LinkRestored, revived)
 }
 
 // reviveAs makes a deleted link what the draft describes. Of a purged one nothing is left that could count.
