@@ -51,10 +51,6 @@ const (
 	drainDeadline = 20 * time.Second
 	// uploadDeadline is how long a body of 10 MiB may take over a slow line.
 	uploadDeadline = time.Minute
-	// jobInterval is how often the jobs are done.
-	jobInterval = 15 * time.Minute
-	// retainInterval is how often what is no longer kept is looked for.
-	retainInterval = 6 * time.Hour
 )
 
 // clicks are both halves of their room.

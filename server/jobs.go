@@ -3,11 +3,9 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
 	"time"
 
@@ -22,63 +20,11 @@ import (
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/outbound"
-	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
-
-// jobRooms are the rooms that something is done in again and again.
-type jobRooms struct {
-	links     *link.Store
-	accounts  *account.Store
-	spaces    *workspace.Store
-	domains   *domain.Store
-	apiKeys   *apikey.Store
-	events    *audit.Store
-	counts    *stats.Store
-	unmatched *unmatched.Recorder
-	watching  *clickstream.Live
-	quotas    *hitquota.Store
-	checker   *probe.Checker
-}
-
-// jobs are all there are.
-func (r jobRooms) jobs(c config.Config) []jobs.Job {
-	all := []jobs.Job{
-		{Name: "clean-up", Every: jobInterval, Run: r.links.CleanUp},
-		{Name: "sessions", Every: jobInterval, Run: r.accounts.CleanUp},
-		{Name: "invitations", Every: jobInterval, Run: r.spaces.CleanUp},
-		{Name: "audit log", Every: jobInterval, Run: r.events.CleanUp},
-		{Name: "granted hits", Every: jobInterval, Run: r.quotas.ForgetUsage},
-		{Name: "visitors", Every: jobInterval, Run: r.counts.ForgetVisitors},
-		{Name: "click batches", Every: jobInterval, Run: r.watching.ForgetBatches},
-		{Name: "click days", Every: jobInterval, Run: r.counts.Seal},
-		{Name: "click details", Every: jobInterval, Run: r.counts.Detail},
-		{Name: "click months", Every: retainInterval, Run: func(ctx context.Context) error {
-			return errors.Join(r.unmatched.Forget(ctx), r.counts.Retain(ctx))
-		}},
-		{Name: "domains", Every: jobInterval, Run: r.domains.CheckAll},
-		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return r.spaces.Purge(ctx, r.links.PurgeWorkspace, r.counts.PurgeWorkspace, r.domains.Rows().Purge, r.apiKeys.Rows().Purge)
-		}},
-	}
-	if c.DestinationChecks {
-		all = append(all, jobs.Job{Name: "destination checks", Every: jobInterval, Run: r.checker.Run})
-	}
-	return all
-}
-
-// nodeName is what operators know this process by.
-func nodeName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "unknown"
-	}
-	return fmt.Sprintf("%s/%d", host, os.Getpid())
-}
 
 // jobsCommand is `linkforge jobs list|run`. It works beside running servers.
 type jobsCommand struct {
@@ -196,11 +142,4 @@ func withJobs(f *config.Flags, io stdio, work func(*jobs.Runner) error) error {
 		}
 		return work(&jobs.Runner{DB: d, Log: log, Now: time.Now, Node: nodeName(), Jobs: rooms.jobs(c)})
 	})
-}
-
-// newChecker asks links' destinations.
-func newChecker(c config.Config, links *link.Store, limits ratelimit.Limiter, log *slog.Logger) *probe.Checker {
-	return &probe.Checker{
-		Links: links, Client: outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(c.PublicURL)}), Limits: limits, Log: log, Now: time.Now,
-	}
 }
