@@ -12,6 +12,7 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
 )
 
@@ -21,15 +22,15 @@ type commandLine struct {
 
 	Serve serveCommand `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
 	Demo  demoCommand  `cmd:"" help:"Run the main job once on a throw-away instance, and tell it."`
-	Commands
+	cli.Commands
 }
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	err := run(ctx, os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr})
-	if err != nil && !errors.Is(err, errSilent) {
+	err := run(ctx, os.Args[1:], cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	if err != nil && !errors.Is(err, cli.ErrSilent) {
 		fmt.Fprintln(os.Stderr, "linkforge:", err)
 	}
 	if err != nil {
@@ -38,13 +39,13 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, io stdio) error {
+func run(ctx context.Context, args []string, io cli.IO) error {
 	var c commandLine
 	parser, err := kong.New(&c,
 		kong.Name("linkforge"),
 		kong.Description("The GraphQL backend of a multi-tenant link shortener."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(io.out, io.err),
+		kong.Writers(io.Out, io.Err),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(io, &c.Flags),
 	)

@@ -1,29 +1,17 @@
-package main
+package cli
 
 import (
 	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
-	"net"
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
-	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/clickstream"
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/domain"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/jobs"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
-	"github.com/linkforge/linkforge/internal/ratelimit"
-	"github.com/linkforge/linkforge/internal/stats"
-	"github.com/linkforge/linkforge/internal/unmatched"
-	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // jobsCommand is `linkforge jobs list|run`. It works beside running servers.
@@ -67,7 +55,7 @@ func (r jobRow) came() string {
 }
 
 // Run lists the jobs.
-func (l jobsList) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (l jobsList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withJobs(f, io, func(runner *jobs.Runner) error {
 		states, err := runner.States(ctx)
 		if err != nil {
@@ -85,7 +73,7 @@ func (l jobsList) Run(ctx context.Context, f *config.Flags, io stdio) error {
 }
 
 // Run does a job.
-func (j jobsRun) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (j jobsRun) Run(ctx context.Context, f *config.Flags, io IO) error {
 	name := strings.Join(j.Name, " ")
 	return withJobs(f, io, func(runner *jobs.Runner) error {
 		job, err := jobOf(runner.Jobs, name)
@@ -118,28 +106,10 @@ func jobOf(all []jobs.Job, name string) (jobs.Job, error) {
 	return jobs.Job{}, fmt.Errorf("there is no job %s; there are: %s", quoted(name), strings.Join(names, ", "))
 }
 
-// withJobs prepares the jobs beside servers, and says on standard error what they say.
-func withJobs(f *config.Flags, io stdio, work func(*jobs.Runner) error) error {
-	return besideServers(f, func(c config.Config, d *db.DB) error {
-		log := slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
-		domains := &domain.Store{DB: d, Resolver: net.DefaultResolver, Log: log, Now: time.Now}
-		links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, Tombstones: c.Tombstones, Domains: domains, Log: log, Now: time.Now})
-		if err != nil {
-			return err
-		}
-		rooms := jobRooms{
-			links:     links,
-			accounts:  &account.Store{DB: d, Tokens: account.Tokens{TTL: c.TokenTTL}, Now: time.Now},
-			spaces:    &workspace.Store{DB: d, PublicURL: c.PublicURL, Log: log, Now: time.Now},
-			domains:   domains,
-			apiKeys:   &apikey.Store{DB: d, Now: time.Now},
-			events:    &audit.Store{DB: d, Now: time.Now},
-			unmatched: &unmatched.Recorder{DB: d, Log: log, Now: time.Now},
-			watching:  &clickstream.Live{DB: d, Log: log, Now: time.Now},
-			counts:    &stats.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now},
-			quotas:    &hitquota.Store{DB: d, Now: time.Now},
-			checker:   newChecker(c, links, ratelimit.Limiter{Off: true}, log),
-		}
-		return work(&jobs.Runner{DB: d, Log: log, Now: time.Now, Node: nodeName(), Jobs: rooms.jobs(c)})
+// withJobs prepares the jobs beside servers, and writes their warnings to standard error.
+func withJobs(f *config.Flags, io IO, work func(*jobs.Runner) error) error {
+	log := slog.New(slog.NewTextHandler(io.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return withStores(f, log, func(_ config.Config, s *stores.Stores) error {
+		return work(&jobs.Runner{DB: s.DB, Log: log, Now: time.Now, Node: stores.NodeName(), Jobs: s.Jobs()})
 	})
 }

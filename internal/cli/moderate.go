@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -39,18 +39,18 @@ type (
 )
 
 // Run blocks a host.
-func (b blockAdd) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		blocked, err := links.Block(ctx, b.Host, b.Reason)
 		if err == nil {
-			fmt.Fprintf(io.out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n", blocked.Host, blocked.Host)
+			fmt.Fprintf(io.Out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n", blocked.Host, blocked.Host)
 		}
 		return err
 	})
 }
 
 // Run unblocks a host.
-func (b blockRemove) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b blockRemove) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		was, err := links.Unblock(ctx, b.Host)
 		if err != nil {
@@ -59,16 +59,16 @@ func (b blockRemove) Run(ctx context.Context, f *config.Flags, io stdio) error {
 		if !was {
 			return errors.New("this host is not blocked")
 		}
-		fmt.Fprintln(io.out, "unblocked; links that were disabled stay so, unless: linkforge block enable", b.Host)
+		fmt.Fprintln(io.Out, "unblocked; links that were disabled stay so, unless: linkforge block enable", b.Host)
 		return nil
 	})
 }
 
 // Run lists the blocked hosts.
-func (blockList) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (blockList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		hosts, err := links.BlockedHosts(ctx)
-		table := newTable(io.out)
+		table := newTable(io.Out)
 		for _, h := range hosts {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Host, h.CreatedAt.UTC().Format(time.RFC3339), h.Reason)
 		}
@@ -77,19 +77,19 @@ func (blockList) Run(ctx context.Context, f *config.Flags, io stdio) error {
 }
 
 // Run disables links.
-func (b blockDisable) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b blockDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		n, err := links.DisableHost(ctx, b.Host)
-		fmt.Fprintf(io.out, "disabled %d links\n", n)
+		fmt.Fprintf(io.Out, "disabled %d links\n", n)
 		return err
 	})
 }
 
 // Run enables links.
-func (b blockEnable) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b blockEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		n, err := links.EnableHost(ctx, b.Host)
-		fmt.Fprintf(io.out, "enabled %d links\n", n)
+		fmt.Fprintf(io.Out, "enabled %d links\n", n)
 		return err
 	})
 }
@@ -100,10 +100,10 @@ type reportsCommand struct {
 }
 
 // Run lists what people have said of links.
-func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		reports, err := links.Reports(ctx, max(1, r.Limit))
-		table := newTable(io.out)
+		table := newTable(io.Out)
 		for _, one := range reports {
 			state := ""
 			if one.DisabledAt != nil {

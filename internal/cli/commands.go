@@ -1,7 +1,7 @@
 // Package cli owns the commands of an operator, one file per command. They work beside running servers, on the database or the
 // data folder; package main adds the commands that start an instance. It does not decide anything that a server does too: the
 // domain packages do.
-package main
+package cli
 
 import (
 	"errors"
@@ -29,11 +29,11 @@ type Commands struct {
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask the local server whether it is ready (for containers)."`
 }
 
-// stdio is where a command reads and writes.
-type stdio struct {
-	in       io.Reader
-	out, err io.Writer
+// IO is where a command reads and writes.
+type IO struct {
+	In       io.Reader
+	Out, Err io.Writer
 }
 
-// errSilent ends the program with exit status 1; everything has been said.
-var errSilent = errors.New("exit status 1")
+// ErrSilent ends the program with exit status 1; everything has been said.
+var ErrSilent = errors.New("exit status 1")
