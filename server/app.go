@@ -219,21 +219,7 @@ func (a *app) writers() *consistency.Writers {
 // no new ones, finishes those in flight, and writes the clicks that are still waiting.
 func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	a.OwnHosts.Listen(listener.Addr())
-	server := &http.Server{
-		Handler:           a.leaving(web.Proxies(a.config.TrustedProxies).Forwarded(a.routes())),
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       uploadDeadline,
-		WriteTimeout:      uploadDeadline + a.config.Bounds.Deadline + 15*time.Second, // else the work is done after a slow upload, and its answer cut off
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		Protocols:         new(http.Protocols),
-		// Whoever does not read holds a stream for ever otherwise: the other timeouts are HTTP/1's.
-		HTTP2: &http.HTTP2Config{WriteByteTimeout: 10 * time.Second, MaxConcurrentStreams: 100},
-	}
-	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetHTTP2(true)
-	server.Protocols.SetUnencryptedHTTP2(true) // for proxies that speak it
+	server := a.httpServer()
 	plain := fastpath.Listen(listener, a.fast(), a.log)
 	serve := func() error { return server.Serve(plain) }
 	if a.certificate != nil {
@@ -284,6 +270,27 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	err = errors.Join(err, leases.Wait())
 	stopRecording()
 	return errors.Join(err, last.Wait())
+}
+
+// httpServer returns the server of everything that the fast path does not answer.
+func (a *app) httpServer() *http.Server {
+	server := &http.Server{
+		Handler:           a.leaving(web.Proxies(a.config.TrustedProxies).Forwarded(a.routes())),
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       uploadDeadline,
+		// A response must not be cut off after a slow upload and the operation that followed.
+		WriteTimeout:   uploadDeadline + a.config.Bounds.Deadline + 15*time.Second,
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		Protocols:      new(http.Protocols),
+		// Otherwise a client that does not read holds a stream for ever: the other timeouts are HTTP/1's.
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: 10 * time.Second, MaxConcurrentStreams: 100},
+	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // for proxies that speak it
+	return server
 }
 
 // awaitStop waits for the signal to stop, and then as long as proxies may take to see that this node is not ready. A part that
