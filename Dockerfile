@@ -10,7 +10,7 @@ ARG VERSION=
 ENV CGO_ENABLED=0 GOCACHE=/cache/go-build
 # The zone database goes into the binary, as make build does it: the final image has none.
 RUN --mount=type=cache,target=/go/pkg/mod --mount=type=cache,target=/cache/go-build \
-    go build -trimpath -ldflags "-s -w -X main.release=$VERSION" -o /out/linkforge ./server
+    go build -trimpath -ldflags "-s -w -X github.com/linkforge/linkforge/internal/cli.release=$VERSION" -o /out/linkforge ./server
 RUN mkdir -p /out/tree/data /out/tree/tmp && chmod 700 /out/tree/data && chmod 1777 /out/tree/tmp
 
 FROM scratch

@@ -26,7 +26,7 @@ demo: ## run the main job once on a throw-away instance, and tell it
 	go run ./server demo
 
 build: ## build the static binary bin/linkforge
-	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X main.release=$(VERSION)' -o bin/linkforge ./server
+	CGO_ENABLED=0 go build -trimpath -ldflags '-s -w -X github.com/linkforge/linkforge/internal/cli.release=$(VERSION)' -o bin/linkforge ./server
 
 test: ## every check and test, on SQLite, PostgreSQL and Redis, with the race detector where it matters
 	scripts/with-services scripts/test

@@ -39,7 +39,9 @@ var layers = [][]string{
 	{ // edge
 		"graph", "graph/gen", "graph/loader", "internal/playground", "internal/redirect",
 	},
-	{"server"},
+	{ // programs
+		"internal/cli", "internal/stores", "server",
+	},
 }
 
 // within lists the imports inside a layer.
@@ -66,6 +68,8 @@ var within = map[string][]string{
 	"internal/unmatched":   {"internal/workspace"},
 	"internal/workspace":   {"internal/account", "internal/audit", "internal/ratelimit"},
 	"graph":                {"graph/gen", "graph/loader"},
+	"internal/cli":         {"internal/stores"},
+	"server":               {"internal/cli", "internal/stores"},
 }
 
 // forbidden lists libraries that a package must do without, so that their use stays in one place.

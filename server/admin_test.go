@@ -22,6 +22,7 @@ import (
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
@@ -65,7 +66,7 @@ func testAdminRoutes(t *testing.T, a *app) {
 		{"GET", "/livez", "alive\n", http.StatusOK},
 		{"HEAD", "/livez", "", http.StatusOK},
 		{"GET", "/readyz", "ready\n", http.StatusOK},
-		{"GET", "/metrics", "\nlinkforge_build_info{version=\"" + version() + "\"} 1\n", http.StatusOK},
+		{"GET", "/metrics", "\nlinkforge_build_info{version=\"" + cli.Version() + "\"} 1\n", http.StatusOK},
 		{"GET", "/debug/pprof/", "goroutine", http.StatusOK},
 		{"GET", "/debug/pprof/goroutine?debug=1", "goroutine profile: total ", http.StatusOK},
 		{"GET", "/debug/pprof/heap", "", http.StatusOK},

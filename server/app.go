@@ -8,7 +8,6 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
-	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -16,31 +15,22 @@ import (
 
 	"github.com/linkforge/linkforge/graph"
 	"github.com/linkforge/linkforge/graph/transport"
-	"github.com/linkforge/linkforge/internal/account"
-	"github.com/linkforge/linkforge/internal/apikey"
-	"github.com/linkforge/linkforge/internal/audit"
-	"github.com/linkforge/linkforge/internal/clickstream"
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/fastpath"
-	"github.com/linkforge/linkforge/internal/hitquota"
-	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/jobs"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
-	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redirect"
 	"github.com/linkforge/linkforge/internal/redisx"
-	"github.com/linkforge/linkforge/internal/stats"
-	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/visitor"
 	"github.com/linkforge/linkforge/internal/web"
-	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -51,51 +41,29 @@ const (
 	drainDeadline = 20 * time.Second
 	// uploadDeadline is how long a body of 10 MiB may take over a slow line.
 	uploadDeadline = time.Minute
-	// jobInterval is how often the jobs are done.
-	jobInterval = 15 * time.Minute
-	// retainInterval is how often what is no longer kept is looked for.
-	retainInterval = 6 * time.Hour
 )
-
-// clicks are both halves of their room.
-type clicks struct {
-	*ingest.Recorder
-	*stats.Store
-}
 
 // app is a whole server, put together.
 type app struct {
+	*stores.Stores
+
 	config config.Config
 	log    *slog.Logger
 	now    func() time.Time
 	traces *obs.Traces // nil when there are none
 	// certificate is nil where somebody else speaks TLS, or nobody.
 	certificate *certificate
-	data        *dataFolder // nil with a database URL
+	data        *stores.DataFolder // nil with a database URL
 	db          *db.DB
 	kv          *redisx.Client
 	mailer      *mail.Mailer
-	accounts    *account.Store
-	spaces      *workspace.Store
-	domains     *domain.Store
-	apiKeys     *apikey.Store
-	limits      ratelimit.Limiter
-	own         *ownhost.Hosts
-	links       *link.Store
-	clicks      *ingest.Recorder
-	quotas      *hitquota.Quotas
 	// countries is nil unless it is configured.
 	countries *visitor.Countries
-	keys      *ingest.Keys
-	counts    *stats.Store
-	orphans   *unmatched.Recorder
-	exports   stats.Exports
 	jobs      *jobs.Runner
 	stopping  atomic.Bool
 	// print gets the mail that is not sent, on a developer's own instance.
 	print io.Writer
 
-	watching  *clickstream.Live
 	endpoint  *transport.Handler
 	redirects *redirect.Handler
 }
@@ -111,7 +79,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 			err = errors.Join(err, a.close())
 		}
 	}()
-	if a.traces, err = obs.OpenTraces(ctx, version(), log); err != nil {
+	if a.traces, err = obs.OpenTraces(ctx, cli.Version(), log); err != nil {
 		return nil, err
 	}
 	if c.TLSCertificate != "" {
@@ -120,14 +88,14 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 		}
 	}
 	if c.Embedded() {
-		if a.data, err = openDataFolder(c.DataDir); err != nil {
+		if a.data, err = stores.OpenDataFolder(c.DataDir); err != nil {
 			return nil, err
 		}
 		if err := a.config.FillSecrets(); err != nil {
 			return nil, err
 		}
 	}
-	if a.db, err = openDatabase(a.config); err != nil {
+	if a.db, err = stores.OpenDatabase(a.config); err != nil {
 		return nil, err
 	}
 	if err := a.prepareDatabase(ctx); err != nil {
@@ -146,16 +114,16 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.wire(); err != nil {
 		return nil, err
 	}
-	if err := a.links.CatchUp(ctx); err != nil {
+	if err := a.Links.CatchUp(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.keys.Fetch(ctx); err != nil {
+	if err := a.VisitorKeys.Fetch(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.clicks.Adopt(ctx); err != nil { // it is tried again and again
+	if err := a.Recorder.Adopt(ctx); err != nil { // it is tried again and again
 		log.ErrorContext(ctx, "the log of a process that has died is not ingested", "error", err)
 	}
-	return a, a.accounts.LoadRevoked(ctx)
+	return a, a.Accounts.LoadRevoked(ctx)
 }
 
 // prepareDatabase brings the schema up to date, and refuses a database of another code secret.
@@ -182,80 +150,25 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 
 // wire gives every room what it needs.
 func (a *app) wire() error {
-	counts := &stats.Store{DB: a.db, ClickMonths: a.config.ClickMonths, QuarterMonths: a.config.SumMonths, Now: a.now}
 	var err error
 	if a.config.GeoIP != "" {
 		if a.countries, err = visitor.OpenCountries(a.config.GeoIP, a.log); err != nil {
 			return fmt.Errorf("LINKFORGE_GEOIP: %w", err)
 		}
 	}
-	a.counts = counts
-	a.orphans = &unmatched.Recorder{DB: a.db, Log: a.log, Now: a.now}
-	a.exports = stats.Exports{Secret: a.config.JWTSecret, PublicURL: a.config.PublicURL, Now: a.now}
-	a.keys = &ingest.Keys{DB: a.db, Log: a.log, Now: a.now}
-	clickLog, err := ingest.OpenLog(ingest.LogConfig{
-		Dir: filepath.Join(a.config.DataDir, clicksFolder), MaxBytes: a.config.ClickLogBytes, Logger: a.log, Now: a.now,
-	})
-	if err != nil {
-		return err
-	}
-	a.quotas = hitquota.New(hitquota.Config{
-		ClickLog: clickLog, Clicks: counts, KV: a.kv, DB: a.db, Fallback: a.config.QuotaFallback, Log: a.log, Now: a.now,
-	})
-	a.clicks = ingest.NewRecorder(ingest.RecorderConfig{DB: a.db, Log: clickLog, Leases: a.quotas})
-	limits := ratelimit.Limiter{KV: a.kv, Log: a.log, Off: !a.config.RateLimits}
-	a.limits = limits
 	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log, Print: a.print}); err != nil {
 		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
 	}
-	if a.own, err = ownhost.New(a.config.PublicURL, a.config.Hosts...); err != nil {
-		return err
-	}
-	a.apiKeys = &apikey.Store{DB: a.db, Now: a.now}
-	a.accounts = &account.Store{
-		DB:         a.db,
-		Tokens:     account.Tokens{Secret: a.config.JWTSecret, Issuer: a.config.PublicURL, TTL: a.config.TokenTTL},
-		Passwords:  account.NewPasswords(),
-		Keys:       a.apiKeys,
-		SessionTTL: a.config.SessionTTL,
-		Mail:       a.mailer,
-		PublicURL:  a.config.PublicURL,
-		Log:        a.log,
-		Limits:     limits,
-		Now:        a.now,
-	}
-	a.spaces = &workspace.Store{
-		DB: a.db, People: a.accounts, Mail: a.mailer, Limits: limits, PublicURL: a.config.PublicURL, Log: a.log, Now: a.now,
-	}
-	a.domains = &domain.Store{DB: a.db, Own: a.own, Resolver: net.DefaultResolver, Limits: limits, Log: a.log, Now: a.now}
-	a.links, err = link.NewStore(link.Config{
-		DB:           a.db,
-		PublicURL:    a.config.PublicURL,
-		Own:          a.own,
-		LinkQuota:    a.config.LinkQuota,
-		CodeSecrets:  a.config.CodeSecrets,
-		AnonymousTTL: a.config.AnonymousTTL,
-		Tombstones:   a.config.Tombstones,
-		CacheBytes:   cacheBytes(a.config),
-		Clicks:       clicks{a.clicks, counts},
-		Domains:      a.domains,
-		Limits:       limits,
-		Log:          a.log,
-		Now:          a.now,
+	a.Stores, err = stores.Open(stores.Options{
+		Config: a.config, DB: a.db, Redis: a.kv, Mailer: a.mailer, CacheBytes: cacheBytes(a.config), Log: a.log, Now: a.now,
 	})
 	if err != nil {
 		return err
 	}
-	links := a.links
-	checker := newChecker(a.config, links, limits, a.log)
-	events := &audit.Store{DB: a.db, Now: a.now}
-	a.watching = &clickstream.Live{DB: a.db, Log: a.log, Now: a.now}
-	rooms := jobRooms{
-		unmatched: a.orphans, watching: a.watching, links: links, accounts: a.accounts, spaces: a.spaces, domains: a.domains, apiKeys: a.apiKeys, events: events, counts: counts, quotas: a.quotas.Store, checker: checker}
-	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: nodeName(), Jobs: rooms.jobs(a.config)}
+	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
 	a.redirects = &redirect.Handler{
-		Links: links, Quotas: a.quotas, HitQuota: a.config.HitQuota, Clicks: a.clicks,
-		Visits: visitor.NewReader(a.countries), Keys: a.keys, Orphans: a.orphans, Log: a.log, Now: a.now,
+		Links: a.Links, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
+		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Orphans: a.Unmatched, Log: a.log, Now: a.now,
 	}
 	var documents *transport.Manifest
 	if a.config.Documents != "" {
@@ -274,20 +187,20 @@ func (a *app) wire() error {
 			Tracer:        a.traces.Tracer(),
 			Now:           a.now,
 		},
-		Accounts:    a.accounts,
-		Workspaces:  a.spaces,
-		Domains:     a.domains,
-		Keys:        a.apiKeys,
-		Audit:       events,
-		Links:       links,
-		Checker:     checker,
-		Clicks:      counts,
-		Live:        a.watching,
-		Unmatched:   a.orphans,
-		Exports:     a.exports,
+		Accounts:    a.Accounts,
+		Workspaces:  a.Workspaces,
+		Domains:     a.Domains,
+		Keys:        a.APIKeys,
+		Audit:       a.Audit,
+		Links:       a.Links,
+		Checker:     a.Checker,
+		Clicks:      a.Stats,
+		Live:        a.ClickStream,
+		Unmatched:   a.Unmatched,
+		Exports:     a.Exports,
 		Writers:     a.writers(),
 		HitQuota:    a.config.HitQuota,
-		Limits:      ratelimit.NewMeter(limits, a.now),
+		Limits:      ratelimit.NewMeter(a.Limits, a.now),
 		RequestRate: a.config.RequestRate,
 		CostRate:    a.config.CostRate,
 	})
@@ -305,22 +218,8 @@ func (a *app) writers() *consistency.Writers {
 // serve answers requests until the context ends. Then it says that it is not ready, and after LINKFORGE_DRAIN_DELAY it takes
 // no new ones, finishes those in flight, and writes the clicks that are still waiting.
 func (a *app) serve(ctx context.Context, listener net.Listener) error {
-	a.own.Listen(listener.Addr())
-	server := &http.Server{
-		Handler:           a.leaving(web.Proxies(a.config.TrustedProxies).Forwarded(a.routes())),
-		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       uploadDeadline,
-		WriteTimeout:      uploadDeadline + a.config.Bounds.Deadline + 15*time.Second, // else the work is done after a slow upload, and its answer cut off
-		IdleTimeout:       2 * time.Minute,
-		MaxHeaderBytes:    64 << 10,
-		Protocols:         new(http.Protocols),
-		// Whoever does not read holds a stream for ever otherwise: the other timeouts are HTTP/1's.
-		HTTP2: &http.HTTP2Config{WriteByteTimeout: 10 * time.Second, MaxConcurrentStreams: 100},
-	}
-	server.Protocols.SetHTTP1(true)
-	server.Protocols.SetHTTP2(true)
-	server.Protocols.SetUnencryptedHTTP2(true) // for proxies that speak it
+	a.OwnHosts.Listen(listener.Addr())
+	server := a.httpServer()
 	plain := fastpath.Listen(listener, a.fast(), a.log)
 	serve := func() error { return server.Serve(plain) }
 	if a.certificate != nil {
@@ -330,12 +229,12 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	recording, stopRecording := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRecording()
 	var last errgroup.Group // until every request has been answered
-	last.Go(func() error { return a.clicks.Run(recording) })
+	last.Go(func() error { return a.Recorder.Run(recording) })
 	leasing, stopLeasing := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopLeasing()
 	var leases errgroup.Group // ends before the recorder, whose log knows of what could not be given back
-	leases.Go(func() error { return a.quotas.Run(leasing) })
-	last.Go(func() error { return a.orphans.Run(recording) })
+	leases.Go(func() error { return a.Quotas.Run(leasing) })
+	last.Go(func() error { return a.Unmatched.Run(recording) })
 	last.Go(func() error { return a.mailer.Run(recording) })
 	lasting, stop := context.WithCancel(context.WithoutCancel(ctx)) // all that requests need goes on while they are taken
 	defer stop()
@@ -350,10 +249,10 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	parts.Go(func() error { return a.jobs.Run(failed) })
 	parts.Go(func() error { return a.db.FollowReplica(failed, a.log, a.now) })
 	parts.Go(func() error { return followMemory(failed, a.config) })
-	parts.Go(func() error { return a.accounts.WatchRevoked(failed) })
-	parts.Go(func() error { return a.links.Follow(failed) })
-	parts.Go(func() error { return a.keys.Run(failed) })
-	parts.Go(func() error { return a.watching.Run(failed) })
+	parts.Go(func() error { return a.Accounts.WatchRevoked(failed) })
+	parts.Go(func() error { return a.Links.Follow(failed) })
+	parts.Go(func() error { return a.VisitorKeys.Run(failed) })
+	parts.Go(func() error { return a.ClickStream.Run(failed) })
 	parts.Go(func() error { return a.endpoint.Run(failed) })
 	if a.countries != nil {
 		parts.Go(func() error { return a.countries.Watch(failed) })
@@ -371,6 +270,27 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	err = errors.Join(err, leases.Wait())
 	stopRecording()
 	return errors.Join(err, last.Wait())
+}
+
+// httpServer returns the server of everything that the fast path does not answer.
+func (a *app) httpServer() *http.Server {
+	server := &http.Server{
+		Handler:           a.leaving(web.Proxies(a.config.TrustedProxies).Forwarded(a.routes())),
+		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       uploadDeadline,
+		// A response must not be cut off after a slow upload and the operation that followed.
+		WriteTimeout:   uploadDeadline + a.config.Bounds.Deadline + 15*time.Second,
+		IdleTimeout:    2 * time.Minute,
+		MaxHeaderBytes: 64 << 10,
+		Protocols:      new(http.Protocols),
+		// Otherwise a client that does not read holds a stream for ever: the other timeouts are HTTP/1's.
+		HTTP2: &http.HTTP2Config{WriteByteTimeout: 10 * time.Second, MaxConcurrentStreams: 100},
+	}
+	server.Protocols.SetHTTP1(true)
+	server.Protocols.SetHTTP2(true)
+	server.Protocols.SetUnencryptedHTTP2(true) // for proxies that speak it
+	return server
 }
 
 // awaitStop waits for the signal to stop, and then as long as proxies may take to see that this node is not ready. A part that
@@ -413,8 +333,8 @@ func drain(ctx context.Context, server *http.Server, plain *fastpath.Listener) e
 // close gives everything back, in the opposite order.
 func (a *app) close() error {
 	var err error
-	if a.clicks != nil {
-		err = errors.Join(err, a.clicks.Close())
+	if a.Stores != nil {
+		err = errors.Join(err, a.Stores.Close())
 	}
 	if a.kv != nil {
 		err = errors.Join(err, a.kv.Close())
@@ -423,7 +343,7 @@ func (a *app) close() error {
 		err = errors.Join(err, a.db.Close())
 	}
 	if a.data != nil {
-		err = errors.Join(err, a.data.close())
+		err = errors.Join(err, a.data.Close())
 	}
 	if unsent := a.traces.Close(); unsent != nil { // nobody's loss but the operator's
 		a.log.Warn("spans are not sent", "error", unsent)

@@ -18,7 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // folderOf is the data folder of an embedded backend.
@@ -238,7 +240,7 @@ func (w tenant) page(t *testing.T, types, filter string, variables map[string]an
 // opened is the database of a data folder.
 func opened(t *testing.T, folder string) *db.DB {
 	t.Helper()
-	d, err := db.OpenSQLite(filepath.Join(folder, databaseName), 2)
+	d, err := db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -257,7 +259,7 @@ func grantedTo(t *testing.T, folder, linkID string) (granted int64) {
 // wantNobody: nothing in a backup tells who has followed a link, and no lease is left of who cannot give it back.
 func wantNobody(t *testing.T, folder string) {
 	t.Helper()
-	d, err := db.OpenSQLite(filepath.Join(folder, databaseName), 2)
+	d, err := db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -269,7 +271,7 @@ func wantNobody(t *testing.T, folder string) {
 	if err := d.Close(); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{databaseName, jwtSecretName, codeSecretName} {
+	for _, name := range []string{stores.DatabaseName, stores.JWTSecretName, stores.CodeSecretName} {
 		if info, err := os.Stat(filepath.Join(folder, name)); err != nil || info.Mode() != 0o600 {
 			t.Errorf("%s: %v: %v", name, info, err)
 		}
@@ -407,7 +409,7 @@ func TestWhatIsNotRestored(t *testing.T) {
 		"an empty file":       {nil, "no backup"},
 		"another file":        {[]byte("hello"), "no backup"},
 		"another archive":     {archiveOf(t, []entry{plain("a.txt", "a")}), "no backup"},
-		"a later format":      {replaced(backupHeadName, func([]byte) []byte { return []byte(`{"linkforgeBackup":2,"version":"9"}`) }), "later version"},
+		"a later format":      {replaced(cli.BackupHeadName, func([]byte) []byte { return []byte(`{"linkforgeBackup":2,"version":"9"}`) }), "later version"},
 		"a file cut short":    {whole[:len(whole)-100], "damaged"},
 		"a damaged file":      {append(slices.Clone(whole[:len(whole)/2]), slices.Concat([]byte("xxxxx"), whole[len(whole)/2+5:])...), "is not restored"},
 		"a way out":           {with(plain("../evil", "a")), "does not belong"},
@@ -415,13 +417,13 @@ func TestWhatIsNotRestored(t *testing.T) {
 		"a path from root":    {with(plain("/tmp/evil", "a")), "does not belong"},
 		"another name":        {with(plain("linkforge.db-wal", "a")), "does not belong"},
 		"a link":              {with(symlink), "no plain file"},
-		"a database twice":    {with(plain(databaseName, "a")), "exists"},
-		"a long secret":       {replaced(jwtSecretName, func([]byte) []byte { return bytes.Repeat([]byte("s"), 1<<20) }), "too long"},
-		"no database": {archiveOf(t, slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.Name == databaseName })),
+		"a database twice":    {with(plain(stores.DatabaseName, "a")), "exists"},
+		"a long secret":       {replaced(stores.JWTSecretName, func([]byte) []byte { return bytes.Repeat([]byte("s"), 1<<20) }), "too long"},
+		"no database": {archiveOf(t, slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.Name == stores.DatabaseName })),
 			"no database"},
-		"no SQLite":                {replaced(databaseName, func([]byte) []byte { return []byte("hello") }), "is not restored"},
-		"a secret of another":      {replaced(codeSecretName, func(b []byte) []byte { b[0] ^= 1; return b }), "LINKFORGE_CODE_SECRET"},
-		"a database with a damage": {replaced(databaseName, damage), "is not restored"},
+		"no SQLite":                {replaced(stores.DatabaseName, func([]byte) []byte { return []byte("hello") }), "is not restored"},
+		"a secret of another":      {replaced(stores.CodeSecretName, func(b []byte) []byte { b[0] ^= 1; return b }), "LINKFORGE_CODE_SECRET"},
+		"a database with a damage": {replaced(stores.DatabaseName, damage), "is not restored"},
 	} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
@@ -437,7 +439,7 @@ func TestWhatIsNotRestored(t *testing.T) {
 	}
 	declined(t, s.env, "is not empty", "restore", file)
 	declined(t, []string{"LINKFORGE_DATA_DIR=" + t.TempDir()}, "no such file", "restore", file+"x")
-	for _, name := range []string{jwtSecretName, codeSecretName, databaseName, "clicks/log_x/0.log"} {
+	for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName, "clicks/log_x/0.log"} {
 		folder := t.TempDir()
 		path := filepath.Join(folder, filepath.FromSlash(name))
 		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, []byte("kept"), 0o600)); err != nil {
@@ -475,11 +477,11 @@ func TestARestoreThatWasInterrupted(t *testing.T) {
 	file, s, who, l := smallBackup(t)
 	model := filepath.Join(t.TempDir(), "data")
 	must(t, []string{"LINKFORGE_DATA_DIR=" + model}, "restore", file)
-	moved := []string{jwtSecretName, codeSecretName, databaseName}
+	moved := []string{stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName}
 	states := map[string]func(t *testing.T, folder string){
 		"in the middle of unpacking": func(t *testing.T, folder string) {
-			keepFile(t, filepath.Join(folder, stagingName, databaseName), []byte("half of"))
-			keepFile(t, filepath.Join(folder, stagingName, "clicks", "log_x", "0.log"), []byte("half of"))
+			keepFile(t, filepath.Join(folder, stores.StagingName, stores.DatabaseName), []byte("half of"))
+			keepFile(t, filepath.Join(folder, stores.StagingName, "clicks", "log_x", "0.log"), []byte("half of"))
 		},
 	}
 	for n := range len(moved) + 1 {
@@ -492,10 +494,10 @@ func TestARestoreThatWasInterrupted(t *testing.T) {
 				if i < n {
 					keepFile(t, filepath.Join(folder, name), content)
 				} else {
-					keepFile(t, filepath.Join(folder, stagingName, name), content)
+					keepFile(t, filepath.Join(folder, stores.StagingName, name), content)
 				}
 			}
-			keepFile(t, filepath.Join(folder, stagingName, wholeName), nil)
+			keepFile(t, filepath.Join(folder, stores.StagingName, stores.WholeName), nil)
 		}
 	}
 	for what, leave := range states {
@@ -506,7 +508,7 @@ func TestARestoreThatWasInterrupted(t *testing.T) {
 			declined(t, env, "was interrupted", args...)
 		}
 		must(t, env, "restore", file)
-		if got := filesIn(t, folder); !slices.Equal(got, []string{codeSecretName, jwtSecretName, databaseName, "lock"}) {
+		if got := filesIn(t, folder); !slices.Equal(got, []string{stores.CodeSecretName, stores.JWTSecretName, stores.DatabaseName, "lock"}) {
 			t.Errorf("%s: there are %q", what, got)
 		}
 		if what == "when 2 files were moved" || what == "in the middle of unpacking" {
@@ -573,7 +575,7 @@ func TestBackup_LeavesOutReplacedSecrets(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	s.stop()
-	file, err := os.ReadFile(filepath.Join(folderOf(s.env), codeSecretName))
+	file, err := os.ReadFile(filepath.Join(folderOf(s.env), stores.CodeSecretName))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -647,7 +649,7 @@ func TestAfterRestoreCountsGrants(t *testing.T) {
 			t.Fatal(err)
 		}
 		<-s.exited
-		if err := os.RemoveAll(filepath.Join(folderOf(s.env), clicksFolder)); err != nil {
+		if err := os.RemoveAll(filepath.Join(folderOf(s.env), stores.ClicksFolder)); err != nil {
 			t.Fatal(err)
 		}
 		d, err := b.open()

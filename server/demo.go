@@ -15,6 +15,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/urlnorm"
@@ -30,7 +31,7 @@ type demoCommand struct {
 
 // Run starts an embedded instance in a temporary folder and does the main job on it over HTTP: it ends well only
 // if every step held.
-func (c demoCommand) Run(ctx context.Context, std stdio) (err error) {
+func (c demoCommand) Run(ctx context.Context, std cli.IO) (err error) {
 	ctx, cancel := context.WithTimeout(ctx, demoDeadline)
 	defer cancel()
 	if len(c.URLs) == 0 {
@@ -49,14 +50,14 @@ func (c demoCommand) Run(ctx context.Context, std stdio) (err error) {
 	if err != nil {
 		return err
 	}
-	a, err := newApp(ctx, settings, obs.NewLogger(std.err, false, slog.LevelWarn), nil)
+	a, err := newApp(ctx, settings, obs.NewLogger(std.Err, false, slog.LevelWarn), nil)
 	if err != nil {
 		return err
 	}
 	serving, stop := context.WithCancel(ctx)
 	served := make(chan error, 1)
 	go func() { served <- a.serve(serving, listener) }()
-	d := &demo{out: std.out, public: settings.PublicURL}
+	d := &demo{out: std.Out, public: settings.PublicURL}
 	err = d.story(ctx, c.URLs)
 	stop()
 	return errors.Join(err, <-served, a.close())

@@ -34,10 +34,10 @@ func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 	request := page.Request{Size: page.Max}
 	var p page.Page[*audit.Event]
 	if err == nil {
-		err = a.limits.Charge(r.Context(), exports, m.ActorID())
+		err = a.Limits.Charge(r.Context(), exports, m.ActorID())
 	}
 	if err == nil {
-		p, err = a.spaces.AuditLog(r.Context(), m, nil, request)
+		p, err = a.Workspaces.AuditLog(r.Context(), m, nil, request)
 	}
 	if err != nil {
 		a.refuseExport(w, r, err)
@@ -54,7 +54,7 @@ func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 		request.After = p.Items[len(p.Items)-1].ID
 		m, err = a.mayExport(r) // the download ends with the credential, at the latest a page later
 		if err == nil {
-			p, err = a.spaces.AuditLog(r.Context(), m, nil, request)
+			p, err = a.Workspaces.AuditLog(r.Context(), m, nil, request)
 		}
 		if err != nil {
 			a.cutOff(r, err)
@@ -85,7 +85,7 @@ func download(w http.ResponseWriter, mediaType, name string) {
 
 // mayExport proves that the caller may export the audit log of the workspace in the path.
 func (a *app) mayExport(r *http.Request) (workspace.Membership, error) {
-	ctx, err := a.accounts.Authenticate(r.Context(), r.Header.Get("Authorization"))
+	ctx, err := a.Accounts.Authenticate(r.Context(), r.Header.Get("Authorization"))
 	if err != nil {
 		return workspace.Membership{}, err
 	}
@@ -93,7 +93,7 @@ func (a *app) mayExport(r *http.Request) (workspace.Membership, error) {
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	return a.spaces.Require(ctx, actor, r.PathValue("workspace"))
+	return a.Workspaces.Require(ctx, actor, r.PathValue("workspace"))
 }
 
 func (a *app) refuseExport(w http.ResponseWriter, r *http.Request, err error) {

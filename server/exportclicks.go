@@ -56,18 +56,18 @@ func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 // signedExport returns what a signed URL requests, and the stats that its signer may read now.
 func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats, error) {
 	ctx := r.Context()
-	e, err := a.exports.Open(r.URL.Query().Get("token"))
+	e, err := a.Exports.Open(r.URL.Query().Get("token"))
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := a.limits.Charge(ctx, exports, e.Actor); err != nil {
+	if err := a.Limits.Charge(ctx, exports, e.Actor); err != nil {
 		return nil, nil, err
 	}
 	m, err := a.signer(ctx, e)
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := a.counts.Stats(ctx, m, stats.Subject{LinkID: e.LinkID}, &stats.Range{From: e.From, To: e.To}, "UTC", stats.Filter{Bots: e.Bots, Values: e.Values})
+	s, err := a.Stats.Stats(ctx, m, stats.Subject{LinkID: e.LinkID}, &stats.Range{From: e.From, To: e.To}, "UTC", stats.Filter{Bots: e.Bots, Values: e.Values})
 	return e, s, err
 }
 
@@ -83,7 +83,7 @@ func (a *app) signer(ctx context.Context, e *stats.ExportRequest) (workspace.Mem
 	if err != nil {
 		return workspace.Membership{}, err
 	}
-	m, err := a.spaces.Require(ctx, actor, e.WorkspaceID)
+	m, err := a.Workspaces.Require(ctx, actor, e.WorkspaceID)
 	if err != nil {
 		return workspace.Membership{}, err
 	}
@@ -95,11 +95,11 @@ func (a *app) signer(ctx context.Context, e *stats.ExportRequest) (workspace.Mem
 // ended.
 func (a *app) credential(ctx context.Context, e *stats.ExportRequest) (account.Actor, error) {
 	if id.Valid(id.Key, e.Actor) {
-		key, err := a.apiKeys.Valid(ctx, e.Actor)
+		key, err := a.APIKeys.Valid(ctx, e.Actor)
 		return account.Actor{Key: key}, err
 	}
 	actor := account.Actor{AccountID: e.Actor, SessionID: e.SessionID}
-	active, err := a.accounts.SessionsByID(ctx, actor, actor.SessionID)
+	active, err := a.Accounts.SessionsByID(ctx, actor, actor.SessionID)
 	if err == nil && len(active) == 0 {
 		err = errs.New(errs.Unauthenticated, "The session has ended.")
 	}

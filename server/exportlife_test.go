@@ -12,11 +12,12 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/apikey"
 	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -146,13 +147,16 @@ type exporting struct {
 func newExporting(t *testing.T, d *db.DB) *exporting {
 	t.Helper()
 	now := func() time.Time { return time.Now().UTC() }
-	keys := &apikey.Store{DB: d, Now: now}
-	secret := []byte(strings.Repeat("s", 32))
-	e := &exporting{app: &app{
-		log: slog.New(slog.DiscardHandler), now: now, db: d, spaces: &workspace.Store{DB: d, Now: now}, apiKeys: keys, counts: &stats.Store{DB: d, Now: now}, limits: ratelimit.Limiter{Off: true},
-		accounts: &account.Store{DB: d, Keys: keys, Now: now, Tokens: account.Tokens{Secret: secret, Issuer: "http://sho.rt", TTL: time.Hour}},
-		exports:  stats.Exports{Secret: secret, PublicURL: "http://sho.rt", Now: now},
-	}}
+	opened, err := stores.Open(stores.Options{
+		Config: config.Config{
+			PublicURL: "http://sho.rt", JWTSecret: []byte(strings.Repeat("s", 32)), TokenTTL: time.Hour,
+		},
+		DB: d, Log: slog.New(slog.DiscardHandler), Now: now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := &exporting{app: &app{Stores: opened, log: slog.New(slog.DiscardHandler), now: now, db: d}}
 	e.actor = workspacetest.Actor(t, d)
 	e.owner = workspacetest.Of(t, d, e.actor, "ada")
 	return e
@@ -193,12 +197,12 @@ func (e *exporting) session(t *testing.T) (actor account.Actor, token string, en
 	if _, err := e.db.NewInsert().Model(s).Exec(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
-	token, _, err := e.accounts.Tokens.Issue(actor, e.now())
+	token, _, err := e.Accounts.Tokens.Issue(actor, e.now())
 	if err != nil {
 		t.Fatal(err)
 	}
 	return actor, token, func() {
-		if err := e.accounts.Logout(t.Context(), actor, actor.SessionID); err != nil {
+		if err := e.Accounts.Logout(t.Context(), actor, actor.SessionID); err != nil {
 			t.Error(err)
 		}
 	}
@@ -207,15 +211,15 @@ func (e *exporting) session(t *testing.T) (actor account.Actor, token string, en
 // clicksAs is a request for the clicks by a URL that the actor has signed.
 func (e *exporting) clicksAs(t *testing.T, actor account.Actor) *http.Request {
 	t.Helper()
-	m, err := e.spaces.Require(t.Context(), actor, e.owner.ID())
+	m, err := e.Workspaces.Require(t.Context(), actor, e.owner.ID())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s, err := e.counts.Stats(t.Context(), m, stats.Subject{}, nil, "", stats.Filter{})
+	s, err := e.Stats.Stats(t.Context(), m, stats.Subject{}, nil, "", stats.Filter{})
 	if err != nil {
 		t.Fatal(err)
 	}
-	url, _, err := e.exports.Sign(s, stats.JSONLines, actor.SessionID)
+	url, _, err := e.Exports.Sign(s, stats.JSONLines, actor.SessionID)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,17 +238,17 @@ func (e *exporting) auditLogAs(t *testing.T, token string) *http.Request {
 // key creates an API key, and returns it as an actor, its secret and what revokes it.
 func (e *exporting) key(t *testing.T) (actor account.Actor, secret string, revoke func()) {
 	t.Helper()
-	key, secret, err := e.apiKeys.Create(t.Context(), e.owner, apikey.NewKey{
+	key, secret, err := e.APIKeys.Create(t.Context(), e.owner, apikey.NewKey{
 		Name: "key", Scopes: []workspace.Permission{workspace.ReadStats, workspace.ReadAudit}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	actor.Key, err = e.apiKeys.Authenticate(t.Context(), secret)
+	actor.Key, err = e.APIKeys.Authenticate(t.Context(), secret)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return actor, secret, func() {
-		if _, err := e.apiKeys.Revoke(t.Context(), e.owner, key.ID); err != nil {
+		if _, err := e.APIKeys.Revoke(t.Context(), e.owner, key.ID); err != nil {
 			t.Error(err)
 		}
 	}

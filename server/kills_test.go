@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -49,7 +50,7 @@ func newKiller(t *testing.T, b backend, env []string) *killer {
 	}
 	t.Cleanup(func() { k.d.Close() })
 	if k.d.Kind == db.SQLite {
-		if k.probe, err = sql.Open("sqlite", "file:"+filepath.Join(folderOf(env), databaseName)+"?_txlock=immediate&_pragma=busy_timeout(0)"); err != nil {
+		if k.probe, err = sql.Open("sqlite", "file:"+filepath.Join(folderOf(env), stores.DatabaseName)+"?_txlock=immediate&_pragma=busy_timeout(0)"); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { k.probe.Close() })

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -13,49 +12,25 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
 )
 
-// cli is the command line. Its flags are the server's configuration, which the environment fills too.
-type cli struct {
+// commandLine holds the commands: those that start an instance, and those of package cli. Its flags are the server's configuration, which the environment fills too.
+type commandLine struct {
 	config.Flags `group:"Configuration"`
 
-	Serve       serveCommand       `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
-	Migrate     migrateCommand     `cmd:"" help:"Bring the database's schema up to date, or back."`
-	Code        codeCommand        `cmd:"" help:"Compute the codes that URLs get, without a database."`
-	Demo        demoCommand        `cmd:"" help:"Run the main job once on a throw-away instance, and tell it."`
-	Block       blockCommand       `cmd:"" help:"Refuse links to hosts, and disable those that are there."`
-	Stats       statsCommand       `cmd:"" help:"Compare the sums of clicks with the clicks, or make them anew."`
-	Quotas      quotasCommand      `cmd:"" help:"List the workspaces that are near one of their quotas this month."`
-	Reports     reportsCommand     `cmd:"" help:"List what people have reported of links."`
-	Users       usersCommand       `cmd:"" help:"List accounts, and end their sessions."`
-	Workspaces  workspacesCommand  `cmd:"" help:"List workspaces, limit, delete and restore them."`
-	Links       linksCommand       `cmd:"" help:"Find links, disable and enable them."`
-	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and do one now."`
-	Clicks      clicksCommand      `cmd:"" help:"Take over the clicks that a node has left behind."`
-	Backup      backupCommand      `cmd:"" help:"Write an embedded instance into one file, beside its running server."`
-	Restore     restoreCommand     `cmd:"" help:"Unpack such a file into an empty data folder."`
-	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Make a database safe to serve that was restored by other means."`
-	Version     versionCommand     `cmd:"" help:"Print the version."`
-	Schema      schemaCommand      `cmd:"" help:"Print the GraphQL schema."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Ask the local server whether it is ready (for containers)."`
+	Serve serveCommand `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
+	Demo  demoCommand  `cmd:"" help:"Run the main job once on a throw-away instance, and tell it."`
+	cli.Commands
 }
-
-// stdio is where a command reads and writes.
-type stdio struct {
-	in       io.Reader
-	out, err io.Writer
-}
-
-// errSilent ends the program with exit status 1; everything has been said.
-var errSilent = errors.New("exit status 1")
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the program at once
-	err := run(ctx, os.Args[1:], stdio{in: os.Stdin, out: os.Stdout, err: os.Stderr})
-	if err != nil && !errors.Is(err, errSilent) {
+	err := run(ctx, os.Args[1:], cli.IO{In: os.Stdin, Out: os.Stdout, Err: os.Stderr})
+	if err != nil && !errors.Is(err, cli.ErrSilent) {
 		fmt.Fprintln(os.Stderr, "linkforge:", err)
 	}
 	if err != nil {
@@ -64,13 +39,13 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, args []string, io stdio) error {
-	var c cli
+func run(ctx context.Context, args []string, io cli.IO) error {
+	var c commandLine
 	parser, err := kong.New(&c,
 		kong.Name("linkforge"),
 		kong.Description("The GraphQL backend of a multi-tenant link shortener."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
-		kong.Writers(io.out, io.err),
+		kong.Writers(io.Out, io.Err),
 		kong.BindTo(ctx, (*context.Context)(nil)),
 		kong.Bind(io, &c.Flags),
 	)

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/obs"
 )
 
@@ -15,9 +16,9 @@ const scrapeDeadline = time.Second
 // numbers is every metric of this node but the runtime's and the process's: its name, what it says, what it is now. Each
 // is in the table of docs/OPERATIONS.md.
 func (a *app) numbers(ctx context.Context) []obs.Number {
-	cache, leases, clicks, live := a.links.CacheStats(), a.quotas.Hits.Stats(), a.clicks.Stats(), a.watching.Stats()
+	cache, leases, clicks, live := a.Links.CacheStats(), a.Quotas.Hits.Stats(), a.Recorder.Stats(), a.ClickStream.Stats()
 	all := []obs.Number{
-		obs.Gauge("linkforge_build_info", "Which version the node runs: always 1.", 1).By("version", version()),
+		obs.Gauge("linkforge_build_info", "Which version the node runs: always 1.", 1).By("version", cli.Version()),
 		obs.Gauge("linkforge_ready", "Whether /readyz says that the node takes requests: 1, or 0 once it is to stop.", one(!a.stopping.Load())),
 		obs.Gauge("linkforge_certificate_expiry_timestamp_seconds", "When the TLS certificate ends, 0 when the node speaks no TLS.", a.certificateEnd()),
 		obs.Gauge("linkforge_database_up", "Whether the database answers this node: 1 or 0.", a.databaseUp(ctx)),
@@ -30,8 +31,8 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Counter("linkforge_link_cache_evictions_total", "Entries dropped from memory to make room.", cache.Evictions),
 		obs.Gauge("linkforge_link_cache_entries", "Entries in the node's memory: links, places and absences.", cache.Entries),
 		obs.Gauge("linkforge_link_cache_bytes", "Memory that these take, as the cache weighs them.", cache.Bytes),
-		obs.Counter("linkforge_code_collisions_total", "Generated codes that were taken by another URL.", a.links.Collisions()),
-		obs.Counter("linkforge_code_exhausted_total", "Links refused because all of their candidate codes were taken.", a.links.ExhaustedCodes()),
+		obs.Counter("linkforge_code_collisions_total", "Generated codes that were taken by another URL.", a.Links.Collisions()),
+		obs.Counter("linkforge_code_exhausted_total", "Links refused because all of their candidate codes were taken.", a.Links.ExhaustedCodes()),
 
 		obs.Gauge("linkforge_quota_fallback", "Whether the database counts monthly hits, because Redis is away: 1 or 0.", one(leases.Away)),
 		obs.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),

@@ -165,7 +165,7 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 // domainKnown answers a proxy that ends TLS, and asks before it gets a certificate, whether a host is to have one: 200 for
 // a verified domain, else 404 (https://caddyserver.com/docs/caddyfile/options#on-demand-tls).
 func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
-	known, err := a.domains.IsVerified(r.Context(), strings.ToLower(r.URL.Query().Get("domain")))
+	known, err := a.Domains.IsVerified(r.Context(), strings.ToLower(r.URL.Query().Get("domain")))
 	switch {
 	case err != nil:
 		a.log.ErrorContext(r.Context(), "a proxy's question was not answered", "error", err)

@@ -8,21 +8,23 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // serveCommand is `linkforge serve`.
 type serveCommand struct{}
 
 // Run serves until the context ends.
-func (serveCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err error) {
+func (serveCommand) Run(ctx context.Context, f *config.Flags, io cli.IO) (err error) {
 	c, err := f.Check()
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
 	tuneMemory(c)
-	a, err := newApp(ctx, c, obs.NewLogger(io.err, c.LogJSON, c.LogLevel), io.out)
+	a, err := newApp(ctx, c, obs.NewLogger(io.Err, c.LogJSON, c.LogLevel), io.Out)
 	if err != nil {
 		return err
 	}
@@ -31,13 +33,13 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err err
 	if err != nil {
 		return err
 	}
-	announce(io.out, a.config)
+	announce(io.Out, a.config)
 	return a.serve(ctx, listener)
 }
 
 // announce says where everything is.
 func announce(w io.Writer, c config.Config) {
-	fmt.Fprintf(w, "Linkforge %s is ready.\n", version())
+	fmt.Fprintf(w, "Linkforge %s is ready.\n", cli.Version())
 	if c.Playground {
 		fmt.Fprintf(w, "  playground  %s/playground\n", c.PublicURL)
 	}
@@ -45,7 +47,7 @@ func announce(w io.Writer, c config.Config) {
 	fmt.Fprintf(w, "  short URLs  %s/{code}\n", c.PublicURL)
 	fmt.Fprintf(w, "  listening   %s\n", c.Listen)
 	if c.Embedded() {
-		fmt.Fprintf(w, "  database    SQLite, %s\n", absolute(databaseFile(c)))
+		fmt.Fprintf(w, "  database    SQLite, %s\n", absolute(stores.DatabaseFile(c)))
 		fmt.Fprintf(w, "  data        %s\n", absolute(c.DataDir))
 	} else {
 		fmt.Fprintf(w, "  database    PostgreSQL, %s\n", whereabouts(c.DatabaseURL))

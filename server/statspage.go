@@ -35,7 +35,7 @@ var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time
 func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
 	ctx := r.Context()
 	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
-	if err := a.limits.Charge(ctx, statsPages, web.AddressOf(ctx)); err != nil {
+	if err := a.Limits.Charge(ctx, statsPages, web.AddressOf(ctx)); err != nil {
 		a.refuseStats(w, r, err)
 		return
 	}
@@ -57,11 +57,11 @@ func (a *app) stats(w http.ResponseWriter, r *http.Request, at link.Address) {
 // statements.
 func (a *app) observed(ctx context.Context, at link.Address, authorization string) (l *link.Link, err error) {
 	if authorization != "" {
-		if ctx, err = a.accounts.Authenticate(ctx, authorization); err != nil {
+		if ctx, err = a.Accounts.Authenticate(ctx, authorization); err != nil {
 			return nil, err
 		}
 	}
-	l, err = a.links.At(ctx, at)
+	l, err = a.Links.At(ctx, at)
 	if errs.Is(err, errs.NotFound) {
 		l, err = &link.Link{WorkspaceID: workspace.PublicID}, nil
 	}
@@ -73,14 +73,14 @@ func (a *app) observed(ctx context.Context, at link.Address, authorization strin
 		if err != nil {
 			return nil, err
 		}
-		if l.In, err = a.spaces.Require(ctx, actor, l.WorkspaceID); !errs.Is(err, errs.NotFound) {
+		if l.In, err = a.Workspaces.Require(ctx, actor, l.WorkspaceID); !errs.Is(err, errs.NotFound) {
 			return l, err
 		}
 	}
 	if !hasPublicStats(l, a.now()) {
 		return nil, errs.New(errs.NotFound, "There is no such link, or its stats are not public.")
 	}
-	l.In, err = a.spaces.Observe(ctx, l.WorkspaceID)
+	l.In, err = a.Workspaces.Observe(ctx, l.WorkspaceID)
 	return l, err
 }
 
@@ -97,7 +97,7 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if !span.From.Before(now) {
 		span.To = span.From.Add(click.BucketLength)
 	}
-	s, err := a.counts.Stats(ctx, l.In, stats.Subject{LinkID: l.ID}, span, "UTC", stats.Filter{})
+	s, err := a.Stats.Stats(ctx, l.In, stats.Subject{LinkID: l.ID}, span, "UTC", stats.Filter{})
 	if err != nil {
 		return nil, err
 	}
@@ -105,7 +105,7 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &statspage.Page{ShortURL: a.links.ShortURL(l), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
+	p := &statspage.Page{ShortURL: a.Links.ShortURL(l), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
 	if hasPublicStats(l, now) || l.In.May(workspace.ReadLinks) { // title and destination are the link's, not its stats
 		p.Destination, p.Title = shownDestination(l, now), *cmp.Or(l.Title, new(string))
 	}

@@ -141,7 +141,7 @@ func (r release) make(ctx context.Context) error {
 // commit it is stays in.
 func (r release) build(ctx context.Context, binary string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-mod=readonly",
-		"-ldflags", "-s -w -buildid= -X main.release="+r.version, "-o", binary, "./server")
+		"-ldflags", "-s -w -buildid= -X github.com/linkforge/linkforge/internal/cli.release="+r.version, "-o", binary, "./server")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+r.goos, "GOARCH="+r.goarch, "GOAMD64=v1", "GOARM64=v8.0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building: %w\n%s", err, out)

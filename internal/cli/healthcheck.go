@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -21,7 +21,7 @@ type healthcheckCommand struct{}
 const healthDeadline = 5 * time.Second
 
 // Run asks the server on this machine whether it is ready.
-func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std stdio) error {
+func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std IO) error {
 	ctx, cancel := context.WithTimeout(ctx, healthDeadline)
 	defer cancel()
 	listen, scheme, err := healthAddress(f)
@@ -53,7 +53,7 @@ func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std stdio) e
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("not ready: %s", text)
 	}
-	_, err = std.out.Write(text)
+	_, err = std.Out.Write(text)
 	return err
 }
 

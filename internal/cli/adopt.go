@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/redisx"
-	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // clicksCommand is `linkforge clicks adopt`. It works beside running servers.
@@ -28,26 +28,26 @@ type clicksAdopt struct {
 }
 
 // Run adopts what is there.
-func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(conf config.Config, d *db.DB) error {
 		if conf.Embedded() {
 			return fmt.Errorf("an embedded server takes logs over by itself, within ten seconds: move them into %s",
-				filepath.Join(conf.DataDir, clicksFolder))
+				filepath.Join(conf.DataDir, stores.ClicksFolder))
 		}
 		dir, err := clicksBelow(c.Dir)
 		if err != nil {
 			return err
 		}
-		log := slog.New(slog.NewTextHandler(io.err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+		log := slog.New(slog.NewTextHandler(io.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		adopted, damaged, err := adopt(ctx, conf, d, dir, log)
 		if err != nil {
 			return fmt.Errorf("%d clicks of %d logs are written, and nothing is lost: run it again. %w", adopted.Clicks, adopted.Logs, err)
 		}
 		for _, logID := range adopted.Held {
-			fmt.Fprintf(io.err, "%s is left alone: a process that lives has it\n", logID)
+			fmt.Fprintf(io.Err, "%s is left alone: a process that lives has it\n", logID)
 		}
 		if damaged > 0 {
-			fmt.Fprintf(io.err, "%d damaged records were set aside in %s\n", damaged, dir)
+			fmt.Fprintf(io.Err, "%d damaged records were set aside in %s\n", damaged, dir)
 		}
 		if adopted.Held == nil {
 			adopted.Held = []string{}
@@ -63,7 +63,7 @@ func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io stdio) error {
 
 // clicksBelow is the folder with the logs: the one that is named, or clicks in it.
 func clicksBelow(dir string) (string, error) {
-	for _, folder := range []string{filepath.Join(dir, clicksFolder), dir} {
+	for _, folder := range []string{filepath.Join(dir, stores.ClicksFolder), dir} {
 		info, err := os.Stat(folder)
 		if err == nil && info.IsDir() {
 			return folder, nil
@@ -83,9 +83,12 @@ func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog
 	}
 	defer func() { err = errors.Join(err, redis.Close()) }()
 	err = withClickLog(log, func(own *ingest.Log) error {
-		counts := &stats.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now}
+		s, err := stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: time.Now})
+		if err != nil {
+			return err
+		}
 		quotas := hitquota.New(hitquota.Config{
-			ClickLog: own, Clicks: counts, KV: redis, DB: d, Fallback: c.QuotaFallback, Log: log, Now: time.Now,
+			ClickLog: own, Clicks: s.Stats, KV: redis, DB: d, Fallback: c.QuotaFallback, Log: log, Now: time.Now,
 		})
 		recorder := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: own, Leases: quotas})
 		a, err = recorder.AdoptFrom(ctx, dir)

@@ -1,15 +1,11 @@
-package main
+package cli
 
 import (
 	"context"
 	"fmt"
-	"log/slog"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/stores"
 )
 
 // quotasCommand is `linkforge quotas`. It works beside running servers.
@@ -18,30 +14,18 @@ type quotasCommand struct {
 }
 
 // Run lists the workspaces that are near one of their quotas this month.
-func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
-	return besideServers(f, func(c config.Config, d *db.DB) error {
-		links, err := link.NewStore(
-			link.Config{
-				DB:        d,
-				PublicURL: c.PublicURL,
-				LinkQuota: c.LinkQuota,
-				Log:       slog.New(slog.DiscardHandler),
-				Now:       time.Now,
-			},
-		)
-		if err != nil {
-			return err
-		}
-		usages, err := links.Usages(ctx)
+func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
+	return withStores(f, discard, func(c config.Config, s *stores.Stores) error {
+		usages, err := s.Links.Usages(ctx)
 		if err != nil {
 			return err
 		}
 		share := float64(q.At) / 100
-		busy, err := (&stats.Store{DB: d, Now: time.Now}).BusyLinks(ctx, share, c.HitQuota)
+		busy, err := s.Stats.BusyLinks(ctx, share, c.HitQuota)
 		if err != nil {
 			return err
 		}
-		table := newTable(io.out)
+		table := newTable(io.Out)
 		fmt.Fprintf(table, "WORKSPACE\tNAME\tLINKS MADE\tOF\tLINKS NEAR THEIR HITS\tTHE BUSIEST\tOF\n")
 		for _, u := range usages {
 			b, near := busy[u.ID]

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"archive/tar"
@@ -17,18 +17,10 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
-	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
-)
-
-const (
-	// stagingName is the folder within the data folder that a backup is unpacked into. While it is there, no server starts.
-	stagingName = "restore.partial"
-	// wholeName is the file in it that says that everything has been unpacked and checked.
-	wholeName = "whole"
 )
 
 // members are what a backup may hold, each once, and how long it may be; zero is as long as the archive says.
@@ -48,7 +40,7 @@ type restoreCommand struct {
 
 // Run unpacks the backup beside what is there, which must be nothing, checks it, and puts it into its place. Killed at any moment, it
 // can be run again.
-func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err error) {
+func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io IO) (err error) {
 	c, err := f.CheckDatabase()
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
@@ -57,14 +49,14 @@ func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err
 		return errors.New("LINKFORGE_DATABASE_URL is set: restore PostgreSQL with psql or pg_restore, and run linkforge after-restore then " +
 			`(docs/OPERATIONS.md, "Back up")`)
 	}
-	folder, err := lockDataFolder(c.DataDir)
+	folder, err := stores.LockDataFolder(c.DataDir)
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, folder.close()) }()
-	staging := filepath.Join(c.DataDir, stagingName)
-	if _, err := os.Stat(filepath.Join(staging, wholeName)); err == nil {
-		fmt.Fprintln(io.err, "a restore that was interrupted is finished: what it has unpacked holds, and this file is not read")
+	defer func() { err = errors.Join(err, folder.Close()) }()
+	staging := filepath.Join(c.DataDir, stores.StagingName)
+	if _, err := os.Stat(filepath.Join(staging, stores.WholeName)); err == nil {
+		fmt.Fprintln(io.Err, "a restore that was interrupted is finished: what it has unpacked holds, and this file is not read")
 		return r.finish(c.DataDir, io)
 	}
 	if err := mustBeEmpty(c.DataDir); err != nil {
@@ -80,17 +72,17 @@ func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io stdio) (err
 	if err != nil {
 		return fmt.Errorf("%s is not restored: %w", r.File, errors.Join(err, os.RemoveAll(staging)))
 	}
-	fmt.Fprintf(io.out, "the backup of %s, by version %s, is whole\n", head.MadeAt.UTC().Format(time.RFC3339), quoted(head.Version))
+	fmt.Fprintf(io.Out, "the backup of %s, by version %s, is whole\n", head.MadeAt.UTC().Format(time.RFC3339), quoted(head.Version))
 	return r.finish(c.DataDir, io)
 }
 
-func (r restoreCommand) finish(dir string, io stdio) error {
+func (r restoreCommand) finish(dir string, io IO) error {
 	if err := moveIntoPlace(dir); err != nil {
 		return fmt.Errorf("restoring: run it again: %w", err)
 	}
-	fmt.Fprintf(io.out, "restored into %s; %s\n%s\n", dir, counterMoved, sessionsAreBack)
-	if _, err := os.Stat(filepath.Join(dir, codeSecretName)); errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintln(io.out, "the backup has no code.secret: set LINKFORGE_CODE_SECRET as it was")
+	fmt.Fprintf(io.Out, "restored into %s; %s\n%s\n", dir, counterMoved, sessionsAreBack)
+	if _, err := os.Stat(filepath.Join(dir, stores.CodeSecretName)); errors.Is(err, fs.ErrNotExist) {
+		fmt.Fprintln(io.Out, "the backup has no code.secret: set LINKFORGE_CODE_SECRET as it was")
 	}
 	return nil
 }
@@ -102,17 +94,17 @@ const (
 
 // mustBeEmpty says that nothing may be overwritten. A folder of click logs without any is nothing.
 func mustBeEmpty(dir string) error {
-	logs, err := os.ReadDir(filepath.Join(dir, clicksFolder))
+	logs, err := os.ReadDir(filepath.Join(dir, stores.ClicksFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("looking at the data folder: %w", err)
 	}
 	there := ""
 	for _, log := range logs {
 		if log.IsDir() {
-			there = clicksFolder
+			there = stores.ClicksFolder
 		}
 	}
-	for _, name := range []string{codeSecretName, jwtSecretName, databaseName + "-wal", databaseName} {
+	for _, name := range []string{stores.CodeSecretName, stores.JWTSecretName, stores.DatabaseName + "-wal", stores.DatabaseName} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = name
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -121,7 +113,7 @@ func mustBeEmpty(dir string) error {
 	}
 	if there != "" {
 		return fmt.Errorf("the data folder %s is not empty, it has %s: set LINKFORGE_DATA_DIR to a new folder, or move %s, %s-wal, %s, %s and %s away first",
-			dir, there, databaseName, databaseName, clicksFolder, jwtSecretName, codeSecretName)
+			dir, there, stores.DatabaseName, stores.DatabaseName, stores.ClicksFolder, stores.JWTSecretName, stores.CodeSecretName)
 	}
 	return nil
 }
@@ -162,7 +154,7 @@ func unpackFile(ctx context.Context, file, dir string) (head backupHead, err err
 	if _, err := io.Copy(io.Discard, compressed); err != nil { // to its end, where the checksum is
 		return head, fmt.Errorf("the file is damaged: %w", err)
 	}
-	if _, err := os.Stat(filepath.Join(dir, databaseName)); err != nil {
+	if _, err := os.Stat(filepath.Join(dir, stores.DatabaseName)); err != nil {
 		return head, errors.New("the file is damaged: it has no database")
 	}
 	return head, nil
@@ -172,7 +164,7 @@ var errNoBackup = errors.New("the file is no backup that linkforge backup has wr
 
 func readHead(archive *tar.Reader) (head backupHead, err error) {
 	member, err := archive.Next()
-	if err != nil || member.Name != backupHeadName || member.Size > 4096 {
+	if err != nil || member.Name != BackupHeadName || member.Size > 4096 {
 		return head, errNoBackup
 	}
 	if err := json.NewDecoder(archive).Decode(&head); err != nil || head.Format < 1 {
@@ -219,7 +211,7 @@ func checkMember(member *tar.Header) error {
 
 // prepare checks what was unpacked, makes a database of it that a server can begin with, and says that all of it is whole.
 func prepare(ctx context.Context, staging string) error {
-	d, err := db.OpenSQLite(filepath.Join(staging, databaseName), 2)
+	d, err := db.OpenSQLite(filepath.Join(staging, stores.DatabaseName), 2)
 	if err != nil {
 		return err
 	}
@@ -227,11 +219,11 @@ func prepare(ctx context.Context, staging string) error {
 		return err
 	}
 	for _, beside := range []string{"-wal", "-shm"} { // SQLite removes them when it closes
-		if _, err := os.Stat(filepath.Join(staging, databaseName+beside)); err == nil {
+		if _, err := os.Stat(filepath.Join(staging, stores.DatabaseName+beside)); err == nil {
 			return errors.New("the database is still in use")
 		}
 	}
-	whole, err := os.OpenFile(filepath.Join(staging, wholeName), os.O_WRONLY|os.O_CREATE, 0o600)
+	whole, err := os.OpenFile(filepath.Join(staging, stores.WholeName), os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -247,14 +239,14 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	if _, err := d.Migrate(ctx, migrations.Files, time.Now()); err != nil {
 		return err
 	}
-	secret, err := os.ReadFile(filepath.Join(staging, codeSecretName))
+	secret, err := os.ReadFile(filepath.Join(staging, stores.CodeSecretName))
 	if err == nil {
 		err = link.PinCodeSecrets(ctx, d, config.SplitSecrets(secret))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	if err := settleClicks(ctx, d, filepath.Join(staging, clicksFolder)); err != nil {
+	if err := settleClicks(ctx, d, filepath.Join(staging, stores.ClicksFolder)); err != nil {
 		return err
 	}
 	_, err = link.AfterRestore(ctx, d)
@@ -285,11 +277,14 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 
 // countGrants forgets what processes had taken, and counts anew what links with maxClicks may still answer.
 func countGrants(ctx context.Context, d *db.DB) error {
-	quotas := &hitquota.Store{DB: d, Clicks: &stats.Store{DB: d, Now: time.Now}, Now: time.Now}
-	if err := quotas.ForgetLeases(ctx); err != nil {
+	s, err := stores.OfCopy(d)
+	if err != nil {
 		return err
 	}
-	return quotas.RecountGrants(ctx)
+	if err := s.QuotaStore.ForgetLeases(ctx); err != nil {
+		return err
+	}
+	return s.QuotaStore.RecountGrants(ctx)
 }
 
 // syncTree sees to it that the names in the folder, and below it, are on the disk.
@@ -304,11 +299,11 @@ func syncTree(dir string) error {
 
 // moveIntoPlace moves what was unpacked to where a server looks for it. What has been moved before is passed over.
 func moveIntoPlace(dir string) error {
-	staging := filepath.Join(dir, stagingName)
+	staging := filepath.Join(dir, stores.StagingName)
 	if err := clearClicks(dir, staging); err != nil {
 		return err
 	}
-	for _, name := range []string{clicksFolder, jwtSecretName, codeSecretName, databaseName} {
+	for _, name := range []string{stores.ClicksFolder, stores.JWTSecretName, stores.CodeSecretName, stores.DatabaseName} {
 		err := os.Rename(filepath.Join(staging, name), filepath.Join(dir, name))
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
@@ -317,7 +312,7 @@ func moveIntoPlace(dir string) error {
 	if err := syncFolder(dir); err != nil {
 		return err
 	}
-	if err := os.Remove(filepath.Join(staging, wholeName)); err != nil {
+	if err := os.Remove(filepath.Join(staging, stores.WholeName)); err != nil {
 		return err
 	}
 	return errors.Join(os.RemoveAll(staging), syncFolder(dir))
@@ -325,28 +320,15 @@ func moveIntoPlace(dir string) error {
 
 // clearClicks removes a folder of click logs without any, so that the one that was unpacked can take its place.
 func clearClicks(dir, staging string) error {
-	if _, err := os.Stat(filepath.Join(staging, clicksFolder)); err != nil {
+	if _, err := os.Stat(filepath.Join(staging, stores.ClicksFolder)); err != nil {
 		return nil // there is none, or it has been moved
 	}
-	for _, name := range []string{filepath.Join(clicksFolder, "lock"), clicksFolder} {
+	for _, name := range []string{filepath.Join(stores.ClicksFolder, "lock"), stores.ClicksFolder} {
 		if err := os.Remove(filepath.Join(dir, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
 	return nil
-}
-
-// restoring says that a restore into the folder has begun and not ended.
-func restoring(dir string) (bool, error) {
-	staging := filepath.Join(dir, stagingName)
-	if _, err := os.Stat(staging); errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	_, whole := os.Stat(filepath.Join(staging, wholeName))
-	_, database := os.Stat(filepath.Join(dir, databaseName))
-	return whole == nil || database != nil, nil
 }
 
 // restoredCommand is `linkforge after-restore`. It is run before the first server starts on the database.
@@ -356,7 +338,7 @@ type restoredCommand struct {
 }
 
 // Run does what restore does to a database that it has unpacked itself.
-func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		next, err := link.AfterRestore(ctx, d)
 		if err == nil && r.Grants {

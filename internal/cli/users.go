@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -7,7 +7,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/db"
 )
 
 // usersCommand is `linkforge users list|logout`. It works beside running servers.
@@ -39,7 +38,7 @@ type userRow struct {
 }
 
 // Run lists accounts.
-func (u usersList) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (u usersList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if err := checkLimit(u.Limit); err != nil {
 		return err
 	}
@@ -61,7 +60,7 @@ func (u usersList) Run(ctx context.Context, f *config.Flags, io stdio) error {
 }
 
 // Run ends sessions.
-func (u usersLogout) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (u usersLogout) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withAccounts(f, func(accounts *account.Store) error {
 		a, n, err := accounts.EndSessions(ctx, u.Email)
 		if err != nil {
@@ -72,11 +71,5 @@ func (u usersLogout) Run(ctx context.Context, f *config.Flags, io stdio) error {
 			Email    string `json:"email"`
 			Sessions int64  `json:"endedSessions"`
 		}{a.ID, a.Email, n}, "ended %d sessions of %s (%s)", n, quoted(a.Email), a.ID)
-	})
-}
-
-func withAccounts(f *config.Flags, work func(*account.Store) error) error {
-	return besideServers(f, func(_ config.Config, d *db.DB) error {
-		return work(&account.Store{DB: d, Now: time.Now})
 	})
 }

@@ -1,15 +1,13 @@
-package main
+package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
@@ -68,7 +66,7 @@ type tenantRow struct {
 }
 
 // Run lists workspaces.
-func (w workspacesList) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (w workspacesList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if err := checkLimit(w.Limit); err != nil {
 		return err
 	}
@@ -104,7 +102,7 @@ func allowance(n *int64) string {
 }
 
 // Run sets limits.
-func (w workspacesLimits) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (w workspacesLimits) Run(ctx context.Context, f *config.Flags, io IO) error {
 	hits, wrongHits := parseLimit("--hits", w.Hits)
 	links, wrongLinks := parseLimit("--links", w.Links)
 	if err := errors.Join(wrongHits, wrongLinks); err != nil {
@@ -139,7 +137,7 @@ func parseLimit(flag, value string) (*workspace.Limit, error) {
 }
 
 // Run deletes a workspace.
-func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withWorkspaces(f, func(spaces *workspace.Store) error {
 		changed, err := spaces.AdminDelete(ctx, w.Slug)
 		if err != nil {
@@ -152,18 +150,12 @@ func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io stdio) er
 }
 
 // Run restores a workspace.
-func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withWorkspaces(f, func(spaces *workspace.Store) error {
 		changed, err := spaces.AdminRestore(ctx, w.Slug)
 		if err != nil {
 			return err
 		}
 		return tellOf(io, w.listing, rowOfWorkspace(changed), "restored %s (%s)", changed.Slug, quoted(changed.Name))
-	})
-}
-
-func withWorkspaces(f *config.Flags, work func(*workspace.Store) error) error {
-	return besideServers(f, func(_ config.Config, d *db.DB) error {
-		return work(&workspace.Store{DB: d, Log: slog.New(slog.DiscardHandler), Now: time.Now})
 	})
 }

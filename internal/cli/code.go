@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"bufio"
@@ -32,7 +32,7 @@ type codeLine struct {
 }
 
 // Run prints a JSON object a URL. It ends in exit status 1 when a URL has no code.
-func (c codeCommand) Run(io stdio) error {
+func (c codeCommand) Run(io IO) error {
 	if c.Salts < 1 || c.Salts > shortcode.Salts {
 		return fmt.Errorf("--salts goes from 1 to %d", shortcode.Salts)
 	}
@@ -41,9 +41,9 @@ func (c codeCommand) Run(io stdio) error {
 	}
 	lines := c.arguments()
 	if len(c.URLs) == 0 {
-		lines = c.input(io.in)
+		lines = c.input(io.In)
 	}
-	out := json.NewEncoder(io.out)
+	out := json.NewEncoder(io.Out)
 	out.SetEscapeHTML(false)
 	failed := false
 	for line, err := range lines {
@@ -56,7 +56,7 @@ func (c codeCommand) Run(io stdio) error {
 		}
 	}
 	if failed {
-		return errSilent
+		return ErrSilent
 	}
 	return nil
 }

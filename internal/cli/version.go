@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -12,13 +12,13 @@ var release string
 type versionCommand struct{}
 
 // Run prints the version.
-func (versionCommand) Run(io stdio) error {
-	_, err := fmt.Fprintln(io.out, "linkforge", version())
+func (versionCommand) Run(io IO) error {
+	_, err := fmt.Fprintln(io.Out, "linkforge", Version())
 	return err
 }
 
-// version is the release's, or the commit's that the binary was built from.
-func version() string {
+// Version is the release's, or the commit's that the binary was built from.
+func Version() string {
 	if release != "" {
 		return release
 	}

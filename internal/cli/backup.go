@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"archive/tar"
@@ -20,15 +20,15 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/wal"
 )
 
 const (
 	// backupFormat is the format that this version writes, and the only one so far.
 	backupFormat = 1
-	// backupHeadName is the first member of a backup, which says what it is.
-	backupHeadName = "backup.json"
+	// BackupHeadName is the first member of a backup, which says what it is.
+	BackupHeadName = "backup.json"
 )
 
 // backupHead says what a backup is.
@@ -45,7 +45,7 @@ type backupCommand struct {
 }
 
 // Run writes the backup.
-func (b backupCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		if !c.Embedded() {
 			return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and keep the secrets with it " +
@@ -55,9 +55,9 @@ func (b backupCommand) Run(ctx context.Context, f *config.Flags, io stdio) error
 		if err != nil {
 			return err
 		}
-		for _, name := range []string{jwtSecretName, codeSecretName} {
+		for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName} {
 			if !slices.Contains(secretFiles(f), name) {
-				fmt.Fprintf(io.err, "%s is not in the backup, because the environment has it: keep it apart\n", name)
+				fmt.Fprintf(io.Err, "%s is not in the backup, because the environment has it: keep it apart\n", name)
 			}
 		}
 		return tellOf(io, b.listing, struct {
@@ -70,10 +70,10 @@ func (b backupCommand) Run(ctx context.Context, f *config.Flags, io stdio) error
 // secretFiles are the secrets that the data folder has and the environment does not replace.
 func secretFiles(f *config.Flags) (names []string) {
 	if f.JWTSecret == "" {
-		names = append(names, jwtSecretName)
+		names = append(names, stores.JWTSecretName)
 	}
 	if f.CodeSecret == "" {
-		names = append(names, codeSecretName)
+		names = append(names, stores.CodeSecretName)
 	}
 	return names
 }
@@ -131,16 +131,16 @@ func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy st
 		return err
 	}
 	p := packer{tar.NewWriter(compressed), time.Now()}
-	head, err := json.Marshal(backupHead{backupFormat, version(), p.now.UTC()})
+	head, err := json.Marshal(backupHead{backupFormat, Version(), p.now.UTC()})
 	if err == nil {
-		err = p.add(backupHeadName, head)
+		err = p.add(BackupHeadName, head)
 	}
 	if err == nil {
-		err = wal.Copy(filepath.Join(c.DataDir, clicksFolder), func(logID, segment string, content []byte) error {
+		err = wal.Copy(filepath.Join(c.DataDir, stores.ClicksFolder), func(logID, segment string, content []byte) error {
 			if !id.Valid(id.Log, logID) {
-				return fmt.Errorf("the folder %s of %s is no click log: move it away", quoted(logID), clicksFolder)
+				return fmt.Errorf("the folder %s of %s is no click log: move it away", quoted(logID), stores.ClicksFolder)
 			}
-			return p.add(path.Join(clicksFolder, logID, segment), content)
+			return p.add(path.Join(stores.ClicksFolder, logID, segment), content)
 		})
 	}
 	if err == nil {
@@ -208,7 +208,7 @@ func (p packer) addDatabase(ctx context.Context, d *db.DB, copy string) (err err
 	if err != nil {
 		return err
 	}
-	if err := p.begin(databaseName, info.Size()); err != nil {
+	if err := p.begin(stores.DatabaseName, info.Size()); err != nil {
 		return err
 	}
 	_, err = io.Copy(p, file)
@@ -221,7 +221,11 @@ func forgetWho(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join((&stats.Store{DB: d, Now: time.Now}).ForgetWho(ctx), d.Close())
+	s, err := stores.OfCopy(d)
+	if err == nil {
+		err = s.Stats.ForgetWho(ctx)
+	}
+	return errors.Join(err, d.Close())
 }
 
 // removeDatabase removes a copy, with what SQLite may have left beside it.

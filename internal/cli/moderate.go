@@ -1,17 +1,12 @@
-package main
+package cli
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
-	"os"
-	"text/tabwriter"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -44,18 +39,18 @@ type (
 )
 
 // Run blocks a host.
-func (b blockAdd) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		blocked, err := links.Block(ctx, b.Host, b.Reason)
 		if err == nil {
-			fmt.Fprintf(io.out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n", blocked.Host, blocked.Host)
+			fmt.Fprintf(io.Out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n", blocked.Host, blocked.Host)
 		}
 		return err
 	})
 }
 
 // Run unblocks a host.
-func (b blockRemove) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b blockRemove) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		was, err := links.Unblock(ctx, b.Host)
 		if err != nil {
@@ -64,16 +59,16 @@ func (b blockRemove) Run(ctx context.Context, f *config.Flags, io stdio) error {
 		if !was {
 			return errors.New("this host is not blocked")
 		}
-		fmt.Fprintln(io.out, "unblocked; links that were disabled stay so, unless: linkforge block enable", b.Host)
+		fmt.Fprintln(io.Out, "unblocked; links that were disabled stay so, unless: linkforge block enable", b.Host)
 		return nil
 	})
 }
 
 // Run lists the blocked hosts.
-func (blockList) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (blockList) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		hosts, err := links.BlockedHosts(ctx)
-		table := newTable(io.out)
+		table := newTable(io.Out)
 		for _, h := range hosts {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Host, h.CreatedAt.UTC().Format(time.RFC3339), h.Reason)
 		}
@@ -82,19 +77,19 @@ func (blockList) Run(ctx context.Context, f *config.Flags, io stdio) error {
 }
 
 // Run disables links.
-func (b blockDisable) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b blockDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		n, err := links.DisableHost(ctx, b.Host)
-		fmt.Fprintf(io.out, "disabled %d links\n", n)
+		fmt.Fprintf(io.Out, "disabled %d links\n", n)
 		return err
 	})
 }
 
 // Run enables links.
-func (b blockEnable) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (b blockEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		n, err := links.EnableHost(ctx, b.Host)
-		fmt.Fprintf(io.out, "enabled %d links\n", n)
+		fmt.Fprintf(io.Out, "enabled %d links\n", n)
 		return err
 	})
 }
@@ -105,10 +100,10 @@ type reportsCommand struct {
 }
 
 // Run lists what people have said of links.
-func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		reports, err := links.Reports(ctx, max(1, r.Limit))
-		table := newTable(io.out)
+		table := newTable(io.Out)
 		for _, one := range reports {
 			state := ""
 			if one.DisabledAt != nil {
@@ -120,36 +115,4 @@ func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io stdio) erro
 		}
 		return errors.Join(err, table.Flush())
 	})
-}
-
-func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
-
-// withLinks opens the links for an operator's piece of work, also beside a running server: the database bears it,
-// and nothing here is counted in memory.
-func withLinks(f *config.Flags, work func(*link.Store) error) error {
-	return besideServers(f, func(c config.Config, d *db.DB) error {
-		links, err := link.NewStore(link.Config{DB: d, PublicURL: c.PublicURL, Log: slog.New(slog.DiscardHandler), Now: time.Now})
-		if err != nil {
-			return err
-		}
-		return work(links)
-	})
-}
-
-// besideServers opens the database beside servers that may be running, for a command.
-func besideServers(f *config.Flags, work func(config.Config, *db.DB) error) error {
-	c, err := f.CheckDatabase()
-	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
-	}
-	if c.Embedded() {
-		if _, err := os.Stat(databaseFile(c)); err != nil {
-			return fmt.Errorf("there is no database yet: %w", err)
-		}
-	}
-	d, err := openDatabase(c)
-	if err != nil {
-		return err
-	}
-	return errors.Join(work(c, d), d.Close())
 }

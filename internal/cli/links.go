@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -56,7 +56,7 @@ func linkRowOf(l link.Found, now time.Time) linkRow {
 }
 
 // Run finds links.
-func (l linksFind) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (l linksFind) Run(ctx context.Context, f *config.Flags, io IO) error {
 	if err := checkLimit(l.Limit); err != nil {
 		return err
 	}
@@ -91,7 +91,7 @@ type holderRow struct {
 }
 
 // Run lists the codes that a URL can get, and their holders.
-func (l linksCodes) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (l linksCodes) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		candidates, err := links.Holders(ctx, l.Workspace, l.URL)
 		if err != nil {
@@ -130,16 +130,16 @@ func (r codeRow) columns() []string {
 }
 
 // Run disables a link.
-func (l linksDisable) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (l linksDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return setDisabled(ctx, f, io, l.listing, l.ID, true)
 }
 
 // Run enables a link.
-func (l linksEnable) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (l linksEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return setDisabled(ctx, f, io, l.listing, l.ID, false)
 }
 
-func setDisabled(ctx context.Context, f *config.Flags, io stdio, out listing, linkID string, disabled bool) error {
+func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkID string, disabled bool) error {
 	return withLinks(f, func(links *link.Store) error {
 		l, changed, err := links.SetDisabled(ctx, linkID, disabled)
 		if err != nil {

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 type schemaCommand struct{}
 
 // Run prints the schema's SDL.
-func (schemaCommand) Run(io stdio) error {
-	_, err := fmt.Fprint(io.out, linkforge.Schema)
+func (schemaCommand) Run(io IO) error {
+	_, err := fmt.Fprint(io.Out, linkforge.Schema)
 	return err
 }

@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"encoding/json"
@@ -31,16 +31,16 @@ func checkLimit(n int) error {
 }
 
 // tell says that a list may go on.
-func (p pageFlags) tell(io stdio, n int, lastID func() string) {
+func (p pageFlags) tell(io IO, n int, lastID func() string) {
 	if n == p.Limit {
-		fmt.Fprintln(io.err, "there may be more: --after", lastID())
+		fmt.Fprintln(io.Err, "there may be more: --after", lastID())
 	}
 }
 
 // show writes rows for a program, or in columns for a person.
-func show[T any](io stdio, l listing, head string, rows []T, columns func(row T) []string) error {
+func show[T any](io IO, l listing, head string, rows []T, columns func(row T) []string) error {
 	if l.JSON {
-		lines := json.NewEncoder(io.out)
+		lines := json.NewEncoder(io.Out)
 		lines.SetEscapeHTML(false)
 		for _, row := range rows {
 			if err := lines.Encode(row); err != nil {
@@ -49,7 +49,7 @@ func show[T any](io stdio, l listing, head string, rows []T, columns func(row T)
 		}
 		return nil
 	}
-	table := newTable(io.out)
+	table := newTable(io.Out)
 	fmt.Fprintln(table, head)
 	for _, row := range rows {
 		fmt.Fprintln(table, strings.Join(columns(row), "\t"))
@@ -58,11 +58,11 @@ func show[T any](io stdio, l listing, head string, rows []T, columns func(row T)
 }
 
 // tellOf is show of one thing that was changed, of which a person reads a sentence.
-func tellOf(io stdio, l listing, row any, sentence string, args ...any) error {
+func tellOf(io IO, l listing, row any, sentence string, args ...any) error {
 	if l.JSON {
 		return show(io, l, "", []any{row}, nil)
 	}
-	_, err := fmt.Fprintf(io.out, sentence+"\n", args...)
+	_, err := fmt.Fprintf(io.Out, sentence+"\n", args...)
 	return err
 }
 

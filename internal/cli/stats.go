@@ -1,12 +1,10 @@
-package main
+package cli
 
 import (
 	"context"
 	"fmt"
-	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
@@ -22,7 +20,7 @@ type (
 )
 
 // Run compares.
-func (statsVerify) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withClicks(f, func(counts *stats.Store) error {
 		differences := 0
 		subjects, err := counts.Verify(ctx, func(d stats.Difference) {
@@ -31,32 +29,26 @@ func (statsVerify) Run(ctx context.Context, f *config.Flags, io stdio) error {
 			if !d.Month.IsZero() {
 				what = "in " + d.Month.Format("2006-01")
 			}
-			fmt.Fprintf(io.out, "%s: %d clicks %s, of which the sums say %d\n", d.SubjectID, d.Clicks, what, d.Sum)
+			fmt.Fprintf(io.Out, "%s: %d clicks %s, of which the sums say %d\n", d.SubjectID, d.Clicks, what, d.Sum)
 		})
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(io.out, "%d links and workspaces with clicks, %d differences\n", subjects, differences)
+		fmt.Fprintf(io.Out, "%d links and workspaces with clicks, %d differences\n", subjects, differences)
 		if differences > 0 {
-			return errSilent
+			return ErrSilent
 		}
 		return nil
 	})
 }
 
 // Run rebuilds.
-func (statsRebuild) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (statsRebuild) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withClicks(f, func(counts *stats.Store) error {
 		subjects, err := counts.Rebuild(ctx)
 		if err == nil {
-			fmt.Fprintf(io.out, "%d links and workspaces with clicks have sums that agree\n", subjects)
+			fmt.Fprintf(io.Out, "%d links and workspaces with clicks have sums that agree\n", subjects)
 		}
 		return err
-	})
-}
-
-func withClicks(f *config.Flags, work func(*stats.Store) error) error {
-	return besideServers(f, func(c config.Config, d *db.DB) error {
-		return work(&stats.Store{DB: d, ClickMonths: c.ClickMonths, QuarterMonths: c.SumMonths, Now: time.Now})
 	})
 }

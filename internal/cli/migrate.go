@@ -1,4 +1,4 @@
-package main
+package cli
 
 import (
 	"context"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
 
@@ -25,37 +26,37 @@ type (
 )
 
 // Run takes the steps.
-func (migrateUp) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (migrateUp) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
 		applied, err := d.Migrate(ctx, migrations.Files, time.Now())
 		for _, name := range applied {
-			fmt.Fprintln(io.out, "applied", name)
+			fmt.Fprintln(io.Out, "applied", name)
 		}
 		if err == nil && len(applied) == 0 {
-			fmt.Fprintln(io.out, "up to date")
+			fmt.Fprintln(io.Out, "up to date")
 		}
 		return err
 	})
 }
 
 // Run undoes a step.
-func (migrateDown) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (migrateDown) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
 		undone, err := d.Rollback(ctx, migrations.Files)
 		if err != nil {
 			return err
 		}
 		if undone == "" {
-			fmt.Fprintln(io.out, "nothing to undo")
+			fmt.Fprintln(io.Out, "nothing to undo")
 			return nil
 		}
-		fmt.Fprintln(io.out, "undone", undone)
+		fmt.Fprintln(io.Out, "undone", undone)
 		return nil
 	})
 }
 
 // Run lists the steps.
-func (migrateStatus) Run(ctx context.Context, f *config.Flags, io stdio) error {
+func (migrateStatus) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withDatabase(f, func(d *db.DB) error {
 		steps, err := d.Migrations(ctx, migrations.Files)
 		for _, step := range steps {
@@ -63,7 +64,7 @@ func (migrateStatus) Run(ctx context.Context, f *config.Flags, io stdio) error {
 			if !step.AppliedAt.IsZero() {
 				when = step.AppliedAt.Format(time.RFC3339)
 			}
-			fmt.Fprintf(io.out, "%-24s %s\n", step.Name, when)
+			fmt.Fprintf(io.Out, "%-24s %s\n", step.Name, when)
 		}
 		return err
 	})
@@ -76,13 +77,13 @@ func withDatabase(f *config.Flags, work func(*db.DB) error) error {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
 	if c.Embedded() {
-		folder, err := openDataFolder(c.DataDir)
+		folder, err := stores.OpenDataFolder(c.DataDir)
 		if err != nil {
 			return err
 		}
-		defer folder.close()
+		defer folder.Close()
 	}
-	d, err := openDatabase(c)
+	d, err := stores.OpenDatabase(c)
 	if err != nil {
 		return err
 	}

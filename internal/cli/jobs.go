@@ -1,0 +1,115 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/jobs"
+	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/stores"
+)
+
+// jobsCommand is `linkforge jobs list|run`. It works beside running servers.
+type jobsCommand struct {
+	List jobsList `cmd:"" help:"List the jobs: which node has done them last, and what came of it."`
+	Run  jobsRun  `cmd:"" help:"Do a job now, unless a node is doing it."`
+}
+
+type (
+	jobsList struct{ listing }
+	jobsRun  struct {
+		listing
+		Name []string `arg:"" help:"The job's name, as jobs list tells it."`
+	}
+)
+
+// jobRow is a job in a list.
+type jobRow struct {
+	Name    string     `json:"name"`
+	Running bool       `json:"running"`
+	Node    *string    `json:"node"`
+	BeganAt *time.Time `json:"beganAt"`
+	EndedAt *time.Time `json:"endedAt"`
+	DueAt   *time.Time `json:"dueAt"`
+	Error   *string    `json:"error"`
+}
+
+// came is what came of the job, in a word.
+func (r jobRow) came() string {
+	switch {
+	case r.BeganAt == nil:
+		return "never done"
+	case r.Running:
+		return "running"
+	case r.EndedAt == nil:
+		return "cut off"
+	case r.Error != nil:
+		return quoted(*r.Error)
+	}
+	return "well"
+}
+
+// Run lists the jobs.
+func (l jobsList) Run(ctx context.Context, f *config.Flags, io IO) error {
+	return withJobs(f, io, func(runner *jobs.Runner) error {
+		states, err := runner.States(ctx)
+		if err != nil {
+			return err
+		}
+		now, rows := time.Now(), make([]jobRow, 0, len(states))
+		for _, s := range states {
+			rows = append(rows, jobRow{s.Name, s.Running(now), s.Node, utc(s.BeganAt), utc(s.EndedAt), utc(s.DueAt), s.Error})
+		}
+		return show(io, l.listing, "JOB\tBEGAN\tENDED\tBY\tDUE\tIT WENT", rows, func(r jobRow) []string {
+			by := cmp.Or(optional.Value(r.Node), "-")
+			return []string{r.Name, instant(r.BeganAt), instant(r.EndedAt), by, instant(r.DueAt), r.came()}
+		})
+	})
+}
+
+// Run does a job.
+func (j jobsRun) Run(ctx context.Context, f *config.Flags, io IO) error {
+	name := strings.Join(j.Name, " ")
+	return withJobs(f, io, func(runner *jobs.Runner) error {
+		job, err := jobOf(runner.Jobs, name)
+		if err != nil {
+			return err
+		}
+		began := time.Now()
+		ran, err := runner.RunNow(ctx, job)
+		if err != nil {
+			return fmt.Errorf("the job %q failed: %w", name, err)
+		}
+		if !ran {
+			return fmt.Errorf("a node is doing the job %q, or has died doing it less than %s ago: see linkforge jobs list", name, job.Every*14/15)
+		}
+		return tellOf(io, j.listing, struct {
+			Name    string  `json:"name"`
+			Seconds float64 `json:"seconds"`
+		}{name, time.Since(began).Seconds()}, "done: %s, in %s", name, time.Since(began).Round(time.Millisecond))
+	})
+}
+
+func jobOf(all []jobs.Job, name string) (jobs.Job, error) {
+	var names []string
+	for _, job := range all {
+		if job.Name == name {
+			return job, nil
+		}
+		names = append(names, job.Name)
+	}
+	return jobs.Job{}, fmt.Errorf("there is no job %s; there are: %s", quoted(name), strings.Join(names, ", "))
+}
+
+// withJobs prepares the jobs beside servers, and writes their warnings to standard error.
+func withJobs(f *config.Flags, io IO, work func(*jobs.Runner) error) error {
+	log := slog.New(slog.NewTextHandler(io.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
+	return withStores(f, log, func(_ config.Config, s *stores.Stores) error {
+		return work(&jobs.Runner{DB: s.DB, Log: log, Now: time.Now, Node: stores.NodeName(), Jobs: s.Jobs()})
+	})
+}

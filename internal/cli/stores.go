@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/stores"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
+
+// withStores opens the stores for a command, also beside a running server: the database coordinates both.
+func withStores(f *config.Flags, log *slog.Logger, work func(config.Config, *stores.Stores) error) error {
+	return besideServers(f, func(c config.Config, d *db.DB) error {
+		s, err := stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: time.Now})
+		if err != nil {
+			return err
+		}
+		return work(c, s)
+	})
+}
+
+func withLinks(f *config.Flags, work func(*link.Store) error) error {
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Links) })
+}
+
+func withClicks(f *config.Flags, work func(*stats.Store) error) error {
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Stats) })
+}
+
+func withAccounts(f *config.Flags, work func(*account.Store) error) error {
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Accounts) })
+}
+
+func withWorkspaces(f *config.Flags, work func(*workspace.Store) error) error {
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Workspaces) })
+}
+
+// discard is the log of commands that report every problem themselves.
+var discard = slog.New(slog.DiscardHandler)
+
+// besideServers opens the database beside servers that may be running, for a command.
+func besideServers(f *config.Flags, work func(config.Config, *db.DB) error) error {
+	c, err := f.CheckDatabase()
+	if err != nil {
+		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+	}
+	if c.Embedded() {
+		if _, err := os.Stat(stores.DatabaseFile(c)); err != nil {
+			return fmt.Errorf("there is no database yet: %w", err)
+		}
+	}
+	d, err := stores.OpenDatabase(c)
+	if err != nil {
+		return err
+	}
+	return errors.Join(work(c, d), d.Close())
+}

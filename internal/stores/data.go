@@ -1,0 +1,92 @@
+package stores
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/gofrs/flock"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// DataFolder is the folder of an embedded instance, held by one process: quotas are counted in its memory, so a
+// second one would give everything twice.
+type DataFolder struct {
+	lock *flock.Flock
+}
+
+// OpenDataFolder refuses a folder that a restore was interrupted in: a half of what belongs together is there.
+func OpenDataFolder(dir string) (*DataFolder, error) {
+	f, err := LockDataFolder(dir)
+	if err != nil {
+		return nil, err
+	}
+	if half, err := Restoring(dir); half || err != nil {
+		if half {
+			err = fmt.Errorf("a restore into the data folder %s was interrupted: run linkforge restore again", dir)
+		}
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
+}
+
+func LockDataFolder(dir string) (*DataFolder, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(dir, "lock"))
+	held, err := lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("locking the data folder: %w", err)
+	}
+	if !held {
+		return nil, fmt.Errorf("the data folder %s is in use by another server: stop it, or set LINKFORGE_DATA_DIR", dir)
+	}
+	return &DataFolder{lock: lock}, nil
+}
+
+func (f *DataFolder) Close() error { return f.lock.Close() }
+
+// OpenDatabase opens PostgreSQL, or the SQLite file in the data folder.
+func OpenDatabase(c config.Config) (*db.DB, error) {
+	if c.Embedded() {
+		return db.OpenSQLite(DatabaseFile(c), c.DatabasePool)
+	}
+	return db.Server{
+		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout, LockTimeout: c.LockTimeout,
+	}.Open()
+}
+
+// What is in a data folder.
+const (
+	DatabaseName   = "linkforge.db"
+	JWTSecretName  = "jwt.secret"
+	CodeSecretName = "code.secret"
+	ClicksFolder   = "clicks"
+)
+
+func DatabaseFile(c config.Config) string { return filepath.Join(c.DataDir, DatabaseName) }
+
+const (
+	// StagingName is the folder within the data folder that a backup is unpacked into. While it is there, no server starts.
+	StagingName = "restore.partial"
+	// WholeName is the file in it that says that everything has been unpacked and checked.
+	WholeName = "whole"
+)
+
+// Restoring says that a restore into the folder has begun and not ended.
+func Restoring(dir string) (bool, error) {
+	staging := filepath.Join(dir, StagingName)
+	if _, err := os.Stat(staging); errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	_, whole := os.Stat(filepath.Join(staging, WholeName))
+	_, database := os.Stat(filepath.Join(dir, DatabaseName))
+	return whole == nil || database != nil, nil
+}

@@ -1,0 +1,53 @@
+package stores
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/jobs"
+)
+
+const (
+	// jobInterval is how often most jobs run.
+	jobInterval = 15 * time.Minute
+	// retainInterval is how often expired clicks are removed.
+	retainInterval = 6 * time.Hour
+)
+
+// Jobs lists the periodic jobs.
+func (s *Stores) Jobs() []jobs.Job {
+	all := []jobs.Job{
+		{Name: "clean-up", Every: jobInterval, Run: s.Links.CleanUp},
+		{Name: "sessions", Every: jobInterval, Run: s.Accounts.CleanUp},
+		{Name: "invitations", Every: jobInterval, Run: s.Workspaces.CleanUp},
+		{Name: "audit log", Every: jobInterval, Run: s.Audit.CleanUp},
+		{Name: "granted hits", Every: jobInterval, Run: s.QuotaStore.ForgetUsage},
+		{Name: "visitors", Every: jobInterval, Run: s.Stats.ForgetVisitors},
+		{Name: "click batches", Every: jobInterval, Run: s.ClickStream.ForgetBatches},
+		{Name: "click days", Every: jobInterval, Run: s.Stats.Seal},
+		{Name: "click details", Every: jobInterval, Run: s.Stats.Detail},
+		{Name: "click months", Every: retainInterval, Run: func(ctx context.Context) error {
+			return errors.Join(s.Unmatched.Forget(ctx), s.Stats.Retain(ctx))
+		}},
+		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
+		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
+			return s.Workspaces.Purge(ctx, s.Links.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Rows().Purge, s.APIKeys.Rows().Purge)
+		}},
+	}
+	if s.config.DestinationChecks {
+		all = append(all, jobs.Job{Name: "destination checks", Every: jobInterval, Run: s.Checker.Run})
+	}
+	return all
+}
+
+// NodeName returns the name of this process in the list of jobs: host and process id.
+func NodeName() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return fmt.Sprintf("%s/%d", host, os.Getpid())
+}

@@ -1,0 +1,198 @@
+// Package stores opens the data folder and the database, and constructs the stores of every domain package, complete and in
+// one place. It holds no rules of its own. The server, every command and the tests of both call it.
+package stores
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/apikey"
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/clickstream"
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/hitquota"
+	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/mail"
+	"github.com/linkforge/linkforge/internal/outbound"
+	"github.com/linkforge/linkforge/internal/ownhost"
+	"github.com/linkforge/linkforge/internal/probe"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/stats"
+	"github.com/linkforge/linkforge/internal/unmatched"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Options are what stores are constructed from. Config, DB, Log and Now are required; a server needs all of them.
+type Options struct {
+	Config config.Config
+	DB     *db.DB
+	// Redis is nil in commands, which then limit no rates and record no clicks.
+	Redis *redisx.Client
+	// Mailer sends the messages of accounts and invitations; nil in commands, which send none.
+	Mailer *mail.Mailer
+	// CacheBytes bounds the memory for links that are redirected; zero means the default of package link.
+	CacheBytes int64
+	Log        *slog.Logger
+	Now        func() time.Time
+}
+
+// Stores are the stores of one process.
+type Stores struct {
+	DB          *db.DB
+	Accounts    *account.Store
+	APIKeys     *apikey.Store
+	Audit       *audit.Store
+	Workspaces  *workspace.Store
+	Domains     *domain.Store
+	Links       *link.Store
+	Checker     *probe.Checker
+	Stats       *stats.Store
+	Exports     stats.Exports
+	ClickStream *clickstream.Live
+	Unmatched   *unmatched.Recorder
+	VisitorKeys *ingest.Keys
+	Limits      ratelimit.Limiter
+	OwnHosts    *ownhost.Hosts
+	// QuotaStore is what the database has of hits and grants.
+	QuotaStore *hitquota.Store
+	// Quotas and Recorder are nil without Redis: only servers take quota and record clicks.
+	Quotas   *hitquota.Quotas
+	Recorder *ingest.Recorder
+
+	config config.Config
+}
+
+// Open constructs every store. The caller closes the Recorder, if there is one.
+func Open(o Options) (*Stores, error) {
+	if o.DB == nil || o.Log == nil || o.Now == nil {
+		return nil, errors.New("stores need a database, a log and a clock")
+	}
+	s := &Stores{
+		DB:          o.DB,
+		APIKeys:     &apikey.Store{DB: o.DB, Now: o.Now},
+		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
+		Stats:       &stats.Store{DB: o.DB, ClickMonths: o.Config.ClickMonths, QuarterMonths: o.Config.SumMonths, Now: o.Now},
+		Exports:     stats.Exports{Secret: o.Config.JWTSecret, PublicURL: o.Config.PublicURL, Now: o.Now},
+		ClickStream: &clickstream.Live{DB: o.DB, Log: o.Log, Now: o.Now},
+		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
+		VisitorKeys: &ingest.Keys{DB: o.DB, Log: o.Log, Now: o.Now},
+		Limits:      ratelimit.Limiter{KV: o.Redis, Log: o.Log, Off: o.Redis == nil || !o.Config.RateLimits},
+		config:      o.Config,
+	}
+	var err error
+	if s.OwnHosts, err = ownhost.New(o.Config.PublicURL, o.Config.Hosts...); err != nil {
+		return nil, err
+	}
+	s.openTenants(o)
+	clicks, err := s.openClicks(o)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.openLinks(o, clicks); err != nil {
+		return nil, errors.Join(err, s.Close())
+	}
+	return s, nil
+}
+
+// OfCopy constructs the stores of a database that no server uses: a copy for a backup, or one that is being restored.
+func OfCopy(d *db.DB) (*Stores, error) {
+	return Open(Options{
+		Config: config.Config{PublicURL: "http://localhost"}, DB: d, Log: slog.New(slog.DiscardHandler), Now: time.Now,
+	})
+}
+
+// Close closes the click log.
+func (s *Stores) Close() error {
+	if s.Recorder == nil {
+		return nil
+	}
+	return s.Recorder.Close()
+}
+
+// openTenants constructs the stores of accounts, workspaces and domains.
+func (s *Stores) openTenants(o Options) {
+	s.Accounts = &account.Store{
+		DB:         o.DB,
+		Tokens:     account.Tokens{Secret: o.Config.JWTSecret, Issuer: o.Config.PublicURL, TTL: o.Config.TokenTTL},
+		Passwords:  account.NewPasswords(),
+		Keys:       s.APIKeys,
+		SessionTTL: o.Config.SessionTTL,
+		Mail:       o.Mailer,
+		PublicURL:  o.Config.PublicURL,
+		Log:        o.Log,
+		Limits:     s.Limits,
+		Now:        o.Now,
+	}
+	s.Workspaces = &workspace.Store{
+		DB: o.DB, People: s.Accounts, Mail: o.Mailer, Limits: s.Limits, PublicURL: o.Config.PublicURL, Log: o.Log,
+		Now: o.Now,
+	}
+	s.Domains = &domain.Store{
+		DB: o.DB, Own: s.OwnHosts, Resolver: net.DefaultResolver, Limits: s.Limits, Log: o.Log, Now: o.Now,
+	}
+}
+
+// openClicks constructs quotas and, in a server, the recorder of clicks: the log comes first, because leases are noted in it.
+func (s *Stores) openClicks(o Options) (link.Clicks, error) {
+	if o.Redis == nil {
+		s.QuotaStore = &hitquota.Store{DB: o.DB, Clicks: s.Stats, Now: o.Now}
+		return unrecorded{s.Stats}, nil
+	}
+	log, err := ingest.OpenLog(ingest.LogConfig{
+		Dir: filepath.Join(o.Config.DataDir, ClicksFolder), MaxBytes: o.Config.ClickLogBytes, Logger: o.Log, Now: o.Now,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Quotas = hitquota.New(hitquota.Config{
+		ClickLog: log, Clicks: s.Stats, KV: o.Redis, DB: o.DB, Fallback: o.Config.QuotaFallback, Log: o.Log, Now: o.Now,
+	})
+	s.QuotaStore = s.Quotas.Store
+	s.Recorder = ingest.NewRecorder(ingest.RecorderConfig{DB: o.DB, Log: log, Leases: s.Quotas})
+	return recorded{s.Recorder, s.Stats}, nil
+}
+
+func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
+	s.Links, err = link.NewStore(link.Config{
+		DB:           o.DB,
+		PublicURL:    o.Config.PublicURL,
+		Own:          s.OwnHosts,
+		LinkQuota:    o.Config.LinkQuota,
+		CodeSecrets:  o.Config.CodeSecrets,
+		AnonymousTTL: o.Config.AnonymousTTL,
+		Tombstones:   o.Config.Tombstones,
+		CacheBytes:   o.CacheBytes,
+		Clicks:       clicks,
+		Domains:      s.Domains,
+		Limits:       s.Limits,
+		Log:          o.Log,
+		Now:          o.Now,
+	})
+	if err != nil {
+		return err
+	}
+	client := outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(o.Config.PublicURL)})
+	s.Checker = &probe.Checker{Links: s.Links, Client: client, Limits: s.Limits, Log: o.Log, Now: o.Now}
+	return nil
+}
+
+// recorded are the clicks of a process that records some.
+type recorded struct {
+	*ingest.Recorder
+	*stats.Store
+}
+
+// unrecorded are the clicks of a process that records none.
+type unrecorded struct{ *stats.Store }
+
+// Flush has nothing to wait for.
+func (unrecorded) Flush(context.Context) error { return nil }
