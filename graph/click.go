@@ -2,7 +2,9 @@ package graph
 
 import (
 	"context"
+	"reflect"
 	"strconv"
+	"strings"
 
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/graph/loader"
@@ -47,13 +49,11 @@ func (c *Config) clickPage(
 }
 
 func clickOf(m workspace.Membership, c *click.Click) *gen.Click {
-	return &gen.Click{
-		ID: c.PublicID(), LinkID: c.LinkID, In: m, At: c.ClickedAt, Status: c.Status, Bot: c.Bot,
-		Referrer: optional.Of(c.Referrer), Country: optional.Of(c.Country),
-		Device: optional.Of(c.Device), Browser: optional.Of(c.Browser), Os: optional.Of(c.OS),
-		Language: optional.Of(c.Language), UtmSource: optional.Of(c.Source), UtmMedium: optional.Of(c.Medium),
-		UtmCampaign: optional.Of(c.Campaign), UtmTerm: optional.Of(c.Term), UtmContent: optional.Of(c.Content),
+	out := &gen.Click{ID: c.PublicID(), LinkID: c.LinkID, In: m, At: c.ClickedAt, Status: c.Status, Bot: c.Bot}
+	for i, d := range click.VisitDimensions {
+		*textField(out, clickFields[i]) = optional.Of(*d.Text(c))
 	}
+	return out
 }
 
 // filterOf returns the filter of clicks; null selects all.
@@ -65,17 +65,35 @@ func filterOf(in *gen.ClickFilter) stats.Filter {
 	if in.Status != nil {
 		f.Values[click.Status] = strconv.Itoa(*in.Status)
 	}
-	for dimension, value := range map[click.Dimension]*string{
-		click.Referrer: in.Referrer, click.Country: in.Country,
-		click.Device: in.Device, click.Browser: in.Browser, click.OS: in.Os,
-		click.Language: in.Language, click.Source: in.UtmSource, click.Medium: in.UtmMedium,
-		click.Campaign: in.UtmCampaign, click.Term: in.UtmTerm, click.Content: in.UtmContent,
-	} {
-		if value != nil {
-			f.Values[dimension] = *value
+	for i, d := range click.VisitDimensions {
+		if value := *textField(in, filterFields[i]); value != nil {
+			f.Values[d.Name] = *value
 		}
 	}
 	return f
+}
+
+// The indexes of the generated fields of click.VisitDimensions.
+var (
+	clickFields  = visitFields(reflect.TypeFor[gen.Click]())
+	filterFields = visitFields(reflect.TypeFor[gen.ClickFilter]())
+)
+
+// visitFields panics if the schema lacks a dimension, so no process starts without it.
+func visitFields(t reflect.Type) (indexes []int) {
+	for _, d := range click.VisitDimensions {
+		field, ok := t.FieldByNameFunc(func(name string) bool { return strings.EqualFold(name, d.FieldName()) })
+		if !ok {
+			panic("graph: " + t.Name() + " has no field for the dimension " + string(d.Name))
+		}
+		indexes = append(indexes, field.Index[0])
+	}
+	return indexes
+}
+
+// textField returns a field of a struct that a pointer points to.
+func textField(to any, index int) **string {
+	return reflect.ValueOf(to).Elem().Field(index).Addr().Interface().(**string)
 }
 
 func (r *clickResolver) Link(ctx context.Context, c *gen.Click) (*link.Link, error) {

@@ -5,7 +5,6 @@ import (
 	"encoding/csv"
 	"encoding/json"
 	"net/http"
-	"strconv"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
@@ -13,56 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/stats"
-	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
-
-// exportedClick is a line of exported clicks; the names are those of the columns too.
-type exportedClick struct {
-	ID          string    `json:"id"`
-	LinkID      string    `json:"linkId"`
-	At          time.Time `json:"at"`
-	Status      int       `json:"status"`
-	Bot         bool      `json:"bot"`
-	Visit       bool      `json:"visit"` // the first of its visitor on that day
-	LatencyMs   float64   `json:"latencyMs"`
-	Referrer    string    `json:"referrer,omitempty"`
-	Country     string    `json:"country,omitempty"`
-	Device      string    `json:"device,omitempty"`
-	Browser     string    `json:"browser,omitempty"`
-	OS          string    `json:"os,omitempty"`
-	Language    string    `json:"language,omitempty"`
-	UTMSource   string    `json:"utmSource,omitempty"`
-	UTMMedium   string    `json:"utmMedium,omitempty"`
-	UTMCampaign string    `json:"utmCampaign,omitempty"`
-	UTMTerm     string    `json:"utmTerm,omitempty"`
-	UTMContent  string    `json:"utmContent,omitempty"`
-}
-
-func exported(c *click.Click) exportedClick {
-	return exportedClick{
-		ID: c.PublicID(), LinkID: c.LinkID, At: c.ClickedAt, Status: c.Status, Bot: c.Bot, Visit: c.IsVisit, LatencyMs: c.LatencyMs,
-		Referrer: c.Referrer, Country: c.Country, Device: c.Device, Browser: c.Browser, OS: c.OS, Language: c.Language,
-		UTMSource: c.Source, UTMMedium: c.Medium, UTMCampaign: c.Campaign, UTMTerm: c.Term, UTMContent: c.Content,
-	}
-}
-
-var exportHead = []string{
-	"id", "linkId", "at", "status", "bot", "visit", "latencyMs", "referrer", "country", "device", "browser", "os", "language",
-	"utmSource", "utmMedium", "utmCampaign", "utmTerm", "utmContent",
-}
-
-func (c exportedClick) row() []string {
-	row := []string{
-		c.ID, c.LinkID, c.At.Format(time.RFC3339Nano), strconv.Itoa(c.Status), strconv.FormatBool(c.Bot), strconv.FormatBool(c.Visit),
-		strconv.FormatFloat(c.LatencyMs, 'f', -1, 64), c.Referrer, c.Country, c.Device, c.Browser, c.OS, c.Language,
-		c.UTMSource, c.UTMMedium, c.UTMCampaign, c.UTMTerm, c.UTMContent,
-	}
-	for i, cell := range row {
-		row[i] = validate.Cell(cell) // a visitor chooses the campaign and the referrer
-	}
-	return row
-}
 
 // exportClicks writes what a signed URL asks for, a thousand clicks at a time.
 func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
@@ -168,7 +119,7 @@ func linesOf(w http.ResponseWriter) func([]*click.Click) error {
 	lines := json.NewEncoder(w)
 	return func(clicks []*click.Click) error {
 		for _, c := range clicks {
-			if err := lines.Encode(exported(c)); err != nil {
+			if err := lines.Encode((*stats.ExportLine)(c)); err != nil {
 				return err
 			}
 		}
@@ -180,11 +131,11 @@ func cellsOf(w http.ResponseWriter) func([]*click.Click) error {
 	cells, begun := csv.NewWriter(w), false
 	return func(clicks []*click.Click) error {
 		if !begun {
-			_ = cells.Write(exportHead) // what fails, Error says
+			_ = cells.Write(stats.ExportHead()) // what fails, Error says
 			begun = true
 		}
 		for _, c := range clicks {
-			_ = cells.Write(exported(c).row())
+			_ = cells.Write(stats.ExportRow(c))
 		}
 		cells.Flush()
 		return cells.Error()

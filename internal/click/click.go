@@ -3,7 +3,6 @@
 package click
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/id"
@@ -42,28 +41,8 @@ type Click struct {
 	End int64
 }
 
-// visitTexts is how many texts there are of a visit.
-const visitTexts = 11
-
-// Texts are those of a visit, in the order of the dimensions' numbers, of records and of columns.
-func (c *Click) Texts() [visitTexts]*string {
-	return [...]*string{
-		&c.Referrer, &c.Country, &c.Device, &c.Browser, &c.OS, &c.Language, &c.Source, &c.Medium, &c.Campaign, &c.Term, &c.Content,
-	}
-}
-
-// Value is that of a dimension which is known of each click.
-func (c *Click) Value(dimension Dimension) string {
-	switch dimension {
-	case Status:
-		return strconv.Itoa(c.Status)
-	case ByLink:
-		return c.LinkID
-	}
-	return *c.Texts()[NumberOf(dimension)-1]
-}
-
 // PublicID is the id as others know it: such ids are in the order of time.
 func (c *Click) PublicID() string { return id.Join(id.Click, c.ClickedAt.UnixMicro(), c.ID) }
 
+// DayOf returns the number of the UTC day since 1970.
 func DayOf(t time.Time) int64 { return t.Unix() / int64(Day/time.Second) }

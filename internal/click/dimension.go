@@ -1,10 +1,16 @@
 package click
 
-// Dimension is a way to divide clicks by.
+import (
+	"strconv"
+	"strings"
+)
+
+// Dimension is a property that clicks are filtered and broken down by. Its text is the name in the
+// GraphQL schema.
 type Dimension string
 
-// The dimensions. Referrer is a host, Country an ISO 3166-1 code, Language an ISO 639 code, Status that of the redirect,
-// Link the id of a link.
+// Referrer is a host, Country an ISO 3166-1 code, Language an ISO 639 code, Status the HTTP status
+// of the redirect, and ByLink the id of the link.
 const (
 	Referrer Dimension = "REFERRER"
 	Country  Dimension = "COUNTRY"
@@ -19,39 +25,94 @@ const (
 	Content  Dimension = "UTM_CONTENT"
 	Status   Dimension = "STATUS"
 	ByLink   Dimension = "LINK"
-
-	latency   Dimension = "latency" // the values are steps: see latencyStep
-	ofQuarter Dimension = "quarter" // of a day: the values are quarters of an hour: see quarterOf
 )
 
-// Dimensions are all that sums are kept by, and their columns in clicks. The numbers are written to the database: they keep
-// their meaning for ever.
-var Dimensions = []struct {
+// Definition is a row of the table of dimensions.
+type Definition struct {
+	// Number is written to the database: it keeps its meaning for ever.
 	Number byte
-	Name   Dimension
+	// Name is empty for the dimensions that only rollups count by.
+	Name Dimension
+	// Column is its column in clicks and click_details.
 	Column string
-}{
-	{1, Referrer, "referrer"}, {2, Country, "country"}, {3, Device, "device"}, {4, Browser, "browser"}, {5, OS, "os"}, {6, Language, "language"},
-	{7, Source, "utm_source"}, {8, Medium, "utm_medium"}, {9, Campaign, "utm_campaign"}, {10, Term, "utm_term"}, {11, Content, "utm_content"},
-	{StatusDimension, Status, "status"}, {LinkDimension, ByLink, "link_id"}, {LatencyDimension, latency, ""},
-	{QuarterDimension, ofQuarter, ""},
+
+	text func(*Click) *string // of the visit; nil for the others
 }
 
-// The numbers of what is no text of a visit.
+// Text returns the field of a click; only the dimensions of VisitDimensions have one.
+func (d *Definition) Text(c *Click) *string { return d.text(c) }
+
+// FieldName returns the name in camel case, as in GraphQL and in exports: utmSource.
+func (d *Definition) FieldName() string {
+	words := strings.Split(strings.ToLower(string(d.Name)), "_")
+	for i, word := range words[1:] {
+		words[i+1] = strings.ToUpper(word[:1]) + word[1:]
+	}
+	return strings.Join(words, "")
+}
+
+// The numbers of the dimensions that are not texts of a visit. The values of LatencyDimension are
+// steps (see rollup.LatencyStep), those of QuarterDimension quarters of an hour on a day.
 const (
 	StatusDimension  = 12
 	LinkDimension    = 13
 	LatencyDimension = 14
 	QuarterDimension = 15
-
-	LastDimension = QuarterDimension
 )
 
-func NumberOf(d Dimension) byte {
-	for _, known := range Dimensions {
-		if known.Name == d {
-			return known.Number
+// Dimensions is the table that columns, filters, breakdowns, exports and the click log are derived
+// from. Add new dimensions at its end.
+var Dimensions = []Definition{
+	{1, Referrer, "referrer", func(c *Click) *string { return &c.Referrer }},
+	{2, Country, "country", func(c *Click) *string { return &c.Country }},
+	{3, Device, "device", func(c *Click) *string { return &c.Device }},
+	{4, Browser, "browser", func(c *Click) *string { return &c.Browser }},
+	{5, OS, "os", func(c *Click) *string { return &c.OS }},
+	{6, Language, "language", func(c *Click) *string { return &c.Language }},
+	{7, Source, "utm_source", func(c *Click) *string { return &c.Source }},
+	{8, Medium, "utm_medium", func(c *Click) *string { return &c.Medium }},
+	{9, Campaign, "utm_campaign", func(c *Click) *string { return &c.Campaign }},
+	{10, Term, "utm_term", func(c *Click) *string { return &c.Term }},
+	{11, Content, "utm_content", func(c *Click) *string { return &c.Content }},
+	{StatusDimension, Status, "status", nil},
+	{LinkDimension, ByLink, "link_id", nil},
+	{Number: LatencyDimension},
+	{Number: QuarterDimension},
+}
+
+// VisitDimensions are the dimensions that are texts of a visit, in the order of the click log.
+var VisitDimensions = selected(func(d *Definition) bool { return d.text != nil })
+
+// StoredDimensions are the dimensions that each click is stored with.
+var StoredDimensions = selected(func(d *Definition) bool { return d.Column != "" })
+
+func selected(isSelected func(*Definition) bool) (found []*Definition) {
+	for i := range Dimensions {
+		if d := &Dimensions[i]; isSelected(d) {
+			found = append(found, d)
 		}
 	}
-	return 0
+	return found
+}
+
+// Definition returns the row of a dimension. It panics for one that is not in the table: GraphQL
+// accepts no other.
+func (d Dimension) Definition() *Definition {
+	for _, known := range StoredDimensions {
+		if known.Name == d {
+			return known
+		}
+	}
+	panic("click: unknown dimension " + strconv.Quote(string(d)))
+}
+
+// Value returns the value of a dimension; empty if it is not known.
+func (c *Click) Value(dimension Dimension) string {
+	switch dimension {
+	case Status:
+		return strconv.Itoa(c.Status)
+	case ByLink:
+		return c.LinkID
+	}
+	return *dimension.Definition().Text(c)
 }

@@ -215,11 +215,14 @@ func follow(totals []stats.Total, clicks []click.Click) {
 	}
 }
 
-// clickColumns are what is kept of a click.
-var clickColumns = []string{
-	"id", "workspace_id", "link_id", "clicked_at", "latency_ms", "visit", "bot", "status",
-	"referrer", "country", "device", "browser", "os", "language", "utm_source", "utm_medium", "utm_campaign", "utm_term", "utm_content",
-}
+// clickColumns are the columns of clicks: those that each click has, then the texts of the visit.
+var clickColumns = func() []string {
+	columns := []string{"id", "workspace_id", "link_id", "clicked_at", "latency_ms", "visit", "bot", "status"}
+	for _, d := range click.VisitDimensions {
+		columns = append(columns, d.Column)
+	}
+	return columns
+}()
 
 func insertClicks(ctx context.Context, d *db.DB, tx bun.Tx, clicks []click.Click) error {
 	values := make([]any, len(clickColumns))
@@ -233,9 +236,11 @@ func insertClicks(ctx context.Context, d *db.DB, tx bun.Tx, clicks []click.Click
 			c := clicks[i]
 			values[0], values[1], values[2], values[3] = c.ID, c.WorkspaceID, c.LinkID, c.ClickedAt
 			values[4], values[5], values[6], values[7] = c.LatencyMs, c.IsVisit, c.Bot, c.Status
-			for i, text := range c.Texts() {
-				if values[8+i] = *text; *text == "" {
+			for i, d := range click.VisitDimensions {
+				if text := *d.Text(c); text == "" {
 					values[8+i] = nil
+				} else {
+					values[8+i] = text
 				}
 			}
 			return values

@@ -41,8 +41,20 @@ func AppendClick(b []byte, c *click.Click) []byte {
 	} else {
 		b = append(b, 0)
 	}
-	for _, text := range c.Texts() {
-		b = rollup.AppendText(b, *text)
+	return appendVisit(b, c)
+}
+
+// recordedTexts is how many texts each record of a click has. Those of dimensions that were added
+// later follow up to the last one that is known, so a record without them has the same bytes as ever.
+const recordedTexts = 11
+
+func appendVisit(b []byte, c *click.Click) []byte {
+	texts := click.VisitDimensions
+	for len(texts) > recordedTexts && *texts[len(texts)-1].Text(c) == "" {
+		texts = texts[:len(texts)-1]
+	}
+	for _, d := range texts {
+		b = rollup.AppendText(b, *d.Text(c))
 	}
 	return b
 }
@@ -96,8 +108,11 @@ func parseWhat(data []byte) (linkID []byte, clickedAt time.Time, ok bool) {
 // visit reads what is kept of who asked.
 func (r *reader) visit(c *click.Click) {
 	c.Status, c.Visitor, c.Bot = int(r.uvarint()), int64(r.fixed()), r.byte() == 1
-	for _, text := range c.Texts() {
-		*text = r.text()
+	for i, d := range click.VisitDimensions {
+		if i >= recordedTexts && len(r.rest) == 0 {
+			return
+		}
+		*d.Text(c) = r.text()
 	}
 }
 

@@ -36,11 +36,8 @@ func TestClicksAreReadAsTheyWereWritten(t *testing.T) {
 			ClickLease:  rapid.Int64().Draw(t, "click lease"),
 		}
 		want.Bot = rapid.Bool().Draw(t, "bot")
-		for _, text := range []*string{
-			&want.Referrer, &want.Country, &want.Device, &want.Browser, &want.OS, &want.Language,
-			&want.Source, &want.Medium, &want.Campaign, &want.Term, &want.Content,
-		} {
-			*text = drawText(t, "visit")
+		for _, d := range click.VisitDimensions {
+			*d.Text(want) = drawText(t, string(d.Name))
 		}
 		got, lease, err := parseRecord(AppendClick(nil, want))
 		if diff := cmp.Diff(want, got); diff != "" || lease != nil || err != nil {

@@ -155,7 +155,7 @@ func EachCount(b []byte, only byte, f func(dimension byte, value []byte, n Count
 	for len(b) > 0 {
 		dimension := b[0]
 		n, size := binary.Uvarint(b[1:])
-		if size <= 0 || dimension == 0 || dimension > click.LastDimension {
+		if size <= 0 || dimension == 0 || int(dimension) > len(click.Dimensions) {
 			return ErrCounts
 		}
 		b = b[1+size:]
@@ -192,9 +192,9 @@ func (c Counts) AddEncoded(b []byte) error {
 
 // AddClick counts one click by all that is known of it.
 func (c Counts) AddClick(k *click.Click, one Count) {
-	for i, value := range k.Texts() {
-		if *value != "" {
-			c.Add(byte(i+1), *value, one)
+	for _, d := range click.VisitDimensions {
+		if value := *d.Text(k); value != "" {
+			c.Add(d.Number, value, one)
 		}
 	}
 	if k.Status != CommonStatus {

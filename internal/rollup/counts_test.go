@@ -22,7 +22,7 @@ import (
 // drawCounts draws counts as they may become: of few values, each of them something.
 func drawCounts(t *rapid.T) map[byte]rollup.Values {
 	number := rapid.OneOf(rapid.Int64Range(0, 300), rapid.Int64Range(0, math.MaxInt64))
-	return rapid.MapOfN(rapid.ByteRange(1, click.LastDimension), rapid.Custom(func(t *rapid.T) rollup.Values {
+	return rapid.MapOfN(rapid.ByteRange(1, byte(len(click.Dimensions))), rapid.Custom(func(t *rapid.T) rollup.Values {
 		return rapid.MapOfN(rapid.String(), rapid.Custom(func(t *rapid.T) rollup.Count {
 			return rollup.Count{number.Draw(t, "clicks"), number.Draw(t, "visits"), number.Draw(t, "bots")}
 		}), 1, 8).Draw(t, "values")

@@ -45,22 +45,12 @@ type column struct {
 }
 
 func newDetail(subjectID, workspaceID string, start time.Time) *detail {
-	d := &detail{subjectID: subjectID, workspaceID: workspaceID, start: start, columns: make([]column, len(Told))}
+	d := &detail{subjectID: subjectID, workspaceID: workspaceID, start: start, columns: make([]column, len(click.StoredDimensions))}
 	for i := range d.columns {
 		d.columns[i].known = map[string]int{}
 	}
 	return d
 }
-
-// Told are the dimensions that are known of each click, in the order of their numbers.
-var Told = func() (told []click.Dimension) {
-	for _, d := range click.Dimensions {
-		if d.Column != "" {
-			told = append(told, d.Name)
-		}
-	}
-	return told
-}()
 
 func (d *detail) clicks() int { return len(d.moments) / momentBytes }
 
@@ -73,8 +63,8 @@ func (d *detail) add(c *click.Click) {
 		kind |= momentBot
 	}
 	d.moments = append(d.moments, rollup.QuarterOf(c.ClickedAt), kind)
-	for i, dimension := range Told {
-		d.columns[i].add(c.Value(dimension))
+	for i, dimension := range click.StoredDimensions {
+		d.columns[i].add(c.Value(dimension.Name))
 	}
 }
 
@@ -226,7 +216,7 @@ func (s *Stats) eachDetail(ctx context.Context, columns []click.Dimension, f fun
 func eachDetailOf(ctx context.Context, q *bun.SelectQuery, columns []click.Dimension, f func(*dayOfDetails)) error {
 	q = q.ColumnExpr("x.starts_at, x.moments")
 	for _, dimension := range columns {
-		q = q.ColumnExpr("x.?", bun.Ident(columnOf(dimension)))
+		q = q.ColumnExpr("x.?", bun.Ident(dimension.Definition().Column))
 	}
 	rows, err := q.Rows(ctx)
 	if err != nil {
@@ -374,8 +364,8 @@ func (s *Store) readDetails(ctx context.Context, workspaceID string, start time.
 
 func insertDetails(ctx context.Context, d *db.DB, tx bun.Tx, start time.Time, made []*detail) error {
 	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "moments"}
-	for _, dimension := range Told {
-		columns = append(columns, columnOf(dimension))
+	for _, dimension := range click.StoredDimensions {
+		columns = append(columns, dimension.Column)
 	}
 	return d.Load(ctx, tx, MonthTable(d, details, start), columns, len(made), func(i int) []any {
 		one := made[i]
@@ -397,7 +387,7 @@ func reopen(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) 
 // equal says that the columns of a day add up to the counts of its clicks. Dimensions of too many values cannot be compared.
 func (d *dayOfDetails) equal(want rollup.Counts) bool {
 	for dimension, column := range d.columns {
-		is, number := rollup.Values{}, click.NumberOf(dimension)
+		is, number := rollup.Values{}, dimension.Definition().Number
 		d.eachClick(nil, func(click int, _ byte, one rollup.Count) {
 			if value := column.values[column.at(click)]; value != unknownValue(dimension) {
 				is.Add(value, one)

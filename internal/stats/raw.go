@@ -54,7 +54,7 @@ func (f Filter) filter(q *bun.SelectQuery) *bun.SelectQuery {
 		q = q.Where("bot = ?", *f.Bots)
 	}
 	for _, dimension := range slices.Sorted(maps.Keys(f.Values)) {
-		column, value := columnOf(dimension), f.Values[dimension]
+		column, value := dimension.Definition().Column, f.Values[dimension]
 		switch {
 		case dimension == click.Status:
 			status, err := strconv.Atoi(value)
@@ -69,15 +69,6 @@ func (f Filter) filter(q *bun.SelectQuery) *bun.SelectQuery {
 		}
 	}
 	return q
-}
-
-func columnOf(dimension click.Dimension) string {
-	for _, known := range click.Dimensions {
-		if known.Name == dimension {
-			return known.Column
-		}
-	}
-	return ""
 }
 
 // counted is what a query counts as a Count.
@@ -143,7 +134,7 @@ func (s *Stats) countBy(ctx context.Context, by click.Dimension) (rollup.Values,
 		Value *string
 		rollup.Count
 	}
-	err = s.clicks(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(columnOf(by))).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows)
+	err = s.clicks(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
 	}

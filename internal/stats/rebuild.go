@@ -3,7 +3,6 @@ package stats
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -158,10 +157,13 @@ func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, mon
 
 // detailsDiffer compares what is kept by column of a subject's month with its days.
 func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, month time.Time, want Sums) (bool, error) {
-	columns, differs := Told, false
-	if !isWorkspace(subject) { // a link's sums are not kept by link
-		columns = slices.DeleteFunc(slices.Clone(Told), func(d click.Dimension) bool { return d == click.ByLink })
+	var columns []click.Dimension
+	for _, d := range click.StoredDimensions {
+		if d.Name != click.ByLink || isWorkspace(subject) { // a link's rollups do not count by link
+			columns = append(columns, d.Name)
+		}
 	}
+	differs := false
 	err := eachDetailOf(ctx, tx.NewSelect().TableExpr("? AS x", bun.Ident(details)).Where("x.subject_id = ?", subject).
 		Where("x.starts_at >= ?", month).Where("x.starts_at < ?", month.AddDate(0, 1, 0)), columns, func(d *dayOfDetails) {
 		one := want[slot{subject, d.start.Unix()}]

@@ -327,7 +327,7 @@ func TestDaysThatTellTheirQuartersLast(t *testing.T) {
 				quarters.Add(click.QuarterDimension, value, n)
 			}
 			for i := range rollup.QuartersBytes / 10 { // more than is read of other rows
-				all.Add(click.NumberOf(click.Referrer), fmt.Sprintf("%06d.example", i), rollup.Count{Clicks: 1})
+				all.Add(click.Referrer.Definition().Number, fmt.Sprintf("%06d.example", i), rollup.Count{Clicks: 1})
 			}
 			front := quarters.Encode()
 			_, err := d.NewUpdate().Table(stats.Days).Set("counts = ?", append(all.Encode()[len(front):], front...)).

@@ -187,7 +187,7 @@ func (s *Stats) countValue(ctx context.Context, cuts []time.Time) (points []coun
 func valuesOf(b *Bucket, dimension click.Dimension) (rollup.Values, error) {
 	rest := b.count()
 	found := rollup.Values{}
-	err := rollup.EachCount(b.Counts, click.NumberOf(dimension), func(_ byte, value []byte, n rollup.Count) {
+	err := rollup.EachCount(b.Counts, dimension.Definition().Number, func(_ byte, value []byte, n rollup.Count) {
 		found[string(value)] = n
 		rest.Add(rollup.Count{Clicks: -n.Clicks, Visits: -n.Visits, Bots: -n.Bots})
 	})

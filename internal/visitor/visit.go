@@ -22,12 +22,17 @@ type Visit struct {
 	Device string
 	// Browser and OS are names as their makers write them: "Chrome", "macOS". Of an app that shows pages itself, Browser is
 	// the app: "Instagram".
-	Browser, OS string
+	Browser string
+	OS      string `bun:"os"`
 	// Language is the primary subtag of the most wanted language, in lower case, from 2 to 8 letters: "en".
 	Language string
 	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the request's own query, else of
 	// the destination's: trimmed, valid UTF-8 without control characters, at most 100 bytes.
-	Source, Medium, Campaign, Term, Content string
+	Source   string `bun:"utm_source"`
+	Medium   string `bun:"utm_medium"`
+	Campaign string `bun:"utm_campaign"`
+	Term     string `bun:"utm_term"`
+	Content  string `bun:"utm_content"`
 	// Bot says that no person looked: a crawler, the preview of a link, monitoring, an HTTP library, a prefetch, or no agent.
 	Bot bool
 }

@@ -75,13 +75,22 @@ func (w *World) Ask(random *rand.Rand, from, to time.Time) (q Question) {
 	}
 	q.F.Values = map[click.Dimension]string{}
 	for range max(0, random.IntN(5)-2) {
-		if d := stats.Told[random.IntN(12)]; d == click.Status {
+		if d := drawDimension(random); d == click.Status {
 			q.F.Values[d] = []string{"302", "301", "404"}[random.IntN(3)]
 		} else {
-			q.F.Values[d] = texts[d][random.IntN(len(texts[d]))]
+			q.F.Values[d] = textsOf(d)[random.IntN(len(textsOf(d)))]
 		}
 	}
 	return q
+}
+
+// drawDimension draws one that clicks can be filtered by.
+func drawDimension(random *rand.Rand) click.Dimension {
+	n := random.IntN(len(click.VisitDimensions) + 1)
+	if n == len(click.VisitDimensions) {
+		return click.Status
+	}
+	return click.VisitDimensions[n].Name
 }
 
 // whole is the range with its ends moved outwards to quarters of an hour.
@@ -107,7 +116,7 @@ func (w *World) Meant(q Question) (found []*click.Click) {
 		}
 		differs := false
 		for d, value := range q.F.Values {
-			differs = differs || valueOf(c, d) != value
+			differs = differs || c.Value(d) != value
 		}
 		if !differs {
 			found = append(found, c)
@@ -155,10 +164,10 @@ func (w *World) Check(t *testing.T, random *rand.Rand, q Question) {
 		t.Errorf("%v: %+v in all, want %+v", q, got, want)
 	}
 	w.CheckSeries(t, random, q, meant)
-	all := slices.Clone(stats.Told)
+	all := slices.Clone(click.StoredDimensions)
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	for _, by := range all[:min(len(all), Sized("LINKFORGE_TEST_DIMENSIONS", 2))] {
-		w.CheckBreakdown(t, q, by, []int{1, 2, 10}[random.IntN(3)], meant)
+		w.CheckBreakdown(t, q, by.Name, []int{1, 2, 10}[random.IntN(3)], meant)
 	}
 	w.checkLatency(t, q, meant)
 }
@@ -224,7 +233,7 @@ func (w *World) CheckBreakdown(t *testing.T, q Question, by click.Dimension, fir
 func slicesOf(clicks []*click.Click, by click.Dimension, first int) (all []stats.Slice) {
 	parts := map[string][]*click.Click{}
 	for _, c := range clicks {
-		parts[valueOf(c, by)] = append(parts[valueOf(c, by)], c)
+		parts[c.Value(by)] = append(parts[c.Value(by)], c)
 	}
 	for value, part := range parts {
 		all = append(all, stats.Slice{Value: value, Count: CountAll(part)})

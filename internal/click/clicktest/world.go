@@ -38,6 +38,14 @@ var texts = map[click.Dimension][]string{
 	click.Source: {"", "", "newsletter"}, click.Medium: {"", "mail", "Post & Brief"}, click.Campaign: {"", "früh"}, click.Term: {"", "a b"}, click.Content: {"", "top", "bottom"},
 }
 
+// textsOf returns the values to draw from for a dimension.
+func textsOf(d click.Dimension) []string {
+	if values := texts[d]; values != nil {
+		return values
+	}
+	return []string{"", "a", "b"}
+}
+
 // World is what has been written, beside the database that was told of it: every question is answered twice.
 type World struct {
 	*stats.Store
@@ -82,25 +90,6 @@ func NewWorld(t *testing.T, d *db.DB) *World {
 
 func (w *World) Set(t time.Time) { w.clock.Store(t.UnixNano()) }
 
-// fields are where a click keeps its dimensions.
-func fields(c *click.Click) map[click.Dimension]*string {
-	return map[click.Dimension]*string{
-		click.Referrer: &c.Referrer, click.Country: &c.Country, click.Device: &c.Device, click.Browser: &c.Browser, click.OS: &c.OS, click.Language: &c.Language,
-		click.Source: &c.Source, click.Medium: &c.Medium, click.Campaign: &c.Campaign, click.Term: &c.Term, click.Content: &c.Content,
-	}
-}
-
-// valueOf is a click's value of a dimension.
-func valueOf(c *click.Click, d click.Dimension) string {
-	switch d {
-	case click.Status:
-		return strconv.Itoa(c.Status)
-	case click.ByLink:
-		return c.LinkID
-	}
-	return *fields(c)[d]
-}
-
 // Draw makes a click of one of the links in a span of time, half of them near midnights: of somebody who may come back, of
 // somebody who is not told from others, or of a bot.
 func (w *World) Draw(random *rand.Rand, from, to time.Time) click.Click {
@@ -116,9 +105,9 @@ func (w *World) Draw(random *rand.Rand, from, to time.Time) click.Click {
 	if random.IntN(4) > 0 { // a bot has none in the field: then it must not count either
 		c.Visitor = Person(&c, random.IntN(3))
 	}
-	for d, field := range fields(&c) {
-		if values := texts[d]; !c.Bot {
-			*field = values[random.IntN(len(values))]
+	for _, d := range click.VisitDimensions {
+		if values := textsOf(d.Name); !c.Bot {
+			*d.Text(&c) = values[random.IntN(len(values))]
 		}
 	}
 	return c
