@@ -220,7 +220,7 @@ func (a *app) writers() *consistency.Writers {
 func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	a.OwnHosts.Listen(listener.Addr())
 	server := a.httpServer()
-	plain := fastpath.Listen(listener, a.fast(), a.log)
+	plain := fastpath.Listen(listener, a.fastPath(), a.log)
 	serve := func() error { return server.Serve(plain) }
 	if a.certificate != nil {
 		server.TLSConfig = a.certificate.config()
@@ -275,7 +275,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 // httpServer returns the server of everything that the fast path does not answer.
 func (a *app) httpServer() *http.Server {
 	server := &http.Server{
-		Handler:           a.leaving(web.Proxies(a.config.TrustedProxies).Forwarded(a.routes())),
+		Handler:           a.leaving(web.Before(web.Proxies(a.config.TrustedProxies).Forward)(a.routes())),
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       uploadDeadline,

@@ -49,23 +49,6 @@ type Handler struct {
 	answers [len(statuses)]atomic.Int64
 }
 
-// AddressOf is the address that a path asks for, and false when the path can be none: it has one segment or two, the
-// second of which is the code.
-func AddressOf(path string) (resolve.Address, bool) {
-	if len(path) < 2 || path[0] != '/' {
-		return resolve.Address{}, false
-	}
-	code := path[1:]
-	if i := strings.IndexByte(code, '/'); i >= 0 {
-		at := resolve.Address{Slug: code[:i], Code: code[i+1:]}
-		return at, isSegment(at.Slug) && isSegment(at.Code) && strings.IndexByte(at.Code, '/') < 0
-	}
-	return resolve.Address{Code: code}, isSegment(code)
-}
-
-// isSegment reports whether a segment of a path stands for itself.
-func isSegment(s string) bool { return s != "" && s != "." && s != ".." }
-
 // Serve answers a request: it resolves the address, decides, consumes what a redirect costs,
 // records the click and writes the response. Every GET that receives a destination is one click.
 // HEAD consumes nothing.

@@ -23,6 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
+	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
 	"github.com/linkforge/linkforge/internal/visitor"
@@ -74,7 +75,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 		Orphans: &unmatched.Recorder{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		at, _ := AddressOf(r.URL.Path)
+		at, _ := resolve.PathAddress(r.URL.Path)
 		b.Serve(w, r, at)
 	})
 	b.closed = clicktest.Run(t, clicks.Recorder, quotas)

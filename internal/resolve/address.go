@@ -19,6 +19,19 @@ type Address struct {
 	Code string
 }
 
+// PathAddress returns the address in a path of one or two segments, the last of which is the code. It
+// reports false for all other paths.
+func PathAddress(path string) (at Address, ok bool) {
+	path, ok = strings.CutPrefix(path, "/")
+	if slug, code, two := strings.Cut(path, "/"); two {
+		return Address{Slug: slug, Code: code}, ok && isSegment(slug) && isSegment(code) && !strings.Contains(code, "/")
+	}
+	return Address{Code: path}, ok && isSegment(path)
+}
+
+// isSegment reports whether a segment of a path is not empty, "." or "..".
+func isSegment(s string) bool { return s != "" && s != "." && s != ".." }
+
 // plausible says that the address can be one: what cannot is never asked for, whatever bytes it has.
 func (a Address) plausible() bool {
 	return shortcode.IsCode(a.Code) && (a.Slug == "" || shortcode.IsCode(a.Slug)) && isHost(a.Host)

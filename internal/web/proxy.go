@@ -16,20 +16,9 @@ func (p Proxies) Trusts(addr netip.Addr) bool {
 	return slices.ContainsFunc(p, func(network netip.Prefix) bool { return network.Contains(addr) })
 }
 
-// Forwarded puts the client's address in the place of the proxy's that it came by. Without proxies it is the handler itself,
-// and what X-Forwarded-For says counts for nothing: anybody can write it.
-func (p Proxies) Forwarded(next http.Handler) http.Handler {
-	if len(p) == 0 {
-		return next
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		p.Forward(r)
-		next.ServeHTTP(w, r)
-	})
-}
-
-// Forward has a request come from where the proxies say.
-func (p Proxies) Forward(r *http.Request) {
+// Forward replaces the address of the proxy that sent a request with the client's. Without proxies,
+// X-Forwarded-For is ignored: anybody can write it.
+func (p Proxies) Forward(_ http.ResponseWriter, r *http.Request) {
 	if len(p) == 0 {
 		return
 	}

@@ -35,7 +35,7 @@ func TestWhereARequestCameFrom(t *testing.T) {
 		{"@", []string{"198.51.100.1"}, "@"},
 	} {
 		got := ""
-		handler := proxies.Forwarded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
+		handler := Before(proxies.Forward)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr, r.Header["X-Forwarded-For"] = one.remote, one.forwarded
 		handler.ServeHTTP(httptest.NewRecorder(), r)
@@ -49,7 +49,7 @@ func TestWhereARequestCameFrom(t *testing.T) {
 func TestWithoutProxies(t *testing.T) {
 	t.Parallel()
 	got := ""
-	handler := Proxies(nil).Forwarded(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
+	handler := Before(Proxies(nil).Forward)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "127.0.0.1:1"
 	r.Header.Set("X-Forwarded-For", "198.51.100.1")

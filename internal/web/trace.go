@@ -19,7 +19,7 @@ var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.Me
 func Trace(t trace.Tracer) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			ctx, span := t.Start(Traced(r).Context(), "HTTP", trace.WithSpanKind(trace.SpanKindServer))
+			ctx, span := t.Start(ExtractTrace(r).Context(), "HTTP", trace.WithSpanKind(trace.SpanKindServer))
 			defer span.End()
 			recorded, inner := &statusWriter{ResponseWriter: w}, r.WithContext(ctx)
 			next.ServeHTTP(recorded, inner)
@@ -35,8 +35,8 @@ func Trace(t trace.Tracer) Middleware {
 	}
 }
 
-// Traced is the request as a part of the trace that its header names.
-func Traced(r *http.Request) *http.Request {
+// ExtractTrace returns the request as a part of the trace that its header names.
+func ExtractTrace(r *http.Request) *http.Request {
 	ctx := propagation.TraceContext{}.Extract(r.Context(), propagation.HeaderCarrier(r.Header))
 	return r.WithContext(ctx)
 }

@@ -26,15 +26,18 @@ func Chain(h http.Handler, all ...Middleware) http.Handler {
 	return h
 }
 
-// RequestID names every request in its answer and in the log. A name given by a proxy is kept if it is a plain one.
-func RequestID(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		NameRequest(w, r)
-		next.ServeHTTP(w, r)
-	})
+// Before calls f with each request before the handler.
+func Before(f func(http.ResponseWriter, *http.Request)) Middleware {
+	return func(next http.Handler) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			f(w, r)
+			next.ServeHTTP(w, r)
+		})
+	}
 }
 
-// NameRequest is RequestID for a handler that names a request only when there is something to say of it.
+// NameRequest sets the X-Request-Id of a request and its response. A plain one that a proxy has set
+// is kept.
 func NameRequest(w http.ResponseWriter, r *http.Request) {
 	requestID := r.Header.Get("X-Request-Id")
 	if !plain(requestID) {

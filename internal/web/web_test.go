@@ -83,13 +83,13 @@ func TestRequestIDs(t *testing.T) {
 		"a;b=c,d/e":                            false,
 	} {
 		var seen string
-		h := RequestID(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("X-Request-Id") }))
+		h := Before(NameRequest)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("X-Request-Id") }))
 		answered := serve(h, "/", func(r *http.Request) { r.Header.Set("X-Request-Id", given) }).Header().Get("X-Request-Id")
 		if !plain(answered) || seen != answered || kept != (answered == given) {
 			t.Errorf("%q: the handler saw %q, the client %q; want it kept: %t", given, seen, answered, kept)
 		}
 	}
-	first, second := serve(RequestID(say("")), "/", nil), serve(RequestID(say("")), "/", nil)
+	first, second := serve(Before(NameRequest)(say("")), "/", nil), serve(Before(NameRequest)(say("")), "/", nil)
 	if first.Header().Get("X-Request-Id") == second.Header().Get("X-Request-Id") {
 		t.Error("two requests have one id")
 	}
@@ -103,7 +103,7 @@ func TestTheLogNamesNobody(t *testing.T) {
 	now := func() time.Time { tick = tick.Add(time.Second); return tick }
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /{code}", func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(http.StatusGone) })
-	h := Chain(mux, RequestID, Client, Log(log, now), Recover(log))
+	h := Chain(mux, Before(NameRequest), Client, Log(log, now), Recover(log))
 	serve(h, "/s3cr3tcode?token=hunter2", func(r *http.Request) {
 		r.RemoteAddr = "203.0.113.77:4321"
 		r.Header.Set("X-Request-Id", "request-1")
@@ -153,7 +153,7 @@ func TestTheLogReachesTheWriterBelow(t *testing.T) {
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	buffer, log := newLog(slog.LevelInfo)
-	h := RequestID(Recover(log)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the password is hunter2") })))
+	h := Before(NameRequest)(Recover(log)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the password is hunter2") })))
 	for _, accept := range []string{"", "text/html"} {
 		w := serve(h, "/", func(r *http.Request) { r.Header.Set("Accept", accept) })
 		if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "hunter2") || w.Body.Len() == 0 {

@@ -1,0 +1,123 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/linkforge/linkforge/internal/fastpath"
+	"github.com/linkforge/linkforge/internal/obs"
+	"github.com/linkforge/linkforge/internal/resolve"
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/web"
+)
+
+// shortURL returns the address that a request names: /CODE or /SLUG/CODE at the instance's own
+// hosts, and /CODE at any other host, which may be a workspace's domain. It reports false for all
+// other requests. The code may end in statsSuffix.
+func (a *app) shortURL(r *http.Request) (at resolve.Address, ok bool) {
+	if r.Method != http.MethodGet && r.Method != http.MethodHead || hasEncodedSlash(r.URL) {
+		return resolve.Address{}, false
+	}
+	if at, ok = resolve.PathAddress(r.URL.Path); !ok {
+		return resolve.Address{}, false
+	}
+	host := web.Host(r)
+	if a.config.IsOwnHost(host) {
+		return at, !shortcode.Reserved(cmp.Or(at.Slug, at.Code))
+	}
+	at.Host = host
+	return at, host != "" && at.Slug == ""
+}
+
+// hasEncodedSlash reports whether the decoded path has more segments than the path that was sent.
+func hasEncodedSlash(u *url.URL) bool {
+	return u.RawPath != "" && strings.Count(u.Path, "/") != strings.Count(u.RawPath, "/")
+}
+
+// shortURLs answers requests for short URLs, and reports false for all others and for stats pages.
+// It runs before all middleware, which would cost several times as much as a redirect.
+func (a *app) shortURLs() fastpath.Answer {
+	serve := a.tracedRedirects()
+	if a.log.Enabled(context.Background(), slog.LevelDebug) {
+		serve = a.loggedRedirects(serve)
+	}
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		a.setStrictTransport(w, r)
+		at, ok := a.shortURL(r)
+		if !ok || strings.HasSuffix(at.Code, statsSuffix) {
+			return false
+		}
+		serve(w, r, at)
+		return true
+	}
+}
+
+// fastPath answers short URLs without net/http, until the node is to stop. A node with a certificate
+// answers nothing without TLS.
+func (a *app) fastPath() fastpath.Answer {
+	answer, proxies := a.shortURLs(), web.Proxies(a.config.TrustedProxies)
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if a.stopping.Load() || a.certificate != nil {
+			return false
+		}
+		proxies.Forward(w, r)
+		return answer(w, r)
+	}
+}
+
+// shortURLsFirst answers short URLs, and leaves all other requests to next.
+func (a *app) shortURLsFirst(next http.Handler) http.Handler {
+	answer := a.shortURLs()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !answer(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+type serveAddress = func(http.ResponseWriter, *http.Request, resolve.Address)
+
+// tracedRedirects returns the handler of redirects. With tracing, the redirects that have asked the
+// database or Redis have a span; nearly all others are answered from memory.
+func (a *app) tracedRedirects() serveAddress {
+	t := a.traces.Tracer()
+	if t == nil {
+		return a.redirects.Serve
+	}
+	return func(w http.ResponseWriter, r *http.Request, at resolve.Address) {
+		r = web.ExtractTrace(r)
+		ctx, span := obs.StartQuiet(r.Context(), t, "redirect")
+		defer span.End()
+		a.redirects.Serve(w, r.WithContext(ctx), at)
+	}
+}
+
+// loggedRedirects names and logs each redirect.
+func (a *app) loggedRedirects(serve serveAddress) serveAddress {
+	logged := web.Log(a.log, a.now)
+	return func(w http.ResponseWriter, r *http.Request, at resolve.Address) {
+		r.Pattern = "GET /{code}"
+		if at.Slug != "" {
+			r.Pattern = "GET /{slug}/{code}"
+		}
+		web.NameRequest(w, r)
+		logged(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { serve(w, r, at) })).ServeHTTP(w, r)
+	}
+}
+
+// strictTransport makes browsers use only https for a host, for a year (RFC 6797). It does not
+// extend to subdomains, which other servers may have. The slice is shared between all responses and
+// never written to.
+var strictTransport = []string{"max-age=31536000"}
+
+// setStrictTransport sets Strict-Transport-Security for the instance's own hosts if the public URL
+// is https. A workspace's domain does not get it: the workspace may serve it without TLS later.
+func (a *app) setStrictTransport(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(a.config.PublicURL, "https://") && a.config.IsOwnHost(web.Host(r)) {
+		w.Header()["Strict-Transport-Security"] = strictTransport
+	}
+}
