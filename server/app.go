@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -160,7 +161,8 @@ func (a *app) wire() error {
 		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
 	}
 	a.Stores, err = stores.Open(stores.Options{
-		Config: a.config, DB: a.db, Redis: a.kv, Mailer: a.mailer, CacheBytes: cacheBytes(a.config), Log: a.log, Now: a.now,
+		Config: a.config, DB: a.db, Redis: a.kv, ClickLogDir: filepath.Join(a.config.DataDir, stores.ClicksFolder),
+		Mailer: a.mailer, CacheBytes: cacheBytes(a.config), Log: a.log, Now: a.now,
 	})
 	if err != nil {
 		return err
@@ -194,7 +196,7 @@ func (a *app) wire() error {
 		Audit:       a.Audit,
 		Links:       a.Links,
 		Checker:     a.Checker,
-		Clicks:      a.Stats,
+		Stats:       a.Stats,
 		Live:        a.ClickStream,
 		Unmatched:   a.Unmatched,
 		Exports:     a.Exports,

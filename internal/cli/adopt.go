@@ -11,7 +11,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
@@ -82,15 +81,8 @@ func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog
 		return a, 0, err
 	}
 	defer func() { err = errors.Join(err, redis.Close()) }()
-	err = withClickLog(log, func(own *ingest.Log) error {
-		s, err := stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: time.Now})
-		if err != nil {
-			return err
-		}
-		quotas := hitquota.New(hitquota.Config{
-			ClickLog: own, Clicks: s.Stats, KV: redis, DB: d, Fallback: c.QuotaFallback, Log: log, Now: time.Now,
-		})
-		recorder := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: own, Leases: quotas})
+	o := stores.Options{Config: c, DB: d, Redis: redis, Log: log, Now: time.Now}
+	err = withRecorder(o, func(recorder *ingest.Recorder) error {
 		a, err = recorder.AdoptFrom(ctx, dir)
 		damaged = recorder.Stats().Poison
 		return err
@@ -98,15 +90,16 @@ func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog
 	return a, damaged, err
 }
 
-// withClickLog lends a click log to a command, which records nothing: the log is removed afterwards.
-func withClickLog(logger *slog.Logger, work func(*ingest.Log) error) error {
+// withRecorder calls work with a recorder whose own click log is empty, and removes that log afterwards.
+func withRecorder(o stores.Options, work func(*ingest.Recorder) error) error {
 	dir, err := os.MkdirTemp("", "linkforge-")
 	if err != nil {
 		return err
 	}
-	own, err := ingest.OpenLog(ingest.LogConfig{Dir: dir, Logger: logger, Now: time.Now})
+	o.ClickLogDir = dir
+	s, err := stores.Open(o)
 	if err == nil {
-		err = errors.Join(work(own), own.Close())
+		err = errors.Join(work(s.Recorder), s.Close())
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }

@@ -221,7 +221,7 @@ func forgetWho(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	s, err := stores.OfCopy(d)
+	s, err := stores.Open(stores.ForCopy(d))
 	if err == nil {
 		err = s.Stats.ForgetWho(ctx)
 	}

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -256,9 +255,7 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 // settleClicks writes the clicks of the logs. What their processes had taken and not used is not given back as it is when a process has
 // died, because the database is of a later moment than the logs: what links may still answer is counted anew.
 func settleClicks(ctx context.Context, d *db.DB, logs string) error {
-	log := slog.New(slog.DiscardHandler)
-	err := withClickLog(log, func(own *ingest.Log) error {
-		recorder := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: own})
+	err := withRecorder(stores.ForCopy(d), func(recorder *ingest.Recorder) error {
 		if _, err := os.Stat(logs); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -277,7 +274,7 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 
 // countGrants forgets what processes had taken, and counts anew what links with maxClicks may still answer.
 func countGrants(ctx context.Context, d *db.DB) error {
-	s, err := stores.OfCopy(d)
+	s, err := stores.Open(stores.ForCopy(d))
 	if err != nil {
 		return err
 	}

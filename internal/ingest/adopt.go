@@ -25,8 +25,8 @@ type batch struct {
 	source *wal.Log
 }
 
-// Next reads the batch that begins at the position, of so many records at most. What cannot be understood is set aside.
-func (r *Recorder) Next(j *wal.Log, position int64, most int) (*batch, error) {
+// next reads the batch that begins at the position, of so many records at most. What cannot be understood is set aside.
+func (r *Recorder) next(j *wal.Log, position int64, most int) (*batch, error) {
 	chunk, err := j.Read(position, most)
 	if err != nil {
 		return nil, err
@@ -61,17 +61,17 @@ func (r *Recorder) setAside(j *wal.Log, data []byte) {
 // ingestHalves writes a batch of which the database refuses something: that is found half by half, and set aside.
 func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 	if len(b.Clicks) == 1 {
-		r.setAside(b.source, AppendClick(nil, &b.Clicks[0]))
-		return r.Writer.Write(ctx, b.LogID, b.Next, nil)
+		r.setAside(b.source, appendClick(nil, &b.Clicks[0]))
+		return r.writer.Write(ctx, b.LogID, b.Next, nil)
 	}
 	middle := len(b.Clicks) / 2
 	first, second := *b, *b
 	first.Clicks, first.Next = b.Clicks[:middle], b.Clicks[middle-1].End
 	second.Clicks = b.Clicks[middle:]
-	if err := r.Ingest(ctx, &first); err != nil {
+	if err := r.ingest(ctx, &first); err != nil {
 		return err
 	}
-	return r.Ingest(ctx, &second)
+	return r.ingest(ctx, &second)
 }
 
 // Adopt ingests the logs of processes that have died, gives back what they had taken and not used, and removes them. A
@@ -142,7 +142,7 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err erro
 	open := map[int64]*hitquota.Lease{}
 	used := map[int64]int64{}
 	for at := int64(0); ; {
-		b, err := r.Next(j, at, MaxBatch)
+		b, err := r.next(j, at, maxBatch)
 		if err != nil {
 			return adopted, err
 		}
@@ -161,7 +161,7 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err erro
 		if len(left) == 0 {
 			continue
 		}
-		if err := r.Ingest(ctx, b); err != nil {
+		if err := r.ingest(ctx, b); err != nil {
 			return adopted, err
 		}
 		r.batches.Add(1)

@@ -21,7 +21,7 @@ const idBlock = 1 << 16
 
 // Writer writes clicks into the database.
 type Writer struct {
-	Db  *db.DB
+	DB  *db.DB
 	Now func() time.Time
 
 	mu        sync.Mutex
@@ -39,7 +39,7 @@ func (w *Writer) Write(ctx context.Context, logID string, position int64, batch 
 		return fmt.Errorf("making room for clicks: %w", err)
 	}
 	attempt := func(trusting bool) error {
-		return w.Db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return w.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			before, err := advance(ctx, tx, logID, position)
 			if err != nil {
 				return err
@@ -76,7 +76,7 @@ func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int
 		if w.months[month] {
 			continue
 		}
-		if err := stats.KeepMonth(ctx, w.Db, batch[i].ClickedAt); err != nil {
+		if err := stats.KeepMonth(ctx, w.DB, batch[i].ClickedAt); err != nil {
 			return 0, err
 		}
 		if w.months == nil {
@@ -87,7 +87,7 @@ func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int
 	n := int64(len(batch))
 	if w.end-w.next < n {
 		block := max(idBlock, n)
-		err := w.Db.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
+		err := w.DB.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
 			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(ctx, &w.end)
 		if err != nil {
 			return 0, err
@@ -119,7 +119,7 @@ func (w *Writer) Add(ctx context.Context, tx bun.Tx, clicks []click.Click, trust
 		ofSpaces <- stats.SumUp(clicks, stats.Sums.AddToWorkspace)
 	})
 	defer summing.Wait()
-	if err := insertClicks(ctx, w.Db, tx, clicks); err != nil {
+	if err := insertClicks(ctx, w.DB, tx, clicks); err != nil {
 		return err
 	}
 	if err := w.addSums(ctx, tx, <-ofLinks, links, trusting); err != nil {
@@ -142,13 +142,13 @@ func (w *Writer) addSums(ctx context.Context, tx bun.Tx, all []*stats.Sum, total
 	for i := range totals {
 		known[totals[i].SubjectID] = &totals[i]
 	}
-	if err := stats.AddLate(ctx, w.Db, tx, stats.LateOf(all, known), known); err != nil {
+	if err := stats.AddLate(ctx, w.DB, tx, stats.LateOf(all, known), known); err != nil {
 		return err
 	}
 	if !trusting {
 		known = nil
 	}
-	return stats.AddSums(ctx, w.Db, tx, stats.Quarters, all, known)
+	return stats.AddSums(ctx, w.DB, tx, stats.Quarters, all, known)
 }
 
 // advance moves the log's position forward, and returns where it was before. Its row is locked first: whoever else writes of

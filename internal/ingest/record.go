@@ -25,8 +25,8 @@ const firstYear, lastYear = 2000, 2200
 
 var errRecord = errors.New("a record that is neither a click nor a lease")
 
-// AppendClick writes the record of a click.
-func AppendClick(b []byte, c *click.Click) []byte {
+// appendClick writes the record of a click.
+func appendClick(b []byte, c *click.Click) []byte {
 	b = append(b, clickRecord)
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.ClickedAt.UnixMicro()))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.LatencyMs))

@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	// KeyAhead is how long before a day begins its key is there, keyCheck how often somebody looks.
-	KeyAhead = 2 * time.Hour
+	// keyLead is how long before a day begins its key is there, keyCheck how often somebody looks.
+	keyLead  = 2 * time.Hour
 	keyCheck = time.Minute
 )
 
@@ -50,7 +50,7 @@ func (k *Keys) Fetch(ctx context.Context) (err error) {
 	now := k.Now()
 	today := click.DayOf(now)
 	held := map[int64]*visitor.Key{}
-	for _, d := range slices.Compact([]int64{today, click.DayOf(now.Add(KeyAhead))}) {
+	for _, d := range slices.Compact([]int64{today, click.DayOf(now.Add(keyLead))}) {
 		key := k.Of(time.Unix(d*int64(click.Day/time.Second), 0))
 		if key == nil {
 			var problem error
@@ -142,7 +142,7 @@ func (w *Writer) addVisitors(ctx context.Context, tx bun.Tx, day int64, visitors
 		visitors[v].IsVisit = true
 	}
 	row := []any{day, nil}
-	return w.Db.Load(ctx, tx, "visitors", []string{"day", "visitor"}, len(added), func(i int) []any {
+	return w.DB.Load(ctx, tx, "visitors", []string{"day", "visitor"}, len(added), func(i int) []any {
 		row[0], row[1] = int32(day), added[i]
 		return row
 	})

@@ -124,7 +124,7 @@ func ClickOf(linkID string) click.Click {
 // Write writes a batch as a process of its own would.
 func Write(t *testing.T, d *db.DB, logID string, position int64, batch []click.Click) error {
 	t.Helper()
-	w := ingest.Writer{Db: d, Now: AtNoon}
+	w := ingest.Writer{DB: d, Now: AtNoon}
 	return w.Write(t.Context(), logID, position, batch)
 }
 

@@ -73,7 +73,7 @@ func NewWorld(t *testing.T, d *db.DB) *World {
 	w := &World{Log: id.New(id.Log), seen: map[visitorOf]bool{}}
 	w.Set(Noon)
 	w.Store = &stats.Store{DB: d, Now: func() time.Time { return time.Unix(0, w.clock.Load()).UTC() }}
-	w.Writer.Db, w.Writer.Now = d, w.Now
+	w.Writer.DB, w.Writer.Now = d, w.Now
 	a := workspacetest.Actor(t, d)
 	w.Members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
 	for i, n := range []int{3, 2, 1} {
