@@ -1,4 +1,5 @@
-// Command server is Linkforge: the GraphQL endpoint, the redirects beside it, and the commands of an operator.
+// Command server is Linkforge: the GraphQL endpoint, the redirects beside it, and the commands of
+// an operator.
 package main
 
 import (
@@ -16,7 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 )
 
-// commandLine holds the commands: those that start an instance, and those of package cli. Its flags are the server's configuration, which the environment fills too.
+// commandLine holds the commands: those that start an instance, and those of package cli. Its flags
+// are the server's configuration, which the environment fills too.
 type commandLine struct {
 	config.Flags `group:"Configuration"`
 

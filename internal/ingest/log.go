@@ -20,9 +20,11 @@ const defaultLogBytes = 1 << 30
 
 // LogConfig is what a Log needs.
 type LogConfig struct {
-	// Dir is the folder of the logs. Each of the processes that share it has a folder of its own in it.
+	// Dir is the folder of the logs. Each of the processes that share it has a folder of its own in
+	// it.
 	Dir string
-	// MaxBytes bounds this process's log; zero means 1 GiB. A click that does not fit is lost, and counted as such.
+	// MaxBytes bounds this process's log; zero means 1 GiB. A click that does not fit is lost, and
+	// counted as such.
 	MaxBytes int64
 	// Logger logs an error once, until it is over.
 	Logger *slog.Logger
@@ -30,8 +32,8 @@ type LogConfig struct {
 	Now func() time.Time
 }
 
-// Log is the click log of this process. Record appends clicks to it, off the path of the answer, and they survive the
-// process; a Recorder writes them to the database.
+// Log is the click log of this process. Record appends clicks to it, off the path of the answer,
+// and they survive the process; a Recorder writes them to the database.
 type Log struct {
 	LogConfig
 	journal *wal.Log
@@ -75,8 +77,9 @@ func (l *Log) Capacity() int64 { return l.MaxBytes }
 // LogID names this process's log.
 func (l *Log) LogID() string { return l.journal.ID() }
 
-// Record keeps a click that is about to be answered, and returns its position in the log. Where there is no room for it,
-// the redirect is answered all the same, and the click is lost: that is counted, and logged when it begins and ends.
+// Record keeps a click that is about to be answered, and returns its position in the log. Where
+// there is no room for it, the redirect is answered all the same, and the click is lost: that is
+// counted, and logged when it begins and ends.
 func (l *Log) Record(c *click.Click) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,8 +153,9 @@ func (l *Log) Flush(ctx context.Context) error {
 	}
 }
 
-// AddWaiting adds the clicks of a month that lie in the log behind the position to the counts of their links. Should some of
-// them have gone meanwhile, it is to be tried again from a later position.
+// AddWaiting adds the clicks of a month that lie in the log behind the position to the counts of
+// their links. Should some of them have gone meanwhile, it is to be tried again from a later
+// position.
 func (l *Log) AddWaiting(counts map[string]int64, m hitquota.Month, position int64) (again bool, err error) {
 	waiting := make(map[string]int64, len(counts))
 	for at, end := position, l.journal.End(); at < end; {

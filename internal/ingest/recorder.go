@@ -1,6 +1,6 @@
-// Package ingest takes clicks from redirects to the database: the click log, which survives a crash, the recorder, which
-// writes the log's clicks in batches exactly once, and the daily keys by which visitors are counted once. Redirects record
-// into it; stats reads what it wrote.
+// Package ingest takes clicks from redirects to the database: the click log, which survives a
+// crash, the recorder, which writes the log's clicks in batches exactly once, and the daily keys by
+// which visitors are counted once. Redirects record into it; stats reads what it wrote.
 package ingest
 
 import (
@@ -21,22 +21,24 @@ const (
 	maxBatch = 10_000
 	// gather is how long the first click of a batch waits for others.
 	gather = 20 * time.Millisecond
-	// ingestDeadline bounds one attempt to write a batch, drainDeadline everything that is left at the end.
+	// ingestDeadline bounds one attempt to write a batch, drainDeadline everything that is left at the
+	// end.
 	ingestDeadline = 30 * time.Second
 	drainDeadline  = 20 * time.Second
 	// firstPause and longestPause lie between attempts while the database does not answer.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 2 * time.Second
-	// ease is how many times as long as a batch took the next one waits while little waits and redirects want the processors: they
-	// come first. The fuller the log, the less it waits.
+	// ease is how many times as long as a batch took the next one waits while little waits and
+	// redirects want the processors: they come first. The fuller the log, the less it waits.
 	ease = 9
-	// longestRest bounds that: the batch may have waited for a database that was away. It ends when the processors have been free
-	// for a lull.
+	// longestRest bounds that: the batch may have waited for a database that was away. It ends when
+	// the processors have been free for a lull.
 	longestRest = 15 * time.Second
 	lull        = time.Second
-	// turn is how long a batch may take while redirects go on wanting the processors: they are to have theirs at any time, not after
-	// seconds. leastInTurn is what it may have however long that takes, since a part of the time is no click's; and once only so much of
-	// the log is free as is scarce, whole batches are written, which cost less a click.
+	// turn is how long a batch may take while redirects go on wanting the processors: they are to have
+	// theirs at any time, not after seconds. leastInTurn is what it may have however long that takes,
+	// since a part of the time is no click's; and once only so much of the log is free as is scarce,
+	// whole batches are written, which cost less a click.
 	turn     = 250 * time.Millisecond
 	minBatch = 1000
 	scarce   = 0.5
@@ -46,7 +48,8 @@ const (
 
 // Leases owns the leases whose records are in click logs; hitquota.Quotas implements it.
 type Leases interface {
-	// Pin is the position of the oldest open lease in this process's log. The log is retained from there on.
+	// Pin is the position of the oldest open lease in this process's log. The log is retained from
+	// there on.
 	Pin() int64
 	// Recover returns the unused hits of the leases of a process that has died.
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
@@ -62,8 +65,8 @@ type RecorderConfig struct {
 	Leases Leases
 }
 
-// Recorder ingests the click log of this process, and adopts those of processes that have died: one goroutine, in Run,
-// writes the clicks to the database in batches.
+// Recorder ingests the click log of this process, and adopts those of processes that have died: one
+// goroutine, in Run, writes the clicks to the database in batches.
 type Recorder struct {
 	*Log
 	db     *db.DB
@@ -84,8 +87,9 @@ func NewRecorder(c RecorderConfig) *Recorder {
 
 // RecorderStats tell how the log does.
 type RecorderStats struct {
-	// Recorded and Lost count clicks since the process began; Ingested counts those that it has written to the database, in so
-	// many Batches: also clicks of processes that have died. Waiting is how many of its own are still to be.
+	// Recorded and Lost count clicks since the process began; Ingested counts those that it has
+	// written to the database, in so many Batches: also clicks of processes that have died. Waiting is
+	// how many of its own are still to be.
 	Recorded, Ingested, Lost, Batches, Waiting int64
 	// Poison counts records that were set aside.
 	Poison int64
@@ -104,8 +108,8 @@ func (r *Recorder) Stats() RecorderStats {
 	}
 }
 
-// Run writes clicks until the context ends, and then what is left; it adopts the logs of processes that have died. What
-// the database does not take in time stays in the log, for the next process.
+// Run writes clicks until the context ends, and then what is left; it adopts the logs of processes
+// that have died. What the database does not take in time stays in the log, for the next process.
 func (r *Recorder) Run(ctx context.Context) error {
 	var adopting sync.WaitGroup
 	adopting.Go(func() {
@@ -131,8 +135,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return r.leave(last)
 }
 
-// leave removes the log when the database has all of it and every lease in it has ended, and else leaves it to whoever comes
-// next.
+// leave removes the log when the database has all of it and every lease in it has ended, and else
+// leaves it to whoever comes next.
 func (r *Recorder) leave(ctx context.Context) error {
 	if r.needed(r.position.Load()) >= r.journal.End() {
 		return r.remove(ctx, r.journal)
@@ -150,8 +154,8 @@ func (r *Recorder) needed(position int64) int64 {
 	return min(position, r.leases.Pin())
 }
 
-// remove removes a log that the database has all of, and then what the database knows of it: in this order, so that
-// nobody finds a log that the database knows nothing of.
+// remove removes a log that the database has all of, and then what the database knows of it: in
+// this order, so that nobody finds a log that the database knows nothing of.
 func (r *Recorder) remove(ctx context.Context, j *wal.Log) error {
 	if err := j.Remove(); err != nil {
 		return err
@@ -163,7 +167,8 @@ func (r *Recorder) remove(ctx context.Context, j *wal.Log) error {
 	return nil
 }
 
-// gather waits for clicks, and a little longer for more of them. It returns false when the context ends.
+// gather waits for clicks, and a little longer for more of them. It returns false when the context
+// ends.
 func (r *Recorder) gather(ctx context.Context) bool {
 	select {
 	case <-r.wake:
@@ -177,8 +182,9 @@ func (r *Recorder) gather(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// rest leaves the processors to the redirects for a while, if these want them and nobody waits for the clicks: a click is safe in
-// the log. It returns how many records the next batch may have, when so many clicks have taken so long.
+// rest leaves the processors to the redirects for a while, if these want them and nobody waits for
+// the clicks: a click is safe in the log. It returns how many records the next batch may have, when
+// so many clicks have taken so long.
 func (r *Recorder) rest(ctx context.Context, clicks int64, took time.Duration) (most int) {
 	free := 1 - float64(r.journal.Bytes())/float64(r.MaxBytes)
 	r.crowded() // from now on
@@ -207,8 +213,8 @@ func (r *Recorder) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// ingestNext writes the next batch, of so many records at most, however often it takes, and reports whether it did: false when
-// nothing waits or the context ended.
+// ingestNext writes the next batch, of so many records at most, however often it takes, and reports
+// whether it did: false when nothing waits or the context ended.
 func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
 	b, err := r.next(r.journal, r.position.Load(), most)
 	if err != nil {
@@ -245,8 +251,8 @@ func (r *Recorder) moveTo(b *batch) {
 	}
 }
 
-// persist tries until the database has the batch, and reports false when the context ended first. An outage is logged
-// once.
+// persist tries until the database has the batch, and reports false when the context ended first.
+// An outage is logged once.
 func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
 		err := r.ingest(ctx, b)

@@ -1,5 +1,6 @@
-// Package stores opens the data folder and the database, and constructs the stores of every domain package, complete and in
-// one place. It holds no rules of its own. The server, every command and the tests of both call it.
+// Package stores opens the data folder and the database, and constructs the stores of every domain
+// package, complete and in one place. It holds no rules of its own. The server, every command and
+// the tests of both call it.
 package stores
 
 import (
@@ -30,7 +31,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Options are what stores are constructed from. Config, DB, Log and Now are required; a server needs all of them.
+// Options are what stores are constructed from. Config, DB, Log and Now are required; a server
+// needs all of them.
 type Options struct {
 	Config config.Config
 	DB     *db.DB
@@ -40,7 +42,8 @@ type Options struct {
 	ClickLogDir string
 	// Mailer sends the messages of accounts and invitations; nil in commands, which send none.
 	Mailer *mail.Mailer
-	// CacheBytes bounds the memory for links that are redirected; zero means the default of package link.
+	// CacheBytes bounds the memory for links that are redirected; zero means the default of package
+	// link.
 	CacheBytes int64
 	Log        *slog.Logger
 	Now        func() time.Time
@@ -104,7 +107,8 @@ func Open(o Options) (*Stores, error) {
 	return s, nil
 }
 
-// ForCopy returns the options for a database that no server uses: a copy for a backup, or one that is being restored.
+// ForCopy returns the options for a database that no server uses: a copy for a backup, or one that
+// is being restored.
 func ForCopy(d *db.DB) Options {
 	return Options{
 		Config: config.Config{PublicURL: "http://localhost"}, DB: d, Log: slog.New(slog.DiscardHandler), Now: time.Now,
@@ -142,7 +146,8 @@ func (s *Stores) openTenants(o Options) {
 	}
 }
 
-// openClicks constructs the quotas and the recorder. The click log comes first: the quotas note leases in it.
+// openClicks constructs the quotas and the recorder. The click log comes first: the quotas note
+// leases in it.
 func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 	s.QuotaStore = &hitquota.Store{DB: o.DB, Clicks: s.Stats, Now: o.Now}
 	if o.ClickLogDir == "" {

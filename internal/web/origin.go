@@ -7,22 +7,26 @@ import (
 	"strings"
 )
 
-// Origins are the pages that may call the API from a browser: those of the instance's own hosts, on any port, and those of
-// further origins that the operator has listed.
+// Origins are the pages that may call the API from a browser: those of the instance's own hosts, on
+// any port, and those of further origins that the operator has listed.
 type Origins struct {
 	// Hosts are the names of the instance itself.
 	Hosts []string
-	// Listed are further origins as browsers write them, scheme://host:port without the scheme's own port; "*" is every one.
+	// Listed are further origins as browsers write them, scheme://host:port without the scheme's own
+	// port; "*" is every one.
 	Listed []string
 }
 
-// exposed are the headers of an answer that a page of another origin may read, beside those that it always may.
+// exposed are the headers of an answer that a page of another origin may read, beside those that it
+// always may.
 const exposed = "X-Request-Id, RateLimit, RateLimit-Policy, Retry-After"
 
-// preflightGood is for how many seconds a browser need not ask again: the longest that any of them believes is a day.
+// preflightGood is for how many seconds a browser need not ask again: the longest that any of them
+// believes is a day.
 const preflightGood = "86400"
 
-// Allow says that the page which makes a request may, if it is one (https://www.rfc-editor.org/rfc/rfc6454#section-7).
+// Allow says that the page which makes a request may, if it is one
+// (https://www.rfc-editor.org/rfc/rfc6454#section-7).
 func (o Origins) Allow(r *http.Request) bool {
 	origin := r.Header.Get("Origin")
 	if origin == "" || o.any() || slices.Contains(o.Listed, origin) {
@@ -38,10 +42,11 @@ func (o Origins) Allow(r *http.Request) bool {
 
 func (o Origins) any() bool { return slices.Contains(o.Listed, "*") }
 
-// CORS lets pages of these origins read what the handler answers (https://fetch.spec.whatwg.org/#http-cors-protocol), and
-// answers OPTIONS itself. It never allows credentials: there are no cookies, so a page can do no more than anybody who has
-// the user's token. For the same reason a page may send any header. Pages of other origins are answered as if CORS did not
-// exist, and their browser keeps the answer from them.
+// CORS lets pages of these origins read what the handler answers
+// (https://fetch.spec.whatwg.org/#http-cors-protocol), and answers OPTIONS itself. It never allows
+// credentials: there are no cookies, so a page can do no more than anybody who has the user's
+// token. For the same reason a page may send any header. Pages of other origins are answered as if
+// CORS did not exist, and their browser keeps the answer from them.
 func (o Origins) CORS(methods string) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
