@@ -19,10 +19,10 @@ func (a *app) routes() http.Handler {
 	mux.HandleFunc("GET /livez", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
 
-	api := a.origins().CORS("GET, HEAD, OPTIONS, POST")(a.endpoint)
-	mux.Handle("GET /graphql", api)
-	mux.Handle("POST /graphql", api)
-	mux.Handle("OPTIONS /graphql", api)
+	cors := a.origins().CORS(http.MethodGet, http.MethodHead, http.MethodPost)
+	mux.Handle("GET /graphql", cors(a.endpoint))
+	mux.Handle("POST /graphql", cors(a.endpoint))
+	mux.Handle("OPTIONS /graphql", cors(web.Options("GET, HEAD, OPTIONS, POST")))
 	if a.config.Playground {
 		mux.Handle("GET /playground", playground.Handler("/graphql"))
 	}
