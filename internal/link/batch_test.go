@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -197,7 +198,7 @@ func TestCountersOfTwoNodes(t *testing.T) {
 			t.Errorf("%d codes, want 6000", len(codes))
 		}
 		var next int64
-		if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil || next > 6000+4*counterBlock {
+		if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil || next > 6000+4*codecounter.BlockSize {
 			t.Errorf("%d counters handed out for 6000 links and 4 nodes: %v", next, err)
 		}
 	})

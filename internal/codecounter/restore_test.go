@@ -1,4 +1,4 @@
-package link
+package codecounter
 
 import (
 	"testing"
@@ -13,21 +13,21 @@ import (
 func TestNoCodeIsGivenOutAgainAfterARestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		fresh := func() *counters { return newCounters(d, [][]byte{[]byte("a secret")}) }
+		fresh := func() *Counter { return New(d, [][]byte{[]byte("a secret")}) }
 		next := func() (n int64) {
 			if err := d.NewSelect().Table("counters").Column("next").Where("name = 'code'").Scan(db.AsSystem(t.Context()), &n); err != nil {
 				t.Fatal(err)
 			}
 			return n
 		}
-		if n, err := AfterRestore(t.Context(), d); n != restoredAhead || err != nil {
+		if n, err := AfterRestore(t.Context(), d); n != restoreGap || err != nil {
 			t.Errorf("of a database without codes: %d: %v", n, err)
 		}
-		if _, err := fresh().take(t.Context(), 5); err != nil {
+		if _, err := fresh().Take(t.Context(), 5); err != nil {
 			t.Fatal(err)
 		}
 		backup := next()
-		after, err := fresh().take(t.Context(), 3000)
+		after, err := fresh().Take(t.Context(), 3000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -37,10 +37,10 @@ func TestNoCodeIsGivenOutAgainAfterARestore(t *testing.T) {
 			}
 		}
 		set(backup)
-		if n, err := AfterRestore(t.Context(), d); int64(n) != backup+restoredAhead || err != nil {
+		if n, err := AfterRestore(t.Context(), d); int64(n) != backup+restoreGap || err != nil {
 			t.Errorf("moved to %d: %v", n, err)
 		}
-		again, err := fresh().take(t.Context(), 3000)
+		again, err := fresh().Take(t.Context(), 3000)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -51,8 +51,8 @@ func TestNoCodeIsGivenOutAgainAfterARestore(t *testing.T) {
 			}
 			given[code] = true
 		}
-		set(int64(shortcode.Counters) - restoredAhead + 1)
-		if _, err := AfterRestore(t.Context(), d); !errs.Is(err, errs.CodeExhausted) || next() != int64(shortcode.Counters)-restoredAhead+1 {
+		set(int64(shortcode.Counters) - restoreGap + 1)
+		if _, err := AfterRestore(t.Context(), d); !errs.Is(err, errs.CodeExhausted) || next() != int64(shortcode.Counters)-restoreGap+1 {
 			t.Errorf("beyond the last counter: moved to %d: %v", next(), err)
 		}
 	})
