@@ -23,11 +23,12 @@ type Exported struct {
 	CreatedAt   time.Time `json:"createdAt"`
 }
 
-// Export is a part of the links that the actor has made in the workspaces which they are a member of: those after an id,
-// and the id after which the next part begins, empty when there is none.
+// Export is a part of the links that the actor has made in the workspaces which they are a member
+// of: those after an id, and the id after which the next part begins, empty when there is none.
 func (s *Store) Export(ctx context.Context, a account.Actor, after string) (links []Exported, next string, err error) {
 	links = []Exported{}
-	err = s.DB.NewSelect().Model((*Link)(nil)).Column("id", "workspace_id", "code", "original_url", "title", "note", "created_at").
+	err = s.DB.NewSelect().Model((*Link)(nil)).Column("id", "workspace_id", "code", "original_url", "title", "note",
+		"created_at").
 		Where("workspace_id IN (SELECT workspace_id FROM members WHERE account_id = ?)", a.AccountID).
 		Where("created_by = ?", a.AccountID).Where("purged_at IS NULL").Where("id > ?", after).
 		// By person, not by workspace: the statement is bound to the account.
@@ -41,7 +42,8 @@ func (s *Store) Export(ctx context.Context, a account.Actor, after string) (link
 	return links, next, nil
 }
 
-// PurgeWorkspace removes all links of a workspace with everything that belongs to them but their clicks, in batches.
+// PurgeWorkspace removes all links of a workspace with everything that belongs to them but their
+// clicks, in batches.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
 	for {

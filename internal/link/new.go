@@ -16,7 +16,8 @@ import (
 type New struct {
 	// URL is the destination as the caller wrote it.
 	URL string
-	// Strategy says how the code is made; nil means Custom when a code is given, else the workspace's default.
+	// Strategy says how the code is made; nil means Custom when a code is given, else the workspace's
+	// default.
 	Strategy *Strategy
 	// CustomCode is the code of a Custom link.
 	CustomCode *string
@@ -125,7 +126,8 @@ func checkNote(note *string) (*string, error) {
 	return optional.Of(lines), nil
 }
 
-// checkTags checks tags, puts them into order and drops those that are there twice. It never returns nil.
+// checkTags checks tags, puts them into order and drops those that are there twice. It never
+// returns nil.
 func checkTags(tags []string) ([]string, error) {
 	checked := make([]string, 0, len(tags))
 	for _, tag := range tags {
