@@ -1,7 +1,6 @@
 package config
 
 import (
-	"reflect"
 	"strings"
 	"testing"
 	"time"
@@ -19,10 +18,10 @@ var usualBounds = Bounds{
 func TestBoundsArrive(t *testing.T) {
 	t.Parallel()
 	f := setup()
-	f.MaxBody, f.MaxAnonymousBody, f.MaxValues, f.MaxDocument, f.MaxTokens, f.MaxFields, f.MaxRootFields = "1", "2", "3", "4", "5", "6", "7"
-	f.MaxDepth, f.MaxAliases, f.MaxRepeats, f.MaxFragments, f.MaxDirectives, f.MaxCost = "8", "9", "10", "11", "12", "13"
-	f.OperationDeadline, f.CostRate, f.Documents, f.DocumentsOnly = "14s", "15", "list.json", "on"
-	c, err := f.Check()
+	f["LINKFORGE_MAX_BODY"], f["LINKFORGE_MAX_ANONYMOUS_BODY"], f["LINKFORGE_MAX_VALUES"], f["LINKFORGE_MAX_DOCUMENT"], f["LINKFORGE_MAX_TOKENS"], f["LINKFORGE_MAX_FIELDS"], f["LINKFORGE_MAX_ROOT_FIELDS"] = "1", "2", "3", "4", "5", "6", "7"
+	f["LINKFORGE_MAX_DEPTH"], f["LINKFORGE_MAX_ALIASES"], f["LINKFORGE_MAX_REPEATS"], f["LINKFORGE_MAX_FRAGMENTS"], f["LINKFORGE_MAX_DIRECTIVES"], f["LINKFORGE_MAX_COST"] = "8", "9", "10", "11", "12", "13"
+	f["LINKFORGE_OPERATION_DEADLINE"], f["LINKFORGE_COST_RATE"], f["LINKFORGE_DOCUMENTS"], f["LINKFORGE_DOCUMENTS_ONLY"] = "14s", "15", "list.json", "on"
+	c, err := Parse(f)
 	want := Bounds{
 		Body: 1, AnonymousBody: 2, Values: 3, Document: 4, Tokens: 5, Fields: 6, RootFields: 7,
 		Depth: 8, Aliases: 9, Repeats: 10, Fragments: 11, Directives: 12, Cost: 13, Deadline: 14 * time.Second,
@@ -34,23 +33,22 @@ func TestBoundsArrive(t *testing.T) {
 
 func TestBoundsOfBounds(t *testing.T) {
 	t.Parallel()
-	variable := variables()
-	for f := range reflect.TypeFor[Flags]().Fields() {
-		if !strings.HasPrefix(f.Name, "Max") {
+	for _, variable := range variables() {
+		if !strings.HasPrefix(variable, "LINKFORGE_MAX_") {
 			continue
 		}
-		if _, err := set(setup(), f.Name, "1").Check(); err != nil {
-			t.Errorf("%s: %v", f.Name, err)
+		if _, err := Parse(with(setup(), variable, "1")); err != nil {
+			t.Errorf("%s: %v", variable, err)
 		}
 		for _, value := range []string{"0", "-1", "1.5", "many", "9999999999999"} {
-			_, err := set(setup(), f.Name, value).Check()
-			if diff := cmp.Diff([]string{variable[f.Name]}, blamed(err)); diff != "" {
-				t.Errorf("%s=%s blames (-want +got):\n%s", f.Name, value, diff)
+			_, err := Parse(with(setup(), variable, value))
+			if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
+				t.Errorf("%s=%s blames (-want +got):\n%s", variable, value, diff)
 			}
 		}
 	}
 	for value, good := range map[string]bool{"1s": true, "10m": true, "999ms": false, "601s": false, "15": false} {
-		if _, err := set(setup(), "OperationDeadline", value).Check(); (err == nil) != good {
+		if _, err := Parse(with(setup(), "LINKFORGE_OPERATION_DEADLINE", value)); (err == nil) != good {
 			t.Errorf("a deadline of %s: %v", value, err)
 		}
 	}
@@ -59,13 +57,13 @@ func TestBoundsOfBounds(t *testing.T) {
 func TestCostRate(t *testing.T) {
 	t.Parallel()
 	f := setup()
-	f.Env = "production"
-	if c, err := f.Check(); err != nil || c.CostRate != 600_000 {
+	f["LINKFORGE_ENV"] = "production"
+	if c, err := Parse(f); err != nil || c.CostRate != 600_000 {
 		t.Errorf("in production: %d, %v", c.CostRate, err)
 	}
-	f.MaxCost = "500"
+	f["LINKFORGE_MAX_COST"] = "500"
 	for rate, good := range map[string]bool{"500": true, "499": false, "0": false, "many": false} {
-		_, err := set(f, "CostRate", rate).Check()
+		_, err := Parse(with(f, "LINKFORGE_COST_RATE", rate))
 		if (err == nil) != good || !good && !cmp.Equal(blamed(err), []string{"LINKFORGE_COST_RATE"}) {
 			t.Errorf("%s points a minute, of which one operation may cost 500: %v", rate, err)
 		}
@@ -75,12 +73,12 @@ func TestCostRate(t *testing.T) {
 func TestDocumentsOnlyNeedsDocuments(t *testing.T) {
 	t.Parallel()
 	f := setup()
-	f.DocumentsOnly = "on"
-	if _, err := f.Check(); !cmp.Equal(blamed(err), []string{"LINKFORGE_DOCUMENTS_ONLY"}) {
+	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
+	if _, err := Parse(f); !cmp.Equal(blamed(err), []string{"LINKFORGE_DOCUMENTS_ONLY"}) {
 		t.Errorf("without a list: %v", err)
 	}
-	f.DocumentsOnly, f.Documents = "off", "list.json"
-	if c, err := f.Check(); err != nil || c.DocumentsOnly {
+	f["LINKFORGE_DOCUMENTS_ONLY"], f["LINKFORGE_DOCUMENTS"] = "off", "list.json"
+	if c, err := Parse(f); err != nil || c.DocumentsOnly {
 		t.Errorf("%+v: %v", c, err)
 	}
 }

@@ -11,6 +11,9 @@ import (
 	"path/filepath"
 )
 
+// MinSecretBytes is the minimum length of a secret: the strength of HMAC-SHA256 (RFC 7518, section 3.2).
+const MinSecretBytes = 32
+
 // FillSecrets gives an embedded instance the secrets that were not configured: made once, kept in the data
 // folder, readable by its owner only. A secret file that is too short is refused, never replaced: tokens and
 // codes depend on it.

@@ -10,10 +10,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func embedded(t *testing.T, dir string, f Flags) Config {
+func embedded(t *testing.T, dir string, env map[string]string) Config {
 	t.Helper()
-	f.DataDir = dir
-	c, err := f.Check()
+	c, err := Parse(with(env, "LINKFORGE_DATA_DIR", dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -23,7 +22,7 @@ func embedded(t *testing.T, dir string, f Flags) Config {
 func TestSecretsAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	first, again := embedded(t, dir, Flags{}), embedded(t, dir, Flags{})
+	first, again := embedded(t, dir, nil), embedded(t, dir, nil)
 	for _, c := range []*Config{&first, &again} {
 		if err := c.FillSecrets(); err != nil {
 			t.Fatal(err)
@@ -35,7 +34,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	if len(first.JWTSecret) < MinSecretBytes || len(first.CodeSecrets[0]) < MinSecretBytes || bytes.Equal(first.JWTSecret, first.CodeSecrets[0]) {
 		t.Errorf("secrets of %d and %d bytes, or the same one twice", len(first.JWTSecret), len(first.CodeSecrets[0]))
 	}
-	other := embedded(t, t.TempDir(), Flags{})
+	other := embedded(t, t.TempDir(), nil)
 	if err := other.FillSecrets(); err != nil || bytes.Equal(other.JWTSecret, first.JWTSecret) || bytes.Equal(other.CodeSecrets[0], first.CodeSecrets[0]) {
 		t.Errorf("another instance has the same secrets: %v", err)
 	}
@@ -44,7 +43,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 func TestSecretsAreTheirOwnersOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	c := embedded(t, dir, Flags{})
+	c := embedded(t, dir, nil)
 	if err := c.FillSecrets(); err != nil {
 		t.Fatal(err)
 	}
@@ -70,14 +69,14 @@ func TestGivenSecretsAreUsed(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	given := strings.Repeat("given ", 6)
-	c := embedded(t, dir, Flags{JWTSecret: given})
+	c := embedded(t, dir, map[string]string{"LINKFORGE_JWT_SECRET": given})
 	if err := c.FillSecrets(); err != nil || string(c.JWTSecret) != given || len(c.CodeSecrets[0]) < MinSecretBytes {
 		t.Errorf("%q and %d bytes: %v", c.JWTSecret, len(c.CodeSecrets[0]), err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "jwt.secret")); !os.IsNotExist(err) {
 		t.Errorf("a given secret was written down: %v", err)
 	}
-	if _, err := (Flags{CodeSecret: "short"}).Check(); !cmp.Equal(blamed(err), []string{"LINKFORGE_CODE_SECRET"}) {
+	if _, err := Parse(map[string]string{"LINKFORGE_CODE_SECRET": "short"}); !cmp.Equal(blamed(err), []string{"LINKFORGE_CODE_SECRET"}) {
 		t.Errorf("a short one is given: %v", err)
 	}
 }
@@ -91,7 +90,7 @@ func TestAShortSecretFileIsKeptAndRefused(t *testing.T) {
 			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			c := embedded(t, dir, Flags{})
+			c := embedded(t, dir, nil)
 			err := c.FillSecrets()
 			if err == nil || !strings.Contains(err.Error(), path) || content != "" && strings.Contains(err.Error(), content) {
 				t.Errorf("%s of %d bytes: %v", name, len(content), err)
@@ -110,7 +109,7 @@ func TestAHalfWrittenSecretIsNone(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "jwt.secret.new"), []byte(strings.Repeat("half", 100)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := embedded(t, dir, Flags{})
+	c := embedded(t, dir, nil)
 	if err := c.FillSecrets(); err != nil || bytes.Contains(c.JWTSecret, []byte("half")) {
 		t.Errorf("%q: %v", c.JWTSecret, err)
 	}
@@ -122,7 +121,7 @@ func TestAHalfWrittenSecretIsNone(t *testing.T) {
 
 func TestWithoutAFolderThereAreNoSecrets(t *testing.T) {
 	t.Parallel()
-	c := embedded(t, filepath.Join(t.TempDir(), "missing"), Flags{})
+	c := embedded(t, filepath.Join(t.TempDir(), "missing"), nil)
 	if err := c.FillSecrets(); err == nil {
 		t.Error("secrets that are kept nowhere")
 	}
