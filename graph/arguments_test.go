@@ -49,7 +49,7 @@ func TestArguments_RefusesWrongValuesOfEveryArgument(t *testing.T) {
 			}
 		}
 	}
-	for kind, outcomes := range b.Stats().Outcomes {
+	for kind, outcomes := range b.Handler.Stats().Outcomes {
 		if n := outcomes["INTERNAL"]; n > 0 {
 			t.Errorf("%d operations of the kind %s count as INTERNAL", n, kind)
 		}

@@ -37,7 +37,7 @@ func (c *Config) clickPage(
 	var linkIDs []string
 	edges, info, err := list(ctx, m, id.Click, first, after,
 		func(ctx context.Context, m workspace.Membership, request page.Request) (page.Page[*click.Click], error) {
-			return c.Clicks.List(ctx, m, of, span, filterOf(filter), request)
+			return c.Stats.List(ctx, m, of, span, filterOf(filter), request)
 		},
 		func(c *click.Click) (string, string) { return c.PublicID(), "" },
 		func(cursor string, c *click.Click) *gen.ClickEdge {
@@ -114,7 +114,7 @@ func (r *mutationResolver) ExportClicks(
 		}
 		of.LinkID = *in.LinkID
 	}
-	s, err := r.Clicks.Stats(ctx, m, of, in.Range, "", filterOf(in.Filter))
+	s, err := r.Stats.Stats(ctx, m, of, in.Range, "", filterOf(in.Filter))
 	if err != nil {
 		return nil, err
 	}

@@ -64,6 +64,6 @@ func (e extension) InterceptResponse(ctx context.Context, next graphql.ResponseH
 // sources load what the loaders batch.
 func (c *Config) sources() loader.Sources {
 	return loader.Sources{
-		Accounts: c.Accounts.Load, Totals: c.Clicks.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.Links.Many,
+		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.Links.Many,
 	}
 }

@@ -34,7 +34,7 @@ type Config struct {
 	Domains    *domain.Store
 	Keys       *apikey.Store
 	Links      *link.Store
-	Clicks     *stats.Store
+	Stats      *stats.Store
 	Unmatched  *unmatched.Recorder
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil
 	// without a replica.

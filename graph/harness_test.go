@@ -76,7 +76,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
 		Keys:       keys,
 		Links:      links,
-		Clicks:     clicks.Store,
+		Stats:      clicks.Store,
 		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
 		HitQuota:   100,
 		Audit:      &audit.Store{DB: counted, Now: time.Now},

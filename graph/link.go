@@ -245,5 +245,5 @@ func (r *linkResolver) HitQuota(ctx context.Context, l *link.Link) (*gen.HitQuot
 
 // hitsUsed returns the redirects of links in this month.
 func (c *Config) hitsUsed(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]int64, error) {
-	return c.Clicks.CountsSince(ctx, m, linkIDs, hitquota.MonthOf(c.Now()).Start)
+	return c.Stats.CountsSince(ctx, m, linkIDs, hitquota.MonthOf(c.Now()).Start)
 }

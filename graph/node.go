@@ -114,7 +114,7 @@ func (c *Config) spacesOf(
 	if spaces, err = c.Workspaces.RequireAll(ctx, actor); err != nil {
 		return nil, nil, err
 	}
-	found, err := c.Clicks.WorkspacesOf(ctx, slices.Collect(maps.Keys(spaces)), ids...)
+	found, err := c.Stats.WorkspacesOf(ctx, slices.Collect(maps.Keys(spaces)), ids...)
 	maps.Copy(spaceOf, found)
 	return spaces, spaceOf, err
 }
@@ -185,7 +185,7 @@ func (c *Config) linkNodes(ctx context.Context, m workspace.Membership, ids ...s
 func (c *Config) clickNodes(
 	ctx context.Context, m workspace.Membership, ids ...string,
 ) (map[string]scalar.Node, error) {
-	clicks, err := c.Clicks.ByID(ctx, m, ids...)
+	clicks, err := c.Stats.ByID(ctx, m, ids...)
 	found, links := make(map[string]scalar.Node, len(clicks)), []string{}
 	for _, c := range clicks {
 		found[c.PublicID()] = clickOf(m, c)

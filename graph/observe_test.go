@@ -79,7 +79,7 @@ func TestObserve_LogsEachOperationOnce(t *testing.T) {
 				}
 			}
 		}
-		answered := b.Stats()
+		answered := b.Handler.Stats()
 		want := map[string]map[string]int64{
 			"query": {"ok": 3, "BAD_REQUEST": 1, "INTERNAL": 1}, "mutation": {"ok": 1, "UNAUTHENTICATED": 1},
 			"subscription": {"BAD_REQUEST": 1}, "unread": {"UNAUTHENTICATED": 1, "BAD_REQUEST": 2},

@@ -29,7 +29,7 @@ func (r *queryResolver) PlatformStats(ctx context.Context) (*gen.PlatformStats, 
 	if err != nil {
 		return nil, err
 	}
-	clicks, err := r.Clicks.Platform(ctx)
+	clicks, err := r.Stats.Platform(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -22,7 +22,7 @@ func (r *linkResolver) Stats(
 	ctx context.Context, l *link.Link, span *stats.Range, timezone *string, filter *gen.ClickFilter,
 ) (*stats.Stats, error) {
 	of := stats.Subject{LinkID: l.ID}
-	return r.Config.Clicks.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
+	return r.Config.Stats.Stats(ctx, l.In, of, span, optional.Value(timezone), filterOf(filter))
 }
 
 func (r *workspaceResolver) Stats(
@@ -36,7 +36,7 @@ func (r *workspaceResolver) Stats(
 			return nil, err
 		}
 	}
-	return r.Config.Clicks.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
+	return r.Config.Stats.Stats(ctx, *m, of, span, optional.Value(timezone), filterOf(filter))
 }
 
 func (r *statsResolver) Clicks(ctx context.Context, s *stats.Stats) (int64, error) {

@@ -9,7 +9,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-func (r *workspaceResolver) Orphans(ctx context.Context, m *workspace.Membership, first *int) ([]*unmatched.Request, error) {
+func (r *workspaceResolver) Orphans(
+	ctx context.Context, m *workspace.Membership, first *int,
+) ([]*unmatched.Request, error) {
 	return r.Config.Unmatched.List(ctx, *m, optional.Or(first, page.Default))
 }
 

@@ -18,9 +18,9 @@ import (
 // adminDrain bounds how long the operator's requests may take after the signal to stop.
 const adminDrain = 5 * time.Second
 
-// adminRoutes is every URL at the operator's own address, which shows what no visitor is to see. The command line is not
-// shown: secrets may be among its flags. Nor are the profiles of blocking and mutexes filled: they would cost every
-// request something.
+// adminRoutes is every URL at the operator's own address, which shows what no visitor is to see.
+// The command line is not shown: secrets may be among its flags. Nor are the profiles of blocking
+// and mutexes filled: they would cost every request something.
 func (a *app) adminRoutes(ctx context.Context) http.Handler {
 	mux := http.NewServeMux() // pprof has put itself into http.DefaultServeMux too, which nobody serves
 
@@ -36,8 +36,8 @@ func (a *app) adminRoutes(ctx context.Context) http.Handler {
 	return mux
 }
 
-// runAdmin answers at LINKFORGE_ADMIN_LISTEN, if it is set, until the context ends. Profiles that are being taken end
-// then too. It returns an error when the address cannot be had.
+// runAdmin answers at LINKFORGE_ADMIN_LISTEN, if it is set, until the context ends. Profiles that
+// are being taken end then too. It returns an error when the address cannot be had.
 func (a *app) runAdmin(ctx context.Context) error {
 	if a.config.AdminListen == "" {
 		return nil

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"path/filepath"
 	"sync/atomic"
 	"time"
 
@@ -68,7 +69,8 @@ type app struct {
 	redirects *redirect.Handler
 }
 
-// newApp opens everything that a server needs, and migrates the database if it is to. The caller closes the app.
+// newApp opens everything that a server needs, and migrates the database if it is to. The caller
+// closes the app.
 func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Writer) (_ *app, err error) {
 	a := &app{config: c, log: log, now: time.Now}
 	if c.Development {
@@ -156,11 +158,13 @@ func (a *app) wire() error {
 			return fmt.Errorf("LINKFORGE_GEOIP: %w", err)
 		}
 	}
-	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log, Print: a.print}); err != nil {
+	if a.mailer, err = mail.New(mail.Config{URL: a.config.SMTPURL, From: a.config.MailFrom, Log: a.log,
+		Print: a.print}); err != nil {
 		return fmt.Errorf("LINKFORGE_SMTP_URL and LINKFORGE_MAIL_FROM: %w", err)
 	}
 	a.Stores, err = stores.Open(stores.Options{
-		Config: a.config, DB: a.db, Redis: a.kv, Mailer: a.mailer, CacheBytes: cacheBytes(a.config), Log: a.log, Now: a.now,
+		Config: a.config, DB: a.db, Redis: a.kv, ClickLogDir: filepath.Join(a.config.DataDir, stores.ClicksFolder),
+		Mailer: a.mailer, CacheBytes: cacheBytes(a.config), Log: a.log, Now: a.now,
 	})
 	if err != nil {
 		return err
@@ -194,7 +198,7 @@ func (a *app) wire() error {
 		Audit:       a.Audit,
 		Links:       a.Links,
 		Checker:     a.Checker,
-		Clicks:      a.Stats,
+		Stats:       a.Stats,
 		Live:        a.ClickStream,
 		Unmatched:   a.Unmatched,
 		Exports:     a.Exports,
@@ -215,8 +219,9 @@ func (a *app) writers() *consistency.Writers {
 	return &consistency.Writers{DB: a.db, KV: a.kv, Log: a.log, Now: a.now}
 }
 
-// serve answers requests until the context ends. Then it says that it is not ready, and after LINKFORGE_DRAIN_DELAY it takes
-// no new ones, finishes those in flight, and writes the clicks that are still waiting.
+// serve answers requests until the context ends. Then it says that it is not ready, and after
+// LINKFORGE_DRAIN_DELAY it takes no new ones, finishes those in flight, and writes the clicks that
+// are still waiting.
 func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	a.OwnHosts.Listen(listener.Addr())
 	server := a.httpServer()
@@ -293,8 +298,8 @@ func (a *app) httpServer() *http.Server {
 	return server
 }
 
-// awaitStop waits for the signal to stop, and then as long as proxies may take to see that this node is not ready. A part that
-// failed, such as the listener, ends both.
+// awaitStop waits for the signal to stop, and then as long as proxies may take to see that this
+// node is not ready. A part that failed, such as the listener, ends both.
 func (a *app) awaitStop(ctx, failed context.Context) {
 	select {
 	case <-ctx.Done():
@@ -308,8 +313,8 @@ func (a *app) awaitStop(ctx, failed context.Context) {
 	_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
 }
 
-// leaving has clients open new connections, which proxies open elsewhere, once the node is to stop. Closing idle ones at the
-// end would meet requests that are on their way.
+// leaving has clients open new connections, which proxies open elsewhere, once the node is to stop.
+// Closing idle ones at the end would meet requests that are on their way.
 func (a *app) leaving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.stopping.Load() {

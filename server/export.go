@@ -27,8 +27,8 @@ type exportedEvent struct {
 	CreatedAt time.Time       `json:"createdAt"`
 }
 
-// exportAudit writes a workspace's whole audit log, newest first, a JSON object a line. It needs what the connection
-// auditLog needs, and refuses in the same words.
+// exportAudit writes a workspace's whole audit log, newest first, a JSON object a line. It needs
+// what the connection auditLog needs, and refuses in the same words.
 func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 	m, err := a.mayExport(r)
 	request := page.Request{Size: page.Max}
@@ -115,7 +115,8 @@ func writeEvents(w http.ResponseWriter, events []*audit.Event) error {
 	lines := json.NewEncoder(w)
 	for _, e := range events {
 		err := lines.Encode(exportedEvent{
-			ID: e.ID, Action: e.Action, ActorID: e.ActorID, TargetID: e.TargetID, Details: json.RawMessage(e.Details), CreatedAt: e.CreatedAt.UTC(),
+			ID: e.ID, Action: e.Action, ActorID: e.ActorID, TargetID: e.TargetID, Details: json.RawMessage(e.Details),
+			CreatedAt: e.CreatedAt.UTC(),
 		})
 		if err != nil {
 			return err

@@ -67,7 +67,8 @@ func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats,
 	if err != nil {
 		return nil, nil, err
 	}
-	s, err := a.Stats.Stats(ctx, m, stats.Subject{LinkID: e.LinkID}, &stats.Range{From: e.From, To: e.To}, "UTC", stats.Filter{Bots: e.Bots, Values: e.Values})
+	s, err := a.Stats.Stats(ctx, m, stats.Subject{LinkID: e.LinkID}, &stats.Range{From: e.From, To: e.To}, "UTC",
+		stats.Filter{Bots: e.Bots, Values: e.Values})
 	return e, s, err
 }
 
@@ -78,7 +79,8 @@ func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats,
 func (a *app) signer(ctx context.Context, e *stats.ExportRequest) (workspace.Membership, error) {
 	actor, err := a.credential(ctx, e)
 	if errs.Is(err, errs.Unauthenticated) {
-		err = errs.New(errs.Expired, "The session or the API key that requested this export has ended. Request a new one with exportClicks.")
+		err = errs.New(errs.Expired, "The session or the API key that requested this export has ended. Request a new one "+
+			"with exportClicks.")
 	}
 	if err != nil {
 		return workspace.Membership{}, err

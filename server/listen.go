@@ -21,7 +21,8 @@ import (
 // proxyHeaderDeadline is how long a proxy may take to say whom it speaks for.
 const proxyHeaderDeadline = 5 * time.Second
 
-// listen listens as the configuration says: behind proxies that speak the PROXY protocol, if there are any.
+// listen listens as the configuration says: behind proxies that speak the PROXY protocol, if there
+// are any.
 func listen(c config.Config) (net.Listener, error) {
 	listener, err := net.Listen("tcp", c.Listen)
 	if err != nil {
@@ -47,8 +48,8 @@ func policyFor(proxies web.Proxies, from net.Addr) proxyproto.Policy {
 	return proxyproto.REJECT
 }
 
-// certificate is the server's own, from two files, which are read again when they change: whoever renews it need not stop the
-// server.
+// certificate is the server's own, from two files, which are read again when they change: whoever
+// renews it need not stop the server.
 type certificate struct {
 	certificateFile, keyFile string
 
@@ -80,7 +81,8 @@ func (c *certificate) load() error {
 	return nil
 }
 
-// watch reads the files again when they have changed. What cannot be used is logged, and the certificate before stays.
+// watch reads the files again when they have changed. What cannot be used is logged, and the
+// certificate before stays.
 func (c *certificate) watch(ctx context.Context) error {
 	c.files.Watch(ctx, certificateInterval, func(ctx context.Context) {
 		if err := c.load(); err != nil {

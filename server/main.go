@@ -1,4 +1,5 @@
-// Command server is Linkforge: the GraphQL endpoint, the redirects beside it, and the commands of an operator.
+// Command server is Linkforge: the GraphQL endpoint, the redirects beside it, and the commands of
+// an operator.
 package main
 
 import (

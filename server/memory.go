@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// gcPercent has the garbage collector run a quarter as often as it would by itself: at the default, a third of the time that
-	// a small heap under load takes went to it (docs/PERFORMANCE.md).
+	// gcPercent has the garbage collector run a quarter as often as it would by itself: at the
+	// default, a third of the time that a small heap under load takes went to it
+	// (docs/PERFORMANCE.md).
 	gcPercent = 400
-	// leastMemory is what the process may take however small the cache is: from there on the collector runs more often again.
+	// leastMemory is what the process may take however small the cache is: from there on the collector
+	// runs more often again.
 	leastMemory = 192 << 20
 )
 
@@ -29,12 +31,13 @@ func tuneMemory(c config.Config) {
 	}
 }
 
-// cacheBytes is how much links in memory may weigh: half of what is configured, as the other half is garbage that has not been
-// collected yet.
+// cacheBytes is how much links in memory may weigh: half of what is configured, as the other half
+// is garbage that has not been collected yet.
 func cacheBytes(c config.Config) int64 { return c.CacheBytes / 2 }
 
-// memoryLimit is what the collector keeps the process to: what is configured or, when more than that is alive, half as much
-// again. At a limit that what is alive leaves no room below, it would never rest.
+// memoryLimit is what the collector keeps the process to: what is configured or, when more than
+// that is alive, half as much again. At a limit that what is alive leaves no room below, it would
+// never rest.
 func memoryLimit(c config.Config, alive int64) int64 {
 	return max(leastMemory, c.CacheBytes, alive+alive/2)
 }
@@ -42,7 +45,8 @@ func memoryLimit(c config.Config, alive int64) int64 {
 // limitEvery is how often the limit follows what is alive.
 const limitEvery = time.Second
 
-// followMemory has the limit follow what is alive: beside the cache, that is what is known of every link that is followed in a month.
+// followMemory has the limit follow what is alive: beside the cache, that is what is known of every
+// link that is followed in a month.
 func followMemory(ctx context.Context, c config.Config) error {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return nil

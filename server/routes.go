@@ -10,19 +10,19 @@ import (
 )
 
 // routes returns the handler of all URLs. Short URLs come first, see shorturl.go: /CODE and
-// /SLUG/CODE at the instance's own hosts, /CODE at the domains of workspaces, and with a + at the end
-// the stats page of the link. The patterns are for the instance's own hosts. Their first segments
-// are reserved words, so no code or slug can be one.
+// /SLUG/CODE at the instance's own hosts, /CODE at the domains of workspaces, and with a + at the
+// end the stats page of the link. The patterns are for the instance's own hosts. Their first
+// segments are reserved words, so no code or slug can be one.
 func (a *app) routes() http.Handler {
 	mux := http.NewServeMux()
 
 	mux.HandleFunc("GET /livez", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
 
-	api := a.origins().CORS("GET, HEAD, OPTIONS, POST")(a.endpoint)
-	mux.Handle("GET /graphql", api)
-	mux.Handle("POST /graphql", api)
-	mux.Handle("OPTIONS /graphql", api)
+	cors := a.origins().CORS(http.MethodGet, http.MethodHead, http.MethodPost)
+	mux.Handle("GET /graphql", cors(a.endpoint))
+	mux.Handle("POST /graphql", cors(a.endpoint))
+	mux.Handle("OPTIONS /graphql", cors(web.Options("GET, HEAD, OPTIONS, POST")))
 	if a.config.Playground {
 		mux.Handle("GET /playground", playground.Handler("/graphql"))
 	}
@@ -75,11 +75,13 @@ func (a *app) home(w http.ResponseWriter, r *http.Request) {
 		http.Redirect(w, r, "/playground", http.StatusTemporaryRedirect)
 		return
 	}
-	web.Page(w, r, http.StatusNotFound, "This is a link shortener", "Its short links have more to their address than this.")
+	web.Page(w, r, http.StatusNotFound, "This is a link shortener",
+		"Its short links have more to their address than this.")
 }
 
-// domainKnown answers a proxy that ends TLS, and asks before it gets a certificate, whether a host is to have one: 200 for
-// a verified domain, else 404 (https://caddyserver.com/docs/caddyfile/options#on-demand-tls).
+// domainKnown answers a proxy that ends TLS, and asks before it gets a certificate, whether a host
+// is to have one: 200 for a verified domain, else 404
+// (https://caddyserver.com/docs/caddyfile/options#on-demand-tls).
 func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
 	known, err := a.Domains.IsVerified(r.Context(), strings.ToLower(r.URL.Query().Get("domain")))
 	switch {

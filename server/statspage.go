@@ -31,8 +31,9 @@ const (
 // statsPages is how many such pages an address may ask for.
 var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time.Minute}
 
-// stats answers a short URL that ends in + with a page about the link's clicks, if its owner has made them public or a member
-// asks. For everybody else there is nothing there, as where there is no link.
+// stats answers a short URL that ends in + with a page about the link's clicks, if its owner has
+// made them public or a member asks. For everybody else there is nothing there, as where there is
+// no link.
 func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	ctx := r.Context()
 	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
@@ -87,7 +88,8 @@ func (a *app) observed(ctx context.Context, at resolve.Address, authorization st
 
 // hasPublicStats reports whether anybody may read the link's stats page.
 func hasPublicStats(l *link.Link, now time.Time) bool {
-	return l.StatsPublic && !l.IsHidden(now) && l.DisabledAt == nil && l.PurgedAt == nil && l.WorkspaceID != workspace.PublicID
+	return l.StatsPublic && !l.IsHidden(now) && l.DisabledAt == nil && l.PurgedAt == nil &&
+		l.WorkspaceID != workspace.PublicID
 }
 
 // pageOf reads what the page tells.
@@ -106,7 +108,8 @@ func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error)
 	if err != nil {
 		return nil, err
 	}
-	p := &statspage.Page{ShortURL: a.Links.ShortURL(l), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits, Bots: total.Bots}
+	p := &statspage.Page{ShortURL: a.Links.ShortURL(l), Zone: "UTC", Clicks: total.Clicks, Visitors: total.Visits,
+		Bots: total.Bots}
 	if hasPublicStats(l, now) || l.In.May(workspace.ReadLinks) { // title and destination are the link's, not its stats
 		p.Destination, p.Title = shownDestination(l, now), *cmp.Or(l.Title, new(string))
 	}
@@ -148,7 +151,8 @@ func (a *app) refuseStats(w http.ResponseWriter, r *http.Request, err error) {
 		a.log.ErrorContext(r.Context(), "a page of stats failed", "error", err)
 		web.Page(w, r, http.StatusServiceUnavailable, "Please try again in a moment", "A part of this service is away.")
 	case errs.NotFound:
-		web.Page(w, r, http.StatusNotFound, "There are no stats to see here", "There is no such link, or whoever made it keeps its stats to themselves.")
+		web.Page(w, r, http.StatusNotFound, "There are no stats to see here",
+			"There is no such link, or whoever made it keeps its stats to themselves.")
 	default:
 		web.Page(w, r, e.Kind.Status(), "That did not work", e.Public())
 	}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stores"
@@ -19,12 +18,12 @@ import (
 
 // clicksCommand is `linkforge clicks adopt`. It works beside running servers.
 type clicksCommand struct {
-	Adopt clicksAdopt `cmd:"" help:"Write the clicks into the database that a node which left for ever has in its data folder."`
+	Adopt clicksAdopt `cmd:"" help:"Write the clicks of a node that will not come back to the database."`
 }
 
 type clicksAdopt struct {
 	listing
-	Dir string `arg:"" help:"The node's data folder, or the folder clicks in it. Its logs are removed when the database has them."`
+	Dir string `arg:"" help:"The node's data folder, or the folder clicks in it. Logs are removed when they are written."`
 }
 
 // Run adopts what is there.
@@ -41,7 +40,8 @@ func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io IO) error {
 		log := slog.New(slog.NewTextHandler(io.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		adopted, damaged, err := adopt(ctx, conf, d, dir, log)
 		if err != nil {
-			return fmt.Errorf("%d clicks of %d logs are written, and nothing is lost: run it again. %w", adopted.Clicks, adopted.Logs, err)
+			return fmt.Errorf("%d clicks of %d logs are written, and nothing is lost: run it again. %w", adopted.Clicks,
+				adopted.Logs, err)
 		}
 		for _, logID := range adopted.Held {
 			fmt.Fprintf(io.Err, "%s is left alone: a process that lives has it\n", logID)
@@ -57,7 +57,8 @@ func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io IO) error {
 			Clicks  int      `json:"clicks"`
 			Held    []string `json:"held"`
 			Damaged int64    `json:"damagedRecords"`
-		}{adopted.Logs, adopted.Clicks, adopted.Held, damaged}, "%d logs, with %d clicks that the database did not have", adopted.Logs, adopted.Clicks)
+		}{adopted.Logs, adopted.Clicks, adopted.Held, damaged}, "%d logs, with %d clicks that the database did not have",
+			adopted.Logs, adopted.Clicks)
 	})
 }
 
@@ -75,22 +76,18 @@ func clicksBelow(dir string) (string, error) {
 	return "", fmt.Errorf("there is no folder %s", dir)
 }
 
-// adopt writes the clicks of the logs, and gives back what their processes had taken and not used, as a server would.
-func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog.Logger) (a ingest.Adopted, damaged int64, err error) {
+// adopt writes the clicks of the logs, and gives back what their processes had taken and not used,
+// as a server would.
+func adopt(
+	ctx context.Context, c config.Config, d *db.DB, dir string, log *slog.Logger,
+) (a ingest.Adopted, damaged int64, err error) {
 	redis, err := redisx.Open(c.RedisURL, 2)
 	if err != nil {
 		return a, 0, err
 	}
 	defer func() { err = errors.Join(err, redis.Close()) }()
-	err = withClickLog(log, func(own *ingest.Log) error {
-		s, err := stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: time.Now})
-		if err != nil {
-			return err
-		}
-		quotas := hitquota.New(hitquota.Config{
-			ClickLog: own, Clicks: s.Stats, KV: redis, DB: d, Fallback: c.QuotaFallback, Log: log, Now: time.Now,
-		})
-		recorder := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: own, Leases: quotas})
+	o := stores.Options{Config: c, DB: d, Redis: redis, Log: log, Now: time.Now}
+	err = withRecorder(o, func(recorder *ingest.Recorder) error {
 		a, err = recorder.AdoptFrom(ctx, dir)
 		damaged = recorder.Stats().Poison
 		return err
@@ -98,15 +95,17 @@ func adopt(ctx context.Context, c config.Config, d *db.DB, dir string, log *slog
 	return a, damaged, err
 }
 
-// withClickLog lends a click log to a command, which records nothing: the log is removed afterwards.
-func withClickLog(logger *slog.Logger, work func(*ingest.Log) error) error {
+// withRecorder calls work with a recorder whose own click log is empty, and removes that log
+// afterwards.
+func withRecorder(o stores.Options, work func(*ingest.Recorder) error) error {
 	dir, err := os.MkdirTemp("", "linkforge-")
 	if err != nil {
 		return err
 	}
-	own, err := ingest.OpenLog(ingest.LogConfig{Dir: dir, Logger: logger, Now: time.Now})
+	o.ClickLogDir = dir
+	s, err := stores.Open(o)
 	if err == nil {
-		err = errors.Join(work(own), own.Close())
+		err = errors.Join(work(s.Recorder), s.Close())
 	}
 	return errors.Join(err, os.RemoveAll(dir))
 }

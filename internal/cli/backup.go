@@ -48,7 +48,8 @@ type backupCommand struct {
 func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		if !c.Embedded() {
-			return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and keep the secrets with it " +
+			return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and keep the " +
+				"secrets with it " +
 				`(docs/OPERATIONS.md, "Back up")`)
 		}
 		size, err := writeBackup(ctx, c, d, b.File, secretFiles(f))
@@ -78,8 +79,11 @@ func secretFiles(f *config.Flags) (names []string) {
 	return names
 }
 
-// writeBackup writes the file under another name first: a backup that has its name is whole, and on the disk.
-func writeBackup(ctx context.Context, c config.Config, d *db.DB, file string, secrets []string) (size int64, err error) {
+// writeBackup writes the file under another name first: a backup that has its name is whole, and on
+// the disk.
+func writeBackup(
+	ctx context.Context, c config.Config, d *db.DB, file string, secrets []string,
+) (size int64, err error) {
 	if err := mustBeNew(file); err != nil {
 		return 0, err
 	}
@@ -123,8 +127,9 @@ func mustBeNew(file string) error {
 	return nil
 }
 
-// pack writes everything into one compressed archive. The logs come before the database: a click that is in neither when its log is
-// copied comes later, and one that is in both is counted once, because the database says how far it has each log.
+// pack writes everything into one compressed archive. The logs come before the database: a click
+// that is in neither when its log is copied comes later, and one that is in both is counted once,
+// because the database says how far it has each log.
 func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy string, secrets []string) error {
 	compressed, err := gzip.NewWriterLevel(out, gzip.BestSpeed)
 	if err != nil {
@@ -190,7 +195,8 @@ func (p packer) addSecret(file, name string) error {
 	return p.add(name, secret)
 }
 
-// addDatabase copies the database into a file of its own first: how long it is must be known beforehand.
+// addDatabase copies the database into a file of its own first: how long it is must be known
+// beforehand.
 func (p packer) addDatabase(ctx context.Context, d *db.DB, copy string) (err error) {
 	defer func() { err = errors.Join(err, removeDatabase(copy)) }()
 	if err := d.CopyTo(ctx, copy); err != nil {
@@ -221,7 +227,7 @@ func forgetWho(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	s, err := stores.OfCopy(d)
+	s, err := stores.Open(stores.ForCopy(d))
 	if err == nil {
 		err = s.Stats.ForgetWho(ctx)
 	}

@@ -13,14 +13,15 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// maxLine bounds a line of the code command's input: a URL of the greatest length, every byte of it escaped.
+// maxLine bounds a line of the code command's input: a URL of the greatest length, every byte of it
+// escaped.
 const maxLine = 1 << 20
 
 // codeCommand is `linkforge code`.
 type codeCommand struct {
 	Workspace string   `required:"" help:"The workspace's id."`
 	Salts     int      `default:"10" help:"How many candidates to print, 1 to 10."`
-	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs. Without any, they are read from standard input: one a line, a line that starts with \" being a JSON string."`
+	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs; without any, standard input has one per line or JSON string."`
 }
 
 // codeLine is what the command prints for one URL.

@@ -1,6 +1,6 @@
-// Package cli owns the commands of an operator, one file per command. They work beside running servers, on the database or the
-// data folder; package main adds the commands that start an instance. It does not decide anything that a server does too: the
-// domain packages do.
+// Package cli owns the commands of an operator, one file per command. They work beside running
+// servers, on the database or the data folder; package main adds the commands that start an
+// instance. It does not decide anything that a server does too: the domain packages do.
 package cli
 
 import (
@@ -23,7 +23,7 @@ type Commands struct {
 	Clicks      clicksCommand      `cmd:"" help:"Take over the clicks that a node has left behind."`
 	Backup      backupCommand      `cmd:"" help:"Write an embedded instance into one file, beside its running server."`
 	Restore     restoreCommand     `cmd:"" help:"Unpack such a file into an empty data folder."`
-	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Make a database safe to serve that was restored by other means."`
+	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Make a database safe to serve after a restore."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Schema      schemaCommand      `cmd:"" help:"Print the GraphQL schema."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Ask the local server whether it is ready (for containers)."`

@@ -35,7 +35,8 @@ func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std IO) erro
 	if addr, err := netip.ParseAddr(host); host == "" || err == nil && addr.IsUnspecified() {
 		host = "127.0.0.1" // a bare container cannot look up localhost
 	}
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz", nil)
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+net.JoinHostPort(host, port)+"/readyz",
+		nil)
 	if err != nil {
 		return err
 	}
@@ -57,15 +58,16 @@ func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std IO) erro
 	return err
 }
 
-// healthAddress is where the server says whether it is ready: at its own address or, when only proxies may connect there, at the
-// one of its metrics.
+// healthAddress is where the server says whether it is ready: at its own address or, when only
+// proxies may connect there, at the one of its metrics.
 func healthAddress(f *config.Flags) (listen, scheme string, err error) {
 	c, err := f.CheckDatabase()
 	switch {
 	case err != nil:
 		return "", "", fmt.Errorf("the configuration cannot be used:\n%w", err)
 	case c.ProxyProtocol && c.AdminListen == "":
-		return "", "", errors.New("only proxies may connect: set LINKFORGE_ADMIN_LISTEN, where the server says whether it is ready as well")
+		return "", "", errors.New("only proxies may connect: set LINKFORGE_ADMIN_LISTEN, where the server says whether it " +
+			"is ready as well")
 	case c.ProxyProtocol:
 		return c.AdminListen, "http", nil
 	case c.TLSCertificate != "":

@@ -86,7 +86,8 @@ func (j jobsRun) Run(ctx context.Context, f *config.Flags, io IO) error {
 			return fmt.Errorf("the job %q failed: %w", name, err)
 		}
 		if !ran {
-			return fmt.Errorf("a node is doing the job %q, or has died doing it less than %s ago: see linkforge jobs list", name, job.Every*14/15)
+			return fmt.Errorf("a node is doing the job %q, or has died doing it less than %s ago: see linkforge jobs list", name,
+				job.Every*14/15)
 		}
 		return tellOf(io, j.listing, struct {
 			Name    string  `json:"name"`

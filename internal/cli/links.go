@@ -11,7 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// linksCommand is `linkforge links find|codes|disable|enable`. It works beside running servers, which obey within a second.
+// linksCommand is `linkforge links find|codes|disable|enable`. It works beside running servers,
+// which obey within a second.
 type linksCommand struct {
 	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
 	Codes   linksCodes   `cmd:"" help:"List the codes that a URL can get in a workspace, and the links that hold them."`
@@ -127,7 +128,8 @@ func (r codeRow) columns() []string {
 	if r.Link.Purged {
 		status = "PURGED"
 	}
-	return []string{r.Code, r.State, r.Link.ID, r.Link.Slug, status, string(r.Link.Strategy), strconv.Quote(r.Link.OriginalURL)}
+	return []string{r.Code, r.State, r.Link.ID, r.Link.Slug, status, string(r.Link.Strategy),
+		strconv.Quote(r.Link.OriginalURL)}
 }
 
 // Run disables a link.

@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// blockCommand is `linkforge block add|remove|list|disable|enable`. It works beside running servers, which obey
-// within a second.
+// blockCommand is `linkforge block add|remove|list|disable|enable`. It works beside running
+// servers, which obey within a second.
 type blockCommand struct {
 	Add     blockAdd     `cmd:"" help:"Refuse new links to a host and everything below it."`
 	Remove  blockRemove  `cmd:"" help:"Allow new links to a host again."`
@@ -43,7 +43,8 @@ func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withLinks(f, func(links *link.Store) error {
 		blocked, err := links.Block(ctx, b.Host, b.Reason)
 		if err == nil {
-			fmt.Fprintf(io.Out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n", blocked.Host, blocked.Host)
+			fmt.Fprintf(io.Out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n",
+				blocked.Host, blocked.Host)
 		}
 		return err
 	})
@@ -110,7 +111,8 @@ func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 				state = "disabled"
 			}
 			// Quoted: what strangers write must not move the operator's cursor.
-			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%q\t%q\n", one.CreatedAt.UTC().Format(time.RFC3339), one.Reason, one.ShortURL, state,
+			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%q\t%q\n", one.CreatedAt.UTC().Format(time.RFC3339), one.Reason, one.ShortURL,
+				state,
 				urlnorm.Location(one.OriginalURL), one.Said())
 		}
 		return errors.Join(err, table.Flush())

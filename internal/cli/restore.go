@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -23,7 +22,8 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// members are what a backup may hold, each once, and how long it may be; zero is as long as the archive says.
+// members are what a backup may hold, each once, and how long it may be; zero is as long as the
+// archive says.
 var members = []struct {
 	name *regexp.Regexp
 	most int64
@@ -38,15 +38,16 @@ type restoreCommand struct {
 	File string `arg:"" type:"existingfile" help:"A file that linkforge backup has written."`
 }
 
-// Run unpacks the backup beside what is there, which must be nothing, checks it, and puts it into its place. Killed at any moment, it
-// can be run again.
+// Run unpacks the backup beside what is there, which must be nothing, checks it, and puts it into
+// its place. Killed at any moment, it can be run again.
 func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io IO) (err error) {
 	c, err := f.CheckDatabase()
 	if err != nil {
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
 	if !c.Embedded() {
-		return errors.New("LINKFORGE_DATABASE_URL is set: restore PostgreSQL with psql or pg_restore, and run linkforge after-restore then " +
+		return errors.New("LINKFORGE_DATABASE_URL is set: restore PostgreSQL with psql or pg_restore, and run linkforge " +
+			"after-restore then " +
 			`(docs/OPERATIONS.md, "Back up")`)
 	}
 	folder, err := stores.LockDataFolder(c.DataDir)
@@ -56,7 +57,8 @@ func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io IO) (err er
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	staging := filepath.Join(c.DataDir, stores.StagingName)
 	if _, err := os.Stat(filepath.Join(staging, stores.WholeName)); err == nil {
-		fmt.Fprintln(io.Err, "a restore that was interrupted is finished: what it has unpacked holds, and this file is not read")
+		fmt.Fprintln(io.Err, "a restore that was interrupted is finished: what it has unpacked holds, and this file is not "+
+			"read")
 		return r.finish(c.DataDir, io)
 	}
 	if err := mustBeEmpty(c.DataDir); err != nil {
@@ -72,7 +74,8 @@ func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io IO) (err er
 	if err != nil {
 		return fmt.Errorf("%s is not restored: %w", r.File, errors.Join(err, os.RemoveAll(staging)))
 	}
-	fmt.Fprintf(io.Out, "the backup of %s, by version %s, is whole\n", head.MadeAt.UTC().Format(time.RFC3339), quoted(head.Version))
+	fmt.Fprintf(io.Out, "the backup of %s, by version %s, is whole\n", head.MadeAt.UTC().Format(time.RFC3339),
+		quoted(head.Version))
 	return r.finish(c.DataDir, io)
 }
 
@@ -89,7 +92,8 @@ func (r restoreCommand) finish(dir string, io IO) error {
 
 const (
 	counterMoved    = "codes of the strategy COUNTER that were given out since the backup are not given out again"
-	sessionsAreBack = "sessions, API keys and links are as they were then: what was ended or disabled since must be so again"
+	sessionsAreBack = "sessions, API keys and links are as they were then: what was ended or disabled since must be so " +
+		"again"
 )
 
 // mustBeEmpty says that nothing may be overwritten. A folder of click logs without any is nothing.
@@ -104,7 +108,8 @@ func mustBeEmpty(dir string) error {
 			there = stores.ClicksFolder
 		}
 	}
-	for _, name := range []string{stores.CodeSecretName, stores.JWTSecretName, stores.DatabaseName + "-wal", stores.DatabaseName} {
+	for _, name := range []string{stores.CodeSecretName, stores.JWTSecretName, stores.DatabaseName + "-wal",
+		stores.DatabaseName} {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = name
 		} else if !errors.Is(err, fs.ErrNotExist) {
@@ -112,8 +117,10 @@ func mustBeEmpty(dir string) error {
 		}
 	}
 	if there != "" {
-		return fmt.Errorf("the data folder %s is not empty, it has %s: set LINKFORGE_DATA_DIR to a new folder, or move %s, %s-wal, %s, %s and %s away first",
-			dir, there, stores.DatabaseName, stores.DatabaseName, stores.ClicksFolder, stores.JWTSecretName, stores.CodeSecretName)
+		return fmt.Errorf("the data folder %s is not empty, it has %s: set LINKFORGE_DATA_DIR to a new folder, or move %s, "+
+			"%s-wal, %s, %s and %s away first",
+			dir, there, stores.DatabaseName, stores.DatabaseName, stores.ClicksFolder, stores.JWTSecretName,
+			stores.CodeSecretName)
 	}
 	return nil
 }
@@ -171,7 +178,8 @@ func readHead(archive *tar.Reader) (head backupHead, err error) {
 		return head, errNoBackup
 	}
 	if head.Format != backupFormat {
-		return head, fmt.Errorf("the backup was written by a later version, %s: restore it with that one", quoted(head.Version))
+		return head, fmt.Errorf("the backup was written by a later version, %s: restore it with that one",
+			quoted(head.Version))
 	}
 	return head, nil
 }
@@ -209,7 +217,8 @@ func checkMember(member *tar.Header) error {
 	return fmt.Errorf("%s does not belong into it", quoted(member.Name))
 }
 
-// prepare checks what was unpacked, makes a database of it that a server can begin with, and says that all of it is whole.
+// prepare checks what was unpacked, makes a database of it that a server can begin with, and says
+// that all of it is whole.
 func prepare(ctx context.Context, staging string) error {
 	d, err := db.OpenSQLite(filepath.Join(staging, stores.DatabaseName), 2)
 	if err != nil {
@@ -230,8 +239,8 @@ func prepare(ctx context.Context, staging string) error {
 	return errors.Join(syncTree(staging), whole.Close(), syncFolder(filepath.Dir(staging)))
 }
 
-// prepareDatabase brings the database up to date, writes the clicks of the logs into it, ends what no process has any more, and
-// moves the counter of codes ahead.
+// prepareDatabase brings the database up to date, writes the clicks of the logs into it, ends what
+// no process has any more, and moves the counter of codes ahead.
 func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	if err := d.CheckIntegrity(ctx); err != nil {
 		return err
@@ -253,12 +262,11 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	return err
 }
 
-// settleClicks writes the clicks of the logs. What their processes had taken and not used is not given back as it is when a process has
-// died, because the database is of a later moment than the logs: what links may still answer is counted anew.
+// settleClicks writes the clicks of the logs. What their processes had taken and not used is not
+// given back as it is when a process has died, because the database is of a later moment than the
+// logs: what links may still answer is counted anew.
 func settleClicks(ctx context.Context, d *db.DB, logs string) error {
-	log := slog.New(slog.DiscardHandler)
-	err := withClickLog(log, func(own *ingest.Log) error {
-		recorder := ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: own})
+	err := withRecorder(stores.ForCopy(d), func(recorder *ingest.Recorder) error {
 		if _, err := os.Stat(logs); errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
@@ -275,9 +283,10 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	return countGrants(ctx, d)
 }
 
-// countGrants forgets what processes had taken, and counts anew what links with maxClicks may still answer.
+// countGrants forgets what processes had taken, and counts anew what links with maxClicks may still
+// answer.
 func countGrants(ctx context.Context, d *db.DB) error {
-	s, err := stores.OfCopy(d)
+	s, err := stores.Open(stores.ForCopy(d))
 	if err != nil {
 		return err
 	}
@@ -297,7 +306,8 @@ func syncTree(dir string) error {
 	})
 }
 
-// moveIntoPlace moves what was unpacked to where a server looks for it. What has been moved before is passed over.
+// moveIntoPlace moves what was unpacked to where a server looks for it. What has been moved before
+// is passed over.
 func moveIntoPlace(dir string) error {
 	staging := filepath.Join(dir, stores.StagingName)
 	if err := clearClicks(dir, staging); err != nil {
@@ -318,7 +328,8 @@ func moveIntoPlace(dir string) error {
 	return errors.Join(os.RemoveAll(staging), syncFolder(dir))
 }
 
-// clearClicks removes a folder of click logs without any, so that the one that was unpacked can take its place.
+// clearClicks removes a folder of click logs without any, so that the one that was unpacked can
+// take its place.
 func clearClicks(dir, staging string) error {
 	if _, err := os.Stat(filepath.Join(staging, stores.ClicksFolder)); err != nil {
 		return nil // there is none, or it has been moved
@@ -331,10 +342,11 @@ func clearClicks(dir, staging string) error {
 	return nil
 }
 
-// restoredCommand is `linkforge after-restore`. It is run before the first server starts on the database.
+// restoredCommand is `linkforge after-restore`. It is run before the first server starts on the
+// database.
 type restoredCommand struct {
 	listing
-	Grants bool `help:"Count what links with maxClicks may still answer from the clicks that the database has. Before it, take in what nodes have left: linkforge clicks adopt."`
+	Grants bool `help:"Recount the grants of maxClicks from the clicks. Run linkforge clicks adopt first."`
 }
 
 // Run does what restore does to a database that it has unpacked itself.
@@ -349,8 +361,10 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 		}
 		steps := ""
 		if !c.Embedded() {
-			steps = "\nbefore the first node starts, empty its Redis (redis-cli -u \"$LINKFORGE_REDIS_URL\" FLUSHDB): hits of the month are then counted " +
-				"from the clicks that the database has\nlogs of clicks that nodes still have in their data folders are written when they start; those of nodes " +
+			steps = "\nbefore the first node starts, empty its Redis (redis-cli -u \"$LINKFORGE_REDIS_URL\" FLUSHDB): hits of " +
+				"the month are then counted " +
+				"from the clicks that the database has\nlogs of clicks that nodes still have in their data folders are written " +
+				"when they start; those of nodes " +
 				"that are gone: linkforge clicks adopt DIR"
 		}
 		return tellOf(io, r.listing, struct {

@@ -52,7 +52,8 @@ func (u usersList) Run(ctx context.Context, f *config.Flags, io IO) error {
 			rows = append(rows, userRow{p.ID, p.Email, p.Name, p.CreatedAt.UTC(), utc(p.EmailVerifiedAt), p.Sessions})
 		}
 		err = show(io, u.listing, "ID\tEMAIL\tNAME\tCREATED\tVERIFIED\tSESSIONS", rows, func(r userRow) []string {
-			return []string{r.ID, quoted(r.Email), quoted(r.Name), instant(&r.CreatedAt), instant(r.EmailVerifiedAt), strconv.FormatInt(r.Sessions, 10)}
+			return []string{r.ID, quoted(r.Email), quoted(r.Name), instant(&r.CreatedAt), instant(r.EmailVerifiedAt),
+				strconv.FormatInt(r.Sessions, 10)}
 		})
 		u.tell(io, len(rows), func() string { return rows[len(rows)-1].ID })
 		return err

@@ -11,12 +11,12 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// workspacesCommand is `linkforge workspaces list|limits|delete|restore`. It works beside running servers, and its changes are in the
-// workspace's audit log, without an actor.
+// workspacesCommand is `linkforge workspaces list|limits|delete|restore`. It works beside running
+// servers, and its changes are in the workspace's audit log, without an actor.
 type workspacesCommand struct {
 	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, deleted ones too until they are purged."`
 	Limits  workspacesLimits  `cmd:"" help:"Give a workspace monthly allowances of its own, or take them back."`
-	Delete  workspacesDelete  `cmd:"" help:"Delete a workspace as its owner could: its links answer 410, and 30 days later it is purged."`
+	Delete  workspacesDelete  `cmd:"" help:"Delete a workspace: its links answer 410, and it is purged 30 days later."`
 	Restore workspacesRestore `cmd:"" help:"Bring a deleted workspace back."`
 }
 

@@ -16,8 +16,8 @@ import (
 )
 
 const (
-	// batchesKept is how long the database keeps what was written together; for lateAfter of it, it is certain that all is
-	// still there, whatever the clocks of the nodes say.
+	// batchesKept is how long the database keeps what was written together; for lateAfter of it, it is
+	// certain that all is still there, whatever the clocks of the nodes say.
 	batchesKept = 24 * time.Hour
 	lateAfter   = batchesKept - time.Hour
 	// stepBatches and stepClicks bound what is read at once, but for a single batch.
@@ -27,12 +27,14 @@ const (
 	wholeBatch = math.MaxInt64
 )
 
-// place is how far somebody has got in the one order in which every node tells of clicks: batches in the order of the
-// transactions that wrote them, and the clicks of one in the order of their ids. The transaction is zero on SQLite, where
-// one commits after the other and batches are in the order of their ids.
+// place is how far somebody has got in the one order in which every node tells of clicks: batches
+// in the order of the transactions that wrote them, and the clicks of one in the order of their
+// ids. The transaction is zero on SQLite, where one commits after the other and batches are in the
+// order of their ids.
 type place struct {
 	xid, batch, click int64
-	// at is when there was nothing after the place, or when the batch was written: what came later is still there for a day.
+	// at is when there was nothing after the place, or when the batch was written: what came later is
+	// still there for a day.
 	at time.Time
 }
 
@@ -59,8 +61,9 @@ func (b *batchRow) at(click int64) place {
 	return place{xid: b.XID, batch: b.ID, click: click, at: b.WrittenAt}
 }
 
-// batches selects batches. On PostgreSQL a transaction may commit after a later one. Those that are visible here are of
-// transactions before the oldest one that goes on, so no other will ever come between them.
+// batches selects batches. On PostgreSQL a transaction may commit after a later one. Those that are
+// visible here are of transactions before the oldest one that goes on, so no other will ever come
+// between them.
 func (l *Live) batches() *bun.SelectQuery {
 	q := l.DB.NewSelect().Table("click_batches").Column("id", "first_id", "last_id", "first_at", "last_at", "written_at")
 	if l.DB.Kind == db.Postgres {
@@ -85,7 +88,8 @@ func (l *Live) head(ctx context.Context) (place, error) {
 // batchOf is the batch that a click was written with; nil when it is not kept any more.
 func (l *Live) batchOf(ctx context.Context, clickID int64) (*batchRow, error) {
 	columns := []string{"id", "first_id", "last_id", "written_at"}
-	q := l.DB.NewSelect().Table("click_batches").Column(columns...).Where("last_id >= ?", clickID).Order("last_id").Limit(1)
+	q := l.DB.NewSelect().Table("click_batches").Column(columns...).Where("last_id >= ?", clickID).Order("last_id").
+		Limit(1)
 	if l.DB.Kind == db.Postgres {
 		q = q.Column("xid")
 	}
@@ -96,15 +100,16 @@ func (l *Live) batchOf(ctx context.Context, clickID int64) (*batchRow, error) {
 	return &rows[0], nil
 }
 
-// step is what was read at once: clicks in their order, the place that was reached, and whether there may be more.
+// step is what was read at once: clicks in their order, the place that was reached, and whether
+// there may be more.
 type step struct {
 	clicks  []*placed
 	reached place
 	more    bool
 }
 
-// readOn reads what comes after a place: clicks of the workspaces or, if it is given, of the link alone. It returns Expired
-// when some of that may have been forgotten.
+// readOn reads what comes after a place: clicks of the workspaces or, if it is given, of the link
+// alone. It returns Expired when some of that may have been forgotten.
 func (l *Live) readOn(ctx context.Context, after place, workspaceIDs []string, linkID string) (step, error) {
 	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), tellDeadline)
 	defer cancel()
@@ -152,8 +157,11 @@ func (l *Live) batchesAfter(ctx context.Context, after place) (rows []batchRow, 
 	return rows, len(rows) == stepBatches, nil
 }
 
-// clicksOf reads the clicks of batches, in their order. The time leads to them: it is in the key, behind the workspace.
-func (l *Live) clicksOf(ctx context.Context, batches []batchRow, workspaceIDs []string, linkID string) ([]*placed, error) {
+// clicksOf reads the clicks of batches, in their order. The time leads to them: it is in the key,
+// behind the workspace.
+func (l *Live) clicksOf(
+	ctx context.Context, batches []batchRow, workspaceIDs []string, linkID string,
+) ([]*placed, error) {
 	byID := make([]int, len(batches)) // their places in the order of batches, in the order of ids
 	first, last := batches[0].FirstAt, batches[0].LastAt
 	for i, b := range batches {
@@ -183,17 +191,20 @@ func (l *Live) clicksOf(ctx context.Context, batches []batchRow, workspaceIDs []
 	}
 	clicks := make([]*placed, 0, len(rows))
 	for _, r := range rows {
-		at, _ := slices.BinarySearchFunc(byID, r.ID, func(i int, clickID int64) int { return cmp.Compare(batches[i].LastID, clickID) })
+		at, _ := slices.BinarySearchFunc(byID, r.ID,
+			func(i int, clickID int64) int { return cmp.Compare(batches[i].LastID, clickID) })
 		clicks = append(clicks, &placed{r.Click(), batches[byID[at]].at(r.ID)})
 	}
 	slices.SortFunc(clicks, func(a, b *placed) int { return a.place.compare(b.place) })
 	return clicks, nil
 }
 
-// ForgetBatches removes what was written together a day ago. The last row stays: SQLite would give its number to the next.
+// ForgetBatches removes what was written together a day ago. The last row stays: SQLite would give
+// its number to the next.
 func (l *Live) ForgetBatches(ctx context.Context) error {
 	last := l.DB.NewSelect().Table("click_batches").ColumnExpr("max(id)")
-	_, err := l.DB.NewDelete().Table("click_batches").Where("written_at < ?", db.Instant(l.Now().Add(-batchesKept))).Where("id < (?)", last).
+	_, err := l.DB.NewDelete().Table("click_batches").Where("written_at < ?", db.Instant(l.Now().Add(-batchesKept))).
+		Where("id < (?)", last).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("forgetting batches of clicks: %w", err)

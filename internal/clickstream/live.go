@@ -1,5 +1,5 @@
-// Package clickstream delivers committed clicks to subscriptions, in one order on every node. It reads the batches that
-// ingest announces and does not write clicks. GraphQL subscriptions call it.
+// Package clickstream delivers committed clicks to subscriptions, in one order on every node. It
+// reads the batches that ingest announces and does not write clicks. GraphQL subscriptions call it.
 package clickstream
 
 import (
@@ -20,12 +20,13 @@ const (
 	tellEvery = 250 * time.Millisecond
 	// tellDeadline bounds one look.
 	tellDeadline = 5 * time.Second
-	// watchBuffer is how many clicks wait for one who watches; who has more to come reads them from the database.
+	// watchBuffer is how many clicks wait for one who watches; who has more to come reads them from
+	// the database.
 	watchBuffer = 1000
 )
 
-// Live tells those who watch of clicks as they come into the database, whichever node has written them: each once, and in
-// the same order on every node.
+// Live tells those who watch of clicks as they come into the database, whichever node has written
+// them: each once, and in the same order on every node.
 type Live struct {
 	// DB is the database.
 	DB *db.DB
@@ -64,8 +65,8 @@ func (l *Live) Stats() LiveStats {
 	return s
 }
 
-// Run tells of clicks until the context ends. It returns nil. That the database does not answer is logged once; nobody
-// misses anything by it.
+// Run tells of clicks until the context ends. It returns nil. That the database does not answer is
+// logged once; nobody misses anything by it.
 func (l *Live) Run(ctx context.Context) error {
 	failures := poll.Failures{Log: l.Log, Message: "new clicks are not told to those who watch"}
 	poll.Every(ctx, tellEvery, failures, func(ctx context.Context) error {
@@ -78,7 +79,8 @@ func (l *Live) Run(ctx context.Context) error {
 	return nil
 }
 
-// tell looks for clicks once, and reports whether there may be more. Without anybody who watches it asks nothing.
+// tell looks for clicks once, and reports whether there may be more. Without anybody who watches it
+// asks nothing.
 func (l *Live) tell(ctx context.Context) (more bool, err error) {
 	l.telling.Lock()
 	defer l.telling.Unlock()

@@ -118,7 +118,7 @@ func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
 		theirs := nodes[1].watch(t, other, "", "")
 		var writing sync.WaitGroup
 		for i := range writers {
-			w := ingest.Writer{Db: d, Now: clicktest.AtNoon}
+			w := ingest.Writer{DB: d, Now: clicktest.AtNoon}
 			logID := id.New(id.Log)
 			writing.Go(func() {
 				for round := range rounds {
@@ -181,7 +181,7 @@ func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 	d := dbtest.MigratedPostgres(t)
 	b := clicktest.Setup(t, d)
 	early, late := id.New(id.Link), id.New(id.Link)
-	w := ingest.Writer{Db: d, Now: clicktest.AtNoon}
+	w := ingest.Writer{DB: d, Now: clicktest.AtNoon}
 	if err := w.Write(t.Context(), "log", 1, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late, ClickedAt: clicktest.Noon}}); err != nil {
 		t.Fatal(err)
 	}
@@ -195,7 +195,7 @@ func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 			}
 			close(begun)
 			<-goOn
-			return (&ingest.Writer{Db: d, Now: clicktest.AtNoon}).Add(ctx, tx, []click.Click{{ID: 1 << 40, WorkspaceID: b.Member.ID(), LinkID: early, ClickedAt: clicktest.Noon}}, true)
+			return (&ingest.Writer{DB: d, Now: clicktest.AtNoon}).Add(ctx, tx, []click.Click{{ID: 1 << 40, WorkspaceID: b.Member.ID(), LinkID: early, ClickedAt: clicktest.Noon}}, true)
 		})
 	}()
 	<-begun

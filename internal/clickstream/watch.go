@@ -12,27 +12,31 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Watch is told of the clicks of a workspace, or of one of its links, one after the other. As long as it takes them fast
-// enough it has joined those whom the node tells. Else it leaves them, reads for itself what it has not been told, and joins
-// again: whoever is slow costs nobody else anything. One goroutine uses it.
+// Watch is told of the clicks of a workspace, or of one of its links, one after the other. As long
+// as it takes them fast enough it has joined those whom the node tells. Else it leaves them, reads
+// for itself what it has not been told, and joins again: whoever is slow costs nobody else
+// anything. One goroutine uses it.
 type Watch struct {
 	live                *Live
 	workspaceID, linkID string
-	// place is the one up to which clicks have been read or taken, and next those that were read and not taken.
+	// place is the one up to which clicks have been read or taken, and next those that were read and
+	// not taken.
 	place place
 	next  []*placed
 	// atEnd says that there was nothing after the place when it was reached.
 	atEnd bool
-	// buffer is nil unless the watch has joined, and closed when it has to leave. began is the place at which it has joined.
+	// buffer is nil unless the watch has joined, and closed when it has to leave. began is the place
+	// at which it has joined.
 	buffer chan *placed
 	began  place
 	// last is the last click that was taken; nil before the first.
 	last *click.Click
 }
 
-// Watch begins after the click with the id or, if that is empty, with what is written from now on. An empty link means all
-// of the workspace's. It returns Forbidden, InvalidInput for what is no click's id, and Expired for a click that the
-// workspace does not have, or that was written more than 23 hours ago. The caller closes the watch.
+// Watch begins after the click with the id or, if that is empty, with what is written from now on.
+// An empty link means all of the workspace's. It returns Forbidden, InvalidInput for what is no
+// click's id, and Expired for a click that the workspace does not have, or that was written more
+// than 23 hours ago. The caller closes the watch.
 func (l *Live) Watch(ctx context.Context, m workspace.Membership, linkID, after string) (*Watch, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadStats)
 	if err != nil {
@@ -82,8 +86,9 @@ func (l *Live) begin(ctx context.Context, m workspace.Membership, after string) 
 	return b.at(number), nil
 }
 
-// Next waits for the next click. It returns the context's error, or Expired when it was not called for so long that clicks
-// have been forgotten that were to come. While the database does not answer it waits.
+// Next waits for the next click. It returns the context's error, or Expired when it was not called
+// for so long that clicks have been forgotten that were to come. While the database does not answer
+// it waits.
 func (w *Watch) Next(ctx context.Context) (*click.Click, error) {
 	for {
 		if len(w.next) > 0 {
@@ -117,7 +122,8 @@ func (w *Watch) take(ctx context.Context) (*click.Click, error) {
 	}
 }
 
-// catchUp joins or, as long as there is something before what the node tells next, reads some of it.
+// catchUp joins or, as long as there is something before what the node tells next, reads some of
+// it.
 func (w *Watch) catchUp(ctx context.Context) error {
 	if w.join() {
 		return nil
@@ -136,8 +142,8 @@ func (w *Watch) catchUp(ctx context.Context) error {
 	return nil
 }
 
-// join has the node tell the watch what comes after its place, and reports whether it does: not when the others have
-// been told more already, nor when there is too much to come for a buffer.
+// join has the node tell the watch what comes after its place, and reports whether it does: not
+// when the others have been told more already, nor when there is too much to come for a buffer.
 func (w *Watch) join() bool {
 	l := w.live
 	if !w.atEnd {
@@ -164,8 +170,8 @@ func (w *Watch) join() bool {
 	return true
 }
 
-// offer tells a watch that has joined of a click of its workspace, unless it had to leave before. It does not wait.
-// The node's lock is held.
+// offer tells a watch that has joined of a click of its workspace, unless it had to leave before.
+// It does not wait. The node's lock is held.
 func (w *Watch) offer(c *placed) {
 	if w.linkID != "" && w.linkID != c.LinkID || c.place.compare(w.began) <= 0 {
 		return
@@ -190,7 +196,8 @@ func (w *Watch) leave() {
 	}
 }
 
-// Last is the cursor to go on with: the id of the last click that Next has returned; empty before the first.
+// Last is the cursor to go on with: the id of the last click that Next has returned; empty before
+// the first.
 func (w *Watch) Last() string {
 	if w.last == nil {
 		return ""

@@ -1,7 +1,9 @@
-// Package fastpath answers the plainest of HTTP requests, GET over HTTP/1.1 without a body, at less than half of what net/http
-// needs for one: it reads ahead for nothing, starts no goroutine for a request, makes none anew, and writes an answer with one
-// system call. Whatever is not as plain as that, it leaves to net/http, from that request on and with the connection. So nothing
-// is answered differently: it is no parser of HTTP, but knows one way to write a request, which nobody can take in two ways.
+// Package fastpath answers the plainest of HTTP requests, GET over HTTP/1.1 without a body, at less
+// than half of what net/http needs for one: it reads ahead for nothing, starts no goroutine for a
+// request, makes none anew, and writes an answer with one system call. Whatever is not as plain as
+// that, it leaves to net/http, from that request on and with the connection. So nothing is answered
+// differently: it is no parser of HTTP, but knows one way to write a request, which nobody can take
+// in two ways.
 package fastpath
 
 import (
@@ -19,22 +21,26 @@ import (
 const (
 	// headBytes bounds the head of a plain request: browsers' have less, even with a few cookies.
 	headBytes = 4 << 10
-	// firstDeadline is how long a new connection may take to ask for something, as net/http's ReadHeaderTimeout has it.
+	// firstDeadline is how long a new connection may take to ask for something, as net/http's
+	// ReadHeaderTimeout has it.
 	firstDeadline = 5 * time.Second
-	// idleDeadline is how long a connection may wait for its next request, or an answer for being read. It is moved ahead
-	// only once in a while (moveEvery), since moving it costs as much as parsing a header.
+	// idleDeadline is how long a connection may wait for its next request, or an answer for being
+	// read. It is moved ahead only once in a while (moveEvery), since moving it costs as much as
+	// parsing a header.
 	idleDeadline = 2 * time.Minute
 	moveEvery    = 10 * time.Second
 )
 
-// Answer answers a request, or reports false if somebody else is to: then it must have written nothing. The context of the
-// request does not end when the client goes away, and the writer has no more methods than http.ResponseWriter. Neither may be
-// kept: the next request of the connection takes their place. An answer is a status from 200 on that may have a body, and sets no
-// field about the connection or about how the body is sent but a Content-Length.
+// Answer answers a request, or reports false if somebody else is to: then it must have written
+// nothing. The context of the request does not end when the client goes away, and the writer has no
+// more methods than http.ResponseWriter. Neither may be kept: the next request of the connection
+// takes their place. An answer is a status from 200 on that may have a body, and sets no field
+// about the connection or about how the body is sent but a Content-Length.
 type Answer func(w http.ResponseWriter, r *http.Request) bool
 
-// Listener answers plain requests on the connections that it accepts. Its Accept returns those that ask for anything else,
-// with all that is still to be read, so that an http.Server can serve it in the place of the listener below.
+// Listener answers plain requests on the connections that it accepts. Its Accept returns those that
+// ask for anything else, with all that is still to be read, so that an http.Server can serve it in
+// the place of the listener below.
 type Listener struct {
 	net.Listener
 	answer Answer
@@ -59,7 +65,8 @@ func Listen(below net.Listener, answer Answer, log *slog.Logger) *Listener {
 	return l
 }
 
-// accept has every connection served. What goes wrong is for whoever calls Accept, who knows how long to wait.
+// accept has every connection served. What goes wrong is for whoever calls Accept, who knows how
+// long to wait.
 func (l *Listener) accept() {
 	for {
 		c, err := l.Listener.Accept()
@@ -87,8 +94,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections that wait for their next request are closed; those that have one are when it is
-// answered, which Wait waits for.
+// Close implements net.Listener. Connections that wait for their next request are closed; those
+// that have one are when it is answered, which Wait waits for.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	l.mu.Lock()
@@ -112,8 +119,8 @@ func (l *Listener) isClosed() bool {
 	}
 }
 
-// Wait waits, after Close, until every request has been answered. When the context ends first, the connections of those that
-// have not are closed.
+// Wait waits, after Close, until every request has been answered. When the context ends first, the
+// connections of those that have not are closed.
 func (l *Listener) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -168,8 +175,8 @@ func (l *Listener) serve(below net.Conn) {
 	}
 }
 
-// talk answers plain requests. It reports true when the connection is to be closed, and false when what comes next is for
-// somebody else.
+// talk answers plain requests. It reports true when the connection is to be closed, and false when
+// what comes next is for somebody else.
 func (l *Listener) talk(c *conn) (over bool) {
 	defer func() {
 		if broken := recover(); broken != nil {
@@ -225,7 +232,8 @@ func (c *conn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// CloseWrite says that nothing more is written, which http.Server does before it closes a connection that may still send.
+// CloseWrite says that nothing more is written, which http.Server does before it closes a
+// connection that may still send.
 func (c *conn) CloseWrite() error {
 	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()

@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// mostFields is how many fields a plain request has: what a connection keeps for its next one is bounded by it.
+// mostFields is how many fields a plain request has: what a connection keeps for its next one is
+// bounded by it.
 const mostFields = 40
 
-// head is the request that a connection has, of which there is one at a time: the next one takes its place in memory. Its texts
-// stay what they are.
+// head is the request that a connection has, of which there is one at a time: the next one takes
+// its place in memory. Its texts stay what they are.
 type head struct {
 	request http.Request
 	url     url.URL
@@ -20,8 +21,8 @@ type head struct {
 	values  []string
 }
 
-// next is the request that comes next and the size of its head, without taking it off the connection; nil if it is not plain,
-// or not there as a whole. It holds until next is called again.
+// next is the request that comes next and the size of its head, without taking it off the
+// connection; nil if it is not plain, or not there as a whole. It holds until next is called again.
 func (c *conn) next() (r *http.Request, size int) {
 	ahead, _ := c.in.Peek(c.in.Buffered())
 	size = plainHead(ahead)
@@ -35,8 +36,9 @@ func (c *conn) next() (r *http.Request, size int) {
 	return &c.head.request, size
 }
 
-// plainHead is the size of the head of a GET that the text begins with; 0 if it does not end there, or is written in a way that
-// anybody might read differently: lines end in CRLF and are not continued, names of fields have no odd characters.
+// plainHead is the size of the head of a GET that the text begins with; 0 if it does not end there,
+// or is written in a way that anybody might read differently: lines end in CRLF and are not
+// continued, names of fields have no odd characters.
 func plainHead(text []byte) int {
 	if !bytes.HasPrefix(text, []byte("GET /")) {
 		return 0
@@ -100,7 +102,8 @@ func (h *head) read(text string) bool {
 	return true
 }
 
-// readTarget understands a path in which nothing is escaped, and leaves the query to whoever wants it.
+// readTarget understands a path in which nothing is escaped, and leaves the query to whoever wants
+// it.
 func (h *head) readTarget(target string) bool {
 	path, query, asked := strings.Cut(target, "?")
 	if asked && query == "" {
@@ -136,10 +139,12 @@ func (h *head) readFields(lines string) bool {
 	return true
 }
 
-// isPlain says that there is nothing to a request but its head, and nothing in that about the connection, or with an older name.
+// isPlain says that there is nothing to a request but its head, and nothing in that about the
+// connection, or with an older name.
 func isPlain(header http.Header) bool {
 	for _, name := range [...]string{
-		"Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Te", "Trailer", "Proxy-Connection", "Http2-Settings", "Pragma",
+		"Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Te", "Trailer", "Proxy-Connection", "Http2-Settings",
+		"Pragma",
 	} {
 		if header[name] != nil {
 			return false

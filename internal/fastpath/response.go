@@ -79,7 +79,8 @@ func (w *response) encode(now time.Time) []byte {
 	return w.out.Bytes()
 }
 
-// encodeHeader writes the fields in the order of their names. What must not go over the wire as it is, http.Header knows.
+// encodeHeader writes the fields in the order of their names. What must not go over the wire as it
+// is, http.Header knows.
 func (w *response) encodeHeader() {
 	w.names = w.names[:0]
 	for name, values := range w.header {

@@ -176,7 +176,11 @@ var settle = redis.NewScript(`
 local hits = tonumber(redis.call('GET', KEYS[1]))
 if not hits then return 0 end
 local used = tonumber(ARGV[1])
-if ARGV[2] == 'end' or used == 0 then redis.call('DEL', KEYS[1]) else redis.call('SET', KEYS[1], used, 'PX', ARGV[2]) end
+if ARGV[2] == 'end' or used == 0 then
+  redis.call('DEL', KEYS[1])
+else
+  redis.call('SET', KEYS[1], used, 'PX', ARGV[2])
+end
 if hits > used and redis.call('EXISTS', KEYS[2]) == 1 then redis.call('DECRBY', KEYS[2], hits - used) end
 return hits - used`)
 

@@ -25,8 +25,9 @@ type batch struct {
 	source *wal.Log
 }
 
-// Next reads the batch that begins at the position, of so many records at most. What cannot be understood is set aside.
-func (r *Recorder) Next(j *wal.Log, position int64, most int) (*batch, error) {
+// next reads the batch that begins at the position, of so many records at most. What cannot be
+// understood is set aside.
+func (r *Recorder) next(j *wal.Log, position int64, most int) (*batch, error) {
 	chunk, err := j.Read(position, most)
 	if err != nil {
 		return nil, err
@@ -58,24 +59,26 @@ func (r *Recorder) setAside(j *wal.Log, data []byte) {
 	}
 }
 
-// ingestHalves writes a batch of which the database refuses something: that is found half by half, and set aside.
+// ingestHalves writes a batch of which the database refuses something: that is found half by half,
+// and set aside.
 func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 	if len(b.Clicks) == 1 {
-		r.setAside(b.source, AppendClick(nil, &b.Clicks[0]))
-		return r.Writer.Write(ctx, b.LogID, b.Next, nil)
+		r.setAside(b.source, appendClick(nil, &b.Clicks[0]))
+		return r.writer.Write(ctx, b.LogID, b.Next, nil)
 	}
 	middle := len(b.Clicks) / 2
 	first, second := *b, *b
 	first.Clicks, first.Next = b.Clicks[:middle], b.Clicks[middle-1].End
 	second.Clicks = b.Clicks[middle:]
-	if err := r.Ingest(ctx, &first); err != nil {
+	if err := r.ingest(ctx, &first); err != nil {
 		return err
 	}
-	return r.Ingest(ctx, &second)
+	return r.ingest(ctx, &second)
 }
 
-// Adopt ingests the logs of processes that have died, gives back what they had taken and not used, and removes them. A
-// server does so before it serves: what it knows of this month's clicks is what quotas begin with.
+// Adopt ingests the logs of processes that have died, gives back what they had taken and not used,
+// and removes them. A server does so before it serves: what it knows of this month's clicks is what
+// quotas begin with.
 func (r *Recorder) Adopt(ctx context.Context) error {
 	_, err := r.adoptAll(ctx, r.Dir)
 	return err
@@ -89,8 +92,9 @@ type Adopted struct {
 	Held []string
 }
 
-// AdoptFrom is Adopt of what a node has left in a folder that is not its own: whoever calls it again changes nothing. It returns
-// InvalidInput when there is anything in the folder that is no click log, because logs are removed.
+// AdoptFrom is Adopt of what a node has left in a folder that is not its own: whoever calls it
+// again changes nothing. It returns InvalidInput when there is anything in the folder that is no
+// click log, because logs are removed.
 func (r *Recorder) AdoptFrom(ctx context.Context, dir string) (a Adopted, err error) {
 	before, err := logsIn(dir)
 	if err != nil {
@@ -113,7 +117,8 @@ func logsIn(dir string) (logs []string, err error) {
 	}
 	for _, e := range entries {
 		if e.IsDir() && !id.Valid(id.Log, e.Name()) {
-			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: move it away, or name another folder.",
+			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: move it away, or name another "+
+				"folder.",
 				dir, validate.Quote(e.Name()))
 		}
 		if e.IsDir() {
@@ -142,7 +147,7 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err erro
 	open := map[int64]*hitquota.Lease{}
 	used := map[int64]int64{}
 	for at := int64(0); ; {
-		b, err := r.Next(j, at, MaxBatch)
+		b, err := r.next(j, at, maxBatch)
 		if err != nil {
 			return adopted, err
 		}
@@ -161,7 +166,7 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err erro
 		if len(left) == 0 {
 			continue
 		}
-		if err := r.Ingest(ctx, b); err != nil {
+		if err := r.ingest(ctx, b); err != nil {
 			return adopted, err
 		}
 		r.batches.Add(1)
@@ -185,7 +190,9 @@ func (r *Recorder) positionOf(ctx context.Context, logID string) (position int64
 	return position, nil
 }
 
-func (r *Recorder) giveBack(ctx context.Context, logID string, open map[int64]*hitquota.Lease, used map[int64]int64) error {
+func (r *Recorder) giveBack(
+	ctx context.Context, logID string, open map[int64]*hitquota.Lease, used map[int64]int64,
+) error {
 	if r.leases == nil || len(open) == 0 {
 		return nil
 	}

@@ -281,11 +281,9 @@ func TestRecording(t *testing.T) {
 	r := clicktest.NewRecorder(t, dbtest.Open(t, kind, os.Getenv(recordingURL)), os.Getenv(recordingDir))
 	clicktest.Start(t, r)
 	recordOf(r, os.Getenv(recordingLink), recordingClicks)
-	for r.Position.Load() == 0 {
-		r.ProgressMu.Lock()
-		progress := r.Progress
-		r.ProgressMu.Unlock()
-		if r.Position.Load() == 0 {
+	for r.Position() == 0 {
+		progress := r.Progress()
+		if r.Position() == 0 {
 			<-progress
 		}
 	}

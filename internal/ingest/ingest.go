@@ -16,12 +16,13 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// idBlock is how many ids of clicks a process takes from the database at once. What it has not used when it ends is a gap.
+// idBlock is how many ids of clicks a process takes from the database at once. What it has not used
+// when it ends is a gap.
 const idBlock = 1 << 16
 
 // Writer writes clicks into the database.
 type Writer struct {
-	Db  *db.DB
+	DB  *db.DB
 	Now func() time.Time
 
 	mu        sync.Mutex
@@ -29,9 +30,9 @@ type Writer struct {
 	months    map[string]bool // that the database has room for
 }
 
-// Write writes a batch that ends at the position of its log: the clicks, the sums and the position in one transaction. What
-// lies before the position that the database has is not written again, so a commit whose answer got lost can be tried again,
-// also as a part of a larger batch.
+// Write writes a batch that ends at the position of its log: the clicks, the sums and the position
+// in one transaction. What lies before the position that the database has is not written again, so
+// a commit whose answer got lost can be tried again, also as a part of a larger batch.
 func (w *Writer) Write(ctx context.Context, logID string, position int64, batch []click.Click) error {
 	ctx = db.AsSystem(ctx)
 	firstID, err := w.makeRoom(ctx, batch)
@@ -39,7 +40,7 @@ func (w *Writer) Write(ctx context.Context, logID string, position int64, batch 
 		return fmt.Errorf("making room for clicks: %w", err)
 	}
 	attempt := func(trusting bool) error {
-		return w.Db.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		return w.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 			before, err := advance(ctx, tx, logID, position)
 			if err != nil {
 				return err
@@ -54,7 +55,8 @@ func (w *Writer) Write(ctx context.Context, logID string, position int64, batch 
 			return w.Add(ctx, tx, clicks, trusting)
 		})
 	}
-	if err = attempt(true); db.IsUniqueViolation(err) { // a total knew too little of its sums: somebody has removed or restored it
+	// a total knew too little of its sums: somebody has removed or restored it
+	if err = attempt(true); db.IsUniqueViolation(err) {
 		err = attempt(false)
 	}
 	if err != nil {
@@ -66,8 +68,8 @@ func (w *Writer) Write(ctx context.Context, logID string, position int64, batch 
 	return nil
 }
 
-// makeRoom sees to everything that a batch needs and no transaction may wait for: its months, and its ids, of which it
-// returns the first.
+// makeRoom sees to everything that a batch needs and no transaction may wait for: its months, and
+// its ids, of which it returns the first.
 func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -76,7 +78,7 @@ func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int
 		if w.months[month] {
 			continue
 		}
-		if err := stats.KeepMonth(ctx, w.Db, batch[i].ClickedAt); err != nil {
+		if err := stats.KeepMonth(ctx, w.DB, batch[i].ClickedAt); err != nil {
 			return 0, err
 		}
 		if w.months == nil {
@@ -87,7 +89,7 @@ func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int
 	n := int64(len(batch))
 	if w.end-w.next < n {
 		block := max(idBlock, n)
-		err := w.Db.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
+		err := w.DB.NewRaw(`INSERT INTO counters AS c (name, next) VALUES ('click', ?)
 			ON CONFLICT (name) DO UPDATE SET next = c.next + ? RETURNING next`, block+1, block).Scan(ctx, &w.end)
 		if err != nil {
 			return 0, err
@@ -98,11 +100,12 @@ func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int
 	return w.next - n, nil
 }
 
-// Add writes clicks and everything that is summed up of them. Whoever trusts the totals does not look for sums that cannot be
-// there.
+// Add writes clicks and everything that is summed up of them. Whoever trusts the totals does not
+// look for sums that cannot be there.
 //
-// Links come first and workspaces last, each in the order of their ids: nobody deadlocks who writes the same rows. The total of
-// each is locked from then on, so no link moves before the commit; a workspace, which many wait for, is locked for a short time.
+// Links come first and workspaces last, each in the order of their ids: nobody deadlocks who writes
+// the same rows. The total of each is locked from then on, so no link moves before the commit; a
+// workspace, which many wait for, is locked for a short time.
 func (w *Writer) Add(ctx context.Context, tx bun.Tx, clicks []click.Click, trusting bool) error {
 	links := totalsOf(clicks, func(c *click.Click) string { return c.LinkID })
 	if err := stats.MergeTotals(ctx, tx, links); err != nil {
@@ -119,7 +122,7 @@ func (w *Writer) Add(ctx context.Context, tx bun.Tx, clicks []click.Click, trust
 		ofSpaces <- stats.SumUp(clicks, stats.Sums.AddToWorkspace)
 	})
 	defer summing.Wait()
-	if err := insertClicks(ctx, w.Db, tx, clicks); err != nil {
+	if err := insertClicks(ctx, w.DB, tx, clicks); err != nil {
 		return err
 	}
 	if err := w.addSums(ctx, tx, <-ofLinks, links, trusting); err != nil {
@@ -142,17 +145,18 @@ func (w *Writer) addSums(ctx context.Context, tx bun.Tx, all []*stats.Sum, total
 	for i := range totals {
 		known[totals[i].SubjectID] = &totals[i]
 	}
-	if err := stats.AddLate(ctx, w.Db, tx, stats.LateOf(all, known), known); err != nil {
+	if err := stats.AddLate(ctx, w.DB, tx, stats.LateOf(all, known), known); err != nil {
 		return err
 	}
 	if !trusting {
 		known = nil
 	}
-	return stats.AddSums(ctx, w.Db, tx, stats.Quarters, all, known)
+	return stats.AddSums(ctx, w.DB, tx, stats.Quarters, all, known)
 }
 
-// advance moves the log's position forward, and returns where it was before. Its row is locked first: whoever else writes of
-// the same log, be it a commit that nobody waits for any more, is waited for.
+// advance moves the log's position forward, and returns where it was before. Its row is locked
+// first: whoever else writes of the same log, be it a commit that nobody waits for any more, is
+// waited for.
 func advance(ctx context.Context, tx bun.Tx, logID string, position int64) (before int64, err error) {
 	err = tx.NewRaw(`INSERT INTO click_logs AS l (id, position) VALUES (?, 0)
 		ON CONFLICT (id) DO UPDATE SET position = l.position RETURNING position`, logID).Scan(ctx, &before)
@@ -181,7 +185,8 @@ func totalsOf(clicks []click.Click, subject func(*click.Click) string) []stats.T
 		c := &clicks[i]
 		t := bySubject[subject(c)]
 		if t == nil {
-			t = &stats.Total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: stats.Never, BeforeAt: stats.Never, SealedAt: c.ClickedAt.UTC().Truncate(click.Day)}
+			t = &stats.Total{SubjectID: subject(c), WorkspaceID: c.WorkspaceID, LastAt: stats.Never, BeforeAt: stats.Never,
+				SealedAt: c.ClickedAt.UTC().Truncate(click.Day)}
 			bySubject[subject(c)] = t
 		}
 		t.Add(c.LatencyMs)
@@ -203,8 +208,8 @@ func totalsOf(clicks []click.Click, subject func(*click.Click) string) []stats.T
 	return totals
 }
 
-// follow puts clicks into the workspaces of their links' totals, which the database has told: a link may have moved since
-// its clicks were recorded.
+// follow puts clicks into the workspaces of their links' totals, which the database has told: a
+// link may have moved since its clicks were recorded.
 func follow(totals []stats.Total, clicks []click.Click) {
 	workspaces := make(map[string]string, len(totals))
 	for _, t := range totals {
@@ -263,7 +268,8 @@ func (w *Writer) announce(ctx context.Context, tx bun.Tx, clicks []click.Click) 
 			last = clicks[i].ClickedAt
 		}
 	}
-	_, err := tx.NewRaw("INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) VALUES (?, ?, ?, ?, ?)",
+	_, err := tx.NewRaw("INSERT INTO click_batches (first_id, last_id, first_at, last_at, written_at) VALUES (?, ?, ?, "+
+		"?, ?)",
 		clicks[0].ID, clicks[len(clicks)-1].ID, db.Instant(first), db.Instant(last), db.Instant(w.Now())).Exec(ctx)
 	return err
 }

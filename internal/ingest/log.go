@@ -20,9 +20,11 @@ const defaultLogBytes = 1 << 30
 
 // LogConfig is what a Log needs.
 type LogConfig struct {
-	// Dir is the folder of the logs. Each of the processes that share it has a folder of its own in it.
+	// Dir is the folder of the logs. Each of the processes that share it has a folder of its own in
+	// it.
 	Dir string
-	// MaxBytes bounds this process's log; zero means 1 GiB. A click that does not fit is lost, and counted as such.
+	// MaxBytes bounds this process's log; zero means 1 GiB. A click that does not fit is lost, and
+	// counted as such.
 	MaxBytes int64
 	// Logger logs an error once, until it is over.
 	Logger *slog.Logger
@@ -30,11 +32,11 @@ type LogConfig struct {
 	Now func() time.Time
 }
 
-// Log is the click log of this process. Record appends clicks to it, off the path of the answer, and they survive the
-// process; a Recorder writes them to the database.
+// Log is the click log of this process. Record appends clicks to it, off the path of the answer,
+// and they survive the process; a Recorder writes them to the database.
 type Log struct {
 	LogConfig
-	Journal *wal.Log
+	journal *wal.Log
 
 	mu     sync.Mutex // orders what is counted with what is appended
 	record []byte     // the encoded record
@@ -43,10 +45,10 @@ type Log struct {
 
 	handled        atomic.Int64 // clicks of this log that the database has, or that were set aside
 	recorded, lost atomic.Int64
-	Position       atomic.Int64 // what the database has
+	position       atomic.Int64 // what the database has
 	oldest         atomic.Int64 // when the oldest waiting click was recorded, in microseconds; zero when none waits
-	Progress       chan struct{}
-	ProgressMu     sync.Mutex
+	progress       chan struct{}
+	progressMu     sync.Mutex
 	wake           chan struct{} // a click waits
 	rush           chan struct{} // a caller waits for Flush
 }
@@ -61,26 +63,27 @@ func OpenLog(c LogConfig) (*Log, error) {
 		return nil, err
 	}
 	return &Log{
-		LogConfig: c, Journal: j,
-		Progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
+		LogConfig: c, journal: j,
+		progress: make(chan struct{}), wake: make(chan struct{}, 1), rush: make(chan struct{}, 1),
 	}, nil
 }
 
 // Close closes a log that no Recorder runs for. Another process adopts it.
-func (l *Log) Close() error { return l.Journal.Close() }
+func (l *Log) Close() error { return l.journal.Close() }
 
 // Capacity is how many bytes the log has for all that it retains.
 func (l *Log) Capacity() int64 { return l.MaxBytes }
 
 // LogID names this process's log.
-func (l *Log) LogID() string { return l.Journal.ID() }
+func (l *Log) LogID() string { return l.journal.ID() }
 
-// Record keeps a click that is about to be answered, and returns its position in the log. Where there is no room for it,
-// the redirect is answered all the same, and the click is lost: that is counted, and logged when it begins and ends.
+// Record keeps a click that is about to be answered, and returns its position in the log. Where
+// there is no room for it, the redirect is answered all the same, and the click is lost: that is
+// counted, and logged when it begins and ends.
 func (l *Log) Record(c *click.Click) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.record = AppendClick(l.record[:0], c)
+	l.record = appendClick(l.record[:0], c)
 	end, err := l.append()
 	if err != nil {
 		l.lose(err)
@@ -108,7 +111,7 @@ func (l *Log) append() (int64, error) {
 	if l.closed {
 		return 0, errors.New("the click log is closed")
 	}
-	return l.Journal.Append(l.record)
+	return l.journal.Append(l.record)
 }
 
 func (l *Log) lose(err error) {
@@ -120,7 +123,7 @@ func (l *Log) lose(err error) {
 }
 
 // End is the position that the log has reached.
-func (l *Log) End() int64 { return l.Journal.End() }
+func (l *Log) End() int64 { return l.journal.End() }
 
 // Lag is how old the oldest click is that the database does not have.
 func (l *Log) Lag() time.Duration {
@@ -132,12 +135,12 @@ func (l *Log) Lag() time.Duration {
 
 // Flush waits until the database has every click recorded so far.
 func (l *Log) Flush(ctx context.Context) error {
-	target := l.Journal.End()
+	target := l.journal.End()
 	for {
-		l.ProgressMu.Lock()
-		progress := l.Progress
-		l.ProgressMu.Unlock()
-		if l.Position.Load() >= target {
+		l.progressMu.Lock()
+		progress := l.progress
+		l.progressMu.Unlock()
+		if l.position.Load() >= target {
 			return nil
 		}
 		signal(l.rush)
@@ -150,12 +153,13 @@ func (l *Log) Flush(ctx context.Context) error {
 	}
 }
 
-// AddWaiting adds the clicks of a month that lie in the log behind the position to the counts of their links. Should some of
-// them have gone meanwhile, it is to be tried again from a later position.
+// AddWaiting adds the clicks of a month that lie in the log behind the position to the counts of
+// their links. Should some of them have gone meanwhile, it is to be tried again from a later
+// position.
 func (l *Log) AddWaiting(counts map[string]int64, m hitquota.Month, position int64) (again bool, err error) {
 	waiting := make(map[string]int64, len(counts))
-	for at, end := position, l.Journal.End(); at < end; {
-		chunk, err := l.Journal.Read(at, MaxBatch)
+	for at, end := position, l.journal.End(); at < end; {
+		chunk, err := l.journal.Read(at, maxBatch)
 		if err != nil || chunk.Next == at {
 			return false, err
 		}
@@ -168,7 +172,7 @@ func (l *Log) AddWaiting(counts map[string]int64, m hitquota.Month, position int
 		}
 		at = chunk.Next
 	}
-	if l.Journal.Begin() > position {
+	if l.journal.Begin() > position {
 		return true, nil
 	}
 	for linkID, n := range waiting {

@@ -11,8 +11,8 @@ type queue struct {
 	before []uint64
 }
 
-// longWait is how long half of them wait where there is too much to do, in seconds. With a processor to spare it is a few
-// microseconds.
+// longWait is how long half of them wait where there is too much to do, in seconds. With a
+// processor to spare it is a few microseconds.
 const longWait = 50e-6
 
 // isLong says that half of those who have waited since it was asked last have waited for long.

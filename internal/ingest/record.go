@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
-// What a record of the log says. A number that was given out keeps its meaning for ever: a log may be read by a later
-// version than wrote it.
+// What a record of the log says. A number that was given out keeps its meaning for ever: a log may
+// be read by a later version than wrote it.
 const (
 	plainClickRecord = 1 // a click of which only the time is known
 	leaseRecord      = 2
@@ -25,8 +25,8 @@ const firstYear, lastYear = 2000, 2200
 
 var errRecord = errors.New("a record that is neither a click nor a lease")
 
-// AppendClick writes the record of a click.
-func AppendClick(b []byte, c *click.Click) []byte {
+// appendClick writes the record of a click.
+func appendClick(b []byte, c *click.Click) []byte {
 	b = append(b, clickRecord)
 	b = binary.LittleEndian.AppendUint64(b, uint64(c.ClickedAt.UnixMicro()))
 	b = binary.LittleEndian.AppendUint64(b, math.Float64bits(c.LatencyMs))
@@ -45,7 +45,8 @@ func AppendClick(b []byte, c *click.Click) []byte {
 }
 
 // recordedTexts is how many texts each record of a click has. Those of dimensions that were added
-// later follow up to the last one that is known, so a record without them has the same bytes as ever.
+// later follow up to the last one that is known, so a record without them has the same bytes as
+// ever.
 const recordedTexts = 11
 
 func appendVisit(b []byte, c *click.Click) []byte {
@@ -73,12 +74,14 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 	r := reader{rest: data}
 	switch kind := r.byte(); kind {
 	case plainClickRecord, clickRecord:
-		c := &click.Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(), LatencyMs: math.Float64frombits(r.fixed()), Status: rollup.CommonStatus}
+		c := &click.Click{ClickedAt: time.UnixMicro(int64(r.fixed())).UTC(), LatencyMs: math.Float64frombits(r.fixed()),
+			Status: rollup.CommonStatus}
 		c.HitLease, c.ClickLease, c.LinkID, c.WorkspaceID = r.varint(), r.varint(), r.text(), r.text()
 		if kind == clickRecord {
 			r.visit(c)
 		}
-		if year := c.ClickedAt.Year(); year < firstYear || year > lastYear || math.IsNaN(c.LatencyMs) || math.IsInf(c.LatencyMs, 0) {
+		if year := c.ClickedAt.Year(); year < firstYear || year > lastYear || math.IsNaN(c.LatencyMs) ||
+			math.IsInf(c.LatencyMs, 0) {
 			r.failed = true
 		}
 		return c, nil, r.end()

@@ -39,7 +39,7 @@ func TestClicksAreReadAsTheyWereWritten(t *testing.T) {
 		for _, d := range click.VisitDimensions {
 			*d.Text(want) = drawText(t, string(d.Name))
 		}
-		got, lease, err := parseRecord(AppendClick(nil, want))
+		got, lease, err := parseRecord(appendClick(nil, want))
 		if diff := cmp.Diff(want, got); diff != "" || lease != nil || err != nil {
 			t.Errorf("click (-want +got):\n%s%v, %v", diff, lease, err)
 		}
@@ -97,16 +97,16 @@ func TestWhatIsNoRecord(t *testing.T) {
 	for name, record := range map[string][]byte{
 		"nothing":                      {},
 		"an unknown kind":              {3, 1, 2, 3},
-		"a link that no database has":  AppendClick(nil, &nul),
+		"a link that no database has":  appendClick(nil, &nul),
 		"a month that no calendar has": noMonth,
-		"more than a click":            append(AppendClick(nil, &c), 0),
+		"more than a click":            append(appendClick(nil, &c), 0),
 		"more than a lease":            append(appendLease(nil, &l), 0),
 	} {
 		if click, lease, err := parseRecord(record); err == nil {
 			t.Errorf("%s is read as %v, %v", name, click, lease)
 		}
 	}
-	for _, record := range [][]byte{AppendClick(nil, &c), appendLease(nil, &l)} {
+	for _, record := range [][]byte{appendClick(nil, &c), appendLease(nil, &l)} {
 		for size := range record {
 			if click, lease, err := parseRecord(record[:size]); err == nil {
 				t.Errorf("%d bytes of %d are read as %v, %v", size, len(record), click, lease)
@@ -123,7 +123,7 @@ func TestAnyBytesAreARecordOrNone(t *testing.T) {
 		record := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
 		switch rapid.IntRange(0, 3).Draw(t, "begins as") {
 		case clickRecord:
-			record = append(AppendClick(nil, &c)[:rapid.IntRange(1, 20).Draw(t, "bytes of a click")], record...)
+			record = append(appendClick(nil, &c)[:rapid.IntRange(1, 20).Draw(t, "bytes of a click")], record...)
 		case leaseRecord:
 			record = append(appendLease(nil, &l)[:rapid.IntRange(1, 20).Draw(t, "bytes of a lease")], record...)
 		}
@@ -134,7 +134,7 @@ func TestAnyBytesAreARecordOrNone(t *testing.T) {
 		var again []byte
 		switch {
 		case click != nil && lease == nil:
-			again = AppendClick(nil, click)
+			again = appendClick(nil, click)
 		case lease != nil && click == nil:
 			again = appendLease(nil, lease)
 		}

@@ -1,6 +1,6 @@
-// Package ingest takes clicks from redirects to the database: the click log, which survives a crash, the recorder, which
-// writes the log's clicks in batches exactly once, and the daily keys by which visitors are counted once. Redirects record
-// into it; stats reads what it wrote.
+// Package ingest takes clicks from redirects to the database: the click log, which survives a
+// crash, the recorder, which writes the log's clicks in batches exactly once, and the daily keys by
+// which visitors are counted once. Redirects record into it; stats reads what it wrote.
 package ingest
 
 import (
@@ -17,36 +17,39 @@ import (
 )
 
 const (
-	// MaxBatch bounds one transaction.
-	MaxBatch = 10_000
+	// maxBatch bounds one transaction.
+	maxBatch = 10_000
 	// gather is how long the first click of a batch waits for others.
 	gather = 20 * time.Millisecond
-	// ingestDeadline bounds one attempt to write a batch, drainDeadline everything that is left at the end.
+	// ingestDeadline bounds one attempt to write a batch, drainDeadline everything that is left at the
+	// end.
 	ingestDeadline = 30 * time.Second
-	DrainDeadline  = 20 * time.Second
+	drainDeadline  = 20 * time.Second
 	// firstPause and longestPause lie between attempts while the database does not answer.
 	firstPause   = 100 * time.Millisecond
 	longestPause = 2 * time.Second
-	// ease is how many times as long as a batch took the next one waits while little waits and redirects want the processors: they
-	// come first. The fuller the log, the less it waits.
+	// ease is how many times as long as a batch took the next one waits while little waits and
+	// redirects want the processors: they come first. The fuller the log, the less it waits.
 	ease = 9
-	// LongestRest bounds that: the batch may have waited for a database that was away. It ends when the processors have been free
-	// for a lull.
-	LongestRest = 15 * time.Second
-	Lull        = time.Second
-	// turn is how long a batch may take while redirects go on wanting the processors: they are to have theirs at any time, not after
-	// seconds. leastInTurn is what it may have however long that takes, since a part of the time is no click's; and once only so much of
-	// the log is free as is scarce, whole batches are written, which cost less a click.
-	turn        = 250 * time.Millisecond
-	LeastInTurn = 1000
-	scarce      = 0.5
+	// longestRest bounds that: the batch may have waited for a database that was away. It ends when
+	// the processors have been free for a lull.
+	longestRest = 15 * time.Second
+	lull        = time.Second
+	// turn is how long a batch may take while redirects go on wanting the processors: they are to have
+	// theirs at any time, not after seconds. leastInTurn is what it may have however long that takes,
+	// since a part of the time is no click's; and once only so much of the log is free as is scarce,
+	// whole batches are written, which cost less a click.
+	turn     = 250 * time.Millisecond
+	minBatch = 1000
+	scarce   = 0.5
 	// adoptEvery is how often a process looks for the logs of others that have died.
 	adoptEvery = 10 * time.Second
 )
 
 // Leases owns the leases whose records are in click logs; hitquota.Quotas implements it.
 type Leases interface {
-	// Pin is the position of the oldest open lease in this process's log. The log is retained from there on.
+	// Pin is the position of the oldest open lease in this process's log. The log is retained from
+	// there on.
 	Pin() int64
 	// Recover returns the unused hits of the leases of a process that has died.
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
@@ -62,15 +65,15 @@ type RecorderConfig struct {
 	Leases Leases
 }
 
-// Recorder ingests the click log of this process, and adopts those of processes that have died: one goroutine, in Run,
-// writes the clicks to the database in batches.
+// Recorder ingests the click log of this process, and adopts those of processes that have died: one
+// goroutine, in Run, writes the clicks to the database in batches.
 type Recorder struct {
 	*Log
 	db     *db.DB
 	leases Leases
-	Writer Writer
+	writer Writer
 	// crowded reports whether many goroutines waited for a processor since the last call.
-	Crowded func() bool
+	crowded func() bool
 
 	ingested, batches, poison atomic.Int64
 }
@@ -78,14 +81,15 @@ type Recorder struct {
 // NewRecorder returns a Recorder of a log.
 func NewRecorder(c RecorderConfig) *Recorder {
 	return &Recorder{
-		Log: c.Log, db: c.DB, leases: c.Leases, Writer: Writer{Db: c.DB, Now: c.Log.Now}, Crowded: new(queue).isLong,
+		Log: c.Log, db: c.DB, leases: c.Leases, writer: Writer{DB: c.DB, Now: c.Log.Now}, crowded: new(queue).isLong,
 	}
 }
 
 // RecorderStats tell how the log does.
 type RecorderStats struct {
-	// Recorded and Lost count clicks since the process began; Ingested counts those that it has written to the database, in so
-	// many Batches: also clicks of processes that have died. Waiting is how many of its own are still to be.
+	// Recorded and Lost count clicks since the process began; Ingested counts those that it has
+	// written to the database, in so many Batches: also clicks of processes that have died. Waiting is
+	// how many of its own are still to be.
 	Recorded, Ingested, Lost, Batches, Waiting int64
 	// Poison counts records that were set aside.
 	Poison int64
@@ -100,12 +104,12 @@ func (r *Recorder) Stats() RecorderStats {
 	return RecorderStats{
 		Recorded: r.recorded.Load(), Ingested: r.ingested.Load(), Lost: r.lost.Load(), Batches: r.batches.Load(),
 		Waiting: max(0, r.recorded.Load()-r.handled.Load()),
-		Poison:  r.poison.Load(), Lag: r.Lag(), LogBytes: r.Journal.Bytes(),
+		Poison:  r.poison.Load(), Lag: r.Lag(), LogBytes: r.journal.Bytes(),
 	}
 }
 
-// Run writes clicks until the context ends, and then what is left; it adopts the logs of processes that have died. What
-// the database does not take in time stays in the log, for the next process.
+// Run writes clicks until the context ends, and then what is left; it adopts the logs of processes
+// that have died. What the database does not take in time stays in the log, for the next process.
 func (r *Recorder) Run(ctx context.Context) error {
 	var adopting sync.WaitGroup
 	adopting.Go(func() {
@@ -116,30 +120,30 @@ func (r *Recorder) Run(ctx context.Context) error {
 		}
 	})
 	defer adopting.Wait()
-	for most := MaxBatch; r.gather(ctx); {
+	for most := maxBatch; r.gather(ctx); {
 		before, began := r.handled.Load(), time.Now() // not the injected clock: this is about the machine's load
-		r.IngestNext(ctx, most)
-		most = r.Rest(ctx, r.handled.Load()-before, time.Since(began))
+		r.ingestNext(ctx, most)
+		most = r.rest(ctx, r.handled.Load()-before, time.Since(began))
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), DrainDeadline) // not ctx, by which adopting ends
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainDeadline) // not ctx, by which adopting ends
 	defer cancel()
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	for r.IngestNext(last, MaxBatch) {
+	for r.ingestNext(last, maxBatch) {
 	}
 	return r.leave(last)
 }
 
-// leave removes the log when the database has all of it and every lease in it has ended, and else leaves it to whoever comes
-// next.
+// leave removes the log when the database has all of it and every lease in it has ended, and else
+// leaves it to whoever comes next.
 func (r *Recorder) leave(ctx context.Context) error {
-	if r.needed(r.Position.Load()) >= r.Journal.End() {
-		return r.remove(ctx, r.Journal)
+	if r.needed(r.position.Load()) >= r.journal.End() {
+		return r.remove(ctx, r.journal)
 	}
 	waiting := r.recorded.Load() - r.handled.Load()
 	r.Logger.WarnContext(ctx, "the click log stays for the next start", "clicks", waiting, "log", r.LogID())
-	return r.Journal.Close()
+	return r.journal.Close()
 }
 
 // needed is the position from which on the log is needed, once the database has it up to another.
@@ -150,8 +154,8 @@ func (r *Recorder) needed(position int64) int64 {
 	return min(position, r.leases.Pin())
 }
 
-// remove removes a log that the database has all of, and then what the database knows of it: in this order, so that
-// nobody finds a log that the database knows nothing of.
+// remove removes a log that the database has all of, and then what the database knows of it: in
+// this order, so that nobody finds a log that the database knows nothing of.
 func (r *Recorder) remove(ctx context.Context, j *wal.Log) error {
 	if err := j.Remove(); err != nil {
 		return err
@@ -163,35 +167,37 @@ func (r *Recorder) remove(ctx context.Context, j *wal.Log) error {
 	return nil
 }
 
-// gather waits for clicks, and a little longer for more of them. It returns false when the context ends.
+// gather waits for clicks, and a little longer for more of them. It returns false when the context
+// ends.
 func (r *Recorder) gather(ctx context.Context) bool {
 	select {
 	case <-r.wake:
 	case <-ctx.Done():
 		return false
 	}
-	if r.recorded.Load()-r.handled.Load() >= MaxBatch { // a whole batch is there already
+	if r.recorded.Load()-r.handled.Load() >= maxBatch { // a whole batch is there already
 		return true
 	}
 	r.wait(ctx, gather)
 	return ctx.Err() == nil
 }
 
-// Rest leaves the processors to the redirects for a while, if these want them and nobody waits for the clicks: a click is safe in
-// the log. It returns how many records the next batch may have, when so many clicks have taken so long.
-func (r *Recorder) Rest(ctx context.Context, clicks int64, took time.Duration) (most int) {
-	free := 1 - float64(r.Journal.Bytes())/float64(r.MaxBytes)
-	r.Crowded() // from now on
-	for rest := min(LongestRest, time.Duration(ease*max(0, free)*float64(took))); rest > 0; rest -= Lull {
-		if !r.wait(ctx, min(rest, Lull)) || !r.Crowded() {
-			return MaxBatch
+// rest leaves the processors to the redirects for a while, if these want them and nobody waits for
+// the clicks: a click is safe in the log. It returns how many records the next batch may have, when
+// so many clicks have taken so long.
+func (r *Recorder) rest(ctx context.Context, clicks int64, took time.Duration) (most int) {
+	free := 1 - float64(r.journal.Bytes())/float64(r.MaxBytes)
+	r.crowded() // from now on
+	for rest := min(longestRest, time.Duration(ease*max(0, free)*float64(took))); rest > 0; rest -= lull {
+		if !r.wait(ctx, min(rest, lull)) || !r.crowded() {
+			return maxBatch
 		}
 	}
 	if clicks == 0 || free < scarce {
-		return MaxBatch
+		return maxBatch
 	}
 	n := float64(clicks) * float64(turn) / float64(max(took, 1))
-	return int(min(max(n, LeastInTurn), MaxBatch))
+	return int(min(max(n, minBatch), maxBatch))
 }
 
 // wait reports false when it ended early: somebody waits for Flush, or the context ended.
@@ -207,19 +213,19 @@ func (r *Recorder) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// IngestNext writes the next batch, of so many records at most, however often it takes, and reports whether it did: false when
-// nothing waits or the context ended.
-func (r *Recorder) IngestNext(ctx context.Context, most int) bool {
-	b, err := r.Next(r.Journal, r.Position.Load(), most)
+// ingestNext writes the next batch, of so many records at most, however often it takes, and reports
+// whether it did: false when nothing waits or the context ended.
+func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
+	b, err := r.next(r.journal, r.position.Load(), most)
 	if err != nil {
 		r.Logger.ErrorContext(ctx, "the click log cannot be read", "error", err)
 		return false
 	}
-	if b.Next == r.Position.Load() || !r.persist(ctx, b) {
+	if b.Next == r.position.Load() || !r.persist(ctx, b) {
 		return false
 	}
 	r.moveTo(b)
-	if len(b.Clicks) == 0 || b.Next < r.Journal.End() {
+	if len(b.Clicks) == 0 || b.Next < r.journal.End() {
 		signal(r.wake)
 	}
 	return true
@@ -228,28 +234,28 @@ func (r *Recorder) IngestNext(ctx context.Context, most int) bool {
 // moveTo says that the database has the batch.
 func (r *Recorder) moveTo(b *batch) {
 	r.mu.Lock()
-	r.Position.Store(b.Next)
-	if r.handled.Add(int64(len(b.Clicks))); b.Next == r.Journal.End() {
+	r.position.Store(b.Next)
+	if r.handled.Add(int64(len(b.Clicks))); b.Next == r.journal.End() {
 		r.handled.Store(r.recorded.Load()) // what could not be read was set aside
 		r.oldest.Store(0)
 	} else if len(b.Clicks) > 0 {
 		r.oldest.Store(b.Clicks[len(b.Clicks)-1].ClickedAt.UnixMicro())
 	}
 	r.mu.Unlock()
-	r.ProgressMu.Lock()
-	close(r.Progress)
-	r.Progress = make(chan struct{})
-	r.ProgressMu.Unlock()
-	if err := r.Journal.Release(r.needed(b.Next)); err != nil {
+	r.progressMu.Lock()
+	close(r.progress)
+	r.progress = make(chan struct{})
+	r.progressMu.Unlock()
+	if err := r.journal.Release(r.needed(b.Next)); err != nil {
 		r.Logger.Error("the click log keeps what it need not", "error", err)
 	}
 }
 
-// persist tries until the database has the batch, and reports false when the context ended first. An outage is logged
-// once.
+// persist tries until the database has the batch, and reports false when the context ended first.
+// An outage is logged once.
 func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 	for wait := firstPause; ; wait = min(2*wait, longestPause) {
-		err := r.Ingest(ctx, b)
+		err := r.ingest(ctx, b)
 		if err == nil && wait > firstPause {
 			r.Logger.InfoContext(ctx, "clicks are written again", "clicks", len(b.Clicks))
 		}
@@ -266,10 +272,10 @@ func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 	}
 }
 
-func (r *Recorder) Ingest(ctx context.Context, b *batch) error {
+func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	attempt, cancel := context.WithTimeout(ctx, ingestDeadline)
 	defer cancel()
-	err := r.Writer.Write(attempt, b.LogID, b.Next, b.Clicks)
+	err := r.writer.Write(attempt, b.LogID, b.Next, b.Clicks)
 	if db.IsRefused(err) && len(b.Clicks) > 0 {
 		return r.ingestHalves(ctx, b)
 	}

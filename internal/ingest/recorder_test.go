@@ -74,8 +74,8 @@ func ingestAll(t *testing.T, r *ingest.Recorder) {
 	t.Helper()
 	for r.IngestNext(t.Context(), ingest.MaxBatch) {
 	}
-	if r.Position.Load() != r.End() {
-		t.Fatalf("the log is ingested up to %d, want %d", r.Position.Load(), r.End())
+	if r.Position() != r.End() {
+		t.Fatalf("the log is ingested up to %d, want %d", r.Position(), r.End())
 	}
 }
 
@@ -211,7 +211,7 @@ func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	lag("a click waits behind what was ingested", time.Minute)
 	ingestAll(t, r)
 	lag("all is ingested", 0)
-	if _, err := r.Journal.Append([]byte("no record")); err != nil {
+	if _, err := r.Journal().Append([]byte("no record")); err != nil {
 		t.Fatal(err)
 	}
 	now = clicktest.Noon
@@ -238,7 +238,7 @@ func TestRestIsShort(t *testing.T) {
 		"a batch of seconds":  {0, ingest.MaxBatch, 2 * time.Second, ingest.LongestRest, false, 1250},
 		"a quick batch":       {0, ingest.MaxBatch, 100 * time.Millisecond, 900 * time.Millisecond, false, ingest.MaxBatch},
 		"a small batch":       {0, 100, 10 * time.Millisecond, 90 * time.Millisecond, true, ingest.MaxBatch},
-		"an outage":           {0, ingest.MaxBatch, time.Hour, ingest.LongestRest, false, ingest.LeastInTurn},
+		"an outage":           {0, ingest.MaxBatch, time.Hour, ingest.LongestRest, false, ingest.MinBatch},
 		"nothing":             {0, 0, 0, 0, false, ingest.MaxBatch},
 		"no click":            {0, 0, 10 * time.Millisecond, 90 * time.Millisecond, false, ingest.MaxBatch},
 		"a batch, a full log": {1000, ingest.MaxBatch, 10 * time.Millisecond, 0, false, ingest.MaxBatch},
@@ -247,7 +247,7 @@ func TestRestIsShort(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			r, _ := newSmallRecorder(t, nil)
-			r.Crowded = func() bool { return !c.free }
+			r.SetCrowded(func() bool { return !c.free })
 			recordOf(r, id.New(id.Link), c.waiting)
 			began := time.Now()
 			most := r.Rest(t.Context(), c.clicks, c.took)
@@ -405,11 +405,11 @@ func TestAnAnswerThatGotLost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, linkID := clicktest.NewRecorder(t, d, t.TempDir()), id.New(id.Link)
 		recordOf(r, linkID, 5)
-		b, err := r.Next(r.Journal, 0, ingest.MaxBatch)
+		b, err := r.Next(r.Journal(), 0, ingest.MaxBatch)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := r.Writer.Write(t.Context(), b.LogID, b.Next, b.Clicks); err != nil {
+		if err := r.Writer().Write(t.Context(), b.LogID, b.Next, b.Clicks); err != nil {
 			t.Fatal(err)
 		}
 		recordOf(r, linkID, 3)

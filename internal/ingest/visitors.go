@@ -19,13 +19,14 @@ import (
 )
 
 const (
-	// KeyAhead is how long before a day begins its key is there, keyCheck how often somebody looks.
-	KeyAhead = 2 * time.Hour
+	// keyLead is how long before a day begins its key is there, keyCheck how often somebody looks.
+	keyLead  = 2 * time.Hour
 	keyCheck = time.Minute
 )
 
-// Keys are what visitors are told apart by: a key for each day in UTC, which all nodes share, and which is forgotten when the
-// day is over. Whoever had the database afterwards could not find out whether somebody has followed a link.
+// Keys are what visitors are told apart by: a key for each day in UTC, which all nodes share, and
+// which is forgotten when the day is over. Whoever had the database afterwards could not find out
+// whether somebody has followed a link.
 type Keys struct {
 	// DB is the database.
 	DB *db.DB
@@ -45,12 +46,13 @@ func (k *Keys) Of(t time.Time) *visitor.Key {
 	return nil
 }
 
-// Fetch gets the keys of today and, when that is near, of tomorrow, and forgets those of days that are over.
+// Fetch gets the keys of today and, when that is near, of tomorrow, and forgets those of days that
+// are over.
 func (k *Keys) Fetch(ctx context.Context) (err error) {
 	now := k.Now()
 	today := click.DayOf(now)
 	held := map[int64]*visitor.Key{}
-	for _, d := range slices.Compact([]int64{today, click.DayOf(now.Add(KeyAhead))}) {
+	for _, d := range slices.Compact([]int64{today, click.DayOf(now.Add(keyLead))}) {
 		key := k.Of(time.Unix(d*int64(click.Day/time.Second), 0))
 		if key == nil {
 			var problem error
@@ -70,7 +72,8 @@ func (k *Keys) share(ctx context.Context, day int64) (*visitor.Key, error) {
 	key := visitor.Key{}
 	_, _ = rand.Read(key[:]) // never fails
 	var shared []byte
-	err := k.DB.NewRaw(`INSERT INTO visitor_keys AS k (day, key) VALUES (?, ?) ON CONFLICT (day) DO UPDATE SET key = k.key RETURNING key`,
+	err := k.DB.NewRaw(`INSERT INTO visitor_keys AS k (day, key) VALUES (?, ?)
+		ON CONFLICT (day) DO UPDATE SET key = k.key RETURNING key`,
 		day, key[:]).Scan(db.AsSystem(ctx), &shared)
 	if err != nil {
 		return nil, fmt.Errorf("the day's key of visitors: %w", err)
@@ -96,8 +99,8 @@ func (k *Keys) Run(ctx context.Context) error {
 // visitorsAtOnce bounds a statement.
 const visitorsAtOnce = 5000
 
-// markVisits finds the first click of each visitor on a day. A visitor is one of a link's, whose total is locked: nobody else
-// looks for the same ones meanwhile.
+// markVisits finds the first click of each visitor on a day. A visitor is one of a link's, whose
+// total is locked: nobody else looks for the same ones meanwhile.
 func (w *Writer) markVisits(ctx context.Context, tx bun.Tx, clicks []click.Click) error {
 	firsts := map[int64]map[int64]*click.Click{} // by day and visitor
 	for i := range clicks {
@@ -129,7 +132,8 @@ func (w *Writer) addVisitors(ctx context.Context, tx bun.Tx, day int64, visitors
 	slices.Sort(all)
 	for chunk := range slices.Chunk(all, visitorsAtOnce) {
 		var known []int64
-		err := tx.NewSelect().Table("visitors").Column("visitor").Where("day = ?", day).Where("visitor IN (?)", bun.In(chunk)).Scan(ctx, &known)
+		err := tx.NewSelect().Table("visitors").Column("visitor").Where("day = ?", day).
+			Where("visitor IN (?)", bun.In(chunk)).Scan(ctx, &known)
 		if err != nil {
 			return err
 		}
@@ -142,7 +146,7 @@ func (w *Writer) addVisitors(ctx context.Context, tx bun.Tx, day int64, visitors
 		visitors[v].IsVisit = true
 	}
 	row := []any{day, nil}
-	return w.Db.Load(ctx, tx, "visitors", []string{"day", "visitor"}, len(added), func(i int) []any {
+	return w.DB.Load(ctx, tx, "visitors", []string{"day", "visitor"}, len(added), func(i int) []any {
 		row[0], row[1] = int32(day), added[i]
 		return row
 	})

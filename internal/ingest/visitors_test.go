@@ -131,7 +131,7 @@ func TestTwoNodesSeeTheSameVisitors(t *testing.T) {
 		for node := range 3 {
 			random := rand.New(rand.NewPCG(2, uint64(node)))
 			nodes.Go(func() {
-				own, log := ingest.Writer{Db: d, Now: clicktest.AtNoon}, id.New(id.Log)
+				own, log := ingest.Writer{DB: d, Now: clicktest.AtNoon}, id.New(id.Log)
 				for position := range int64(3) {
 					var batch []click.Click
 					for _, link := range w.Links {
@@ -201,10 +201,10 @@ func TestNodesShareTheKeyOfADay(t *testing.T) {
 		if *one.Of(now) != *first {
 			t.Error("the key of a day changes")
 		}
-		now = clicktest.Noon.Truncate(click.Day).Add(click.Day - ingest.KeyAhead) // before midnight there is tomorrow's
+		now = clicktest.Noon.Truncate(click.Day).Add(click.Day - ingest.KeyLead) // before midnight there is tomorrow's
 		fetch()
-		next := one.Of(now.Add(ingest.KeyAhead))
-		if next == nil || *next == *first || *next != *other.Of(now.Add(ingest.KeyAhead)) || *one.Of(now) != *first {
+		next := one.Of(now.Add(ingest.KeyLead))
+		if next == nil || *next == *first || *next != *other.Of(now.Add(ingest.KeyLead)) || *one.Of(now) != *first {
 			t.Fatalf("the keys of today and tomorrow are %v and %v", one.Of(now), next)
 		}
 		if err := store.ForgetVisitors(t.Context()); err != nil {

@@ -5,10 +5,13 @@ import (
 	"time"
 )
 
-// steps are the durations between which others are told apart: from an answer out of memory to the deadline of an operation.
+// steps are the durations between which others are told apart: from an answer out of memory to the
+// deadline of an operation.
 var steps = [...]time.Duration{
-	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond, 50 * time.Millisecond,
-	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond, 5 * time.Second, 15 * time.Second,
+	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
+	50 * time.Millisecond,
+	100 * time.Millisecond, 250 * time.Millisecond, 500 * time.Millisecond, time.Second, 2500 * time.Millisecond,
+	5 * time.Second, 15 * time.Second,
 }
 
 // Durations counts how long things took. The zero value has counted nothing.

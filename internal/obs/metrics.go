@@ -10,7 +10,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Number is what a metric is at the moment of asking. Rooms keep plain numbers, and know nothing of metrics.
+// Number is what a metric is at the moment of asking. Rooms keep plain numbers, and know nothing of
+// metrics.
 type Number struct {
 	name, help string
 	kind       prometheus.ValueType
@@ -30,7 +31,8 @@ func Counter[N plain](name, help string, value N) Number {
 	return Number{name: name, help: help, kind: prometheus.CounterValue, value: float64(value)}
 }
 
-// Gauge is a number that goes up and down. Its name ends in the unit, if it has one: _seconds or _bytes.
+// Gauge is a number that goes up and down. Its name ends in the unit, if it has one: _seconds or
+// _bytes.
 func Gauge[N plain](name, help string, value N) Number {
 	return Number{name: name, help: help, kind: prometheus.GaugeValue, value: float64(value)}
 }
@@ -40,8 +42,8 @@ func Histogram(name, help string, durations Spread) Number {
 	return Number{name: name, help: help, spread: &durations}
 }
 
-// By is the number for one value of a label. The values are few and known beforehand: each makes a time series, and none
-// may come from links, workspaces, hosts or codes.
+// By is the number for one value of a label. The values are few and known beforehand: each makes a
+// time series, and none may come from links, workspaces, hosts or codes.
 func (n Number) By(label, value string) Number {
 	n.labels, n.values = append(slices.Clip(n.labels), label), append(slices.Clip(n.values), value)
 	return n
@@ -64,11 +66,13 @@ func (n Number) measured(d *prometheus.Desc) (prometheus.Metric, error) {
 	return prometheus.NewConstHistogram(d, n.spread.Count, n.spread.Sum.Seconds(), n.spread.upTo(), n.values...)
 }
 
-// Metrics answers with the numbers that read returns at the moment of asking, and with those of the Go runtime and the
-// process, in the formats of Prometheus. A number that cannot be shown is logged, and the others are shown.
+// Metrics answers with the numbers that read returns at the moment of asking, and with those of the
+// Go runtime and the process, in the formats of Prometheus. A number that cannot be shown is
+// logged, and the others are shown.
 func Metrics(read func() []Number, log *slog.Logger) http.Handler {
 	registry := prometheus.NewRegistry()
-	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}), collector(read))
+	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
+		collector(read))
 	return promhttp.HandlerFor(registry, promhttp.HandlerOpts{
 		ErrorLog:      slog.NewLogLogger(log.Handler(), slog.LevelWarn),
 		ErrorHandling: promhttp.ContinueOnError,
@@ -78,7 +82,8 @@ func Metrics(read func() []Number, log *slog.Logger) http.Handler {
 // collector asks for all numbers at once, so that those of one room are of one moment.
 type collector func() []Number
 
-// Describe implements prometheus.Collector. It says nothing beforehand: the registry checks what Collect brings.
+// Describe implements prometheus.Collector. It says nothing beforehand: the registry checks what
+// Collect brings.
 func (c collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

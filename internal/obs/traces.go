@@ -30,8 +30,9 @@ type Traces struct {
 	provider *sdk.TracerProvider
 }
 
-// OpenTraces sends spans by OTLP over HTTP when OTEL_EXPORTER_OTLP_ENDPOINT or OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set,
-// and returns nil otherwise. The other standard variables hold too: headers, sampling, the service's name
+// OpenTraces sends spans by OTLP over HTTP when OTEL_EXPORTER_OTLP_ENDPOINT or
+// OTEL_EXPORTER_OTLP_TRACES_ENDPOINT is set, and returns nil otherwise. The other standard
+// variables hold too: headers, sampling, the service's name
 // (https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/).
 func OpenTraces(ctx context.Context, version string, log *slog.Logger) (*Traces, error) {
 	if os.Getenv("OTEL_EXPORTER_OTLP_ENDPOINT") == "" && os.Getenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") == "" {
@@ -79,8 +80,8 @@ func (t *Traces) Close() error {
 // onlyWithChildren marks a span that is sent only when something happened within it.
 var onlyWithChildren = attribute.Bool("linkforge.only_with_children", true)
 
-// StartQuiet starts a span that is sent only when there are spans within it: of a redirect that memory answers there is
-// nothing to tell.
+// StartQuiet starts a span that is sent only when there are spans within it: of a redirect that
+// memory answers there is nothing to tell.
 func StartQuiet(ctx context.Context, t trace.Tracer, name string) (context.Context, trace.Span) {
 	return t.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(onlyWithChildren))
 }

@@ -10,13 +10,15 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// maxCursor is how many bytes a cursor has at most: room for the longest title, and nothing to chew on.
+// maxCursor is how many bytes a cursor has at most: room for the longest title, and nothing to chew
+// on.
 const maxCursor = 8 << 10
 
 // Cursor is the opaque cursor of the item with that id, in the order of ids, newest first.
 func Cursor(itemID string) string { return Order{}.Cursor(nil, itemID) }
 
-// Cursor is the opaque cursor of the item with that id and, but in an order of ids, that value: an int64 or a string.
+// Cursor is the opaque cursor of the item with that id and, but in an order of ids, that value: an
+// int64 or a string.
 func (o Order) Cursor(value any, itemID string) string {
 	place := itemID
 	if tag := o.tag(); tag != "" {
@@ -39,12 +41,14 @@ func (o Order) tag() string {
 	return o.Name
 }
 
-// decode reads what Cursor has written, and nothing else: to write it again must give the same bytes.
+// decode reads what Cursor has written, and nothing else: to write it again must give the same
+// bytes.
 func (o Order) decode(p id.Prefix, cursor *string, field string) (value any, itemID string, err error) {
 	if cursor == nil {
 		return nil, "", nil
 	}
-	refused := errs.New(errs.InvalidInput, "%s is not a cursor of this connection in this order: use one from its edges or pageInfo.", field).At(field)
+	refused := errs.New(errs.InvalidInput, "%s is not a cursor of this connection in this order: use one from its edges "+
+		"or pageInfo.", field).At(field)
 	if len(*cursor) > maxCursor {
 		return nil, "", refused
 	}

@@ -1,4 +1,5 @@
-// Package page holds what every Relay connection shares: its arguments, its cursors, and the cut of one page.
+// Package page holds what every Relay connection shares: its arguments, its cursors, and the cut of
+// one page.
 package page
 
 import (
@@ -18,10 +19,11 @@ const (
 	Default = 20
 )
 
-// Order is what a connection is ordered by: a value, with ids deciding among equals, or ids alone. The zero Order
-// is that of ids, newest first.
+// Order is what a connection is ordered by: a value, with ids deciding among equals, or ids alone.
+// The zero Order is that of ids, newest first.
 type Order struct {
-	// Name tells the order's values from those of other orders; empty means that ids alone are compared.
+	// Name tells the order's values from those of other orders; empty means that ids alone are
+	// compared.
 	Name string
 	// Numbers says that the values are whole numbers (int64); else they are text.
 	Numbers bool
@@ -39,19 +41,19 @@ type Request struct {
 	Backward bool
 	// After and Before are the ids between which the page lies, both exclusive; empty means open.
 	After, Before string
-	// AfterValue and BeforeValue are the values that the order compares before those ids, int64 or string; nil in an
-	// order of ids.
+	// AfterValue and BeforeValue are the values that the order compares before those ids, int64 or
+	// string; nil in an order of ids.
 	AfterValue, BeforeValue any
 }
 
-// Parse checks the arguments of a connection in the order of ids, newest first, where cursors stand for ids of the
-// prefix. It returns InvalidInput.
+// Parse checks the arguments of a connection in the order of ids, newest first, where cursors stand
+// for ids of the prefix. It returns InvalidInput.
 func Parse(p id.Prefix, first *int, after *string, last *int, before *string) (Request, error) {
 	return Order{}.Parse(p, first, after, last, before)
 }
 
-// Parse checks the arguments of a connection in this order, whose items have ids of the prefix. A cursor of another
-// order is refused. It returns InvalidInput.
+// Parse checks the arguments of a connection in this order, whose items have ids of the prefix. A
+// cursor of another order is refused. It returns InvalidInput.
 func (o Order) Parse(p id.Prefix, first *int, after *string, last *int, before *string) (Request, error) {
 	if first != nil && last != nil {
 		return Request{}, errs.New(errs.InvalidInput, "Give first or last, not both.").At("last")
@@ -83,19 +85,22 @@ type Page[T any] struct {
 	HasNext, HasPrevious bool
 }
 
-// Limit adds the bounds, order and limit of a request by ids to a query over rows whose ids are in the column. It
-// asks for one row more than the page holds, for Cut.
+// Limit adds the bounds, order and limit of a request by ids to a query over rows whose ids are in
+// the column. It asks for one row more than the page holds, for Cut.
 func Limit(q *bun.SelectQuery, r Request, column string) *bun.SelectQuery {
 	q = between(q, r, bun.Ident(column), r.After, r.Before)
 	return q.OrderExpr("? ?", bun.Ident(column), r.direction()).Limit(int64(r.Size) + 1)
 }
 
-// LimitBy is Limit of a request by a value, which is any expression of SQL. Where an index has the value and the id,
-// the database begins at the bound and sorts nothing: both take a comparison of rows from it.
+// LimitBy is Limit of a request by a value, which is any expression of SQL. Where an index has the
+// value and the id, the database begins at the bound and sorts nothing: both take a comparison of
+// rows from it.
 func LimitBy(q *bun.SelectQuery, r Request, value, column string) *bun.SelectQuery {
 	place := func(value, itemID any) schema.QueryWithArgs { return bun.SafeQuery("(?, ?)", value, itemID) }
-	q = between(q, r, place(bun.Safe(value), bun.Ident(column)), place(r.AfterValue, r.After), place(r.BeforeValue, r.Before))
-	return q.OrderExpr("? ?, ? ?", bun.Safe(value), r.direction(), bun.Ident(column), r.direction()).Limit(int64(r.Size) + 1)
+	q = between(q, r, place(bun.Safe(value), bun.Ident(column)), place(r.AfterValue, r.After),
+		place(r.BeforeValue, r.Before))
+	return q.OrderExpr("? ?, ? ?", bun.Safe(value), r.direction(), bun.Ident(column), r.direction()).
+		Limit(int64(r.Size) + 1)
 }
 
 // between keeps the places that lie after the one and before the other, where the request has them.
@@ -113,8 +118,8 @@ func between(q *bun.SelectQuery, r Request, place, after, before any) *bun.Selec
 	return q
 }
 
-// Upward says that the rows are walked from the least to the greatest: they are in the order, but reversed when
-// Backward.
+// Upward says that the rows are walked from the least to the greatest: they are in the order, but
+// reversed when Backward.
 func (r Request) Upward() bool { return r.Order.Ascending != r.Backward }
 
 func (r Request) direction() bun.Safe {
@@ -124,8 +129,8 @@ func (r Request) direction() bun.Safe {
 	return "DESC"
 }
 
-// Among is the part of a request by numbers that lies among the items of one value, as a request by ids. It reports
-// whether there is such a part.
+// Among is the part of a request by numbers that lies among the items of one value, as a request by
+// ids. It reports whether there is such a part.
 func (r Request) Among(value int64) (Request, bool) {
 	among := Request{Order: Order{Ascending: r.Order.Ascending}, Size: r.Size, Backward: r.Backward}
 	sign := -1
@@ -151,8 +156,8 @@ func (r Request) Among(value int64) (Request, bool) {
 	return among, true
 }
 
-// Cut makes the page from what the database gave: up to Size+1 rows, in the order of walking (reversed when
-// Backward). The extra row only says that there is more.
+// Cut makes the page from what the database gave: up to Size+1 rows, in the order of walking
+// (reversed when Backward). The extra row only says that there is more.
 func Cut[T any](r Request, rows []T) Page[T] {
 	more := len(rows) > r.Size
 	if more {

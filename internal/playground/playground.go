@@ -1,5 +1,5 @@
-// Package playground serves GraphiQL with a log-in helper and example operations, as one page that holds all it
-// needs. The page is built from the folder ui.
+// Package playground serves GraphiQL with a log-in helper and example operations, as one page that
+// holds all it needs. The page is built from the folder ui.
 package playground
 
 import (
@@ -29,8 +29,8 @@ const builtFor = "/graphql"
 
 const endpointTag = `<meta name="graphql-endpoint" content="%s">`
 
-// Handler answers GET and HEAD with the playground, which sends its operations to endpoint, a path on the same host.
-// It panics when endpoint is anything else.
+// Handler answers GET and HEAD with the playground, which sends its operations to endpoint, a path
+// on the same host. It panics when endpoint is anything else.
 func Handler(endpoint string) http.Handler {
 	if !strings.HasPrefix(endpoint, "/") || strings.HasPrefix(endpoint, "//") {
 		panic(fmt.Sprintf("playground: the endpoint %q is not a path", endpoint))
@@ -41,7 +41,8 @@ func Handler(endpoint string) http.Handler {
 	}
 }
 
-// handler works out what it serves on the first request, not at start: most processes are never asked.
+// handler works out what it serves on the first request, not at start: most processes are never
+// asked.
 type handler struct {
 	load    func() *page
 	inflate func() []byte
@@ -94,8 +95,8 @@ func load(endpoint string) *page {
 	return &page{gzipped: gzipped, version: hex.EncodeToString(sum[:16]), policy: policy(plain)}
 }
 
-// inflate returns the page as HTML that names endpoint. It panics when the embedded file is no gzip: that is a broken
-// build, which no test would have passed.
+// inflate returns the page as HTML that names endpoint. It panics when the embedded file is no
+// gzip: that is a broken build, which no test would have passed.
 func inflate(endpoint string) []byte {
 	zr, err := gzip.NewReader(bytes.NewReader(bundle))
 	if err != nil {
@@ -117,7 +118,8 @@ func deflate(plain []byte) []byte {
 	return b.Bytes()
 }
 
-// policy lets the page run its own script, known by its hash, and talk to its own host. Nothing else may be loaded.
+// policy lets the page run its own script, known by its hash, and talk to its own host. Nothing
+// else may be loaded.
 func policy(plain []byte) string {
 	var hashes strings.Builder
 	for _, source := range scripts(plain) {
@@ -127,8 +129,8 @@ func policy(plain []byte) string {
 	return strings.Join([]string{
 		"default-src 'none'",
 		"script-src" + hashes.String(),
-		// The editor places its lines by style attributes in markup and makes style elements as it runs, neither
-		// of which can carry a hash or a nonce.
+		// The editor places its lines by style attributes in markup and makes style elements as it runs,
+		// neither of which can carry a hash or a nonce.
 		"style-src 'unsafe-inline'",
 		"img-src 'self' data:",
 		"font-src data:",
@@ -141,8 +143,8 @@ func policy(plain []byte) string {
 	}, "; ")
 }
 
-// scripts returns what stands in the elements that a browser runs; the workers' sources have a type, and are data to it.
-// The build lets neither tag occur within a script.
+// scripts returns what stands in the elements that a browser runs; the workers' sources have a
+// type, and are data to it. The build lets neither tag occur within a script.
 func scripts(plain []byte) [][]byte {
 	var sources [][]byte
 	for {

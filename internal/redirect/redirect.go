@@ -31,7 +31,8 @@ const unavailableRetry = 5 * time.Second
 type Handler struct {
 	// Resolver resolves addresses.
 	Resolver *resolve.Resolver
-	// Quotas limits monthly hits and MaxClicks. HitQuota is the monthly quota of workspaces without one of their own.
+	// Quotas limits monthly hits and MaxClicks. HitQuota is the monthly quota of workspaces without
+	// one of their own.
 	Quotas   *hitquota.Quotas
 	HitQuota int64
 	// Clicks records what was answered, Visits reads who asked, and Keys tells visitors apart.
@@ -75,14 +76,17 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 
 // recordUnmatched counts a request without a destination, if the address belongs to a workspace.
 func (h *Handler) recordUnmatched(r *http.Request, workspaceID, code string, status int, arrived time.Time) {
-	if workspaceID != "" && workspaceID != workspace.PublicID && r.Method == http.MethodGet && status < http.StatusInternalServerError {
+	if workspaceID != "" && workspaceID != workspace.PublicID && r.Method == http.MethodGet &&
+		status < http.StatusInternalServerError {
 		h.Orphans.Add(workspaceID, strings.Clone(code), status, arrived)
 	}
 }
 
 // consume consumes what a redirect costs and records the click, or notes in the request why there
 // can be none.
-func (h *Handler) consume(r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request) (err error) {
+func (h *Handler) consume(
+	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request,
+) (err error) {
 	switch {
 	case !request.Head:
 		err = h.follow(r, t, redirect, request)
@@ -96,7 +100,9 @@ func (h *Handler) consume(r *http.Request, t *resolve.Target, redirect routing.D
 // follow consumes one of the link's own clicks and one monthly hit, and records the click. The
 // link's own clicks come first: a link that is exhausted consumes no monthly hit. Whatever was
 // taken for a visitor who does not receive the destination is released.
-func (h *Handler) follow(r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request) error {
+func (h *Handler) follow(
+	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request,
+) error {
 	ctx, arrived := r.Context(), request.Now
 	month, limit := h.monthOf(arrived), h.HitQuota
 	if t.HitQuota >= 0 {
@@ -126,8 +132,11 @@ func (h *Handler) follow(r *http.Request, t *resolve.Target, redirect routing.De
 	return nil
 }
 
-// takeGrant takes one of the clicks that a link with MaxClicks may still answer. Other links need none.
-func (h *Handler) takeGrant(ctx context.Context, t *resolve.Target, arrived time.Time) (grant hitquota.Hit, ok bool, err error) {
+// takeGrant takes one of the clicks that a link with MaxClicks may still answer. Other links need
+// none.
+func (h *Handler) takeGrant(
+	ctx context.Context, t *resolve.Target, arrived time.Time,
+) (grant hitquota.Hit, ok bool, err error) {
 	if t.MaxClicks == 0 {
 		return hitquota.Hit{}, true, nil
 	}
@@ -185,8 +194,8 @@ func (h *Handler) retryAfter(p routing.Page, now time.Time) time.Duration {
 	return 0
 }
 
-// What redirects say beside where they lead. A redirect is never cached, whatever its status: the next visit is a click
-// too. The slices are shared between all answers, and never written to.
+// What redirects say beside where they lead. A redirect is never cached, whatever its status: the
+// next visit is a click too. The slices are shared between all answers, and never written to.
 var (
 	cacheControl   = []string{"private, no-store"}
 	referrerPolicy = []string{"strict-origin-when-cross-origin"}

@@ -22,7 +22,8 @@ var (
 		"must be a URL, as in redis://user:password@host:6379/0; what is special in a password is percent-encoded")
 	errHosts  = errors.New("must name hosts with commas between them, as in host1:26379,host2:26379")
 	errMaster = errors.New(
-		"must end with the name that the sentinels have for the master, as in redis+sentinel://host1:26379,host2:26379/mymaster")
+		"must end with the name that the sentinels have for the master, as in " +
+			"redis+sentinel://host1:26379,host2:26379/mymaster")
 	errPath    = errors.New("must end with the hosts: a cluster has no databases")
 	errUnknown = errors.New(
 		"has a parameter that is not known: sentinels take db, sentinel_user and sentinel_password, a cluster takes none")

@@ -10,7 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// Address is where a short URL lives: at the root, below a workspace's slug, or at a workspace's own host.
+// Address is where a short URL lives: at the root, below a workspace's slug, or at a workspace's
+// own host.
 type Address struct {
 	// Host is empty for the instance's own.
 	Host string
@@ -19,8 +20,8 @@ type Address struct {
 	Code string
 }
 
-// PathAddress returns the address in a path of one or two segments, the last of which is the code. It
-// reports false for all other paths.
+// PathAddress returns the address in a path of one or two segments, the last of which is the code.
+// It reports false for all other paths.
 func PathAddress(path string) (at Address, ok bool) {
 	path, ok = strings.CutPrefix(path, "/")
 	if slug, code, two := strings.Cut(path, "/"); two {
@@ -32,7 +33,8 @@ func PathAddress(path string) (at Address, ok bool) {
 // isSegment reports whether a segment of a path is not empty, "." or "..".
 func isSegment(s string) bool { return s != "" && s != "." && s != ".." }
 
-// plausible says that the address can be one: what cannot is never asked for, whatever bytes it has.
+// plausible says that the address can be one: what cannot is never asked for, whatever bytes it
+// has.
 func (a Address) plausible() bool {
 	return shortcode.IsCode(a.Code) && (a.Slug == "" || shortcode.IsCode(a.Slug)) && isHost(a.Host)
 }
@@ -62,13 +64,15 @@ func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, e
 // workspaceAt asks for the workspace that has, or had, the slug, or that has the host now.
 func (s *Resolver) workspaceAt(a Address) *bun.SelectQuery {
 	if a.Host != "" {
-		return s.DB.NewSelect().Table("domains").Column("workspace_id").Where("host = ?", a.Host).Where("verified_at IS NOT NULL")
+		return s.DB.NewSelect().Table("domains").Column("workspace_id").Where("host = ?", a.Host).
+			Where("verified_at IS NOT NULL")
 	}
 	return s.DB.NewSelect().Table("slugs").Column("workspace_id").Where("slug = ?", a.Slug)
 }
 
-// ParseShortURL reads the address out of one of this instance's short URLs, in whatever way it is written and
-// whatever was added as a query. Any other host may be a workspace's own. It returns NotFound for what is no URL.
+// ParseShortURL reads the address out of one of this instance's short URLs, in whatever way it is
+// written and whatever was added as a query. Any other host may be a workspace's own. It returns
+// NotFound for what is no URL.
 func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
 	u, err := urlnorm.Canonical(shortURL) // codes have nothing that the canonical form would change
 	if err != nil {

@@ -25,10 +25,12 @@ import (
 )
 
 const (
-	// absenceLife is how long it is believed that something does not exist: a link that another node makes at an
-	// address that was asked for before is there after so long. This node's own are at once.
+	// absenceLife is how long it is believed that something does not exist: a link that another node
+	// makes at an address that was asked for before is there after so long. This node's own are at
+	// once.
 	absenceLife = time.Second
-	// staleLife is how long what is cached is believed while the database does not say what has changed.
+	// staleLife is how long what is cached is believed while the database does not say what has
+	// changed.
 	staleLife = 5 * time.Minute
 	// loadDeadline bounds one look into the database.
 	loadDeadline = 5 * time.Second
@@ -36,8 +38,8 @@ const (
 	defaultCacheBytes = 64 << 20
 )
 
-// subject is what an entry of the cache is about: a link by its workspace and code, or by its code alone at the root,
-// and by the spaces below a slug, a host or a workspace.
+// subject is what an entry of the cache is about: a link by its workspace and code, or by its code
+// alone at the root, and by the spaces below a slug, a host or a workspace.
 type subject struct{ space, name string }
 
 const (
@@ -181,7 +183,9 @@ func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time) (strin
 }
 
 // workspaceFacts are what holds for all links of a workspace.
-func (s *Resolver) workspaceFacts(ctx context.Context, workspaceID string, now time.Time) (hitQuota int64, gone bool, err error) {
+func (s *Resolver) workspaceFacts(
+	ctx context.Context, workspaceID string, now time.Time,
+) (hitQuota int64, gone bool, err error) {
 	kind, rest, err := s.lookUp(ctx, subject{workspaces, workspaceID}, now)
 	if err != nil {
 		return 0, false, err
@@ -192,8 +196,8 @@ func (s *Resolver) workspaceFacts(ctx context.Context, workspaceID string, now t
 	return int64(rest.number(8)), rest.byte() == 1, nil
 }
 
-// lookUp finds what is known of the subject, in memory or in the database: one look at a time for each. While the database
-// does not answer, what is in memory holds on for staleLife.
+// lookUp finds what is known of the subject, in memory or in the database: one look at a time for
+// each. While the database does not answer, what is in memory holds on for staleLife.
 func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
 	if !s.feed.fresh(now) {
 		return s.loadAlone(ctx, at)
@@ -215,7 +219,8 @@ func absenceHolds(since read, now time.Time) bool {
 	return now.UnixMicro()-int64(since.number(8)) < absenceLife.Microseconds()
 }
 
-// renew asks again for what did not exist a moment ago. It goes on not to while the database does not answer.
+// renew asks again for what did not exist a moment ago. It goes on not to while the database does
+// not answer.
 func (s *Resolver) renew(ctx context.Context, at subject, key uint64, absent read) (byte, read, error) {
 	s.entries.Invalidate(key)
 	kind, rest, err := s.load(ctx, at, key)
@@ -229,7 +234,8 @@ func (s *Resolver) renew(ctx context.Context, at subject, key uint64, absent rea
 // clone is the subject without the memory of the request that it came from.
 func (s subject) clone() subject { return subject{strings.Clone(s.space), strings.Clone(s.name)} }
 
-// load looks into the database, once for all who ask for the same at the same time, also when the first of them goes away.
+// load looks into the database, once for all who ask for the same at the same time, also when the
+// first of them goes away.
 func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, read, error) {
 	e, err := s.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadDeadline)
@@ -324,7 +330,8 @@ func (s *Resolver) queryPlace(ctx context.Context, at subject) (entry, error) {
 func (s *Resolver) queryWorkspace(ctx context.Context, at subject) (entry, error) {
 	var hitQuota *int64
 	var deletedAt *time.Time
-	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at").Where("id = ?", at.name).Scan(ctx, &hitQuota, &deletedAt)
+	err := s.DB.NewSelect().Table("workspaces").Column("hit_quota", "deleted_at").Where("id = ?", at.name).
+		Scan(ctx, &hitQuota, &deletedAt)
 	if err != nil {
 		return "", err
 	}

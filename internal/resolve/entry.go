@@ -32,8 +32,9 @@ const (
 	entryWorkspace // what holds for all links of a workspace
 )
 
-// An entry is one text without a pointer in it, so that a million of them are a million things to the garbage collector
-// and not ten: a kind, the subject that it is of, and fields in a fixed order.
+// An entry is one text without a pointer in it, so that a million of them are a million things to
+// the garbage collector and not ten: a kind, the subject that it is of, and fields in a fixed
+// order.
 type entry string
 
 // appendSubject begins an entry.
@@ -115,8 +116,8 @@ func (r *read) text() string {
 	return string(text)
 }
 
-// open returns what the entry says after its subject, and false when it is of another subject, whose key is the same
-// by chance.
+// open returns what the entry says after its subject, and false when it is of another subject,
+// whose key is the same by chance.
 func (e entry) open(s subject) (kind byte, rest read, ok bool) {
 	if e == "" {
 		return 0, "", false
@@ -137,7 +138,8 @@ func (r read) target() Target {
 	return t
 }
 
-// entryWeight is what an entry costs beside its own bytes: the cache's node and table (measured, see docs/PERFORMANCE.md).
+// entryWeight is what an entry costs beside its own bytes: the cache's node and table (measured,
+// see docs/PERFORMANCE.md).
 const entryWeight = 112
 
 func (e entry) weight() uint32 { return uint32(min(len(e)+entryWeight, math.MaxUint32)) }

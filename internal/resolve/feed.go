@@ -16,16 +16,18 @@ import (
 const (
 	// followEvery is how often a node asks what others have changed: it knows within a second.
 	followEvery = 250 * time.Millisecond
-	// followDeadline bounds one question, and unheard is how long there may be no answer before somebody is told.
+	// followDeadline bounds one question, and unheard is how long there may be no answer before
+	// somebody is told.
 	followDeadline = 5 * time.Second
 	unheard        = 10 * time.Second
 	// changesKept is how long the database keeps changes for nodes that have not asked.
 	changesKept = 15 * time.Minute
 )
 
-// feed is how far this node has followed the changes that the database lists. The list is written by triggers in the
-// transaction of each change, so none is missed, whoever made it and by whatever way, and none is heard of that was not
-// committed. No message between nodes could say as much: one can be lost after the commit.
+// feed is how far this node has followed the changes that the database lists. The list is written
+// by triggers in the transaction of each change, so none is missed, whoever made it and by whatever
+// way, and none is heard of that was not committed. No message between nodes could say as much: one
+// can be lost after the commit.
 type feed struct {
 	mu       sync.Mutex // one question at a time
 	position int64
@@ -41,8 +43,8 @@ func (f *feed) fresh(now time.Time) bool {
 	return now.UnixNano()-f.at.Load() < int64(staleLife)
 }
 
-// Follow learns of changes that other nodes make, until the context ends. It returns nil. That the database does not
-// answer is logged once.
+// Follow learns of changes that other nodes make, until the context ends. It returns nil. That the
+// database does not answer is logged once.
 func (s *Resolver) Follow(ctx context.Context) error {
 	failures := poll.Failures{Log: s.Log, Message: "changes of links are not learnt of"}
 	poll.Every(ctx, followEvery, failures, func(ctx context.Context) error {
@@ -84,7 +86,8 @@ type change struct {
 	Subject *string
 }
 
-// changes are what changed after the position, and the next position. At the start nothing is cached, and nothing asked for.
+// changes are what changed after the position, and the next position. At the start nothing is
+// cached, and nothing asked for.
 func (s *Resolver) changes(ctx context.Context, position int64, started bool) (texts []string, next int64, err error) {
 	var rows []change
 	if err := s.changesQuery(position, started).Scan(ctx, &rows); err != nil {
@@ -99,8 +102,8 @@ func (s *Resolver) changes(ctx context.Context, position int64, started bool) (t
 	return texts, next, nil
 }
 
-// ForgetChanges removes changes that every node has heard of, or has been away for too long to be told of. The last one
-// stays: SQLite would give its number to the next.
+// ForgetChanges removes changes that every node has heard of, or has been away for too long to be
+// told of. The last one stays: SQLite would give its number to the next.
 func (s *Resolver) ForgetChanges(ctx context.Context) (int, error) {
 	last := s.DB.NewSelect().Table("changes").ColumnExpr("max(id)")
 	_, err := s.DB.NewDelete().Table("changes").Where("changed_at < ?", db.Instant(s.Now()).Add(-changesKept)).
@@ -108,9 +111,10 @@ func (s *Resolver) ForgetChanges(ctx context.Context) (int, error) {
 	return 0, err
 }
 
-// changesQuery asks for changes at or after a position, which are told again rather than missed: on PostgreSQL a
-// transaction may commit after a later one, so a position is the oldest transaction that had not ended. SQLite commits
-// one after the other. It is no raw query, which would wait for SQLite's one writer, and with it for a whole batch of clicks.
+// changesQuery asks for changes at or after a position, which are told again rather than missed: on
+// PostgreSQL a transaction may commit after a later one, so a position is the oldest transaction
+// that had not ended. SQLite commits one after the other. It is no raw query, which would wait for
+// SQLite's one writer, and with it for a whole batch of clicks.
 func (s *Resolver) changesQuery(position int64, started bool) *bun.SelectQuery {
 	q := s.DB.NewSelect().ColumnExpr("h.next, c.subject")
 	if s.DB.Kind == db.Postgres {

@@ -1,5 +1,5 @@
-// Package rollup counts clicks by dimension and latency, and encodes the counts. It is pure: stats owns the tables that the
-// encoded counts are stored in. ingest and stats call it.
+// Package rollup counts clicks by dimension and latency, and encodes the counts. It is pure: stats
+// owns the tables that the encoded counts are stored in. ingest and stats call it.
 package rollup
 
 import (
@@ -18,7 +18,8 @@ import (
 // CommonStatus is that of a click of which its counts say nothing.
 const CommonStatus = 302
 
-// Count is how many clicks there were, how many of them were the first of a visitor on a day (UTC), and how many a bot's.
+// Count is how many clicks there were, how many of them were the first of a visitor on a day (UTC),
+// and how many a bot's.
 type Count struct{ Clicks, Visits, Bots int64 }
 
 func (c *Count) Add(o Count) {
@@ -27,7 +28,8 @@ func (c *Count) Add(o Count) {
 	c.Bots += o.Bots
 }
 
-// Values are counts by the values of one dimension. Clicks whose value is not known are in none of them.
+// Values are counts by the values of one dimension. Clicks whose value is not known are in none of
+// them.
 type Values map[string]Count
 
 func (v Values) Add(value string, c Count) {
@@ -36,8 +38,8 @@ func (v Values) Add(value string, c Count) {
 	v[value] = sum
 }
 
-// Others is the value of what has found no room: no visitor can send it. The values of a dimension in one row are bounded,
-// so that nobody makes rows grow by making values up.
+// Others is the value of what has found no room: no visitor can send it. The values of a dimension
+// in one row are bounded, so that nobody makes rows grow by making values up.
 const (
 	Others    = "\x01"
 	MaxValues = 1000
@@ -81,12 +83,12 @@ type countedValue struct {
 	Count
 }
 
-// QuartersBytes bounds what the quarters of a day take, which come first in its counts: who asks for nothing else need not read
-// the rest.
+// QuartersBytes bounds what the quarters of a day take, which come first in its counts: who asks
+// for nothing else need not read the rest.
 const QuartersBytes = 2 + int(click.Day/click.BucketLength)*(2+3*binary.MaxVarintLen64)
 
-// Encode writes counts: for each dimension its number, how many values and, for each, its length and text and the counts. Of
-// values that are too many, those with the most clicks find room.
+// Encode writes counts: for each dimension its number, how many values and, for each, its length
+// and text and the counts. Of values that are too many, those with the most clicks find room.
 func (c Counts) Encode() []byte {
 	all := make([]countedValue, 0, len(c))
 	size := 0
@@ -150,7 +152,8 @@ func bounded(of []countedValue) []countedValue {
 
 var ErrCounts = errors.New("counts that cannot be read")
 
-// EachCount reads what encode has written, one dimension of it, or all when that is zero. What follows the one is not read.
+// EachCount reads what encode has written, one dimension of it, or all when that is zero. What
+// follows the one is not read.
 func EachCount(b []byte, only byte, f func(dimension byte, value []byte, n Count)) error {
 	for len(b) > 0 {
 		dimension := b[0]
@@ -213,8 +216,8 @@ func (c Counts) AddQuarter(start time.Time, n Count) {
 	c.Add(click.QuarterDimension, string([]byte{QuarterOf(start)}), n)
 }
 
-// LatencyGrowth is by how much each step of a latency is longer than the one before: a percentile is right to five per cent.
-// Step 0 ends at a microsecond.
+// LatencyGrowth is by how much each step of a latency is longer than the one before: a percentile
+// is right to five per cent. Step 0 ends at a microsecond.
 const LatencyGrowth = 1.1
 
 var latencyScale = 1 / math.Log(LatencyGrowth)
@@ -259,8 +262,8 @@ func (v Values) Percentiles(wanted ...float64) []float64 {
 	return found
 }
 
-// Equal says that both count the same. Which values found room depends on the order in which they came: of a dimension that
-// has too many, all of them together are compared.
+// Equal says that both count the same. Which values found room depends on the order in which they
+// came: of a dimension that has too many, all of them together are compared.
 func (c Counts) Equal(o Counts) bool {
 	for _, d := range click.Dimensions {
 		a, b := c.Of(d.Number), o.Of(d.Number)

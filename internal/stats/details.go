@@ -14,12 +14,13 @@ import (
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
-// details is the table of the clicks of busy days (UTC) that are over, column by column. What several filters keep of a year
-// is found by looking through two columns, not by reading every click.
+// details is the table of the clicks of busy days (UTC) that are over, column by column. What
+// several filters keep of a year is found by looking through two columns, not by reading every
+// click.
 const details = "click_details"
 
-// busyDay is from how many clicks a day is kept column by column. Of days with fewer, a year is some thousand clicks, which are read one by
-// one fast enough. Tests make it smaller.
+// busyDay is from how many clicks a day is kept column by column. Of days with fewer, a year is
+// some thousand clicks, which are read one by one fast enough. Tests make it smaller.
 var busyDay = 8
 
 // detail is a subject's clicks of a day, column by column. They are in the order of time.
@@ -37,7 +38,8 @@ const (
 	momentBot   = 2
 )
 
-// column is what clicks are of one dimension: the values that there are and, for each click, the number of its value.
+// column is what clicks are of one dimension: the values that there are and, for each click, the
+// number of its value.
 type column struct {
 	values []string
 	known  map[string]int
@@ -45,7 +47,8 @@ type column struct {
 }
 
 func newDetail(subjectID, workspaceID string, start time.Time) *detail {
-	d := &detail{subjectID: subjectID, workspaceID: workspaceID, start: start, columns: make([]column, len(click.StoredDimensions))}
+	d := &detail{subjectID: subjectID, workspaceID: workspaceID, start: start,
+		columns: make([]column, len(click.StoredDimensions))}
 	for i := range d.columns {
 		d.columns[i].known = map[string]int{}
 	}
@@ -78,8 +81,8 @@ func (c *column) add(value string) {
 	c.codes = append(c.codes, code)
 }
 
-// encode writes a column: how many values there are, their lengths and texts, and a number for each click, of as few bytes
-// as the count of values needs; none if there is one value.
+// encode writes a column: how many values there are, their lengths and texts, and a number for each
+// click, of as few bytes as the count of values needs; none if there is one value.
 func (c *column) encode() []byte {
 	b := binary.AppendUvarint(nil, uint64(len(c.values)))
 	for _, value := range c.values {
@@ -184,9 +187,12 @@ clicks:
 	}
 }
 
-// eachDetail goes through those days of the range that are kept column by column, and returns the spans of the range that are
-// not. A day of which more clicks, or fewer, are known by now is one of those.
-func (s *Stats) eachDetail(ctx context.Context, columns []click.Dimension, f func(*dayOfDetails)) (rest []Range, err error) {
+// eachDetail goes through those days of the range that are kept column by column, and returns the
+// spans of the range that are not. A day of which more clicks, or fewer, are known by now is one of
+// those.
+func (s *Stats) eachDetail(
+	ctx context.Context, columns []click.Dimension, f func(*dayOfDetails),
+) (rest []Range, err error) {
 	subject := s.LinkID
 	if s.isWorkspace() {
 		subject = s.member.ID()
@@ -195,7 +201,8 @@ func (s *Stats) eachDetail(ctx context.Context, columns []click.Dimension, f fun
 		return []Range{s.Range}, nil
 	}
 	q := s.store.DB.NewSelect().TableExpr("? AS x", bun.Ident(details)).
-		Join("JOIN ? AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks", bun.Ident(Days)).
+		Join("JOIN ? AS d ON d.subject_id = x.subject_id AND d.starts_at = x.starts_at AND d.clicks = x.clicks",
+			bun.Ident(Days)).
 		Where("x.subject_id = ?", subject).Where("x.workspace_id = ?", s.member.ID()).
 		Where("x.starts_at >= ?", s.From.Truncate(click.Day)).Where("x.starts_at < ?", s.To)
 	at := s.From
@@ -261,14 +268,15 @@ func scanDetails(scan func(...any) error, columns []click.Dimension) (*dayOfDeta
 // detailedAtOnce is how many workspaces are looked at between two looks for more.
 const detailedAtOnce = 100
 
-// Detail writes the busy days that are over and summed up column by column: of workspaces, and of their links. It is done
-// again for days to which clicks have come since.
+// Detail writes the busy days that are over and summed up column by column: of workspaces, and of
+// their links. It is done again for days to which clicks have come since.
 func (s *Store) Detail(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
 		var spaces []Total
 		err := s.DB.NewSelect().Model(&spaces).Column("subject_id", "sealed_at", "detailed_at").Where("subject_id > ?", last).
-			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").Limit(detailedAtOnce).Scan(ctx)
+			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").Limit(detailedAtOnce).
+			Scan(ctx)
 		if err != nil {
 			return fmt.Errorf("looking for days to be kept by column: %w", err)
 		}
@@ -286,8 +294,10 @@ func (s *Store) Detail(ctx context.Context) error {
 
 func (s *Store) detailWorkspace(ctx context.Context, t *Total) error {
 	var busy []time.Time
-	err := s.DB.NewSelect().Table(Days).Column("starts_at").Where("subject_id = ?", t.SubjectID).Where("clicks >= ?", busyDay).
-		Where("starts_at >= ?", t.DetailedAt).Where("starts_at >= ?", s.ClicksSince()).Where("starts_at < ?", t.SealedAt).Order("starts_at").Scan(ctx, &busy)
+	err := s.DB.NewSelect().Table(Days).Column("starts_at").Where("subject_id = ?", t.SubjectID).
+		Where("clicks >= ?", busyDay).
+		Where("starts_at >= ?", t.DetailedAt).Where("starts_at >= ?", s.ClicksSince()).Where("starts_at < ?", t.SealedAt).
+		Order("starts_at").Scan(ctx, &busy)
 	if err != nil {
 		return err
 	}
@@ -299,7 +309,8 @@ func (s *Store) detailWorkspace(ctx context.Context, t *Total) error {
 	return s.detailedUntil(ctx, s.DB, t, t.SealedAt)
 }
 
-// detailDay reads a day before it locks anything. Should a click come to it meanwhile, the day says so by its count.
+// detailDay reads a day before it locks anything. Should a click come to it meanwhile, the day says
+// so by its count.
 func (s *Store) detailDay(ctx context.Context, t *Total, start time.Time) error {
 	made, err := s.readDetails(ctx, t.SubjectID, start)
 	if err != nil {
@@ -313,7 +324,8 @@ func (s *Store) detailDay(ctx context.Context, t *Total, start time.Time) error 
 		for i, d := range made {
 			subjects[i] = d.subjectID
 		}
-		_, err := tx.NewDelete().Table(details).Where("subject_id IN (?)", bun.In(append(subjects, ""))).Where("starts_at = ?", start).Exec(ctx)
+		_, err := tx.NewDelete().Table(details).Where("subject_id IN (?)", bun.In(append(subjects, ""))).
+			Where("starts_at = ?", start).Exec(ctx)
 		if err != nil {
 			return err
 		}
@@ -324,7 +336,8 @@ func (s *Store) detailDay(ctx context.Context, t *Total, start time.Time) error 
 	})
 }
 
-// detailedUntil says how far a workspace is kept by column, unless clicks have come to days before meanwhile.
+// detailedUntil says how far a workspace is kept by column, unless clicks have come to days before
+// meanwhile.
 func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *Total, until time.Time) error {
 	_, err := conn.NewUpdate().Model((*Total)(nil)).Set("detailed_at = ?", until).
 		Where("subject_id = ?", t.SubjectID).Where("detailed_at = ?", t.DetailedAt).Exec(ctx)
@@ -332,7 +345,8 @@ func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *Total, until
 	return err
 }
 
-// readDetails reads the clicks of a workspace on a day: for itself, and for each link with many of them.
+// readDetails reads the clicks of a workspace on a day: for itself, and for each link with many of
+// them.
 func (s *Store) readDetails(ctx context.Context, workspaceID string, start time.Time) ([]*detail, error) {
 	rows, err := s.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", workspaceID).
 		Where("clicked_at >= ?", start).Where("clicked_at < ?", start.Add(click.Day)).Order("clicked_at", "id").Rows(ctx)
@@ -384,7 +398,8 @@ func reopen(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) 
 	return err
 }
 
-// equal says that the columns of a day add up to the counts of its clicks. Dimensions of too many values cannot be compared.
+// equal says that the columns of a day add up to the counts of its clicks. Dimensions of too many
+// values cannot be compared.
 func (d *dayOfDetails) equal(want rollup.Counts) bool {
 	for dimension, column := range d.columns {
 		is, number := rollup.Values{}, dimension.Definition().Number

@@ -18,8 +18,8 @@ import (
 // exportedAtOnce is how many clicks of an export are in memory.
 const exportedAtOnce = 1000
 
-// Export goes through the clicks of a subject in a range, in the order of time: each is there once that was written before.
-// It returns InvalidInput for a range that begins before clicks are kept.
+// Export goes through the clicks of a subject in a range, in the order of time: each is there once
+// that was written before. It returns InvalidInput for a range that begins before clicks are kept.
 func (s *Stats) Export(ctx context.Context, each func([]*click.Click) error) error {
 	ctx, err := s.member.Enter(ctx, workspace.ReadStats)
 	if err != nil {
@@ -95,10 +95,12 @@ func (e Exports) Sign(s *Stats, f Format, sessionID string) (url string, until t
 		return "", until, err
 	}
 	text := base64.RawURLEncoding.EncodeToString(payload)
-	return e.PublicURL + "/export/clicks?token=" + text + "." + base64.RawURLEncoding.EncodeToString(e.sign(text)), until, nil
+	return e.PublicURL + "/export/clicks?token=" + text + "." + base64.RawURLEncoding.EncodeToString(e.sign(text)), until,
+		nil
 }
 
-// Open reads what a token lets its bearer download. It returns NotFound for what was not signed here, and Expired.
+// Open reads what a token lets its bearer download. It returns NotFound for what was not signed
+// here, and Expired.
 func (e Exports) Open(token string) (*ExportRequest, error) {
 	text, signature, _ := strings.Cut(token, ".")
 	signed, err := base64.RawURLEncoding.DecodeString(signature)

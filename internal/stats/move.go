@@ -11,11 +11,13 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Move gives the clicks of a link that nobody owned to a workspace, whose sums they are added to. The total is moved first,
-// and made if there is none: it is where clicks that are still to be written find their workspace.
+// Move gives the clicks of a link that nobody owned to a workspace, whose sums they are added to.
+// The total is moved first, and made if there is none: it is where clicks that are still to be
+// written find their workspace.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
 	moved := Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: Never, BeforeAt: Never, SealedAt: Never}
-	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").Set("workspace_id = excluded.workspace_id").Returning("*").Exec(ctx)
+	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").
+		Set("workspace_id = excluded.workspace_id").Returning("*").Exec(ctx)
 	if err == nil && moved.Clicks > 0 {
 		err = s.addToWorkspace(ctx, tx, &moved)
 	}
@@ -25,7 +27,8 @@ func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string)
 			column = "link_id"
 		}
 		if err == nil {
-			_, err = tx.NewUpdate().Table(table).Set("workspace_id = ?", workspaceID).Where("? = ?", bun.Ident(column), linkID).Exec(ctx)
+			_, err = tx.NewUpdate().Table(table).Set("workspace_id = ?", workspaceID).Where("? = ?", bun.Ident(column), linkID).
+				Exec(ctx)
 		}
 	}
 	if err != nil {

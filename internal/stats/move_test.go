@@ -82,7 +82,7 @@ func TestALinkIsClaimedWhileItIsFollowed(t *testing.T) {
 		begun := make(chan struct{}, 12)
 		for range 2 {
 			running.Go(func() {
-				own, log := ingest.Writer{Db: d, Now: clicktest.AtNoon}, id.New(id.Log)
+				own, log := ingest.Writer{DB: d, Now: clicktest.AtNoon}, id.New(id.Log)
 				for position := range int64(6) {
 					batch := slices.Concat(clicktest.CrowdOf(anonymous, clicktest.Noon.Add(-click.Day), 10), clicktest.CrowdOf(w.Links[0], clicktest.Noon, 10))
 					if err := own.Write(t.Context(), log, position+1, batch); err != nil {

@@ -8,20 +8,23 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
-// Busy says how many links of a workspace have had a share of their monthly hits, and how many hits the busiest has had.
+// Busy says how many links of a workspace have had a share of their monthly hits, and how many hits
+// the busiest has had.
 type Busy struct {
 	WorkspaceID          string
 	Links, Hits, Allowed int64
 }
 
-// BusyLinks tells of the workspaces that have such links in this month, by their ids: for the operator. The quota is that of
-// workspaces without one of their own.
+// BusyLinks tells of the workspaces that have such links in this month, by their ids: for the
+// operator. The quota is that of workspaces without one of their own.
 func (s *Store) BusyLinks(ctx context.Context, share float64, hitQuota int64) (map[string]Busy, error) {
 	var found []Busy
 	links := s.DB.NewSelect().Model((*Bucket)(nil)).Column("subject_id", "workspace_id").ColumnExpr("SUM(clicks) AS hits").
-		Where("starts_at >= ?", hitquota.MonthOf(s.Now()).Start).Where("subject_id <> workspace_id").Group("subject_id", "workspace_id")
+		Where("starts_at >= ?", hitquota.MonthOf(s.Now()).Start).Where("subject_id <> workspace_id").
+		Group("subject_id", "workspace_id")
 	err := s.DB.NewSelect().TableExpr("(?) AS l", links).Join("JOIN workspaces AS w ON w.id = l.workspace_id").
-		ColumnExpr("l.workspace_id, COUNT(*) AS links, CAST(MAX(l.hits) AS BIGINT) AS hits, COALESCE(w.hit_quota, ?) AS allowed", hitQuota).
+		ColumnExpr("l.workspace_id, COUNT(*) AS links, CAST(MAX(l.hits) AS BIGINT) AS hits, COALESCE(w.hit_quota, ?) AS "+
+			"allowed", hitQuota).
 		Where("w.deleted_at IS NULL").Where("l.hits >= ? * COALESCE(w.hit_quota, ?)", share, hitQuota).
 		GroupExpr("l.workspace_id, w.hit_quota").Scan(db.AsSystem(ctx), &found)
 	if err != nil {

@@ -14,7 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
-// This file reads the sums that stats are made of: by the day where it can, by the quarter of an hour where it must.
+// This file reads the sums that stats are made of: by the day where it can, by the quarter of an
+// hour where it must.
 
 // countSums counts by the sums, none of which lies across a cut.
 func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, error) {
@@ -33,7 +34,8 @@ func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, err
 	}
 	for _, part := range s.parts(fine, whole) {
 		var rows []Bucket
-		err := part.ColumnExpr("starts_at").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").ColumnExpr("CAST(SUM(visits) AS BIGINT) AS visits").
+		err := part.ColumnExpr("starts_at").ColumnExpr("CAST(SUM(clicks) AS BIGINT) AS clicks").
+			ColumnExpr("CAST(SUM(visits) AS BIGINT) AS visits").
 			ColumnExpr("CAST(SUM(bots) AS BIGINT) AS bots").Group("starts_at").Scan(ctx, &rows)
 		if err != nil {
 			return nil, fmt.Errorf("counting clicks: %w", err)
@@ -45,8 +47,8 @@ func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, err
 	return points, nil
 }
 
-// countWithin counts the quarters of an hour of days that have been summed up, by what the days know of them. Days that do not
-// know are returned: they were summed up before days did.
+// countWithin counts the quarters of an hour of days that have been summed up, by what the days
+// know of them. Days that do not know are returned: they were summed up before days did.
 func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countAt, unknown []Range, err error) {
 	if len(spans) == 0 {
 		return nil, nil, nil
@@ -57,7 +59,8 @@ func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countA
 		whole[i] = Range{span.From.Truncate(click.Day), span.To}
 	}
 	q := s.sumsOf(Days, whole).Column("starts_at", "clicks", "visits", "bots").
-		ColumnExpr("CASE WHEN SUBSTR(counts, 1, 1) = ?0 THEN SUBSTR(counts, 1, ?1) ELSE counts END AS counts", []byte{click.QuarterDimension}, rollup.QuartersBytes)
+		ColumnExpr("CASE WHEN SUBSTR(counts, 1, 1) = ?0 THEN SUBSTR(counts, 1, ?1) ELSE counts END AS counts",
+			[]byte{click.QuarterDimension}, rollup.QuartersBytes)
 	err = s.eachRow(ctx, q, func(b *Bucket) error {
 		rest := b.Clicks
 		err := rollup.EachCount(b.Counts, click.QuarterDimension, func(_ byte, value []byte, n rollup.Count) {
@@ -85,8 +88,8 @@ func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countA
 	return points, unknown, nil
 }
 
-// EachSum goes through the sums of the range, none of which lies across a cut, in any order: by the day where a whole day (UTC)
-// that is over lies between two cuts, else by the quarter of an hour.
+// EachSum goes through the sums of the range, none of which lies across a cut, in any order: by the
+// day where a whole day (UTC) that is over lies between two cuts, else by the quarter of an hour.
 func (s *Stats) EachSum(ctx context.Context, cuts []time.Time, f func(*Bucket) error) error {
 	sealed, err := s.sealedAt(ctx)
 	if err != nil {
@@ -140,7 +143,8 @@ func (s *Stats) parts(fine, whole []Range) (parts []*bun.SelectQuery) {
 }
 
 func (s *Stats) sumsOf(table string, spans []Range) *bun.SelectQuery {
-	q := s.subject(s.store.DB.NewSelect().TableExpr("? AS bucket", bun.Ident(table)), "subject_id").Where("workspace_id = ?", s.member.ID())
+	q := s.subject(s.store.DB.NewSelect().TableExpr("? AS bucket", bun.Ident(table)), "subject_id").
+		Where("workspace_id = ?", s.member.ID())
 	return within(q, "starts_at", spans)
 }
 
@@ -154,8 +158,8 @@ func within(q *bun.SelectQuery, column string, spans []Range) *bun.SelectQuery {
 	})
 }
 
-// divide divides the range into spans that are not summed up by the day, days of which only a part is meant or which are cut,
-// and whole days.
+// divide divides the range into spans that are not summed up by the day, days of which only a part
+// is meant or which are cut, and whole days.
 func (s *Stats) divide(cuts []time.Time, sealed time.Time) (fine, cut, whole []Range) {
 	isCut := map[time.Time]bool{}
 	for _, c := range cuts {
@@ -208,7 +212,8 @@ func (s *Stats) checkKept(ctx context.Context, fine []Range) error {
 		if !span.From.Before(since) {
 			break
 		}
-		err := s.checkClicks(ctx, Range{span.From, earlier(since, span.To)}, since, "Clicks are told by the quarter of an hour, which days of a zone other than UTC need,")
+		err := s.checkClicks(ctx, Range{span.From, earlier(since, span.To)}, since,
+			"Clicks are told by the quarter of an hour, which days of a zone other than UTC need,")
 		if err != nil {
 			return err
 		}
@@ -216,7 +221,8 @@ func (s *Stats) checkKept(ctx context.Context, fine []Range) error {
 	return nil
 }
 
-// checkClicks returns InvalidInput if there were clicks in a span of which less is known than was asked for.
+// checkClicks returns InvalidInput if there were clicks in a span of which less is known than was
+// asked for.
 func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, what string) error {
 	q := s.subject(s.store.DB.NewSelect().Table(Days), "subject_id").Where("workspace_id = ?", s.member.ID()).
 		Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?", span.To)
@@ -225,7 +231,8 @@ func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, wh
 		return fmt.Errorf("looking for old clicks: %w", err)
 	}
 	if some {
-		return errs.New(errs.InvalidInput, "%s only since %s: let the range begin then.", what, since.Format(time.DateOnly)).At("range")
+		return errs.New(errs.InvalidInput, "%s only since %s: let the range begin then.", what, since.Format(time.DateOnly)).
+			At("range")
 	}
 	return nil
 }

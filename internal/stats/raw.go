@@ -16,7 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// This file answers what the sums do not know: from the clicks themselves, as far back as they are kept.
+// This file answers what the sums do not know: from the clicks themselves, as far back as they are
+// kept.
 
 // checkCombined refuses to show what is left where clicks are no longer kept one by one.
 func (s *Stats) checkCombined(ctx context.Context) error {
@@ -29,7 +30,8 @@ func (s *Stats) checkCombined(ctx context.Context) error {
 
 // clicks asks for the clicks of some spans, one by one.
 func (s *Stats) clicks(spans ...Range) *bun.SelectQuery {
-	q := within(s.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", s.member.ID()), "clicked_at", spans)
+	q := within(s.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", s.member.ID()), "clicked_at",
+		spans)
 	if !s.isWorkspace() {
 		q = s.subject(q, "link_id")
 	}
@@ -74,7 +76,8 @@ func (f Filter) filter(q *bun.SelectQuery) *bun.SelectQuery {
 // counted is what a query counts as a Count.
 const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, COUNT(*) FILTER (WHERE bot) AS bots"
 
-// countClicks counts clicks by the quarter of an hour: by columns, and one by one where there are none.
+// countClicks counts clicks by the quarter of an hour: by columns, and one by one where there are
+// none.
 func (s *Stats) countClicks(ctx context.Context) (points []countAt, err error) {
 	if err := s.checkCombined(ctx); err != nil {
 		return nil, err
@@ -96,7 +99,8 @@ func (s *Stats) countClicks(ctx context.Context) (points []countAt, err error) {
 		Quarter int64
 		rollup.Count
 	}
-	err = s.clicks(rest...).ColumnExpr("? AS quarter", s.store.quarter()).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows)
+	err = s.clicks(rest...).ColumnExpr("? AS quarter", s.store.quarter()).ColumnExpr(counted).GroupExpr("1").
+		Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
 	}
@@ -106,7 +110,8 @@ func (s *Stats) countClicks(ctx context.Context) (points []countAt, err error) {
 	return points, nil
 }
 
-// countBy counts clicks by the values of a dimension: by columns, and one by one where there are none.
+// countBy counts clicks by the values of a dimension: by columns, and one by one where there are
+// none.
 func (s *Stats) countBy(ctx context.Context, by click.Dimension) (rollup.Values, error) {
 	if err := s.checkCombined(ctx); err != nil {
 		return nil, err
@@ -134,7 +139,8 @@ func (s *Stats) countBy(ctx context.Context, by click.Dimension) (rollup.Values,
 		Value *string
 		rollup.Count
 	}
-	err = s.clicks(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).GroupExpr("1").Scan(ctx, &rows)
+	err = s.clicks(rest...).ColumnExpr("CAST(? AS TEXT) AS value", bun.Ident(by.Definition().Column)).ColumnExpr(counted).
+		GroupExpr("1").Scan(ctx, &rows)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks one by one: %w", err)
 	}

@@ -22,21 +22,28 @@ const subjectsAtOnce = 500
 type Difference struct {
 	// SubjectID is the link's, or the workspace's.
 	SubjectID string
-	// Month is the first instant of the month in UTC; zero when it is the total that differs from the other sums.
+	// Month is the first instant of the month in UTC; zero when it is the total that differs from the
+	// other sums.
 	Month time.Time
-	// Clicks is how many there are row by row, or by the other sums; Sum is what the sums, or the total, say.
+	// Clicks is how many there are row by row, or by the other sums; Sum is what the sums, or the
+	// total, say.
 	Clicks, Sum int64
 }
 
-// Verify compares the sums of every link and workspace with their clicks, row by row, and calls found for each month that
-// differs; it returns how many subjects it has looked at. Only months of which all clicks are still there are looked at, each
-// in one transaction, so clicks may come in meanwhile.
+// Verify compares the sums of every link and workspace with their clicks, row by row, and calls
+// found for each month that differs; it returns how many subjects it has looked at. Only months of
+// which all clicks are still there are looked at, each in one transaction, so clicks may come in
+// meanwhile.
 func (s *Store) Verify(ctx context.Context, found func(Difference)) (subjects int, err error) {
-	return s.eachSubject(ctx, func(ctx context.Context, subject string) error { return s.compare(ctx, subject, false, found) })
+	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
+		return s.compare(ctx, subject, false,
+			found)
+	})
 }
 
-// Rebuild makes the sums of every link and workspace anew from their clicks, where they differ, and returns how many subjects
-// it has looked at. Whoever writes clicks of a subject waits for its transactions, of a month each.
+// Rebuild makes the sums of every link and workspace anew from their clicks, where they differ, and
+// returns how many subjects it has looked at. Whoever writes clicks of a subject waits for its
+// transactions, of a month each.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
 		return s.compare(ctx, subject, true, func(Difference) {})
@@ -44,7 +51,9 @@ func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 }
 
 // eachSubject goes through all subjects that have a total or clicks, in the order of their ids.
-func (s *Store) eachSubject(ctx context.Context, do func(ctx context.Context, subject string) error) (n int, err error) {
+func (s *Store) eachSubject(
+	ctx context.Context, do func(ctx context.Context, subject string) error,
+) (n int, err error) {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
 		var ids []string
@@ -53,7 +62,8 @@ func (s *Store) eachSubject(ctx context.Context, do func(ctx context.Context, su
 		spaces := s.DB.NewSelect().Distinct().Table("clicks").ColumnExpr("workspace_id").
 			Where("workspace_id > ?", last).Where("workspace_id <> ?", workspace.PublicID)
 		all := totals.Union(links).Union(spaces)
-		err := s.DB.NewSelect().TableExpr("(?) AS subjects", all).Column("subject_id").Order("subject_id").Limit(subjectsAtOnce).Scan(ctx, &ids)
+		err := s.DB.NewSelect().TableExpr("(?) AS subjects", all).Column("subject_id").Order("subject_id").
+			Limit(subjectsAtOnce).Scan(ctx, &ids)
 		if err != nil {
 			return n, fmt.Errorf("looking for what has clicks: %w", err)
 		}
@@ -70,7 +80,8 @@ func (s *Store) eachSubject(ctx context.Context, do func(ctx context.Context, su
 	}
 }
 
-// compare looks at each month of a subject, and then at its total. If it is to, it mends what differs.
+// compare looks at each month of a subject, and then at its total. If it is to, it mends what
+// differs.
 func (s *Store) compare(ctx context.Context, subject string, mend bool, found func(Difference)) error {
 	now := s.Now().UTC()
 	for month := s.ClicksSince(); !month.After(now); month = month.AddDate(0, 1, 0) {
@@ -97,14 +108,17 @@ func (s *Store) compare(ctx context.Context, subject string, mend bool, found fu
 		}
 		found(Difference{SubjectID: subject, Clicks: want.Clicks, Sum: t.Clicks})
 		if mend {
-			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2").WherePK().Exec(ctx)
+			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2").WherePK().
+				Exec(ctx)
 		}
 		return err
 	})
 }
 
 // compareMonth compares the sums of a month with its clicks.
-func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, month time.Time, mend bool) (*Difference, error) {
+func (s *Store) compareMonth(
+	ctx context.Context, tx bun.Tx, subject string, month time.Time, mend bool,
+) (*Difference, error) {
 	t, err := s.lockTotal(ctx, tx, subject)
 	if err != nil {
 		return nil, err
@@ -156,7 +170,9 @@ func (s *Store) compareMonth(ctx context.Context, tx bun.Tx, subject string, mon
 }
 
 // detailsDiffer compares what is kept by column of a subject's month with its days.
-func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, month time.Time, want Sums) (bool, error) {
+func (s *Store) detailsDiffer(
+	ctx context.Context, tx bun.Tx, subject string, month time.Time, want Sums,
+) (bool, error) {
 	var columns []click.Dimension
 	for _, d := range click.StoredDimensions {
 		if d.Name != click.ByLink || isWorkspace(subject) { // a link's rollups do not count by link
@@ -174,7 +190,8 @@ func (s *Store) detailsDiffer(ctx context.Context, tx bun.Tx, subject string, mo
 
 // forgetDetails has what is kept by column of a subject's month written anew.
 func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *Total, from, to time.Time) error {
-	_, err := tx.NewDelete().Table(details).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).Where("starts_at < ?", to).Exec(ctx)
+	_, err := tx.NewDelete().Table(details).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
+		Where("starts_at < ?", to).Exec(ctx)
 	if err != nil {
 		return err
 	}
@@ -190,27 +207,30 @@ func (s Sums) clicks() (n int64) {
 
 // rewrite puts sums in the place of all that the table has of a subject in a span of time.
 func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, from, to time.Time, want Sums) error {
-	_, err := tx.NewDelete().Table(table).Where("subject_id = ?", subject).Where("starts_at >= ?", from).Where("starts_at < ?", to).Exec(ctx)
+	_, err := tx.NewDelete().Table(table).Where("subject_id = ?", subject).Where("starts_at >= ?", from).
+		Where("starts_at < ?", to).Exec(ctx)
 	if err != nil {
 		return err
 	}
 	return AddSums(ctx, s.DB, tx, table, want.sorted(), nil)
 }
 
-// lockTotal reads a subject's total and keeps others from writing sums of it until the transaction ends. It makes one when
-// there is none.
+// lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
+// ends. It makes one when there is none.
 func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*Total, error) {
 	t := &Total{SubjectID: subject, WorkspaceID: subject, LastAt: Never, BeforeAt: Never, SealedAt: Never}
 	if !isWorkspace(subject) {
 		var owners []string
-		if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).Scan(ctx, &owners); err != nil {
+		if err := tx.NewSelect().Table("clicks").Column("workspace_id").Where("link_id = ?", subject).Limit(1).
+			Scan(ctx, &owners); err != nil {
 			return nil, err
 		}
 		for _, owner := range owners {
 			t.WorkspaceID = owner
 		}
 	}
-	_, err := tx.NewInsert().Model(t).On("CONFLICT (subject_id) DO UPDATE").Set("clicks = ?TableAlias.clicks").Returning("*").Exec(ctx)
+	_, err := tx.NewInsert().Model(t).On("CONFLICT (subject_id) DO UPDATE").Set("clicks = ?TableAlias.clicks").
+		Returning("*").Exec(ctx)
 	return t, err
 }
 

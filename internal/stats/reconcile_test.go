@@ -110,7 +110,7 @@ func TestNothingIsLostWhileDaysAreSummedUp(t *testing.T) {
 					for range 60 {
 						batch = append(batch, w.Draw(random, from, clicktest.Noon))
 					}
-					own := ingest.Writer{Db: d, Now: clicktest.AtNoon}
+					own := ingest.Writer{DB: d, Now: clicktest.AtNoon}
 					if err := own.Write(context.Background(), log, position+1, batch); err != nil {
 						t.Error(err)
 					}

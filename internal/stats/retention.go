@@ -12,19 +12,19 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
-// How many whole months are kept unless it is configured: clicks one by one, and sums by the quarter of an hour. Sums by the
-// day are kept for ever.
+// How many whole months are kept unless it is configured: clicks one by one, and sums by the
+// quarter of an hour. Sums by the day are kept for ever.
 const (
 	DefaultClickMonths   = 13
 	DefaultQuarterMonths = 25
 )
 
-// visitorsKept is how long after its day a visitor may still be counted: clicks may wait for the database. The day's key is
-// forgotten when the day is over.
+// visitorsKept is how long after its day a visitor may still be counted: clicks may wait for the
+// database. The day's key is forgotten when the day is over.
 const visitorsKept = 2 * click.Day
 
-// ClicksSince is the instant since which all clicks are kept, quartersSince that since which all sums by the quarter are: not
-// less than there are clicks.
+// ClicksSince is the instant since which all clicks are kept, quartersSince that since which all
+// sums by the quarter are: not less than there are clicks.
 func (s *Store) ClicksSince() time.Time { return s.since(s.ClickMonths, DefaultClickMonths) }
 func (s *Store) quartersSince() time.Time {
 	if since := s.since(s.QuarterMonths, DefaultQuarterMonths); since.Before(s.ClicksSince()) {
@@ -80,7 +80,8 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 		}
 	}
 	var rows []Bucket
-	err = tx.NewSelect().Model(&rows).Where("subject_id IN (?)", bun.In(subjects)).Where("starts_at >= ?", oldest).Where("starts_at < ?", today).Scan(ctx)
+	err = tx.NewSelect().Model(&rows).Where("subject_id IN (?)", bun.In(subjects)).Where("starts_at >= ?", oldest).
+		Where("starts_at < ?", today).Scan(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -101,11 +102,13 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 	if err := replace(ctx, tx, Days, sealed); err != nil {
 		return nil, err
 	}
-	_, err = tx.NewUpdate().Model((*Total)(nil)).Set("sealed_at = ?", today).Where("subject_id IN (?)", bun.In(subjects)).Exec(ctx)
+	_, err = tx.NewUpdate().Model((*Total)(nil)).Set("sealed_at = ?", today).Where("subject_id IN (?)", bun.In(subjects)).
+		Exec(ctx)
 	return subjects, err
 }
 
-// Retain makes room for the months to come, and removes what is kept no longer. Days must have been sealed before.
+// Retain makes room for the months to come, and removes what is kept no longer. Days must have been
+// sealed before.
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
@@ -120,7 +123,8 @@ func (s *Store) Retain(ctx context.Context) error {
 }
 
 func (s *Store) forgetMonths(ctx context.Context) error {
-	for table, since := range map[string]time.Time{"clicks": s.ClicksSince(), details: s.ClicksSince(), Quarters: s.quartersSince()} {
+	for table, since := range map[string]time.Time{"clicks": s.ClicksSince(), details: s.ClicksSince(),
+		Quarters: s.quartersSince()} {
 		if _, err := s.DB.NewRaw("SELECT forget_months(?, ?)", table, since).Exec(ctx); err != nil {
 			return fmt.Errorf("dropping months of %s: %w", table, err)
 		}
@@ -155,8 +159,8 @@ func (s *Store) forgetRows(ctx context.Context) error {
 	return nil
 }
 
-// ForgetWho removes every key and every visitor, of a copy of the database that is to be kept: with today's key, somebody could find
-// out who has followed which link today.
+// ForgetWho removes every key and every visitor, of a copy of the database that is to be kept: with
+// today's key, somebody could find out who has followed which link today.
 func (s *Store) ForgetWho(ctx context.Context) error {
 	for _, table := range []string{"visitor_keys", "visitors"} {
 		if _, err := s.DB.NewDelete().Table(table).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {

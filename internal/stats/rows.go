@@ -9,8 +9,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Total is what is known of a subject, a link or a workspace, since it was made. Its row is locked by whoever writes sums of
-// the subject.
+// Total is what is known of a subject, a link or a workspace, since it was made. Its row is locked
+// by whoever writes sums of the subject.
 type Total struct {
 	bun.BaseModel `bun:"table:click_totals"`
 
@@ -24,14 +24,16 @@ type Total struct {
 	BeforeAt time.Time
 	// SealedAt is the midnight (UTC) before which each day of the subject has a row in click_days.
 	SealedAt time.Time
-	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in click_details.
+	// DetailedAt is, of a workspace, the midnight (UTC) before which each busy day has a row in
+	// click_details.
 	DetailedAt time.Time `bun:",scanonly"`
 }
 
 // Never is what LastAt, BeforeAt and SealedAt begin with.
 var Never = time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// Bucket is the sum of a subject over one BucketLength or, as a row of click_days, over one day in UTC.
+// Bucket is the sum of a subject over one BucketLength or, as a row of click_days, over one day in
+// UTC.
 type Bucket struct {
 	bun.BaseModel `bun:"table:click_buckets"`
 
@@ -59,13 +61,18 @@ func KeepMonth(ctx context.Context, d *db.DB, t time.Time) error {
 	return err
 }
 
-// addTotal adds to a total that is there by Chan's formula, and reads back what only the table knows: the workspace, and what
-// has been there and sealed before. When all that was there is sealed, so are the days without clicks that followed.
-const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots, before_at = t.last_at,
-	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at THEN excluded.sealed_at ELSE t.sealed_at END,
+// addTotal adds to a total that is there by Chan's formula, and reads back what only the table
+// knows: the workspace, and what has been there and sealed before. When all that was there is
+// sealed, so are the days without clicks that followed.
+const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
+	clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots, before_at = t.last_at,
+	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at
+		THEN excluded.sealed_at ELSE t.sealed_at END,
 	last_at = CASE WHEN t.last_at < excluded.last_at THEN excluded.last_at ELSE t.last_at END,
-	latency_mean = t.latency_mean + (excluded.latency_mean - t.latency_mean) * excluded.clicks / (t.clicks + excluded.clicks),
-	latency_m2 = t.latency_m2 + excluded.latency_m2 + (excluded.latency_mean - t.latency_mean) * (excluded.latency_mean - t.latency_mean)
+	latency_mean = t.latency_mean
+		+ (excluded.latency_mean - t.latency_mean) * excluded.clicks / (t.clicks + excluded.clicks),
+	latency_m2 = t.latency_m2 + excluded.latency_m2
+		+ (excluded.latency_mean - t.latency_mean) * (excluded.latency_mean - t.latency_mean)
 		* t.clicks * excluded.clicks / (t.clicks + excluded.clicks)
 	RETURNING subject_id, workspace_id, before_at, sealed_at`
 
@@ -75,7 +82,8 @@ func MergeTotals(ctx context.Context, tx bun.Tx, totals []Total) error {
 		return nil
 	}
 	var merged []Total
-	if err := db.InsertReturning(ctx, tx, db.Insert{Into: "click_totals AS t", Rest: addTotal}, totals, &merged); err != nil {
+	if err := db.InsertReturning(ctx, tx, db.Insert{Into: "click_totals AS t", Rest: addTotal}, totals,
+		&merged); err != nil {
 		return err
 	}
 	bySubject := make(map[string]*Total, len(totals))

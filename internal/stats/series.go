@@ -28,13 +28,15 @@ type Point struct {
 }
 
 const (
-	// longestHours is how long a range may be that is divided into hours, mostPoints how many intervals there may be.
+	// longestHours is how long a range may be that is divided into hours, mostPoints how many
+	// intervals there may be.
 	longestHours = 31 * click.Day
 	mostPoints   = 1500
 )
 
-// Series divides the range into intervals without gaps: empty ones are zero. The points add up to the total. It returns
-// InvalidInput for hours of a range of more than 31 days, and for more than 1,500 intervals.
+// Series divides the range into intervals without gaps: empty ones are zero. The points add up to
+// the total. It returns InvalidInput for hours of a range of more than 31 days, and for more than
+// 1,500 intervals.
 func (s *Stats) Series(ctx context.Context, interval Interval) ([]Point, error) {
 	points, err := s.Intervals(interval)
 	if err != nil {
@@ -65,7 +67,8 @@ func (s *Stats) Intervals(interval Interval) (points []Point, err error) {
 	}
 	for start := s.start(interval, s.From); start.Before(s.To); start = s.after(interval, start) {
 		if len(points) == mostPoints {
-			return nil, errs.New(errs.InvalidInput, "The range has more than %d such intervals: use longer ones.", mostPoints).At("interval")
+			return nil, errs.New(errs.InvalidInput, "The range has more than %d such intervals: use longer ones.", mostPoints).
+				At("interval")
 		}
 		points = append(points, Point{Start: start.UTC()})
 	}
@@ -78,7 +81,8 @@ func (s *Stats) start(interval Interval, t time.Time) time.Time {
 	y, m, d := t.Date()
 	switch interval {
 	case Hour:
-		// Hours are cut in elapsed time from the zone's offset: when clocks go back, the hour that comes twice is two.
+		// Hours are cut in elapsed time from the zone's offset: when clocks go back, the hour that comes
+		// twice is two.
 		_, offset := t.Zone()
 		shift := time.Duration(offset) * time.Second
 		return t.Add(shift).Truncate(time.Hour).Add(-shift)
@@ -90,8 +94,9 @@ func (s *Stats) start(interval Interval, t time.Time) time.Time {
 	return s.midnight(y, m, d)
 }
 
-// after is the first instant after the interval that begins at start. It is always later: where a zone has left
-// out a whole day, that day and the next begin together, and the day after them is looked at.
+// after is the first instant after the interval that begins at start. It is always later: where a
+// zone has left out a whole day, that day and the next begin together, and the day after them is
+// looked at.
 func (s *Stats) after(interval Interval, start time.Time) time.Time {
 	for n := 1; ; n++ {
 		if end := s.ahead(interval, start, n); end.After(start) {
@@ -114,8 +119,8 @@ func (s *Stats) ahead(interval Interval, start time.Time, n int) time.Time {
 	return s.midnight(y, m, d+n)
 }
 
-// midnight is the first instant of a day. Where clocks go forward at midnight there is no 00:00, and
-// time.Date may answer with an instant of the day before.
+// midnight is the first instant of a day. Where clocks go forward at midnight there is no 00:00,
+// and time.Date may answer with an instant of the day before.
 func (s *Stats) midnight(y int, m time.Month, d int) time.Time {
 	t := time.Date(y, m, d, 0, 0, 0, 0, s.Zone)
 	noon := time.Date(y, m, d, 12, 0, 0, 0, s.Zone)

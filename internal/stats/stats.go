@@ -18,7 +18,8 @@ import (
 )
 
 const (
-	// defaultRange is how far stats reach back when no range is given, longestRange how far apart its ends may be.
+	// defaultRange is how far stats reach back when no range is given, longestRange how far apart its
+	// ends may be.
 	defaultRange = 30 * click.Day
 	longestRange = 3700 * click.Day
 	// MostSlices bounds a breakdown.
@@ -45,7 +46,8 @@ type Filter struct {
 	Values map[click.Dimension]string
 }
 
-// Stats are the clicks of a subject in a range, as seen from a time zone. What is asked of them is read when it is asked.
+// Stats are the clicks of a subject in a range, as seen from a time zone. What is asked of them is
+// read when it is asked.
 type Stats struct {
 	Range
 	Subject
@@ -58,9 +60,12 @@ type Stats struct {
 	count *rollup.Count
 }
 
-// Stats prepares to read stats. A nil range means the last 30 days, an empty zone UTC. The ends are moved outwards to whole
-// quarters of an hour, the grain of the sums. It returns InvalidInput or Forbidden.
-func (s *Store) Stats(ctx context.Context, m workspace.Membership, of Subject, r *Range, zone string, f Filter) (*Stats, error) {
+// Stats prepares to read stats. A nil range means the last 30 days, an empty zone UTC. The ends are
+// moved outwards to whole quarters of an hour, the grain of the sums. It returns InvalidInput or
+// Forbidden.
+func (s *Store) Stats(
+	ctx context.Context, m workspace.Membership, of Subject, r *Range, zone string, f Filter,
+) (*Stats, error) {
 	if _, err := m.Enter(ctx, workspace.ReadStats); err != nil {
 		return nil, err
 	}
@@ -75,7 +80,8 @@ func (s *Store) Stats(ctx context.Context, m workspace.Membership, of Subject, r
 		return nil, errs.New(errs.InvalidInput, "The range must begin before it ends.").At("range")
 	}
 	if r.From.Before(Never) {
-		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", Never.Format(time.DateOnly)).At("range")
+		return nil, errs.New(errs.InvalidInput, "The range must not begin before %s.", Never.Format(time.DateOnly)).
+			At("range")
 	}
 	if r.To.Sub(r.From) > longestRange {
 		return nil, errs.New(errs.InvalidInput, "The range must not be longer than 10 years.").At("range")
@@ -84,7 +90,8 @@ func (s *Store) Stats(ctx context.Context, m workspace.Membership, of Subject, r
 	if err != nil || zone == "Local" {
 		return nil, errs.New(errs.InvalidInput, "The time zone must be an IANA name, as in Europe/Berlin.").At("timezone")
 	}
-	whole := Range{From: r.From.UTC().Truncate(click.BucketLength), To: r.To.UTC().Add(click.BucketLength - 1).Truncate(click.BucketLength)}
+	whole := Range{From: r.From.UTC().Truncate(click.BucketLength), To: r.To.UTC().Add(click.BucketLength - 1).
+		Truncate(click.BucketLength)}
 	return &Stats{Range: whole, Subject: of, Filter: f, store: s, member: m, Zone: location}, nil
 }
 
@@ -95,9 +102,11 @@ func (s *Stats) Member() workspace.Membership { return s.member }
 func (s *Stats) Previous() (*Stats, error) {
 	from := s.From.Add(-s.To.Sub(s.From))
 	if from.Before(Never) {
-		return nil, errs.New(errs.InvalidInput, "The period before would begin before %s.", Never.Format(time.DateOnly)).At("range")
+		return nil, errs.New(errs.InvalidInput, "The period before would begin before %s.", Never.Format(time.DateOnly)).
+			At("range")
 	}
-	return &Stats{Range: Range{from, s.From}, Subject: s.Subject, Filter: s.Filter, store: s.store, member: s.member, Zone: s.Zone}, nil
+	return &Stats{Range: Range{from, s.From}, Subject: s.Subject, Filter: s.Filter, store: s.store, member: s.member,
+		Zone: s.Zone}, nil
 }
 
 // Total counts all clicks of the range.
@@ -125,7 +134,8 @@ type countAt struct {
 	rollup.Count
 }
 
-// points counts clicks piece by piece, none of which lies across one of the cuts, in the order of time.
+// points counts clicks piece by piece, none of which lies across one of the cuts, in the order of
+// time.
 func (s *Stats) points(ctx context.Context, cuts []time.Time) (points []countAt, err error) {
 	ctx, err = s.member.Enter(ctx, workspace.ReadStats)
 	if err != nil {
@@ -164,7 +174,8 @@ func (s *Stats) people(n rollup.Count) rollup.Count {
 	return rollup.Count{Clicks: n.Clicks - n.Bots, Visits: n.Visits}
 }
 
-// countValue counts clicks of one value by the sums. It returns false when a sum may have counted some among others.
+// countValue counts clicks of one value by the sums. It returns false when a sum may have counted
+// some among others.
 func (s *Stats) countValue(ctx context.Context, cuts []time.Time) (points []countAt, all bool, err error) {
 	all = true
 	err = s.EachSum(ctx, cuts, func(b *Bucket) error {
@@ -183,7 +194,8 @@ func (s *Stats) countValue(ctx context.Context, cuts []time.Time) (points []coun
 	return points, all, err
 }
 
-// valuesOf are the counts of a sum by the values of a dimension, with those of clicks of which it is not known.
+// valuesOf are the counts of a sum by the values of a dimension, with those of clicks of which it
+// is not known.
 func valuesOf(b *Bucket, dimension click.Dimension) (rollup.Values, error) {
 	rest := b.count()
 	found := rollup.Values{}
@@ -205,15 +217,16 @@ func unknownValue(dimension click.Dimension) string {
 	return ""
 }
 
-// Slice is a part of the clicks: those of one value or, with IsOther, of all values that are not told one by one.
+// Slice is a part of the clicks: those of one value or, with IsOther, of all values that are not
+// told one by one.
 type Slice struct {
 	Value   string
 	IsOther bool
 	rollup.Count
 }
 
-// Breakdown divides the clicks by a dimension: the values with the most clicks, and all others together. The slices add up
-// to the total. It returns InvalidInput.
+// Breakdown divides the clicks by a dimension: the values with the most clicks, and all others
+// together. The slices add up to the total. It returns InvalidInput.
 func (s *Stats) Breakdown(ctx context.Context, by click.Dimension, first int) ([]Slice, error) {
 	if first < 1 || first > MostSlices {
 		return nil, errs.New(errs.InvalidInput, "Ask for 1 to %d slices.", MostSlices).At("first")
@@ -249,7 +262,10 @@ func (s *Stats) slices(all rollup.Values, first int) []Slice {
 			sorted = append(sorted, Slice{Value: value, Count: n})
 		}
 	}
-	slices.SortFunc(sorted, func(a, b Slice) int { return cmp.Or(cmp.Compare(b.Clicks, a.Clicks), cmp.Compare(a.Value, b.Value)) })
+	slices.SortFunc(sorted, func(a, b Slice) int {
+		return cmp.Or(cmp.Compare(b.Clicks, a.Clicks),
+			cmp.Compare(a.Value, b.Value))
+	})
 	if len(sorted) > first {
 		for _, rest := range sorted[first:] {
 			other.Add(rest.Count)
@@ -262,8 +278,8 @@ func (s *Stats) slices(all rollup.Values, first int) []Slice {
 	return sorted
 }
 
-// Latency tells how long redirects took to be ready, in milliseconds: the mean and the standard deviation exactly, percentiles
-// to five per cent.
+// Latency tells how long redirects took to be ready, in milliseconds: the mean and the standard
+// deviation exactly, percentiles to five per cent.
 type Latency struct {
 	Mean, StdDev, P50, P95, P99 float64
 }
@@ -278,7 +294,8 @@ func (s *Stats) Latency(ctx context.Context) (*Latency, error) {
 	if len(s.Values) == 0 && s.Bots == nil {
 		err = s.EachSum(ctx, nil, func(b *Bucket) error {
 			tally.Merge(b.Tally)
-			return rollup.EachCount(b.Counts, click.LatencyDimension, func(_ byte, value []byte, n rollup.Count) { steps.Add(string(value), n) })
+			return rollup.EachCount(b.Counts, click.LatencyDimension,
+				func(_ byte, value []byte, n rollup.Count) { steps.Add(string(value), n) })
 		})
 	} else {
 		tally, steps, err = s.latencies(ctx)

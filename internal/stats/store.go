@@ -1,6 +1,6 @@
-// Package stats owns the tables of rollups and every query over rollups and clicks: totals, series, breakdowns, lists,
-// exports, retention and rebuilds. It does not decide when clicks are written: ingest does, by the functions of this
-// package. Resolvers, jobs and commands call it.
+// Package stats owns the tables of rollups and every query over rollups and clicks: totals, series,
+// breakdowns, lists, exports, retention and rebuilds. It does not decide when clicks are written:
+// ingest does, by the functions of this package. Resolvers, jobs and commands call it.
 package stats
 
 import (
@@ -20,8 +20,8 @@ import (
 type Store struct {
 	// DB is the database.
 	DB *db.DB
-	// ClickMonths and QuarterMonths are how many whole months clicks are kept one by one, and their sums by the quarter of an
-	// hour; zero means DefaultClickMonths and DefaultQuarterMonths.
+	// ClickMonths and QuarterMonths are how many whole months clicks are kept one by one, and their
+	// sums by the quarter of an hour; zero means DefaultClickMonths and DefaultQuarterMonths.
 	ClickMonths, QuarterMonths int
 	// Now is the clock.
 	Now func() time.Time
@@ -35,14 +35,18 @@ func (s *Store) quarter() schema.QueryWithArgs {
 	return bun.SafeQuery("CAST(strftime('%s', clicked_at) AS INTEGER) / 900")
 }
 
-// Totals reads the tallies of links since they were made. Links without a click are missing from the answer.
-func (s *Store) Totals(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]rollup.Tally, error) {
+// Totals reads the tallies of links since they were made. Links without a click are missing from
+// the answer.
+func (s *Store) Totals(
+	ctx context.Context, m workspace.Membership, linkIDs ...string,
+) (map[string]rollup.Tally, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, err
 	}
 	var rows []Total
-	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("subject_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("subject_id IN (?)", bun.In(linkIDs)).
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading click totals: %w", err)
 	}
@@ -53,11 +57,12 @@ func (s *Store) Totals(ctx context.Context, m workspace.Membership, linkIDs ...s
 	return totals, nil
 }
 
-// Counts are the clicks that links have had, ever, as the connection sees them. Links without a click are missing
-// from the answer.
+// Counts are the clicks that links have had, ever, as the connection sees them. Links without a
+// click are missing from the answer.
 func (s *Store) Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error) {
 	var rows []Total
-	err := conn.NewSelect().Model(&rows).Column("subject_id", "clicks").Where("subject_id IN (?)", bun.In(linkIDs)).Scan(ctx)
+	err := conn.NewSelect().Model(&rows).Column("subject_id", "clicks").Where("subject_id IN (?)", bun.In(linkIDs)).
+		Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("counting clicks of links: %w", err)
 	}
@@ -68,9 +73,11 @@ func (s *Store) Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (ma
 	return counts, nil
 }
 
-// CountsSince counts clicks of links of a workspace from an instant on, which must be the start of a bucket: that of a month
-// is. Links without a click are missing from the answer.
-func (s *Store) CountsSince(ctx context.Context, m workspace.Membership, linkIDs []string, from time.Time) (map[string]int64, error) {
+// CountsSince counts clicks of links of a workspace from an instant on, which must be the start of
+// a bucket: that of a month is. Links without a click are missing from the answer.
+func (s *Store) CountsSince(
+	ctx context.Context, m workspace.Membership, linkIDs []string, from time.Time,
+) (map[string]int64, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, err
@@ -106,7 +113,8 @@ func (s *Store) Platform(ctx context.Context) (rollup.Tally, error) {
 	var t rollup.Tally
 	err := s.DB.NewSelect().Model((*Total)(nil)).
 		ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT) AS clicks").
-		ColumnExpr("CAST(COALESCE(SUM(latency_mean * clicks) / NULLIF(SUM(clicks), 0), 0) AS DOUBLE PRECISION) AS latency_mean").
+		ColumnExpr("CAST(COALESCE(SUM(latency_mean * clicks) / NULLIF(SUM(clicks), 0), 0) AS DOUBLE PRECISION) AS "+
+							"latency_mean").
 		Where("subject_id <> workspace_id"). // a workspace's are its links'
 		Scan(db.AsSystem(ctx), &t.Clicks, &t.LatencyMean)
 	if err != nil {

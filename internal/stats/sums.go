@@ -15,7 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// slot is where a sum belongs: a subject, and when its quarter of an hour or day begins, in seconds since 1970.
+// slot is where a sum belongs: a subject, and when its quarter of an hour or day begins, in seconds
+// since 1970.
 type slot struct {
 	subject string
 	start   int64
@@ -27,7 +28,8 @@ type Sum struct {
 	counts rollup.Counts
 }
 
-// Sums are what is to be added to a table of sums. They are merged in memory first, so that each row is written once.
+// Sums are what is to be added to a table of sums. They are merged in memory first, so that each
+// row is written once.
 type Sums map[slot]*Sum
 
 func (s Sums) at(subject, workspaceID string, start time.Time) *Sum {
@@ -108,7 +110,8 @@ func SumUp(clicks []click.Click, add func(Sums, *click.Click)) []*Sum {
 	return all
 }
 
-// LateOf are the days among sums that have been sealed: what comes to them comes to click_days as well.
+// LateOf are the days among sums that have been sealed: what comes to them comes to click_days as
+// well.
 func LateOf(all []*Sum, known map[string]*Total) Sums {
 	late := Sums{}
 	for _, one := range all {
@@ -155,8 +158,9 @@ func (s Sums) workspaces() map[string]time.Time {
 // sumsAtOnce bounds a statement.
 const sumsAtOnce = 1000
 
-// AddSums adds sums, which are in the order of their keys, to what the table has. The totals of the subjects are locked, so nobody
-// adds to the same rows meanwhile; what they know says which rows cannot be there.
+// AddSums adds sums, which are in the order of their keys, to what the table has. The totals of the
+// subjects are locked, so nobody adds to the same rows meanwhile; what they know says which rows
+// cannot be there.
 func AddSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum, totals map[string]*Total) error {
 	old := make([]*Sum, 0, len(all))
 	for _, one := range all {
@@ -192,8 +196,10 @@ func AddSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum,
 }
 
 // replaceSum is what becomes of a sum that is there.
-const replaceSum = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET workspace_id = excluded.workspace_id, clicks = excluded.clicks,
-	visits = excluded.visits, bots = excluded.bots, latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
+const replaceSum = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
+	workspace_id = excluded.workspace_id, clicks = excluded.clicks,
+	visits = excluded.visits, bots = excluded.bots,
+	latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
 
 // replace writes rows in the place of those that are there, if any.
 func replace(ctx context.Context, tx bun.Tx, table string, rows []Bucket) error {
@@ -202,7 +208,8 @@ func replace(ctx context.Context, tx bun.Tx, table string, rows []Bucket) error 
 
 // insertBuckets writes rows that are not there yet, in the order of their keys.
 func insertBuckets(ctx context.Context, d *db.DB, tx bun.Tx, rows []Bucket) error {
-	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "visits", "bots", "latency_mean", "latency_m2", "counts"}
+	columns := []string{"subject_id", "starts_at", "workspace_id", "clicks", "visits", "bots", "latency_mean",
+		"latency_m2", "counts"}
 	values := make([]any, len(columns))
 	byMonth := map[string][]*Bucket{}
 	for i := range rows {
@@ -212,7 +219,8 @@ func insertBuckets(ctx context.Context, d *db.DB, tx bun.Tx, rows []Bucket) erro
 	for table, rows := range byMonth {
 		err := d.Load(ctx, tx, table, columns, len(rows), func(i int) []any {
 			b := rows[i]
-			values[0], values[1], values[2], values[3], values[4], values[5] = b.SubjectID, b.StartsAt, b.WorkspaceID, b.Clicks, b.Visits, b.Bots
+			values[0], values[1], values[2], values[3], values[4], values[5] = b.SubjectID, b.StartsAt, b.WorkspaceID, b.Clicks,
+				b.Visits, b.Bots
 			values[6], values[7], values[8] = b.LatencyMean, b.LatencyM2, b.Counts
 			return values
 		})
@@ -238,8 +246,9 @@ func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum
 	return found, nil
 }
 
-// lookUp asks for rows by their keys. PostgreSQL has to be told to look each of them up: it does not know how few there are. The statement
-// is not kept: a plan from when a month had hardly any rows would read them all for each key.
+// lookUp asks for rows by their keys. PostgreSQL has to be told to look each of them up: it does
+// not know how few there are. The statement is not kept: a plan from when a month had hardly any
+// rows would read them all for each key.
 func lookUp(d *db.DB, tx bun.Tx, table string, all []*Sum) *bun.RawQuery {
 	if d.Kind == db.Postgres {
 		subjects, starts := make([]string, len(all)), make([]time.Time, len(all))

@@ -5,8 +5,8 @@ import (
 	"strconv"
 )
 
-// ticks are the gridlines for counts up to the most: three to five whole numbers from zero on, a round step apart, the last
-// of them no less than the most.
+// ticks are the gridlines for counts up to the most: three to five whole numbers from zero on, a
+// round step apart, the last of them no less than the most.
 func ticks(most int64) []uint64 {
 	step := step(uint64(max(1, most)))
 	count := max(2, (uint64(max(1, most))-1)/step+1)
@@ -41,15 +41,16 @@ func tickLabel(tick, top uint64) string {
 	return strconv.FormatFloat(value, 'f', -1, 64) + units[unit]
 }
 
-// The widths that labels are placed by are in the size of their own letters. No date is wider than labelWidth in any of the
-// usual fonts.
+// The widths that labels are placed by are in the size of their own letters. No date is wider than
+// labelWidth in any of the usual fonts.
 const (
 	labelWidth = 3.75
 	labelGap   = .25
 )
 
-// tiers are how wide the plot is at least on screens of three sizes. A class shows a label on screens of its size and up;
-// page.html knows them by the same names, and says from where on they apply.
+// tiers are how wide the plot is at least on screens of three sizes. A class shows a label on
+// screens of its size and up; page.html knows them by the same names, and says from where on they
+// apply.
 var tiers = []struct {
 	class string
 	plot  float64
@@ -73,7 +74,8 @@ func (l label) span(plot float64) (from, to float64) {
 	return x - labelWidth/2, x + labelWidth/2
 }
 
-// dateLabels are the first day, the last day, and as many between them as each size of screen has room for.
+// dateLabels are the first day, the last day, and as many between them as each size of screen has
+// room for.
 func dateLabels(days []Day) []label {
 	var all []label
 	for t, tier := range tiers {
@@ -114,8 +116,8 @@ func fits(l label, among []label, plot float64) bool {
 	return true
 }
 
-// newLabel puts a date below its day. The first and the last of many days would stick out of the plot, were they in the
-// middle of theirs. They say the year where it is not the same for both.
+// newLabel puts a date below its day. The first and the last of many days would stick out of the
+// plot, were they in the middle of theirs. They say the year where it is not the same for both.
 func newLabel(days []Day, i int) label {
 	n := len(days)
 	slot := slotOf(i, n)

@@ -14,8 +14,8 @@ const (
 	areaHeight = 1000 // units of the area's own coordinates
 )
 
-// chart is a drawing of clicks by day. Its lengths are percentages of the plot, whose size is the style's affair: so it
-// is as wide as the screen, and its letters are as large as any other.
+// chart is a drawing of clicks by day. Its lengths are percentages of the plot, whose size is the
+// style's affair: so it is as wide as the screen, and its letters are as large as any other.
 type chart struct {
 	Title, Summary string
 	Lines          []gridline
@@ -89,8 +89,8 @@ type slot struct{ from, to float64 }
 
 func (s slot) middle() float64 { return (s.from + s.to) / 2 }
 
-// slotOf gives each day of a bar chart the same room. In an area a day is a point: the first and the last lie on the edges,
-// and have half the room.
+// slotOf gives each day of a bar chart the same room. In an area a day is a point: the first and
+// the last lie on the edges, and have half the room.
 func slotOf(i, n int) slot {
 	if n <= mostBars {
 		return slot{100 * float64(i) / float64(n), 100 * float64(i+1) / float64(n)}

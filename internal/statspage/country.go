@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// countryText has a code and an English name on each line. The tables of golang.org/x/text would do as well, but they make
-// the server 2.7 MB larger.
+// countryText has a code and an English name on each line. The tables of golang.org/x/text would do
+// as well, but they make the server 2.7 MB larger.
 //
 //go:embed countries.txt
 var countryText string

@@ -1,5 +1,5 @@
-// Package statspage draws the page that people see at a short URL with a plus behind it: the stats of a link whose owner
-// made them public. It knows nothing but what it is handed.
+// Package statspage draws the page that people see at a short URL with a plus behind it: the stats
+// of a link whose owner made them public. It knows nothing but what it is handed.
 package statspage
 
 import (
@@ -19,8 +19,10 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// policy lets the page have its own style and nothing else: no script, no picture, no frame, no form.
-var policy = "default-src 'none'; style-src '" + hash(style(pageText)) + "'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+// policy lets the page have its own style and nothing else: no script, no picture, no frame, no
+// form.
+var policy = "default-src 'none'; style-src '" + hash(style(pageText)) +
+	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Page is what the page shows.
 type Page struct {
@@ -33,7 +35,8 @@ type Page struct {
 	// Clicks, Visitors and Bots are sums over the days. A bot's click is among the clicks.
 	Clicks, Visitors, Bots int64
 
-	// Referrers and Countries begin with the most clicks. The empty value stands for those that are not known.
+	// Referrers and Countries begin with the most clicks. The empty value stands for those that are
+	// not known.
 	Referrers, Countries []Slice
 
 	Since time.Time // Since is zero, or the first day that is still known.
@@ -71,8 +74,8 @@ func Write(w http.ResponseWriter, r *http.Request, p Page) {
 	}
 }
 
-// style is what stands between the tags of the page's style. There is no comment in it: the template would drop it,
-// and the hash would be of something else.
+// style is what stands between the tags of the page's style. There is no comment in it: the
+// template would drop it, and the hash would be of something else.
 func style(page string) string {
 	_, page, _ = strings.Cut(page, "<style>")
 	page, _, _ = strings.Cut(page, "</style>")

@@ -13,13 +13,14 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// DataFolder is the folder of an embedded instance, held by one process: quotas are counted in its memory, so a
-// second one would give everything twice.
+// DataFolder is the folder of an embedded instance, held by one process: quotas are counted in its
+// memory, so a second one would give everything twice.
 type DataFolder struct {
 	lock *flock.Flock
 }
 
-// OpenDataFolder refuses a folder that a restore was interrupted in: a half of what belongs together is there.
+// OpenDataFolder refuses a folder that a restore was interrupted in: a half of what belongs
+// together is there.
 func OpenDataFolder(dir string) (*DataFolder, error) {
 	f, err := LockDataFolder(dir)
 	if err != nil {
@@ -57,7 +58,8 @@ func OpenDatabase(c config.Config) (*db.DB, error) {
 		return db.OpenSQLite(DatabaseFile(c), c.DatabasePool)
 	}
 	return db.Server{
-		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout, LockTimeout: c.LockTimeout,
+		URL: c.DatabaseURL, ReadURL: c.DatabaseReadURL, Pool: c.DatabasePool, StatementTimeout: c.StatementTimeout,
+		LockTimeout: c.LockTimeout,
 	}.Open()
 }
 
@@ -72,7 +74,8 @@ const (
 func DatabaseFile(c config.Config) string { return filepath.Join(c.DataDir, DatabaseName) }
 
 const (
-	// StagingName is the folder within the data folder that a backup is unpacked into. While it is there, no server starts.
+	// StagingName is the folder within the data folder that a backup is unpacked into. While it is
+	// there, no server starts.
 	StagingName = "restore.partial"
 	// WholeName is the file in it that says that everything has been unpacked and checked.
 	WholeName = "whole"

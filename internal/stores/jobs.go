@@ -34,7 +34,8 @@ func (s *Stores) Jobs() []jobs.Job {
 		}},
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {
-			return s.Workspaces.Purge(ctx, s.Links.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Rows().Purge, s.APIKeys.Rows().Purge)
+			return s.Workspaces.Purge(ctx, s.Links.PurgeWorkspace, s.Stats.PurgeWorkspace, s.Domains.Rows().Purge,
+				s.APIKeys.Rows().Purge)
 		}},
 	}
 	if s.config.DestinationChecks {

@@ -1,5 +1,6 @@
-// Package stores opens the data folder and the database, and constructs the stores of every domain package, complete and in
-// one place. It holds no rules of its own. The server, every command and the tests of both call it.
+// Package stores opens the data folder and the database, and constructs the stores of every domain
+// package, complete and in one place. It holds no rules of its own. The server, every command and
+// the tests of both call it.
 package stores
 
 import (
@@ -7,7 +8,6 @@ import (
 	"errors"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/account"
@@ -31,15 +31,19 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Options are what stores are constructed from. Config, DB, Log and Now are required; a server needs all of them.
+// Options are what stores are constructed from. Config, DB, Log and Now are required; a server
+// needs all of them.
 type Options struct {
 	Config config.Config
 	DB     *db.DB
-	// Redis is nil in commands, which then limit no rates and record no clicks.
+	// Redis is nil in most commands, which then limit no rates and take no quota.
 	Redis *redisx.Client
+	// ClickLogDir is the folder of the click logs; empty in commands that record no clicks.
+	ClickLogDir string
 	// Mailer sends the messages of accounts and invitations; nil in commands, which send none.
 	Mailer *mail.Mailer
-	// CacheBytes bounds the memory for links that are redirected; zero means the default of package link.
+	// CacheBytes bounds the memory for links that are redirected; zero means the default of package
+	// link.
 	CacheBytes int64
 	Log        *slog.Logger
 	Now        func() time.Time
@@ -64,9 +68,9 @@ type Stores struct {
 	OwnHosts    *ownhost.Hosts
 	// QuotaStore is what the database has of hits and grants.
 	QuotaStore *hitquota.Store
-	// Quotas and Recorder are nil without Redis: only servers take quota and record clicks.
-	Quotas   *hitquota.Quotas
+	// Recorder is nil without a click log, Quotas without a click log and Redis.
 	Recorder *ingest.Recorder
+	Quotas   *hitquota.Quotas
 
 	config config.Config
 }
@@ -103,11 +107,12 @@ func Open(o Options) (*Stores, error) {
 	return s, nil
 }
 
-// OfCopy constructs the stores of a database that no server uses: a copy for a backup, or one that is being restored.
-func OfCopy(d *db.DB) (*Stores, error) {
-	return Open(Options{
+// ForCopy returns the options for a database that no server uses: a copy for a backup, or one that
+// is being restored.
+func ForCopy(d *db.DB) Options {
+	return Options{
 		Config: config.Config{PublicURL: "http://localhost"}, DB: d, Log: slog.New(slog.DiscardHandler), Now: time.Now,
-	})
+	}
 }
 
 // Close closes the click log.
@@ -141,23 +146,27 @@ func (s *Stores) openTenants(o Options) {
 	}
 }
 
-// openClicks constructs quotas and, in a server, the recorder of clicks: the log comes first, because leases are noted in it.
+// openClicks constructs the quotas and the recorder. The click log comes first: the quotas note
+// leases in it.
 func (s *Stores) openClicks(o Options) (link.Clicks, error) {
-	if o.Redis == nil {
-		s.QuotaStore = &hitquota.Store{DB: o.DB, Clicks: s.Stats, Now: o.Now}
+	s.QuotaStore = &hitquota.Store{DB: o.DB, Clicks: s.Stats, Now: o.Now}
+	if o.ClickLogDir == "" {
 		return unrecorded{s.Stats}, nil
 	}
 	log, err := ingest.OpenLog(ingest.LogConfig{
-		Dir: filepath.Join(o.Config.DataDir, ClicksFolder), MaxBytes: o.Config.ClickLogBytes, Logger: o.Log, Now: o.Now,
+		Dir: o.ClickLogDir, MaxBytes: o.Config.ClickLogBytes, Logger: o.Log, Now: o.Now,
 	})
 	if err != nil {
 		return nil, err
 	}
-	s.Quotas = hitquota.New(hitquota.Config{
-		ClickLog: log, Clicks: s.Stats, KV: o.Redis, DB: o.DB, Fallback: o.Config.QuotaFallback, Log: o.Log, Now: o.Now,
-	})
-	s.QuotaStore = s.Quotas.Store
-	s.Recorder = ingest.NewRecorder(ingest.RecorderConfig{DB: o.DB, Log: log, Leases: s.Quotas})
+	recorder := ingest.RecorderConfig{DB: o.DB, Log: log}
+	if o.Redis != nil {
+		s.Quotas = hitquota.New(hitquota.Config{
+			ClickLog: log, Clicks: s.Stats, KV: o.Redis, DB: o.DB, Fallback: o.Config.QuotaFallback, Log: o.Log, Now: o.Now,
+		})
+		s.QuotaStore, recorder.Leases = s.Quotas.Store, s.Quotas
+	}
+	s.Recorder = ingest.NewRecorder(recorder)
 	return recorded{s.Recorder, s.Stats}, nil
 }
 

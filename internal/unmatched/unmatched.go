@@ -1,5 +1,6 @@
-// Package unmatched counts requests for short URLs that matched no active link, so that a broken campaign is noticed. The
-// counts are kept in memory and written every second. The redirect handler records; resolvers list.
+// Package unmatched counts requests for short URLs that matched no active link, so that a broken
+// campaign is noticed. The counts are kept in memory and written every second. The redirect handler
+// records; resolvers list.
 package unmatched
 
 import (
@@ -21,8 +22,8 @@ import (
 const (
 	// orphansKept is how long requests that led nowhere are remembered, in days.
 	orphansKept = 90
-	// orphansAtOnce bounds what is counted in memory, orphanCodes the codes of a workspace and day that are told apart: whoever
-	// tries codes out fills nobody's disk.
+	// orphansAtOnce bounds what is counted in memory, orphanCodes the codes of a workspace and day
+	// that are told apart: whoever tries codes out fills nobody's disk.
 	orphansAtOnce = 10_000
 	orphanCodes   = 1000
 	// orphanFlush is how often what was counted is written.
@@ -44,8 +45,8 @@ type Request struct {
 	LastAt time.Time
 }
 
-// Recorder count requests that led nowhere, so that a broken campaign is seen. They are counted in memory and written every
-// second: unlike clicks, those of a process that is killed are lost.
+// Recorder count requests that led nowhere, so that a broken campaign is seen. They are counted in
+// memory and written every second: unlike clicks, those of a process that is killed are lost.
 type Recorder struct {
 	// DB is the database.
 	DB *db.DB
@@ -125,7 +126,8 @@ func (o *Recorder) write(ctx context.Context, workspaceID string, rows []*Reques
 		room := map[int64]int{}
 		for _, one := range rows {
 			if _, ok := room[one.Day]; !ok {
-				n, err := tx.NewSelect().Model((*Request)(nil)).Where("workspace_id = ?", workspaceID).Where("day = ?", one.Day).Count(ctx)
+				n, err := tx.NewSelect().Model((*Request)(nil)).Where("workspace_id = ?", workspaceID).Where("day = ?", one.Day).
+					Count(ctx)
 				if err != nil {
 					return err
 				}
@@ -155,8 +157,8 @@ func (o *Recorder) write(ctx context.Context, workspaceID string, rows []*Reques
 // mostOrphans bounds a list.
 const mostOrphans = 100
 
-// List returns the requests for addresses of a workspace that led nowhere in the last 90 days, the most frequent first. It
-// returns InvalidInput or Forbidden.
+// List returns the requests for addresses of a workspace that led nowhere in the last 90 days, the
+// most frequent first. It returns InvalidInput or Forbidden.
 func (o *Recorder) List(ctx context.Context, m workspace.Membership, first int) ([]*Request, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadStats)
 	if err != nil {
@@ -178,7 +180,8 @@ func (o *Recorder) List(ctx context.Context, m workspace.Membership, first int) 
 
 // Forget removes what is older than 90 days.
 func (o *Recorder) Forget(ctx context.Context) error {
-	_, err := o.DB.NewDelete().Model((*Request)(nil)).Where("day < ?", click.DayOf(o.Now())-orphansKept).Exec(db.AsSystem(ctx))
+	_, err := o.DB.NewDelete().Model((*Request)(nil)).Where("day < ?", click.DayOf(o.Now())-orphansKept).
+		Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("forgetting requests that led nowhere: %w", err)
 	}

@@ -9,7 +9,8 @@ import (
 )
 
 const (
-	// maxAgent is how much of a User-Agent is looked at, in bytes. Those of browsers are shorter than half of it.
+	// maxAgent is how much of a User-Agent is looked at, in bytes. Those of browsers are shorter than
+	// half of it.
 	maxAgent = 512
 	// memoBytes bounds what is remembered of agents: some 15,000 of them.
 	memoBytes = 4 << 20
@@ -40,8 +41,8 @@ func newAgents() *agents {
 	}
 }
 
-// of is what the text says. What plainly is no browser is told sooner than it is remembered, so that a flood of it drives
-// nothing else out.
+// of is what the text says. What plainly is no browser is told sooner than it is remembered, so
+// that a flood of it drives nothing else out.
 func (a *agents) of(text string) agent {
 	text = text[:min(len(text), maxAgent)]
 	if !isBrowser(text) {
@@ -80,12 +81,14 @@ type mark struct{ part, name string }
 
 // The first mark found holds, so what others pretend to be comes last.
 var (
-	// browserMarks are apps that show pages themselves, and browsers that the parser takes for another.
+	// browserMarks are apps that show pages themselves, and browsers that the parser takes for
+	// another.
 	browserMarks = []mark{
 		{"MessengerForiOS", "Messenger"}, {"Orca-Android", "Messenger"}, {"FBAN/", "Facebook"}, {"FBAV/", "Facebook"},
 		{"Instagram ", "Instagram"}, {"Barcelona ", "Threads"}, {"musical_ly", "TikTok"}, {"BytedanceWebview", "TikTok"},
 		{"TikTok", "TikTok"}, {"LinkedInApp", "LinkedIn"}, {"Snapchat/", "Snapchat"}, {"[Pinterest/", "Pinterest"},
-		{"Twitter for ", "X"}, {"MicroMessenger/", "WeChat"}, {" Line/", "LINE"}, {"KAKAOTALK", "KakaoTalk"}, {" GSA/", "Google"},
+		{"Twitter for ", "X"}, {"MicroMessenger/", "WeChat"}, {" Line/", "LINE"}, {"KAKAOTALK", "KakaoTalk"},
+		{" GSA/", "Google"},
 		{"DuckDuckGo/", "DuckDuckGo"}, {" Ddg/", "DuckDuckGo"}, {"Opera Mini/", "Opera Mini"}, {"UCBrowser/", "UC Browser"},
 		{"MiuiBrowser/", "Mi Browser"}, {" Silk/", "Amazon Silk"}, {"OculusBrowser/", "Meta Quest Browser"},
 		{"PlayStation", "PlayStation"}, {"Web0S", "webOS"},
@@ -134,8 +137,8 @@ func osName(o name.OS, text string) string {
 	return string(o)
 }
 
-// deviceOf tells devices apart. On Android only telephones say "Mobile". Most iPads say word for word what a Mac says, and
-// are desktops here.
+// deviceOf tells devices apart. On Android only telephones say "Mobile". Most iPads say word for
+// word what a Mac says, and are desktops here.
 func deviceOf(text, os string) string {
 	if device := findMark(deviceMarks, text); device != "" {
 		return device

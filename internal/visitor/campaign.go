@@ -11,7 +11,8 @@ import (
 const (
 	// maxQuery is how much of a query is looked at.
 	maxQuery = 8 << 10
-	// maxText is the longest text of a campaign in bytes, maxDecoded what is decoded for it: some of that is left out.
+	// maxText is the longest text of a campaign in bytes, maxDecoded what is decoded for it: some of
+	// that is left out.
 	maxText    = 100
 	maxDecoded = 512
 )
@@ -28,7 +29,8 @@ func queryOf(location string) string {
 	return location[query+1:]
 }
 
-// readCampaign reads the texts that are still missing. Of one that is there twice, the first counts that says anything.
+// readCampaign reads the texts that are still missing. Of one that is there twice, the first counts
+// that says anything.
 func (v *Visit) readCampaign(query string) {
 	query = query[:min(len(query), maxQuery)]
 	if !strings.Contains(query, "utm_") {
@@ -95,8 +97,8 @@ func isPlain(raw string) bool {
 	return true
 }
 
-// unescape decodes as much as there is room for, like url.QueryUnescape, but takes a percent sign that escapes nothing for
-// itself.
+// unescape decodes as much as there is room for, like url.QueryUnescape, but takes a percent sign
+// that escapes nothing for itself.
 func unescape(b []byte, raw string) []byte {
 	for i := 0; i < len(raw) && len(b) < cap(b); i++ {
 		c := raw[i]
@@ -116,7 +118,8 @@ func unescape(b []byte, raw string) []byte {
 
 func hexDigit(c byte) int { return strings.IndexByte("0123456789abcdef", c|0x20) }
 
-// isControl counts in, as names do, Unicode's own separators of lines and what turns the direction of what follows.
+// isControl counts in, as names do, Unicode's own separators of lines and what turns the direction
+// of what follows.
 func isControl(r rune) bool {
 	return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) || r >= 0x202a && r <= 0x202e || r >= 0x2066 && r <= 0x2069
 }

@@ -22,11 +22,13 @@ const (
 	lookInterval = 30 * time.Second
 	// maxFile bounds what is read into memory. The largest file of cities in 2025 has 130 MB.
 	maxFile = 1 << 30
-	// sample is how many networks of a file are looked at for a country, to tell a file of another kind.
+	// sample is how many networks of a file are looked at for a country, to tell a file of another
+	// kind.
 	sample = 10_000
 )
 
-// Countries knows which country an address is in, from a file in the format of MaxMind. A nil one knows none.
+// Countries knows which country an address is in, from a file in the format of MaxMind. A nil one
+// knows none.
 type Countries struct {
 	// Every is how often Watch looks at the file; half a minute unless set.
 	Every time.Duration
@@ -37,7 +39,8 @@ type Countries struct {
 	db    atomic.Pointer[database]
 }
 
-// OpenCountries reads the file at the path, whole: it may be replaced in any way. It fails if the file has no countries.
+// OpenCountries reads the file at the path, whole: it may be replaced in any way. It fails if the
+// file has no countries.
 func OpenCountries(path string, log *slog.Logger) (*Countries, error) {
 	c := &Countries{path: path, files: poll.NewFiles(false, path), log: log}
 	if err := c.load(); err != nil {
@@ -46,7 +49,8 @@ func OpenCountries(path string, log *slog.Logger) (*Countries, error) {
 	return c, nil
 }
 
-// Of is the country of an address, ISO 3166-1 alpha-2; empty when it is not known, as of private addresses.
+// Of is the country of an address, ISO 3166-1 alpha-2; empty when it is not known, as of private
+// addresses.
 func (c *Countries) Of(address netip.Addr) string {
 	if c == nil {
 		return ""
@@ -58,8 +62,8 @@ func (c *Countries) Of(address netip.Addr) string {
 	return c.db.Load().of(address)
 }
 
-// Watch looks for a new file now and then until the context is done, and uses it. A file that is broken, or gone, is logged
-// once; what was read before stays in use.
+// Watch looks for a new file now and then until the context is done, and uses it. A file that is
+// broken, or gone, is logged once; what was read before stays in use.
 func (c *Countries) Watch(ctx context.Context) error {
 	if c == nil {
 		return nil

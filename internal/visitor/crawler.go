@@ -8,14 +8,16 @@ import (
 	"github.com/x-way/crawlerdetect"
 )
 
-// The list of crawlers is one large regular expression: it takes 2 to 7 µs for a byte, so 0.2 ms for a common browser and
-// 3.4 ms for the longest agent (BenchmarkAgentMiss). Agents come again, so what it says is remembered. But whoever sends
-// ever new ones must not get a core for it: beyond so much a second the list is not asked, a few words decide, and what they
-// say is not remembered.
+// The list of crawlers is one large regular expression: it takes 2 to 7 µs for a byte, so 0.2 ms
+// for a common browser and 3.4 ms for the longest agent (BenchmarkAgentMiss). Agents come again, so
+// what it says is remembered. But whoever sends ever new ones must not get a core for it: beyond so
+// much a second the list is not asked, a few words decide, and what they say is not remembered.
 const (
-	// wait pays for one byte: at most 7 µs of work for 120 µs, 6 % of a core, or 70 new agents a second.
+	// wait pays for one byte: at most 7 µs of work for 120 µs, 6 % of a core, or 70 new agents a
+	// second.
 	wait = 120 * time.Microsecond
-	// saved is the most that is saved up: 64 KiB, or 500 new agents, for when a process begins and knows none.
+	// saved is the most that is saved up: 64 KiB, or 500 new agents, for when a process begins and
+	// knows none.
 	saved = 64 << 10 * wait
 )
 
@@ -52,8 +54,9 @@ func (c *crawlers) afford(cost time.Duration) bool {
 	}
 }
 
-// isBrowser says that an agent may be a browser's. Browsers have said since 1994 that they are Mozilla, but for a few that go
-// by their own names. None carries a URL, by which crawlers introduce themselves.
+// isBrowser says that an agent may be a browser's. Browsers have said since 1994 that they are
+// Mozilla, but for a few that go by their own names. None carries a URL, by which crawlers
+// introduce themselves.
 func isBrowser(text string) bool {
 	if strings.Contains(text, "Mozilla/") {
 		return strings.IndexByte(text, '(') >= 0 && !strings.Contains(text, "://")
@@ -67,7 +70,8 @@ func isBrowser(text string) bool {
 }
 
 // botWords are in the agents of most bots that pretend to be browsers, and of few browsers.
-var botWords = []string{"bot", "crawl", "spider", "preview", "headless", "monitor", "externalhit", "lighthouse", "fetch", "scan"}
+var botWords = []string{"bot", "crawl", "spider", "preview", "headless", "monitor", "externalhit", "lighthouse",
+	"fetch", "scan"}
 
 func soundsLikeBot(text string) bool {
 	text = strings.ToLower(text)

@@ -8,7 +8,8 @@ import (
 // maxLanguages is how many languages of a request are looked at. Browsers send fewer.
 const maxLanguages = 16
 
-// language is the primary subtag of what an Accept-Language header wants most: the first of those that it wants equally.
+// language is the primary subtag of what an Accept-Language header wants most: the first of those
+// that it wants equally.
 func language(header string) string {
 	best, most := "", 0.0
 	for range maxLanguages {
@@ -26,7 +27,8 @@ func language(header string) string {
 	return strings.ToLower(best)
 }
 
-// primarySubtag is what a tag begins with, if that is a language: not "*", "x-private" or "i-klingon".
+// primarySubtag is what a tag begins with, if that is a language: not "*", "x-private" or
+// "i-klingon".
 func primarySubtag(tag string) (string, bool) {
 	end := 0
 	for end < len(tag) && (tag[end]|0x20 >= 'a' && tag[end]|0x20 <= 'z') {

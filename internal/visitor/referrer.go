@@ -9,8 +9,8 @@ const (
 	maxAuthority = 1024
 )
 
-// referrer is the host that a Referer header names. What is no address of a page or an app names none: a file's could hold
-// a person's name.
+// referrer is the host that a Referer header names. What is no address of a page or an app names
+// none: a file's could hold a person's name.
 func referrer(header string) string {
 	scheme, rest, ok := strings.Cut(header[:min(len(header), maxAuthority)], "://")
 	if !ok || !isPlace(strings.TrimSpace(scheme)) {
@@ -70,7 +70,8 @@ func hasUpper(s string) bool {
 	return false
 }
 
-// isHost says whether a lower-case host has only bytes that hosts have. International names come as punycode.
+// isHost says whether a lower-case host has only bytes that hosts have. International names come as
+// punycode.
 func isHost(host string) bool {
 	if host == "" || len(host) > maxHost {
 		return false

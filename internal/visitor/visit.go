@@ -1,6 +1,7 @@
-// Package visitor reads what is stored of the visitor who follows a link: origin, device and language. It stores nothing that
-// identifies a person: no address, no user agent, no path of a referrer, no cookie. Campaign texts are those of the short URL
-// or its destination. It is pure; redirects call it.
+// Package visitor reads what is stored of the visitor who follows a link: origin, device and
+// language. It stores nothing that identifies a person: no address, no user agent, no path of a
+// referrer, no cookie. Campaign texts are those of the short URL or its destination. It is pure;
+// redirects call it.
 package visitor
 
 import (
@@ -9,31 +10,35 @@ import (
 	"strings"
 )
 
-// Visit is what is kept of who followed a link. Empty texts are not known. Texts may be parts of the request that they were
-// read from, and keep it in memory: encode or clone what outlives it.
+// Visit is what is kept of who followed a link. Empty texts are not known. Texts may be parts of
+// the request that they were read from, and keep it in memory: encode or clone what outlives it.
 type Visit struct {
-	// Referrer is the host that the visitor came from, in lower case, without port, user and a leading "www.": at most 253
-	// bytes of a-z, 0-9, ".", "-" and "_", or an IPv6 address in brackets. It is empty when the visitor came directly, and
-	// when what the browser said cannot be read. Of an app it is the app's package name.
+	// Referrer is the host that the visitor came from, in lower case, without port, user and a leading
+	// "www.": at most 253 bytes of a-z, 0-9, ".", "-" and "_", or an IPv6 address in brackets. It is
+	// empty when the visitor came directly, and when what the browser said cannot be read. Of an app
+	// it is the app's package name.
 	Referrer string
 	// Country is ISO 3166-1 alpha-2, in upper case.
 	Country string
 	// Device is one of the devices below.
 	Device string
-	// Browser and OS are names as their makers write them: "Chrome", "macOS". Of an app that shows pages itself, Browser is
-	// the app: "Instagram".
+	// Browser and OS are names as their makers write them: "Chrome", "macOS". Of an app that shows
+	// pages itself, Browser is the app: "Instagram".
 	Browser string
 	OS      string `bun:"os"`
-	// Language is the primary subtag of the most wanted language, in lower case, from 2 to 8 letters: "en".
+	// Language is the primary subtag of the most wanted language, in lower case, from 2 to 8 letters:
+	// "en".
 	Language string
-	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the request's own query, else of
-	// the destination's: trimmed, valid UTF-8 without control characters, at most 100 bytes.
+	// Source, Medium, Campaign, Term and Content are utm_source to utm_content, each of the request's
+	// own query, else of the destination's: trimmed, valid UTF-8 without control characters, at most
+	// 100 bytes.
 	Source   string `bun:"utm_source"`
 	Medium   string `bun:"utm_medium"`
 	Campaign string `bun:"utm_campaign"`
 	Term     string `bun:"utm_term"`
 	Content  string `bun:"utm_content"`
-	// Bot says that no person looked: a crawler, the preview of a link, monitoring, an HTTP library, a prefetch, or no agent.
+	// Bot says that no person looked: a crawler, the preview of a link, monitoring, an HTTP library, a
+	// prefetch, or no agent.
 	Bot bool
 }
 
@@ -58,8 +63,8 @@ func NewReader(countries *Countries) *Reader {
 	return &Reader{countries: countries, agents: newAgents()}
 }
 
-// Read keeps what may be kept of a request from an address for a link that leads to the location. Of visitors who asked
-// not to be profiled that is only whether they are bots: they are counted.
+// Read keeps what may be kept of a request from an address for a link that leads to the location.
+// Of visitors who asked not to be profiled that is only whether they are bots: they are counted.
 func (r *Reader) Read(req *http.Request, address netip.Addr, location string) Visit {
 	h := req.Header
 	agent := r.agents.of(first(h, "User-Agent"))

@@ -6,11 +6,13 @@ import (
 	"encoding/binary"
 )
 
-// Key makes hashes of visitors for one UTC day. Fill it from crypto/rand, and forget it when the day is over.
+// Key makes hashes of visitors for one UTC day. Fill it from crypto/rand, and forget it when the
+// day is over.
 type Key [32]byte
 
-// Visitor is what a visitor of a link is told from others by: a hash of link, address and agent under the day's key, never 0.
-// Without the key nobody can make it again. Agents that begin with the same 512 bytes are one.
+// Visitor is what a visitor of a link is told from others by: a hash of link, address and agent
+// under the day's key, never 0. Without the key nobody can make it again. Agents that begin with
+// the same 512 bytes are one.
 func (k *Key) Visitor(linkID, address, agent string) int64 {
 	var room [1024]byte // on the stack: only an absurd link or address is too long for it
 	b := append(room[:0], k[:]...)

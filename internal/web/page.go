@@ -14,8 +14,8 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Parse(pageText))
 
-// Page answers with a small page for people: HTML for browsers, one line of text for everything else. It is
-// never cached and never indexed.
+// Page answers with a small page for people: HTML for browsers, one line of text for everything
+// else. It is never cached and never indexed.
 func Page(w http.ResponseWriter, r *http.Request, status int, title, text string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
@@ -26,7 +26,8 @@ func Page(w http.ResponseWriter, r *http.Request, status int, title, text string
 	var body strings.Builder
 	if strings.Contains(r.Header.Get("Accept"), "text/html") {
 		h.Set("Content-Type", "text/html; charset=utf-8")
-		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
+		h.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'; base-uri "+
+			"'none'; form-action 'none'")
 		_ = pageTemplate.Execute(&body, struct {
 			Status      int
 			Title, Text string

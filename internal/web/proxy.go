@@ -27,8 +27,9 @@ func (p Proxies) Forward(_ http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// client is the nearest address on the way that is no proxy's. Each proxy adds, at the end, where it has the request from, so
-// the list is believed from its end, and only as far as proxies wrote it.
+// client is the nearest address on the way that is no proxy's. Each proxy adds, at the end, where
+// it has the request from, so the list is believed from its end, and only as far as proxies wrote
+// it.
 func (p Proxies) client(from netip.Addr, forwarded []string) netip.Addr {
 	hops := strings.Split(strings.Join(forwarded, ","), ",")
 	for _, hop := range slices.Backward(hops) {

@@ -12,10 +12,12 @@ import (
 )
 
 // methods are those that are told by their names.
-var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, http.MethodPut, http.MethodPatch, http.MethodDelete}
+var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, http.MethodPut,
+	http.MethodPatch, http.MethodDelete}
 
 // Trace makes a span of each request, as a part of the trace that the caller is in, if it says so
-// (https://www.w3.org/TR/trace-context/). It says the method, the route and the status: no address, no path, no header.
+// (https://www.w3.org/TR/trace-context/). It says the method, the route and the status: no address,
+// no path, no header.
 func Trace(t trace.Tracer) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -26,7 +28,8 @@ func Trace(t trace.Tracer) Middleware {
 			r.Pattern = inner.Pattern // which the log tells
 			status := cmp.Or(recorded.status, http.StatusOK)
 			span.SetName(cmp.Or(r.Pattern, "HTTP"))
-			span.SetAttributes(attribute.String("http.request.method", known(r.Method)), attribute.String("http.route", r.Pattern),
+			span.SetAttributes(attribute.String("http.request.method", known(r.Method)),
+				attribute.String("http.route", r.Pattern),
 				attribute.Int("http.response.status_code", status))
 			if status >= http.StatusInternalServerError {
 				span.SetStatus(codes.Error, "")

@@ -1,5 +1,5 @@
-// Package web holds what every HTTP answer shares: request ids, the access log, recovery from panics, and the
-// small pages that people see when a link does not lead anywhere.
+// Package web holds what every HTTP answer shares: request ids, the access log, recovery from
+// panics, and the small pages that people see when a link does not lead anywhere.
 package web
 
 import (
@@ -76,8 +76,8 @@ func Log(log *slog.Logger, now func() time.Time) Middleware {
 	}
 }
 
-// Recover turns a panic into a plain 500, and logs it with its stack. An answer that has begun is cut off, so that
-// nobody takes it for a whole one. A handler that aborts on purpose may.
+// Recover turns a panic into a plain 500, and logs it with its stack. An answer that has begun is
+// cut off, so that nobody takes it for a whole one. A handler that aborts on purpose may.
 func Recover(log *slog.Logger) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -97,7 +97,8 @@ func Recovered(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
 	if p == http.ErrAbortHandler {
 		panic(p)
 	}
-	log.ErrorContext(r.Context(), "panic", "panic", p, "request_id", r.Header.Get("X-Request-Id"), "stack", string(debug.Stack()))
+	log.ErrorContext(r.Context(), "panic", "panic", p, "request_id", r.Header.Get("X-Request-Id"), "stack",
+		string(debug.Stack()))
 	if recorded, ok := w.(*statusWriter); ok && recorded.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
@@ -125,10 +126,12 @@ func (w *statusWriter) Write(body []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Host is the name that a request was sent to, as domains are kept: in lower case, without the port.
+// Host is the name that a request was sent to, as domains are kept: in lower case, without the
+// port.
 func Host(r *http.Request) string {
 	host := r.Host
-	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 && (host[0] == '[' || strings.IndexByte(host, ':') == i) {
+	if i := strings.LastIndexByte(host, ':'); i >= 0 && strings.IndexByte(host[i:], ']') < 0 &&
+		(host[0] == '[' || strings.IndexByte(host, ':') == i) {
 		host = host[:i]
 	}
 	return strings.TrimSuffix(strings.ToLower(strings.Trim(host, "[]")), ".")
@@ -139,8 +142,9 @@ type client struct{ address, agent string }
 
 type clientKey struct{}
 
-// Client remembers where a request came from: the address as rate limits count it, an IPv4 address or an IPv6 network
-// of 64 bits, which is what one subscriber has, and the program's name for itself.
+// Client remembers where a request came from: the address as rate limits count it, an IPv4 address
+// or an IPv6 network of 64 bits, which is what one subscriber has, and the program's name for
+// itself.
 func Client(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		from := client{address: network(r.RemoteAddr), agent: strings.ToValidUTF8(r.UserAgent(), "")}
@@ -170,7 +174,8 @@ func network(remote string) string {
 	return netip.PrefixFrom(addr, 64).String()
 }
 
-// Peer is where a request came from: an IPv4 address, or the first 64 bits of an IPv6 address; invalid when that is unknown.
+// Peer is where a request came from: an IPv4 address, or the first 64 bits of an IPv6 address;
+// invalid when that is unknown.
 func Peer(r *http.Request) netip.Addr { return peer(r.RemoteAddr) }
 
 func peer(remote string) netip.Addr {

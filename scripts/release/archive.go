@@ -15,7 +15,8 @@ type entry struct {
 	mode       int64
 }
 
-// archive writes a tar.gz with one folder. Owner, time and order are always the same: nothing of the machine goes in.
+// archive writes a tar.gz with one folder. Owner, time and order are always the same: nothing of
+// the machine goes in.
 func archive(w io.Writer, folder string, at time.Time, entries []entry) error {
 	zipped, err := gzip.NewWriterLevel(w, gzip.BestCompression)
 	if err != nil {
@@ -31,7 +32,8 @@ func archive(w io.Writer, folder string, at time.Time, entries []entry) error {
 		if err != nil {
 			return err
 		}
-		head := tar.Header{Typeflag: tar.TypeReg, Name: folder + "/" + e.name, Mode: e.mode, Size: int64(len(content)), ModTime: at, Format: tar.FormatUSTAR}
+		head := tar.Header{Typeflag: tar.TypeReg, Name: folder + "/" + e.name, Mode: e.mode, Size: int64(len(content)),
+			ModTime: at, Format: tar.FormatUSTAR}
 		if err := packed.WriteHeader(&head); err != nil {
 			return err
 		}

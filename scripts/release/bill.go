@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// The parts of CycloneDX 1.5 that a bill of Go modules needs (https://cyclonedx.org/docs/1.5/json/).
+// The parts of CycloneDX 1.5 that a bill of Go modules needs
+// (https://cyclonedx.org/docs/1.5/json/).
 type (
 	bom struct {
 		Format     string      `json:"bomFormat"`
@@ -37,11 +38,13 @@ type (
 	}
 )
 
-// bundled is a package of the playground's page, as its NOTICE names it: two spaces, name, version, licence.
+// bundled is a package of the playground's page, as its NOTICE names it: two spaces, name, version,
+// licence.
 var bundled = regexp.MustCompile(`(?m)^  (\S+) (\d\S*) \(`)
 
-// bill writes what a binary was made of: the Go that built it and the modules with their checksums, as the linker has noted them there,
-// and the packages that the playground's page holds, as its NOTICE does.
+// bill writes what a binary was made of: the Go that built it and the modules with their checksums,
+// as the linker has noted them there, and the packages that the playground's page holds, as its
+// NOTICE does.
 func bill(w io.Writer, binary string, notice []byte, version string, at time.Time) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {
@@ -54,7 +57,8 @@ func bill(w io.Writer, binary string, notice []byte, version string, at time.Tim
 			program.Properties = append(program.Properties, property{"go:build:" + s.Key, s.Value})
 		}
 	}
-	b := bom{Format: "CycloneDX", Spec: "1.5", Version: 1, Metadata: metadata{Timestamp: at.Format(time.RFC3339), Component: program}}
+	b := bom{Format: "CycloneDX", Spec: "1.5", Version: 1, Metadata: metadata{Timestamp: at.Format(time.RFC3339),
+		Component: program}}
 	b.Components = append(b.Components, library("std", strings.TrimPrefix(info.GoVersion, "go"), ""))
 	for _, d := range info.Deps {
 		b.Components = append(b.Components, library(actual(d).Path, actual(d).Version, actual(d).Sum))

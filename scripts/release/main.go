@@ -1,6 +1,6 @@
-// Command release builds what is given away: for each system an archive with the static binary, a list of what is in it, and the
-// checksums of all. It is run at the root of a clean checkout; the same commit and the same version of Go give the same bytes, wherever
-// they are built.
+// Command release builds what is given away: for each system an archive with the static binary, a
+// list of what is in it, and the checksums of all. It is run at the root of a clean checkout; the
+// same commit and the same version of Go give the same bytes, wherever they are built.
 package main
 
 import (
@@ -81,7 +81,8 @@ func prepare(folder string) error {
 	return os.MkdirAll(folder, 0o755)
 }
 
-// describe is the commit that is checked out, and when it was made. A tree that differs from it is refused: nobody could build the same.
+// describe is the commit that is checked out, and when it was made. A tree that differs from it is
+// refused: nobody could build the same.
 func describe(ctx context.Context) (commit string, at time.Time, err error) {
 	changed, err := git(ctx, "status", "--porcelain")
 	if err != nil {
@@ -137,12 +138,14 @@ func (r release) make(ctx context.Context) error {
 	return r.writeBill(binary)
 }
 
-// build builds the binary. Its linker's id and the paths of the machine are left out, since they differ from machine to machine; which
-// commit it is stays in.
+// build builds the binary. Its linker's id and the paths of the machine are left out, since they
+// differ from machine to machine; which commit it is stays in.
 func (r release) build(ctx context.Context, binary string) error {
 	build := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=true", "-mod=readonly",
-		"-ldflags", "-s -w -buildid= -X github.com/linkforge/linkforge/internal/cli.release="+r.version, "-o", binary, "./server")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+r.goos, "GOARCH="+r.goarch, "GOAMD64=v1", "GOARM64=v8.0")
+		"-ldflags", "-s -w -buildid= -X github.com/linkforge/linkforge/internal/cli.release="+r.version, "-o", binary,
+		"./server")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0", "GOFLAGS=", "GOOS="+r.goos, "GOARCH="+r.goarch, "GOAMD64=v1",
+		"GOARM64=v8.0")
 	if out, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("building: %w\n%s", err, out)
 	}
@@ -190,7 +193,8 @@ func sum(folder string, out io.Writer) error {
 			if err != nil {
 				return err
 			}
-			if _, err := fmt.Fprintf(io.MultiWriter(sums, out), "%x  %s\n", sha256.Sum256(content), filepath.Base(path)); err != nil {
+			if _, err := fmt.Fprintf(io.MultiWriter(sums, out), "%x  %s\n", sha256.Sum256(content),
+				filepath.Base(path)); err != nil {
 				return err
 			}
 		}

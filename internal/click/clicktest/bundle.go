@@ -124,7 +124,7 @@ func ClickOf(linkID string) click.Click {
 // Write writes a batch as a process of its own would.
 func Write(t *testing.T, d *db.DB, logID string, position int64, batch []click.Click) error {
 	t.Helper()
-	w := ingest.Writer{Db: d, Now: AtNoon}
+	w := ingest.Writer{DB: d, Now: AtNoon}
 	return w.Write(t.Context(), logID, position, batch)
 }
 
@@ -144,7 +144,8 @@ func RefuseOne(t *testing.T, d *db.DB) string {
 	linkID := id.New(id.Link)
 	statement := map[db.Kind]string{
 		db.Postgres: "ALTER TABLE clicks ADD CHECK (link_id <> '" + linkID + "')",
-		db.SQLite:   "CREATE TRIGGER refused BEFORE INSERT ON clicks WHEN NEW.link_id = '" + linkID + "' BEGIN SELECT RAISE(ABORT, 'refused'); END",
+		db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON clicks WHEN NEW.link_id = '" + linkID +
+			"' BEGIN SELECT RAISE(ABORT, 'refused'); END",
 	}[d.Kind]
 	if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 		t.Fatal(err)

@@ -38,7 +38,8 @@ func OpenLog(t testing.TB, now func() time.Time) *ingest.Log {
 
 // WithLeases returns a recorder of a log that does not run.
 func WithLeases(d *db.DB, log *ingest.Log, leases ingest.Leases) Clicks {
-	return Clicks{ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: log, Leases: leases}), &stats.Store{DB: d, Now: log.Now}}
+	return Clicks{ingest.NewRecorder(ingest.RecorderConfig{DB: d, Log: log, Leases: leases}),
+		&stats.Store{DB: d, Now: log.Now}}
 }
 
 // Run runs the parts until the test's end, or until the function that it returns is called.

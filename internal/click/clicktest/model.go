@@ -39,7 +39,8 @@ func (q Question) String() string {
 	if q.F.Bots != nil {
 		bots = strconv.FormatBool(*q.F.Bots)
 	}
-	return fmt.Sprintf("%s %v from %s to %s, %s, bots %s, %v", q.Member.Slug(), q.Links, q.R.From.Format(time.RFC3339Nano), q.R.To.Format(time.RFC3339Nano),
+	return fmt.Sprintf("%s %v from %s to %s, %s, bots %s, %v", q.Member.Slug(), q.Links, q.R.From.Format(time.RFC3339Nano),
+		q.R.To.Format(time.RFC3339Nano),
 		q.Zone, bots, q.F.Values)
 }
 
@@ -57,7 +58,8 @@ func (w *World) Ask(random *rand.Rand, from, to time.Time) (q Question) {
 			}
 		}
 		q.Links = append(q.Links, id.New(id.Link))
-		q.Of.Links = w.DB.NewSelect().Model((*stats.Total)(nil)).Column("subject_id").Where("subject_id IN (?)", bun.In(q.Links))
+		q.Of.Links = w.DB.NewSelect().Model((*stats.Total)(nil)).Column("subject_id").
+			Where("subject_id IN (?)", bun.In(q.Links))
 	}
 	instant := func() time.Time {
 		t := from.Add(time.Duration(random.Int64N(int64(to.Sub(from)))))
@@ -69,7 +71,8 @@ func (w *World) Ask(random *rand.Rand, from, to time.Time) (q Question) {
 			q.R.To = q.R.From.Add(time.Duration(random.Int64N(int64(3 * click.Day))))
 		}
 	}
-	q.Zone = []string{"", "UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Africa/Cairo", "Pacific/Apia", "Europe/Berlin"}[random.IntN(8)]
+	q.Zone = []string{"", "UTC", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Africa/Cairo",
+		"Pacific/Apia", "Europe/Berlin"}[random.IntN(8)]
 	if bots := random.IntN(4); bots < 2 {
 		q.F.Bots = new(bots == 0)
 	}
@@ -108,7 +111,8 @@ func (w *World) Meant(q Question) (found []*click.Click) {
 	r := q.whole()
 	for i := range w.Clicks {
 		c := &w.Clicks[i]
-		if c.WorkspaceID != q.Member.ID() || c.ClickedAt.Before(r.From) || !c.ClickedAt.Before(r.To) || len(q.Links) > 0 && !slices.Contains(q.Links, c.LinkID) {
+		if c.WorkspaceID != q.Member.ID() || c.ClickedAt.Before(r.From) || !c.ClickedAt.Before(r.To) || len(q.Links) > 0 &&
+			!slices.Contains(q.Links, c.LinkID) {
 			continue
 		}
 		if q.F.Bots != nil && *q.F.Bots != c.Bot {
@@ -208,10 +212,14 @@ func (w *World) CheckSeries(t *testing.T, random *rand.Rand, q Question, meant [
 			t.Fatalf("%v, %s %d: from %s to %s", q, interval, i, p.Start, end)
 		}
 		before := p.Start.Add(-time.Nanosecond).In(zone)
-		if interval == stats.Day && before.Day() == p.Start.In(zone).Day() || interval == stats.Month && before.Month() == p.Start.In(zone).Month() {
+		if interval == stats.Day && before.Day() == p.Start.In(zone).Day() || interval == stats.Month &&
+			before.Month() == p.Start.In(zone).Month() {
 			t.Errorf("%v, %s %d begins at %s", q, interval, i, p.Start.In(zone))
 		}
-		within := slices.DeleteFunc(slices.Clone(meant), func(c *click.Click) bool { return c.ClickedAt.Before(p.Start) || !c.ClickedAt.Before(end) })
+		within := slices.DeleteFunc(slices.Clone(meant), func(c *click.Click) bool {
+			return c.ClickedAt.Before(p.Start) ||
+				!c.ClickedAt.Before(end)
+		})
 		if want := CountAll(within); p.Count != want {
 			t.Errorf("%v, %s from %s to %s: %+v, want %+v", q, interval, p.Start, end, p.Count, want)
 		}
@@ -275,7 +283,8 @@ func (w *World) checkLatency(t *testing.T, q Question, meant []*click.Click) {
 		squares += (c.LatencyMs - sum/n) * (c.LatencyMs - sum/n)
 	}
 	for i, one := range []struct{ got, want, margin float64 }{
-		{got.Mean, sum / n, 1e-9}, {got.StdDev, math.Sqrt(squares / n), 1e-6}, {got.P50, sorted[int(math.Ceil(0.5*n))-1], 0.05},
+		{got.Mean, sum / n, 1e-9}, {got.StdDev, math.Sqrt(squares / n), 1e-6}, {got.P50, sorted[int(math.Ceil(0.5*n))-1],
+			0.05},
 		{got.P95, sorted[int(math.Ceil(0.95*n))-1], 0.05}, {got.P99, sorted[int(math.Ceil(0.99*n))-1], 0.05},
 	} {
 		if math.Abs(one.got-one.want) > one.margin*(0.02+one.want) { // a microsecond is the shortest that is told

@@ -33,9 +33,12 @@ func Sized(variable string, small int) int {
 
 // texts are what the dimensions of a click may be; some are not known.
 var texts = map[click.Dimension][]string{
-	click.Referrer: {"", "example.com", "news.example", "t.example"}, click.Country: {"", "DE", "NP", "CA"}, click.Device: {"", visitor.Desktop, visitor.Mobile},
-	click.Browser: {"", "Chrome", "Firefox", "Instagram"}, click.OS: {"", "Android", "macOS"}, click.Language: {"", "de", "ne"},
-	click.Source: {"", "", "newsletter"}, click.Medium: {"", "mail", "Post & Brief"}, click.Campaign: {"", "früh"}, click.Term: {"", "a b"}, click.Content: {"", "top", "bottom"},
+	click.Referrer: {"", "example.com", "news.example", "t.example"}, click.Country: {"", "DE", "NP", "CA"},
+	click.Device:  {"", visitor.Desktop, visitor.Mobile},
+	click.Browser: {"", "Chrome", "Firefox", "Instagram"}, click.OS: {"", "Android", "macOS"},
+	click.Language: {"", "de", "ne"},
+	click.Source:   {"", "", "newsletter"}, click.Medium: {"", "mail", "Post & Brief"}, click.Campaign: {"", "früh"},
+	click.Term: {"", "a b"}, click.Content: {"", "top", "bottom"},
 }
 
 // textsOf returns the values to draw from for a dimension.
@@ -46,7 +49,8 @@ func textsOf(d click.Dimension) []string {
 	return []string{"", "a", "b"}
 }
 
-// World is what has been written, beside the database that was told of it: every question is answered twice.
+// World is what has been written, beside the database that was told of it: every question is
+// answered twice.
 type World struct {
 	*stats.Store
 	Writer  ingest.Writer
@@ -73,7 +77,7 @@ func NewWorld(t *testing.T, d *db.DB) *World {
 	w := &World{Log: id.New(id.Log), seen: map[visitorOf]bool{}}
 	w.Set(Noon)
 	w.Store = &stats.Store{DB: d, Now: func() time.Time { return time.Unix(0, w.clock.Load()).UTC() }}
-	w.Writer.Db, w.Writer.Now = d, w.Now
+	w.Writer.DB, w.Writer.Now = d, w.Now
 	a := workspacetest.Actor(t, d)
 	w.Members = []workspace.Membership{workspacetest.Of(t, d, a, "ada"), workspacetest.Of(t, d, a, "bob")}
 	for i, n := range []int{3, 2, 1} {
@@ -90,12 +94,14 @@ func NewWorld(t *testing.T, d *db.DB) *World {
 
 func (w *World) Set(t time.Time) { w.clock.Store(t.UnixNano()) }
 
-// Draw makes a click of one of the links in a span of time, half of them near midnights: of somebody who may come back, of
-// somebody who is not told from others, or of a bot.
+// Draw makes a click of one of the links in a span of time, half of them near midnights: of
+// somebody who may come back, of somebody who is not told from others, or of a bot.
 func (w *World) Draw(random *rand.Rand, from, to time.Time) click.Click {
 	c := w.Links[random.IntN(len(w.Links))]
 	c.ClickedAt = from.Add(time.Duration(random.Int64N(int64(to.Sub(from))))).Truncate(time.Microsecond)
-	if edge := c.ClickedAt.Truncate(click.Day).Add(time.Duration(random.IntN(5)-2) * click.BucketLength); random.IntN(2) == 0 && !edge.Before(from) && edge.Before(to) {
+	if edge := c.ClickedAt.Truncate(click.Day).
+		Add(time.Duration(random.IntN(5)-2) * click.BucketLength); random.IntN(2) == 0 && !edge.Before(from) &&
+		edge.Before(to) {
 		c.ClickedAt = edge.Add(-time.Duration(random.IntN(2)) * time.Microsecond)
 	}
 	c.ClickedAt = stats.Later(c.ClickedAt, from)

@@ -14,13 +14,14 @@ import (
 
 // Record is what a file says of a network.
 type Record struct {
-	// Country and Registered are the codes of the country that the network is in, and of the one where whoever has it is
-	// registered. Empty ones are left out.
+	// Country and Registered are the codes of the country that the network is in, and of the one where
+	// whoever has it is registered. Empty ones are left out.
 	Country, Registered string
 }
 
-// WriteCountries writes a file that says which networks are in which country: {"81.2.69.0/24": "GB", "2001:218::/32": "JP"}.
-// Of networks within one another the narrower holds. It replaces a file that is there, as a whole.
+// WriteCountries writes a file that says which networks are in which country: {"81.2.69.0/24":
+// "GB", "2001:218::/32": "JP"}. Of networks within one another the narrower holds. It replaces a
+// file that is there, as a whole.
 func WriteCountries(path string, countries map[string]string) error {
 	records := make(map[string]Record, len(countries))
 	for network, code := range countries {
@@ -42,11 +43,12 @@ func WriteRecords(path string, records map[string]Record) error {
 	return os.Rename(next, path)
 }
 
-// tree is a search tree by the bits of addresses: nodes[0] is its root. What a node leads to is another node, data (as a
-// negative number, the offset's complement), or nothing.
+// tree is a search tree by the bits of addresses: nodes[0] is its root. What a node leads to is
+// another node, data (as a negative number, the offset's complement), or nothing.
 type tree struct{ nodes [][2]int }
 
-// encode follows https://maxmind.github.io/MaxMind-DB/, with records of 32 bits, IPv6, and IPv4 at ::/96.
+// encode follows https://maxmind.github.io/MaxMind-DB/, with records of 32 bits, IPv6, and IPv4 at
+// ::/96.
 func encode(records map[string]Record) ([]byte, error) {
 	t := tree{nodes: make([][2]int, 1)}
 	var data bytes.Buffer
@@ -115,7 +117,8 @@ func (t *tree) add(network netip.Prefix, data int) {
 	t.nodes[0] = [2]int{data, data} // of everything
 }
 
-// number is how the file says where a node leads: nothing is the number of nodes, data comes 16 bytes after it.
+// number is how the file says where a node leads: nothing is the number of nodes, data comes 16
+// bytes after it.
 func (t *tree) number(to int) int {
 	switch {
 	case to < 0:

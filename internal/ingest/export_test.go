@@ -1,0 +1,59 @@
+package ingest
+
+import (
+	"context"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/wal"
+)
+
+// What the tests of package ingest_test see of this package. They are outside of it because their
+// helpers, package clicktest, import it.
+
+// The limits.
+const (
+	MaxBatch      = maxBatch
+	MinBatch      = minBatch
+	DrainDeadline = drainDeadline
+	LongestRest   = longestRest
+	Lull          = lull
+	KeyLead       = keyLead
+)
+
+// AppendClick encodes a click.
+var AppendClick = appendClick
+
+// Journal returns the log below the click log.
+func (l *Log) Journal() *wal.Log { return l.journal }
+
+// Position returns the position up to which the database has the log.
+func (l *Log) Position() int64 { return l.position.Load() }
+
+// Progress returns the channel that is closed when the position moves.
+func (l *Log) Progress() chan struct{} {
+	l.progressMu.Lock()
+	defer l.progressMu.Unlock()
+	return l.progress
+}
+
+// Writer returns the writer of the recorder.
+func (r *Recorder) Writer() *Writer { return &r.writer }
+
+// SetCrowded replaces the check for waiting goroutines.
+func (r *Recorder) SetCrowded(crowded func() bool) { r.crowded = crowded }
+
+// Ingest writes a batch.
+func (r *Recorder) Ingest(ctx context.Context, b *batch) error { return r.ingest(ctx, b) }
+
+// IngestNext writes the next batch of the recorder's own log.
+func (r *Recorder) IngestNext(ctx context.Context, most int) bool { return r.ingestNext(ctx, most) }
+
+// Next reads the next batch of a log.
+func (r *Recorder) Next(j *wal.Log, position int64, most int) (*batch, error) {
+	return r.next(j, position, most)
+}
+
+// Rest waits after a batch, and returns the size of the next one.
+func (r *Recorder) Rest(ctx context.Context, clicks int64, took time.Duration) int {
+	return r.rest(ctx, clicks, took)
+}
