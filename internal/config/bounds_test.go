@@ -10,7 +10,8 @@ import (
 
 // usualBounds are those of an instance that is not configured.
 var usualBounds = Bounds{
-	Body: 10 << 20, AnonymousBody: 256 << 10, Values: 100_000, Document: 64 << 10, Tokens: 1000, Fields: 1000, RootFields: 100, Depth: 20,
+	Body: 10 << 20, AnonymousBody: 256 << 10, Values: 100_000, Document: 64 << 10, Tokens: 1000, Fields: 1000,
+	RootFields: 100, Depth: 20,
 	Aliases: 100, Repeats: 100, Fragments: 500, Directives: 50, Cost: 10_000, Deadline: 15 * time.Second,
 }
 
@@ -18,15 +19,30 @@ var usualBounds = Bounds{
 func TestBoundsArrive(t *testing.T) {
 	t.Parallel()
 	f := setup()
-	f["LINKFORGE_MAX_BODY"], f["LINKFORGE_MAX_ANONYMOUS_BODY"], f["LINKFORGE_MAX_VALUES"], f["LINKFORGE_MAX_DOCUMENT"], f["LINKFORGE_MAX_TOKENS"], f["LINKFORGE_MAX_FIELDS"], f["LINKFORGE_MAX_ROOT_FIELDS"] = "1", "2", "3", "4", "5", "6", "7"
-	f["LINKFORGE_MAX_DEPTH"], f["LINKFORGE_MAX_ALIASES"], f["LINKFORGE_MAX_REPEATS"], f["LINKFORGE_MAX_FRAGMENTS"], f["LINKFORGE_MAX_DIRECTIVES"], f["LINKFORGE_MAX_COST"] = "8", "9", "10", "11", "12", "13"
-	f["LINKFORGE_OPERATION_DEADLINE"], f["LINKFORGE_COST_RATE"], f["LINKFORGE_DOCUMENTS"], f["LINKFORGE_DOCUMENTS_ONLY"] = "14s", "15", "list.json", "on"
+	f["LINKFORGE_MAX_BODY"] = "1"
+	f["LINKFORGE_MAX_ANONYMOUS_BODY"] = "2"
+	f["LINKFORGE_MAX_VALUES"] = "3"
+	f["LINKFORGE_MAX_DOCUMENT"] = "4"
+	f["LINKFORGE_MAX_TOKENS"] = "5"
+	f["LINKFORGE_MAX_FIELDS"] = "6"
+	f["LINKFORGE_MAX_ROOT_FIELDS"] = "7"
+	f["LINKFORGE_MAX_DEPTH"] = "8"
+	f["LINKFORGE_MAX_ALIASES"] = "9"
+	f["LINKFORGE_MAX_REPEATS"] = "10"
+	f["LINKFORGE_MAX_FRAGMENTS"] = "11"
+	f["LINKFORGE_MAX_DIRECTIVES"] = "12"
+	f["LINKFORGE_MAX_COST"] = "13"
+	f["LINKFORGE_OPERATION_DEADLINE"] = "14s"
+	f["LINKFORGE_COST_RATE"] = "15"
+	f["LINKFORGE_DOCUMENTS"] = "list.json"
+	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"
 	c, err := Parse(f)
 	want := Bounds{
 		Body: 1, AnonymousBody: 2, Values: 3, Document: 4, Tokens: 5, Fields: 6, RootFields: 7,
 		Depth: 8, Aliases: 9, Repeats: 10, Fragments: 11, Directives: 12, Cost: 13, Deadline: 14 * time.Second,
 	}
-	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 || c.Documents != "list.json" || !c.DocumentsOnly {
+	if diff := cmp.Diff(want, c.Bounds); diff != "" || err != nil || c.CostRate != 15 ||
+		c.Documents != "list.json" || !c.DocumentsOnly {
 		t.Errorf("%v %+v (-want +got):\n%s", err, c, diff)
 	}
 }

@@ -1,6 +1,6 @@
-// Package config is the only list of the server's settings: it names, documents and checks them, and reports all
-// problems together. It opens nothing but the files of generated secrets. The commands (server, internal/cli) read the
-// settings at start; every other package receives values.
+// Package config is the only list of the server's settings: it names, documents and checks them,
+// and reports all problems together. It opens no file and no connection. The commands in server and
+// internal/cli read the settings at start; every other package receives the checked values.
 package config
 
 import (
@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Config holds the settings. The tags of a field are all there is to know about a setting; package kong reads the
-// first four for the command line and --help.
+// Config holds the settings. The tags of a field describe one setting completely. Package kong reads
+// the first four for the command line and --help.
 //
 //   - env: the environment variable, which also gives the flag its name
 //   - default: the value if the variable is empty or not set
 //   - help: the documentation
-//   - hidden: a flag that --help does not show, because other users of the machine could read its value
+//   - hidden: not in --help, because other users of the machine can read flags
 //   - development, production: the default, where it depends on LINKFORGE_ENV
 //   - min, max: the range of a number or a duration
 //   - words: the words for true and false other than on and off
@@ -39,8 +39,8 @@ type Config struct {
 	RedisURL         string        `env:"LINKFORGE_REDIS_URL" syntax:"redis" help:"redis:// URL; redis+sentinel:// or redis+cluster:// and several hosts; rediss for TLS. Empty: an in-process Redis."`
 	RedisPool        int           `env:"LINKFORGE_REDIS_POOL" default:"50" min:"1" max:"10000" help:"Most connections to Redis, to each node of a cluster."`
 	Migrate          bool          `env:"LINKFORGE_MIGRATE" default:"on" help:"Whether serve migrates the database: on or off."`
-	// JWTSecret and CodeSecrets are nil where FillSecrets has to create them, and for commands that need only the database.
-	// The first of CodeSecrets keys new codes, the others were replaced.
+	// JWTSecret and CodeSecrets are nil if stores.FillSecrets has to create them, and for commands
+	// that need only the database. The first of CodeSecrets keys new codes, the others were replaced.
 	JWTSecret   []byte        `env:"LINKFORGE_JWT_SECRET" hidden:"" help:"Key of the log-in tokens, at least 32 bytes."`
 	CodeSecrets [][]byte      `env:"LINKFORGE_CODE_SECRET" hidden:"" help:"Key of the generated codes, at least 32 bytes. To replace it, put the new key before it, separated by a comma."`
 	TokenTTL    time.Duration `env:"LINKFORGE_TOKEN_TTL" default:"24h" min:"1m" max:"720h" help:"How long a log-in token is good, 1m to 720h."`
@@ -101,8 +101,8 @@ type Bounds struct {
 // Embedded reports whether the instance stores its data in DataDir.
 func (c Config) Embedded() bool { return c.DatabaseURL == "" }
 
-// IsOwnHost reports whether a host belongs to the instance and not to a workspace. Addresses always do: they are no
-// workspace's domain, and probes use them.
+// IsOwnHost reports whether a host belongs to the instance and not to a workspace. Addresses always
+// do: they are no workspace's domain, and probes use them.
 func (c Config) IsOwnHost(host string) bool {
 	if slices.Contains(c.Hosts, host) {
 		return true

@@ -19,7 +19,8 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// syntaxes parse a text, or an item of a list of texts, by the name of its syntax. Without one, it is the name of a file.
+// syntaxes parse a text, or an item of a list of texts, by the name of its syntax. Without one, it
+// is the name of a file.
 var syntaxes = map[string]func(string) (string, error){
 	"":         func(text string) (string, error) { return text, nil },
 	"address":  parseAddress,
@@ -32,8 +33,8 @@ var syntaxes = map[string]func(string) (string, error){
 	"smtp":     parseURL("smtp", "smtps"),
 }
 
-// decode sets a field of Config from a text that is not empty. An invalid text stays in a field that holds text; any
-// other field stays zero.
+// decode sets a field of Config from a text that is not empty. An invalid text stays in a field
+// that holds text; any other field stays zero.
 func decode(field reflect.Value, tag reflect.StructTag, text string) (err error) {
 	var value any
 	switch field.Interface().(type) {
@@ -61,7 +62,8 @@ func decode(field reflect.Value, tag reflect.StructTag, text string) (err error)
 	return err
 }
 
-// parseBool reads one of two words, of which the first is true. Without words, they are on and off and their synonyms.
+// parseBool reads one of two words, of which the first is true. Without words, they are on and off
+// and their synonyms.
 func parseBool(text, words string) (bool, error) {
 	yes, no, _ := strings.Cut(cmp.Or(words, "on,off"), ",")
 	switch text = strings.ToLower(text); {
@@ -159,7 +161,8 @@ func parseNetwork(text string) (netip.Prefix, error) {
 	}
 	network, err := netip.ParsePrefix(text)
 	if err != nil {
-		return network, errors.New("must be addresses or networks with commas between them, as in 127.0.0.1,10.0.0.0/8,fd00::/8")
+		return network, errors.New("must be addresses or networks with commas between them, " +
+			"as in 127.0.0.1,10.0.0.0/8,fd00::/8")
 	}
 	return network.Masked(), nil
 }

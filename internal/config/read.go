@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// Flags holds the settings as text, from the command line and the environment. Check reads them: kong would stop at
-// the first wrong value, and repeat it.
+// Flags holds the settings as text, from the command line and the environment. Check reads them:
+// kong would stop at the first wrong value, and repeat it.
 type Flags struct {
 	fields reflect.Value // a struct with a string for each setting, named like its variable
 }
@@ -54,8 +54,8 @@ func (f *Flags) texts() map[string]string {
 	return texts
 }
 
-// Parse returns the configuration that an environment describes, without the command line. The error names every
-// problem, one per line.
+// Parse returns the configuration that an environment describes, without the command line. The
+// error names every problem, one per line.
 func Parse(env map[string]string) (Config, error) {
 	r := read(env)
 	r.readSecrets()
@@ -73,8 +73,8 @@ func eachSetting(config reflect.Value, visit func(field reflect.Value, tag refle
 	}
 }
 
-// reader turns texts into a Config and collects the problems. A problem never repeats a value, which may be a secret
-// in the wrong variable.
+// reader turns texts into a Config and collects the problems. A problem never repeats a value,
+// which may be a secret in the wrong variable.
 type reader struct {
 	Config
 	texts    map[string]string
@@ -95,7 +95,7 @@ func read(texts map[string]string) *reader {
 			return
 		}
 		if err := decode(field, tag, text); err != nil {
-			r.report(env, err.Error())
+			r.report(env, "%w", err)
 		}
 	})
 	r.derive()
@@ -103,8 +103,8 @@ func read(texts map[string]string) *reader {
 	return r
 }
 
-func (r *reader) report(env, problem string) {
-	r.problems = append(r.problems, fmt.Errorf("%s: %s", env, problem))
+func (r *reader) report(env, format string, args ...any) {
+	r.problems = append(r.problems, fmt.Errorf(env+": "+format, args...))
 }
 
 // derive fills settings whose value, or part of it, follows from others.
@@ -126,8 +126,8 @@ func (r *reader) derive() {
 	r.Hosts = slices.Compact(r.Hosts)
 }
 
-// checkCombinations applies the rules that involve several settings. A setting that is invalid itself is zero or
-// empty here, or a text, and is not reported twice.
+// checkCombinations applies the rules that involve several settings. A setting that is invalid
+// itself is zero or empty here, or a text, and is not reported twice.
 func (r *reader) checkCombinations() {
 	if r.DatabaseReadURL != "" && r.Embedded() {
 		r.report("LINKFORGE_DATABASE_READ_URL", "goes with LINKFORGE_DATABASE_URL: SQLite has no standby")
@@ -149,8 +149,8 @@ func (r *reader) checkCombinations() {
 	}
 }
 
-// localURL returns the URL by which a developer reaches a server that listens there. An invalid address is another
-// problem's to report.
+// localURL returns the URL by which a developer reaches a server that listens there. An invalid
+// address is another problem's to report.
 func localURL(listen string, tls bool) string {
 	scheme := "http"
 	if tls {
@@ -162,25 +162,4 @@ func localURL(listen string, tls bool) string {
 	}
 	origin, _ := parseOrigin(scheme + "://localhost:" + port) // without a default port
 	return origin
-}
-
-func (r *reader) readSecrets() {
-	r.JWTSecret = r.secret("LINKFORGE_JWT_SECRET")
-	if secret := r.secret("LINKFORGE_CODE_SECRET"); secret != nil {
-		r.CodeSecrets = SplitSecrets(secret)
-	}
-}
-
-// secret returns nil for a secret that FillSecrets creates.
-func (r *reader) secret(env string) []byte {
-	value := r.texts[env]
-	if value == "" && r.Embedded() {
-		return nil
-	}
-	if value == "" {
-		r.report(env, fmt.Sprintf("is required with a database URL: every node needs the same one, of at least %d bytes", MinSecretBytes))
-	} else if len(value) < MinSecretBytes {
-		r.report(env, fmt.Sprintf("must be at least %d bytes long; this makes a good one: openssl rand -base64 48", MinSecretBytes))
-	}
-	return []byte(value)
 }
