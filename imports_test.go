@@ -32,8 +32,8 @@ var layers = [][]string{
 		"internal/redisx", "internal/web",
 	},
 	{ // domain
-		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/domain",
-		"internal/hitquota", "internal/ingest", "internal/link", "internal/probe", "internal/ratelimit",
+		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
+		"internal/domain", "internal/hitquota", "internal/ingest", "internal/link", "internal/probe", "internal/ratelimit",
 		"internal/resolve", "internal/stats", "internal/unmatched", "internal/workspace",
 	},
 	{ // edge
@@ -62,14 +62,17 @@ var within = map[string][]string{
 	"internal/clickstream": {"internal/stats", "internal/workspace"},
 	"internal/domain":      {"internal/audit", "internal/ratelimit", "internal/workspace"},
 	"internal/ingest":      {"internal/hitquota", "internal/stats", "internal/workspace"},
-	"internal/link":        {"internal/account", "internal/audit", "internal/hitquota", "internal/ratelimit", "internal/resolve", "internal/workspace"},
-	"internal/probe":       {"internal/link", "internal/ratelimit", "internal/workspace"},
-	"internal/stats":       {"internal/hitquota", "internal/workspace"},
-	"internal/unmatched":   {"internal/workspace"},
-	"internal/workspace":   {"internal/account", "internal/audit", "internal/ratelimit"},
-	"graph":                {"graph/gen", "graph/loader"},
-	"internal/cli":         {"internal/stores"},
-	"server":               {"internal/cli", "internal/stores"},
+	"internal/link": {
+		"internal/account", "internal/audit", "internal/codecounter", "internal/hitquota", "internal/ratelimit",
+		"internal/resolve", "internal/workspace",
+	},
+	"internal/probe":     {"internal/link", "internal/ratelimit", "internal/workspace"},
+	"internal/stats":     {"internal/hitquota", "internal/workspace"},
+	"internal/unmatched": {"internal/workspace"},
+	"internal/workspace": {"internal/account", "internal/audit", "internal/ratelimit"},
+	"graph":              {"graph/gen", "graph/loader"},
+	"internal/cli":       {"internal/stores"},
+	"server":             {"internal/cli", "internal/stores"},
 }
 
 // forbidden lists libraries that a package must do without, so that their use stays in one place.

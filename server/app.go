@@ -17,12 +17,12 @@ import (
 	"github.com/linkforge/linkforge/graph"
 	"github.com/linkforge/linkforge/graph/transport"
 	"github.com/linkforge/linkforge/internal/cli"
+	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/fastpath"
 	"github.com/linkforge/linkforge/internal/jobs"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/obs"
 	"github.com/linkforge/linkforge/internal/poll"
@@ -147,7 +147,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	if err := a.db.CheckReplica(ctx); err != nil {
 		return err
 	}
-	return link.PinCodeSecrets(ctx, a.db, a.config.CodeSecrets)
+	return codecounter.PinSecrets(ctx, a.db, a.config.CodeSecrets)
 }
 
 // wire gives every room what it needs.

@@ -14,10 +14,10 @@ import (
 	"regexp"
 	"time"
 
+	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/ingest"
-	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -250,7 +250,7 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	}
 	secret, err := os.ReadFile(filepath.Join(staging, stores.CodeSecretName))
 	if err == nil {
-		err = link.PinCodeSecrets(ctx, d, config.SplitSecrets(secret))
+		err = codecounter.PinSecrets(ctx, d, config.SplitSecrets(secret))
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -258,7 +258,7 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	if err := settleClicks(ctx, d, filepath.Join(staging, stores.ClicksFolder)); err != nil {
 		return err
 	}
-	_, err = link.AfterRestore(ctx, d)
+	_, err = codecounter.AfterRestore(ctx, d)
 	return err
 }
 
@@ -352,7 +352,7 @@ type restoredCommand struct {
 // Run does what restore does to a database that it has unpacked itself.
 func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
-		next, err := link.AfterRestore(ctx, d)
+		next, err := codecounter.AfterRestore(ctx, d)
 		if err == nil && r.Grants {
 			err = countGrants(ctx, d)
 		}

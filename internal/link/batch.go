@@ -143,7 +143,7 @@ func (b *batch) generate(ctx context.Context) error {
 			r.codes = append(r.codes, shortcode.Random())
 		}
 	}
-	codes, err := b.counters.take(ctx, len(counters))
+	codes, err := b.counters.Take(ctx, len(counters))
 	for i, code := range codes {
 		counters[i].codes = []string{code}
 	}

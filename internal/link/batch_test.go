@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
@@ -197,7 +198,7 @@ func TestCountersOfTwoNodes(t *testing.T) {
 			t.Errorf("%d codes, want 6000", len(codes))
 		}
 		var next int64
-		if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil || next > 6000+4*counterBlock {
+		if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil || next > 6000+4*codecounter.BlockSize {
 			t.Errorf("%d counters handed out for 6000 links and 4 nodes: %v", next, err)
 		}
 	})
@@ -210,7 +211,7 @@ func TestATakenCounterIsPassedOver(t *testing.T) {
 		b := setup(t, d)
 		taken, _ := b.create(t, New{URL: "https://example.com/taken"})
 		for counter := range uint64(2) {
-			code := b.counters.epochs[0].permutation.Code(counter)
+			code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(counter)
 			other := *taken
 			other.ID, other.Code, other.RootCode, other.Strategy = fmt.Sprint(counter), code, &code, Random
 			if _, err := d.NewInsert().Model(&other).Exec(db.AsSystem(t.Context())); err != nil {
@@ -218,7 +219,7 @@ func TestATakenCounterIsPassedOver(t *testing.T) {
 			}
 		}
 		l, created := b.create(t, New{URL: "https://example.com/", Strategy: new(Counter)})
-		if want := b.counters.epochs[0].permutation.Code(2); !created || l.Code != want {
+		if want := shortcode.NewPermutation(b.CodeSecrets[0]).Code(2); !created || l.Code != want {
 			t.Errorf("created %t, code %s, want %s", created, l.Code, want)
 		}
 		if got := b.usage(t); got != 2 {
@@ -264,7 +265,7 @@ func TestABatchThatRunsAgain(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		other, _ := b.create(t, New{URL: "https://example.com/taken"})
-		code := b.counters.epochs[0].permutation.Code(0)
+		code := shortcode.NewPermutation(b.CodeSecrets[0]).Code(0)
 		taken := recordOf(other)
 		taken.ID, taken.Code, taken.RootCode, taken.Strategy = id.New(id.Link), code, &code, Random
 		if _, err := d.NewInsert().Model(taken).Exec(db.AsSystem(t.Context())); err != nil {

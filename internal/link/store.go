@@ -12,6 +12,7 @@ import (
 
 	"github.com/uptrace/bun"
 
+	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
@@ -79,7 +80,7 @@ type Store struct {
 	Resolver *resolve.Resolver
 	// candidate is the code of a URL in a workspace for one salt.
 	candidate func(canonical, workspaceID string, salt int) string
-	counters  *counters
+	counters  *codecounter.Counter
 	creations creations
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
@@ -102,7 +103,7 @@ func NewStore(c Config) (*Store, error) {
 	}
 	return &Store{
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
-		counters: newCounters(c.DB, c.CodeSecrets), creations: creations{Most: MaxBatch, Patient: true},
+		counters: codecounter.New(c.DB, c.CodeSecrets), creations: creations{Most: MaxBatch, Patient: true},
 	}, nil
 }
 

@@ -1,4 +1,4 @@
-package link
+package codecounter
 
 import (
 	"context"
@@ -12,25 +12,25 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Each code secret has a counter of its own, an epoch, so that a secret can be replaced while nodes still run with the
-// previous one. The counter of the database's first secret is called firstEpoch, those of later ones epochPrefix and the
-// secret's fingerprint.
+// Each code secret has a counter of its own, an epoch, so that a secret can be replaced while nodes
+// still run with the previous one. The counter of the database's first secret is called firstEpoch,
+// those of later ones epochPrefix and the secret's fingerprint.
 const (
 	firstEpoch  = "code"
 	epochPrefix = "code:"
 	allEpochs   = "name = 'code' OR name LIKE 'code:%'"
 )
 
-// PinCodeSecrets ties the database to the secrets that its codes are made with, and starts an epoch for the first of the
-// given secrets if it is new. It returns an error when a secret is missing that codes have been made with: without it, a
-// code could be given out a second time.
-func PinCodeSecrets(ctx context.Context, d *db.DB, secrets [][]byte) error {
-	_, err := newCounters(d, secrets).pin(ctx)
+// PinSecrets ties the database to the secrets that its codes are made with, and starts an epoch for
+// the first of the given secrets if it is new. It returns an error when a secret is missing that
+// codes have been made with: without it, a code could be given out a second time.
+func PinSecrets(ctx context.Context, d *db.DB, secrets [][]byte) error {
+	_, err := New(d, secrets).pin(ctx)
 	return err
 }
 
 // pin returns the fingerprint of the database's first code secret.
-func (c *counters) pin(ctx context.Context) (first string, err error) {
+func (c *Counter) pin(ctx context.Context) (first string, err error) {
 	if len(c.epochs) == 0 {
 		return "", errors.New("no code secret is configured")
 	}
@@ -50,7 +50,7 @@ func (c *counters) pin(ctx context.Context) (first string, err error) {
 		return "", fmt.Errorf("reading the code secrets' fingerprints: %w", err)
 	}
 	for _, name := range append(used, epochPrefix+first) {
-		if !slices.ContainsFunc(c.epochs, func(e codeEpoch) bool { return epochPrefix+e.fingerprint == name }) {
+		if !slices.ContainsFunc(c.epochs, func(e epoch) bool { return epochPrefix+e.fingerprint == name }) {
 			return "", errors.New("LINKFORGE_CODE_SECRET lacks a secret that this database's codes were made with: " +
 				"restore it, or append it to the new one after a comma")
 		}
@@ -58,8 +58,8 @@ func (c *counters) pin(ctx context.Context) (first string, err error) {
 	if current == first {
 		return first, nil
 	}
-	// The new counter begins where the others are. After a restore of an older backup, which may know nothing of this
-	// epoch, they have been moved ahead of every code that was given out.
+	// The new counter begins where the others are. After a restore of an older backup, which may know
+	// nothing of this epoch, they have been moved ahead of every code that was given out.
 	_, err = c.db.NewRaw(`INSERT INTO counters (name, next) SELECT ?, COALESCE(MAX(next), 0) FROM counters WHERE `+allEpochs+`
 		ON CONFLICT DO NOTHING`, epochPrefix+current).Exec(ctx)
 	if err != nil {

@@ -1,4 +1,4 @@
-package link
+package codecounter
 
 import (
 	"errors"
@@ -38,12 +38,12 @@ func TestPinCodeSecrets_RequiresEverySecretInUse(t *testing.T) {
 			{[]string{"newest", "old", "new"}, false},
 			{[]string{"new", "old"}, true},
 		} {
-			err := PinCodeSecrets(t.Context(), d, secretsOf(step.secrets...))
+			err := PinSecrets(t.Context(), d, secretsOf(step.secrets...))
 			if (err != nil) != step.refused {
 				t.Errorf("step %d, secrets %v: %v, want refused: %t", i, step.secrets, err, step.refused)
 			}
 		}
-		if err := PinCodeSecrets(t.Context(), d, nil); err == nil {
+		if err := PinSecrets(t.Context(), d, nil); err == nil {
 			t.Error("no secret at all is accepted")
 		}
 	})
@@ -53,11 +53,11 @@ func TestPinCodeSecrets_RequiresEverySecretInUse(t *testing.T) {
 func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if _, err := newCounters(d, secretsOf("old")).take(t.Context(), 1); err != nil {
+		if _, err := New(d, secretsOf("old")).Take(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		rotated := newCounters(d, secretsOf("new", "old", "new", "old"))
-		if err := PinCodeSecrets(t.Context(), d, secretsOf("new", "old")); err != nil {
+		rotated := New(d, secretsOf("new", "old", "new", "old"))
+		if err := PinSecrets(t.Context(), d, secretsOf("new", "old")); err != nil {
 			t.Fatal(err)
 		}
 		const issued = shortcode.Counters / 2
@@ -65,7 +65,7 @@ func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		const codes = 500
-		taken, err := rotated.take(t.Context(), codes)
+		taken, err := rotated.Take(t.Context(), codes)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -87,13 +87,13 @@ func TestCounters_NodesMayRotateOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		taken := map[string]bool{}
-		nodes := []*counters{
-			newCounters(d, secretsOf("old")), newCounters(d, secretsOf("new", "old")),
-			newCounters(d, secretsOf("new", "old")), newCounters(d, secretsOf("old", "new")),
+		nodes := []*Counter{
+			New(d, secretsOf("old")), New(d, secretsOf("new", "old")),
+			New(d, secretsOf("new", "old")), New(d, secretsOf("old", "new")),
 		}
 		for range 2 {
 			for _, node := range nodes {
-				codes, err := node.take(t.Context(), counterBlock+1)
+				codes, err := node.Take(t.Context(), BlockSize+1)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,7 +105,7 @@ func TestCounters_NodesMayRotateOneAfterTheOther(t *testing.T) {
 				}
 			}
 		}
-		if _, err := newCounters(d, secretsOf("new")).take(t.Context(), 1); err == nil {
+		if _, err := New(d, secretsOf("new")).Take(t.Context(), 1); err == nil {
 			t.Error("codes are given out without the previous secret")
 		}
 	})
@@ -116,10 +116,10 @@ func TestCounters_NodesMayRotateOneAfterTheOther(t *testing.T) {
 func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		if _, err := newCounters(d, secretsOf("old")).take(t.Context(), 1); err != nil {
+		if _, err := New(d, secretsOf("old")).Take(t.Context(), 1); err != nil {
 			t.Fatal(err)
 		}
-		before, err := newCounters(d, secretsOf("new", "old")).take(t.Context(), 2*counterBlock)
+		before, err := New(d, secretsOf("new", "old")).Take(t.Context(), 2*BlockSize)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,10 +127,10 @@ func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 			t.Fatal(err)
 		}
 		next, err := AfterRestore(t.Context(), d)
-		if err != nil || next <= restoredAhead {
+		if err != nil || next <= restoreGap {
 			t.Fatalf("moved to %d: %v", next, err)
 		}
-		after, err := newCounters(d, secretsOf("new", "old")).take(t.Context(), 2*counterBlock)
+		after, err := New(d, secretsOf("new", "old")).Take(t.Context(), 2*BlockSize)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name <> 'lost'", int64(shortcode.Counters/2)); err != nil {
 			t.Fatal(err)
 		}
-		latest, err := newCounters(d, secretsOf("newest", "unknown", "new", "old")).take(t.Context(), 100)
+		latest, err := New(d, secretsOf("newest", "unknown", "new", "old")).Take(t.Context(), 100)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -156,7 +156,7 @@ func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 			}
 		}
 		moved, err := AfterRestore(t.Context(), d)
-		if err != nil || moved < next+restoredAhead {
+		if err != nil || moved < next+restoreGap {
 			t.Errorf("moved from %d to %d: %v", next, moved, err)
 		}
 	})
@@ -164,7 +164,7 @@ func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 
 func TestCounters_WithoutASecretReturnAnError(t *testing.T) {
 	t.Parallel()
-	if codes, err := newCounters(nil, nil).take(t.Context(), 1); err == nil || errors.Is(err, t.Context().Err()) {
+	if codes, err := New(nil, nil).Take(t.Context(), 1); err == nil || errors.Is(err, t.Context().Err()) {
 		t.Errorf("%v: %v", codes, err)
 	}
 }
