@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/optional"
@@ -19,130 +18,139 @@ import (
 // randomAttempts is how many random codes are tried.
 const randomAttempts = 5
 
-// batch is a number of links of a workspace on their way into the database.
+// batch creates links of one workspace.
 type batch struct {
 	*Store
-	member workspace.Membership // one of those who ask for them
+	member workspace.Membership // of one of the callers
 	now    time.Time
 	policy Policy
 	key    *idempotency.Key // may be nil
-	rows   []*row
+	items  []*item
 }
 
-// row is one link on its way: what somebody asks for, a draft, and the codes that it may get. Those
-// of a deterministic link are computed when it is their turn: nearly always the first is free.
-type row struct {
+// item is one requested link of a batch.
+type item struct {
 	member workspace.Membership
 	in     *New
 
 	draft *Link
+	// codes are the codes to try, in this order. Those of a deterministic link are computed when they
+	// are tried: nearly always the first is free.
 	codes []string
-	// wish is what makes it the same link as another; empty for strategies that make one each time.
-	wish identity
-	// same is the row before it that wants the same link, or nil.
-	same *row
+	// identity is empty for strategies that create a new link each time.
+	identity identity
+	// duplicateOf is the earlier item with the same identity, or nil.
+	duplicateOf *item
 	Result
 
-	// attempt and tried are what the transaction has come to so far; it may run again.
+	// The state of the transaction, which may be retried: the result so far, how many codes were
+	// taken by other links, and whether a deleted link was revived.
 	attempt Result
 	tried   int
 	revived bool
 }
 
-// open says that the row still needs a link.
-func (r *row) open() bool { return r.same == nil && r.Link == nil && r.Err == nil }
-
-// next gives the draft the code that is to be tried, and reports false when there is none left.
-// Generated codes answer at the root, where they are unique over the instance.
-func (b *batch) next(r *row) bool {
-	code, ok := b.code(r)
-	r.draft.ID, r.draft.Code, r.draft.RootCode = id.New(id.Link), code, nil
-	if r.draft.Strategy != Custom {
-		r.draft.RootCode = &r.draft.Code
-	}
-	return ok
-}
-
-func (b *batch) code(r *row) (string, bool) {
-	if r.draft.Strategy != Deterministic {
-		return r.codes[min(r.tried, len(r.codes)-1)], r.tried < len(r.codes)
-	}
-	for ; r.tried < shortcode.Salts; r.tried++ {
-		if code := b.candidate(r.draft.CanonicalURL, r.draft.WorkspaceID, r.tried); !shortcode.Reserved(code) {
-			return code, true
-		}
-	}
-	return "", false
-}
-
-// identity is what makes two wishes one link: its URL, and its code if the caller chose one.
+// identity is what two requests for the same link have in common: the URL, and the code if the
+// caller chose one.
 type identity struct{ hash, code string }
 
 var (
-	// errAbandoned ends the transaction of a batch that is all or nothing.
-	errAbandoned = errors.New("a link of the batch cannot be made")
-	// errAgain ends the transaction of a batch that must run anew: its generated codes do not suffice,
-	// or a link that it found was purged meanwhile.
-	errAgain = errors.New("the batch must run again")
+	// errFailed rolls back an AllOrNothing batch.
+	errFailed = errors.New("a link of the batch has an error")
+	// errRetry rolls back a batch that must run again: it needs more generated codes, or a link that
+	// it found was purged meanwhile.
+	errRetry = errors.New("the batch must run again")
 )
 
-// add says that a member asks for a link.
 func (b *batch) add(m workspace.Membership, in *New) {
-	b.rows = append(b.rows, &row{member: m, in: in})
+	b.items = append(b.items, &item{member: m, in: in})
 }
 
-// prepare checks what the callers say, finds wishes that are the same, and gives every row its
-// codes.
-func (b *batch) prepare(ctx context.Context) error {
-	first := map[identity]*row{}
-	for _, r := range b.rows {
-		if r.draft, r.Err = b.draft(r.member, *r.in, b.now); r.Err == nil {
-			r.codes, r.Err = codes(r.draft, r.in.CustomCode)
+// create returns a result for each item.
+func (b *batch) create(ctx context.Context) ([]Result, error) {
+	if err := b.prepare(ctx); err != nil {
+		return nil, err
+	}
+	if b.policy != AllOrNothing || !b.failed() {
+		if err := b.findOrInsert(ctx); err != nil {
+			return nil, err
 		}
-		if r.Err != nil || !r.draft.Strategy.idempotent() {
+	}
+	return b.results(), nil
+}
+
+// prepare validates the input, detects duplicates, and assigns codes.
+func (b *batch) prepare(ctx context.Context) error {
+	first := map[identity]*item{}
+	for _, it := range b.items {
+		if it.draft, it.Err = b.draft(it.member, *it.in, b.now); it.Err == nil {
+			it.codes, it.Err = customCodes(it.draft.Strategy, it.in.CustomCode)
+		}
+		if it.Err != nil || !it.draft.Strategy.idempotent() {
 			continue
 		}
-		r.wish = identity{hash: string(r.draft.CanonicalHash), code: optional.Value(r.in.CustomCode)}
-		if r.same = first[r.wish]; r.same == nil {
-			first[r.wish] = r
+		it.identity = identity{hash: string(it.draft.CanonicalHash), code: optional.Value(it.in.CustomCode)}
+		if it.duplicateOf = first[it.identity]; it.duplicateOf == nil {
+			first[it.identity] = it
 		}
 	}
-	if err := b.refuse(ctx); err != nil {
+	if err := b.refuseDestinations(ctx); err != nil {
 		return err
 	}
-	return b.generate(ctx)
+	return b.generateCodes(ctx)
 }
 
-// refuse fails the rows whose destination is refused.
-func (b *batch) refuse(ctx context.Context) error {
-	drafts := make([]*Link, 0, len(b.rows))
-	for _, r := range b.rows {
-		if r.open() {
-			drafts = append(drafts, r.draft)
+// customCodes returns the code that the caller chose; none for other strategies.
+func customCodes(strategy Strategy, custom *string) ([]string, error) {
+	switch {
+	case strategy != Custom && custom != nil:
+		return nil, errs.New(errs.InvalidInput, "customCode goes with the strategy CUSTOM only.").At("customCode")
+	case strategy != Custom:
+		return nil, nil
+	case custom == nil:
+		return nil, errs.New(errs.InvalidInput, "The strategy CUSTOM needs a customCode.").At("customCode")
+	}
+	if err := shortcode.ValidateCustom(*custom); err != nil {
+		return nil, errs.New(errs.InvalidInput, "%s", err).At("customCode")
+	}
+	if shortcode.Reserved(*custom) {
+		return nil, errs.New(errs.CodeReserved, "The server keeps this word for itself. Choose another code.").
+			At("customCode")
+	}
+	return []string{*custom}, nil
+}
+
+// refuseDestinations fails the items whose destination is not allowed.
+func (b *batch) refuseDestinations(ctx context.Context) error {
+	var drafts []*Link
+	for _, it := range b.items {
+		if it.pending() {
+			drafts = append(drafts, it.draft)
 		}
 	}
 	refused, err := b.refused(ctx, b.DB, drafts)
-	for _, r := range b.rows {
-		if e := refused[r.draft]; r.open() && e != nil {
-			r.Err = e.At("url")
+	for _, it := range b.items {
+		if e := refused[it.draft]; it.pending() && e != nil {
+			it.Err = e.At("url")
 		}
 	}
 	return err
 }
 
-// generate gives a code to every row that needs a generated one and has none.
-func (b *batch) generate(ctx context.Context) error {
-	var counters []*row
-	for _, r := range b.rows {
-		if !r.open() || len(r.codes) > 0 || r.draft.Strategy == Deterministic {
+// generateCodes generates the codes of items with the strategies Counter and Random that have none.
+func (b *batch) generateCodes(ctx context.Context) error {
+	var counters []*item
+	for _, it := range b.items {
+		if !it.pending() || len(it.codes) > 0 {
 			continue
 		}
-		if r.draft.Strategy == Counter {
-			counters = append(counters, r)
-			continue
-		}
-		for range randomAttempts {
-			r.codes = append(r.codes, shortcode.Random())
+		switch it.draft.Strategy {
+		case Counter:
+			counters = append(counters, it)
+		case Random:
+			for range randomAttempts {
+				it.codes = append(it.codes, shortcode.Random())
+			}
 		}
 	}
 	codes, err := b.counters.Take(ctx, len(counters))
@@ -152,101 +160,126 @@ func (b *batch) generate(ctx context.Context) error {
 	return err
 }
 
-// settle finds the links that are there, and makes the others in one transaction.
-func (b *batch) settle(ctx context.Context) error {
-	if b.policy == AllOrNothing && b.failed() {
-		return nil
-	}
-	if b.key == nil { // an answer that is to be remembered is found and kept in one transaction
-		if err := b.find(ctx, b.DB, b.waiting()); err != nil {
+// findOrInsert finds the links that exist, and inserts or revives the others in one transaction.
+func (b *batch) findOrInsert(ctx context.Context) error {
+	if b.key == nil { // results of a key are found and saved in one transaction
+		if err := b.findExisting(ctx, b.DB, b.unresolved()); err != nil {
 			return err
 		}
-		b.keep()
+		b.finish()
 	}
-	if len(b.waiting()) == 0 {
+	if len(b.unresolved()) == 0 {
 		return nil
 	}
-	if slices.ContainsFunc(b.rows, func(r *row) bool { return r.open() && r.draft.MaxClicks != nil }) {
-		// A deleted link may come back: what this node has answered counts towards its limit.
+	if slices.ContainsFunc(b.items, func(it *item) bool { return it.pending() && it.draft.MaxClicks != nil }) {
+		// If a deleted link is revived, the redirects of this node count towards its limit.
 		if err := b.Clicks.Flush(ctx); err != nil {
 			return err
 		}
 	}
 	err := b.DB.Tx(ctx, b.insert)
-	for errors.Is(err, errAgain) {
-		if err = b.generate(ctx); err == nil {
+	for errors.Is(err, errRetry) {
+		if err = b.generateCodes(ctx); err == nil {
 			err = b.DB.Tx(ctx, b.insert)
 		}
 	}
-	if err != nil && !errors.Is(err, errAbandoned) {
+	if err != nil && !errors.Is(err, errFailed) {
 		return err
 	}
-	b.keep()
-	for _, r := range b.rows {
-		if r.Link != nil && (r.Created || r.revived) {
-			b.forget(r.Link)
+	b.finish()
+	for _, it := range b.items {
+		if it.Link != nil && (it.Created || it.revived) {
+			b.forget(it.Link)
 		}
-		if errs.Is(r.Err, errs.CodeExhausted) {
+		if errs.Is(it.Err, errs.CodeExhausted) {
 			b.exhausted.Add(1)
-			b.Log.WarnContext(ctx, "codes exhausted", "workspace", b.member.ID(), "strategy", r.draft.Strategy,
-				"canonical_sha256", hex.EncodeToString(r.draft.CanonicalHash))
+			b.Log.WarnContext(ctx, "codes exhausted", "workspace", b.member.ID(), "strategy", it.draft.Strategy,
+				"canonical_sha256", hex.EncodeToString(it.draft.CanonicalHash))
 		}
 	}
 	return nil
 }
 
-// keep makes what the attempt has come to final. Deleted links are still to be revived.
-func (b *batch) keep() {
-	for _, r := range b.rows {
-		if r.open() && (r.attempt.Link == nil || r.attempt.Link.DeletedAt == nil) {
-			r.Result = r.attempt
+// finish makes the results of the attempt final, except deleted links, which are to be revived.
+func (b *batch) finish() {
+	for _, it := range b.items {
+		if it.pending() && (it.attempt.Link == nil || it.attempt.Link.DeletedAt == nil) {
+			it.Result = it.attempt
 		}
-		r.attempt = Result{}
+		it.attempt = Result{}
 	}
 }
 
-// failed says whether a link of the batch cannot be made.
-func (b *batch) failed() bool {
-	return slices.ContainsFunc(b.rows, func(r *row) bool { return r.Err != nil || r.attempt.Err != nil })
+// pending reports whether the item has no final result yet.
+func (it *item) pending() bool { return it.duplicateOf == nil && it.Link == nil && it.Err == nil }
+
+// unresolved returns the items that have no result yet, neither final nor in this attempt.
+func (b *batch) unresolved() (items []*item) {
+	for _, it := range b.items {
+		if it.pending() && it.attempt == (Result{}) {
+			items = append(items, it)
+		}
+	}
+	return items
 }
 
-// results are the rows' results. Whoever asked for the same as another has a link of their own,
-// through their own membership.
+// failed reports whether an item has an error.
+func (b *batch) failed() bool {
+	return slices.ContainsFunc(b.items, func(it *item) bool { return it.Err != nil || it.attempt.Err != nil })
+}
+
+// results returns the results of the items. A duplicate gets a copy of the link, with the membership
+// of its own caller.
 func (b *batch) results() []Result {
-	results := make([]Result, 0, len(b.rows))
-	for _, r := range b.rows {
-		if r.same != nil {
-			r.Result = Result{Link: r.same.Link, Err: r.same.Err}
+	results := make([]Result, 0, len(b.items))
+	for _, it := range b.items {
+		if it.duplicateOf != nil {
+			it.Result = Result{Link: it.duplicateOf.Link, Err: it.duplicateOf.Err}
 		}
-		if r.same != nil && r.Link != nil {
-			own := *r.Link
-			own.In, r.Link = r.member, &own
+		if it.duplicateOf != nil && it.Link != nil {
+			own := *it.Link
+			own.In, it.Link = it.member, &own
 		}
-		results = append(results, r.Result)
+		results = append(results, it.Result)
 	}
 	if b.policy == AllOrNothing {
-		abandon(results)
+		failAll(results)
 	}
 	return results
 }
 
-func (b *batch) errQuota() error {
-	month := hitquota.MonthOf(b.now)
-	return errs.New(errs.QuotaExceeded, "The workspace has made the %d links it may make this month. The next month "+
-		"begins at %s.",
-		b.QuotaOf(b.member), month.End.Format("2006-01-02 15:04 MST")).After(month.End.Sub(b.now))
+// assignCode gives the draft the next code to try, and reports false when there is none. Generated
+// codes work at the root, where they are unique over the instance.
+func (b *batch) assignCode(it *item) bool {
+	code, ok := b.nextCode(it)
+	it.draft.ID, it.draft.Code, it.draft.RootCode = id.New(id.Link), code, nil
+	if it.draft.Strategy != Custom {
+		it.draft.RootCode = &it.draft.Code
+	}
+	return ok
+}
+
+func (b *batch) nextCode(it *item) (string, bool) {
+	if it.draft.Strategy != Deterministic {
+		return it.codes[min(it.tried, len(it.codes)-1)], it.tried < len(it.codes)
+	}
+	for ; it.tried < shortcode.Salts; it.tried++ {
+		code := b.candidate(it.draft.CanonicalURL, it.draft.WorkspaceID, it.tried)
+		if !shortcode.Reserved(code) {
+			return code, true
+		}
+	}
+	return "", false
 }
 
 func errNoCode(strategy Strategy) error {
-	if strategy == Custom {
+	switch strategy {
+	case Custom:
 		return errs.New(errs.CodeTaken, "The code leads to another URL already. Choose another code.").At("customCode")
-	}
-	if strategy == Random {
-		return errs.New(errs.CodeExhausted, "The %d random codes that were tried are taken. Try again, or use the strategy "+
-			"COUNTER.",
-			randomAttempts).At("strategy")
+	case Random:
+		return errs.New(errs.CodeExhausted, "The %d random codes that were tried are taken. Try again, or use the "+
+			"strategy COUNTER.", randomAttempts).At("strategy")
 	}
 	return errs.New(errs.CodeExhausted, "All %d codes of this URL are taken in the workspace. Choose a customCode, or "+
-		"use the strategy "+
-		"COUNTER or RANDOM.", shortcode.Salts).At("url")
+		"use the strategy COUNTER or RANDOM.", shortcode.Salts).At("url")
 }

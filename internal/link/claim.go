@@ -112,8 +112,8 @@ func (c Claim) status(err error) ClaimStatus {
 // move gives the link with the token to the workspace, with its clicks. The quota's row is locked
 // first, as whoever creates does, and the link's second.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
-	b := &batch{Store: s, member: m, now: s.now()}
-	left, err := b.takeQuota(ctx, tx, 0)
+	now := s.now()
+	left, err := s.consumeQuota(ctx, tx, m, now, 0)
 	if err != nil {
 		return Claim{}, err
 	}
@@ -125,18 +125,18 @@ func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, has
 		return c, nil
 	}
 	if left < 1 {
-		return Claim{Err: b.errQuota()}, nil
+		return Claim{Err: s.errQuota(m, now)}, nil
 	}
 	before := *l
 	l.In, l.WorkspaceID, l.CreatedBy, l.ExpiresAt, l.EndedAt = m, m.ID(), optional.Of(m.AccountID()), nil, nil
-	l.touch(b.now)
+	l.touch(now)
 	if err := s.apply(ctx, tx, audit.LinkClaimed, []change{{before: &before, after: l}}); err != nil {
 		return Claim{}, err
 	}
 	if err := s.Clicks.Move(ctx, tx, l.ID, m.ID()); err != nil {
 		return Claim{}, err
 	}
-	if _, err := b.takeQuota(ctx, tx, 1); err != nil {
+	if _, err := s.consumeQuota(ctx, tx, m, now, 1); err != nil {
 		return Claim{}, err
 	}
 	return Claim{Link: l}, nil

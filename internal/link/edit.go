@@ -51,8 +51,8 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 		if results, changed, err = s.compute(ctx, tx, e, links); err != nil {
 			return err
 		}
-		if e.policy == AllOrNothing && abandon(results) {
-			return errAbandoned
+		if e.policy == AllOrNothing && failAll(results) {
+			return errFailed
 		}
 		changes := make([]change, 0, len(changed))
 		for linkID, after := range changed {
@@ -60,7 +60,7 @@ func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (resu
 		}
 		return s.apply(ctx, tx, e.action, changes)
 	})
-	if err != nil && !errors.Is(err, errAbandoned) {
+	if err != nil && !errors.Is(err, errFailed) {
 		return nil, fmt.Errorf("changing links: %w", err)
 	}
 	s.forgetResults(results)
@@ -157,37 +157,6 @@ func only(results []Result, err error) (*Link, error) {
 		return nil, err
 	}
 	return results[0].Link, results[0].Err
-}
-
-func checkBatch(n int, field string) error {
-	if n < 1 || n > MaxBatch {
-		return errs.New(errs.InvalidInput, "A batch has from 1 to %d links; this one has %d.", MaxBatch, n).At(field)
-	}
-	return nil
-}
-
-// internal is the first error that is nobody's to mend, or nil.
-func internal(results []Result) error {
-	for _, r := range results {
-		if r.Err != nil && !errs.From(r.Err).Kind.IsUserError() {
-			return r.Err
-		}
-	}
-	return nil
-}
-
-// abandon takes the results of a batch that is all or nothing back when there is an error among
-// them, and reports whether there is.
-func abandon(results []Result) bool {
-	if !slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil }) {
-		return false
-	}
-	for i, r := range results {
-		if r.Err == nil {
-			results[i] = Result{Err: errs.New(errs.Conflict, "Another link of the batch has an error, so nothing was done.")}
-		}
-	}
-	return true
 }
 
 // lock loads links of the workspace and keeps everybody else from changing them. Those that do not

@@ -64,21 +64,21 @@ func (s *Store) savedResults(
 // saveResults saves the results of a batch with a link under its idempotency key, if it has one. It
 // returns idempotency.ErrTaken when there are saved results already.
 func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
-	if b.key == nil || !slices.ContainsFunc(b.rows, func(r *row) bool { return r.attempt.Link != nil }) {
+	if b.key == nil || !slices.ContainsFunc(b.items, func(it *item) bool { return it.attempt.Link != nil }) {
 		return nil
 	}
-	saved := make([]savedResult, 0, len(b.rows))
-	for _, r := range b.rows {
-		saved = append(saved, r.savedResult())
+	saved := make([]savedResult, 0, len(b.items))
+	for _, it := range b.items {
+		saved = append(saved, it.savedResult())
 	}
 	return b.idempotency.Save(ctx, tx, b.key, saved)
 }
 
-// savedResult returns the row's result within the transaction.
-func (r *row) savedResult() savedResult {
-	first := r
-	if r.same != nil {
-		first = r.same
+// savedResult returns the item's result within the transaction.
+func (it *item) savedResult() savedResult {
+	first := it
+	if it.duplicateOf != nil {
+		first = it.duplicateOf
 	}
 	err := first.Err
 	if err == nil {
@@ -88,5 +88,5 @@ func (r *row) savedResult() savedResult {
 		e := errs.From(err)
 		return savedResult{Code: e.Kind.Code(), Message: e.Public(), Field: e.Field}
 	}
-	return savedResult{LinkID: first.attempt.Link.ID, Created: r.same == nil && first.attempt.Created}
+	return savedResult{LinkID: first.attempt.Link.ID, Created: it == first && first.attempt.Created}
 }

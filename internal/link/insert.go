@@ -9,142 +9,119 @@ import (
 
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/optional"
 )
 
-// statementBytes bounds the text in one statement, and with it the memory that a batch takes.
-const statementBytes = 256 << 10
+const (
+	// statementBytes bounds the text in one statement, and with it the memory of a batch.
+	statementBytes = 256 << 10
+	// maxPreparedLookups is the largest lookup by a prepared statement. Its plan may date from when
+	// there were hardly any links, and read all of them for each key until PostgreSQL analyzes the
+	// table. With many keys, planning costs little per key.
+	maxPreparedLookups = 16
+)
 
-// insert makes the waiting links. The database's unique indexes decide who is first; whoever is
-// takes quota, in this transaction. Whoever is not gets the link that is there, or tries the next
-// code when another URL has it.
+// insert inserts the unresolved links. The database's unique indexes decide which of concurrent
+// requests creates a link; the others find the existing link, or try their next code if another URL
+// has it.
 //
-// Quota is taken first, for all of them, and what they did not need is given back: that locks its
-// row, and whoever creates in the workspace takes its turn, so no two wait for each other.
+// The quota is consumed first, for all of the links, and the unused part is returned. That locks its
+// row, so batches of a workspace run one after the other and cannot deadlock.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
-	for _, r := range b.rows {
-		if r.attempt, r.tried, r.revived = (Result{}), 0, false; r.open() {
-			b.next(r)
+	for _, it := range b.items {
+		if it.attempt, it.tried, it.revived = (Result{}), 0, false; it.pending() {
+			b.assignCode(it)
 		}
 	}
-	waiting := b.waiting()
-	taken := len(waiting)
-	left, err := b.takeQuota(ctx, tx, taken)
+	unresolved := b.unresolved()
+	consumed := len(unresolved)
+	left, err := b.consumeQuota(ctx, tx, b.member, b.now, consumed)
 	if err != nil {
 		return err
 	}
-	made := 0
-	for ; len(waiting) > 0; waiting = b.waiting() {
-		turn := waiting[:min(len(waiting), max(left-made, 0))]
-		n, err := b.insertRows(ctx, tx, turn)
+	created := 0
+	for ; len(unresolved) > 0; unresolved = b.unresolved() {
+		candidates := unresolved[:min(len(unresolved), max(left-created, 0))]
+		n, err := b.insertDrafts(ctx, tx, candidates)
 		if err != nil {
 			return err
 		}
-		made += n
-		if err := b.find(ctx, tx, b.waiting()); err != nil {
+		created += n
+		if err := b.findExisting(ctx, tx, b.unresolved()); err != nil {
 			return err
 		}
-		if err := b.moveOn(ctx, turn, left-made); err != nil {
+		if err := b.tryNextCodes(ctx, candidates); err != nil {
 			return err
+		}
+		if created >= left {
+			for _, it := range b.unresolved() {
+				it.attempt.Err = b.errQuota(b.member, b.now)
+			}
 		}
 	}
 	if err := b.revive(ctx, tx); err != nil {
 		return err
 	}
 	if b.policy == AllOrNothing && b.failed() {
-		return errAbandoned
+		return errFailed
 	}
-	if err := b.insertTags(ctx, tx); err != nil {
+	if err := b.recordCreated(ctx, tx); err != nil {
 		return err
 	}
-	if err := b.giveBack(ctx, tx, taken-made); err != nil {
-		return err
-	}
-	if err := b.audit(ctx, tx); err != nil {
+	if err := b.returnQuota(ctx, tx, b.member, b.now, consumed-created); err != nil {
 		return err
 	}
 	return b.saveResults(ctx, tx)
 }
 
-// waiting are the rows that have neither a link nor an error.
-func (b *batch) waiting() []*row {
-	var rows []*row
-	for _, r := range b.rows {
-		if r.open() && r.attempt == (Result{}) {
-			rows = append(rows, r)
-		}
-	}
-	return rows
-}
-
-// moveOn lets rows whose turn brought nothing try their next code. Rows beyond the quota fail.
-func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
-	for _, r := range turn {
-		if r.attempt != (Result{}) {
+// tryNextCodes assigns the next code to the candidates that found their code taken.
+func (b *batch) tryNextCodes(ctx context.Context, candidates []*item) error {
+	for _, it := range candidates {
+		if it.attempt != (Result{}) {
 			continue
 		}
-		if r.draft.Strategy != Custom {
-			b.Log.WarnContext(ctx, "code collision", "workspace", b.member.ID(), "code", r.draft.Code, "strategy",
-				r.draft.Strategy,
-				"count", b.collisions.Add(1))
+		if it.draft.Strategy != Custom {
+			b.Log.WarnContext(ctx, "code collision", "workspace", b.member.ID(), "code", it.draft.Code,
+				"strategy", it.draft.Strategy, "count", b.collisions.Add(1))
 		}
-		if r.tried++; b.next(r) {
+		if it.tried++; b.assignCode(it) {
 			continue
 		}
-		if r.draft.Strategy == Counter {
-			r.codes = nil
-			return errAgain
+		if it.draft.Strategy == Counter {
+			it.codes = nil
+			return errRetry
 		}
-		r.attempt.Err = errNoCode(r.draft.Strategy)
-	}
-	if left > 0 {
-		return nil
-	}
-	for _, r := range b.waiting() {
-		r.attempt.Err = b.errQuota()
+		it.attempt.Err = errNoCode(it.draft.Strategy)
 	}
 	return nil
 }
 
-// insertNew inserts links without the columns that no new one has.
+// insertNew omits the columns that are null or zero in every new link.
 var insertNew = db.Insert{
 	Without: []string{
-		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at", "destination_status",
-		"last_checked_at",
-		"check_failures",
+		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at",
+		"destination_status", "last_checked_at", "check_failures",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
 }
 
-// insertRows inserts as many of the rows as no unique index refuses, and returns how many.
-func (b *batch) insertRows(ctx context.Context, tx bun.Tx, rows []*row) (made int, err error) {
-	drafts, byID := make([]*record, 0, len(rows)), make(map[string]*row, len(rows))
-	for _, r := range rows {
-		drafts, byID[r.draft.ID] = append(drafts, recordOf(r.draft)), r
+// insertDrafts inserts the drafts that no unique index refuses, and returns how many.
+func (b *batch) insertDrafts(ctx context.Context, tx bun.Tx, items []*item) (created int, err error) {
+	records, byID := make([]*record, 0, len(items)), make(map[string]*item, len(items))
+	for _, it := range items {
+		records, byID[it.draft.ID] = append(records, recordOf(it.draft)), it
 	}
-	for chunk := range statements(drafts) {
+	for chunk := range statements(records) {
 		var ids []string
 		if err := db.InsertReturning(ctx, tx, insertNew, chunk, &ids); err != nil {
-			return made, err
+			return created, err
 		}
 		for _, linkID := range ids {
 			byID[linkID].attempt = Result{Link: byID[linkID].draft, Created: true}
 		}
-		made += len(ids)
+		created += len(ids)
 	}
-	return made, nil
-}
-
-// insertTags writes the tags of links that have been made.
-func (b *batch) insertTags(ctx context.Context, tx bun.Tx) error {
-	var tags []tag
-	for _, r := range b.rows {
-		if r.attempt.Created {
-			tags = append(tags, r.draft.tagRows()...)
-		}
-	}
-	return insertTags(ctx, tx, tags)
+	return created, nil
 }
 
 // statements divides rows so that the text of each part fits into a statement.
@@ -154,8 +131,8 @@ func statements(rows []*record) iter.Seq[[]*record] {
 			n, size := 0, 0
 			for n < len(rows) && (n == 0 || size < statementBytes) {
 				r := rows[n]
-				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) + len(optional.Value(r.Note)) +
-					len(r.Search) + 512
+				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) +
+					len(optional.Value(r.Note)) + len(r.Search) + 512
 				n++
 			}
 			if !yield(rows[:n]) {
@@ -166,18 +143,18 @@ func statements(rows []*record) iter.Seq[[]*record] {
 	}
 }
 
-// find gives rows the links that are theirs already: the deterministic one for the URL, or the one
-// that has both the custom code and the URL. It fails those whose custom code is another URL's, and
-// those whose link the operator has disabled.
-func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
+// findExisting gives items their existing links: the deterministic one for the URL, or the one with
+// both the custom code and the URL. An item fails if its custom code belongs to another URL, or if
+// the operator has disabled the link.
+func (b *batch) findExisting(ctx context.Context, conn bun.IDB, items []*item) error {
 	var hashes [][]byte
 	var codes []string
-	for _, r := range rows {
-		switch r.draft.Strategy {
+	for _, it := range items {
+		switch it.draft.Strategy {
 		case Deterministic:
-			hashes = append(hashes, r.draft.CanonicalHash)
+			hashes = append(hashes, it.draft.CanonicalHash)
 		case Custom:
-			codes = append(codes, r.codes[0])
+			codes = append(codes, it.codes[0])
 		}
 	}
 	byHash, err := lookUp(ctx, b, conn, "strategy = 'DETERMINISTIC' AND canonical_hash", "BYTEA", hashes)
@@ -188,36 +165,31 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	if err != nil {
 		return err
 	}
-	there, taken := map[identity]*Link{}, map[string]bool{}
+	existing, taken := map[identity]*Link{}, map[string]bool{}
 	for _, l := range append(byHash, byCode...) {
 		taken[l.Code] = true
-		there[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
+		existing[identity{hash: string(l.CanonicalHash), code: l.Code}] = l
 		if l.Strategy == Deterministic {
-			there[identity{hash: string(l.CanonicalHash)}] = l
+			existing[identity{hash: string(l.CanonicalHash)}] = l
 		}
 	}
-	for _, r := range rows {
-		l := there[r.wish]
+	for _, it := range items {
+		l := existing[it.identity]
 		switch {
 		case l != nil && l.DisabledAt != nil:
-			r.attempt.Err = errDisabled().At("url")
+			it.attempt.Err = errDisabled().At("url")
 		case l != nil:
-			l.In, r.attempt.Link = r.member, l
-		case r.draft.Strategy == Custom && taken[r.codes[0]]:
-			r.attempt.Err = errNoCode(Custom)
+			l.In, it.attempt.Link = it.member, l
+		case it.draft.Strategy == Custom && taken[it.codes[0]]:
+			it.attempt.Err = errNoCode(Custom)
 		}
 	}
 	return nil
 }
 
-// keptLookUps is how many links a statement that is kept looks up at most. Its plan may be from
-// when there were hardly any links, and read all that there are for each of them, until PostgreSQL
-// has counted anew; and where there are many, a new plan costs each of them little.
-const keptLookUps = 16
-
-// lookUp finds links of the workspace by what is unique in it. PostgreSQL is told to look each of
-// them up by itself: a plan that is kept, for workspaces as they are on the average, might read all
-// links of a large one.
+// lookUp finds links of the workspace by a unique key. The lateral join makes PostgreSQL look up
+// each key by itself: the plan of a prepared statement, made for a workspace of average size, might
+// read all links of a large one.
 func lookUp[K any](
 	ctx context.Context, b *batch, conn bun.IDB, key, kind string, wanted []K,
 ) (links []*Link, err error) {
@@ -226,15 +198,14 @@ func lookUp[K any](
 	}
 	q := conn.NewSelect().Model(&links)
 	var p *db.Params
-	if len(wanted) <= keptLookUps {
+	if len(wanted) <= maxPreparedLookups {
 		p = b.DB.Params()
 	}
 	if p == nil {
 		q = q.Where("workspace_id = ?", b.member.ID()).Where(key+" IN (?)", bun.In(wanted))
 	} else {
 		q = q.ModelTableExpr("unnest(?::"+kind+"[]) AS wanted (key) CROSS JOIN LATERAL (SELECT * FROM links WHERE "+
-			"workspace_id = ? AND "+
-			key+" = wanted.key OFFSET 0) AS link", p.Of(wanted), p.Of(b.member.ID()))
+			"workspace_id = ? AND "+key+" = wanted.key OFFSET 0) AS link", p.Of(wanted), p.Of(b.member.ID()))
 	}
 	if err := q.Scan(p.Bind(ctx)); err != nil {
 		return nil, fmt.Errorf("looking for links: %w", err)
@@ -242,43 +213,21 @@ func lookUp[K any](
 	return links, nil
 }
 
-// takeQuota waits for its turn in the workspace and takes the month's quota of so many links, be
-// there as much or not. It returns how many there was quota for before.
-func (b *batch) takeQuota(ctx context.Context, tx bun.Tx, links int) (left int, err error) {
-	if b.member.IsPublic() {
-		return links, nil // nobody's quota
-	}
-	var used int64
-	p := b.DB.Params()
-	err = tx.NewRaw(`INSERT INTO link_usage AS u (workspace_id, month, links) VALUES (?, ?, ?)
-		ON CONFLICT (workspace_id, month) DO UPDATE SET links = u.links + excluded.links RETURNING links`,
-		p.Of(b.member.ID()), p.Of(hitquota.MonthOf(b.now).String()), p.Of(links)).Scan(p.Bind(ctx), &used)
-	if err != nil {
-		return 0, fmt.Errorf("taking the quota: %w", err)
-	}
-	return int(max(0, b.QuotaOf(b.member)-used+int64(links))), nil
-}
-
-func (b *batch) giveBack(ctx context.Context, tx bun.Tx, links int) error {
-	if b.member.IsPublic() || links == 0 {
-		return nil
-	}
-	p := b.DB.Params()
-	_, err := tx.NewRaw("UPDATE link_usage SET links = links - ? WHERE workspace_id = ? AND month = ?",
-		p.Of(links), p.Of(b.member.ID()), p.Of(hitquota.MonthOf(b.now).String())).Exec(p.Bind(ctx))
-	return err
-}
-
-// audit records who has created which links. Anonymous links have no audit log.
-func (b *batch) audit(ctx context.Context, tx bun.Tx) error {
-	if b.member.IsPublic() {
-		return nil
-	}
+// recordCreated writes the tags and the audit events of links that were created. Anonymous links have no
+// audit log.
+func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
+	var tags []tag
 	var events []*audit.Event
-	for _, r := range b.rows {
-		if r.attempt.Created {
-			events = append(events, r.member.Event(b.now, audit.LinkCreated, r.draft.ID, nil))
+	for _, it := range b.items {
+		if it.attempt.Created {
+			tags = append(tags, it.draft.tagRows()...)
 		}
+		if it.attempt.Created && !b.member.IsPublic() {
+			events = append(events, it.member.Event(b.now, audit.LinkCreated, it.draft.ID, nil))
+		}
+	}
+	if err := insertTags(ctx, tx, tags); err != nil {
+		return err
 	}
 	return audit.Write(ctx, tx, events...)
 }

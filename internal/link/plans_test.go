@@ -154,7 +154,7 @@ func TestLinksAreLookedUpOneByOne(t *testing.T) {
 			if err := batch.prepare(ctx); err != nil {
 				t.Fatal(err)
 			}
-			if err := batch.find(ctx, watched, batch.waiting()); err != nil {
+			if err := batch.findExisting(ctx, watched, batch.unresolved()); err != nil {
 				t.Fatal(err)
 			}
 		})

@@ -8,12 +8,12 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 )
 
-// revive brings the deleted links among those that were found back, as their drafts describe them.
-// One that the operator has disabled stays down.
+// revive restores the deleted links that the batch has found, with the fields of their drafts. A
+// link that the operator has disabled is not revived.
 func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	var ids []string
-	for _, r := range b.rows {
-		if l := r.attempt.Link; l != nil && l.DeletedAt != nil {
+	for _, it := range b.items {
+		if l := it.attempt.Link; l != nil && l.DeletedAt != nil {
 			ids = append(ids, l.ID)
 		}
 	}
@@ -28,41 +28,38 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 		return err
 	}
 	var revived []change
-	for _, r := range b.rows {
-		if r.attempt.Link == nil || r.attempt.Link.DeletedAt == nil {
+	for _, it := range b.items {
+		if it.attempt.Link == nil || it.attempt.Link.DeletedAt == nil {
 			continue
 		}
-		l := links[r.attempt.Link.ID]
-		if l != nil {
-			l.In = r.member
+		l := links[it.attempt.Link.ID]
+		if l == nil {
+			return errRetry
 		}
-		switch {
-		case l == nil:
-			return errAgain
-		case l.DisabledAt != nil:
-			r.attempt = Result{Err: errDisabled().At("url")}
+		if l.In = it.member; l.DisabledAt != nil {
+			it.attempt = Result{Err: errDisabled().At("url")}
 			continue
-		case l.DeletedAt != nil: // else somebody else was faster
+		}
+		if l.DeletedAt != nil { // else a concurrent request has revived it
 			before := *l
-			b.reviveAs(l, r.draft)
-			r.revived = true
+			b.reviveAs(l, it.draft)
+			it.revived = true
 			revived = append(revived, change{before: &before, after: l})
 		}
-		r.attempt.Link = l
+		it.attempt.Link = l
 	}
 	return b.apply(ctx, tx, audit.LinkRestored, revived)
 }
 
-// reviveAs makes a deleted link what the draft describes. Of a purged one nothing is left that
-// could count.
+// reviveAs gives a deleted link the fields of the draft. A purged link has no redirects that count.
 func (b *batch) reviveAs(l, draft *Link) {
 	if l.PurgedAt != nil {
 		l.Granted, l.CreatedBy = 0, draft.CreatedBy
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
 	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
-	l.RedirectStatus, l.StartsAt, l.ExpiresAt, l.MaxClicks = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt,
-		draft.MaxClicks
-	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
+	l.RedirectStatus, l.StartsAt, l.ExpiresAt = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt
+	l.MaxClicks, l.CheckAt = draft.MaxClicks, draft.CheckAt
+	l.DeletedAt, l.EndedAt, l.PurgedAt = nil, nil, nil
 	l.touch(b.now)
 }

@@ -15,7 +15,6 @@ import (
 	"github.com/linkforge/linkforge/internal/codecounter"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/ownhost"
@@ -92,7 +91,7 @@ type Store struct {
 	candidate   func(canonical, workspaceID string, salt int) string
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
-	creations   creations
+	coalescer   coalescer
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
 	// exhausted counts the links that were refused because all candidate codes were taken, since this
@@ -116,7 +115,7 @@ func NewStore(c Config) (*Store, error) {
 	return &Store{
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
-		creations: creations{Most: MaxBatch, Patient: true},
+		coalescer: coalescer{Most: MaxBatch, Patient: true},
 	}, nil
 }
 
@@ -214,6 +213,20 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 	return find(ctx, s.DB, m, "id = ?", linkID)
 }
 
+// find loads the one link of the workspace that meets the condition. It returns NotFound.
+func find(ctx context.Context, conn bun.IDB, m workspace.Membership, where string, args ...any) (*Link, error) {
+	l := &Link{In: m}
+	err := conn.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").
+		Where(where, args...).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNotFound()
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking for a link: %w", err)
+	}
+	return l, nil
+}
+
 // Many finds links of the workspace by their ids. Those that there are not, or not any more, are
 // missing from the answer.
 func (s *Store) Many(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]*Link, error) {
@@ -244,21 +257,6 @@ func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 	return byID
 }
 
-// Usage is how many links the workspace has made in the current month, and the month.
-func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64, month hitquota.Month, err error) {
-	ctx, err = m.Enter(ctx, workspace.ReadLinks)
-	if err != nil {
-		return 0, hitquota.Month{}, err
-	}
-	month = hitquota.MonthOf(s.Now())
-	err = s.DB.NewSelect().Table("link_usage").Column("links").
-		Where("workspace_id = ?", m.ID()).Where("month = ?", month.String()).Scan(ctx, &links)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return 0, month, fmt.Errorf("reading a workspace's usage: %w", err)
-	}
-	return links, month, nil
-}
-
 // CountActive counts the links of the whole instance that redirect now.
 func (s *Store) CountActive(ctx context.Context) (int64, error) {
 	n, err := ofStatus(s.DB.NewSelect().Model((*Link)(nil)), s.now(), routing.Active).
@@ -268,14 +266,6 @@ func (s *Store) CountActive(ctx context.Context) (int64, error) {
 		return 0, fmt.Errorf("counting links: %w", err)
 	}
 	return int64(n), nil
-}
-
-// QuotaOf is how many links the workspace may make in a month.
-func (s *Store) QuotaOf(m workspace.Membership) int64 {
-	if own := m.Workspace().LinkQuota; own != nil {
-		return *own
-	}
-	return s.LinkQuota
 }
 
 // now is the instant, as the database keeps it.

@@ -25,7 +25,7 @@ func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 	held, over := make(chan struct{}), make(chan struct{})
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		_, _ = b.creations.Do(context.WithoutCancel(t.Context()), m.ID(), nil, func(context.Context, []*wish) (struct{}, error) {
+		_, _ = b.coalescer.Do(context.WithoutCancel(t.Context()), m.ID(), nil, func(context.Context, []*createRequest) (struct{}, error) {
 			close(held)
 			<-over
 			return struct{}{}, nil
@@ -41,9 +41,9 @@ func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 // gathered waits until so many wait for a workspace's turn.
 func (b *bundle) gathered(t *testing.T, m workspace.Membership, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); b.creations.Waiting(m.ID()) != n; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); b.coalescer.Waiting(m.ID()) != n; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d wait, want %d", b.creations.Waiting(m.ID()), n)
+			t.Fatalf("%d wait, want %d", b.coalescer.Waiting(m.ID()), n)
 		}
 	}
 }
