@@ -2,12 +2,9 @@ package link
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
@@ -117,51 +114,6 @@ func TestPlans(t *testing.T) {
 						t.Errorf("%s, analyzed %t:\n%s", name, analyzed, plan)
 					}
 				}
-			}
-		}
-	})
-}
-
-// TestLinksAreLookedUpOneByOne by who makes others, although most workspaces are so small that it were as well to read all their links:
-// the statement is planned once, for the large ones too.
-func TestLinksAreLookedUpOneByOne(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		const small = "WITH RECURSIVE small (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM small WHERE n < 2000) "
-		hash := map[db.Kind]string{db.SQLite: "X'00'", db.Postgres: `'\x00'`}[d.Kind]
-		for _, statement := range []string{
-			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) " + small + "SELECT 'ws_' || n, 'small-' || n, 'Small', ?0, ?0 FROM small",
-			`INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash, redirect_status, created_at, updated_at) ` +
-				small + "SELECT 'lnk_' || n, 'ws_' || n, 'code', 'DETERMINISTIC', '', '', " + hash + ", 302, ?0, ?0 FROM small",
-		} {
-			if _, err := d.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).Exec(db.AsSystem(t.Context())); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
-			t.Fatal(err)
-		}
-		defer func() { b.DB = d }()
-		plans := dbtest.Plans(t, d, func(watched *db.DB) {
-			b.DB = watched
-			batch := &batch{Store: b.Store, member: b.mine, now: noon}
-			for i := range 3 {
-				batch.add(b.mine, &New{URL: fmt.Sprintf("https://example.com/new/%d", i)})
-				batch.add(b.mine, &New{URL: "https://example.com/", Strategy: new(Custom), CustomCode: new(fmt.Sprintf("new-%d", i))})
-			}
-			ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
-			if err := batch.prepare(ctx); err != nil {
-				t.Fatal(err)
-			}
-			if err := batch.find(ctx, watched, batch.waiting()); err != nil {
-				t.Fatal(err)
-			}
-		})
-		for _, column := range []string{"canonical_hash", "code"} {
-			whole := regexp.MustCompile(`(Index Cond|USING INDEX).*workspace_id *=.* AND \(?` + column + ` *=`)
-			if !slices.ContainsFunc(plans, whole.MatchString) {
-				t.Errorf("no link is looked up by its workspace and its %s:\n%s", column, strings.Join(plans, "\n--\n"))
 			}
 		}
 	})
