@@ -33,7 +33,7 @@ var layers = [][]string{
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
-		"internal/domain", "internal/hitquota", "internal/ingest", "internal/link", "internal/probe", "internal/ratelimit",
+		"internal/domain", "internal/hitquota", "internal/ingest", "internal/link", "internal/linklist", "internal/probe", "internal/ratelimit",
 		"internal/resolve", "internal/stats", "internal/unmatched", "internal/workspace",
 	},
 	{ // edge
@@ -66,6 +66,7 @@ var within = map[string][]string{
 		"internal/account", "internal/audit", "internal/codecounter", "internal/hitquota", "internal/ratelimit",
 		"internal/resolve", "internal/workspace",
 	},
+	"internal/linklist":  {"internal/account", "internal/link", "internal/workspace"},
 	"internal/probe":     {"internal/link", "internal/ratelimit", "internal/workspace"},
 	"internal/stats":     {"internal/hitquota", "internal/workspace"},
 	"internal/unmatched": {"internal/workspace"},
@@ -149,14 +150,14 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"hitquota.Granted", "link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf", "link.claim", "link.lookUp",
+		"hitquota.Granted", "link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf", "link.claim", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf", "workspace.Observe",
 	},
 	"AsSystem": {
 		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "stats.WorkspacesOf", "clickstream.begin", "stats.eachSubject", "unmatched.Forget", "clickstream.ForgetBatches", "stats.ForgetVisitors", "stats.ForgetWho", "stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages", "stats.PurgeWorkspace", "clickstream.readOn", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
 		"ingest.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds", "hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"link.Block", "link.Find", "link.Holders", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
-		"link.CountActive", "link.Export", "link.PurgeWorkspace", "link.Reports", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
+		"linklist.CountActive", "linklist.Export", "link.PurgeWorkspace", "link.Reports", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
 	},
 }
 

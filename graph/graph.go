@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/consistency"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -34,6 +35,7 @@ type Config struct {
 	Domains    *domain.Store
 	Keys       *apikey.Store
 	Links      *link.Store
+	LinkList   *linklist.Store
 	Stats      *stats.Store
 	Unmatched  *unmatched.Recorder
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil

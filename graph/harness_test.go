@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/unmatched"
@@ -76,6 +77,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
 		Keys:       keys,
 		Links:      links,
+		LinkList:   &linklist.Store{DB: counted, Now: time.Now},
 		Stats:      clicks.Store,
 		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
 		HitQuota:   100,

@@ -1,4 +1,4 @@
-package link
+package linklist
 
 import (
 	"fmt"
@@ -14,31 +14,32 @@ import (
 )
 
 // plans are how the database goes about each statement of a list of my links.
-func (b *bundle) plans(t *testing.T, few int, f *Filter, r page.Request) []string {
+func (b *bundle) plans(t *testing.T, limit int, f *Filter, r page.Request) []string {
 	t.Helper()
 	defer func(d *db.DB) { b.DB = d }(b.DB)
 	return dbtest.Plans(t, b.DB, func(watched *db.DB) {
 		b.DB = watched
 		ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
-		n, err := b.search(ctx, b.mine, f, few)
+		q, err := b.prepare(ctx, b.mine, f, limit)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := n.list(ctx, r); err != nil {
+		if _, err := q.list(ctx, r); err != nil {
 			t.Fatal(err)
 		}
 	})
 }
 
-// TestPlans looks at how lists are found where they are long: from an index, without a look at every link, and
-// without sorting them.
+// TestPlans looks at how lists are found where they are long: from an index, without a look at
+// every link, and without sorting them.
 func TestPlans(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("many links")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		// What SQLite plans does not depend on how many there are, and with the race detector it needs long for each.
+		// What SQLite plans does not depend on how many there are, and with the race detector it needs
+		// long for each.
 		many := map[db.Kind]int{db.SQLite: 3000, db.Postgres: 20_000}[d.Kind]
 		b := setup(t, d)
 		var samples []sample
@@ -55,12 +56,13 @@ func TestPlans(t *testing.T) {
 		put(t, d, samples)
 		deep := samples[len(samples)/2]
 		rare, common := &Filter{Search: new("zebrafish")}, &Filter{Search: new("http")}
-		byID, byClicks, byTitle := page.Order{}, (&Order{Field: ByClicks}).pages(), (&Order{Field: ByTitle}).pages()
+		byID, byClicks, byTitle := page.Order{}, (&Order{Field: ByClicks}).pageOrder(), (&Order{Field: ByTitle}).pageOrder()
 		// Nothing analyzes SQLite in production. PostgreSQL does it by itself, when it likes.
 		for _, analyzed := range map[db.Kind][]bool{db.SQLite: {false, true}, db.Postgres: {true}}[d.Kind] {
 			if analyzed {
 				// VACUUM because a gin index that has not been tidied since many rows came costs much to ask.
-				statement := map[db.Kind]string{db.SQLite: "ANALYZE", db.Postgres: "VACUUM ANALYZE links, link_tags, click_totals"}[d.Kind]
+				statement := map[db.Kind]string{db.SQLite: "ANALYZE",
+					db.Postgres: "VACUUM ANALYZE links, link_tags, click_totals"}[d.Kind]
 				if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 					t.Fatal(err)
 				}
