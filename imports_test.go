@@ -33,8 +33,9 @@ var layers = [][]string{
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
-		"internal/domain", "internal/hitquota", "internal/ingest", "internal/link", "internal/linklist", "internal/probe", "internal/ratelimit",
-		"internal/resolve", "internal/stats", "internal/unmatched", "internal/workspace",
+		"internal/domain", "internal/hitquota", "internal/ingest", "internal/link", "internal/linklist", "internal/moderation",
+		"internal/probe", "internal/ratelimit", "internal/resolve", "internal/stats", "internal/unmatched",
+		"internal/workspace",
 	},
 	{ // edge
 		"graph", "graph/gen", "graph/loader", "internal/playground", "internal/redirect",
@@ -66,14 +67,15 @@ var within = map[string][]string{
 		"internal/account", "internal/audit", "internal/codecounter", "internal/hitquota", "internal/ratelimit",
 		"internal/resolve", "internal/workspace",
 	},
-	"internal/linklist":  {"internal/account", "internal/link", "internal/workspace"},
-	"internal/probe":     {"internal/link", "internal/ratelimit", "internal/workspace"},
-	"internal/stats":     {"internal/hitquota", "internal/workspace"},
-	"internal/unmatched": {"internal/workspace"},
-	"internal/workspace": {"internal/account", "internal/audit", "internal/ratelimit"},
-	"graph":              {"graph/gen", "graph/loader"},
-	"internal/cli":       {"internal/stores"},
-	"server":             {"internal/cli", "internal/stores"},
+	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
+	"internal/moderation": {"internal/link", "internal/ratelimit"},
+	"internal/probe":      {"internal/link", "internal/ratelimit", "internal/workspace"},
+	"internal/stats":      {"internal/hitquota", "internal/workspace"},
+	"internal/unmatched":  {"internal/workspace"},
+	"internal/workspace":  {"internal/account", "internal/audit", "internal/ratelimit"},
+	"graph":               {"graph/gen", "graph/loader"},
+	"internal/cli":        {"internal/stores"},
+	"server":              {"internal/cli", "internal/stores"},
 }
 
 // forbidden lists libraries that a package must do without, so that their use stays in one place.
@@ -156,8 +158,8 @@ var scopes = map[string][]string{
 	"AsSystem": {
 		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "stats.WorkspacesOf", "clickstream.begin", "stats.eachSubject", "unmatched.Forget", "clickstream.ForgetBatches", "stats.ForgetVisitors", "stats.ForgetWho", "stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages", "stats.PurgeWorkspace", "clickstream.readOn", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
 		"ingest.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds", "hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
-		"link.Block", "link.Find", "link.Holders", "link.SetDisabled", "link.Unblock", "link.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
-		"linklist.CountActive", "linklist.Export", "link.PurgeWorkspace", "link.Reports", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
+		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock", "moderation.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
+		"linklist.CountActive", "linklist.Export", "link.PurgeWorkspace", "moderation.Reports", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
 	},
 }
 

@@ -36,6 +36,6 @@ func (r *mutationResolver) ClaimLinks(ctx context.Context, in gen.ClaimLinksInpu
 }
 
 func (r *mutationResolver) ReportLink(ctx context.Context, in gen.ReportLinkInput) (*gen.ReportLinkPayload, error) {
-	err := r.Links.Report(ctx, web.AddressOf(ctx), in.ShortURL, in.Reason, in.Details)
+	err := r.Moderation.Report(ctx, web.AddressOf(ctx), in.ShortURL, in.Reason, in.Details)
 	return &gen.ReportLinkPayload{Reported: true}, err
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/probe"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -36,6 +37,8 @@ type Config struct {
 	Keys       *apikey.Store
 	Links      *link.Store
 	LinkList   *linklist.Store
+	// Moderation keeps what people report.
+	Moderation *moderation.Store
 	Stats      *stats.Store
 	Unmatched  *unmatched.Recorder
 	// Writers tracks callers that wrote recently, so that the others may read from a replica; nil

@@ -28,6 +28,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/unmatched"
@@ -78,6 +79,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Keys:       keys,
 		Links:      links,
 		LinkList:   &linklist.Store{DB: counted, Now: time.Now},
+		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Store,
 		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},
 		HitQuota:   100,
@@ -93,7 +95,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 
 // bounds are those of an instance that is not configured.
 var bounds = sync.OnceValue(func() config.Bounds {
-	c, err := config.Flags{}.Check()
+	c, err := config.Parse(nil)
 	if err != nil {
 		panic(err)
 	}

@@ -30,7 +30,9 @@ import (
 // TestAdmin has an app within the test's process, and nothing runs beside it: newApp gives the Redis library its log, which
 // is the whole process's.
 func TestAdmin(t *testing.T) {
-	c, err := config.Flags{DataDir: t.TempDir(), AdminListen: freeAddress(t)}.Check()
+	c, err := config.Parse(map[string]string{
+		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": freeAddress(t),
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -93,7 +93,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 		if a.data, err = stores.OpenDataFolder(c.DataDir); err != nil {
 			return nil, err
 		}
-		if err := a.config.FillSecrets(); err != nil {
+		if err := stores.FillSecrets(&a.config); err != nil {
 			return nil, err
 		}
 	}
@@ -198,6 +198,7 @@ func (a *app) wire() error {
 		Audit:       a.Audit,
 		Links:       a.Links,
 		LinkList:    a.LinkList,
+		Moderation:  a.Moderation,
 		Checker:     a.Checker,
 		Stats:       a.Stats,
 		Live:        a.ClickStream,

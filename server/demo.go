@@ -46,7 +46,9 @@ func (c demoCommand) Run(ctx context.Context, std cli.IO) (err error) {
 	if err != nil {
 		return fmt.Errorf("listening: %w", err)
 	}
-	settings, err := config.Flags{DataDir: folder, PublicURL: "http://" + listener.Addr().String()}.Check()
+	settings, err := config.Parse(map[string]string{
+		"LINKFORGE_DATA_DIR": folder, "LINKFORGE_PUBLIC_URL": "http://" + listener.Addr().String(),
+	})
 	if err != nil {
 		return err
 	}

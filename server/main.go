@@ -17,11 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 )
 
-// commandLine holds the commands: those that start an instance, and those of package cli. Its flags
-// are the server's configuration, which the environment fills too.
+// commandLine holds the commands: those that start an instance, and those of package cli.
 type commandLine struct {
-	config.Flags `group:"Configuration"`
-
 	Serve serveCommand `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
 	Demo  demoCommand  `cmd:"" help:"Run the main job once on a throw-away instance, and tell it."`
 	cli.Commands
@@ -42,14 +39,15 @@ func main() {
 }
 
 func run(ctx context.Context, args []string, io cli.IO) error {
-	var c commandLine
-	parser, err := kong.New(&c,
+	flags := config.NewFlags()
+	parser, err := kong.New(&commandLine{},
 		kong.Name("linkforge"),
 		kong.Description("The GraphQL backend of a multi-tenant link shortener."),
 		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
 		kong.Writers(io.Out, io.Err),
 		kong.BindTo(ctx, (*context.Context)(nil)),
-		kong.Bind(io, &c.Flags),
+		kong.Embed(flags.Grammar(), `group:"Configuration"`),
+		kong.Bind(io, flags),
 	)
 	if err != nil {
 		return err

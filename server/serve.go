@@ -24,7 +24,7 @@ func (serveCommand) Run(ctx context.Context, f *config.Flags, io cli.IO) (err er
 		return fmt.Errorf("the configuration cannot be used:\n%w", err)
 	}
 	tuneMemory(c)
-	a, err := newApp(ctx, c, obs.NewLogger(io.Err, c.LogJSON, c.LogLevel), io.Out)
+	a, err := newApp(ctx, c, obs.NewLogger(io.Err, !c.LogText, c.LogLevel), io.Out)
 	if err != nil {
 		return err
 	}

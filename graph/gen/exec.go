@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/unmatched"
@@ -21365,7 +21366,7 @@ func (ec *executionContext) unmarshalInputReportLinkInput(ctx context.Context, o
 			it.ShortURL = data
 		case "reason":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("reason"))
-			data, err := ec.unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐReason(ctx, v)
+			data, err := ec.unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoderationᚐReason(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -30166,13 +30167,13 @@ func (ec *executionContext) marshalNReportLinkPayload2ᚖgithubᚗcomᚋlinkforg
 	return ec._ReportLinkPayload(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐReason(ctx context.Context, v any) (link.Reason, error) {
+func (ec *executionContext) unmarshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoderationᚐReason(ctx context.Context, v any) (moderation.Reason, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := link.Reason(tmp)
+	res := moderation.Reason(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐReason(ctx context.Context, sel ast.SelectionSet, v link.Reason) graphql.Marshaler {
+func (ec *executionContext) marshalNReportReason2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋmoderationᚐReason(ctx context.Context, sel ast.SelectionSet, v moderation.Reason) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {

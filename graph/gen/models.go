@@ -15,6 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -733,7 +734,7 @@ type ReportLinkInput struct {
 	// The link's short URL, in any of the forms that answer.
 	ShortURL string `json:"shortUrl"`
 	// What is wrong with it.
-	Reason link.Reason `json:"reason"`
+	Reason moderation.Reason `json:"reason"`
 	// More about it, in up to 2,000 characters.
 	Details *string `json:"details,omitempty"`
 }

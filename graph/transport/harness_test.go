@@ -103,7 +103,7 @@ func count(ctx context.Context, arguments map[string]any) graphql.ResponseHandle
 
 // bounds are those of a server that is not configured.
 var bounds = sync.OnceValue(func() config.Bounds {
-	c, err := config.Flags{}.Check()
+	c, err := config.Parse(nil)
 	if err != nil {
 		panic(err)
 	}

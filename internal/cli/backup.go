@@ -70,10 +70,10 @@ func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // secretFiles are the secrets that the data folder has and the environment does not replace.
 func secretFiles(f *config.Flags) (names []string) {
-	if f.JWTSecret == "" {
+	if !f.Has("LINKFORGE_JWT_SECRET") {
 		names = append(names, stores.JWTSecretName)
 	}
-	if f.CodeSecret == "" {
+	if !f.Has("LINKFORGE_CODE_SECRET") {
 		names = append(names, stores.CodeSecretName)
 	}
 	return names

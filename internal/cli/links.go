@@ -7,6 +7,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -143,8 +144,8 @@ func (l linksEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 }
 
 func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkID string, disabled bool) error {
-	return withLinks(f, func(links *link.Store) error {
-		l, changed, err := links.SetDisabled(ctx, linkID, disabled)
+	return withModeration(f, func(m *moderation.Store) error {
+		l, changed, err := m.SetDisabled(ctx, linkID, disabled)
 		if err != nil {
 			return err
 		}

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/config"
-	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -40,8 +40,8 @@ type (
 
 // Run blocks a host.
 func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withLinks(f, func(links *link.Store) error {
-		blocked, err := links.Block(ctx, b.Host, b.Reason)
+	return withBlocklist(f, func(blocklist *moderation.Blocklist) error {
+		blocked, err := blocklist.Block(ctx, b.Host, b.Reason)
 		if err == nil {
 			fmt.Fprintf(io.Out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n",
 				blocked.Host, blocked.Host)
@@ -52,8 +52,8 @@ func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run unblocks a host.
 func (b blockRemove) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withLinks(f, func(links *link.Store) error {
-		was, err := links.Unblock(ctx, b.Host)
+	return withBlocklist(f, func(blocklist *moderation.Blocklist) error {
+		was, err := blocklist.Unblock(ctx, b.Host)
 		if err != nil {
 			return err
 		}
@@ -67,8 +67,8 @@ func (b blockRemove) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run lists the blocked hosts.
 func (blockList) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withLinks(f, func(links *link.Store) error {
-		hosts, err := links.BlockedHosts(ctx)
+	return withBlocklist(f, func(blocklist *moderation.Blocklist) error {
+		hosts, err := blocklist.List(ctx)
 		table := newTable(io.Out)
 		for _, h := range hosts {
 			fmt.Fprintf(table, "%s\t%s\t%s\n", h.Host, h.CreatedAt.UTC().Format(time.RFC3339), h.Reason)
@@ -79,8 +79,8 @@ func (blockList) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run disables links.
 func (b blockDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withLinks(f, func(links *link.Store) error {
-		n, err := links.DisableHost(ctx, b.Host)
+	return withModeration(f, func(m *moderation.Store) error {
+		n, err := m.DisableHost(ctx, b.Host)
 		fmt.Fprintf(io.Out, "disabled %d links\n", n)
 		return err
 	})
@@ -88,8 +88,8 @@ func (b blockDisable) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // Run enables links.
 func (b blockEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withLinks(f, func(links *link.Store) error {
-		n, err := links.EnableHost(ctx, b.Host)
+	return withModeration(f, func(m *moderation.Store) error {
+		n, err := m.EnableHost(ctx, b.Host)
 		fmt.Fprintf(io.Out, "enabled %d links\n", n)
 		return err
 	})
@@ -102,8 +102,8 @@ type reportsCommand struct {
 
 // Run lists what people have said of links.
 func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
-	return withLinks(f, func(links *link.Store) error {
-		reports, err := links.Reports(ctx, max(1, r.Limit))
+	return withModeration(f, func(m *moderation.Store) error {
+		reports, err := m.Reports(ctx, max(1, r.Limit))
 		table := newTable(io.Out)
 		for _, one := range reports {
 			state := ""

@@ -13,6 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/stats"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -33,6 +34,14 @@ func withStores(f *config.Flags, log *slog.Logger, work func(config.Config, *sto
 
 func withLinks(f *config.Flags, work func(*link.Store) error) error {
 	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Links) })
+}
+
+func withModeration(f *config.Flags, work func(*moderation.Store) error) error {
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Moderation) })
+}
+
+func withBlocklist(f *config.Flags, work func(*moderation.Blocklist) error) error {
+	return withStores(f, discard, func(_ config.Config, s *stores.Stores) error { return work(s.Blocklist) })
 }
 
 func withClicks(f *config.Flags, work func(*stats.Store) error) error {

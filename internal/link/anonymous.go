@@ -17,12 +17,14 @@ var anonymousPerAddress = ratelimit.Rate{Name: "anonymous-address", Attempts: 60
 // claimPrefix tells a claim token from other secrets, for people and for scanners of leaked ones.
 const claimPrefix = "claim_"
 
-// CreateAnonymous makes a link that nobody owns and that ends after AnonymousTTL, and a token by which it can be
-// claimed, which is told this once. The address is where the request came from, for the rate limit. It returns
-// InvalidURL, UnsafeURL, RateLimited, or Forbidden where links need an account.
+// CreateAnonymous makes a link that nobody owns and that ends after AnonymousTTL, and a token by
+// which it can be claimed, which is told this once. The address is where the request came from, for
+// the rate limit. It returns InvalidURL, UnsafeURL, RateLimited, or Forbidden where links need an
+// account.
 func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *Link, claimToken string, err error) {
 	if s.AnonymousTTL == 0 {
-		return nil, "", errs.New(errs.Forbidden, "This instance makes no links without an account. Log in, and use createLink.")
+		return nil, "", errs.New(errs.Forbidden, "This instance makes no links without an account. Log in, and use "+
+			"createLink.")
 	}
 	if err := s.Limits.Charge(ctx, anonymousPerAddress, address); err != nil {
 		return nil, "", err

@@ -28,8 +28,8 @@ type batch struct {
 	rows   []*row
 }
 
-// row is one link on its way: what somebody asks for, a draft, and the codes that it may get. Those of a deterministic link are
-// computed when it is their turn: nearly always the first is free.
+// row is one link on its way: what somebody asks for, a draft, and the codes that it may get. Those
+// of a deterministic link are computed when it is their turn: nearly always the first is free.
 type row struct {
 	member workspace.Membership
 	in     *New
@@ -51,8 +51,8 @@ type row struct {
 // open says that the row still needs a link.
 func (r *row) open() bool { return r.same == nil && r.Link == nil && r.Err == nil }
 
-// next gives the draft the code that is to be tried, and reports false when there is none left. Generated codes answer
-// at the root, where they are unique over the instance.
+// next gives the draft the code that is to be tried, and reports false when there is none left.
+// Generated codes answer at the root, where they are unique over the instance.
 func (b *batch) next(r *row) bool {
 	code, ok := b.code(r)
 	r.draft.ID, r.draft.Code, r.draft.RootCode = id.New(id.Link), code, nil
@@ -80,8 +80,8 @@ type identity struct{ hash, code string }
 var (
 	// errAbandoned ends the transaction of a batch that is all or nothing.
 	errAbandoned = errors.New("a link of the batch cannot be made")
-	// errAgain ends the transaction of a batch that must run anew: its generated codes do not suffice, or a link
-	// that it found was purged meanwhile.
+	// errAgain ends the transaction of a batch that must run anew: its generated codes do not suffice,
+	// or a link that it found was purged meanwhile.
 	errAgain = errors.New("the batch must run again")
 )
 
@@ -90,7 +90,8 @@ func (b *batch) add(m workspace.Membership, in *New) {
 	b.rows = append(b.rows, &row{member: m, in: in})
 }
 
-// prepare checks what the callers say, finds wishes that are the same, and gives every row its codes.
+// prepare checks what the callers say, finds wishes that are the same, and gives every row its
+// codes.
 func (b *batch) prepare(ctx context.Context) error {
 	first := map[identity]*row{}
 	for _, r := range b.rows {
@@ -208,7 +209,8 @@ func (b *batch) failed() bool {
 	return slices.ContainsFunc(b.rows, func(r *row) bool { return r.Err != nil || r.attempt.Err != nil })
 }
 
-// results are the rows' results. Whoever asked for the same as another has a link of their own, through their own membership.
+// results are the rows' results. Whoever asked for the same as another has a link of their own,
+// through their own membership.
 func (b *batch) results() []Result {
 	results := make([]Result, 0, len(b.rows))
 	for _, r := range b.rows {
@@ -229,7 +231,8 @@ func (b *batch) results() []Result {
 
 func (b *batch) errQuota() error {
 	month := hitquota.MonthOf(b.now)
-	return errs.New(errs.QuotaExceeded, "The workspace has made the %d links it may make this month. The next month begins at %s.",
+	return errs.New(errs.QuotaExceeded, "The workspace has made the %d links it may make this month. The next month "+
+		"begins at %s.",
 		b.QuotaOf(b.member), month.End.Format("2006-01-02 15:04 MST")).After(month.End.Sub(b.now))
 }
 
@@ -238,9 +241,11 @@ func errNoCode(strategy Strategy) error {
 		return errs.New(errs.CodeTaken, "The code leads to another URL already. Choose another code.").At("customCode")
 	}
 	if strategy == Random {
-		return errs.New(errs.CodeExhausted, "The %d random codes that were tried are taken. Try again, or use the strategy COUNTER.",
+		return errs.New(errs.CodeExhausted, "The %d random codes that were tried are taken. Try again, or use the strategy "+
+			"COUNTER.",
 			randomAttempts).At("strategy")
 	}
-	return errs.New(errs.CodeExhausted, "All %d codes of this URL are taken in the workspace. Choose a customCode, or use the strategy "+
+	return errs.New(errs.CodeExhausted, "All %d codes of this URL are taken in the workspace. Choose a customCode, or "+
+		"use the strategy "+
 		"COUNTER or RANDOM.", shortcode.Salts).At("url")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// CheckClaim is how long destinations belong to whoever took them to ask them. They are due again afterwards, so that
-// none is forgotten by a node that dies.
+// CheckClaim is how long destinations belong to whoever took them to ask them. They are due again
+// afterwards, so that none is forgotten by a node that dies.
 const CheckClaim = 15 * time.Minute
 
 // Due is a destination that is to be asked how it is.
@@ -23,9 +23,10 @@ type Due struct {
 	Failures int
 }
 
-// DueChecks takes up to limit destinations that are to be asked now, those that have waited longest, and pushes them
-// ahead by CheckClaim in the same step: two callers never get the same. Links that have ended are left out. The
-// system asks, not a member, so it looks into every workspace.
+// DueChecks takes up to limit destinations that are to be asked now, those that have waited
+// longest, and pushes them ahead by CheckClaim in the same step: two callers never get the same.
+// Links that have ended are left out. The system asks, not a member, so it looks into every
+// workspace.
 func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 	ctx = db.AsSystem(ctx)
 	now := s.now()
@@ -45,8 +46,9 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 	return due, nil
 }
 
-// Checked records what a destination answered, nil when nothing, how often in a row it has not been well, and when it
-// is to be asked next. A link that leads elsewhere by now stays as it is. To its members the link has not changed.
+// Checked records what a destination answered, nil when nothing, how often in a row it has not been
+// well, and when it is to be asked next. A link that leads elsewhere by now stays as it is. To its
+// members the link has not changed.
 func (s *Store) Checked(ctx context.Context, linkID, url string, status *int, failures int, at, next time.Time) error {
 	_, err := s.applyMachine(
 		set{"destination_status", status}, set{"last_checked_at", db.Instant(at)},
@@ -59,8 +61,8 @@ func (s *Store) Checked(ctx context.Context, linkID, url string, status *int, fa
 	return nil
 }
 
-// PostponeChecks has destinations that were taken be asked later. What is known of them stays, and so does the time
-// of one whose link has been given another URL since, which is to be asked now.
+// PostponeChecks has destinations that were taken be asked later. What is known of them stays, and
+// so does the time of one whose link has been given another URL since, which is to be asked now.
 func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) error {
 	ids := make([]string, 0, len(due))
 	for _, d := range due {

@@ -36,21 +36,22 @@ type Claim struct {
 	Status ClaimStatus
 	// Link is the claimed link, also when this workspace had claimed it before.
 	Link *Link
-	// Err says why the link is not the workspace's: NotFound, Expired, Conflict for a link that another workspace has
-	// claimed, CodeTaken, QuotaExceeded or UnsafeURL.
+	// Err says why the link is not the workspace's: NotFound, Expired, Conflict for a link that
+	// another workspace has claimed, CodeTaken, QuotaExceeded or UnsafeURL.
 	Err error
 }
 
-// Claim makes anonymous links the workspace's own: with code and clicks, without an end, and out of its link quota.
-// Each token has a transaction of its own, so that one that fails keeps no other. It returns InvalidInput or
-// Forbidden.
+// Claim makes anonymous links the workspace's own: with code and clicks, without an end, and out of
+// its link quota. Each token has a transaction of its own, so that one that fails keeps no other.
+// It returns InvalidInput or Forbidden.
 func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []string) ([]Claim, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
 	if len(tokens) < 1 || len(tokens) > MaxClaims {
-		return nil, errs.New(errs.InvalidInput, "From 1 to %d links can be claimed at once; these are %d.", MaxClaims, len(tokens)).At("claimTokens")
+		return nil, errs.New(errs.InvalidInput, "From 1 to %d links can be claimed at once; these are %d.", MaxClaims,
+			len(tokens)).At("claimTokens")
 	}
 	claims := make([]Claim, 0, len(tokens))
 	for _, token := range tokens {
@@ -108,8 +109,8 @@ func (c Claim) status(err error) ClaimStatus {
 	return ClaimRefused
 }
 
-// move gives the link with the token to the workspace, with its clicks. The quota's row is locked first, as
-// whoever creates does, and the link's second.
+// move gives the link with the token to the workspace, with its clicks. The quota's row is locked
+// first, as whoever creates does, and the link's second.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
 	b := &batch{Store: s, member: m, now: s.now()}
 	left, err := b.takeQuota(ctx, tx, 0)
@@ -160,7 +161,8 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 		l.In = m
 		return Claim{Status: AlreadyClaimed, Link: l}, true
 	case l.WorkspaceID != workspace.PublicID:
-		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")}, true
+		return Claim{Status: AlreadyClaimed, Err: errs.New(errs.Conflict, "The link has been claimed by another workspace.")},
+			true
 	case l.DisabledAt != nil:
 		return Claim{Err: errDisabled()}, true
 	case l.Status(s.now()) == routing.Expired:

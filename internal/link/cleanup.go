@@ -10,12 +10,13 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// sweepBatch is how many links a job takes on at once: few enough that a redirect never waits long for one.
+// sweepBatch is how many links a job takes on at once: few enough that a redirect never waits long
+// for one.
 const sweepBatch = 500
 
-// CleanUp marks the links that have expired, and then purges those whose tombstones have stood for long enough, each
-// batch in a transaction of its own. It forgets idempotency keys that are too old. Nothing waits for it: a link
-// has expired at its instant, whatever has been marked.
+// CleanUp marks the links that have expired, and then purges those whose tombstones have stood for
+// long enough, each batch in a transaction of its own. It forgets idempotency keys that are too
+// old. Nothing waits for it: a link has expired at its instant, whatever has been marked.
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for _, step := range []struct {
@@ -54,9 +55,9 @@ func (s *Store) markEnded(ctx context.Context) (int, error) {
 	return affected(result, err)
 }
 
-// purge removes a batch of links that ended longer ago than Tombstones, and returns how many. Of a deterministic
-// link the workspace, the URL's hash and the code stay, so that the same URL gets the same code for ever. Disabled
-// links stay: they say what must not come back.
+// purge removes a batch of links that ended longer ago than Tombstones, and returns how many. Of a
+// deterministic link the workspace, the URL's hash and the code stay, so that the same URL gets the
+// same code for ever. Disabled links stay: they say what must not come back.
 func (s *Store) purge(ctx context.Context) (purged int, err error) {
 	now := s.now()
 	before := now.Add(-s.Tombstones)
@@ -83,7 +84,8 @@ func (s *Store) purge(ctx context.Context) (purged int, err error) {
 		if err := s.apply(ctx, tx, "", hollowed); err != nil {
 			return err
 		}
-		_, err := tx.NewDelete().Model((*Link)(nil)).Where("id IN (?)", bun.In(ids)).Where("strategy <> 'DETERMINISTIC'").Exec(ctx)
+		_, err := tx.NewDelete().Model((*Link)(nil)).Where("id IN (?)", bun.In(ids)).Where("strategy <> 'DETERMINISTIC'").
+			Exec(ctx)
 		return err
 	})
 	return purged, err

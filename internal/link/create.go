@@ -24,12 +24,13 @@ type Result struct {
 	Err     error
 }
 
-// Create makes a link, or answers with the one that is there: a deterministic link for the same URL, a custom
-// one for the same code and URL. However many ask at once, on however many nodes, one of them makes it and hears
-// true; it alone takes quota. A deleted link is revived with what the caller says now.
+// Create makes a link, or answers with the one that is there: a deterministic link for the same
+// URL, a custom one for the same code and URL. However many ask at once, on however many nodes, one
+// of them makes it and hears true; it alone takes quota. A deleted link is revived with what the
+// caller says now.
 //
-// It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted, QuotaExceeded or
-// Forbidden.
+// It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
+// QuotaExceeded or Forbidden.
 func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Link, bool, error) {
 	results, err := s.CreateMany(ctx, m, Batch{Links: []*New{&in}})
 	if err != nil {
@@ -54,14 +55,15 @@ type Batch struct {
 	Links []*New
 	// OnError is the policy; empty means SkipFailed.
 	OnError Policy
-	// IdempotencyKey names the call: the same batch with the same key is made once, and answered the same again.
+	// IdempotencyKey names the call: the same batch with the same key is made once, and answered the
+	// same again.
 	IdempotencyKey *string
 }
 
-// CreateMany is Create of up to MaxBatch links, with a result each, in the order of the calls. Links that are the
-// same within the batch are made once: the first hears true. It takes a handful of statements, however many links.
-// An error means that nothing was done: InvalidInput, IdempotencyConflict, CodeExhausted when all counters have been
-// given out, or Forbidden.
+// CreateMany is Create of up to MaxBatch links, with a result each, in the order of the calls.
+// Links that are the same within the batch are made once: the first hears true. It takes a handful
+// of statements, however many links. An error means that nothing was done: InvalidInput,
+// IdempotencyConflict, CodeExhausted when all counters have been given out, or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -120,7 +122,8 @@ func customCodes(custom *string) ([]string, error) {
 		return nil, errs.New(errs.InvalidInput, "%s", err).At("customCode")
 	}
 	if shortcode.Reserved(*custom) {
-		return nil, errs.New(errs.CodeReserved, "The server keeps this word for itself. Choose another code.").At("customCode")
+		return nil, errs.New(errs.CodeReserved, "The server keeps this word for itself. Choose another code.").
+			At("customCode")
 	}
 	return []string{*custom}, nil
 }
@@ -133,7 +136,8 @@ func deterministic(ctx context.Context, conn bun.IDB, m workspace.Membership, ha
 // find loads the one link of the workspace that meets the condition. It returns NotFound.
 func find(ctx context.Context, conn bun.IDB, m workspace.Membership, where string, args ...any) (*Link, error) {
 	l := &Link{In: m}
-	err := conn.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").Where(where, args...).Scan(ctx)
+	err := conn.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").Where(where, args...).
+		Scan(ctx)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNotFound()
 	}

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"maps"
 	"slices"
 
 	"github.com/uptrace/bun"
@@ -20,7 +21,7 @@ func (s *Store) refused(ctx context.Context, conn bun.IDB, links []*Link) (map[*
 	if err != nil {
 		return nil, err
 	}
-	for l := range blocked {
+	for _, l := range blocked {
 		found[l] = errs.New(errs.UnsafeURL, "The operator of this service does not allow links to this host.")
 	}
 	own, err := s.leadingHere(ctx, conn, links)
@@ -69,4 +70,31 @@ func (s *Store) leadingHere(ctx context.Context, conn bun.IDB, links []*Link) (o
 		own = append(own, byHost[host]...)
 	}
 	return own, err
+}
+
+// blocked returns the links to hosts that the operator has blocked, in one statement.
+func (s *Store) blocked(ctx context.Context, conn bun.IDB, links []*Link) (found []*Link, err error) {
+	byHost := map[string][]*Link{}
+	for _, l := range links {
+		if host := l.Host(); host != "" {
+			byHost[host] = append(byHost[host], l)
+		}
+	}
+	if s.Blocklist == nil || len(byHost) == 0 {
+		return nil, nil
+	}
+	blocked, err := s.Blocklist.Blocked(ctx, conn, slices.Collect(maps.Keys(byHost))...)
+	for host := range blocked {
+		found = append(found, byHost[host]...)
+	}
+	return found, err
+}
+
+// Host returns the host of the destination; empty for a purged link.
+func (l *Link) Host() string {
+	u, err := urlnorm.Canonical(l.CanonicalURL)
+	if err != nil {
+		return ""
+	}
+	return u.Host()
 }

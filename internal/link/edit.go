@@ -26,12 +26,13 @@ type edits struct {
 	change func(i int, l *Link) error
 	// action is what a change is called in the audit log.
 	action audit.Action
-	// limits says that change may limit how often a link is followed: what it has answered so far is to be known.
+	// limits says that change may limit how often a link is followed: what it has answered so far is
+	// to be known.
 	limits bool
 }
 
-// edit locks the links, lets change make each what it is to become, and writes those that have become something else,
-// in a handful of statements. A link that is named twice is changed twice.
+// edit locks the links, lets change make each what it is to become, and writes those that have
+// become something else, in a handful of statements. A link that is named twice is changed twice.
 func (s *Store) edit(ctx context.Context, m workspace.Membership, e edits) (results []Result, err error) {
 	if err := checkBatch(len(e.ids), e.field); err != nil {
 		return nil, err
@@ -78,7 +79,9 @@ func (s *Store) forgetResults(results []Result) {
 // compute changes the links in memory. A change that gives a link a new destination, or makes it
 // active again, fails if the destination is refused: all other changes are then applied again
 // without it.
-func (s *Store) compute(ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link) ([]Result, map[string]*Link, error) {
+func (s *Store) compute(
+	ctx context.Context, tx bun.Tx, e edits, locked map[string]*Link,
+) ([]Result, map[string]*Link, error) {
 	failed, now := map[int]error{}, s.now()
 	for {
 		results, changed, links := make([]Result, len(e.ids)), map[string]*Link{}, maps.Clone(locked)
@@ -98,7 +101,8 @@ func (s *Store) compute(ctx context.Context, tx bun.Tx, e edits, locked map[stri
 			if !after.UpdatedAt.Equal(before.UpdatedAt) {
 				changed[linkID] = after
 			}
-			if after.OriginalURL != before.OriginalURL || after.Status(now) == routing.Active && before.Status(now) != routing.Active {
+			if after.OriginalURL != before.OriginalURL || after.Status(now) == routing.Active &&
+				before.Status(now) != routing.Active {
 				suspects[after] = i
 			}
 			links[linkID] = after
@@ -172,8 +176,8 @@ func internal(results []Result) error {
 	return nil
 }
 
-// abandon takes the results of a batch that is all or nothing back when there is an error among them, and reports
-// whether there is.
+// abandon takes the results of a batch that is all or nothing back when there is an error among
+// them, and reports whether there is.
 func abandon(results []Result) bool {
 	if !slices.ContainsFunc(results, func(r Result) bool { return r.Err != nil }) {
 		return false
@@ -186,8 +190,8 @@ func abandon(results []Result) bool {
 	return true
 }
 
-// lock loads links of the workspace and keeps everybody else from changing them. Those that do not exist are
-// missing from the answer.
+// lock loads links of the workspace and keeps everybody else from changing them. Those that do not
+// exist are missing from the answer.
 func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
 	var links []*Link

@@ -9,8 +9,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// creations are links that are asked for one by one, by workspace: whoever comes while a batch of the workspace is on its way waits
-// for it, as it would for the quota's row, and everybody who has waited is in the next batch, with its statements and its commit.
+// creations are links that are asked for one by one, by workspace: whoever comes while a batch of
+// the workspace is on its way waits for it, as it would for the quota's row, and everybody who has
+// waited is in the next batch, with its statements and its commit.
 type creations = batcher.Batcher[string, *wish, struct{}]
 
 // wish is a link that somebody asks for.
@@ -20,8 +21,8 @@ type wish struct {
 	Result
 }
 
-// createGathered makes one link, together with others that are asked for in the workspace. When the context ends, the link may be
-// made all the same, as if the answer had got lost.
+// createGathered makes one link, together with others that are asked for in the workspace. When the
+// context ends, the link may be made all the same, as if the answer had got lost.
 func (s *Store) createGathered(ctx context.Context, m workspace.Membership, in *New) (Result, error) {
 	w := &wish{member: m, in: in}
 	if _, err := s.creations.Do(ctx, m.ID(), w, s.makeGroup); err != nil {

@@ -44,7 +44,7 @@ func (s *Store) Holders(ctx context.Context, workspaceID, raw string) ([]Candida
 		return nil, fmt.Errorf("looking up the holders of codes: %w", err)
 	}
 	for _, l := range holders {
-		l.ShortURL = s.shortURL(l.Slug, l.Code, l.RootCode)
+		l.ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
 		c := &candidates[slices.Index(codes, l.Code)]
 		c.Holders = append(c.Holders, l)
 	}

@@ -72,8 +72,8 @@ func newKey(in Batch) (*key, error) {
 	return &key{name: name, hash: hash[:]}, nil
 }
 
-// recall is the answer that a call with the key had; nil when there was none. It returns IdempotencyConflict when
-// the call was another one.
+// recall is the answer that a call with the key had; nil when there was none. It returns
+// IdempotencyConflict when the call was another one.
 func (s *Store) recall(ctx context.Context, m workspace.Membership, k *key) ([]Result, error) {
 	if k == nil {
 		return nil, nil
@@ -89,7 +89,8 @@ func (s *Store) recall(ctx context.Context, m workspace.Membership, k *key) ([]R
 		return nil, fmt.Errorf("looking for an idempotency key: %w", err)
 	}
 	if !slices.Equal(row.InputHash, k.hash) {
-		return nil, errs.New(errs.IdempotencyConflict, "This key was used for something else within the last 24 hours. Use a new one.").
+		return nil, errs.New(errs.IdempotencyConflict,
+			"This key was used for something else within the last 24 hours. Use a new one.").
 			At("idempotencyKey")
 	}
 	var answer []remembered
@@ -125,8 +126,8 @@ func (s *Store) again(ctx context.Context, m workspace.Membership, answer []reme
 	return results, nil
 }
 
-// remember keeps the answer of a batch that has come to a link, together with its links. It returns errKeyTaken
-// when the key has an answer already.
+// remember keeps the answer of a batch that has come to a link, together with its links. It returns
+// errKeyTaken when the key has an answer already.
 func (b *batch) remember(ctx context.Context, tx bun.Tx) error {
 	if b.key == nil || !slices.ContainsFunc(b.rows, func(r *row) bool { return r.attempt.Link != nil }) {
 		return nil

@@ -16,11 +16,12 @@ import (
 // statementBytes bounds the text in one statement, and with it the memory that a batch takes.
 const statementBytes = 256 << 10
 
-// insert makes the waiting links. The database's unique indexes decide who is first; whoever is takes quota, in
-// this transaction. Whoever is not gets the link that is there, or tries the next code when another URL has it.
+// insert makes the waiting links. The database's unique indexes decide who is first; whoever is
+// takes quota, in this transaction. Whoever is not gets the link that is there, or tries the next
+// code when another URL has it.
 //
-// Quota is taken first, for all of them, and what they did not need is given back: that locks its row, and whoever creates in the
-// workspace takes its turn, so no two wait for each other.
+// Quota is taken first, for all of them, and what they did not need is given back: that locks its
+// row, and whoever creates in the workspace takes its turn, so no two wait for each other.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	for _, r := range b.rows {
 		if r.attempt, r.tried, r.revived = (Result{}), 0, false; r.open() {
@@ -84,7 +85,8 @@ func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
 			continue
 		}
 		if r.draft.Strategy != Custom {
-			b.Log.WarnContext(ctx, "code collision", "workspace", b.member.ID(), "code", r.draft.Code, "strategy", r.draft.Strategy,
+			b.Log.WarnContext(ctx, "code collision", "workspace", b.member.ID(), "code", r.draft.Code, "strategy",
+				r.draft.Strategy,
 				"count", b.collisions.Add(1))
 		}
 		if r.tried++; b.next(r) {
@@ -108,7 +110,8 @@ func (b *batch) moveOn(ctx context.Context, turn []*row, left int) error {
 // insertNew inserts links without the columns that no new one has.
 var insertNew = db.Insert{
 	Without: []string{
-		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at", "destination_status", "last_checked_at",
+		"granted", "archived_at", "stats_public", "deleted_at", "disabled_at", "ended_at", "purged_at", "destination_status",
+		"last_checked_at",
 		"check_failures",
 	},
 	Rest: "ON CONFLICT DO NOTHING RETURNING id",
@@ -151,7 +154,8 @@ func statements(rows []*record) iter.Seq[[]*record] {
 			n, size := 0, 0
 			for n < len(rows) && (n == 0 || size < statementBytes) {
 				r := rows[n]
-				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) + len(optional.Value(r.Note)) + len(r.Search) + 512
+				size += len(r.OriginalURL) + len(r.CanonicalURL) + len(optional.Value(r.Title)) + len(optional.Value(r.Note)) +
+					len(r.Search) + 512
 				n++
 			}
 			if !yield(rows[:n]) {
@@ -162,9 +166,9 @@ func statements(rows []*record) iter.Seq[[]*record] {
 	}
 }
 
-// find gives rows the links that are theirs already: the deterministic one for the URL, or the one that has both
-// the custom code and the URL. It fails those whose custom code is another URL's, and those whose link the operator
-// has disabled.
+// find gives rows the links that are theirs already: the deterministic one for the URL, or the one
+// that has both the custom code and the URL. It fails those whose custom code is another URL's, and
+// those whose link the operator has disabled.
 func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	var hashes [][]byte
 	var codes []string
@@ -206,13 +210,17 @@ func (b *batch) find(ctx context.Context, conn bun.IDB, rows []*row) error {
 	return nil
 }
 
-// keptLookUps is how many links a statement that is kept looks up at most. Its plan may be from when there were hardly any links, and read
-// all that there are for each of them, until PostgreSQL has counted anew; and where there are many, a new plan costs each of them little.
+// keptLookUps is how many links a statement that is kept looks up at most. Its plan may be from
+// when there were hardly any links, and read all that there are for each of them, until PostgreSQL
+// has counted anew; and where there are many, a new plan costs each of them little.
 const keptLookUps = 16
 
-// lookUp finds links of the workspace by what is unique in it. PostgreSQL is told to look each of them up by itself: a plan that is kept,
-// for workspaces as they are on the average, might read all links of a large one.
-func lookUp[K any](ctx context.Context, b *batch, conn bun.IDB, key, kind string, wanted []K) (links []*Link, err error) {
+// lookUp finds links of the workspace by what is unique in it. PostgreSQL is told to look each of
+// them up by itself: a plan that is kept, for workspaces as they are on the average, might read all
+// links of a large one.
+func lookUp[K any](
+	ctx context.Context, b *batch, conn bun.IDB, key, kind string, wanted []K,
+) (links []*Link, err error) {
 	if len(wanted) == 0 {
 		return nil, nil
 	}
@@ -224,7 +232,8 @@ func lookUp[K any](ctx context.Context, b *batch, conn bun.IDB, key, kind string
 	if p == nil {
 		q = q.Where("workspace_id = ?", b.member.ID()).Where(key+" IN (?)", bun.In(wanted))
 	} else {
-		q = q.ModelTableExpr("unnest(?::"+kind+"[]) AS wanted (key) CROSS JOIN LATERAL (SELECT * FROM links WHERE workspace_id = ? AND "+
+		q = q.ModelTableExpr("unnest(?::"+kind+"[]) AS wanted (key) CROSS JOIN LATERAL (SELECT * FROM links WHERE "+
+			"workspace_id = ? AND "+
 			key+" = wanted.key OFFSET 0) AS link", p.Of(wanted), p.Of(b.member.ID()))
 	}
 	if err := q.Scan(p.Bind(ctx)); err != nil {
@@ -233,8 +242,8 @@ func lookUp[K any](ctx context.Context, b *batch, conn bun.IDB, key, kind string
 	return links, nil
 }
 
-// takeQuota waits for its turn in the workspace and takes the month's quota of so many links, be there as much or not. It returns how
-// many there was quota for before.
+// takeQuota waits for its turn in the workspace and takes the month's quota of so many links, be
+// there as much or not. It returns how many there was quota for before.
 func (b *batch) takeQuota(ctx context.Context, tx bun.Tx, links int) (left int, err error) {
 	if b.member.IsPublic() {
 		return links, nil // nobody's quota

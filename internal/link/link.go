@@ -20,8 +20,8 @@ type Strategy string
 
 // The strategies.
 const (
-	// Deterministic computes the code from the canonical URL and the workspace: the same URL in the same
-	// workspace is always the same link.
+	// Deterministic computes the code from the canonical URL and the workspace: the same URL in the
+	// same workspace is always the same link.
 	Deterministic Strategy = "DETERMINISTIC"
 	// Counter numbers links through, and writes the number as a code that tells nothing of it.
 	Counter Strategy = "COUNTER"
@@ -51,8 +51,8 @@ type Link struct {
 
 	ID          string `bun:",pk"`
 	WorkspaceID string
-	// Code is the last segment of the short URL. RootCode is the same when the code answers at the root, where it
-	// is unique over the instance; else it is nil.
+	// Code is the last segment of the short URL. RootCode is the same when the code answers at the
+	// root, where it is unique over the instance; else it is nil.
 	Code     string
 	RootCode *string
 	Strategy Strategy
@@ -68,8 +68,8 @@ type Link struct {
 	// StartsAt and ExpiresAt bound the time in which the link redirects; nil means open.
 	StartsAt  *time.Time
 	ExpiresAt *time.Time
-	// MaxClicks is how many redirects the link answers, ever; nil means any number. Granted is how many it has: it is
-	// kept only while there is a MaxClicks.
+	// MaxClicks is how many redirects the link answers, ever; nil means any number. Granted is how
+	// many it has: it is kept only while there is a MaxClicks.
 	MaxClicks *int64
 	Granted   int64
 	// ArchivedAt is when a member put the link away. It goes on redirecting.
@@ -83,8 +83,8 @@ type Link struct {
 	// DeletedAt and DisabledAt are when a member or the operator took the link down.
 	DeletedAt  *time.Time
 	DisabledAt *time.Time
-	// EndedAt is when the link was deleted or, once the clean-up has seen it, when it expired. PurgedAt is when all
-	// of it was removed but what keeps the URL's code.
+	// EndedAt is when the link was deleted or, once the clean-up has seen it, when it expired.
+	// PurgedAt is when all of it was removed but what keeps the URL's code.
 	EndedAt  *time.Time
 	PurgedAt *time.Time
 	// ClaimHash is the SHA-256 of the token by which an anonymous link can be claimed.
@@ -92,7 +92,8 @@ type Link struct {
 	// DestinationStatus is what the destination answered when it was last asked; nil means nothing.
 	DestinationStatus *int
 	LastCheckedAt     *time.Time
-	// CheckAt is when the destination is to be asked next, CheckFailures how often in a row it has not been well.
+	// CheckAt is when the destination is to be asked next, CheckFailures how often in a row it has not
+	// been well.
 	CheckAt       *time.Time
 	CheckFailures int
 

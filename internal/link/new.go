@@ -16,7 +16,8 @@ import (
 type New struct {
 	// URL is the destination as the caller wrote it.
 	URL string
-	// Strategy says how the code is made; nil means Custom when a code is given, else the workspace's default.
+	// Strategy says how the code is made; nil means Custom when a code is given, else the workspace's
+	// default.
 	Strategy *Strategy
 	// CustomCode is the code of a Custom link.
 	CustomCode *string

@@ -3,10 +3,7 @@ package link
 import (
 	"context"
 	"crypto/sha256"
-	"database/sql"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -26,9 +23,9 @@ type Found struct {
 	ShortURL string `bun:"-"`
 }
 
-// Find finds links for the operator, in any workspace and state but purged, newest first and at most limit: by their id, by a short
-// URL of this instance, or all that have the code, lead to the URL, or have the text in their title, note, URL or code. It returns
-// InvalidInput.
+// Find finds links for the operator, in any workspace and state but purged, newest first and at
+// most limit: by their id, by a short URL of this instance, or all that have the code, lead to the
+// URL, or have the text in their title, note, URL or code. It returns InvalidInput.
 func (s *Store) Find(ctx context.Context, what string, limit int) ([]Found, error) {
 	what, err := validate.Opaque("What is looked for", what, 1, urlnorm.MaxBytes)
 	if err != nil {
@@ -43,12 +40,13 @@ func (s *Store) Find(ctx context.Context, what string, limit int) ([]Found, erro
 		return nil, fmt.Errorf("looking for links: %w", err)
 	}
 	for i, l := range found {
-		found[i].ShortURL = s.shortURL(l.Slug, l.Code, l.RootCode)
+		found[i].ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
 	}
 	return found, nil
 }
 
-// whatIs asks for the one link that is meant, if it is clear which, and else goes through all links.
+// whatIs asks for the one link that is meant, if it is clear which, and else goes through all
+// links.
 func (s *Store) whatIs(ctx context.Context, q *bun.SelectQuery, what string) (*bun.SelectQuery, error) {
 	if id.Valid(id.Link, what) {
 		return q.Where("?TableAlias.id = ?", what), nil
@@ -72,38 +70,4 @@ func (s *Store) whatIs(ctx context.Context, q *bun.SelectQuery, what string) (*b
 	return q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
 		return s.contains(q, "link.search", fold(what)).WhereOr("?TableAlias.canonical_hash = ?", hash)
 	}), nil
-}
-
-// SetDisabled disables a link for the operator, or takes that back, and reports whether that changed anything: nodes obey within a
-// second. It returns NotFound.
-func (s *Store) SetDisabled(ctx context.Context, linkID string, disabled bool) (l *Link, changed bool, err error) {
-	if !id.Valid(id.Link, linkID) {
-		return nil, false, errNoSuchLink()
-	}
-	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-		l = &Link{}
-		q := tx.NewSelect().Model(l).Where("id = ?", linkID).Where("purged_at IS NULL")
-		if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
-			return err
-		}
-		if changed = (l.DisabledAt != nil) != disabled; !changed {
-			return nil
-		}
-		var at *time.Time
-		if now := s.now(); disabled {
-			at = &now
-		}
-		return s.disable(ctx, tx, []*Link{l}, at)
-	})
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, false, errNoSuchLink()
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("disabling a link: %w", err)
-	}
-	return l, changed, nil
-}
-
-func errNoSuchLink() error {
-	return errs.New(errs.NotFound, "There is no such link. This finds its id: linkforge links find.")
 }

@@ -17,8 +17,8 @@ type Preview struct {
 	Existing *Link
 }
 
-// Preview computes the canonical form and the codes of a URL, creating nothing. It returns InvalidURL or
-// UnsafeURL.
+// Preview computes the canonical form and the codes of a URL, creating nothing. It returns
+// InvalidURL or UnsafeURL.
 func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string) (*Preview, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/audit"
 )
 
-// revive brings the deleted links among those that were found back, as their drafts describe them. One that the
-// operator has disabled stays down.
+// revive brings the deleted links among those that were found back, as their drafts describe them.
+// One that the operator has disabled stays down.
 func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	var ids []string
 	for _, r := range b.rows {
@@ -53,14 +53,16 @@ func (b *batch) revive(ctx context.Context, tx bun.Tx) error {
 	return b.apply(ctx, tx, audit.LinkRestored, revived)
 }
 
-// reviveAs makes a deleted link what the draft describes. Of a purged one nothing is left that could count.
+// reviveAs makes a deleted link what the draft describes. Of a purged one nothing is left that
+// could count.
 func (b *batch) reviveAs(l, draft *Link) {
 	if l.PurgedAt != nil {
 		l.Granted, l.CreatedBy = 0, draft.CreatedBy
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
 	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
-	l.RedirectStatus, l.StartsAt, l.ExpiresAt, l.MaxClicks = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt, draft.MaxClicks
+	l.RedirectStatus, l.StartsAt, l.ExpiresAt, l.MaxClicks = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt,
+		draft.MaxClicks
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
 	l.touch(b.now)
 }

@@ -36,7 +36,8 @@ type Config struct {
 	Own *ownhost.Hosts
 	// LinkQuota is how many links a workspace may make in a month, unless it has a quota of its own.
 	LinkQuota int64
-	// CodeSecrets key the codes of the strategy Counter. The first makes new codes; the others are those that it replaced.
+	// CodeSecrets key the codes of the strategy Counter. The first makes new codes; the others are
+	// those that it replaced.
 	CodeSecrets [][]byte
 	// AnonymousTTL is how long a link that nobody owns lives; zero means that there are none.
 	AnonymousTTL time.Duration
@@ -48,6 +49,8 @@ type Config struct {
 	Clicks Clicks
 	// Domains knows the hosts of workspaces.
 	Domains Domains
+	// Blocklist knows the hosts that no new link may lead to; nil means that there are none.
+	Blocklist Blocklist
 	// Limits slows down whoever has no account.
 	Limits ratelimit.Limiter
 	// Log is told about colliding codes.
@@ -72,6 +75,12 @@ type Domains interface {
 	VerifiedHosts(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
 }
 
+// Blocklist is what link needs of package moderation.
+type Blocklist interface {
+	// Blocked returns those of the hosts to which no new link may lead.
+	Blocked(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
+}
+
 // Store keeps the links.
 type Store struct {
 	Config
@@ -83,7 +92,8 @@ type Store struct {
 	creations creations
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
-	// exhausted counts the links that were refused because all candidate codes were taken, since this node started.
+	// exhausted counts the links that were refused because all candidate codes were taken, since this
+	// node started.
 	exhausted atomic.Int64
 }
 
@@ -112,15 +122,17 @@ func (s *Store) Collisions() int64 { return s.collisions.Load() }
 // ExhaustedCodes returns how many links were refused with CodeExhausted, since this node started.
 func (s *Store) ExhaustedCodes() int64 { return s.exhausted.Load() }
 
-// ShortURL is the shortest address at which the link answers: at the host that its workspace has chosen, if it has.
+// ShortURL is the shortest address at which the link answers: at the host that its workspace has
+// chosen, if it has.
 func (s *Store) ShortURL(l *Link) string {
 	if host := l.In.Workspace().PrimaryHost; host != nil {
 		return "https://" + *host + "/" + l.Code
 	}
-	return s.shortURL(l.In.Slug(), l.Code, l.RootCode)
+	return s.ShortURLOf(l.In.Slug(), l.Code, l.RootCode)
 }
 
-func (s *Store) shortURL(slug, code string, rootCode *string) string {
+// ShortURLOf returns the short URL of a link at the instance itself.
+func (s *Store) ShortURLOf(slug, code string, rootCode *string) string {
 	if rootCode != nil {
 		return s.PublicURL + "/" + code
 	}
@@ -165,14 +177,16 @@ func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) 
 	return workspaceID, nil
 }
 
-// WorkspacesOf are the workspaces of links, by the links' ids. What is no link is missing from the answer.
+// WorkspacesOf are the workspaces of links, by the links' ids. What is no link is missing from the
+// answer.
 func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
 	if len(ids) == 0 {
 		return map[string]string{}, nil
 	}
 	var links []*Link
-	err := s.DB.NewSelect().Model(&links).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).Where("purged_at IS NULL").
+	err := s.DB.NewSelect().Model(&links).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).
+		Where("purged_at IS NULL").
 		Scan(db.AsResolver(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("looking for links' workspaces: %w", err)
@@ -196,14 +210,16 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 	return find(ctx, s.DB, m, "id = ?", linkID)
 }
 
-// Many finds links of the workspace by their ids. Those that there are not, or not any more, are missing from the answer.
+// Many finds links of the workspace by their ids. Those that there are not, or not any more, are
+// missing from the answer.
 func (s *Store) Many(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
 		return nil, err
 	}
 	var links []*Link
-	err = s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").Scan(ctx)
+	err = s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).
+		Where("purged_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking for links: %w", err)
 	}

@@ -19,13 +19,15 @@ type tag struct {
 	LinkID      string `bun:",pk"`
 }
 
-// Tagged asks for the ids of the links of a workspace that have the tag. It returns InvalidInput for what is no tag.
+// Tagged asks for the ids of the links of a workspace that have the tag. It returns InvalidInput
+// for what is no tag.
 func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, error) {
 	names, err := CheckTags([]string{name})
 	if err != nil {
 		return nil, err
 	}
-	return s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).Where("tag IN (?)", bun.In(names)), nil
+	return s.DB.NewSelect().Table("link_tags").Column("link_id").Where("workspace_id = ?", m.ID()).
+		Where("tag IN (?)", bun.In(names)), nil
 }
 
 // writeTags makes the links' tags those that they are to have.
@@ -68,7 +70,8 @@ func (s *Store) TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...s
 		return nil, err
 	}
 	var rows []tag
-	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs)).Order("link_id", "tag").Scan(ctx)
+	err = s.DB.NewSelect().Model(&rows).Where("workspace_id = ?", m.ID()).Where("link_id IN (?)", bun.In(linkIDs)).
+		Order("link_id", "tag").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("reading tags: %w", err)
 	}

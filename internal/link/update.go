@@ -11,7 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Edit is a change to one field: To replaces what is there, also by nothing. Without Set the field stays.
+// Edit is a change to one field: To replaces what is there, also by nothing. Without Set the field
+// stays.
 type Edit[T any] struct {
 	Set bool
 	To  T
@@ -50,11 +51,13 @@ func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*
 	return only(s.UpdateMany(ctx, m, []Change{c}, SkipFailed))
 }
 
-// UpdateMany changes up to MaxBatch links, with a result each, in the order of the changes. A link stays as it is
-// when the caller says which state it has seen, and it has been changed since. The results' errors are NotFound,
-// InvalidInput, InvalidURL, UnsafeURL, Immutable and Conflict. An error means that nothing was done: InvalidInput or
-// Forbidden.
-func (s *Store) UpdateMany(ctx context.Context, m workspace.Membership, changes []Change, policy Policy) ([]Result, error) {
+// UpdateMany changes up to MaxBatch links, with a result each, in the order of the changes. A link
+// stays as it is when the caller says which state it has seen, and it has been changed since. The
+// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, Immutable and Conflict. An
+// error means that nothing was done: InvalidInput or Forbidden.
+func (s *Store) UpdateMany(
+	ctx context.Context, m workspace.Membership, changes []Change, policy Policy,
+) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
@@ -132,7 +135,8 @@ func changedFields(before, after *Link) (fields []string) {
 		{"tags", after.tags != nil},
 		{"startsAt", !sameInstant(before.StartsAt, after.StartsAt)},
 		{"expiresAt", !sameInstant(before.ExpiresAt, after.ExpiresAt)},
-		{"maxClicks", (before.MaxClicks == nil) != (after.MaxClicks == nil) || before.MaxClicks != nil && *before.MaxClicks != *after.MaxClicks},
+		{"maxClicks", (before.MaxClicks == nil) != (after.MaxClicks == nil) || before.MaxClicks != nil &&
+			*before.MaxClicks != *after.MaxClicks},
 		{"redirectStatus", before.RedirectStatus != after.RedirectStatus},
 		{"archived", before.Archived() != after.Archived()},
 		{"statsPublic", before.StatsPublic != after.StatsPublic},
@@ -148,11 +152,12 @@ func sameInstant(a, b *time.Time) bool {
 	return a == b || a != nil && b != nil && a.Equal(*b)
 }
 
-// redirectTo gives the link another destination, unless its code is computed from the one it has, or the operator
-// has disabled it for that one.
+// redirectTo gives the link another destination, unless its code is computed from the one it has,
+// or the operator has disabled it for that one.
 func (s *Store) redirectTo(l *Link, url string, now time.Time) error {
 	if l.Strategy == Deterministic {
-		return errs.New(errs.Immutable, "The code of this link is computed from its URL, which cannot change. Create another link.").At("url")
+		return errs.New(errs.Immutable, "The code of this link is computed from its URL, which cannot change. Create "+
+			"another link.").At("url")
 	}
 	if l.DisabledAt != nil {
 		return errDisabled().At("url")
@@ -166,50 +171,53 @@ func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID strin
 	return only(s.DeleteMany(ctx, m, []string{linkID}, SkipFailed))
 }
 
-// DeleteMany takes up to MaxBatch links down; their codes stay reserved for them. Deleting a link again changes
-// nothing. The results' errors are NotFound and Conflict. An error means that nothing was done: InvalidInput or
-// Forbidden.
+// DeleteMany takes up to MaxBatch links down; their codes stay reserved for them. Deleting a link
+// again changes nothing. The results' errors are NotFound and Conflict. An error means that nothing
+// was done: InvalidInput or Forbidden.
 func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []string, policy Policy) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
-	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", action: audit.LinkDeleted, change: func(_ int, l *Link) error {
-		if l.DeletedAt == nil {
-			now := s.now()
-			l.DeletedAt, l.EndedAt = &now, &now
-			l.touch(now)
-		}
-		return nil
-	}})
+	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", action: audit.LinkDeleted,
+		change: func(_ int, l *Link) error {
+			if l.DeletedAt == nil {
+				now := s.now()
+				l.DeletedAt, l.EndedAt = &now, &now
+				l.touch(now)
+			}
+			return nil
+		}})
 }
 
-// Restore brings a deleted link back as it was. Restoring it again changes nothing. It returns NotFound, UnsafeURL
-// for a link that the operator has disabled or whose destination is refused, or Forbidden.
+// Restore brings a deleted link back as it was. Restoring it again changes nothing. It returns
+// NotFound, UnsafeURL for a link that the operator has disabled or whose destination is refused, or
+// Forbidden.
 func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
-	return only(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", action: audit.LinkRestored, change: func(_ int, l *Link) error {
-		if l.DisabledAt != nil {
-			return errDisabled()
-		}
-		if l.DeletedAt == nil {
+	return only(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", action: audit.LinkRestored,
+		change: func(_ int, l *Link) error {
+			if l.DisabledAt != nil {
+				return errDisabled()
+			}
+			if l.DeletedAt == nil {
+				return nil
+			}
+			now := s.now()
+			l.DeletedAt, l.EndedAt = nil, nil
+			if l.Status(now) == routing.Expired { // its tombstone stands anew
+				l.EndedAt = &now
+			}
+			l.touch(now)
 			return nil
-		}
-		now := s.now()
-		l.DeletedAt, l.EndedAt = nil, nil
-		if l.Status(now) == routing.Expired { // its tombstone stands anew
-			l.EndedAt = &now
-		}
-		l.touch(now)
-		return nil
-	}}))
+		}}))
 }
 
-// touch makes the link's state another one: later than before, whatever the clock says, since the instant tells
-// one from the next.
+// touch makes the link's state another one: later than before, whatever the clock says, since the
+// instant tells one from the next.
 func (l *Link) touch(now time.Time) {
 	l.UpdatedAt = l.UpdatedAt.Add(time.Microsecond)
 	if now.After(l.UpdatedAt) {

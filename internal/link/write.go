@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"github.com/uptrace/bun"
 
@@ -55,7 +56,8 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, cause audit.Action, change
 	return nil
 }
 
-// auditChanges records who has changed which fields of the links. Anonymous links have no audit log.
+// auditChanges records who has changed which fields of the links. Anonymous links have no audit
+// log.
 func (s *Store) auditChanges(
 	ctx context.Context, tx bun.Tx, cause audit.Action, changes []change,
 ) error {
@@ -99,4 +101,21 @@ func (s *Store) applyMachine(sets ...set) *bun.UpdateQuery {
 		q = q.Set("? = ?", bun.Ident(c.column), c.value)
 	}
 	return q
+}
+
+// SetDisabledAt disables links for the operator, or enables them if the instant is nil. The caller
+// has locked them in the transaction.
+func (s *Store) SetDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.Time, links ...*Link) error {
+	cause := audit.LinkDisabled
+	if disabledAt == nil {
+		cause = audit.LinkEnabled
+	}
+	changes := make([]change, 0, len(links))
+	for _, l := range links {
+		before := *l
+		l.DisabledAt = disabledAt
+		l.touch(s.now())
+		changes = append(changes, change{before: &before, after: l})
+	}
+	return s.apply(ctx, tx, cause, changes)
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/mail"
+	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/outbound"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/probe"
@@ -60,6 +61,8 @@ type Stores struct {
 	Domains     *domain.Store
 	Links       *link.Store
 	LinkList    *linklist.Store
+	Blocklist   *moderation.Blocklist
+	Moderation  *moderation.Store
 	Checker     *probe.Checker
 	Stats       *stats.Store
 	Exports     stats.Exports
@@ -91,6 +94,7 @@ func Open(o Options) (*Stores, error) {
 		Exports:     stats.Exports{Secret: o.Config.JWTSecret, PublicURL: o.Config.PublicURL, Now: o.Now},
 		ClickStream: &clickstream.Live{DB: o.DB, Log: o.Log, Now: o.Now},
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
+		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
 		VisitorKeys: &ingest.Keys{DB: o.DB, Log: o.Log, Now: o.Now},
 		Limits:      ratelimit.Limiter{KV: o.Redis, Log: o.Log, Off: o.Redis == nil || !o.Config.RateLimits},
 		config:      o.Config,
@@ -185,6 +189,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 		CacheBytes:   o.CacheBytes,
 		Clicks:       clicks,
 		Domains:      s.Domains,
+		Blocklist:    s.Blocklist,
 		Limits:       s.Limits,
 		Log:          o.Log,
 		Now:          o.Now,
@@ -192,6 +197,7 @@ func (s *Stores) openLinks(o Options, clicks link.Clicks) (err error) {
 	if err != nil {
 		return err
 	}
+	s.Moderation = &moderation.Store{DB: o.DB, Links: s.Links, Limits: s.Limits, Now: o.Now}
 	client := outbound.NewClient(outbound.Config{UserAgent: probe.UserAgent(o.Config.PublicURL)})
 	s.Checker = &probe.Checker{Links: s.Links, Client: client, Limits: s.Limits, Log: o.Log, Now: o.Now}
 	return nil

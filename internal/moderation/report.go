@@ -1,4 +1,4 @@
-package link
+package moderation
 
 import (
 	"context"
@@ -14,6 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/validate"
 )
+
+// maxDetails is the largest number of characters that a report may have.
+const maxDetails = 2000
 
 // reportsPerAddress is how many links an address may report.
 var reportsPerAddress = ratelimit.Rate{Name: "report-address", Attempts: 30, Window: time.Hour}
@@ -41,28 +44,29 @@ type Report struct {
 	CreatedAt time.Time
 }
 
-// Report keeps for the operator what somebody says of the link at a short URL. The address is where the request came
-// from, for the rate limit. It returns NotFound, InvalidInput or RateLimited.
+// Report keeps for the operator what somebody says of the link at a short URL. The address is where
+// the request came from, for the rate limit. It returns NotFound, InvalidInput or RateLimited.
 func (s *Store) Report(ctx context.Context, address, shortURL string, reason Reason, details *string) error {
-	lines, err := validate.Lines("The details", optional.Value(details), 0, maxNote)
+	lines, err := validate.Lines("The details", optional.Value(details), 0, maxDetails)
 	if err != nil {
 		return errs.From(err).At("details")
 	}
 	if err := s.Limits.Charge(ctx, reportsPerAddress, address); err != nil {
 		return err
 	}
-	at, err := s.Resolver.ParseShortURL(shortURL)
+	at, err := s.Links.Resolver.ParseShortURL(shortURL)
 	if err != nil {
 		return errNoShortURL()
 	}
-	l, err := s.At(ctx, at)
-	if errs.Is(err, errs.NotFound) || err == nil && l.IsHidden(s.now()) {
+	l, err := s.Links.At(ctx, at)
+	if errs.Is(err, errs.NotFound) || err == nil && l.IsHidden(db.Instant(s.Now())) {
 		return errNoShortURL()
 	}
 	if err != nil {
 		return err
 	}
-	report := Report{ID: id.New(id.Report), LinkID: l.ID, Reason: reason, Details: optional.Of(lines), CreatedAt: s.now()}
+	report := Report{ID: id.New(id.Report), LinkID: l.ID, Reason: reason, Details: optional.Of(lines),
+		CreatedAt: db.Instant(s.Now())}
 	if _, err := s.DB.NewInsert().Model(&report).Exec(ctx); err != nil {
 		return fmt.Errorf("keeping a report: %w", err)
 	}
@@ -96,7 +100,7 @@ func (s *Store) Reports(ctx context.Context, limit int) ([]Reported, error) {
 		return nil, fmt.Errorf("listing reports: %w", err)
 	}
 	for i, r := range reports {
-		reports[i].ShortURL = s.shortURL(r.Slug, r.Code, r.RootCode)
+		reports[i].ShortURL = s.Links.ShortURLOf(r.Slug, r.Code, r.RootCode)
 	}
 	return reports, nil
 }

@@ -1,4 +1,4 @@
-package link
+package moderation_test
 
 import (
 	"context"
@@ -9,44 +9,40 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 )
-
-func (b *bundle) block(t *testing.T, host string) {
-	t.Helper()
-	if _, err := b.Block(t.Context(), host, "a reason"); err != nil {
-		t.Fatal(err)
-	}
-}
 
 func TestBlockedHostsAreRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		before, _ := b.create(t, New{URL: "https://www.evil.example/before"})
-		free, _ := b.create(t, New{URL: "https://example.com/free", Strategy: new(Random)})
+		before, _ := b.create(t, link.New{URL: "https://www.evil.example/before"})
+		free, _ := b.create(t, link.New{URL: "https://example.com/free", Strategy: new(link.Random)})
 		b.block(t, "EVIL.example.")
 		b.block(t, "192.0.2.7")
 		b.block(t, "münchen.example")
 		for _, url := range []string{
 			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/", "https://xn--mnchen-3ya.example/",
 		} {
-			b.refuse(t, New{URL: url}, errs.UnsafeURL)
+			b.refuse(t, link.New{URL: url}, errs.UnsafeURL)
 			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("previewing %s: %v", url, err)
 			}
-			if _, err := b.Update(t.Context(), b.mine, Change{ID: free.ID, URL: to(url)}); !errs.Is(err, errs.UnsafeURL) {
+			if _, err := b.Update(t.Context(), b.mine, link.Change{ID: free.ID, URL: to(url)}); !errs.Is(err, errs.UnsafeURL) {
 				t.Errorf("leading a link to %s: %v", url, err)
 			}
 		}
 		for _, url := range []string{"https://notevil.example/", "https://evil.example.com/", "https://example/", "https://1.192.0.2.example/"} {
-			b.create(t, New{URL: url})
+			b.create(t, link.New{URL: url})
 		}
-		if got := outcomes(b.createMany(t, SkipFailed, &New{URL: "https://evil.example/"}, &New{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
+		if got := outcomes(b.createMany(t, link.SkipFailed, &link.New{URL: "https://evil.example/"}, &link.New{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
 			t.Errorf("a batch came to %v", got)
 		}
 		// What is there goes on, but does not come back once it is gone.
@@ -59,11 +55,11 @@ func TestBlockedHostsAreRefused(t *testing.T) {
 		if _, err := b.Restore(t.Context(), b.mine, before.ID); !errs.Is(err, errs.UnsafeURL) {
 			t.Errorf("restored: %v", err)
 		}
-		b.refuse(t, New{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
-		if was, err := b.Unblock(t.Context(), "evil.example"); err != nil || !was {
+		b.refuse(t, link.New{URL: "https://www.evil.example/before"}, errs.UnsafeURL)
+		if was, err := b.blocklist.Unblock(t.Context(), "evil.example"); err != nil || !was {
 			t.Errorf("unblocked %t: %v", was, err)
 		}
-		b.create(t, New{URL: "https://www.evil.example/before"})
+		b.create(t, link.New{URL: "https://www.evil.example/before"})
 	})
 }
 
@@ -71,15 +67,15 @@ func TestDisableHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		bad, _ := b.create(t, New{URL: "https://a.evil.example/"})
-		good, _ := b.create(t, New{URL: "https://notevil.example/"})
+		bad, _ := b.create(t, link.New{URL: "https://a.evil.example/"})
+		good, _ := b.create(t, link.New{URL: "https://notevil.example/"})
 		anonymous, token := b.anonymous(t, "https://evil.example/")
 		for _, want := range []int{2, 0} {
-			if n, err := b.DisableHost(t.Context(), "evil.example"); err != nil || n != want {
+			if n, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil || n != want {
 				t.Errorf("disabled %d, want %d: %v", n, want, err)
 			}
 		}
-		for _, l := range []*Link{bad, anonymous} {
+		for _, l := range []*link.Link{bad, anonymous} {
 			if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil || target.Status(b.now) != routing.Disabled {
 				t.Errorf("%v, %v", target, err)
 			}
@@ -91,29 +87,29 @@ func TestDisableHost(t *testing.T) {
 		if _, err := b.Delete(t.Context(), b.mine, bad.ID); err != nil {
 			t.Fatal(err)
 		}
-		b.refuse(t, New{URL: "https://a.evil.example/"}, errs.UnsafeURL)
-		if c := b.claimOne(t, b.mine, token); c.Status != ClaimRefused {
+		b.refuse(t, link.New{URL: "https://a.evil.example/"}, errs.UnsafeURL)
+		if c := b.claimOne(t, b.mine, token); c.Status != link.ClaimRefused {
 			t.Errorf("claimed: %+v", c)
 		}
-		if n, err := b.EnableHost(t.Context(), "evil.example"); err != nil || n != 2 {
+		if n, err := b.moderation.EnableHost(t.Context(), "evil.example"); err != nil || n != 2 {
 			t.Errorf("enabled %d: %v", n, err)
 		}
-		b.create(t, New{URL: "https://a.evil.example/"})
+		b.create(t, link.New{URL: "https://a.evil.example/"})
 	})
 }
 
 func TestStore_BlocksIPv6Addresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	l, _ := b.create(t, New{URL: "http://[::1]:8080/abc"})
+	l, _ := b.create(t, link.New{URL: "http://[::1]:8080/abc"})
 	for _, host := range []string{"::1", "[0:0::1]"} {
 		b.block(t, host)
-		b.refuse(t, New{URL: "https://[::1]/"}, errs.UnsafeURL)
-		if was, err := b.Unblock(t.Context(), host); err != nil || !was {
+		b.refuse(t, link.New{URL: "https://[::1]/"}, errs.UnsafeURL)
+		if was, err := b.blocklist.Unblock(t.Context(), host); err != nil || !was {
 			t.Errorf("unblocking %s: %t, %v", host, was, err)
 		}
 	}
-	if n, err := b.DisableHost(t.Context(), "::1"); err != nil || n != 1 {
+	if n, err := b.moderation.DisableHost(t.Context(), "::1"); err != nil || n != 1 {
 		t.Errorf("disabled %d links like %s: %v", n, l.OriginalURL, err)
 	}
 }
@@ -122,7 +118,7 @@ func TestHostsThatCannotBeBlocked(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for _, host := range []string{"", "https://example.com", "example.com/path", "example.com:8443", "exa mple.com", "\x1b[2J", "user@example.com", "?"} {
-		if _, err := b.Block(t.Context(), host, ""); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.blocklist.Block(t.Context(), host, ""); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%q: %v", host, err)
 		}
 	}
@@ -133,17 +129,17 @@ func TestAllOrNothingRevivesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		bad, _ := b.create(t, New{URL: "https://evil.example/"})
-		gone, _ := b.create(t, New{URL: "https://example.com/gone"})
-		for _, l := range []*Link{bad, gone} {
+		bad, _ := b.create(t, link.New{URL: "https://evil.example/"})
+		gone, _ := b.create(t, link.New{URL: "https://example.com/gone"})
+		for _, l := range []*link.Link{bad, gone} {
 			if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if _, err := b.DisableHost(t.Context(), "evil.example"); err != nil {
+		if _, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil {
 			t.Fatal(err)
 		}
-		results := b.createMany(t, AllOrNothing, &New{URL: "https://example.com/new"}, &New{URL: "https://example.com/gone"}, &New{URL: "https://evil.example/"})
+		results := b.createMany(t, link.AllOrNothing, &link.New{URL: "https://example.com/new"}, &link.New{URL: "https://example.com/gone"}, &link.New{URL: "https://evil.example/"})
 		if diff := cmp.Diff([]string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -161,27 +157,27 @@ func TestNoEditBringsABlockedLinkBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		soon, one := noon.Add(time.Hour), int64(1)
-		expired, _ := b.create(t, New{URL: "https://evil.example/expired", ExpiresAt: &soon})
-		used, _ := b.create(t, New{URL: "https://evil.example/used", MaxClicks: &one})
-		b.grant(t, used, 1)
-		disabled, _ := b.create(t, New{URL: "https://disabled.example/", Strategy: new(Random)})
-		fine, _ := b.create(t, New{URL: "https://example.com/"})
+		soon, one := dbtest.Noon.Add(time.Hour), int64(1)
+		expired, _ := b.create(t, link.New{URL: "https://evil.example/expired", ExpiresAt: &soon})
+		used, _ := b.create(t, link.New{URL: "https://evil.example/used", MaxClicks: &one})
+		b.exhaust(t, used)
+		disabled, _ := b.create(t, link.New{URL: "https://disabled.example/", Strategy: new(link.Random)})
+		fine, _ := b.create(t, link.New{URL: "https://example.com/"})
 		b.now = soon
 		b.block(t, "evil.example")
-		if _, err := b.DisableHost(t.Context(), "disabled.example"); err != nil {
+		if _, err := b.moderation.DisableHost(t.Context(), "disabled.example"); err != nil {
 			t.Fatal(err)
 		}
 		title := "fine"
-		changes := []Change{
+		changes := []link.Change{
 			{ID: expired.ID, ExpiresAt: to[*time.Time](nil)}, {ID: used.ID, MaxClicks: to[*int64](nil)},
 			{ID: disabled.ID, URL: to("https://example.com/good")}, {ID: fine.ID, Title: to(&title)}, {ID: used.ID, Title: to(&title)},
 		}
-		results, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed)
+		results, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results), []string{"UNSAFE_URL", "UNSAFE_URL", "UNSAFE_URL", "there", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
-		for l, want := range map[*Link]routing.Status{expired: routing.Expired, used: routing.Exhausted, disabled: routing.Disabled, fine: routing.Active} {
+		for l, want := range map[*link.Link]routing.Status{expired: routing.Expired, used: routing.Exhausted, disabled: routing.Disabled, fine: routing.Active} {
 			if got, err := b.Get(t.Context(), b.mine, l.ID); err != nil || got.Status(b.now) != want {
 				t.Errorf("%s is %s: %v", l.OriginalURL, got.Status(b.now), err)
 			}
@@ -194,9 +190,9 @@ func TestADisabledLinkIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		for _, in := range []New{{URL: "https://evil.example/"}, custom("https://evil.example/", "promo")} {
+		for _, in := range []link.New{{URL: "https://evil.example/"}, {URL: "https://evil.example/", CustomCode: new("promo")}} {
 			b.create(t, in)
-			if _, err := b.DisableHost(t.Context(), "evil.example"); err != nil {
+			if _, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil {
 				t.Fatal(err)
 			}
 			b.refuse(t, in, errs.UnsafeURL)
@@ -209,14 +205,14 @@ func TestDisablingWhileOthersEdit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		made := b.createMany(t, SkipFailed, urls(0, 100)...)
+		made := b.createMany(t, link.SkipFailed, urls(0, 100)...)
 		for _, i := range rand.Perm(len(made)) { // the order in which the rows lie is another one
-			b.update(t, made[i].Link, Change{RedirectStatus: to(301)})
+			b.update(t, made[i].Link, link.Change{RedirectStatus: to(301)})
 		}
 		var all sync.WaitGroup
 		all.Go(func() {
 			for range 10 {
-				for _, do := range []func(context.Context, string) (int, error){b.DisableHost, b.EnableHost} {
+				for _, do := range []func(context.Context, string) (int, error){b.moderation.DisableHost, b.moderation.EnableHost} {
 					if _, err := do(t.Context(), "example.com"); err != nil {
 						t.Error(err)
 					}
@@ -226,11 +222,11 @@ func TestDisablingWhileOthersEdit(t *testing.T) {
 		for i := range 2 {
 			all.Go(func() {
 				for range 10 {
-					var changes []Change
+					var changes []link.Change
 					for _, r := range made {
-						changes = append(changes, Change{ID: r.Link.ID, RedirectStatus: to(307 + i)})
+						changes = append(changes, link.Change{ID: r.Link.ID, RedirectStatus: to(307 + i)})
 					}
-					if _, err := b.UpdateMany(t.Context(), b.mine, changes, SkipFailed); err != nil {
+					if _, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed); err != nil {
 						t.Error(err)
 					}
 				}
@@ -238,4 +234,46 @@ func TestDisablingWhileOthersEdit(t *testing.T) {
 		}
 		all.Wait()
 	})
+}
+
+func TestTheOperatorDisablesOneLink(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		l, _ := b.create(t, link.New{URL: "https://example.com/"})
+		other, _ := b.create(t, link.New{URL: "https://example.com/other"})
+		for _, step := range []struct{ disabled, changes bool }{{true, true}, {true, false}, {false, true}, {false, false}} {
+			got, changed, err := b.moderation.SetDisabled(t.Context(), l.ID, step.disabled)
+			if err != nil || changed != step.changes || (got.DisabledAt != nil) != step.disabled {
+				t.Fatalf("%+v: changed %t: %v", step, changed, err)
+			}
+			if got := b.statusOf(t, l.ID); (got == routing.Disabled) != step.disabled {
+				t.Errorf("%+v: the link is %s", step, got)
+			}
+		}
+		if got := b.statusOf(t, other.ID); got != routing.Active {
+			t.Errorf("the other link is %s", got)
+		}
+		var actions []audit.Action
+		err := d.NewSelect().Table("audit_events").Column("action").Where("target_id = ?", l.ID).Where("actor_id = ''").
+			Order("id").Scan(db.AsSystem(t.Context()), &actions)
+		if err != nil || len(actions) != 2 || actions[0] != audit.LinkDisabled || actions[1] != audit.LinkEnabled {
+			t.Errorf("the audit log has %v: %v", actions, err)
+		}
+		for _, linkID := range []string{"", "promo", id.New(id.Link), l.ID + "0"} {
+			if _, _, err := b.moderation.SetDisabled(t.Context(), linkID, true); !errs.Is(err, errs.NotFound) {
+				t.Errorf("%q: %v", linkID, err)
+			}
+		}
+	})
+}
+
+// statusOf is the link's state as the database has it.
+func (b *bundle) statusOf(t *testing.T, linkID string) routing.Status {
+	t.Helper()
+	l, err := b.Get(t.Context(), b.mine, linkID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l.Status(b.now)
 }

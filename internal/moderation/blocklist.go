@@ -1,0 +1,129 @@
+package moderation
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"net/netip"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
+)
+
+// BlockedHost is a host that no new link may lead to, nor to any of its subdomains.
+type BlockedHost struct {
+	bun.BaseModel `bun:"table:blocked_hosts"`
+
+	// Host is in canonical form.
+	Host      string `bun:",pk"`
+	Reason    string
+	CreatedAt time.Time
+}
+
+// Blocklist holds the blocked hosts.
+type Blocklist struct {
+	DB *db.DB
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// Blocked returns those of the hosts that are blocked, or below a blocked host, in one statement.
+func (b *Blocklist) Blocked(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error) {
+	below := map[string][]string{} // the given hosts by themselves and their parents
+	for _, host := range hosts {
+		for _, parent := range hostAndParents(host) {
+			below[parent] = append(below[parent], host)
+		}
+	}
+	if len(below) == 0 {
+		return nil, nil
+	}
+	var listed []string
+	p := b.DB.Params()
+	err := conn.NewSelect().Model((*BlockedHost)(nil)).Column("host").
+		Where("host ?", db.Among(p, slices.Collect(maps.Keys(below)))).Scan(p.Bind(ctx), &listed)
+	if err != nil {
+		return nil, fmt.Errorf("looking for blocked hosts: %w", err)
+	}
+	blocked := map[string]bool{}
+	for _, parent := range listed {
+		for _, host := range below[parent] {
+			blocked[host] = true
+		}
+	}
+	return blocked, nil
+}
+
+// Block puts a host on the list of those that no new link may lead to. Blocking it again changes
+// the reason. Links that are there go on redirecting: see DisableHost. It returns InvalidInput.
+func (b *Blocklist) Block(ctx context.Context, host, reason string) (*BlockedHost, error) {
+	host, err := canonicalHost(host)
+	if err != nil {
+		return nil, err
+	}
+	if reason, err = validate.Line("The reason", reason, 0, 200); err != nil {
+		return nil, err
+	}
+	blocked := &BlockedHost{Host: host, Reason: reason, CreatedAt: db.Instant(b.Now())}
+	_, err = b.DB.NewInsert().Model(blocked).On("CONFLICT (host) DO UPDATE").Set("reason = excluded.reason").
+		Exec(db.AsSystem(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("blocking a host: %w", err)
+	}
+	return blocked, nil
+}
+
+// Unblock takes a host off the list, and reports whether it was on it. It returns InvalidInput.
+func (b *Blocklist) Unblock(ctx context.Context, host string) (bool, error) {
+	host, err := canonicalHost(host)
+	if err != nil {
+		return false, err
+	}
+	n, err := db.Affected(b.DB.NewDelete().Model((*BlockedHost)(nil)).Where("host = ?", host).Exec(db.AsSystem(ctx)))
+	if err != nil {
+		return false, fmt.Errorf("unblocking a host: %w", err)
+	}
+	return n > 0, nil
+}
+
+// List lists the blocked hosts in their order.
+func (b *Blocklist) List(ctx context.Context) ([]BlockedHost, error) {
+	var hosts []BlockedHost
+	if err := b.DB.NewSelect().Model(&hosts).Order("host").Scan(ctx); err != nil {
+		return nil, fmt.Errorf("listing blocked hosts: %w", err)
+	}
+	return hosts, nil
+}
+
+// hostAndParents are the host and the domains above it.
+func hostAndParents(host string) (hosts []string) {
+	for host != "" {
+		hosts = append(hosts, host)
+		_, host, _ = strings.Cut(host, ".")
+	}
+	return hosts
+}
+
+// canonicalHost is a host as canonical URLs have it. An IPv6 address may have brackets. It returns
+// InvalidInput.
+func canonicalHost(host string) (string, error) {
+	written := host
+	if addr, err := netip.ParseAddr(host); err == nil && addr.Is6() {
+		written = "[" + host + "]"
+	}
+	u, err := urlnorm.Canonical("https://" + written)
+	whole := u.String()
+	if err != nil || whole != "https://"+u.Host()+"/" && whole != "https://["+u.Host()+"]/" {
+		return "", errs.New(errs.InvalidInput, "%s is not a host: give a name or an address, without scheme, port and path.",
+			cmp.Or(validate.Quote(host), "An empty text"))
+	}
+	return u.Host(), nil
+}

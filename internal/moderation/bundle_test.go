@@ -1,0 +1,151 @@
+package moderation_test
+
+import (
+	"fmt"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/click/clicktest"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/ratelimit"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// bundle is a store of links with a blocklist, and a workspace.
+type bundle struct {
+	*link.Store
+	blocklist  *moderation.Blocklist
+	moderation *moderation.Store
+	now        time.Time
+	mine       workspace.Membership
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	b := &bundle{now: dbtest.Noon}
+	clock := func() time.Time { return b.now }
+	log := slog.New(slog.DiscardHandler)
+	limits := ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}
+	clicks := clicktest.New(t, d, clock)
+	clicktest.Run(t, clicks.Recorder)
+	b.blocklist = &moderation.Blocklist{DB: d, Now: clock}
+	var err error
+	b.Store, err = link.NewStore(link.Config{
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
+		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour, Clicks: clicks, Domains: &domain.Store{DB: d},
+		Blocklist: b.blocklist, Limits: limits, Log: log, Now: clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.moderation = &moderation.Store{DB: d, Links: b.Store, Limits: limits, Now: clock}
+	b.mine = workspacetest.New(t, d, "mine")
+	return b
+}
+
+func (b *bundle) block(t *testing.T, host string) {
+	t.Helper()
+	if _, err := b.blocklist.Block(t.Context(), host, "a reason"); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bundle) create(t *testing.T, in link.New) (l *link.Link, created bool) {
+	t.Helper()
+	l, created, err := b.Create(t.Context(), b.mine, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, created
+}
+
+func (b *bundle) createMany(t *testing.T, policy link.Policy, in ...*link.New) []link.Result {
+	t.Helper()
+	results, err := b.CreateMany(t.Context(), b.mine, link.Batch{Links: in, OnError: policy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return results
+}
+
+func (b *bundle) refuse(t *testing.T, in link.New, want errs.Kind) {
+	t.Helper()
+	if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, want) {
+		t.Errorf("creating %+v: %v, want %s", in, err, want)
+	}
+}
+
+func (b *bundle) update(t *testing.T, l *link.Link, c link.Change) {
+	t.Helper()
+	c.ID = l.ID
+	if _, err := b.Update(t.Context(), b.mine, c); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bundle) anonymous(t *testing.T, url string) (*link.Link, string) {
+	t.Helper()
+	l, token, err := b.CreateAnonymous(t.Context(), "192.0.2.1", url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l, token
+}
+
+func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) link.Claim {
+	t.Helper()
+	claims, err := b.Claim(t.Context(), m, []string{token})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return claims[0]
+}
+
+// exhaust uses up the clicks of a link with maxClicks.
+func (b *bundle) exhaust(t *testing.T, l *link.Link) {
+	t.Helper()
+	_, err := b.DB.ExecContext(db.AsSystem(t.Context()), "UPDATE links SET granted = max_clicks WHERE id = ?", l.ID)
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (b *bundle) usage(t *testing.T) int64 {
+	t.Helper()
+	links, _, err := b.Usage(t.Context(), b.mine)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return links
+}
+
+// outcomes are what the results say: created, there, or the kind of the error.
+func outcomes(results []link.Result) (said []string) {
+	for _, r := range results {
+		switch {
+		case r.Err != nil:
+			said = append(said, errs.From(r.Err).Kind.Code())
+		case r.Created:
+			said = append(said, "created")
+		default:
+			said = append(said, "there")
+		}
+	}
+	return said
+}
+
+func urls(from, to int) (in []*link.New) {
+	for i := from; i < to; i++ {
+		in = append(in, &link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+	}
+	return in
+}
+
+func to[T any](value T) link.Edit[T] { return link.Edit[T]{Set: true, To: value} }

@@ -1,0 +1,76 @@
+package stores
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"github.com/linkforge/linkforge/internal/config"
+)
+
+// FillSecrets sets the secrets of an embedded instance that are not configured. They are created
+// once and stored in the data folder, readable only by their owner. A file that is too short is an
+// error and is never replaced: tokens and codes depend on it.
+func FillSecrets(c *config.Config) error {
+	if c.JWTSecret == nil {
+		secret, err := storedSecret(c.DataDir, JWTSecretName)
+		if err != nil {
+			return err
+		}
+		c.JWTSecret = secret
+	}
+	if c.CodeSecrets == nil {
+		secret, err := storedSecret(c.DataDir, CodeSecretName)
+		if err != nil {
+			return err
+		}
+		c.CodeSecrets = config.SplitSecrets(secret)
+	}
+	return nil
+}
+
+func storedSecret(dir, name string) ([]byte, error) {
+	path := filepath.Join(dir, name)
+	secret, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return createSecret(path)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a secret of the data folder: %w", err)
+	}
+	if len(secret) < config.MinSecretBytes {
+		return nil, fmt.Errorf("%s holds fewer than %d bytes: restore it from a backup, "+
+			"or remove it to have another one made", path, config.MinSecretBytes)
+	}
+	return secret, nil
+}
+
+// createSecret writes the whole file or none: a partial secret would be a different one.
+func createSecret(path string) ([]byte, error) {
+	var raw [48]byte
+	if _, err := rand.Read(raw[:]); err != nil {
+		return nil, fmt.Errorf("making a secret: %w", err)
+	}
+	secret := []byte(base64.RawURLEncoding.EncodeToString(raw[:]))
+	temporary := path + ".new"
+	if err := writeSynced(temporary, secret); err != nil {
+		return nil, fmt.Errorf("keeping a secret: %w", err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return nil, fmt.Errorf("keeping a secret: %w", err)
+	}
+	return secret, nil
+}
+
+func writeSynced(path string, content []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(content)
+	return errors.Join(err, f.Sync(), f.Close())
+}

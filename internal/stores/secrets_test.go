@@ -1,0 +1,132 @@
+package stores_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/stores"
+)
+
+func embedded(t *testing.T, dir, jwtSecret string) config.Config {
+	t.Helper()
+	c, err := config.Parse(map[string]string{"LINKFORGE_DATA_DIR": dir, "LINKFORGE_JWT_SECRET": jwtSecret})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestSecretsAreMadeOnce(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	first, again := embedded(t, dir, ""), embedded(t, dir, "")
+	for _, c := range []*config.Config{&first, &again} {
+		if err := stores.FillSecrets(c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if diff := cmp.Diff(first, again); diff != "" {
+		t.Errorf("at the next start (-first +again):\n%s", diff)
+	}
+	if len(first.JWTSecret) < config.MinSecretBytes || len(first.CodeSecrets[0]) < config.MinSecretBytes ||
+		bytes.Equal(first.JWTSecret, first.CodeSecrets[0]) {
+		t.Errorf("secrets of %d and %d bytes, or the same one twice", len(first.JWTSecret), len(first.CodeSecrets[0]))
+	}
+	other := embedded(t, t.TempDir(), "")
+	if err := stores.FillSecrets(&other); err != nil || bytes.Equal(other.JWTSecret, first.JWTSecret) ||
+		bytes.Equal(other.CodeSecrets[0], first.CodeSecrets[0]) {
+		t.Errorf("another instance has the same secrets: %v", err)
+	}
+}
+
+func TestSecretsAreTheirOwnersOnly(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	c := embedded(t, dir, "")
+	if err := stores.FillSecrets(&c); err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		info, err := f.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[f.Name()] = info.Mode().String()
+	}
+	want := map[string]string{"jwt.secret": "-rw-------", "code.secret": "-rw-------"}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the folder holds (-want +got):\n%s", diff)
+	}
+}
+
+func TestGivenSecretsAreUsed(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	given := strings.Repeat("given ", 6)
+	c := embedded(t, dir, given)
+	if err := stores.FillSecrets(&c); err != nil || string(c.JWTSecret) != given ||
+		len(c.CodeSecrets[0]) < config.MinSecretBytes {
+		t.Errorf("%q and %d bytes: %v", c.JWTSecret, len(c.CodeSecrets[0]), err)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "jwt.secret")); !os.IsNotExist(err) {
+		t.Errorf("a given secret was written down: %v", err)
+	}
+}
+
+func TestAShortSecretFileIsKeptAndRefused(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"jwt.secret", "code.secret"} {
+		for _, content := range []string{"", strings.Repeat("x", 31)} {
+			dir := t.TempDir()
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			c := embedded(t, dir, "")
+			err := stores.FillSecrets(&c)
+			if err == nil || !strings.Contains(err.Error(), path) ||
+				content != "" && strings.Contains(err.Error(), content) {
+				t.Errorf("%s of %d bytes: %v", name, len(content), err)
+			}
+			if kept, err := os.ReadFile(path); err != nil || string(kept) != content {
+				t.Errorf("%s was replaced by %d bytes: %v", name, len(kept), err)
+			}
+		}
+	}
+}
+
+func TestAHalfWrittenSecretIsNone(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	// A process that died while it wrote leaves this.
+	if err := os.WriteFile(filepath.Join(dir, "jwt.secret.new"), []byte(strings.Repeat("half", 100)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := embedded(t, dir, "")
+	if err := stores.FillSecrets(&c); err != nil || bytes.Contains(c.JWTSecret, []byte("half")) {
+		t.Errorf("%q: %v", c.JWTSecret, err)
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "jwt.secret"))
+	if diff := cmp.Diff(string(c.JWTSecret), string(kept)); diff != "" || err != nil {
+		t.Errorf("%v, kept (-used +kept):\n%s", err, diff)
+	}
+}
+
+func TestWithoutAFolderThereAreNoSecrets(t *testing.T) {
+	t.Parallel()
+	c := embedded(t, filepath.Join(t.TempDir(), "missing"), "")
+	if err := stores.FillSecrets(&c); err == nil {
+		t.Error("secrets that are kept nowhere")
+	}
+}
