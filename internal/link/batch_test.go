@@ -336,7 +336,8 @@ func TestLinksAreLookedUpOneByOne(t *testing.T) {
 		for _, statement := range []string{
 			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) " + small +
 				"SELECT 'ws_' || n, 'small-' || n, 'Small', ?0, ?0 FROM small",
-			`INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash, redirect_status, created_at, updated_at) ` +
+			"INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash, " +
+				"redirect_status, created_at, updated_at) " +
 				small + "SELECT 'lnk_' || n, 'ws_' || n, 'code', 'DETERMINISTIC', '', '', " + hash + ", 302, ?0, ?0 FROM small",
 		} {
 			if _, err := d.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).

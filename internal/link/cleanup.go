@@ -114,7 +114,8 @@ func (s *Store) forgetKeys(ctx context.Context) (int, error) {
 	return affected(result, err)
 }
 
-// PurgeWorkspace removes all links of a workspace with everything that belongs to them but their clicks, in batches.
+// PurgeWorkspace removes all links of a workspace with everything that belongs to them but their
+// clicks, in batches.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
 	for {

@@ -1,6 +1,6 @@
-// Package link creates, updates, deletes and claims short links, and looks them up by ID or address.
-// It owns their rows and rules; package linklist lists and searches them, package routing decides what
-// they respond. The GraphQL resolvers, the jobs and the commands call it.
+// Package link creates, updates, deletes and claims short links, and looks them up by ID or
+// address. It owns their rows and rules; package linklist lists and searches them, package routing
+// decides what they respond. The GraphQL resolvers, the jobs and the commands call it.
 package link
 
 import (
@@ -122,15 +122,9 @@ func recordOf(l *Link) *record {
 	return r
 }
 
-// Fold returns text as links are searched and sorted by it: in lower case. The databases do not fold
-// it, because each does so differently.
+// Fold returns text as links are searched and sorted by it: in lower case. The databases do not
+// fold it, because each does so differently.
 func Fold(s string) string { return strings.ToLower(s) }
-
-func fold(s string) string { return Fold(s) }
-
-func (s *Store) contains(q *bun.SelectQuery, column, word string) *bun.SelectQuery {
-	return s.DB.Contains(q, column, word)
-}
 
 // Kind says for how long the link is meant.
 func (l *Link) Kind() Kind {
