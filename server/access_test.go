@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // at asks for a path of a host that DNS would lead here.
@@ -147,7 +148,7 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
 		change(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(), d.ID)
 		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
-		eventually(t, "redirects have heard of it", func() bool { return s.at(t, "links.example.com", "/promo").status == http.StatusFound })
+		polltest.Until(t, "redirects have heard of it", func() bool { return s.at(t, "links.example.com", "/promo").status == http.StatusFound })
 
 		for path, want := range map[string]int{
 			"/promo": http.StatusFound, "/promo?a=b": http.StatusFound, "/" + foreign.Link.Code: http.StatusNotFound, "/branded/promo": http.StatusNotFound,
@@ -384,7 +385,7 @@ func TestTheAuditLogTells(t *testing.T) {
 func (s *server) mailed(t *testing.T, subject string) (token string) {
 	t.Helper()
 	pattern := regexp.MustCompile(`(?s)` + subject + `.*?\b(mailed_[A-Z2-7]+)`)
-	eventually(t, "a mail about "+subject, func() bool {
+	polltest.Until(t, "a mail about "+subject, func() bool {
 		all := pattern.FindAllStringSubmatch(content(t, s.out), -1)
 		if len(all) > 0 {
 			token = all[len(all)-1][1]

@@ -24,6 +24,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -180,7 +181,7 @@ func testRunAdmin(t *testing.T, a *app) {
 	go func() { ended <- a.runAdmin(ctx) }()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	eventually(t, "the metrics are shown", func() bool {
+	polltest.Until(t, "the metrics are shown", func() bool {
 		response, err := client.Get("http://" + a.config.AdminListen + "/metrics")
 		if err != nil {
 			return false
@@ -201,7 +202,7 @@ func testRunAdmin(t *testing.T, a *app) {
 		}
 		profiled <- err
 	}()
-	eventually(t, "a profile is being taken", func() bool {
+	polltest.Until(t, "a profile is being taken", func() bool {
 		return strings.Contains(request(a.adminRoutes(ctx), "GET", "/debug/pprof/goroutine?debug=2").Body.String(), "net/http/pprof.Profile(")
 	})
 	began := time.Now()

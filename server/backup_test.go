@@ -20,6 +20,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -103,7 +104,7 @@ func (l *traffic) each(do func(n int) error, t *testing.T) {
 					t.Error(err)
 					return
 				}
-				time.Sleep(breath)
+				polltest.Elapse(breath)
 			}
 		})
 	}
@@ -140,7 +141,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	}
 	file := filepath.Join(t.TempDir(), "kept.tar.gz")
 	l := who.load(t, links...)
-	eventually(t, "some links were followed and made", func() bool { return l.answered[2].Load() > 300 && l.made() > 50 })
+	polltest.Until(t, "some links were followed and made", func() bool { return l.answered[2].Load() > 300 && l.made() > 50 })
 	before := loads(l.answered)
 	out := must(t, s.env, "backup", file)
 	after := loads(l.asked)
@@ -148,7 +149,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		t.Errorf("backup: %q", out)
 	}
 	given := l.made()
-	eventually(t, "codes were given out after the backup", func() bool { return l.made() > given+50 })
+	polltest.Until(t, "codes were given out after the backup", func() bool { return l.made() > given+50 })
 	l.end()
 	var number atomic.Int64
 	who.newCodes(t, l.codes, &number, 4) // more than a block of counters
@@ -184,7 +185,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	who.newCodes(t, l.codes, &number, 4)
 	used := who.look(t, links[0].ID).HitQuota.Used
 	s.expect(t, http.StatusFound, http.MethodGet, links[0].path(s))
-	eventually(t, "the next click is counted", func() bool { return who.look(t, links[0].ID).HitQuota.Used == used+1 })
+	polltest.Until(t, "the next click is counted", func() bool { return who.look(t, links[0].ID).HitQuota.Used == used+1 })
 	if granted, clicks := grantedTo(t, elsewhere, links[2].ID), who.look(t, links[2].ID).ClickCount; granted != clicks {
 		t.Errorf("the limited link has granted %d redirects, and has had %d", granted, clicks)
 	}
@@ -644,7 +645,7 @@ func TestAfterRestoreCountsGrants(t *testing.T) {
 		for range 300 {
 			s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
 		}
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 300 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 300 })
 		if err := s.process.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

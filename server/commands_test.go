@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 func TestVersion(t *testing.T) {
@@ -86,7 +87,7 @@ func TestReadyWithoutTheDatabase(t *testing.T) {
 		t.Errorf("healthcheck: exit status %d, %q", status, stderr)
 	}
 	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
-	eventually(t, "the database answers", func() bool {
+	polltest.Until(t, "the database answers", func() bool {
 		a, err := s.get("/readyz")
 		return err == nil && a.body == "ready\n"
 	})

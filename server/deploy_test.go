@@ -498,6 +498,9 @@ func TestDeployProgramsTakeTheirFiles(t *testing.T) {
 		{"promtool", "test", "rules", filepath.Join(deployFolder, "prometheus", "rules_test.yml")},
 	} {
 		t.Run(strings.Join(command[:2], " "), func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("starts processes")
+			}
 			path, err := exec.LookPath(command[0])
 			if err != nil {
 				t.Skipf("%s is not installed", command[0])

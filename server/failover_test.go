@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // failover is a Redis of which another server takes over when one has died.
@@ -68,7 +69,7 @@ func lagging(t *testing.T, b backend, linkID string, all []*crowd) (most func() 
 // awaitRedis waits until the node has noticed that Redis is away, and counts there again.
 func (s *server) awaitRedis() {
 	s.t.Helper()
-	eventually(s.t, "Redis is noticed to be away, and counts again", func() bool {
+	polltest.Until(s.t, "Redis is noticed to be away, and counts again", func() bool {
 		said := content(s.t, s.err)
 		gone, back := strings.LastIndex(said, "monthly hits cannot be taken"), strings.LastIndex(said, "monthly hits are taken again")
 		return gone >= 0 && back > gone
@@ -121,7 +122,7 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 			others = append(others, gather(t, node, busy.path(nodes[0]), 2, breath))
 		}
 		most := lagging(t, b, limited.ID, counted)
-		eventually(t, "a quarter is used", func() bool { return count(counted) > limit/4 })
+		polltest.Until(t, "a quarter is used", func() bool { return count(counted) > limit/4 })
 		f.kill(limited.ID)
 		died := time.Now()
 		for i, l := range fresh {
@@ -132,9 +133,9 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 			t.Logf("a node's hits were counted by Redis again after %s", time.Since(died).Round(10*time.Millisecond))
 		}
 		then := count(counted)
-		eventually(t, "nobody is redirected any more", func() bool {
+		polltest.Until(t, "nobody is redirected any more", func() bool {
 			before := count(counted)
-			time.Sleep(3 * time.Second) // hits that a node holds come back to the other within that time
+			polltest.Elapse(3 * time.Second) // hits that a node holds come back to the other within that time
 			return before == count(counted)
 		})
 		bound := most() + 2*2*128 // what the stated bound is made of: clicks that wait, and leases of either way of counting

@@ -23,6 +23,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 const (
@@ -93,6 +94,9 @@ func sized(variable string, small int) int {
 // program prepares a process of a binary, with an environment of its own.
 func program(ctx context.Context, t testing.TB, binary func() (string, error), env []string, args ...string) *exec.Cmd {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -319,7 +323,7 @@ func content(t testing.TB, f *os.File) string {
 // awaitReady waits until the server says that it is ready.
 func (s *server) awaitReady() {
 	s.t.Helper()
-	eventually(s.t, "the server is ready", func() bool {
+	polltest.Until(s.t, "the server is ready", func() bool {
 		select {
 		case <-s.exited:
 			s.t.Fatalf("the server ended with %s:\n%s", s.process.ProcessState, content(s.t, s.err))
@@ -367,18 +371,4 @@ func (s *server) again() {
 	s.t.Helper()
 	s.launch()
 	s.awaitReady()
-}
-
-// eventually asks until the answer is yes.
-func eventually(t testing.TB, what string, yes func() bool) {
-	t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for !yes() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited %s in vain until %s", patience, what)
-		}
-	}
 }

@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
@@ -81,7 +82,7 @@ func (k *killer) within(hold string, passed int, long time.Duration, args ...str
 		if p.hasEnded() {
 			return false
 		}
-		time.Sleep(time.Millisecond) // between two looks
+		polltest.Elapse(time.Millisecond) // between two looks
 	}
 	return p.kill()
 }
@@ -89,7 +90,7 @@ func (k *killer) within(hold string, passed int, long time.Duration, args ...str
 // awaitServer waits until PostgreSQL has ended the session of a process that was killed.
 func (k *killer) awaitServer() {
 	k.t.Helper()
-	eventually(k.t, "the sessions of the killed have ended", func() bool {
+	polltest.Until(k.t, "the sessions of the killed have ended", func() bool {
 		return k.countAs(db.AsOwner(k.t.Context()), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
 			AND pid <> pg_backend_pid() AND state <> 'idle'`) == 0
 	})
@@ -100,7 +101,7 @@ func (k *killer) withinSQLite(passed int, long time.Duration, args ...string) (k
 	p := k.start(args...)
 	for !p.hasEnded() {
 		if !k.writing() {
-			time.Sleep(50 * time.Microsecond) // and leave the processor to the command
+			polltest.Elapse(50 * time.Microsecond) // and leave the processor to the command
 			continue
 		}
 		for began := time.Now(); time.Since(began) < long && k.writing(); { // one transaction, if it goes on
@@ -191,7 +192,7 @@ func (p *victim) waits(k *killer) bool {
 // awaitStop waits until all of a process has stopped, or it has ended.
 func (p *victim) awaitStop() {
 	p.t.Helper()
-	eventually(p.t, "the process has stopped", func() bool {
+	polltest.Until(p.t, "the process has stopped", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Process.Pid) + "/stat")
 		_, state, _ := strings.Cut(string(stat), ") ")
 		return err != nil || strings.HasPrefix(state, "T") || strings.HasPrefix(state, "Z")

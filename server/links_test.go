@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // TestMaxClicksAreExact has a thousand visitors at once, on all nodes, of a link that may be followed a hundred times.
@@ -24,7 +25,7 @@ func TestMaxClicksAreExact(t *testing.T) {
 		if diff := cmp.Diff(map[int]int{http.StatusFound: 100, http.StatusGone: 900}, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		eventually(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 100 })
+		polltest.Until(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 100 })
 		after := who.look(t, l.ID)
 		if after.Status != "EXHAUSTED" || after.HitQuota.Used != 100 {
 			t.Errorf("%s, %d hits used; want EXHAUSTED and 100", after.Status, after.HitQuota.Used)
@@ -100,7 +101,7 @@ func TestALinkOfNobodyIsClaimed(t *testing.T) {
 		if seen.Link != nil {
 			t.Error("a stranger sees a link that nobody owns")
 		}
-		eventually(t, "the clicks come along", func() bool {
+		polltest.Until(t, "the clicks come along", func() bool {
 			got := who.claim(t, made.ClaimToken, "claim_UNKNOWN")
 			first := got.Results[0]
 			return first.Link != nil && first.Link.ClickCount == 3 && first.Link.Kind == "PERMANENT" &&
@@ -180,7 +181,7 @@ func TestTheOperatorBlocks(t *testing.T) {
 			t.Errorf("disabled: %q", out)
 		}
 		soon := func(status int) {
-			eventually(t, "the server has heard of it", func() bool {
+			polltest.Until(t, "the server has heard of it", func() bool {
 				a, err := s.get(l.path(s))
 				return err == nil && a.status == status
 			})

@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // certify writes a certificate for localhost, and its key, into two files.
@@ -63,7 +65,7 @@ func TestTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	eventually(t, "the server answers", func() bool {
+	polltest.Until(t, "the server answers", func() bool {
 		response, err := client.Get("https://" + address + "/readyz")
 		if err != nil {
 			return false
@@ -178,7 +180,7 @@ func TestThePROXYProtocol(t *testing.T) {
 		return strings.TrimSpace(line), err
 	}
 	const first, second = "PROXY TCP4 203.0.113.1 127.0.0.1 1 2\r\n", "PROXY TCP4 203.0.113.2 127.0.0.1 1 2\r\n"
-	eventually(t, "the server answers", func() bool {
+	polltest.Until(t, "the server answers", func() bool {
 		_, err := ask("PROXY TCP4 203.0.113.3 127.0.0.1 1 2\r\n")
 		return err == nil
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // clickEvent is what a subscription says.
@@ -255,7 +256,7 @@ func (w tenant) latest(t *testing.T, clicks int) string {
 			}
 		}
 	}
-	eventually(t, "the clicks are written", func() bool {
+	polltest.Until(t, "the clicks are written", func() bool {
 		w.must(t, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { clicks(first: $n) { edges { node { id } } } } }`,
 			map[string]any{"w": w.workspaceID, "n": clicks})
 		return len(got.Workspace.Clicks.Edges) == clicks
@@ -415,7 +416,7 @@ func TestWhoDoesNotReadIsEnded(t *testing.T) {
 		}
 		all := awake.hear(t, clicks)
 		visiting.Wait()
-		eventually(t, "only who listens is still subscribed", func() bool { return subscribed(t, admin) == 1 })
+		polltest.Until(t, "only who listens is still subscribed", func() bool { return subscribed(t, admin) == 1 })
 		for way, l := range deaf {
 			ids, end := l.hearEnd(t, "TOO_SLOW")
 			after := end.Errors[0].Extensions.After

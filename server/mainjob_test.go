@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // TestMainJob does what people come for, as a front end would.
@@ -22,11 +23,11 @@ func TestMainJob(t *testing.T) {
 		expiring := who.shorten(t, "https://example.com/soon", "expiresAt", time.Now().Add(2*time.Second)).Link
 
 		redirects(t, s, l, destination)
-		eventually(t, "both redirects are counted", func() bool { return who.look(t, l.ID).ClickCount >= 2 })
+		polltest.Until(t, "both redirects are counted", func() bool { return who.look(t, l.ID).ClickCount >= 2 })
 		statsAddUp(t, who, l.ID, 2)
 		nodes(t, who, l.ID)
 		removeAndRevive(t, who, l)
-		eventually(t, "the link has expired", func() bool {
+		polltest.Until(t, "the link has expired", func() bool {
 			return s.expectOneOf(t, expiring.path(s), http.StatusFound, http.StatusGone) == http.StatusGone
 		})
 		if got := who.look(t, expiring.ID); got.Status != "EXPIRED" {
@@ -196,7 +197,7 @@ func statsAddUp(t *testing.T, who tenant, linkID string, clicks int64) {
 		t.Errorf("30 days are %d points", n)
 	}
 	// Three: the custom link was followed once.
-	eventually(t, "the platform's figures are these", func() bool {
+	polltest.Until(t, "the platform's figures are these", func() bool {
 		var all struct {
 			PlatformStats struct {
 				TotalLinks, TotalRedirects int64
@@ -238,7 +239,7 @@ func removeAndRevive(t *testing.T, who tenant, l linkView) {
 		t.Errorf("revived, created %t (-before +after):\n%s", revived.Created, diff)
 	}
 	s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
-	eventually(t, "the third redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
+	polltest.Until(t, "the third redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
 }
 
 // expectOneOf asks for a path and returns the status, which must be one of these.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // rowsOf are the objects that a command writes, one a line.
@@ -116,7 +117,7 @@ func TestTheOperatorsCommands(t *testing.T) {
 		if rows := rowsOf(t, s.env, "users", "logout", strings.ToUpper(who.email)); len(rows) != 1 || rows[0]["endedSessions"] != 1.0 {
 			t.Errorf("logout: %v", rows)
 		}
-		eventually(t, "the token is no longer good", func() bool {
+		polltest.Until(t, "the token is no longer good", func() bool {
 			a, err := who.run(`{ me { id } }`, nil)
 			return err == nil && a.code() == "UNAUTHENTICATED"
 		})
@@ -148,7 +149,7 @@ func wantTable(t *testing.T, out, head, word string) {
 // becomes waits until the link answers so, which takes a second at most.
 func (s *server) becomes(t *testing.T, l linkView, status int, when string) {
 	t.Helper()
-	eventually(t, when, func() bool {
+	polltest.Until(t, when, func() bool {
 		a, err := s.get(l.path(s))
 		return err == nil && a.status == status
 	})
@@ -160,7 +161,7 @@ func obeysLimits(t *testing.T, s *server, who tenant, l linkView) {
 	if len(rows) != 1 || rows[0]["hitQuota"] != 3.0 || rows[0]["linkQuota"] != nil {
 		t.Errorf("limits: %v", rows)
 	}
-	eventually(t, "the limit is known", func() bool { return who.look(t, l.ID).HitQuota.Limit == 3 })
+	polltest.Until(t, "the limit is known", func() bool { return who.look(t, l.ID).HitQuota.Limit == 3 })
 	s.becomes(t, l, http.StatusTooManyRequests, "the hits are used up")
 	must(t, s.env, "workspaces", "limits", who.workspaceID, "--links", "1")
 	if refused, err := who.create("https://example.com/more"); err != nil || len(refused.Errors) != 1 || refused.Errors[0].Code != "QUOTA_EXCEEDED" {
@@ -179,16 +180,14 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 			t.Errorf("disable: %v", rows)
 		}
 	}
-	time.Sleep(time.Second)
-	s.expect(t, http.StatusGone, http.MethodGet, l.path(s))
+	s.becomes(t, l, http.StatusGone, "the link is disabled on every node")
 	if out := must(t, s.env, "links", "enable", l.ID); out != "enabled "+l.ID+"\n" {
 		t.Errorf("enable: %q", out)
 	}
 	if out := must(t, s.env, "links", "enable", l.ID); out != l.ID+" was not disabled\n" {
 		t.Errorf("enable again: %q", out)
 	}
-	time.Sleep(time.Second)
-	s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+	s.becomes(t, l, http.StatusFound, "the link is enabled on every node")
 }
 
 // TestJobsOfTheOperator runs jobs beside a server that has just started, and has done none.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -68,7 +69,7 @@ func (v *crowd) once() {
 	}
 	if err != nil {
 		v.unsure.Add(1)
-		time.Sleep(time.Millisecond) // nobody listens: the others are to have the processor
+		polltest.Elapse(time.Millisecond) // nobody listens: the others are to have the processor
 		return
 	}
 	if a.StatusCode == http.StatusFound {
@@ -140,7 +141,7 @@ func TestEveryClickSurvivesKills(t *testing.T) {
 		l := who.shorten(t, "https://example.com/popular").Link
 		v := gather(t, node, l.path(node), 16, breath)
 		for range kills {
-			time.Sleep(100*time.Millisecond + rand.N(400*time.Millisecond)) // whatever the server is doing
+			polltest.Elapse(100*time.Millisecond + rand.N(400*time.Millisecond)) // whatever the server is doing
 			if err := node.process.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -167,17 +168,17 @@ func TestAQuotaSurvivesKills(t *testing.T) {
 		l := node.tenant(t, "quota").shorten(t, "https://example.com/limited").Link
 		v := gather(t, node, l.path(node), 8, breath)
 		for v.others()[http.StatusTooManyRequests] == 0 {
-			time.Sleep(rand.N(200 * time.Millisecond))
+			polltest.Elapse(rand.N(200 * time.Millisecond))
 			if err := node.process.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			<-node.exited
 			node.again()
-			time.Sleep(100 * time.Millisecond)
+			polltest.Elapse(100 * time.Millisecond)
 		}
-		eventually(t, "nothing comes back any more", func() bool {
+		polltest.Until(t, "nothing comes back any more", func() bool {
 			before := v.seen.Load()
-			time.Sleep(3 * time.Second)
+			polltest.Elapse(3 * time.Second)
 			return before == v.seen.Load()
 		})
 		v.end()
@@ -319,17 +320,17 @@ func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
 			node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
 			l := node.tenant(t, "outage").shorten(t, "https://example.com/known").Link
 			v := gather(t, node, l.path(node), 16, breath)
-			eventually(t, "there is load", func() bool { return v.seen.Load() > 100 })
+			polltest.Until(t, "there is load", func() bool { return v.seen.Load() > 100 })
 			database.take(true)
 			before := v.seen.Load()
-			time.Sleep(outage())
+			polltest.Elapse(outage())
 			if during := v.seen.Load() - before; during < 100 {
 				t.Errorf("%d redirects while the database was away", during)
 			}
 			database.take(false)
-			time.Sleep(5 * time.Second) // what "soon after" is
+			polltest.Elapse(5 * time.Second) // what "soon after" is
 			v.slowest.Store(0)
-			time.Sleep(2 * time.Second)
+			polltest.Elapse(2 * time.Second)
 			slowest := time.Duration(v.slowest.Load())
 			v.end()
 			if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
@@ -370,7 +371,7 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 			t.Fatal(err)
 		}
 		defer k.Close()
-		eventually(t, "Redis is ready", func() bool { return k.Ready(t.Context()) == nil })
+		polltest.Until(t, "Redis is ready", func() bool { return k.Ready(t.Context()) == nil })
 	}
 	restart()
 	t.Cleanup(func() { stop() })
@@ -397,11 +398,11 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			}
 			defer d.Close()
 			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8, breath), gather(t, nodes[1], endless.path(nodes[0]), 8, breath)
-			eventually(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
+			polltest.Until(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
 			stop()
-			time.Sleep(outage())
+			polltest.Elapse(outage())
 			restart()
-			time.Sleep(outage())
+			polltest.Elapse(outage())
 			for _, v := range []*crowd{first, second} {
 				v.end()
 				if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
@@ -413,16 +414,16 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").Exec(db.AsSystem(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // until every node knows
+			polltest.Elapse(time.Second) // until every node knows
 			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8, breath), gather(t, nodes[1], limited.path(nodes[0]), 8, breath)
-			eventually(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
+			polltest.Until(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
 			waiting := lagging(t, b, limited.ID, []*crowd{first, second})
 			stop()
-			time.Sleep(500 * time.Millisecond)
+			polltest.Elapse(500 * time.Millisecond)
 			restart()
-			eventually(t, "nobody is redirected any more", func() bool {
+			polltest.Until(t, "nobody is redirected any more", func() bool {
 				before := first.seen.Load() + second.seen.Load()
-				time.Sleep(3 * time.Second)
+				polltest.Elapse(3 * time.Second)
 				return before == first.seen.Load()+second.seen.Load()
 			})
 			bound := waiting() + 2*2*128 // what the stated bound is made of: clicks that wait, and leases of either way of counting

@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stats"
 )
@@ -233,7 +234,7 @@ func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
 		s.visit(t, http.MethodGet, l.path(s)+"?utm_source=kept&token=planted-own", from, headers...)
 		s.visit(t, http.MethodHead, l.path(s)+"?token=planted-own", from, headers...)
 		s.visit(t, http.MethodGet, l.path(s), from, append(headers, "DNT", "1")...)
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 2 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 2 })
 
 		raw := netip.MustParseAddr(from).As16()
 		inside := append(planted, hex.EncodeToString(raw[12:]), string(raw[:]))
@@ -293,7 +294,7 @@ func TestAForgottenKeyIsNotInTheFile(t *testing.T) {
 	b := embedded(t)
 	s := start(t, b)
 	var keys [][]byte
-	eventually(t, "there is a key", func() bool {
+	polltest.Until(t, "there is a key", func() bool {
 		d, err := b.open()
 		if err != nil {
 			t.Fatal(err)

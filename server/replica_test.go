@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // TestEverybodyReadsWhatTheyWrote at any node, at once, though lists are read from a standby that is behind: somebody else does
@@ -39,14 +40,14 @@ func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 				if !slices.Contains(reader.listed(t), link.ID) {
 					late++
 				}
-				time.Sleep(100 * time.Millisecond)
+				polltest.Elapse(100 * time.Millisecond)
 			}
 			if late < 5 {
 				t.Errorf("somebody else missed %d of 20 new links: the standby is not read", late)
 			}
 			all := writer.listed(t)
-			eventually(t, "somebody else sees all", func() bool { return slices.Equal(reader.listed(t), all) })
-			eventually(t, "a program sees all, from the standby too", func() bool {
+			polltest.Until(t, "somebody else sees all", func() bool { return slices.Equal(reader.listed(t), all) })
+			polltest.Until(t, "a program sees all, from the standby too", func() bool {
 				return slices.Equal(tenant{client: program, workspaceID: writer.workspaceID}.listed(t), all)
 			})
 

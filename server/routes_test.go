@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -104,7 +105,7 @@ func TestRoutesAreServed(t *testing.T) {
 		if a.header.Get("X-Request-Id") == "" {
 			t.Errorf("%q: the answer has no name", pattern)
 		}
-		eventually(t, pattern+" is in the log", func() bool {
+		polltest.Until(t, pattern+" is in the log", func() bool {
 			return strings.Contains(content(t, s.err), " pattern=\""+pattern+"\" ")
 		})
 	}

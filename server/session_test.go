@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 const refreshSession = `mutation ($x: String!) {
@@ -70,7 +72,7 @@ func TestALogoutReachesEveryNode(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		ended := time.Now()
-		eventually(t, "the other node refuses the token", func() bool {
+		polltest.Until(t, "the other node refuses the token", func() bool {
 			a, err := session.run(`{ me { id } }`, nil)
 			return err == nil && a.status == http.StatusUnauthorized && a.code() == "UNAUTHENTICATED"
 		})

@@ -17,6 +17,7 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/visitor/visitortest"
 )
 
@@ -152,7 +153,7 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 			}`+statsFields, map[string]any{"id": l.ID, "w": who.workspaceID})
 			return got.Workspace.Stats.Clicks >= 10
 		}
-		eventually(t, "the clicks are counted", ask)
+		polltest.Until(t, "the clicks are counted", ask)
 		ask() // again: its parts were read one beside the other, some before the clicks were written
 		stats := got.Link.Stats
 		if stats.Clicks != 9 || stats.Visitors != 3 || stats.Bots != 3 || got.Workspace.Stats.Clicks != 10 || got.Workspace.Stats.Visitors != 4 {
@@ -239,7 +240,7 @@ func TestClicksAreReadPageByPage(t *testing.T) {
 		for i := range 7 {
 			s.visit(t, http.MethodGet, l.path(s)+"?utm_source="+[]string{"a", "b"}[i%2]+"&utm_term="+fmt.Sprint(i), "127.0.0.2", "User-Agent", chromeOnWindows)
 		}
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 7 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 7 })
 		for filter, want := range map[string]string{"{}": "6543210", `{utmSource: "b"}`: "531", `{utmSource: "b", utmTerm: "3"}`: "3", `{utmSource: ""}`: "", `{bots: true}`: ""} {
 			var seen string
 			var after any
@@ -286,7 +287,7 @@ func TestStatsOfOthersAreNotThere(t *testing.T) {
 			s.visit(t, http.MethodGet, l.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer", "https://hers.example/")
 		}
 		s.visit(t, http.MethodGet, own.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer", "https://eve.example/")
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 && eve.look(t, own.ID).ClickCount == 1 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 && eve.look(t, own.ID).ClickCount == 1 })
 		var hers struct {
 			Link struct {
 				Clicks struct{ Edges []struct{ Cursor string } }

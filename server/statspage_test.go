@@ -8,6 +8,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // TestTheStatsPage: it is there for everybody once the owner says so, and before that for nobody else.
@@ -20,7 +22,7 @@ func TestTheStatsPage(t *testing.T) {
 		for range 3 {
 			s.expect(t, http.StatusFound, http.MethodGet, l.path(s), "Referer", "https://news.example/story")
 		}
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
 		page := l.path(s) + "+"
 		browser := []string{"Accept", "text/html"}
 		private := s.expect(t, http.StatusNotFound, http.MethodGet, page, browser...)
@@ -110,7 +112,7 @@ func TestClicksAreExported(t *testing.T) {
 			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd&utm_term=%E2%80%8B%EF%BC%9Dcmd", "User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36")
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, other.path(s))
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 5 && who.look(t, other.ID).ClickCount == 1 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 5 && who.look(t, other.ID).ClickCount == 1 })
 		sign := func(as tenant, input map[string]any) (path string, codes []string) {
 			input["workspaceId"] = who.workspaceID
 			var got struct {
@@ -167,11 +169,11 @@ func TestOrphansAreCounted(t *testing.T) {
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/another/misprint")
 		l := who.shorten(t, "https://example.com/a").Link
 		who.remove(t, l.ID)
-		eventually(t, "the link is gone", func() bool {
+		polltest.Until(t, "the link is gone", func() bool {
 			a, err := s.get("/owner/" + l.Code)
 			return err == nil && a.status == http.StatusNotFound
 		})
-		eventually(t, "they are told", func() bool {
+		polltest.Until(t, "they are told", func() bool {
 			var got struct {
 				Workspace struct {
 					Orphans []struct {

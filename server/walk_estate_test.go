@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // estate is a tenant that has something of everything, each text of it marked.
@@ -269,7 +270,7 @@ func (e *estate) take() pooled {
 func (e *estate) misprint() {
 	e.t.Helper()
 	e.s.expect(e.t, http.StatusNotFound, http.MethodGet, "/"+e.ids[slugs][0]+"/misprint-"+e.mark)
-	eventually(e.t, "that is told", func() bool {
+	polltest.Until(e.t, "that is told", func() bool {
 		var got struct {
 			Workspace struct{ Orphans []struct{ Code string } }
 		}
@@ -293,7 +294,7 @@ func (e *estate) follow(label string) {
 	look()
 	e.ids[shortURLs] = append(e.ids[shortURLs], got.Link.ShortURL)
 	e.s.expect(e.t, http.StatusFound, http.MethodGet, strings.TrimPrefix(got.Link.ShortURL, e.s.public))
-	eventually(e.t, "a click is counted", func() bool {
+	polltest.Until(e.t, "a click is counted", func() bool {
 		look()
 		return got.Link.ClickCount == 1
 	})

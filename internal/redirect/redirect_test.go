@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -362,12 +363,13 @@ func TestTheMonthTurnsUnderLoad(t *testing.T) {
 		}
 		all.Wait()
 		// What was taken ahead as the month turned, and not used, comes back in a moment.
-		for deadline := time.Now().Add(20 * time.Second); redirects.Load() < 400 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		polltest.Until(t, "they have come back", func() bool {
 			b.ahead.Add(int64(20 * time.Millisecond))
 			if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code == http.StatusFound {
 				redirects.Add(1)
 			}
-		}
+			return redirects.Load() >= 400
+		})
 		b.clicks(t, l)
 		in := func(where string) (n int64) {
 			t.Helper()
