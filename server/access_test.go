@@ -95,8 +95,10 @@ func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 			}
 		}
 		for _, personal := range []string{
-			`mutation { createWorkspace(input: {name: "n", slug: "by-key"}) { errors { code } } }`, `mutation { logoutEverywhere(input: {}) { loggedOut } }`,
-			`mutation { deleteMyAccount(input: {password: "x"}) { deleted } }`, `mutation { acceptInvitation(input: {token: "x"}) { errors { code } } }`,
+			`mutation { createWorkspace(input: {name: "n", slug: "by-key"}) { errors { code } } }`,
+			`mutation { logoutEverywhere(input: {}) { loggedOut } }`,
+			`mutation { deleteMyAccount(input: {password: "x"}) { deleted } }`,
+			`mutation { acceptInvitation(input: {token: "x"}) { errors { code } } }`,
 		} {
 			if a, err := key.run(personal, nil); err != nil || a.code() != "FORBIDDEN" {
 				t.Errorf("%s: %v, %s", personal, err, a.body)
@@ -129,7 +131,8 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 		who.must(t, &domain, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "Links.Example.COM"}) {
 			domain { id host status recordName recordValue } errors { code message field } } }`, map[string]any{"w": who.workspaceID})
 		d := domain.AddDomain.Domain
-		if d.Host != "links.example.com" || d.Status != "PENDING" || d.RecordName != "_linkforge.links.example.com" || d.RecordValue == "" {
+		if d.Host != "links.example.com" || d.Status != "PENDING" || d.RecordName != "_linkforge.links.example.com" ||
+			d.RecordValue == "" {
 			t.Fatalf("%+v", domain)
 		}
 		l := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo")
@@ -146,13 +149,19 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 			t.Errorf("a host that is only claimed is made primary: %+v", got)
 		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
-		change(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(), d.ID)
+		change(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(),
+			d.ID)
 		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
-		polltest.Until(t, "redirects have heard of it", func() bool { return s.at(t, "links.example.com", "/promo").status == http.StatusFound })
+		polltest.Until(t, "redirects have heard of it", func() bool {
+			return s.at(t, "links.example.com", "/promo").
+				status == http.StatusFound
+		})
 
 		for path, want := range map[string]int{
-			"/promo": http.StatusFound, "/promo?a=b": http.StatusFound, "/" + foreign.Link.Code: http.StatusNotFound, "/branded/promo": http.StatusNotFound,
-			"/other" + foreign.Link.path(s): http.StatusNotFound, "/": http.StatusNotFound, "/graphql": http.StatusNotFound, "/livez": http.StatusNotFound,
+			"/promo": http.StatusFound, "/promo?a=b": http.StatusFound, "/" + foreign.Link.Code: http.StatusNotFound,
+			"/branded/promo":                http.StatusNotFound,
+			"/other" + foreign.Link.path(s): http.StatusNotFound, "/": http.StatusNotFound, "/graphql": http.StatusNotFound,
+			"/livez":      http.StatusNotFound,
 			"/playground": http.StatusNotFound, "/export/audit/" + who.workspaceID: http.StatusNotFound,
 		} {
 			for _, host := range []string{"links.example.com", "LINKS.example.com:8443", "links.example.com."} {
@@ -160,7 +169,9 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 					t.Errorf("%s%s: %d, want %d", host, path, got.status, want)
 				}
 			}
-			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com", "' OR true --", "\xff", "a..b", strings.Repeat("a", 300)} { // of which the client makes none of some
+			// of which the client makes none of some
+			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com", "' OR true --",
+				"\xff", "a..b", strings.Repeat("a", 300)} {
 				if got := s.at(t, host, path); got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
 					t.Errorf("%q%s: %d", host, path, got.status)
 				}
@@ -172,7 +183,8 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 		if got := primary().SetPrimaryDomain.Errors; len(got) != 0 {
 			t.Errorf("making the host primary: %+v", got)
 		}
-		if got := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo").Link.ShortURL; got != "https://links.example.com/promo" {
+		if got := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo").
+			Link.ShortURL; got != "https://links.example.com/promo" {
 			t.Errorf("the short URL is %s", got)
 		}
 		var found struct{ Link *struct{ ID string } }
@@ -181,7 +193,8 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 			t.Errorf("by its short URL: %+v", found)
 		}
 		// Nobody's link may lead to a host at which links answer.
-		if got, err := other.create("https://links.example.com/promo"); err != nil || len(got.Errors) != 1 || got.Errors[0].Code != "UNSAFE_URL" {
+		if got, err := other.create("https://links.example.com/promo"); err != nil || len(got.Errors) != 1 ||
+			got.Errors[0].Code != "UNSAFE_URL" {
 			t.Errorf("a loop: %+v, %v", got, err)
 		}
 		if got, err := other.create("https://links.example.com:8443/app"); err != nil || len(got.Errors) != 0 {
@@ -230,8 +243,8 @@ func TestADeletedWorkspaceIsGone(t *testing.T) {
 	})
 }
 
-// TestAHundredLogInsAtOnce, under aliases in one request, are refused, and count as a hundred: also when they are in more
-// words than are parsed.
+// TestAHundredLogInsAtOnce, under aliases in one request, are refused, and count as a hundred: also
+// when they are in more words than are parsed.
 func TestAHundredLogInsAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, field := range map[string]string{
@@ -251,7 +264,8 @@ func TestAHundredLogInsAtOnce(t *testing.T) {
 				if err != nil || a.code() != "BAD_REQUEST" || strings.Contains(a.body, `"data"`) {
 					t.Errorf("%v: %.300s", err, a.body)
 				}
-				a, err = nobody.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token } }`, who.email, who.password), nil)
+				a, err = nobody.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token } }`, who.email,
+					who.password), nil)
 				if err != nil || a.code() != "RATE_LIMITED" {
 					t.Errorf("one more: %v: %.300s", err, a.body)
 				}
@@ -278,10 +292,12 @@ func TestRequestsAreCounted(t *testing.T) {
 				t.Errorf("RateLimit-Policy: %s", got)
 			}
 			var reset int
-			if _, err := fmt.Sscanf(a.header.Get("RateLimit"), `"requests";r=%d;t=%d`, &left, &reset); err != nil || reset < 1 || reset > 60 {
+			if _, err := fmt.Sscanf(a.header.Get("RateLimit"), `"requests";r=%d;t=%d`, &left, &reset); err != nil || reset < 1 ||
+				reset > 60 {
 				t.Errorf("RateLimit: %q: %v", a.header.Get("RateLimit"), err)
 			}
-			if refused := a.status == http.StatusTooManyRequests; refused != (a.header.Get("Retry-After") != "") || refused != (a.code() == "RATE_LIMITED") {
+			if refused := a.status == http.StatusTooManyRequests; refused != (a.header.Get("Retry-After") != "") ||
+				refused != (a.code() == "RATE_LIMITED") {
 				t.Errorf("%+v", a)
 			}
 			return a.status, left
@@ -315,7 +331,8 @@ func TestTheAuditLogTells(t *testing.T) {
 		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "T", tags: ["a"]}) { errors { code } } }`, map[string]any{"id": l.Link.ID})
 		who.remove(t, l.Link.ID)
 		key, keyID := who.key(t, "AUDIT_READ", "LINKS_WRITE")
-		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`, map[string]any{"id": l.Link.ID})
+		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`,
+			map[string]any{"id": l.Link.ID})
 		type event struct{ Action, ActorID, TargetID, Details string }
 		type log struct {
 			Workspace struct {
@@ -352,7 +369,8 @@ func TestTheAuditLogTells(t *testing.T) {
 			"by actor":  {map[string]any{"actorId": keyID}, want[5:]},
 			"by target": {map[string]any{"targetId": l.Link.ID}, []event{want[1], want[2], want[3], want[5]}},
 			"from on":   {map[string]any{"from": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}, nil},
-			"until":     {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id}, want[:5]},
+			"until": {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id},
+				want[:5]},
 		} {
 			if diff := cmp.Diff(c.want, ask(c.filter)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -373,7 +391,8 @@ func TestTheAuditLogTells(t *testing.T) {
 			lines = append(lines, e.event)
 		}
 		slices.Reverse(lines)
-		if diff := cmp.Diff(want, lines); diff != "" || exported.header.Get("Content-Type") != "application/x-ndjson; charset=utf-8" {
+		if diff := cmp.Diff(want, lines); diff != "" ||
+			exported.header.Get("Content-Type") != "application/x-ndjson; charset=utf-8" {
 			t.Errorf("the export (-want +got):\n%s", diff)
 		}
 		s.expect(t, http.StatusUnauthorized, http.MethodGet, path)

@@ -28,8 +28,8 @@ func adoptedFrom(t *testing.T, env []string, dir string) (a adoption) {
 	return a
 }
 
-// TestAdoptingTheClicksOfANodeThatLeft has a node answer redirects while the database takes no clicks, and kills it. Its folder comes
-// to no other node: the operator adopts it.
+// TestAdoptingTheClicksOfANodeThatLeft has a node answer redirects while the database takes no
+// clicks, and kills it. Its folder comes to no other node: the operator adopts it.
 func TestAdoptingTheClicksOfANodeThatLeft(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)

@@ -9,7 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestANodeSaysThatItLeaves before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready, and does everything else.
+// TestANodeSaysThatItLeaves before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready,
+// and does everything else.
 func TestANodeSaysThatItLeaves(t *testing.T) {
 	t.Parallel()
 	const delay = 8 * time.Second

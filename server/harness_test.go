@@ -48,15 +48,16 @@ func TestMain(m *testing.M) {
 // binaries is the folder of the binaries.
 var binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "linkforge-test-") })
 
-// The program is built once as it is and, for tests that ask many things at once, once with the race detector, where scripts/test
-// has it: see underRace.
+// The program is built once as it is and, for tests that ask many things at once, once with the
+// race detector, where scripts/test has it: see underRace.
 var (
 	plainBinary = sync.OnceValues(func() (string, error) { return build("linkforge") })
 	racedBinary = sync.OnceValues(func() (string, error) {
 		if !underRace() {
 			return plainBinary()
 		}
-		return build("linkforge-race", "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=golang.org/x/crypto/...=-race=false")
+		return build("linkforge-race", "-race", "-gcflags=modernc.org/...=-race=false",
+			"-gcflags=golang.org/x/crypto/...=-race=false")
 	})
 )
 
@@ -66,15 +67,16 @@ func build(name string, flags ...string) (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(folder, name)
-	flags = append([]string{"build", "-o", path, "-ldflags", "-X github.com/linkforge/linkforge/internal/account.cheap=yes"}, flags...)
+	flags = append([]string{"build", "-o", path, "-ldflags",
+		"-X github.com/linkforge/linkforge/internal/account.cheap=yes"}, flags...)
 	if out, err := exec.Command("go", append(flags, ".")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the server: %w\n%s", err, out)
 	}
 	return path, nil
 }
 
-// underRace says that servers which are asked many things at once are to have the race detector: when the tests have, or somebody
-// says so.
+// underRace says that servers which are asked many things at once are to have the race detector:
+// when the tests have, or somebody says so.
 func underRace() bool {
 	if os.Getenv("LINKFORGE_TEST_RACE") == "on" {
 		return true
@@ -132,7 +134,8 @@ type backend struct {
 	open func() (*db.DB, error)
 	// fails says that it is taken away from the servers, which may say so.
 	fails bool
-	// busy says that servers are asked many things at once: they run with the race detector, if the tests do.
+	// busy says that servers are asked many things at once: they run with the race detector, if the
+	// tests do.
 	busy bool
 }
 
@@ -161,7 +164,8 @@ func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 // redisDatabases counts those that tests have for themselves.
 var redisDatabases atomic.Int32
 
-// alone is the backend with a database of Redis for itself: the rates of addresses are counted there, and all tests come from one.
+// alone is the backend with a database of Redis for itself: the rates of addresses are counted
+// there, and all tests come from one.
 func (b backend) alone(t testing.TB) backend {
 	t.Helper()
 	b.env = slices.Clone(b.env)
@@ -218,14 +222,15 @@ type server struct {
 	binary          func() (string, error)
 }
 
-// start starts a server and waits until it is ready. Rate limits are off: all tests come from one address.
+// start starts a server and waits until it is ready. Rate limits are off: all tests come from one
+// address.
 func start(t testing.TB, b backend, settings ...string) *server {
 	t.Helper()
 	return startAll(t, b, 1, settings...)[0]
 }
 
-// startAll starts n servers at once, which share what the backend has and the first one's public URL, and waits
-// until they are ready.
+// startAll starts n servers at once, which share what the backend has and the first one's public
+// URL, and waits until they are ready.
 func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	t.Helper()
 	var all []*server
@@ -249,7 +254,8 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	return all
 }
 
-// freeAddress is a loopback address that nobody listens at, outside the range from which clients get their ports.
+// freeAddress is a loopback address that nobody listens at, outside the range from which clients
+// get their ports.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for {
@@ -261,7 +267,8 @@ func freeAddress(t testing.TB) string {
 	}
 }
 
-// launch starts the process. It is killed after the test, and fails it when it has said something alarming.
+// launch starts the process. It is killed after the test, and fails it when it has said something
+// alarming.
 func (s *server) launch() {
 	s.t.Helper()
 	s.process = program(context.Background(), s.t, s.binary, s.env)

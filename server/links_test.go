@@ -12,7 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestMaxClicksAreExact has a thousand visitors at once, on all nodes, of a link that may be followed a hundred times.
+// TestMaxClicksAreExact has a thousand visitors at once, on all nodes, of a link that may be
+// followed a hundred times.
 func TestMaxClicksAreExact(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -87,7 +88,8 @@ func TestALinkOfNobodyIsClaimed(t *testing.T) {
 		nodes := startAll(t, b.raced(), b.nodes)
 		node, other := nodes[0], nodes[len(nodes)-1]
 		made := node.anonymous(t, "https://example.com/found")
-		if l := made.Link; l.Kind != "TEMPORARY" || l.Status != "ACTIVE" || l.Workspace != nil || l.CreatedBy != nil || len(made.Errors) > 0 ||
+		if l := made.Link; l.Kind != "TEMPORARY" || l.Status != "ACTIVE" || l.Workspace != nil || l.CreatedBy != nil ||
+			len(made.Errors) > 0 ||
 			time.Until(l.ExpiresAt).Round(time.Minute) != 8*time.Hour {
 			t.Errorf("%+v", made)
 		}
@@ -105,9 +107,11 @@ func TestALinkOfNobodyIsClaimed(t *testing.T) {
 			got := who.claim(t, made.ClaimToken, "claim_UNKNOWN")
 			first := got.Results[0]
 			return first.Link != nil && first.Link.ClickCount == 3 && first.Link.Kind == "PERMANENT" &&
-				first.Link.Workspace.ID == who.workspaceID && got.Results[1].Status == "UNKNOWN" && got.Results[1].Errors[0].Code == "NOT_FOUND"
+				first.Link.Workspace.ID == who.workspaceID && got.Results[1].Status == "UNKNOWN" &&
+				got.Results[1].Errors[0].Code == "NOT_FOUND"
 		})
-		if got := eve.claim(t, made.ClaimToken).Results[0]; got.Status != "ALREADY_CLAIMED" || got.Link != nil || got.Errors[0].Code != "CONFLICT" {
+		if got := eve.claim(t, made.ClaimToken).Results[0]; got.Status != "ALREADY_CLAIMED" || got.Link != nil ||
+			got.Errors[0].Code != "CONFLICT" {
 			t.Errorf("claimed by a second: %+v", got)
 		}
 		other.expect(t, http.StatusFound, http.MethodGet, path)
@@ -126,7 +130,8 @@ func TestAnonymousLinksCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestTheOperatorBlocks goes from a report to a blocked host, with the commands beside the running server.
+// TestTheOperatorBlocks goes from a report to a blocked host, with the commands beside the running
+// server.
 func TestTheOperatorBlocks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -165,15 +170,18 @@ func TestTheOperatorBlocks(t *testing.T) {
 			t.Errorf("%+v", got)
 		}
 		report(s.public + "/unknown")
-		if out := operate(0, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) + ` .*"It looks like my bank\."\n$`).MatchString(out) {
+		if out := operate(0, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) +
+			` .*"It looks like my bank\."\n$`).MatchString(out) {
 			t.Errorf("reports: %s", out)
 		}
 
 		operate(0, "block", "add", "EVIL.example", "--reason", "phishing")
-		if out := operate(0, "block", "list"); !strings.HasPrefix(out, "evil.example ") || !strings.HasSuffix(out, "phishing\n") {
+		if out := operate(0, "block", "list"); !strings.HasPrefix(out, "evil.example ") ||
+			!strings.HasSuffix(out, "phishing\n") {
 			t.Errorf("listed: %q", out)
 		}
-		if made, err := who.create("https://evil.example/other"); err != nil || len(made.Errors) != 1 || made.Errors[0].Code != "UNSAFE_URL" {
+		if made, err := who.create("https://evil.example/other"); err != nil || len(made.Errors) != 1 ||
+			made.Errors[0].Code != "UNSAFE_URL" {
 			t.Errorf("%+v, %v", made, err)
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
@@ -203,7 +211,8 @@ func TestFindingLinks(t *testing.T) {
 		s := startAll(t, b, 1)[0]
 		who := s.tenant(t, "finder")
 		for i := range 25 {
-			who.shorten(t, fmt.Sprintf("https://example.com/%d", i), "title", fmt.Sprintf("Number %02d", i), "tags", []string{fmt.Sprintf("tag%d", i%5), "all"})
+			who.shorten(t, fmt.Sprintf("https://example.com/%d", i), "title", fmt.Sprintf("Number %02d", i), "tags",
+				[]string{fmt.Sprintf("tag%d", i%5), "all"})
 		}
 		pageOf := func(arguments string) (codes []string, total int64, next string) {
 			t.Helper()
@@ -227,10 +236,13 @@ func TestFindingLinks(t *testing.T) {
 		if !cmp.Equal(titles, []string{"01", "06"}) || total != 5 {
 			t.Errorf("%v of %d", titles, total)
 		}
-		if titles, _, _ = pageOf(`first: 2, after: "` + next + `", filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`); !cmp.Equal(titles, []string{"11", "16"}) {
+		if titles, _, _ = pageOf(`first: 2, after: "` + next +
+			`", filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`); !cmp.Equal(titles,
+			[]string{"11", "16"}) {
 			t.Errorf("the next page: %v", titles)
 		}
-		if titles, total, _ = pageOf(`last: 2, filter: {search: "NUMBER ample.COM/1", status: [ACTIVE]}`); !cmp.Equal(titles, []string{"10", "01"}) || total != 11 {
+		if titles, total, _ = pageOf(`last: 2, filter: {search: "NUMBER ample.COM/1", status: [ACTIVE]}`); !cmp.Equal(titles,
+			[]string{"10", "01"}) || total != 11 {
 			t.Errorf("searched backward: %v of %d", titles, total)
 		}
 	})

@@ -146,7 +146,8 @@ func redirects(t *testing.T, s *server, l linkView, destination string) {
 		}
 	}
 	page := s.expect(t, http.StatusNotFound, http.MethodGet, "/nosuchcode", "Accept", "text/html,*/*;q=0.8")
-	if kind := page.header.Get("Content-Type"); kind != "text/html; charset=utf-8" || !strings.Contains(page.body, "<title>") {
+	if kind := page.header.Get("Content-Type"); kind != "text/html; charset=utf-8" ||
+		!strings.Contains(page.body, "<title>") {
 		t.Errorf("the page for people is %s: %s", kind, page.body)
 	}
 	if page := s.expect(t, http.StatusNotFound, http.MethodGet, "/nosuchcode"); strings.Contains(page.body, "<") {

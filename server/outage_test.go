@@ -35,8 +35,8 @@ type crowd struct {
 	stop      context.CancelFunc
 }
 
-// breath is how long a visitor waits after an answer: not at all in the field, and in the suite so long that the tests beside
-// it have the processor too.
+// breath is how long a visitor waits after an answer: not at all in the field, and in the suite so
+// long that the tests beside it have the processor too.
 var breath = time.Duration(sized("LINKFORGE_TEST_BREATH_MS", 10)) * time.Millisecond
 
 // gather lets n visitors loose, who wait for so long between two visits.
@@ -108,7 +108,8 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	defer d.Close()
 	ctx := db.AsSystem(t.Context())
 	for table, n := range map[string]*int64{"click_totals": &total, "click_buckets": &sums} {
-		if err := d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").Where("subject_id = ?", linkID).Scan(ctx, n); err != nil {
+		if err := d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+			Where("subject_id = ?", linkID).Scan(ctx, n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -119,7 +120,8 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	return total, sums, int64(n)
 }
 
-// expectCounted wants every redirect counted once, in every way, and what had no answer at most once.
+// expectCounted wants every redirect counted once, in every way, and what had no answer at most
+// once.
 func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 	t.Helper()
 	total, sums, rows := clicksOf(t, b, linkID)
@@ -131,8 +133,9 @@ func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 	}
 }
 
-// TestEveryClickSurvivesKills kills a server under load, with -9 and at any moment: every redirect that
-// somebody saw is counted once. And the quota holds over all of it: what a dead process had taken and not used comes back.
+// TestEveryClickSurvivesKills kills a server under load, with -9 and at any moment: every redirect
+// that somebody saw is counted once. And the quota holds over all of it: what a dead process had
+// taken and not used comes back.
 func TestEveryClickSurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -158,8 +161,9 @@ func TestEveryClickSurvivesKills(t *testing.T) {
 	})
 }
 
-// TestAQuotaSurvivesKills: a link is followed while its server is killed, until it answers no more. Never more than its
-// quota is seen, and hits that a dead process had taken and not used have come back by then.
+// TestAQuotaSurvivesKills: a link is followed while its server is killed, until it answers no more.
+// Never more than its quota is seen, and hits that a dead process had taken and not used have come
+// back by then.
 func TestAQuotaSurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -309,8 +313,8 @@ func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *p
 	return b, database, redis
 }
 
-// TestRedirectsGoOnWithoutTheDatabase: PostgreSQL is away for a while, under load. Links that are known go on redirecting, no
-// click is lost, and soon after its return all is as before.
+// TestRedirectsGoOnWithoutTheDatabase: PostgreSQL is away for a while, under load. Links that are
+// known go on redirecting, no click is lost, and soon after its return all is as before.
 func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -378,9 +382,10 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 	return "redis://" + address, stop, restart
 }
 
-// TestRedirectsGoOnWithoutRedis: Redis is away for a while, and comes back empty, under load on two nodes. Nobody is answered
-// anything but redirects until the quota is used up, every redirect is counted, and no more are answered than the quota and
-// what the other node may have had in its hands.
+// TestRedirectsGoOnWithoutRedis: Redis is away for a while, and comes back empty, under load on two
+// nodes. Nobody is answered anything but redirects until the quota is used up, every redirect is
+// counted, and no more are answered than the quota and what the other node may have had in its
+// hands.
 func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -390,14 +395,16 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			b, _, _ := behindProxies(t, redisURL)
 			nodes := startAll(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
 			who := nodes[0].tenant(t, "outage")
-			endless, limited := who.shorten(t, "https://example.com/endless").Link, who.shorten(t, "https://example.com/limited").Link
+			endless, limited := who.shorten(t, "https://example.com/endless").Link,
+				who.shorten(t, "https://example.com/limited").Link
 			const limit = 4000
 			d, err := b.open()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer d.Close()
-			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8, breath), gather(t, nodes[1], endless.path(nodes[0]), 8, breath)
+			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8, breath), gather(t, nodes[1], endless.path(nodes[0]),
+				8, breath)
 			polltest.Until(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
 			stop()
 			polltest.Elapse(outage())
@@ -411,11 +418,13 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			}
 			all := first.seen.Load() + second.seen.Load()
 			// A quota that is used up across another outage.
-			if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").Exec(db.AsSystem(t.Context())); err != nil {
+			if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").
+				Exec(db.AsSystem(t.Context())); err != nil {
 				t.Fatal(err)
 			}
 			polltest.Elapse(time.Second) // until every node knows
-			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8, breath), gather(t, nodes[1], limited.path(nodes[0]), 8, breath)
+			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8, breath), gather(t, nodes[1], limited.path(nodes[0]),
+				8, breath)
 			polltest.Until(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
 			waiting := lagging(t, b, limited.ID, []*crowd{first, second})
 			stop()
@@ -426,7 +435,8 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 				polltest.Elapse(3 * time.Second)
 				return before == first.seen.Load()+second.seen.Load()
 			})
-			bound := waiting() + 2*2*128 // what the stated bound is made of: clicks that wait, and leases of either way of counting
+			// what the stated bound is made of: clicks that wait, and leases of either way of counting
+			bound := waiting() + 2*2*128
 			first.end()
 			second.end()
 			for _, node := range nodes {

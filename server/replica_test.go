@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestEverybodyReadsWhatTheyWrote at any node, at once, though lists are read from a standby that is behind: somebody else does
-// not see it yet.
+// TestEverybodyReadsWhatTheyWrote at any node, at once, though lists are read from a standby that
+// is behind: somebody else does not see it yet.
 func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -26,7 +26,8 @@ func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 			var invited struct{ InviteMember struct{ Token string } }
 			writer.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e, role: VIEWER}) { token } }`,
 				map[string]any{"w": writer.workspaceID, "e": reader.email})
-			reader.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`, map[string]any{"t": invited.InviteMember.Token})
+			reader.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
+				map[string]any{"t": invited.InviteMember.Token})
 			reader.workspaceID = writer.workspaceID
 			program, _ := writer.key(t, "LINKS_READ", "LINKS_WRITE")
 			program.server = nodes[1]
@@ -61,9 +62,12 @@ func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 			}
 
 			for _, change := range []string{"deleteWorkspace", "restoreWorkspace"} {
-				writer.must(t, &struct{}{}, "mutation ($w: ID!) { "+change+"(input: {id: $w}) { errors { code } } }", map[string]any{"w": writer.workspaceID})
+				writer.must(t, &struct{}{}, "mutation ($w: ID!) { "+change+"(input: {id: $w}) { errors { code } } }",
+					map[string]any{"w": writer.workspaceID})
 				var left struct{ Workspace *struct{ ID string } }
-				_ = program.try(&left, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`, map[string]any{"w": writer.workspaceID}) // it may be refused
+				// it may be refused
+				_ = program.try(&left, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`,
+					map[string]any{"w": writer.workspaceID})
 				if (left.Workspace == nil) != (change == "deleteWorkspace") {
 					t.Errorf("after %s a program sees %v", change, left.Workspace)
 				}

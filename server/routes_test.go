@@ -53,7 +53,8 @@ func TestRoutesAreReservedWords(t *testing.T) {
 	for _, pattern := range all {
 		method, path, _ := strings.Cut(pattern, " ")
 		word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if method != http.MethodGet && method != http.MethodPost && method != http.MethodOptions || !strings.HasPrefix(path, "/") {
+		if method != http.MethodGet && method != http.MethodPost && method != http.MethodOptions ||
+			!strings.HasPrefix(path, "/") {
 			t.Errorf("%q does not say its method and path", pattern)
 		}
 		if word == "" || strings.HasPrefix(word, "{") {

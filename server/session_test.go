@@ -67,7 +67,8 @@ func TestALogoutReachesEveryNode(t *testing.T) {
 		session := client{server: other, token: nodes[0].login(t, who).Token}
 		session.must(t, &struct{}{}, `{ me { id } }`, nil)
 		var got struct{ Logout struct{ LoggedOut bool } }
-		client{server: nodes[0], token: session.token}.must(t, &got, `mutation { logout(input: {}) { loggedOut errors { code } } }`, nil)
+		client{server: nodes[0], token: session.token}.must(t, &got,
+			`mutation { logout(input: {}) { loggedOut errors { code } } }`, nil)
 		if !got.Logout.LoggedOut {
 			t.Errorf("%+v", got)
 		}

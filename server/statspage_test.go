@@ -12,7 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestTheStatsPage: it is there for everybody once the owner says so, and before that for nobody else.
+// TestTheStatsPage: it is there for everybody once the owner says so, and before that for nobody
+// else.
 func TestTheStatsPage(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -39,7 +40,8 @@ func TestTheStatsPage(t *testing.T) {
 				t.Errorf("the page has no %q", part)
 			}
 		}
-		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(a.body, "<script") {
+		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
+			strings.Contains(a.body, "<script") {
 			t.Errorf("the page may run scripts: %q", policy)
 		}
 		if n := who.look(t, l.ID).ClickCount; n != 3 {
@@ -101,7 +103,8 @@ func TestStatsPage_HidesDestinations(t *testing.T) {
 	})
 }
 
-// TestClicksAreExported: whoever has the URL that a member asked for downloads what the member may see, and nobody else.
+// TestClicksAreExported: whoever has the URL that a member asked for downloads what the member may
+// see, and nobody else.
 func TestClicksAreExported(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -109,10 +112,15 @@ func TestClicksAreExported(t *testing.T) {
 		who, stranger := s.tenant(t, "owner"), s.tenant(t, "stranger")
 		l, other := who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link
 		for range 5 {
-			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd&utm_term=%E2%80%8B%EF%BC%9Dcmd", "User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36")
+			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd&utm_term=%E2%80%8B%EF%BC%9Dcmd",
+				"User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 "+
+					"Safari/537.36")
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, other.path(s))
-		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 5 && who.look(t, other.ID).ClickCount == 1 })
+		polltest.Until(t, "the clicks are counted", func() bool {
+			return who.look(t, l.ID).ClickCount == 5 &&
+				who.look(t, other.ID).ClickCount == 1
+		})
 		sign := func(as tenant, input map[string]any) (path string, codes []string) {
 			input["workspaceId"] = who.workspaceID
 			var got struct {
@@ -135,7 +143,8 @@ func TestClicksAreExported(t *testing.T) {
 		}
 		path, _ := sign(who, map[string]any{"linkId": l.ID, "filter": map[string]any{"browser": "Chrome"}})
 		rows, err := csv.NewReader(strings.NewReader(s.expect(t, http.StatusOK, http.MethodGet, path).body)).ReadAll()
-		if err != nil || len(rows) != 6 || rows[0][0] != "id" || rows[1][1] != l.ID || rows[1][10] != "Chrome" || rows[1][15] != "'=cmd" || rows[1][16] != "'＝cmd" {
+		if err != nil || len(rows) != 6 || rows[0][0] != "id" || rows[1][1] != l.ID || rows[1][10] != "Chrome" ||
+			rows[1][15] != "'=cmd" || rows[1][16] != "'＝cmd" {
 			t.Errorf("%v: %v", rows, err)
 		}
 		path, _ = sign(who, map[string]any{"format": "JSON_LINES"})
@@ -183,9 +192,11 @@ func TestOrphansAreCounted(t *testing.T) {
 					}
 				}
 			}
-			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code status requests lastAt } } }`, map[string]any{"w": who.workspaceID})
+			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code status requests lastAt } } }`,
+				map[string]any{"w": who.workspaceID})
 			o := got.Workspace.Orphans
-			return len(o) == 2 && *o[0].Code == "misprint" && o[0].Status == http.StatusNotFound && o[0].Requests == 3 && *o[1].Code == l.Code
+			return len(o) == 2 && *o[0].Code == "misprint" && o[0].Status == http.StatusNotFound && o[0].Requests == 3 &&
+				*o[1].Code == l.Code
 		})
 	})
 }

@@ -17,11 +17,12 @@ import (
 
 // owners are the columns that say whose a row is.
 func (e *estate) owners() map[string][]string {
-	return map[string][]string{"workspace_id": e.ids[workspaceIDs], "account_id": e.ids[userIDs], "session_id": e.ids[sessionIDs]}
+	return map[string][]string{"workspace_id": e.ids[workspaceIDs], "account_id": e.ids[userIDs],
+		"session_id": e.ids[sessionIDs]}
 }
 
-// publicTables are the tables that hold nothing of a tenant. mailed_tokens has a row for whoever asks for a new password,
-// which anybody may do in anybody's name.
+// publicTables are the tables that hold nothing of a tenant. mailed_tokens has a row for whoever
+// asks for a new password, which anybody may do in anybody's name.
 var publicTables = []string{"mailed_tokens"}
 
 // rows are the tenant's rows in all tables that there are, as JSON, by table.
@@ -98,7 +99,8 @@ func tablesOf(t *testing.T, d *db.DB) map[string][]string {
 	return tables
 }
 
-// learn makes every id and code in the tenant's rows a secret, but for those that another tenant has too.
+// learn makes every id and code in the tenant's rows a secret, but for those that another tenant
+// has too.
 func (e *estate) learn(rows, other map[string][]string) {
 	known := strings.Join(slices.Concat(slices.Collect(maps.Values(other))...), "\n")
 	code := regexp.MustCompile(`"(?:code|root_code|prefix|token)":"([^"]{6,})"`)
@@ -125,7 +127,8 @@ func switchPoliciesOff(t *testing.T, b backend) {
 	defer d.Close()
 	ctx := db.AsOwner(t.Context())
 	var tables []string
-	err = d.NewRaw("SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace").Scan(ctx, &tables)
+	err = d.NewRaw("SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace").
+		Scan(ctx, &tables)
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("tables with row-level security: %v, %v", tables, err)
 	}
