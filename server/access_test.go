@@ -56,7 +56,8 @@ func (w tenant) key(t *testing.T, scopes ...string) (client, string) {
 	t.Helper()
 	var got struct{ CreateAPIKey keyView }
 	w.must(t, &got, `mutation ($w: ID!, $s: [ApiKeyScope!]!) {
-		createApiKey(input: {workspaceId: $w, name: "CI", scopes: $s}) { apiKey { id prefix } secret errors { code message field } } }`,
+		createApiKey(input: {workspaceId: $w, name: "CI", scopes: $s}) { apiKey { id prefix } secret errors { code
+		message field } } }`,
 		map[string]any{"w": w.workspaceID, "s": scopes})
 	if got.CreateAPIKey.Secret == "" {
 		t.Fatalf("%+v", got)
@@ -73,7 +74,8 @@ func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 		key, keyID := who.key(t, "LINKS_WRITE")
 		key.server = nodes[len(nodes)-1]
 		var got struct{ CreateLink made }
-		key.must(t, &got, `mutation ($w: ID!) { createLink(input: {workspaceId: $w, url: "https://example.com/by-key"}) {
+		key.must(t, &got, `mutation ($w: ID!) { createLink(input: {workspaceId: $w, url: "https://example.com/by-key"})
+			{
 			created link { shortUrl createdBy { id } } errors { code } } }`, map[string]any{"w": who.workspaceID})
 		if !got.CreateLink.Created {
 			t.Errorf("%+v", got)
@@ -85,7 +87,8 @@ func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 		}
 		for _, forbidden := range []string{
 			`mutation ($w: ID!) { createApiKey(input: {workspaceId: $w, name: "n", scopes: [LINKS_READ]}) { secret } }`,
-			`mutation ($w: ID!) { inviteMember(input: {workspaceId: $w, email: "x@example.com", role: OWNER}) { token } }`,
+			`mutation ($w: ID!) { inviteMember(input: {workspaceId: $w, email: "x@example.com", role: OWNER}) { token }
+				}`,
 			`mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
 			`query ($w: ID!) { workspace(by: {id: $w}) { apiKeys { edges { node { id } } } } }`,
 			`query ($w: ID!) { workspace(by: {id: $w}) { members { edges { node { role } } } } }`,
@@ -104,7 +107,8 @@ func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 				t.Errorf("%s: %v, %s", personal, err, a.body)
 			}
 		}
-		who.must(t, &struct{}{}, `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code } } }`, map[string]any{"k": keyID})
+		who.must(t, &struct{}{}, `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code
+			} } }`, map[string]any{"k": keyID})
 		if a, err := key.run(`{ me { id } }`, nil); err != nil || a.status != http.StatusUnauthorized {
 			t.Errorf("revoked: %v, %+v", err, a)
 		}
@@ -129,7 +133,8 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 			}
 		}
 		who.must(t, &domain, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "Links.Example.COM"}) {
-			domain { id host status recordName recordValue } errors { code message field } } }`, map[string]any{"w": who.workspaceID})
+			domain { id host status recordName recordValue } errors { code message field } }
+			}`, map[string]any{"w": who.workspaceID})
 		d := domain.AddDomain.Domain
 		if d.Host != "links.example.com" || d.Status != "PENDING" || d.RecordName != "_linkforge.links.example.com" ||
 			d.RecordValue == "" {
@@ -138,7 +143,8 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 		l := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo")
 		foreign := other.shorten(t, "https://example.com/other")
 		primary := func() (got struct{ SetPrimaryDomain struct{ Errors []mend } }) {
-			who.must(t, &got, `mutation ($w: ID!, $d: ID) { setPrimaryDomain(input: {workspaceId: $w, domainId: $d}) { errors { code } } }`,
+			who.must(t, &got, `mutation ($w: ID!, $d: ID) { setPrimaryDomain(input: {workspaceId: $w, domainId: $d}) {
+				errors { code } } }`,
 				map[string]any{"w": who.workspaceID, "d": d.ID})
 			return got
 		}
@@ -211,7 +217,8 @@ func TestADeletedWorkspaceIsGone(t *testing.T) {
 		who := s.tenant(t, "shortlived")
 		root := who.shorten(t, "https://example.com/root").Link.path(s)
 		who.shorten(t, "https://example.com/promo", "strategy", "CUSTOM", "customCode", "promo")
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, slug: "renamed"}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, slug: "renamed"}) { errors { code
+			} } }`, map[string]any{"w": who.workspaceID})
 		status := func(want int, paths ...string) {
 			t.Helper()
 			for _, path := range paths {
@@ -219,7 +226,8 @@ func TestADeletedWorkspaceIsGone(t *testing.T) {
 			}
 		}
 		status(http.StatusFound, root, "/shortlived/promo", "/renamed/promo")
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { workspace { deletedAt } errors { code } } }`, map[string]any{"w": who.workspaceID})
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { workspace { deletedAt } errors
+			{ code } } }`, map[string]any{"w": who.workspaceID})
 		status(http.StatusGone, root, "/shortlived/promo", "/renamed/promo", "/renamed/never")
 		var got struct{ Workspace *struct{ ID string } }
 		who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`, map[string]any{"w": who.workspaceID})
@@ -237,7 +245,8 @@ func TestADeletedWorkspaceIsGone(t *testing.T) {
 		if len(mine.Me.Workspaces.Edges) != 1 {
 			t.Errorf("%+v", mine)
 		}
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { restoreWorkspace(input: {id: $w}) { workspace { id } errors { code } } }`, map[string]any{"w": who.workspaceID})
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { restoreWorkspace(input: {id: $w}) { workspace { id } errors { code
+			} } }`, map[string]any{"w": who.workspaceID})
 		status(http.StatusFound, root, "/shortlived/promo", "/renamed/promo")
 		status(http.StatusNotFound, "/renamed/never")
 	})
@@ -264,7 +273,8 @@ func TestAHundredLogInsAtOnce(t *testing.T) {
 				if err != nil || a.code() != "BAD_REQUEST" || strings.Contains(a.body, `"data"`) {
 					t.Errorf("%v: %.300s", err, a.body)
 				}
-				a, err = nobody.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token } }`, who.email,
+				a, err = nobody.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token }
+					}`, who.email,
 					who.password), nil)
 				if err != nil || a.code() != "RATE_LIMITED" {
 					t.Errorf("one more: %v: %.300s", err, a.body)
@@ -328,7 +338,8 @@ func TestTheAuditLogTells(t *testing.T) {
 		who := s.tenant(t, "audited")
 		l := who.shorten(t, "https://example.com/audited")
 		who.shorten(t, "https://example.com/audited") // which makes none
-		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "T", tags: ["a"]}) { errors { code } } }`, map[string]any{"id": l.Link.ID})
+		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "T", tags: ["a"]}) { errors {
+			code } } }`, map[string]any{"id": l.Link.ID})
 		who.remove(t, l.Link.ID)
 		key, keyID := who.key(t, "AUDIT_READ", "LINKS_WRITE")
 		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`,
@@ -342,7 +353,8 @@ func TestTheAuditLogTells(t *testing.T) {
 		ask := func(filter map[string]any) (events []event) {
 			t.Helper()
 			var got log
-			key.must(t, &got, `query ($w: ID!, $f: AuditFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f) { edges { node {
+			key.must(t, &got, `query ($w: ID!, $f: AuditFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f)
+				{ edges { node {
 				action actorId targetId details } } } } }`, map[string]any{"w": who.workspaceID, "f": filter})
 			for _, e := range got.Workspace.AuditLog.Edges {
 				events = append(events, e.Node)
@@ -421,7 +433,8 @@ func TestAForgottenPassword(t *testing.T) {
 		s := start(t, b)
 		who := s.tenant(t, "forgetful")
 		nobody := client{server: s}
-		const request = `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested errors { code } } }`
+		const request = `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested errors {
+			code } } }`
 		var answers [2]string
 		for i, email := range []string{who.email, "nobody-" + who.email} {
 			a, err := nobody.run(request, map[string]any{"e": email})
@@ -435,7 +448,8 @@ func TestAForgottenPassword(t *testing.T) {
 		}
 		token := s.mailed(t, "password")
 		reset := func() (got struct{ ResetPassword struct{ Errors []mend } }) {
-			nobody.must(t, &got, `mutation ($t: String!) { resetPassword(input: {token: $t, newPassword: "a new long password"}) { user { id } errors { code field } } }`,
+			nobody.must(t, &got, `mutation ($t: String!) { resetPassword(input: {token: $t, newPassword:
+				"a new long password"}) { user { id } errors { code field } } }`,
 				map[string]any{"t": token})
 			return got
 		}

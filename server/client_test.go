@@ -251,7 +251,8 @@ func (w tenant) remove(t *testing.T, linkID string) linkView {
 			Errors []mend
 		}
 	}
-	w.must(t, &got, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { link `+linkFields+` errors { code message field } } }`,
+	w.must(t, &got, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { link `+linkFields+` errors { code message
+		field } } }`,
 		map[string]any{"id": linkID})
 	return got.DeleteLink.Link
 }

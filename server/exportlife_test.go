@@ -75,13 +75,15 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 			func()) {
 			session := client{server: who.server, token: who.server.login(t, who).Token}
 			return who.exportURL(t, who.workspaceID), func() {
-				session.must(t, new(any), `mutation ($p: String!) { changePassword(input: {currentPassword: $p, newPassword: "another pass phrase"}) {
+				session.must(t, new(any), `mutation ($p: String!) { changePassword(input: {currentPassword: $p, newPassword:
+					"another pass phrase"}) {
 					errors { code } } }`, map[string]any{"p": who.password})
 			}
 		}},
 		{"member removed", http.StatusNotFound, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
 			return other.exportURL(t, who.workspaceID), func() {
-				who.must(t, new(any), `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) { errors { code } } }`,
+				who.must(t, new(any), `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
+					errors { code } } }`,
 					map[string]any{"w": who.workspaceID, "u": other.id})
 			}
 		}},
@@ -106,9 +108,11 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 				nodes := startAll(t, b, b.nodes)
 				who, other := nodes[0].tenant(t, "owner"), nodes[0].tenant(t, "other")
 				var invited struct{ InviteMember struct{ Token string } }
-				who.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e, role: VIEWER}) { token } }`,
+				who.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
+					role: VIEWER}) { token } }`,
 					map[string]any{"w": who.workspaceID, "e": other.email})
-				other.must(t, new(any), `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
+				other.must(t, new(any), `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
+					}`,
 					map[string]any{"t": invited.InviteMember.Token})
 				path, end := c.end(t, b, who, other)
 				for _, node := range nodes {

@@ -278,7 +278,8 @@ func hostileTokens(t *testing.T, who tenant) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			a, err := client{server: who.server}.post([]byte(`{"query": "{ me { id } }"}`), "Authorization", authorization)
+			a, err := client{server: who.server}.post([]byte(`{"query":
+				"{ me { id } }"}`), "Authorization", authorization)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -321,12 +322,15 @@ func foreign(t *testing.T, who, other tenant, theirs linkView) {
 			`{"data":{"link":null}}`},
 		"by shortUrl": {"shortUrl", `query ($x: String!) { link(by: {shortUrl: $x}) { id originalUrl } }`,
 			`{"data":{"link":null}}`},
-		"node, ws":    {"workspace", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
-		"node, link":  {"link", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
-		"node, user":  {"user", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
-		"previewCode": {"workspace", `query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com/theirs") { codes existing { id } } }`, "NOT_FOUND"},
-		"createLink":  {"workspace", `mutation ($x: ID!) { createLink(input: {workspaceId: $x, url: "https://example.com/theirs"}) { link { id } created errors { code message field } } }`, "NOT_FOUND"},
-		"deleteLink":  {"link", `mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { code message field } } }`, "NOT_FOUND"},
+		"node, ws":   {"workspace", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
+		"node, link": {"link", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
+		"node, user": {"user", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
+		"previewCode": {"workspace", `query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com/theirs") {
+			codes existing { id } } }`, "NOT_FOUND"},
+		"createLink": {"workspace", `mutation ($x: ID!) { createLink(input: {workspaceId: $x, url:
+			"https://example.com/theirs"}) { link { id } created errors { code message field } } }`, "NOT_FOUND"},
+		"deleteLink": {"link", `mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { code message
+			field } } }`, "NOT_FOUND"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var first string

@@ -94,7 +94,8 @@ func (k *killer) within(hold string, passed int, long time.Duration, args ...str
 func (k *killer) awaitServer() {
 	k.t.Helper()
 	polltest.Until(k.t, "the sessions of the killed have ended", func() bool {
-		return k.countAs(db.AsOwner(k.t.Context()), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+		return k.countAs(db.AsOwner(k.t.Context()), `SELECT count(*) FROM pg_stat_activity WHERE datname =
+			current_database() AND backend_type = 'client backend'
 			AND pid <> pg_backend_pid() AND state <> 'idle'`) == 0
 	})
 }
@@ -298,12 +299,16 @@ func TestACleanUpIsKilled(t *testing.T) {
 			for what, n := range map[string]int{
 				"links without their tags": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NULL
 					AND NOT EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id)`),
-				"tags without their link": k.count(`SELECT count(*) FROM link_tags t WHERE NOT EXISTS (SELECT 1 FROM links l WHERE l.id = t.link_id)`),
-				"links purged in part": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NOT NULL AND (original_url <> '' OR code = ''
+				"tags without their link": k.count(`SELECT count(*) FROM link_tags t WHERE NOT EXISTS (SELECT 1 FROM links l
+					WHERE l.id = t.link_id)`),
+				"links purged in part": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NOT NULL AND (original_url <>
+					'' OR code = ''
 					OR strategy <> 'DETERMINISTIC' OR EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id))`),
-				"links that should stay and are not whole": stay - k.count(`SELECT count(*) FROM links WHERE original_url LIKE '%/stays/%'
+				"links that should stay and are not whole": stay - k.count(`SELECT count(*) FROM links WHERE original_url LIKE
+					'%/stays/%'
 					AND ended_at IS NULL AND deleted_at IS NULL`),
-				"codes that were forgotten": ended + stay - k.count(`SELECT count(*) FROM links WHERE strategy = 'DETERMINISTIC'`),
+				"codes that were forgotten": ended + stay - k.count(`SELECT count(*) FROM links WHERE strategy =
+					'DETERMINISTIC'`),
 			} {
 				if n != 0 {
 					t.Errorf("%d %s", n, what)
@@ -347,9 +352,11 @@ func (k *killer) record(clicks ...click.Click) {
 func (k *killer) ofWorkspaces() (tables []string) {
 	k.t.Helper()
 	query := map[db.Kind]string{
-		db.Postgres: `SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+		db.Postgres: `SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t USING
+			(table_schema, table_name)
 			WHERE c.table_schema = 'public' AND c.column_name = 'workspace_id' AND t.table_type = 'BASE TABLE'`,
-		db.SQLite: `SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'workspace_id'`,
+		db.SQLite: `SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name =
+			'workspace_id'`,
 	}[k.d.Kind]
 	if err := k.d.NewRaw(query).Scan(db.AsOwner(k.t.Context()), &tables); err != nil {
 		k.t.Fatal(err)
@@ -512,7 +519,8 @@ func (k *killer) schema() (lines []string) {
 	for _, query := range map[db.Kind][]string{
 		db.SQLite: {"SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master WHERE name <> 'migrations'"},
 		db.Postgres: {
-			`SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) FROM information_schema.columns
+			`SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) FROM
+				information_schema.columns
 				WHERE table_schema = 'public' AND table_name <> 'migrations'`,
 			"SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'migrations'",
 			"SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = " +
@@ -648,7 +656,8 @@ func (k *killer) addLinks(n int) {
 	k.t.Helper()
 	const at = "2026-11-20 12:00:00+00:00"
 	for i := range n {
-		_, err := k.d.ExecContext(db.AsOwner(k.t.Context()), `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+		_, err := k.d.ExecContext(db.AsOwner(k.t.Context()), `INSERT INTO links (id, workspace_id, code, root_code,
+			strategy, original_url, canonical_url, canonical_hash,
 			redirect_status, created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', ?2, ?2, ?3, 302, ?4, ?4)`,
 			fmt.Sprintf("lnk_%d_%d", i, rand.Int64()), "ws_00000000000000000000000000", fmt.Sprintf("https://example.com/%d", i),
 			[]byte{byte(i)}, at)

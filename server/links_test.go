@@ -35,7 +35,8 @@ func TestMaxClicksAreExact(t *testing.T) {
 }
 
 const createAnonymousLink = `mutation ($url: String!) {
-	createAnonymousLink(input: {url: $url}) { claimToken link { id shortUrl kind status expiresAt workspace { id } createdBy { id } } errors { code message field } }
+	createAnonymousLink(input: {url: $url}) { claimToken link { id shortUrl kind status expiresAt workspace { id }
+	createdBy { id } } errors { code message field } }
 }`
 
 // anonymous is a CreateAnonymousLinkPayload.
@@ -75,8 +76,10 @@ type claimed struct {
 func (w tenant) claim(t *testing.T, tokens ...string) claimed {
 	t.Helper()
 	var got struct{ ClaimLinks claimed }
-	w.must(t, &got, `mutation ($w: ID!, $tokens: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens: $tokens}) {
-		results { status link { id shortUrl kind status clickCount workspace { id } } errors { code message field } } errors { code message field } } }`,
+	w.must(t, &got, `mutation ($w: ID!, $tokens: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens:
+		$tokens}) {
+		results { status link { id shortUrl kind status clickCount workspace { id } } errors { code message field } }
+		errors { code message field } } }`,
 		map[string]any{"w": w.workspaceID, "tokens": tokens})
 	return got.ClaimLinks
 }
@@ -99,7 +102,8 @@ func TestALinkOfNobodyIsClaimed(t *testing.T) {
 		}
 		who, eve := node.tenant(t, "finder"), other.tenant(t, "eve")
 		var seen struct{ Link *linkView }
-		eve.must(t, &seen, `query ($x: String!) { link(by: {shortUrl: $x}) { id } }`, map[string]any{"x": made.Link.ShortURL})
+		eve.must(t, &seen, `query ($x: String!) { link(by: {shortUrl: $x}) { id }
+			}`, map[string]any{"x": made.Link.ShortURL})
 		if seen.Link != nil {
 			t.Error("a stranger sees a link that nobody owns")
 		}
@@ -156,7 +160,8 @@ func TestTheOperatorBlocks(t *testing.T) {
 		report := func(url string) {
 			t.Helper()
 			client{server: s}.must(t, &got, `mutation ($x: String!) {
-				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported errors { code message field } } }`,
+				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported errors { code
+				message field } } }`,
 				map[string]any{"x": url})
 		}
 		report(l.ShortURL)
@@ -164,7 +169,8 @@ func TestTheOperatorBlocks(t *testing.T) {
 			t.Errorf("hostile details: %+v", got)
 		}
 		client{server: s}.must(t, &got, `mutation ($x: String!) {
-			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors { code message field } } }`,
+			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors { code
+			message field } } }`,
 			map[string]any{"x": l.ShortURL})
 		if !got.ReportLink.Reported || len(got.ReportLink.Errors) > 0 {
 			t.Errorf("%+v", got)
@@ -226,13 +232,15 @@ func TestFindingLinks(t *testing.T) {
 				}
 			}
 			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { links(`+arguments+`) {
-				totalCount edges { node { title tags } } pageInfo { endCursor } } } }`, map[string]any{"w": who.workspaceID})
+				totalCount edges { node { title tags } } pageInfo { endCursor } } }
+				}`, map[string]any{"w": who.workspaceID})
 			for _, e := range got.Workspace.Links.Edges {
 				codes = append(codes, strings.TrimPrefix(e.Node.Title, "Number "))
 			}
 			return codes, got.Workspace.Links.TotalCount, got.Workspace.Links.PageInfo.EndCursor
 		}
-		titles, total, next := pageOf(`first: 2, filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`)
+		titles, total, next := pageOf(`first: 2, filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field:
+			TITLE}`)
 		if !cmp.Equal(titles, []string{"01", "06"}) || total != 5 {
 			t.Errorf("%v of %d", titles, total)
 		}
@@ -241,7 +249,8 @@ func TestFindingLinks(t *testing.T) {
 			[]string{"11", "16"}) {
 			t.Errorf("the next page: %v", titles)
 		}
-		if titles, total, _ = pageOf(`last: 2, filter: {search: "NUMBER ample.COM/1", status: [ACTIVE]}`); !cmp.Equal(titles,
+		if titles, total, _ = pageOf(`last: 2, filter: {search: "NUMBER ample.COM/1", status:
+			[ACTIVE]}`); !cmp.Equal(titles,
 			[]string{"10", "01"}) || total != 11 {
 			t.Errorf("searched backward: %v of %d", titles, total)
 		}

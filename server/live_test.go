@@ -56,7 +56,8 @@ type listener struct {
 	close func()
 }
 
-const linkClicked = `subscription ($w: ID!, $l: ID, $a: ID) { linkClicked(workspaceId: $w, linkId: $l, after: $a) { id bot link { id } } }`
+const linkClicked = `subscription ($w: ID!, $l: ID, $a: ID) { linkClicked(workspaceId: $w, linkId: $l, after: $a) {
+	id bot link { id } } }`
 
 // ways are the transports.
 var ways = map[string]func(ctx context.Context, c client, query string, variables map[string]any) (*listener, error){
@@ -259,7 +260,8 @@ func (w tenant) latest(t *testing.T, clicks int) string {
 		}
 	}
 	polltest.Until(t, "the clicks are written", func() bool {
-		w.must(t, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { clicks(first: $n) { edges { node { id } } } } }`,
+		w.must(t, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { clicks(first: $n) { edges { node { id } }
+			} } }`,
 			map[string]any{"w": w.workspaceID, "n": clicks})
 		return len(got.Workspace.Clicks.Edges) == clicks
 	})
@@ -467,9 +469,11 @@ func TestASubscriptionEndsWithItsAccess(t *testing.T) {
 			here.tenant(t, "spare")
 		l := host.shorten(t, "https://example.com/shared").Link
 		var invited struct{ InviteMember struct{ Token string } }
-		host.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e, role: VIEWER}) { token } }`,
+		host.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
+			role: VIEWER}) { token } }`,
 			map[string]any{"w": host.workspaceID, "e": guest.email})
-		guest.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
+		guest.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
+			}`,
 			map[string]any{"t": invited.InviteMember.Token})
 		key, keyID := host.key(t, "STATS_READ", "LINKS_READ")
 		key.server = there
@@ -483,7 +487,8 @@ func TestASubscriptionEndsWithItsAccess(t *testing.T) {
 		byOwner := spare.on(there).listen(t, "socket", "", "")
 		stays := host.on(there).listen(t, "events", "", "")
 		began := time.Now()
-		host.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) { errors { code } } }`,
+		host.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
+			errors { code } } }`,
 			map[string]any{"w": host.workspaceID, "u": guest.id})
 		host.must(t, &struct{}{}, `mutation ($id: ID!) { revokeApiKey(input: {id: $id}) { errors { code } } }`,
 			map[string]any{"id": keyID})
@@ -533,7 +538,8 @@ func TestSubscriptionsAreRefused(t *testing.T) {
 			"the schema":  {who.client, "subscription { __typename }", nil, "BAD_REQUEST"},
 			"nothing": {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) @skip(if: true) { id } }`,
 				watching(who.workspaceID, "", ""), "BAD_REQUEST"},
-			"too dear": {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) { link { clicks(first: 50) { edges { node { id at } } } } } }`,
+			"too dear": {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) { link { clicks(first: 50) {
+				edges { node { id at } } } } } }`,
 				watching(who.workspaceID, "", ""), "COMPLEXITY_LIMIT_EXCEEDED"},
 		} {
 			for way := range ways {
@@ -584,7 +590,8 @@ func testSocketManners(t *testing.T, who tenant) {
 		code websocket.StatusCode
 	}{
 		"no introduction": {[]string{`{"type": "subscribe", "id": "a", "payload": {"query": "{ __typename }"}}`}, 4401},
-		"a bad token":     {[]string{`{"type": "connection_init", "payload": {"authorization": "Bearer nonsense"}}`}, 4403},
+		"a bad token": {[]string{`{"type": "connection_init", "payload": {"authorization":
+			"Bearer nonsense"}}`}, 4403},
 		"a bad token, capitalized": {
 			[]string{`{"type": "connection_init", "payload": {"Authorization": "Bearer nonsense"}}`}, 4403,
 		},

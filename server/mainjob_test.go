@@ -176,7 +176,8 @@ func statsAddUp(t *testing.T, who tenant, linkID string, clicks int64) {
 	}
 	who.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) {
 		clickCount averageRedirectMs hitQuota { limit used remaining }
-		stats(timezone: "Europe/Berlin") { clicks days: series(interval: DAY) { start clicks } months: series(interval: MONTH) { start clicks } }
+		stats(timezone: "Europe/Berlin") { clicks days: series(interval: DAY) { start clicks } months: series(interval:
+		MONTH) { start clicks } }
 	} }`, map[string]any{"id": linkID})
 	l := got.Link
 	if l.ClickCount != clicks || l.AverageRedirectMs <= 0 || l.Stats.Clicks != clicks {
@@ -205,7 +206,8 @@ func statsAddUp(t *testing.T, who tenant, linkID string, clicks int64) {
 				AverageRedirectMs          float64
 			}
 		}
-		client{server: who.server}.must(t, &all, `{ platformStats { totalLinks totalRedirects averageRedirectMs } }`, nil)
+		client{server: who.server}.must(t, &all, `{ platformStats { totalLinks totalRedirects averageRedirectMs }
+			}`, nil)
 		p := all.PlatformStats
 		return p.TotalLinks >= 2 && p.TotalRedirects == clicks+1 && p.AverageRedirectMs > 0
 	})

@@ -43,7 +43,8 @@ func (w tenant) told(t *testing.T) (events []string) {
 			}
 		}
 	}
-	w.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node { action details actorId actor { id } } } } } }`,
+	w.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node { action details
+		actorId actor { id } } } } } }`,
 		map[string]any{"w": w.workspaceID})
 	for _, e := range got.Workspace.AuditLog.Edges {
 		if e.Node.ActorID == nil && e.Node.Actor == nil {
@@ -104,7 +105,8 @@ func TestTheOperatorsCommands(t *testing.T) {
 		declined(t, s.env, "not deleted", "workspaces", "restore", "watched")
 		want := []string{
 			"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}", "LINK_ENABLED {}", "LINK_DISABLED {}",
-			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`, `WORKSPACE_UPDATED {"hitQuota":3}`,
+			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`, `WORKSPACE_UPDATED
+				{"hitQuota":3}`,
 		}
 		if diff := cmp.Diff(want, who.told(t)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
@@ -131,7 +133,8 @@ func TestTheOperatorsCommands(t *testing.T) {
 func tenantLoggedInAgain(t *testing.T, w tenant) tenant {
 	t.Helper()
 	var got struct{ Login struct{ Token string } }
-	client{server: w.server}.must(t, &got, `mutation ($e: EmailAddress!, $p: String!) { login(input: {email: $e, password: $p}) { token } }`,
+	client{server: w.server}.must(t, &got, `mutation ($e: EmailAddress!, $p: String!) { login(input: {email: $e,
+		password: $p}) { token } }`,
 		map[string]any{"e": w.email, "p": w.password})
 	w.token = got.Login.Token
 	return w

@@ -89,7 +89,8 @@ func TestAnAccountGoesForGood(t *testing.T) {
 		}
 		// They are invited by somebody, and invite others, and make a link and a key.
 		var invited struct{ InviteMember struct{ Token string } }
-		const invite = `mutation ($w: ID!, $e: EmailAddress!, $r: Role!) { inviteMember(input: {workspaceId: $w, email: $e, role: $r}) { token errors { code } } }`
+		const invite = `mutation ($w: ID!, $e: EmailAddress!, $r: Role!) { inviteMember(input: {workspaceId: $w, email:
+			$e, role: $r}) { token errors { code } } }`
 		host.must(t, &invited, invite, map[string]any{"w": host.workspaceID, "e": who.email, "r": "ADMIN"})
 		who.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
 			map[string]any{"t": invited.InviteMember.Token})
@@ -98,7 +99,8 @@ func TestAnAccountGoesForGood(t *testing.T) {
 		l := guest.shorten(t, "https://example.com/by-a-guest")
 		key, _ := guest.key(t, "LINKS_READ")
 		who.must(t, &invited, invite, map[string]any{"w": host.workspaceID, "e": "friend@example.com", "r": "VIEWER"})
-		who.must(t, &struct{}{}, `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested } }`,
+		who.must(t, &struct{}{}, `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested }
+			}`,
 			map[string]any{"e": who.email})
 
 		var export struct {
@@ -111,7 +113,8 @@ func TestAnAccountGoesForGood(t *testing.T) {
 		var data strings.Builder
 		variables := map[string]any{"p": who.password, "a": nil}
 		for parts := 0; ; parts++ {
-			who.must(t, &export, `mutation ($p: String!, $a: String) { exportMyData(input: {password: $p, after: $a}) { data next errors { code } } }`, variables)
+			who.must(t, &export, `mutation ($p: String!, $a: String) { exportMyData(input: {password: $p, after: $a}) { data
+				next errors { code } } }`, variables)
 			if !json.Valid([]byte(export.ExportMyData.Data)) || parts > 5 {
 				t.Fatalf("%+v", export)
 			}
@@ -137,7 +140,8 @@ func TestAnAccountGoesForGood(t *testing.T) {
 				Errors  []mend
 			}
 		}) {
-			who.must(t, &got, `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted errors { code message field } } }`, map[string]any{"p": password})
+			who.must(t, &got, `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted errors { code
+				message field } } }`, map[string]any{"p": password})
 			return got
 		}
 		if got := remove("not the password").DeleteMyAccount; got.Deleted || len(got.Errors) != 1 ||
@@ -177,7 +181,8 @@ func TestAnAccountGoesForGood(t *testing.T) {
 		var after struct {
 			Link struct{ CreatedBy *struct{ ID string } }
 		}
-		host.must(t, &after, `query ($id: ID!) { link(by: {id: $id}) { createdBy { id } } }`, map[string]any{"id": l.Link.ID})
+		host.must(t, &after, `query ($id: ID!) { link(by: {id: $id}) { createdBy { id } }
+			}`, map[string]any{"id": l.Link.ID})
 		if after.Link.CreatedBy != nil {
 			t.Errorf("the link is still %+v's", after.Link.CreatedBy)
 		}

@@ -24,9 +24,11 @@ func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 			nodes := startAll(t, b, 2)
 			writer, reader := nodes[0].tenant(t, "writer"), nodes[1].tenant(t, "reader")
 			var invited struct{ InviteMember struct{ Token string } }
-			writer.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e, role: VIEWER}) { token } }`,
+			writer.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email:
+				$e, role: VIEWER}) { token } }`,
 				map[string]any{"w": writer.workspaceID, "e": reader.email})
-			reader.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
+			reader.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
+				}`,
 				map[string]any{"t": invited.InviteMember.Token})
 			reader.workspaceID = writer.workspaceID
 			program, _ := writer.key(t, "LINKS_READ", "LINKS_WRITE")
@@ -53,10 +55,12 @@ func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 			})
 
 			// Who may see what is not the standby's to say.
-			writer.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) { errors { code } } }`,
+			writer.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
+				errors { code } } }`,
 				map[string]any{"w": writer.workspaceID, "u": reader.id})
 			var seen struct{ Workspace *struct{ ID string } }
-			reader.must(t, &seen, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`, map[string]any{"w": writer.workspaceID})
+			reader.must(t, &seen, `query ($w: ID!) { workspace(by: {id: $w}) { id }
+				}`, map[string]any{"w": writer.workspaceID})
 			if seen.Workspace != nil {
 				t.Error("who was removed still sees the workspace")
 			}

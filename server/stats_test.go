@@ -156,7 +156,8 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 				link(by: {id: $id}) {
 					stats { ...figures }
 					people: stats(filter: {bots: false, device: "desktop"}) { ...figures }
-					clicks(first: 20) { edges { cursor node { link { id } at status bot referrer country device browser os language
+					clicks(first: 20) { edges { cursor node { link { id } at status bot referrer country device browser os
+					language
 						utmSource utmMedium utmCampaign utmTerm utmContent } } pageInfo { hasNextPage } }
 				}
 				workspace(by: {id: $w}) { stats { ...figures } second: stats(tag: "second") { ...figures } }
@@ -272,8 +273,10 @@ func TestClicksAreReadPageByPage(t *testing.T) {
 						}
 					}
 				}
-				who.must(t, &got, `query ($id: ID!, $a: String) { link(by: {id: $id}) { clicks(first: 2, after: $a, filter: `+filter+`) {
-					edges { node { utmTerm } } pageInfo { hasNextPage endCursor } } } }`, map[string]any{"id": l.ID, "a": after})
+				who.must(t, &got, `query ($id: ID!, $a: String) { link(by: {id: $id}) { clicks(first: 2, after: $a, filter:
+					`+filter+`) {
+					edges { node { utmTerm } } pageInfo { hasNextPage endCursor } } }
+					}`, map[string]any{"id": l.ID, "a": after})
 				for _, e := range got.Link.Clicks.Edges {
 					seen += e.Node.UTMTerm
 				}
@@ -319,9 +322,11 @@ func TestStatsOfOthersAreNotThere(t *testing.T) {
 
 		nowhere := map[string]string{l.ID: "lnk_" + strings.Repeat("0", 26), who.workspaceID: "ws_" + strings.Repeat("7", 26)}
 		for theirs, unknown := range nowhere {
-			query := `query ($id: ID!) { link(by: {id: $id}) { stats { clicks breakdown(by: REFERRER) { value } } clicks { edges { cursor } } } }`
+			query := `query ($id: ID!) { link(by: {id: $id}) { stats { clicks breakdown(by: REFERRER) { value } } clicks {
+				edges { cursor } } } }`
 			if theirs == who.workspaceID {
-				query = `query ($id: ID!) { workspace(by: {id: $id}) { stats { clicks breakdown(by: LINK) { value } } clicks { edges { cursor } } } }`
+				query = `query ($id: ID!) { workspace(by: {id: $id}) { stats { clicks breakdown(by: LINK) { value } } clicks {
+					edges { cursor } } } }`
 			}
 			for _, asker := range []client{eve.client, {server: s}} {
 				var answers []string
@@ -384,7 +389,8 @@ func TestWhatCannotBeAsked(t *testing.T) {
 		`stats { breakdown(by: OS, first: 0) { value } }`,
 		`stats { breakdown(by: OS, first: 1001) { value } }`, `clicks(first: 101) { edges { cursor } }`,
 		`clicks(after: "nonsense") { edges { cursor } }`,
-		`stats(range: {from: "2025-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { series(interval: HOUR) { clicks } }`,
+		`stats(range: {from: "2025-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { series(interval: HOUR) { clicks }
+			}`,
 		`stats(filter: {referrer: "` + url.QueryEscape(strings.Repeat("x", 301)) + `"}) { clicks }`,
 	} {
 		a, err := who.run(`query ($id: ID!) { link(by: {id: $id}) { `+ask+` } }`, map[string]any{"id": l.ID})

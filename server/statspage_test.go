@@ -33,7 +33,8 @@ func TestTheStatsPage(t *testing.T) {
 		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, page, "Authorization", "Bearer "+stranger.token)
 		s.expect(t, http.StatusOK, http.MethodGet, page, "Authorization", "Bearer "+who.token)
-		who.must(t, new(any), `mutation ($id: ID!) { updateLink(input: {id: $id, statsPublic: true}) { link { statsPublic } errors { code } } }`, map[string]any{"id": l.ID})
+		who.must(t, new(any), `mutation ($id: ID!) { updateLink(input: {id: $id, statsPublic: true}) { link { statsPublic
+			} errors { code } } }`, map[string]any{"id": l.ID})
 		a := s.expect(t, http.StatusOK, http.MethodGet, page, browser...)
 		for _, part := range []string{"news.example", "<svg", "https://example.com/campaign?&lt;script&gt;", "3 "} {
 			if !strings.Contains(a.body, part) {
@@ -129,7 +130,8 @@ func TestClicksAreExported(t *testing.T) {
 					Errors []mend
 				}
 			}
-			as.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code message field } } }`, map[string]any{"in": input})
+			as.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code
+				message field } } }`, map[string]any{"in": input})
 			for _, e := range got.ExportClicks.Errors {
 				codes = append(codes, e.Code)
 			}
@@ -212,7 +214,8 @@ func TestStatsPage_ShowsLinkFieldsToLinkReadersAlone(t *testing.T) {
 		statsKey, _ := who.key(t, "STATS_READ")
 		bothKey, _ := who.key(t, "STATS_READ", "LINKS_READ")
 		public := func(yes bool) {
-			who.must(t, new(any), `mutation ($id: ID!, $yes: Boolean!) { updateLink(input: {id: $id, statsPublic: $yes}) { errors { code } } }`,
+			who.must(t, new(any), `mutation ($id: ID!, $yes: Boolean!) { updateLink(input: {id: $id, statsPublic: $yes}) {
+				errors { code } } }`,
 				map[string]any{"id": l.ID, "yes": yes})
 		}
 		for _, c := range []struct {

@@ -83,10 +83,12 @@ func read(t *testing.T, rows *sql.Rows) (all []string) {
 // tablesOf are the columns of every table that the database has, by table.
 func tablesOf(t *testing.T, d *db.DB) map[string][]string {
 	t.Helper()
-	query := `SELECT m.name AS "table", c.name AS "column" FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'`
+	query := `SELECT m.name AS "table", c.name AS "column" FROM sqlite_master AS m, pragma_table_info(m.name) AS c
+		WHERE m.type = 'table'`
 	if d.Kind == db.Postgres {
 		query = `SELECT table_name AS "table", column_name AS "column" FROM information_schema.columns
-			JOIN information_schema.tables USING (table_schema, table_name) WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'`
+			JOIN information_schema.tables USING (table_schema, table_name) WHERE table_schema = current_schema() AND
+			table_type = 'BASE TABLE'`
 	}
 	var rows []struct{ Table, Column string }
 	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &rows); err != nil {
