@@ -35,8 +35,8 @@ var layers = [][]string{
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
-		"internal/domain", "internal/hitquota", "internal/ingest", "internal/link", "internal/moderation", "internal/probe",
-		"internal/ratelimit",
+		"internal/domain", "internal/hitquota", "internal/idempotency", "internal/ingest", "internal/link",
+		"internal/moderation", "internal/probe", "internal/ratelimit",
 		"internal/resolve", "internal/stats", "internal/unmatched", "internal/workspace",
 	},
 	{ // edge
@@ -66,7 +66,8 @@ var within = map[string][]string{
 	"internal/domain":      {"internal/audit", "internal/ratelimit", "internal/workspace"},
 	"internal/ingest":      {"internal/hitquota", "internal/stats", "internal/workspace"},
 	"internal/link": {
-		"internal/account", "internal/audit", "internal/codecounter", "internal/hitquota", "internal/ratelimit",
+		"internal/account", "internal/audit", "internal/codecounter", "internal/hitquota", "internal/idempotency",
+		"internal/ratelimit",
 		"internal/resolve", "internal/workspace",
 	},
 	"internal/moderation": {"internal/link", "internal/ratelimit"},

@@ -105,8 +105,8 @@ func TestTheOperatorsCommands(t *testing.T) {
 		declined(t, s.env, "not deleted", "workspaces", "restore", "watched")
 		want := []string{
 			"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}", "LINK_ENABLED {}", "LINK_DISABLED {}",
-			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`, `WORKSPACE_UPDATED
-				{"hitQuota":3}`,
+			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`,
+			`WORKSPACE_UPDATED {"hitQuota":3}`,
 		}
 		if diff := cmp.Diff(want, who.told(t)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
