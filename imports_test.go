@@ -18,12 +18,14 @@ import (
 
 const module = "github.com/linkforge/linkforge"
 
-// layers lists the packages from the bottom to the top. A package imports from the layers below its own, and from its own
-// layer only what within allows. Helper packages of tests, which end in "test", are exempt.
+// layers lists the packages from the bottom to the top. A package imports from the layers below its
+// own, and from its own layer only what within allows. Helper packages of tests, which end in
+// "test", are exempt.
 var layers = [][]string{
 	{ // pure: no database, no network
 		"", "migrations", "internal/batcher", "internal/click", "internal/errs", "internal/id", "internal/optional",
-		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/shortcode", "internal/statspage",
+		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/shortcode",
+		"internal/statspage",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",
 	},
 	{ // platform: nothing of links or workspaces
@@ -33,9 +35,9 @@ var layers = [][]string{
 	},
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
-		"internal/domain", "internal/hitquota", "internal/ingest", "internal/link", "internal/linklist", "internal/moderation",
-		"internal/probe", "internal/ratelimit", "internal/resolve", "internal/stats", "internal/unmatched",
-		"internal/workspace",
+		"internal/domain", "internal/hitquota", "internal/idempotency", "internal/ingest", "internal/link",
+		"internal/linklist", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
+		"internal/stats", "internal/unmatched", "internal/workspace",
 	},
 	{ // edge
 		"graph", "graph/gen", "graph/loader", "internal/playground", "internal/redirect",
@@ -64,7 +66,8 @@ var within = map[string][]string{
 	"internal/domain":      {"internal/audit", "internal/ratelimit", "internal/workspace"},
 	"internal/ingest":      {"internal/hitquota", "internal/stats", "internal/workspace"},
 	"internal/link": {
-		"internal/account", "internal/audit", "internal/codecounter", "internal/hitquota", "internal/ratelimit",
+		"internal/account", "internal/audit", "internal/codecounter", "internal/hitquota", "internal/idempotency",
+		"internal/ratelimit",
 		"internal/resolve", "internal/workspace",
 	},
 	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
@@ -145,30 +148,40 @@ func listImports(t *testing.T) map[string][]string {
 	}
 }
 
-// scopes are the functions that may ask for a scope which shows more than one workspace, and for one at all: every other
-// function sees what Membership.Enter lets it see.
+// scopes are the functions that may ask for a scope which shows more than one workspace, and for
+// one at all: every other function sees what Membership.Enter lets it see.
 var scopes = map[string][]string{
 	"AsOwner":     {"db.Migrate", "db.Rollback", "db.Migrations", "db.CheckReplica", "db.FollowReplica"},
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"hitquota.Granted", "link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf", "link.claim", "linklist.narrow",
-		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf", "workspace.Observe",
+		"hitquota.Granted", "link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
+		"link.claim", "linklist.narrow",
+		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
+		"workspace.Observe",
 	},
 	"AsSystem": {
-		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "stats.WorkspacesOf", "clickstream.begin", "stats.eachSubject", "unmatched.Forget", "clickstream.ForgetBatches", "stats.ForgetVisitors", "stats.ForgetWho", "stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages", "stats.PurgeWorkspace", "clickstream.readOn", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
-		"ingest.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds", "hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
-		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock", "moderation.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
-		"linklist.CountActive", "linklist.Export", "link.PurgeWorkspace", "moderation.Reports", "apikey.Export", "domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
+		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "stats.WorkspacesOf", "clickstream.begin",
+		"stats.eachSubject", "unmatched.Forget", "clickstream.ForgetBatches", "stats.ForgetVisitors", "stats.ForgetWho",
+		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",
+		"stats.PurgeWorkspace", "clickstream.readOn", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
+		"ingest.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds",
+		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
+		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
+		"moderation.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
+		"linklist.CountActive", "linklist.Export", "link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
+		"domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
 	},
 }
 
-// TestScopesAreAskedForInTheirRooms reads the code: who sees more than a workspace is in the list above.
+// TestScopesAreAskedForInTheirRooms reads the code: who sees more than a workspace is in the list
+// above.
 func TestScopesAreAskedForInTheirRooms(t *testing.T) {
 	t.Parallel()
 	asked := map[string]map[string]bool{}
 	err := filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {
-		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasSuffix(filepath.Dir(path), "test") {
+		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
+			strings.HasSuffix(filepath.Dir(path), "test") {
 			return err
 		}
 		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)

@@ -10,6 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -24,7 +25,7 @@ type batch struct {
 	member workspace.Membership // one of those who ask for them
 	now    time.Time
 	policy Policy
-	key    *key // nil without an idempotency key
+	key    *idempotency.Key // may be nil
 	rows   []*row
 }
 

@@ -25,7 +25,10 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	}{
 		{"marking ended links", s.markEnded},
 		{"purging links", s.purge},
-		{"forgetting idempotency keys", s.forgetKeys},
+		{"forgetting idempotency keys", func(ctx context.Context) (int, error) {
+			n, err := s.idempotency.DeleteExpired(ctx, sweepBatch)
+			return int(n), err
+		}},
 		{"forgetting changes", s.Resolver.ForgetChanges},
 	} {
 		total := 0
@@ -102,16 +105,6 @@ func hollow(l *Link, now time.Time) *Link {
 		h.DeletedAt = &now
 	}
 	return h
-}
-
-// forgetKeys removes a batch of idempotency keys that are too old, and returns how many.
-func (s *Store) forgetKeys(ctx context.Context) (int, error) {
-	before := s.now().Add(-keyLife)
-	batch := s.DB.NewSelect().Model((*keyRow)(nil)).Column("workspace_id", "actor_id", "name").
-		Where("created_at <= ?", before).Order("created_at").Limit(sweepBatch)
-	result, err := s.DB.NewDelete().Model((*keyRow)(nil)).
-		Where("(workspace_id, actor_id, name) IN (?)", batch).Where("created_at <= ?", before).Exec(ctx)
-	return affected(result, err)
 }
 
 // PurgeWorkspace removes all links of a workspace with everything that belongs to them but their

@@ -9,6 +9,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -72,7 +73,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 	if err := checkBatch(len(in.Links), "links"); err != nil {
 		return nil, err
 	}
-	key, err := newKey(in)
+	key, err := newKey(m, in)
 	if err != nil {
 		return nil, err
 	}
@@ -81,9 +82,10 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 		return []Result{one}, err
 	}
 	for {
-		answer, err := s.recall(ctx, m, key)
-		if answer != nil || err != nil {
-			return answer, err
+		if key != nil {
+			if results, found, err := s.savedResults(ctx, m, key); found || err != nil {
+				return results, err
+			}
 		}
 		b := &batch{Store: s, member: m, now: s.now(), policy: in.OnError, key: key}
 		for _, one := range in.Links {
@@ -97,7 +99,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 			results := b.results()
 			return results, internal(results)
 		}
-		if !errors.Is(err, errKeyTaken) { // else the same call was faster, and has an answer now
+		if !errors.Is(err, idempotency.ErrTaken) { // else the same call was faster: return its results
 			return nil, fmt.Errorf("making links: %w", err)
 		}
 	}

@@ -200,15 +200,5 @@ func (s *Store) lock(ctx context.Context, tx bun.Tx, m workspace.Membership, ids
 	if err := s.DB.ForUpdate(q).Scan(ctx); err != nil {
 		return nil, fmt.Errorf("locking links: %w", err)
 	}
-	return byID(m, links), nil
-}
-
-// byID are the links of a membership's workspace by their ids.
-func byID(m workspace.Membership, links []*Link) map[string]*Link {
-	found := make(map[string]*Link, len(links))
-	for _, l := range links {
-		l.In = m
-		found[l.ID] = l
-	}
-	return found
+	return mapByID(m, links), nil
 }

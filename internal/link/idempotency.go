@@ -2,51 +2,17 @@ package link
 
 import (
 	"context"
-	"crypto/sha256"
-	"database/sql"
-	"encoding/json"
-	"errors"
-	"fmt"
 	"slices"
-	"time"
 
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/errs"
-	"github.com/linkforge/linkforge/internal/validate"
+	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-const (
-	// keyLife is how long an idempotency key is remembered.
-	keyLife = 24 * time.Hour
-	// maxKey is the longest idempotency key, in characters.
-	maxKey = 255
-)
-
-// errKeyTaken says that another call with the same key has been answered in the meantime.
-var errKeyTaken = errors.New("the idempotency key is taken")
-
-// key is an idempotency key with what was asked under it.
-type key struct {
-	name string
-	hash []byte
-}
-
-// keyRow is what a call with an idempotency key was answered.
-type keyRow struct {
-	bun.BaseModel `bun:"table:idempotency_keys"`
-
-	WorkspaceID string `bun:",pk"`
-	ActorID     string `bun:",pk"`
-	Name        string `bun:",pk"`
-	InputHash   []byte
-	Answer      string
-	CreatedAt   time.Time
-}
-
-// remembered is a Result as it is kept.
-type remembered struct {
+// savedResult is a Result under an idempotency key.
+type savedResult struct {
 	LinkID  string   `json:"link,omitempty"`
 	Created bool     `json:"created,omitempty"`
 	Code    string   `json:"code,omitempty"`
@@ -54,110 +20,62 @@ type remembered struct {
 	Field   []string `json:"field,omitempty"`
 }
 
-// newKey reads the batch's key; nil means none. It returns InvalidInput.
-func newKey(in Batch) (*key, error) {
+// newKey returns the batch's idempotency key, or nil. It returns InvalidInput.
+func newKey(m workspace.Membership, in Batch) (*idempotency.Key, error) {
 	if in.IdempotencyKey == nil {
 		return nil, nil
 	}
-	name, err := validate.Opaque("The idempotency key", *in.IdempotencyKey, 1, maxKey)
-	if err != nil {
-		return nil, errs.From(err).At("idempotencyKey")
-	}
+	name := *in.IdempotencyKey
 	in.IdempotencyKey = nil
-	asked, err := json.Marshal(in)
-	if err != nil {
-		return nil, fmt.Errorf("writing down what was asked: %w", err)
-	}
-	hash := sha256.Sum256(asked)
-	return &key{name: name, hash: hash[:]}, nil
+	return idempotency.NewKey(m.ID(), m.ActorID(), name, in)
 }
 
-// recall is the answer that a call with the key had; nil when there was none. It returns
-// IdempotencyConflict when the call was another one.
-func (s *Store) recall(ctx context.Context, m workspace.Membership, k *key) ([]Result, error) {
-	if k == nil {
-		return nil, nil
+// savedResults returns the results saved under the key, with the links in their current state, and
+// reports whether there are any. It returns IdempotencyConflict.
+func (s *Store) savedResults(
+	ctx context.Context, m workspace.Membership, k *idempotency.Key,
+) (results []Result, found bool, err error) {
+	var saved []savedResult
+	if found, err = s.idempotency.Find(ctx, k, &saved); !found || err != nil {
+		return nil, false, err
 	}
-	var row keyRow
-	err := s.DB.NewSelect().Model(&row).
-		Where("workspace_id = ?", m.ID()).Where("actor_id = ?", m.ActorID()).Where("name = ?", k.name).
-		Where("created_at > ?", s.now().Add(-keyLife)).Scan(ctx)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil
+	ids := make([]string, 0, len(saved))
+	for _, r := range saved {
+		ids = append(ids, r.LinkID)
 	}
+	links, err := s.byIDs(ctx, m, ids)
 	if err != nil {
-		return nil, fmt.Errorf("looking for an idempotency key: %w", err)
+		return nil, false, err
 	}
-	if !slices.Equal(row.InputHash, k.hash) {
-		return nil, errs.New(errs.IdempotencyConflict,
-			"This key was used for something else within the last 24 hours. Use a new one.").
-			At("idempotencyKey")
-	}
-	var answer []remembered
-	if err := json.Unmarshal([]byte(row.Answer), &answer); err != nil {
-		return nil, fmt.Errorf("reading a remembered answer: %w", err)
-	}
-	return s.again(ctx, m, answer)
-}
-
-// again gives a remembered answer, with the links as they are now.
-func (s *Store) again(ctx context.Context, m workspace.Membership, answer []remembered) ([]Result, error) {
-	ids := make([]string, 0, len(answer))
-	for _, a := range answer {
-		ids = append(ids, a.LinkID)
-	}
-	var links []*Link
-	err := s.DB.NewSelect().Model(&links).Where("workspace_id = ?", m.ID()).Where("id IN (?)", bun.In(ids)).
-		Where("purged_at IS NULL").Scan(ctx)
-	if err != nil {
-		return nil, fmt.Errorf("loading remembered links: %w", err)
-	}
-	found := byID(m, links)
-	results := make([]Result, 0, len(answer))
-	for _, a := range answer {
-		r := Result{Link: found[a.LinkID], Created: a.Created}
-		if a.Code != "" {
-			r.Err = errs.New(errs.Coded(a.Code), "%s", a.Message).At(a.Field...)
-		} else if r.Link == nil {
-			r = Result{Err: errNotFound()}
+	for _, r := range saved {
+		switch l := links[r.LinkID]; {
+		case r.Code != "":
+			err := errs.New(errs.Coded(r.Code), "%s", r.Message).At(r.Field...)
+			results = append(results, Result{Link: l, Created: r.Created, Err: err})
+		case l == nil:
+			results = append(results, Result{Err: errNotFound()})
+		default:
+			results = append(results, Result{Link: l, Created: r.Created})
 		}
-		results = append(results, r)
 	}
-	return results, nil
+	return results, true, nil
 }
 
-// remember keeps the answer of a batch that has come to a link, together with its links. It returns
-// errKeyTaken when the key has an answer already.
-func (b *batch) remember(ctx context.Context, tx bun.Tx) error {
+// saveResults saves the results of a batch with a link under its idempotency key, if it has one. It
+// returns idempotency.ErrTaken when there are saved results already.
+func (b *batch) saveResults(ctx context.Context, tx bun.Tx) error {
 	if b.key == nil || !slices.ContainsFunc(b.rows, func(r *row) bool { return r.attempt.Link != nil }) {
 		return nil
 	}
-	answer := make([]remembered, 0, len(b.rows))
+	saved := make([]savedResult, 0, len(b.rows))
 	for _, r := range b.rows {
-		answer = append(answer, r.remembered())
+		saved = append(saved, r.savedResult())
 	}
-	text, err := json.Marshal(answer)
-	if err != nil {
-		return fmt.Errorf("writing down an answer: %w", err)
-	}
-	row := keyRow{
-		WorkspaceID: b.member.ID(), ActorID: b.member.ActorID(), Name: b.key.name,
-		InputHash: b.key.hash, Answer: string(text), CreatedAt: b.now,
-	}
-	result, err := tx.NewInsert().Model(&row).On("CONFLICT (workspace_id, actor_id, name) DO UPDATE").
-		Set("input_hash = excluded.input_hash").Set("answer = excluded.answer").Set("created_at = excluded.created_at").
-		Where("?TableAlias.created_at <= ?", b.now.Add(-keyLife)).Returning("NULL").Exec(ctx)
-	if err != nil {
-		return fmt.Errorf("keeping an idempotency key: %w", err)
-	}
-	if n, err := result.RowsAffected(); err != nil || n > 0 {
-		return err
-	}
-	return errKeyTaken
+	return b.idempotency.Save(ctx, tx, b.key, saved)
 }
 
-// remembered is what the row has come to, within the transaction.
-func (r *row) remembered() remembered {
+// savedResult returns the row's result within the transaction.
+func (r *row) savedResult() savedResult {
 	first := r
 	if r.same != nil {
 		first = r.same
@@ -168,7 +86,7 @@ func (r *row) remembered() remembered {
 	}
 	if err != nil {
 		e := errs.From(err)
-		return remembered{Code: e.Kind.Code(), Message: e.Public(), Field: e.Field}
+		return savedResult{Code: e.Kind.Code(), Message: e.Public(), Field: e.Field}
 	}
-	return remembered{LinkID: first.attempt.Link.ID, Created: r.same == nil && first.attempt.Created}
+	return savedResult{LinkID: first.attempt.Link.ID, Created: r.same == nil && first.attempt.Created}
 }

@@ -64,7 +64,7 @@ func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	if err := b.audit(ctx, tx); err != nil {
 		return err
 	}
-	return b.remember(ctx, tx)
+	return b.saveResults(ctx, tx)
 }
 
 // waiting are the rows that have neither a link nor an error.

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/idempotency"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -87,9 +88,10 @@ type Store struct {
 	// Resolver finds links by their addresses. The store tells it of each change.
 	Resolver *resolve.Resolver
 	// candidate is the code of a URL in a workspace for one salt.
-	candidate func(canonical, workspaceID string, salt int) string
-	counters  *codecounter.Counter
-	creations creations
+	candidate   func(canonical, workspaceID string, salt int) string
+	counters    *codecounter.Counter
+	idempotency idempotency.Store
+	creations   creations
 	// collisions counts the generated codes that were taken, since this node started.
 	collisions atomic.Int64
 	// exhausted counts the links that were refused because all candidate codes were taken, since this
@@ -112,7 +114,8 @@ func NewStore(c Config) (*Store, error) {
 	}
 	return &Store{
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
-		counters: codecounter.New(c.DB, c.CodeSecrets), creations: creations{Most: MaxBatch, Patient: true},
+		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
+		creations: creations{Most: MaxBatch, Patient: true},
 	}, nil
 }
 
@@ -217,18 +220,27 @@ func (s *Store) Many(ctx context.Context, m workspace.Membership, linkIDs ...str
 	if err != nil {
 		return nil, err
 	}
+	return s.byIDs(ctx, m, linkIDs)
+}
+
+func (s *Store) byIDs(ctx context.Context, m workspace.Membership, ids []string) (map[string]*Link, error) {
 	var links []*Link
-	err = s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(linkIDs)).Where("workspace_id = ?", m.ID()).
+	err := s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(ids)).Where("workspace_id = ?", m.ID()).
 		Where("purged_at IS NULL").Scan(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("looking for links: %w", err)
 	}
-	found := make(map[string]*Link, len(links))
+	return mapByID(m, links), nil
+}
+
+// mapByID returns links of a membership's workspace by their ids.
+func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
+	byID := make(map[string]*Link, len(links))
 	for _, l := range links {
 		l.In = m
-		found[l.ID] = l
+		byID[l.ID] = l
 	}
-	return found, nil
+	return byID
 }
 
 // Usage is how many links the workspace has made in the current month, and the month.

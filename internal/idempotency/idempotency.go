@@ -1,0 +1,127 @@
+// Package idempotency stores the results of calls that carry an idempotency key, so that a repeated
+// call within 24 hours returns the results of the first. It does not know what the results mean.
+// Package link saves them in the transaction that creates links.
+package idempotency
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/validate"
+)
+
+const (
+	// lifetime is how long a key is stored.
+	lifetime = 24 * time.Hour
+	// maxName is the length limit of a key, in characters.
+	maxName = 255
+)
+
+// ErrTaken means that another call with the same key has saved its results meanwhile.
+var ErrTaken = errors.New("the idempotency key is taken")
+
+// Key is an idempotency key of an actor in a workspace, with the hash of the call's input.
+type Key struct {
+	workspaceID, actorID, name string
+	inputHash                  []byte
+}
+
+// row is a stored key.
+type row struct {
+	bun.BaseModel `bun:"table:idempotency_keys"`
+
+	WorkspaceID string `bun:",pk"`
+	ActorID     string `bun:",pk"`
+	Name        string `bun:",pk"`
+	InputHash   []byte
+	Answer      string
+	CreatedAt   time.Time
+}
+
+// NewKey returns the key that the caller has named. Calls with the same key must have inputs with
+// the same JSON. It returns InvalidInput.
+func NewKey(workspaceID, actorID, name string, input any) (*Key, error) {
+	name, err := validate.Opaque("The idempotency key", name, 1, maxName)
+	if err != nil {
+		return nil, errs.From(err).At("idempotencyKey")
+	}
+	text, err := json.Marshal(input)
+	if err != nil {
+		return nil, fmt.Errorf("encoding a call's input: %w", err)
+	}
+	hash := sha256.Sum256(text)
+	return &Key{workspaceID: workspaceID, actorID: actorID, name: name, inputHash: hash[:]}, nil
+}
+
+// Store stores keys with results.
+type Store struct {
+	DB  *db.DB
+	Now func() time.Time
+}
+
+// Find decodes the results saved under a key, and reports whether there are any. It returns
+// IdempotencyConflict when they were saved by a call with another input.
+func (s *Store) Find(ctx context.Context, k *Key, results any) (bool, error) {
+	var saved row
+	err := s.DB.NewSelect().Model(&saved).
+		Where("workspace_id = ?", k.workspaceID).Where("actor_id = ?", k.actorID).Where("name = ?", k.name).
+		Where("created_at > ?", s.expiry()).Scan(ctx)
+	if errors.Is(err, sql.ErrNoRows) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("looking for an idempotency key: %w", err)
+	}
+	if !slices.Equal(saved.InputHash, k.inputHash) {
+		return false, errs.New(errs.IdempotencyConflict,
+			"This key was used for something else within the last 24 hours. Use a new one.").At("idempotencyKey")
+	}
+	if err := json.Unmarshal([]byte(saved.Answer), results); err != nil {
+		return false, fmt.Errorf("decoding saved results: %w", err)
+	}
+	return true, nil
+}
+
+// Save saves the results of a call under its key. It returns ErrTaken when there are results
+// already.
+func (s *Store) Save(ctx context.Context, tx bun.Tx, k *Key, results any) error {
+	text, err := json.Marshal(results)
+	if err != nil {
+		return fmt.Errorf("encoding a call's results: %w", err)
+	}
+	saved := row{
+		WorkspaceID: k.workspaceID, ActorID: k.actorID, Name: k.name,
+		InputHash: k.inputHash, Answer: string(text), CreatedAt: db.Instant(s.Now()),
+	}
+	n, err := db.Affected(tx.NewInsert().Model(&saved).On("CONFLICT (workspace_id, actor_id, name) DO UPDATE").
+		Set("input_hash = excluded.input_hash").Set("answer = excluded.answer").Set("created_at = excluded.created_at").
+		Where("?TableAlias.created_at <= ?", s.expiry()).Returning("NULL").Exec(ctx))
+	if err != nil {
+		return fmt.Errorf("saving an idempotency key: %w", err)
+	}
+	if n == 0 {
+		return ErrTaken
+	}
+	return nil
+}
+
+// DeleteExpired deletes up to limit expired keys, and returns how many.
+func (s *Store) DeleteExpired(ctx context.Context, limit int) (int64, error) {
+	batch := s.DB.NewSelect().Model((*row)(nil)).Column("workspace_id", "actor_id", "name").
+		Where("created_at <= ?", s.expiry()).Order("created_at").Limit(int64(limit))
+	return db.Affected(s.DB.NewDelete().Model((*row)(nil)).
+		Where("(workspace_id, actor_id, name) IN (?)", batch).Where("created_at <= ?", s.expiry()).Exec(ctx))
+}
+
+// expiry returns the instant at or before which keys have expired.
+func (s *Store) expiry() time.Time { return db.Instant(s.Now()).Add(-lifetime) }
