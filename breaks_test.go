@@ -33,7 +33,8 @@ func (c *comparison) say(format string, values ...any) {
 
 func (c *comparison) roots(old, new *ast.Schema) {
 	for kind, pair := range map[string][2]*ast.Definition{
-		"query": {old.Query, new.Query}, "mutation": {old.Mutation, new.Mutation}, "subscription": {old.Subscription, new.Subscription},
+		"query": {old.Query, new.Query}, "mutation": {old.Mutation, new.Mutation},
+		"subscription": {old.Subscription, new.Subscription},
 	} {
 		if was := pair[0]; was != nil && (pair[1] == nil || pair[1].Name != was.Name) {
 			c.say("the root type of kind %s is no longer %s", kind, was.Name)
@@ -122,7 +123,8 @@ func (c *comparison) inputs(was, is *ast.Definition) {
 	}
 }
 
-// given compares what callers give. A default that is new changes what leaving it out means, as any other change of it does.
+// given compares what callers give. A default that is new changes what leaving it out means, as any
+// other change of it does.
 func (c *comparison) given(what string, was, is *ast.Type, before, now *ast.Value) {
 	if !takes(was, is) {
 		c.say("the %s was of type %s and is of type %s", what, was, is)
@@ -155,7 +157,8 @@ func (c *comparison) directives(was, is *ast.DirectiveDefinition) {
 	c.arguments("@"+was.Name, was.Arguments, is.Arguments)
 }
 
-// answers says that whoever reads the old type can read the new one: the same, or less of what it was.
+// answers says that whoever reads the old type can read the new one: the same, or less of what it
+// was.
 func answers(s *ast.Schema, was, is *ast.Type) bool {
 	if was.NonNull && !is.NonNull || (was.Elem == nil) != (is.Elem == nil) {
 		return false
@@ -167,7 +170,8 @@ func answers(s *ast.Schema, was, is *ast.Type) bool {
 		return true
 	}
 	wide := s.Types[was.NamedType]
-	return wide != nil && wide.IsAbstractType() && slices.ContainsFunc(s.GetPossibleTypes(wide), func(d *ast.Definition) bool { return d.Name == is.NamedType })
+	return wide != nil && wide.IsAbstractType() &&
+		slices.ContainsFunc(s.GetPossibleTypes(wide), func(d *ast.Definition) bool { return d.Name == is.NamedType })
 }
 
 // takes says that what was good for the old type is good for the new one.
@@ -210,26 +214,35 @@ func TestBreaksAreFound(t *testing.T) {
 		{"a field", "lives: Int!", "", "the field Cat.lives was removed"},
 		{"a field's type", "lives: Int!", "lives: String!", "the field Cat.lives was of type Int! and is of type String!"},
 		{"a field that may be null", "lives: Int!", "lives: Int", "the field Cat.lives was of type Int! and is of type Int"},
-		{"items that may be null", "tags: [String!]!", "tags: [String]!", "the field Cat.tags was of type [String!]! and is of type [String]!"},
+		{"items that may be null", "tags: [String!]!", "tags: [String]!",
+			"the field Cat.tags was of type [String!]! and is of type [String]!"},
 		{"a list", "tags: [String!]!", "tags: String!", "the field Cat.tags was of type [String!]! and is of type String!"},
 		{"a wider type", "cat: Cat mood", "cat: Named mood", "the field Query.cat was of type Cat and is of type Named"},
 		{"an argument", "id: ID!, wish: Wish", "id: ID!", "the argument wish of Query.pet was removed"},
-		{"an argument's type", "pet(id: ID!", "pet(id: Int!", "the argument id of Query.pet was of type ID! and is of type Int!"},
-		{"an argument that must be", "wish: Wish,", "wish: Wish!,", "the argument wish of Query.pet was of type Wish and is of type Wish!"},
+		{"an argument's type", "pet(id: ID!", "pet(id: Int!",
+			"the argument id of Query.pet was of type ID! and is of type Int!"},
+		{"an argument that must be", "wish: Wish,", "wish: Wish!,",
+			"the argument wish of Query.pet was of type Wish and is of type Wish!"},
 		{"a new argument", "pet(id: ID!", "pet(id: ID!, age: Int!", "Query.pet has a new argument age that is required"},
 		{"a default", "first: Int = 20", "first: Int = 10", "the argument first of Query.pet had the default 20 and has 10"},
 		{"no default", "first: Int = 20", "first: Int", "the argument first of Query.pet had the default 20 and has none"},
-		{"a new default", "many: [Int]", "many: [Int] = [1]", "the field many of the input Wish had the default none and has [1]"},
+		{"a new default", "many: [Int]", "many: [Int] = [1]",
+			"the field many of the input Wish had the default none and has [1]"},
 		{"an enum's value", "GOOD BAD }", "GOOD }", "the value BAD was removed from the enum Mood"},
 		{"an input's field", "many: [Int]", "", "the field many was removed from the input Wish"},
-		{"a new field of an input", "many: [Int]", "many: [Int] more: Int!", "the input Wish has a new field more that is required"},
-		{"an input's items", "many: [Int]", "many: [Int!]", "the field many of the input Wish was of type [Int] and is of type [Int!]"},
-		{"an input's default", "mood: Mood = GOOD", "mood: Mood = BAD", "the field mood of the input Wish had the default GOOD and has BAD"},
+		{"a new field of an input", "many: [Int]", "many: [Int] more: Int!",
+			"the input Wish has a new field more that is required"},
+		{"an input's items", "many: [Int]", "many: [Int!]",
+			"the field many of the input Wish was of type [Int] and is of type [Int!]"},
+		{"an input's default", "mood: Mood = GOOD", "mood: Mood = BAD",
+			"the field mood of the input Wish had the default GOOD and has BAD"},
 		{"one of many", "input Wish { text: String! mood: Mood = GOOD", "input Wish @oneOf { text: String mood: Mood",
-			"the input Wish takes only one of its fields now\nthe field mood of the input Wish had the default GOOD and has none"},
+			"the input Wish takes only one of its fields now\nthe field mood of the input Wish had the default GOOD and has " +
+				"none"},
 		{"a union's member", "union Pet = Cat | Dog", "union Pet = Cat", "Dog was removed from the union Pet"},
 		{"an interface's member", "type Dog implements Named", "type Dog", "Dog no longer implements Named"},
-		{"a root", "type Mutation { feed(cat: ID!): Cat }", "", "the root type of kind mutation is no longer Mutation\nthe type Mutation was removed"},
+		{"a root", "type Mutation { feed(cat: ID!): Cat }", "",
+			"the root type of kind mutation is no longer Mutation\nthe type Mutation was removed"},
 		{"a directive", "directive @mark(level: Int = 1) repeatable on FIELD | QUERY", "", "the directive @mark was removed"},
 		{"a directive's place", "FIELD | QUERY", "FIELD", "the directive @mark may no longer be at QUERY"},
 		{"a directive's argument", "@mark(level: Int = 1)", "@mark", "the argument level of @mark was removed"},

@@ -19,11 +19,12 @@ var (
 	broken = flag.Bool("break", false, "with -update: write it although something breaks")
 )
 
-// golden is the contract that clients rely on, without descriptions: schema.graphql as it was when it was last agreed upon.
+// golden is the contract that clients rely on, without descriptions: schema.graphql as it was when
+// it was last agreed upon.
 const golden = "testdata/contract.graphql"
 
-// TestContractIsKept compares the schema with the one that clients rely on. What breaks none of them may come, and asks for a
-// look at the golden file; what does break some is named.
+// TestContractIsKept compares the schema with the one that clients rely on. What breaks none of
+// them may come, and asks for a look at the golden file; what does break some is named.
 func TestContractIsKept(t *testing.T) {
 	t.Parallel()
 	now := parse(t, linkforge.Schema)
@@ -44,7 +45,8 @@ func TestContractIsKept(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(string(before), text); diff != "" {
-		t.Errorf("the contract has grown. It breaks nobody; agree to it with: go test . -run %s -update\n(-agreed +schema.graphql):\n%s", t.Name(), diff)
+		t.Errorf("the contract has grown. It breaks nobody; agree to it with: go test . -run %s -update\n(-agreed "+
+			"+schema.graphql):\n%s", t.Name(), diff)
 	}
 }
 
@@ -120,7 +122,8 @@ func mayHoldNull(t *ast.Type) bool {
 	return t.Elem != nil && (!t.Elem.NonNull || mayHoldNull(t.Elem))
 }
 
-// deprecation is what a reason begins or goes on with: the day after which it may go, or what to use.
+// deprecation is what a reason begins or goes on with: the day after which it may go, or what to
+// use.
 var deprecation = regexp.MustCompile(`\b20\d\d-\d\d-\d\d\b|\bUse \w+`)
 
 // deprecatedWell says that something is not deprecated, or says until when it stays or what to use.

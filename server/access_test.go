@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // at asks for a path of a host that DNS would lead here.
@@ -55,7 +56,8 @@ func (w tenant) key(t *testing.T, scopes ...string) (client, string) {
 	t.Helper()
 	var got struct{ CreateAPIKey keyView }
 	w.must(t, &got, `mutation ($w: ID!, $s: [ApiKeyScope!]!) {
-		createApiKey(input: {workspaceId: $w, name: "CI", scopes: $s}) { apiKey { id prefix } secret errors { code message field } } }`,
+		createApiKey(input: {workspaceId: $w, name: "CI", scopes: $s}) { apiKey { id prefix } secret errors { code
+		message field } } }`,
 		map[string]any{"w": w.workspaceID, "s": scopes})
 	if got.CreateAPIKey.Secret == "" {
 		t.Fatalf("%+v", got)
@@ -72,7 +74,8 @@ func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 		key, keyID := who.key(t, "LINKS_WRITE")
 		key.server = nodes[len(nodes)-1]
 		var got struct{ CreateLink made }
-		key.must(t, &got, `mutation ($w: ID!) { createLink(input: {workspaceId: $w, url: "https://example.com/by-key"}) {
+		key.must(t, &got, `mutation ($w: ID!) { createLink(input: {workspaceId: $w, url: "https://example.com/by-key"})
+			{
 			created link { shortUrl createdBy { id } } errors { code } } }`, map[string]any{"w": who.workspaceID})
 		if !got.CreateLink.Created {
 			t.Errorf("%+v", got)
@@ -84,7 +87,8 @@ func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 		}
 		for _, forbidden := range []string{
 			`mutation ($w: ID!) { createApiKey(input: {workspaceId: $w, name: "n", scopes: [LINKS_READ]}) { secret } }`,
-			`mutation ($w: ID!) { inviteMember(input: {workspaceId: $w, email: "x@example.com", role: OWNER}) { token } }`,
+			`mutation ($w: ID!) { inviteMember(input: {workspaceId: $w, email: "x@example.com", role: OWNER}) { token }
+				}`,
 			`mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
 			`query ($w: ID!) { workspace(by: {id: $w}) { apiKeys { edges { node { id } } } } }`,
 			`query ($w: ID!) { workspace(by: {id: $w}) { members { edges { node { role } } } } }`,
@@ -94,14 +98,17 @@ func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 			}
 		}
 		for _, personal := range []string{
-			`mutation { createWorkspace(input: {name: "n", slug: "by-key"}) { errors { code } } }`, `mutation { logoutEverywhere(input: {}) { loggedOut } }`,
-			`mutation { deleteMyAccount(input: {password: "x"}) { deleted } }`, `mutation { acceptInvitation(input: {token: "x"}) { errors { code } } }`,
+			`mutation { createWorkspace(input: {name: "n", slug: "by-key"}) { errors { code } } }`,
+			`mutation { logoutEverywhere(input: {}) { loggedOut } }`,
+			`mutation { deleteMyAccount(input: {password: "x"}) { deleted } }`,
+			`mutation { acceptInvitation(input: {token: "x"}) { errors { code } } }`,
 		} {
 			if a, err := key.run(personal, nil); err != nil || a.code() != "FORBIDDEN" {
 				t.Errorf("%s: %v, %s", personal, err, a.body)
 			}
 		}
-		who.must(t, &struct{}{}, `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code } } }`, map[string]any{"k": keyID})
+		who.must(t, &struct{}{}, `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { apiKey { revokedAt } errors { code
+			} } }`, map[string]any{"k": keyID})
 		if a, err := key.run(`{ me { id } }`, nil); err != nil || a.status != http.StatusUnauthorized {
 			t.Errorf("revoked: %v, %+v", err, a)
 		}
@@ -126,15 +133,18 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 			}
 		}
 		who.must(t, &domain, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "Links.Example.COM"}) {
-			domain { id host status recordName recordValue } errors { code message field } } }`, map[string]any{"w": who.workspaceID})
+			domain { id host status recordName recordValue } errors { code message field } }
+			}`, map[string]any{"w": who.workspaceID})
 		d := domain.AddDomain.Domain
-		if d.Host != "links.example.com" || d.Status != "PENDING" || d.RecordName != "_linkforge.links.example.com" || d.RecordValue == "" {
+		if d.Host != "links.example.com" || d.Status != "PENDING" || d.RecordName != "_linkforge.links.example.com" ||
+			d.RecordValue == "" {
 			t.Fatalf("%+v", domain)
 		}
 		l := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo")
 		foreign := other.shorten(t, "https://example.com/other")
 		primary := func() (got struct{ SetPrimaryDomain struct{ Errors []mend } }) {
-			who.must(t, &got, `mutation ($w: ID!, $d: ID) { setPrimaryDomain(input: {workspaceId: $w, domainId: $d}) { errors { code } } }`,
+			who.must(t, &got, `mutation ($w: ID!, $d: ID) { setPrimaryDomain(input: {workspaceId: $w, domainId: $d}) {
+				errors { code } } }`,
 				map[string]any{"w": who.workspaceID, "d": d.ID})
 			return got
 		}
@@ -145,13 +155,19 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 			t.Errorf("a host that is only claimed is made primary: %+v", got)
 		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
-		change(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(), d.ID)
+		change(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(),
+			d.ID)
 		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
-		eventually(t, "redirects have heard of it", func() bool { return s.at(t, "links.example.com", "/promo").status == http.StatusFound })
+		polltest.Until(t, "redirects have heard of it", func() bool {
+			return s.at(t, "links.example.com", "/promo").
+				status == http.StatusFound
+		})
 
 		for path, want := range map[string]int{
-			"/promo": http.StatusFound, "/promo?a=b": http.StatusFound, "/" + foreign.Link.Code: http.StatusNotFound, "/branded/promo": http.StatusNotFound,
-			"/other" + foreign.Link.path(s): http.StatusNotFound, "/": http.StatusNotFound, "/graphql": http.StatusNotFound, "/livez": http.StatusNotFound,
+			"/promo": http.StatusFound, "/promo?a=b": http.StatusFound, "/" + foreign.Link.Code: http.StatusNotFound,
+			"/branded/promo":                http.StatusNotFound,
+			"/other" + foreign.Link.path(s): http.StatusNotFound, "/": http.StatusNotFound, "/graphql": http.StatusNotFound,
+			"/livez":      http.StatusNotFound,
 			"/playground": http.StatusNotFound, "/export/audit/" + who.workspaceID: http.StatusNotFound,
 		} {
 			for _, host := range []string{"links.example.com", "LINKS.example.com:8443", "links.example.com."} {
@@ -159,7 +175,9 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 					t.Errorf("%s%s: %d, want %d", host, path, got.status, want)
 				}
 			}
-			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com", "' OR true --", "\xff", "a..b", strings.Repeat("a", 300)} { // of which the client makes none of some
+			// of which the client makes none of some
+			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com", "' OR true --",
+				"\xff", "a..b", strings.Repeat("a", 300)} {
 				if got := s.at(t, host, path); got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
 					t.Errorf("%q%s: %d", host, path, got.status)
 				}
@@ -171,7 +189,8 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 		if got := primary().SetPrimaryDomain.Errors; len(got) != 0 {
 			t.Errorf("making the host primary: %+v", got)
 		}
-		if got := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo").Link.ShortURL; got != "https://links.example.com/promo" {
+		if got := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo").
+			Link.ShortURL; got != "https://links.example.com/promo" {
 			t.Errorf("the short URL is %s", got)
 		}
 		var found struct{ Link *struct{ ID string } }
@@ -180,7 +199,8 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 			t.Errorf("by its short URL: %+v", found)
 		}
 		// Nobody's link may lead to a host at which links answer.
-		if got, err := other.create("https://links.example.com/promo"); err != nil || len(got.Errors) != 1 || got.Errors[0].Code != "UNSAFE_URL" {
+		if got, err := other.create("https://links.example.com/promo"); err != nil || len(got.Errors) != 1 ||
+			got.Errors[0].Code != "UNSAFE_URL" {
 			t.Errorf("a loop: %+v, %v", got, err)
 		}
 		if got, err := other.create("https://links.example.com:8443/app"); err != nil || len(got.Errors) != 0 {
@@ -197,7 +217,8 @@ func TestADeletedWorkspaceIsGone(t *testing.T) {
 		who := s.tenant(t, "shortlived")
 		root := who.shorten(t, "https://example.com/root").Link.path(s)
 		who.shorten(t, "https://example.com/promo", "strategy", "CUSTOM", "customCode", "promo")
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, slug: "renamed"}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { updateWorkspace(input: {id: $w, slug: "renamed"}) { errors { code
+			} } }`, map[string]any{"w": who.workspaceID})
 		status := func(want int, paths ...string) {
 			t.Helper()
 			for _, path := range paths {
@@ -205,7 +226,8 @@ func TestADeletedWorkspaceIsGone(t *testing.T) {
 			}
 		}
 		status(http.StatusFound, root, "/shortlived/promo", "/renamed/promo")
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { workspace { deletedAt } errors { code } } }`, map[string]any{"w": who.workspaceID})
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { workspace { deletedAt } errors
+			{ code } } }`, map[string]any{"w": who.workspaceID})
 		status(http.StatusGone, root, "/shortlived/promo", "/renamed/promo", "/renamed/never")
 		var got struct{ Workspace *struct{ ID string } }
 		who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`, map[string]any{"w": who.workspaceID})
@@ -223,14 +245,15 @@ func TestADeletedWorkspaceIsGone(t *testing.T) {
 		if len(mine.Me.Workspaces.Edges) != 1 {
 			t.Errorf("%+v", mine)
 		}
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { restoreWorkspace(input: {id: $w}) { workspace { id } errors { code } } }`, map[string]any{"w": who.workspaceID})
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { restoreWorkspace(input: {id: $w}) { workspace { id } errors { code
+			} } }`, map[string]any{"w": who.workspaceID})
 		status(http.StatusFound, root, "/shortlived/promo", "/renamed/promo")
 		status(http.StatusNotFound, "/renamed/never")
 	})
 }
 
-// TestAHundredLogInsAtOnce, under aliases in one request, are refused, and count as a hundred: also when they are in more
-// words than are parsed.
+// TestAHundredLogInsAtOnce, under aliases in one request, are refused, and count as a hundred: also
+// when they are in more words than are parsed.
 func TestAHundredLogInsAtOnce(t *testing.T) {
 	t.Parallel()
 	for name, field := range map[string]string{
@@ -250,7 +273,9 @@ func TestAHundredLogInsAtOnce(t *testing.T) {
 				if err != nil || a.code() != "BAD_REQUEST" || strings.Contains(a.body, `"data"`) {
 					t.Errorf("%v: %.300s", err, a.body)
 				}
-				a, err = nobody.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token } }`, who.email, who.password), nil)
+				a, err = nobody.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token }
+					}`, who.email,
+					who.password), nil)
 				if err != nil || a.code() != "RATE_LIMITED" {
 					t.Errorf("one more: %v: %.300s", err, a.body)
 				}
@@ -277,10 +302,12 @@ func TestRequestsAreCounted(t *testing.T) {
 				t.Errorf("RateLimit-Policy: %s", got)
 			}
 			var reset int
-			if _, err := fmt.Sscanf(a.header.Get("RateLimit"), `"requests";r=%d;t=%d`, &left, &reset); err != nil || reset < 1 || reset > 60 {
+			if _, err := fmt.Sscanf(a.header.Get("RateLimit"), `"requests";r=%d;t=%d`, &left, &reset); err != nil || reset < 1 ||
+				reset > 60 {
 				t.Errorf("RateLimit: %q: %v", a.header.Get("RateLimit"), err)
 			}
-			if refused := a.status == http.StatusTooManyRequests; refused != (a.header.Get("Retry-After") != "") || refused != (a.code() == "RATE_LIMITED") {
+			if refused := a.status == http.StatusTooManyRequests; refused != (a.header.Get("Retry-After") != "") ||
+				refused != (a.code() == "RATE_LIMITED") {
 				t.Errorf("%+v", a)
 			}
 			return a.status, left
@@ -311,10 +338,12 @@ func TestTheAuditLogTells(t *testing.T) {
 		who := s.tenant(t, "audited")
 		l := who.shorten(t, "https://example.com/audited")
 		who.shorten(t, "https://example.com/audited") // which makes none
-		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "T", tags: ["a"]}) { errors { code } } }`, map[string]any{"id": l.Link.ID})
+		who.must(t, &struct{}{}, `mutation ($id: ID!) { updateLink(input: {id: $id, title: "T", tags: ["a"]}) { errors {
+			code } } }`, map[string]any{"id": l.Link.ID})
 		who.remove(t, l.Link.ID)
 		key, keyID := who.key(t, "AUDIT_READ", "LINKS_WRITE")
-		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`, map[string]any{"id": l.Link.ID})
+		key.must(t, &struct{}{}, `mutation ($id: ID!) { restoreLink(input: {id: $id}) { errors { code } } }`,
+			map[string]any{"id": l.Link.ID})
 		type event struct{ Action, ActorID, TargetID, Details string }
 		type log struct {
 			Workspace struct {
@@ -324,7 +353,8 @@ func TestTheAuditLogTells(t *testing.T) {
 		ask := func(filter map[string]any) (events []event) {
 			t.Helper()
 			var got log
-			key.must(t, &got, `query ($w: ID!, $f: AuditFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f) { edges { node {
+			key.must(t, &got, `query ($w: ID!, $f: AuditFilter) { workspace(by: {id: $w}) { auditLog(first: 50, filter: $f)
+				{ edges { node {
 				action actorId targetId details } } } } }`, map[string]any{"w": who.workspaceID, "f": filter})
 			for _, e := range got.Workspace.AuditLog.Edges {
 				events = append(events, e.Node)
@@ -351,7 +381,8 @@ func TestTheAuditLogTells(t *testing.T) {
 			"by actor":  {map[string]any{"actorId": keyID}, want[5:]},
 			"by target": {map[string]any{"targetId": l.Link.ID}, []event{want[1], want[2], want[3], want[5]}},
 			"from on":   {map[string]any{"from": time.Now().Add(time.Hour).UTC().Format(time.RFC3339)}, nil},
-			"until":     {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id}, want[:5]},
+			"until": {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id},
+				want[:5]},
 		} {
 			if diff := cmp.Diff(c.want, ask(c.filter)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
@@ -372,7 +403,8 @@ func TestTheAuditLogTells(t *testing.T) {
 			lines = append(lines, e.event)
 		}
 		slices.Reverse(lines)
-		if diff := cmp.Diff(want, lines); diff != "" || exported.header.Get("Content-Type") != "application/x-ndjson; charset=utf-8" {
+		if diff := cmp.Diff(want, lines); diff != "" ||
+			exported.header.Get("Content-Type") != "application/x-ndjson; charset=utf-8" {
 			t.Errorf("the export (-want +got):\n%s", diff)
 		}
 		s.expect(t, http.StatusUnauthorized, http.MethodGet, path)
@@ -384,7 +416,7 @@ func TestTheAuditLogTells(t *testing.T) {
 func (s *server) mailed(t *testing.T, subject string) (token string) {
 	t.Helper()
 	pattern := regexp.MustCompile(`(?s)` + subject + `.*?\b(mailed_[A-Z2-7]+)`)
-	eventually(t, "a mail about "+subject, func() bool {
+	polltest.Until(t, "a mail about "+subject, func() bool {
 		all := pattern.FindAllStringSubmatch(content(t, s.out), -1)
 		if len(all) > 0 {
 			token = all[len(all)-1][1]
@@ -401,7 +433,8 @@ func TestAForgottenPassword(t *testing.T) {
 		s := start(t, b)
 		who := s.tenant(t, "forgetful")
 		nobody := client{server: s}
-		const request = `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested errors { code } } }`
+		const request = `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested errors {
+			code } } }`
 		var answers [2]string
 		for i, email := range []string{who.email, "nobody-" + who.email} {
 			a, err := nobody.run(request, map[string]any{"e": email})
@@ -415,7 +448,8 @@ func TestAForgottenPassword(t *testing.T) {
 		}
 		token := s.mailed(t, "password")
 		reset := func() (got struct{ ResetPassword struct{ Errors []mend } }) {
-			nobody.must(t, &got, `mutation ($t: String!) { resetPassword(input: {token: $t, newPassword: "a new long password"}) { user { id } errors { code field } } }`,
+			nobody.must(t, &got, `mutation ($t: String!) { resetPassword(input: {token: $t, newPassword:
+				"a new long password"}) { user { id } errors { code field } } }`,
 				map[string]any{"t": token})
 			return got
 		}

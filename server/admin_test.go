@@ -24,11 +24,12 @@ import (
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// TestAdmin has an app within the test's process, and nothing runs beside it: newApp gives the Redis library its log, which
-// is the whole process's.
+// TestAdmin has an app within the test's process, and nothing runs beside it: newApp gives the
+// Redis library its log, which is the whole process's.
 func TestAdmin(t *testing.T) {
 	c, err := config.Parse(map[string]string{
 		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": freeAddress(t),
@@ -163,7 +164,8 @@ func documentedMetrics(t *testing.T) (names []string) {
 func testAdminIsNotPublic(t *testing.T, a *app) {
 	public := a.routes()
 	for _, host := range []string{"localhost:8080", "127.0.0.1", "links.example.com"} {
-		for _, path := range []string{"/metrics", "/debug/pprof", "/debug/pprof/", "/debug/pprof/goroutine?debug=1", "/debug/pprof/profile", "/debug/vars"} {
+		for _, path := range []string{"/metrics", "/debug/pprof", "/debug/pprof/", "/debug/pprof/goroutine?debug=1",
+			"/debug/pprof/profile", "/debug/vars"} {
 			w := request(public, "GET", "http://"+host+path)
 			if w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "goroutine") {
 				t.Errorf("%s%s: status %d, %.300s", host, path, w.Code, w.Body)
@@ -180,7 +182,7 @@ func testRunAdmin(t *testing.T, a *app) {
 	go func() { ended <- a.runAdmin(ctx) }()
 	client := http.Client{Timeout: patience, Transport: &http.Transport{}}
 	defer client.CloseIdleConnections()
-	eventually(t, "the metrics are shown", func() bool {
+	polltest.Until(t, "the metrics are shown", func() bool {
 		response, err := client.Get("http://" + a.config.AdminListen + "/metrics")
 		if err != nil {
 			return false
@@ -188,7 +190,8 @@ func testRunAdmin(t *testing.T, a *app) {
 		response.Body.Close()
 		return response.StatusCode == http.StatusOK
 	})
-	if err := a.runAdmin(ctx); !errors.Is(err, errInUse(t, a.config.AdminListen)) || !strings.Contains(err.Error(), "LINKFORGE_ADMIN_LISTEN") {
+	if err := a.runAdmin(ctx); !errors.Is(err, errInUse(t, a.config.AdminListen)) ||
+		!strings.Contains(err.Error(), "LINKFORGE_ADMIN_LISTEN") {
 		t.Errorf("an address in use: %v", err)
 	}
 
@@ -201,8 +204,9 @@ func testRunAdmin(t *testing.T, a *app) {
 		}
 		profiled <- err
 	}()
-	eventually(t, "a profile is being taken", func() bool {
-		return strings.Contains(request(a.adminRoutes(ctx), "GET", "/debug/pprof/goroutine?debug=2").Body.String(), "net/http/pprof.Profile(")
+	polltest.Until(t, "a profile is being taken", func() bool {
+		return strings.Contains(request(a.adminRoutes(ctx), "GET", "/debug/pprof/goroutine?debug=2").Body.String(),
+			"net/http/pprof.Profile(")
 	})
 	began := time.Now()
 	stop()

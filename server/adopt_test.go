@@ -11,6 +11,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // adoption is what clicks adopt tells of one folder.
@@ -27,8 +28,8 @@ func adoptedFrom(t *testing.T, env []string, dir string) (a adoption) {
 	return a
 }
 
-// TestAdoptingTheClicksOfANodeThatLeft has a node answer redirects while the database takes no clicks, and kills it. Its folder comes
-// to no other node: the operator adopts it.
+// TestAdoptingTheClicksOfANodeThatLeft has a node answer redirects while the database takes no
+// clicks, and kills it. Its folder comes to no other node: the operator adopts it.
 func TestAdoptingTheClicksOfANodeThatLeft(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)
@@ -77,7 +78,7 @@ func TestAdoptingTheClicksOfANodeThatLeft(t *testing.T) {
 		t.Errorf("adopted of a node that lives: %+v", a)
 	}
 	staying.expect(t, http.StatusFound, http.MethodGet, l.path(staying))
-	eventually(t, "the next click is counted", func() bool { return who.look(t, l.ID).ClickCount == followed+1 })
+	polltest.Until(t, "the next click is counted", func() bool { return who.look(t, l.ID).ClickCount == followed+1 })
 	must(t, staying.env, "stats", "verify")
 }
 

@@ -20,6 +20,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/cli"
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
@@ -103,7 +104,7 @@ func (l *traffic) each(do func(n int) error, t *testing.T) {
 					t.Error(err)
 					return
 				}
-				time.Sleep(breath)
+				polltest.Elapse(breath)
 			}
 		})
 	}
@@ -131,16 +132,21 @@ func loads(counts []atomic.Int64) (all []int64) {
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)
-	s := start(t, embedded(t), "LINKFORGE_LINK_QUOTA=10000000", "LINKFORGE_HIT_QUOTA=10000000", "LINKFORGE_CLICK_LOG_BYTES=8388608")
+	s := start(t, embedded(t), "LINKFORGE_LINK_QUOTA=10000000", "LINKFORGE_HIT_QUOTA=10000000",
+		"LINKFORGE_CLICK_LOG_BYTES=8388608")
 	who := s.tenant(t, "kept")
 	const limit = 100_000_000
 	links := []linkView{
-		who.shorten(t, "https://example.com/a?b=1").Link, who.shorten(t, "https://example.com/promoted", "customCode", "promo").Link,
+		who.shorten(t, "https://example.com/a?b=1").Link, who.shorten(t, "https://example.com/promoted", "customCode",
+			"promo").Link,
 		who.shorten(t, "https://example.com/limited", "maxClicks", limit).Link,
 	}
 	file := filepath.Join(t.TempDir(), "kept.tar.gz")
 	l := who.load(t, links...)
-	eventually(t, "some links were followed and made", func() bool { return l.answered[2].Load() > 300 && l.made() > 50 })
+	polltest.Until(t, "some links were followed and made", func() bool {
+		return l.answered[2].Load() > 300 &&
+			l.made() > 50
+	})
 	before := loads(l.answered)
 	out := must(t, s.env, "backup", file)
 	after := loads(l.asked)
@@ -148,7 +154,7 @@ func TestBackupUnderLoad(t *testing.T) {
 		t.Errorf("backup: %q", out)
 	}
 	given := l.made()
-	eventually(t, "codes were given out after the backup", func() bool { return l.made() > given+50 })
+	polltest.Until(t, "codes were given out after the backup", func() bool { return l.made() > given+50 })
 	l.end()
 	var number atomic.Int64
 	who.newCodes(t, l.codes, &number, 4) // more than a block of counters
@@ -184,7 +190,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	who.newCodes(t, l.codes, &number, 4)
 	used := who.look(t, links[0].ID).HitQuota.Used
 	s.expect(t, http.StatusFound, http.MethodGet, links[0].path(s))
-	eventually(t, "the next click is counted", func() bool { return who.look(t, links[0].ID).HitQuota.Used == used+1 })
+	polltest.Until(t, "the next click is counted", func() bool { return who.look(t, links[0].ID).HitQuota.Used == used+1 })
 	if granted, clicks := grantedTo(t, elsewhere, links[2].ID), who.look(t, links[2].ID).ClickCount; granted != clicks {
 		t.Errorf("the limited link has granted %d redirects, and has had %d", granted, clicks)
 	}
@@ -192,7 +198,8 @@ func TestBackupUnderLoad(t *testing.T) {
 	s.stop()
 }
 
-// newCodes makes batches of COUNTER links, and insists that nobody was given one of their codes before.
+// newCodes makes batches of COUNTER links, and insists that nobody was given one of their codes
+// before.
 func (w tenant) newCodes(t *testing.T, given map[string]bool, number *atomic.Int64, batches int) {
 	t.Helper()
 	for range batches {
@@ -230,7 +237,8 @@ func (w tenant) page(t *testing.T, types, filter string, variables map[string]an
 			}
 		}
 	}
-	w.must(t, &got, "query "+types+" { workspace(by: {id: $w}) { links(first: 50"+filter+") { edges { node { id } } } } }", variables)
+	w.must(t, &got, "query "+types+" { workspace(by: {id: $w}) { links(first: 50"+filter+") { edges { node { id } } } } }",
+		variables)
 	for _, e := range got.Workspace.Links.Edges {
 		ids = append(ids, e.Node.ID)
 	}
@@ -250,13 +258,15 @@ func opened(t *testing.T, folder string) *db.DB {
 
 func grantedTo(t *testing.T, folder, linkID string) (granted int64) {
 	t.Helper()
-	if err := opened(t, folder).NewSelect().Table("links").Column("granted").Where("id = ?", linkID).Scan(t.Context(), &granted); err != nil {
+	if err := opened(t, folder).NewSelect().Table("links").Column("granted").Where("id = ?", linkID).
+		Scan(t.Context(), &granted); err != nil {
 		t.Fatal(err)
 	}
 	return granted
 }
 
-// wantNobody: nothing in a backup tells who has followed a link, and no lease is left of who cannot give it back.
+// wantNobody: nothing in a backup tells who has followed a link, and no lease is left of who cannot
+// give it back.
 func wantNobody(t *testing.T, folder string) {
 	t.Helper()
 	d, err := db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
@@ -278,7 +288,8 @@ func wantNobody(t *testing.T, folder string) {
 	}
 }
 
-// smallBackup is one of an instance with one link, and the environment of its server, which has ended.
+// smallBackup is one of an instance with one link, and the environment of its server, which has
+// ended.
 func smallBackup(t *testing.T) (file string, s *server, who tenant, l linkView) {
 	t.Helper()
 	s = start(t, embedded(t))
@@ -401,28 +412,35 @@ func TestWhatIsNotRestored(t *testing.T) {
 		}
 		return archiveOf(t, all)
 	}
-	symlink := entry{tar.Header{Typeflag: tar.TypeSymlink, Name: "clicks/log_00000000000000000000000000/00000000000000000000.log", Linkname: "/etc/passwd"}, nil}
+	symlink := entry{tar.Header{Typeflag: tar.TypeSymlink,
+		Name: "clicks/log_00000000000000000000000000/00000000000000000000.log", Linkname: "/etc/passwd"}, nil}
 	for what, c := range map[string]struct {
 		file []byte
 		says string
 	}{
-		"an empty file":       {nil, "no backup"},
-		"another file":        {[]byte("hello"), "no backup"},
-		"another archive":     {archiveOf(t, []entry{plain("a.txt", "a")}), "no backup"},
-		"a later format":      {replaced(cli.BackupHeadName, func([]byte) []byte { return []byte(`{"linkforgeBackup":2,"version":"9"}`) }), "later version"},
-		"a file cut short":    {whole[:len(whole)-100], "damaged"},
-		"a damaged file":      {append(slices.Clone(whole[:len(whole)/2]), slices.Concat([]byte("xxxxx"), whole[len(whole)/2+5:])...), "is not restored"},
+		"an empty file":   {nil, "no backup"},
+		"another file":    {[]byte("hello"), "no backup"},
+		"another archive": {archiveOf(t, []entry{plain("a.txt", "a")}), "no backup"},
+		"a later format": {replaced(cli.BackupHeadName,
+			func([]byte) []byte { return []byte(`{"linkforgeBackup":2,"version":"9"}`) }), "later version"},
+		"a file cut short": {whole[:len(whole)-100], "damaged"},
+		"a damaged file": {append(slices.Clone(whole[:len(whole)/2]),
+			slices.Concat([]byte("xxxxx"), whole[len(whole)/2+5:])...), "is not restored"},
 		"a way out":           {with(plain("../evil", "a")), "does not belong"},
 		"a way out of clicks": {with(plain("clicks/../../evil.log", "a")), "does not belong"},
 		"a path from root":    {with(plain("/tmp/evil", "a")), "does not belong"},
 		"another name":        {with(plain("linkforge.db-wal", "a")), "does not belong"},
 		"a link":              {with(symlink), "no plain file"},
 		"a database twice":    {with(plain(stores.DatabaseName, "a")), "exists"},
-		"a long secret":       {replaced(stores.JWTSecretName, func([]byte) []byte { return bytes.Repeat([]byte("s"), 1<<20) }), "too long"},
-		"no database": {archiveOf(t, slices.DeleteFunc(slices.Clone(entries), func(e entry) bool { return e.Name == stores.DatabaseName })),
+		"a long secret": {replaced(stores.JWTSecretName,
+			func([]byte) []byte { return bytes.Repeat([]byte("s"), 1<<20) }), "too long"},
+		"no database": {archiveOf(t, slices.DeleteFunc(slices.Clone(entries),
+			func(e entry) bool { return e.Name == stores.DatabaseName })),
 			"no database"},
-		"no SQLite":                {replaced(stores.DatabaseName, func([]byte) []byte { return []byte("hello") }), "is not restored"},
-		"a secret of another":      {replaced(stores.CodeSecretName, func(b []byte) []byte { b[0] ^= 1; return b }), "LINKFORGE_CODE_SECRET"},
+		"no SQLite": {replaced(stores.DatabaseName, func([]byte) []byte { return []byte("hello") }),
+			"is not restored"},
+		"a secret of another": {replaced(stores.CodeSecretName, func(b []byte) []byte { b[0] ^= 1; return b }),
+			"LINKFORGE_CODE_SECRET"},
 		"a database with a damage": {replaced(stores.DatabaseName, damage), "is not restored"},
 	} {
 		t.Run(what, func(t *testing.T) {
@@ -470,8 +488,8 @@ func filesIn(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// TestARestoreThatWasInterrupted leaves the data folder as a process leaves it that is killed, at each step: no server starts on it,
-// and restoring again ends it.
+// TestARestoreThatWasInterrupted leaves the data folder as a process leaves it that is killed, at
+// each step: no server starts on it, and restoring again ends it.
 func TestARestoreThatWasInterrupted(t *testing.T) {
 	t.Parallel()
 	file, s, who, l := smallBackup(t)
@@ -508,7 +526,8 @@ func TestARestoreThatWasInterrupted(t *testing.T) {
 			declined(t, env, "was interrupted", args...)
 		}
 		must(t, env, "restore", file)
-		if got := filesIn(t, folder); !slices.Equal(got, []string{stores.CodeSecretName, stores.JWTSecretName, stores.DatabaseName, "lock"}) {
+		if got := filesIn(t, folder); !slices.Equal(got, []string{stores.CodeSecretName, stores.JWTSecretName,
+			stores.DatabaseName, "lock"}) {
 			t.Errorf("%s: there are %q", what, got)
 		}
 		if what == "when 2 files were moved" || what == "in the middle of unpacking" {
@@ -544,7 +563,8 @@ func TestARestoreIsKilled(t *testing.T) {
 		}
 		timer := time.AfterFunc(wait, func() { _ = p.Process.Kill() })
 		err := p.Wait()
-		if err != nil && killed > 0 && strings.Contains(said.String(), "is not empty") { // the last was killed when all was done
+		// the last was killed when all was done
+		if err != nil && killed > 0 && strings.Contains(said.String(), "is not empty") {
 			break
 		}
 		if timer.Stop() {
@@ -569,8 +589,9 @@ func TestARestoreIsKilled(t *testing.T) {
 	s.stop()
 }
 
-// TestBackup_LeavesOutReplacedSecrets replaces the code secret of the data folder by the environment's. The file in the folder
-// is no longer what codes are made with: a backup that had it could not be restored.
+// TestBackup_LeavesOutReplacedSecrets replaces the code secret of the data folder by the
+// environment's. The file in the folder is no longer what codes are made with: a backup that had it
+// could not be restored.
 func TestBackup_LeavesOutReplacedSecrets(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
@@ -634,7 +655,8 @@ func TestAfterRestore(t *testing.T) {
 	})
 }
 
-// TestAfterRestoreCountsGrants: what processes had taken of maxClicks, whose logs are gone, is the link's again.
+// TestAfterRestoreCountsGrants: what processes had taken of maxClicks, whose logs are gone, is the
+// link's again.
 func TestAfterRestoreCountsGrants(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -644,7 +666,7 @@ func TestAfterRestoreCountsGrants(t *testing.T) {
 		for range 300 {
 			s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
 		}
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 300 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 300 })
 		if err := s.process.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
@@ -659,7 +681,8 @@ func TestAfterRestoreCountsGrants(t *testing.T) {
 		t.Cleanup(func() { d.Close() })
 		granted := func() (n int64) {
 			t.Helper()
-			if err := d.NewSelect().Table("links").Column("granted").Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()), &n); err != nil {
+			if err := d.NewSelect().Table("links").Column("granted").Where("id = ?", l.ID).
+				Scan(db.AsSystem(t.Context()), &n); err != nil {
 				t.Fatal(err)
 			}
 			return n

@@ -69,7 +69,8 @@ type client struct {
 	token string
 }
 
-// post sends a body to the endpoint. Without an Accept among the headers it asks for GraphQL's own media type.
+// post sends a body to the endpoint. Without an Accept among the headers it asks for GraphQL's own
+// media type.
 func (c client) post(body []byte, headers ...string) (answer, error) {
 	r, err := http.NewRequest(http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
 	if err != nil {
@@ -219,7 +220,8 @@ const createLink = `mutation ($in: CreateLinkInput!) {
 	createLink(input: $in) { created link ` + linkFields + ` errors { code message field } }
 }`
 
-// create makes a link in the person's workspace; more are further arguments, names and values in turn.
+// create makes a link in the person's workspace; more are further arguments, names and values in
+// turn.
 func (w tenant) create(u string, more ...any) (made, error) {
 	in := map[string]any{"workspaceId": w.workspaceID, "url": u}
 	for i := 0; i < len(more); i += 2 {
@@ -249,7 +251,8 @@ func (w tenant) remove(t *testing.T, linkID string) linkView {
 			Errors []mend
 		}
 	}
-	w.must(t, &got, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { link `+linkFields+` errors { code message field } } }`,
+	w.must(t, &got, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { link `+linkFields+` errors { code message
+		field } } }`,
 		map[string]any{"id": linkID})
 	return got.DeleteLink.Link
 }
@@ -268,15 +271,16 @@ func (w tenant) linksUsed(t *testing.T) int64 {
 	var got struct {
 		Workspace struct{ Usage struct{ Links int64 } }
 	}
-	w.must(t, &got, `query ($id: ID!) { workspace(by: {id: $id}) { usage { links } } }`, map[string]any{"id": w.workspaceID})
+	w.must(t, &got, `query ($id: ID!) { workspace(by: {id: $id}) { usage { links } } }`,
+		map[string]any{"id": w.workspaceID})
 	return got.Workspace.Usage.Links
 }
 
 // path is a short URL's path.
 func (l linkView) path(s *server) string { return strings.TrimPrefix(l.ShortURL, s.public) }
 
-// nextMonth is the first instant of the next month in UTC. The test is skipped in a month's last minutes: it
-// would count in two.
+// nextMonth is the first instant of the next month in UTC. The test is skipped in a month's last
+// minutes: it would count in two.
 func nextMonth(t *testing.T) time.Time {
 	t.Helper()
 	now := time.Now().UTC()

@@ -60,14 +60,16 @@ func jsonLine(t *testing.T, value any) string {
 	return line.String()
 }
 
-// codeOutput is a line of the code command for a URL that has codes: its fields, in this order, and no others.
+// codeOutput is a line of the code command for a URL that has codes: its fields, in this order, and
+// no others.
 type codeOutput struct {
 	URL       string   `json:"url"`
 	Canonical string   `json:"canonical"`
 	Codes     []string `json:"codes"`
 }
 
-// TestCodeGolden computes every vector of a workspace in one run, as arguments and as lines of standard input.
+// TestCodeGolden computes every vector of a workspace in one run, as arguments and as lines of
+// standard input.
 func TestCodeGolden(t *testing.T) {
 	t.Parallel()
 	arguments, lines, want := map[string][]string{}, map[string]string{}, map[string]string{}
@@ -89,8 +91,8 @@ func TestCodeGolden(t *testing.T) {
 	}
 }
 
-// TestCodeRejects also has one good URL among the bad ones: it gets its codes, and the exit status says that
-// not all did.
+// TestCodeRejects also has one good URL among the bad ones: it gets its codes, and the exit status
+// says that not all did.
 func TestCodeRejects(t *testing.T) {
 	t.Parallel()
 	const good = "https://example.com/good"
@@ -159,7 +161,8 @@ func TestCodeSalts(t *testing.T) {
 
 func TestCodeInput(t *testing.T) {
 	t.Parallel()
-	out, _, status := command(t, nil, "https://example.com/a\r\nhttps://example.com/b", "code", "--workspace=w", "--salts=1")
+	out, _, status := command(t, nil, "https://example.com/a\r\nhttps://example.com/b", "code", "--workspace=w",
+		"--salts=1")
 	want := jsonLine(t, codeOutput{"https://example.com/a", "https://example.com/a",
 		[]string{shortcode.Deterministic("https://example.com/a", "w", 0)}}) +
 		jsonLine(t, codeOutput{"https://example.com/b", "https://example.com/b",
@@ -170,7 +173,8 @@ func TestCodeInput(t *testing.T) {
 	if out, stderr, status := command(t, nil, "", "code", "--workspace=w"); out != "" || stderr != "" || status != 0 {
 		t.Errorf("no lines: exit status %d, %q, %q", status, out, stderr)
 	}
-	for _, line := range []string{`"https://example.com/`, `"https://example.com/" "more"`, `"\ud8zz"`, "", "\xff", "https://example.com/\x00a"} {
+	for _, line := range []string{`"https://example.com/`, `"https://example.com/" "more"`, `"\ud8zz"`, "", "\xff",
+		"https://example.com/\x00a"} {
 		out, stderr, status := command(t, nil, line+"\n", "code", "--workspace=w")
 		if status != 1 || stderr != "" || !strings.Contains(out, `"error":"`) || strings.Count(out, "\n") != 1 {
 			t.Errorf("%q: exit status %d, %q, %q", line, status, out, stderr)
@@ -178,8 +182,8 @@ func TestCodeInput(t *testing.T) {
 	}
 }
 
-// TestGoldenLinks makes a link of every vector. Links are deleted in between, so that each is made as it was
-// given: a link that is there keeps the URL that it was first given.
+// TestGoldenLinks makes a link of every vector. Links are deleted in between, so that each is made
+// as it was given: a link that is there keeps the URL that it was first given.
 func TestGoldenLinks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -240,7 +244,8 @@ func preview(t *testing.T, who tenant, u, canonical, existing string) []string {
 	}
 	who.must(t, &got, previewCode, map[string]any{"id": who.workspaceID, "url": u})
 	p := got.PreviewCode
-	if p.CanonicalURL != canonical || len(p.Codes) != shortcode.Salts || len(slices.Compact(slices.Sorted(slices.Values(p.Codes)))) != shortcode.Salts {
+	if p.CanonicalURL != canonical || len(p.Codes) != shortcode.Salts ||
+		len(slices.Compact(slices.Sorted(slices.Values(p.Codes)))) != shortcode.Salts {
 		t.Errorf("%q: preview %+v, want the canonical form %q", u, p, canonical)
 	}
 	if p.Existing == nil || p.Existing.ID != existing {

@@ -13,6 +13,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 func TestVersion(t *testing.T) {
@@ -42,13 +43,14 @@ func TestHealthcheck(t *testing.T) {
 		t.Errorf("of a ready server: exit status %d, %q, %q", status, out, stderr)
 	}
 	s.stop()
-	if out, stderr, status := command(t, s.env, "", "healthcheck"); status != 1 || out != "" || !strings.Contains(stderr, "does not answer") {
+	if out, stderr, status := command(t, s.env, "", "healthcheck"); status != 1 || out != "" ||
+		!strings.Contains(stderr, "does not answer") {
 		t.Errorf("of no server: exit status %d, %q, %q", status, out, stderr)
 	}
 }
 
-// TestReadyWithoutTheDatabase takes the database away from a running server, and gives it back: the server lives on, and
-// says what is the matter.
+// TestReadyWithoutTheDatabase takes the database away from a running server, and gives it back: the
+// server lives on, and says what is the matter.
 func TestReadyWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := production(t)
@@ -86,7 +88,7 @@ func TestReadyWithoutTheDatabase(t *testing.T) {
 		t.Errorf("healthcheck: exit status %d, %q", status, stderr)
 	}
 	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS true")
-	eventually(t, "the database answers", func() bool {
+	polltest.Until(t, "the database answers", func() bool {
 		a, err := s.get("/readyz")
 		return err == nil && a.body == "ready\n"
 	})
@@ -136,14 +138,16 @@ func TestMigrate(t *testing.T) {
 // TestUsage gives wrong command lines: each is refused in words.
 func TestUsage(t *testing.T) {
 	t.Parallel()
-	for _, line := range []string{"nonsense", "serve now", "--nonsense", "migrate", "migrate sideways", "code", "schema --nonsense"} {
+	for _, line := range []string{"nonsense", "serve now", "--nonsense", "migrate", "migrate sideways", "code",
+		"schema --nonsense"} {
 		stdout, stderr, status := command(t, nil, "", strings.Fields(line)...)
 		if status != 1 || stdout != "" || !strings.HasPrefix(stderr, "linkforge: ") || strings.Contains(stderr, "goroutine") {
 			t.Errorf("%s: exit status %d, %q, %q", line, status, stdout, stderr)
 		}
 	}
 	out, _, status := command(t, nil, "", "--help")
-	for _, word := range []string{"serve", "migrate up", "code", "demo", "version", "schema", "healthcheck", "LINKFORGE_PUBLIC_URL"} {
+	for _, word := range []string{"serve", "migrate up", "code", "demo", "version", "schema", "healthcheck",
+		"LINKFORGE_PUBLIC_URL"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the help does not name %s:\n%s", word, out)
 		}

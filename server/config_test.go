@@ -26,9 +26,12 @@ func failing(t *testing.T, env ...string) (said string) {
 func TestEveryProblemIsNamed(t *testing.T) {
 	t.Parallel()
 	env := []string{
-		"LINKFORGE_LISTEN=nowhere", "LINKFORGE_PUBLIC_URL=ftp://example.com", "LINKFORGE_DATABASE_URL=mysql://me:" + marker + "@host/name",
-		"LINKFORGE_DATABASE_POOL=1", "LINKFORGE_REDIS_URL=" + marker, "LINKFORGE_REDIS_POOL=none", "LINKFORGE_MIGRATE=perhaps",
-		"LINKFORGE_JWT_SECRET=" + marker, "LINKFORGE_CODE_SECRET=" + marker, "LINKFORGE_TOKEN_TTL=1s", "LINKFORGE_HIT_QUOTA=-1",
+		"LINKFORGE_LISTEN=nowhere", "LINKFORGE_PUBLIC_URL=ftp://example.com", "LINKFORGE_DATABASE_URL=mysql://me:" + marker +
+			"@host/name",
+		"LINKFORGE_DATABASE_POOL=1", "LINKFORGE_REDIS_URL=" + marker, "LINKFORGE_REDIS_POOL=none",
+		"LINKFORGE_MIGRATE=perhaps",
+		"LINKFORGE_JWT_SECRET=" + marker, "LINKFORGE_CODE_SECRET=" + marker, "LINKFORGE_TOKEN_TTL=1s",
+		"LINKFORGE_HIT_QUOTA=-1",
 		"LINKFORGE_LINK_QUOTA=many", "LINKFORGE_RATE_LIMITS=sometimes", "LINKFORGE_ENV=staging", "LINKFORGE_PLAYGROUND=x",
 		"LINKFORGE_INTROSPECTION=x", "LINKFORGE_LOG_FORMAT=xml", "LINKFORGE_LOG_LEVEL=loud",
 	}
@@ -48,7 +51,8 @@ func TestSecretsAreRequired(t *testing.T) {
 	t.Parallel()
 	const databaseURL = "LINKFORGE_DATABASE_URL=postgres://me:" + marker + "@127.0.0.1:1/name"
 	said := failing(t, databaseURL)
-	if !strings.Contains(said, "LINKFORGE_JWT_SECRET: ") || !strings.Contains(said, "LINKFORGE_CODE_SECRET: ") || strings.Contains(said, marker) {
+	if !strings.Contains(said, "LINKFORGE_JWT_SECRET: ") || !strings.Contains(said, "LINKFORGE_CODE_SECRET: ") ||
+		strings.Contains(said, marker) {
 		t.Errorf("without secrets: %s", said)
 	}
 	said = failing(t, databaseURL, "LINKFORGE_JWT_SECRET="+jwtSecret, "LINKFORGE_CODE_SECRET=short")
@@ -69,15 +73,17 @@ func TestAnotherCodeSecretIsRefused(t *testing.T) {
 		s.stop()
 		const other = "another code secret, which is long enough too"
 		said := failing(t, append(slices.Clone(s.env), "LINKFORGE_CODE_SECRET="+other)...)
-		if !strings.Contains(said, "LINKFORGE_CODE_SECRET") || strings.Contains(said, other) || strings.Contains(said, codeSecret) {
+		if !strings.Contains(said, "LINKFORGE_CODE_SECRET") || strings.Contains(said, other) ||
+			strings.Contains(said, codeSecret) {
 			t.Errorf("another code secret: %s", said)
 		}
 		s.again()
 	})
 }
 
-// TestCodeSecret_IsReplacedNodeByNode replaces the code secret as docs/OPERATIONS.md describes it: existing short URLs keep
-// working, and while some nodes have the new secret and others do not, all create links.
+// TestCodeSecret_IsReplacedNodeByNode replaces the code secret as docs/OPERATIONS.md describes it:
+// existing short URLs keep working, and while some nodes have the new secret and others do not, all
+// create links.
 func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -133,7 +139,8 @@ func TestDataFolder(t *testing.T) {
 	for _, args := range [][]string{{"serve"}, {"migrate", "down"}} {
 		env := append(slices.Clone(s.env), "LINKFORGE_LISTEN="+freeAddress(t))
 		stdout, stderr, status := command(t, env, "", args...)
-		if status != 1 || stdout != "" || !strings.Contains(stderr, folder+" is in use by another server") || !strings.Contains(stderr, "LINKFORGE_DATA_DIR") {
+		if status != 1 || stdout != "" || !strings.Contains(stderr, folder+" is in use by another server") ||
+			!strings.Contains(stderr, "LINKFORGE_DATA_DIR") {
 			t.Errorf("%v in a folder in use: exit status %d, %q, %q", args, status, stdout, stderr)
 		}
 	}
@@ -222,7 +229,8 @@ func TestProductionHides(t *testing.T) {
 			t.Errorf("introspection, %s: status %d: %s: %v", name, a.status, a.body, err)
 		}
 	}
-	for _, query := range []string{`{ platformStat { totalLinks } }`, `{ platformStats { totalLink } }`, `{ nod(id: "1") { id } }`,
+	for _, query := range []string{`{ platformStat { totalLinks } }`, `{ platformStats { totalLink } }`,
+		`{ nod(id: "1") { id } }`,
 		`{ node(i: "1") { id } }`, `query ($x: Tim) { __typename }`, `{ ... on Use { id } }`, `{ __typename @ski(if: true) }`,
 		`{ link(by: {idd: "1"}) { id } }`, `{ link(by: {id: "1"}) { stats { series(interval: DAYS) { clicks } } } }`} {
 		a, err := nobody.run(query, nil)
@@ -252,14 +260,16 @@ func TestDevelopmentShows(t *testing.T) {
 			s.expect(t, http.StatusOK, http.MethodGet, "/playground")
 			nobody := client{server: s}
 			nobody.must(t, &struct{}{}, `{ __schema { types { name } } }`, nil)
-			if a, err := nobody.run(`{ platformStat { totalLinks } }`, nil); err != nil || !strings.Contains(a.body, "Did you mean") {
+			if a, err := nobody.run(`{ platformStat { totalLinks } }`, nil); err != nil ||
+				!strings.Contains(a.body, "Did you mean") {
 				t.Errorf("no suggestion: %s: %v", a.body, err)
 			}
 		})
 	}
 }
 
-// TestMigrateOff starts a server that may not migrate: not on an empty database, but on a migrated one.
+// TestMigrateOff starts a server that may not migrate: not on an empty database, but on a migrated
+// one.
 func TestMigrateOff(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -20,8 +20,9 @@ const createCounters = `mutation ($in: CreateLinksInput!) {
 	createLinks(input: $in) { results { created link { code } errors { code } } errors { code } }
 }`
 
-// TestCountersSurviveKills kills every node in the middle of creating COUNTER links, starts them again, and has
-// them create as many once more. No code comes twice, and no more counters are missing than the nodes held.
+// TestCountersSurviveKills kills every node in the middle of creating COUNTER links, starts them
+// again, and has them create as many once more. No code comes twice, and no more counters are
+// missing than the nodes held.
 func TestCountersSurviveKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -55,20 +56,22 @@ func TestCountersSurviveKills(t *testing.T) {
 		}
 		held := 2 * len(nodes) * (counterBlock + counterWorkers*counterBatch)
 		if missing := handedOut - rows; missing < 0 || missing > held {
-			t.Errorf("%d counters were handed out for %d links: %d are missing, the nodes held at most %d", handedOut, rows, missing, held)
+			t.Errorf("%d counters were handed out for %d links: %d are missing, the nodes held at most %d", handedOut, rows,
+				missing, held)
 		}
 	})
 }
 
-// counting is what the workers saw: the codes of the links that were answered, and how many calls were not.
+// counting is what the workers saw: the codes of the links that were answered, and how many calls
+// were not.
 type counting struct {
 	mu         sync.Mutex
 	codes      []string
 	unanswered int
 }
 
-// count creates links on all nodes until enough were answered, and then does what ends it. Workers whose node is
-// gone end too.
+// count creates links on all nodes until enough were answered, and then does what ends it. Workers
+// whose node is gone end too.
 func (w tenant) count(t *testing.T, nodes []*server, enough func(answered int64) bool, end func()) *counting {
 	t.Helper()
 	seen := &counting{}

@@ -29,7 +29,8 @@ import (
 
 const deployFolder = "../docs/deploy"
 
-// longestStop is how long a node may take after LINKFORGE_DRAIN_DELAY: requests, clicks, spans, and some more.
+// longestStop is how long a node may take after LINKFORGE_DRAIN_DELAY: requests, clicks, spans, and
+// some more.
 const longestStop = drainDeadline + 30*time.Second
 
 // deployed is a file of docs/deploy, or another by its path from there.
@@ -98,7 +99,8 @@ type node struct {
 
 // secrets are what no file holds.
 var secrets = map[string]string{
-	"SHORT_HOST": "sho.rt", "POSTGRES_PASSWORD": "x", "LINKFORGE_JWT_SECRET": jwtSecret, "LINKFORGE_CODE_SECRET": codeSecret,
+	"SHORT_HOST": "sho.rt", "POSTGRES_PASSWORD": "x", "LINKFORGE_JWT_SECRET": jwtSecret,
+	"LINKFORGE_CODE_SECRET":  codeSecret,
 	"LINKFORGE_DATABASE_URL": "postgres://x", "LINKFORGE_REDIS_URL": "rediss://x",
 }
 
@@ -219,7 +221,8 @@ func pod(t *testing.T) (node, container) {
 			n.env[v.Name] = v.Value
 		}
 	}
-	for _, name := range []string{"LINKFORGE_JWT_SECRET", "LINKFORGE_CODE_SECRET", "LINKFORGE_DATABASE_URL", "LINKFORGE_REDIS_URL"} {
+	for _, name := range []string{"LINKFORGE_JWT_SECRET", "LINKFORGE_CODE_SECRET", "LINKFORGE_DATABASE_URL",
+		"LINKFORGE_REDIS_URL"} {
 		n.env[name] = secrets[name]
 	}
 	return n, c
@@ -263,7 +266,8 @@ func TestDeployConfiguresNodes(t *testing.T) {
 	}
 }
 
-// TestDeployAsksWhatThereIs: probes, health checks and questions lead to paths and ports of the server.
+// TestDeployAsksWhatThereIs: probes, health checks and questions lead to paths and ports of the
+// server.
 func TestDeployAsksWhatThereIs(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
@@ -276,7 +280,8 @@ func TestDeployAsksWhatThereIs(t *testing.T) {
 		t.Errorf("ports of the pod (-want +got):\n%s", diff)
 	}
 	paths := []string{c.Startup.Get.Path, c.Liveness.Get.Path, c.Readiness.Get.Path}
-	for file, pattern := range map[string]string{"Caddyfile": `health_uri (\S+)`, "haproxy.cfg": `http-check .* uri (\S+)`, "haproxy-tcp.cfg": `http-check .* uri (\S+)`} {
+	for file, pattern := range map[string]string{"Caddyfile": `health_uri (\S+)`, "haproxy.cfg": `http-check .* uri (\S+)`,
+		"haproxy-tcp.cfg": `http-check .* uri (\S+)`} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
 		if len(found) != 1 || found[0][1] != "/readyz" {
 			t.Errorf("%s asks %v whether a node is ready", file, found)
@@ -289,11 +294,13 @@ func TestDeployAsksWhatThereIs(t *testing.T) {
 		s.expect(t, http.StatusOK, "GET", path)
 	}
 	question := regexp.MustCompile(`ask http://localhost:2080(\S+)`).FindStringSubmatch(deployed(t, "Caddyfile"))
-	if a := s.expect(t, http.StatusNotFound, "GET", question[1]+"?domain=nobody.example"); !strings.Contains(a.body, "No links answer at this host") {
+	if a := s.expect(t, http.StatusNotFound, "GET", question[1]+"?domain=nobody.example"); !strings.Contains(a.body,
+		"No links answer at this host") {
 		t.Errorf("Caddy asks %s, which answers %q", question[1], a.body)
 	}
 	for file, pattern := range map[string]string{
-		"Caddyfile": `node\d:(\d+)`, "nginx.conf": `server 10\.0\.0\.1\d:(\d+)`, "haproxy.cfg": `server node\d 10\.0\.0\.1\d:(\d+)`,
+		"Caddyfile": `node\d:(\d+)`, "nginx.conf": `server 10\.0\.0\.1\d:(\d+)`,
+		"haproxy.cfg":     `server node\d 10\.0\.0\.1\d:(\d+)`,
 		"haproxy-tcp.cfg": `server node\d 10\.0\.0\.1\d:(\d+)`, "prometheus/prometheus.yml": `node\d:(808)1`,
 	} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
@@ -327,7 +334,8 @@ func rules(t *testing.T) (all []rule) {
 	return all
 }
 
-// shownMetrics are the names that a server shows, with the labels of each. A histogram has three names.
+// shownMetrics are the names that a server shows, with the labels of each. A histogram has three
+// names.
 func shownMetrics(t *testing.T, address string) map[string][]string {
 	t.Helper()
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -383,7 +391,8 @@ func unknown(expression string, shown map[string][]string) (missing []string) {
 	return missing
 }
 
-// TestDeployWatchesWhatThereIs: the alerts and the dashboard ask for metrics and labels that a server shows from its start on.
+// TestDeployWatchesWhatThereIs: the alerts and the dashboard ask for metrics and labels that a
+// server shows from its start on.
 func TestDeployWatchesWhatThereIs(t *testing.T) {
 	t.Parallel()
 	admin := freeAddress(t)
@@ -405,7 +414,8 @@ func TestDeployWatchesWhatThereIs(t *testing.T) {
 			t.Errorf("the dashboard asks for %v, of which there is none: %s", missing, e)
 		}
 	}
-	for _, e := range []string{"linkforge_no_such > 1", `linkforge_ready{code="x"}`, "sum by (code) (linkforge_ready)", "1"} {
+	for _, e := range []string{"linkforge_no_such > 1", `linkforge_ready{code="x"}`, "sum by (code) (linkforge_ready)",
+		"1"} {
 		if len(unknown(e, shown)) == 0 {
 			t.Errorf("nothing is missing in %s", e)
 		}
@@ -435,18 +445,21 @@ func panelExpressions(t *testing.T) (all []string) {
 	return all
 }
 
-// TestDeployAlertsAreExplained: each has its section in docs/OPERATIONS.md and its test, and none of these is about another.
+// TestDeployAlertsAreExplained: each has its section in docs/OPERATIONS.md and its test, and none
+// of these is about another.
 func TestDeployAlertsAreExplained(t *testing.T) {
 	t.Parallel()
 	var alerts []string
 	for _, r := range rules(t) {
 		alerts = append(alerts, r.Alert)
 		anchor := "https://github.com/linkforge/linkforge/blob/main/docs/OPERATIONS.md#" + strings.ToLower(r.Alert)
-		if r.Annotations.Runbook != anchor || r.Annotations.Summary == "" || !slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
+		if r.Annotations.Runbook != anchor || r.Annotations.Summary == "" ||
+			!slices.Contains([]string{"critical", "warning"}, r.Labels["severity"]) {
 			t.Errorf("%+v", r)
 		}
 	}
-	for what, pattern := range map[string]string{"../OPERATIONS.md": `(?m)^### (Linkforge\w+)$`, "prometheus/rules_test.yml": `(?m)^  - name: (\w+)$`} {
+	for what, pattern := range map[string]string{"../OPERATIONS.md": `(?m)^### (Linkforge\w+)$`,
+		"prometheus/rules_test.yml": `(?m)^  - name: (\w+)$`} {
 		var named []string
 		for _, m := range regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, what), -1) {
 			named = append(named, m[1])
@@ -457,7 +470,8 @@ func TestDeployAlertsAreExplained(t *testing.T) {
 	}
 }
 
-// TestDeployProgramsTakeTheirFiles has those programs that are installed read what is meant for them.
+// TestDeployProgramsTakeTheirFiles has those programs that are installed read what is meant for
+// them.
 func TestDeployProgramsTakeTheirFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -486,8 +500,9 @@ func TestDeployProgramsTakeTheirFiles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	nginx := here("nginx.conf", "/etc/nginx/tls", folder, "http {", "http { access_log off; client_body_temp_path "+folder+"/a; proxy_temp_path "+folder+
-		"/b; fastcgi_temp_path "+folder+"/c; uwsgi_temp_path "+folder+"/d; scgi_temp_path "+folder+"/e;")
+	nginx := here("nginx.conf", "/etc/nginx/tls", folder, "http {",
+		"http { access_log off; client_body_temp_path "+folder+"/a; proxy_temp_path "+folder+
+			"/b; fastcgi_temp_path "+folder+"/c; uwsgi_temp_path "+folder+"/d; scgi_temp_path "+folder+"/e;")
 	for _, command := range [][]string{
 		{"systemd-analyze", "verify", here("linkforge.service", "/usr/local/bin/linkforge", binary)},
 		{"nginx", "-t", "-e", "stderr", "-g", "pid " + folder + "/pid;", "-c", nginx},
@@ -498,6 +513,9 @@ func TestDeployProgramsTakeTheirFiles(t *testing.T) {
 		{"promtool", "test", "rules", filepath.Join(deployFolder, "prometheus", "rules_test.yml")},
 	} {
 		t.Run(strings.Join(command[:2], " "), func(t *testing.T) {
+			if testing.Short() {
+				t.Skip("starts processes")
+			}
 			path, err := exec.LookPath(command[0])
 			if err != nil {
 				t.Skipf("%s is not installed", command[0])

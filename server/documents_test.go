@@ -30,8 +30,10 @@ func listed(t *testing.T, documents map[string]string) (file string) {
 func TestABadListOfDocuments(t *testing.T) {
 	t.Parallel()
 	env := embedded(t).env
-	said := failing(t, append(env, "LINKFORGE_DOCUMENTS="+listed(t, map[string]string{"good": "{ __typename }", "bad": "{ nothing }"}))...)
-	if !strings.Contains(said, "LINKFORGE_DOCUMENTS: ") || !strings.Contains(said, `document "bad"`) || !strings.Contains(said, `"nothing"`) || strings.Contains(said, `"good"`) {
+	said := failing(t, append(env, "LINKFORGE_DOCUMENTS="+listed(t, map[string]string{"good": "{ __typename }",
+		"bad": "{ nothing }"}))...)
+	if !strings.Contains(said, "LINKFORGE_DOCUMENTS: ") || !strings.Contains(said, `document "bad"`) ||
+		!strings.Contains(said, `"nothing"`) || strings.Contains(said, `"good"`) {
 		t.Errorf("a document that is not valid: %s", said)
 	}
 	said = failing(t, append(env, "LINKFORGE_MAX_COST=5", "LINKFORGE_COST_RATE=4")...)
@@ -46,20 +48,24 @@ func TestAServerOfListedDocuments(t *testing.T) {
 	const name = "query Name { __typename }"
 	sum := sha256.Sum256([]byte(name))
 	id := "sha256:" + hex.EncodeToString(sum[:])
-	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS_ONLY=on", "LINKFORGE_DOCUMENTS="+listed(t, map[string]string{id: name}))
+	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS_ONLY=on",
+		"LINKFORGE_DOCUMENTS="+listed(t, map[string]string{id: name}))
 	c := client{server: s}
 	for what, h := range map[string]struct {
 		method, path, body string
 		status             int
 		code               string
 	}{
-		"by POST":      {http.MethodPost, "/graphql", `{"documentId": "` + id + `"}`, http.StatusOK, ""},
-		"by GET":       {http.MethodGet, "/graphql?documentId=" + url.QueryEscape(id), "", http.StatusOK, ""},
-		"the whole":    {http.MethodPost, "/graphql", `{"query": "` + name + `"}`, http.StatusOK, ""},
-		"another":      {http.MethodPost, "/graphql", `{"query": "{ __typename }"}`, http.StatusForbidden, "DOCUMENT_NOT_ALLOWED"},
-		"another's id": {http.MethodPost, "/graphql", `{"documentId": "x"}`, http.StatusBadRequest, "PERSISTED_QUERY_NOT_FOUND"},
+		"by POST":   {http.MethodPost, "/graphql", `{"documentId": "` + id + `"}`, http.StatusOK, ""},
+		"by GET":    {http.MethodGet, "/graphql?documentId=" + url.QueryEscape(id), "", http.StatusOK, ""},
+		"the whole": {http.MethodPost, "/graphql", `{"query": "` + name + `"}`, http.StatusOK, ""},
+		"another": {http.MethodPost, "/graphql", `{"query": "{ __typename }"}`, http.StatusForbidden,
+			"DOCUMENT_NOT_ALLOWED"},
+		"another's id": {http.MethodPost, "/graphql", `{"documentId": "x"}`, http.StatusBadRequest,
+			"PERSISTED_QUERY_NOT_FOUND"},
 	} {
-		a, err := c.ask(h.method, h.path, h.body, "Content-Type", "application/json", "Accept", "application/graphql-response+json")
+		a, err := c.ask(h.method, h.path, h.body, "Content-Type", "application/json", "Accept",
+			"application/graphql-response+json")
 		if err != nil || a.status != h.status || a.code() != h.code {
 			t.Errorf("%s: %v: %d %s", what, err, a.status, a.body)
 		}
@@ -70,7 +76,8 @@ func TestAServerOfListedDocuments(t *testing.T) {
 func TestPointsAreCountedByAllNodes(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		nodes := startAll(t, b.alone(t), b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_COST_RATE=300", "LINKFORGE_MAX_COST=40")
+		nodes := startAll(t, b.alone(t), b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_COST_RATE=300",
+			"LINKFORGE_MAX_COST=40")
 		who := nodes[0].tenant(t, "dear").client // whose points nobody else spends
 		var before *int
 		for i := 0; ; i++ {
@@ -97,7 +104,8 @@ func TestPointsAreCountedByAllNodes(t *testing.T) {
 		}
 		other := nodes[0].tenant(t, "other").client
 		a, err := other.run(`{`+strings.Repeat(" __typename", 41)+`}`, nil)
-		if err != nil || a.code() != "COMPLEXITY_LIMIT_EXCEEDED" || !strings.Contains(a.body, "costs 41 points: 40 are the most") {
+		if err != nil || a.code() != "COMPLEXITY_LIMIT_EXCEEDED" ||
+			!strings.Contains(a.body, "costs 41 points: 40 are the most") {
 			t.Errorf("%v: %s", err, a.body)
 		}
 	})

@@ -5,9 +5,12 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestANodeSaysThatItLeaves before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready, and does everything else.
+// TestANodeSaysThatItLeaves before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready,
+// and does everything else.
 func TestANodeSaysThatItLeaves(t *testing.T) {
 	t.Parallel()
 	const delay = 8 * time.Second
@@ -38,7 +41,7 @@ func TestANodeSaysThatItLeaves(t *testing.T) {
 		}
 		who.shorten(t, "https://example.com/made-while-leaving")
 		who.on(staying).remove(t, removed.ID) // which the node is told of, as ever
-		eventually(t, "a link that was deleted elsewhere is gone here", func() bool {
+		polltest.Until(t, "a link that was deleted elsewhere is gone here", func() bool {
 			a, err := leaving.get(removed.path(leaving))
 			if err != nil {
 				t.Fatal(err)
@@ -59,7 +62,7 @@ func TestANodeSaysThatItLeaves(t *testing.T) {
 // awaitStatus waits for an answer of /readyz: no answer at all is none.
 func (s *server) awaitStatus(status int) {
 	s.t.Helper()
-	eventually(s.t, "/readyz answers "+http.StatusText(status), func() bool {
+	polltest.Until(s.t, "/readyz answers "+http.StatusText(status), func() bool {
 		a, err := s.get("/readyz")
 		if err != nil {
 			s.t.Fatal(err)

@@ -12,7 +12,8 @@ import (
 	"github.com/coder/websocket"
 )
 
-// TestPagesOfOtherOrigins may call the API where the operator has listed them, by every transport, and nowhere else.
+// TestPagesOfOtherOrigins may call the API where the operator has listed them, by every transport,
+// and nowhere else.
 func TestPagesOfOtherOrigins(t *testing.T) {
 	t.Parallel()
 	const app, evil = "https://app.example.com", "https://evil.example"
@@ -22,13 +23,15 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		return s.expect(t, http.StatusNoContent, http.MethodOptions, "/graphql", "Origin", origin,
 			"Access-Control-Request-Method", "POST", "Access-Control-Request-Headers", "authorization,content-type")
 	}
-	for origin, allowed := range map[string]bool{app: true, s.public: true, "http://localhost:5173": true, evil: false, "null": false} {
+	for origin, allowed := range map[string]bool{app: true, s.public: true, "http://localhost:5173": true, evil: false,
+		"null": false} {
 		want := ""
 		if allowed {
 			want = origin
 		}
 		asked := preflight(origin)
-		if got := asked.header.Get("Access-Control-Allow-Origin"); got != want || (asked.header.Get("Access-Control-Allow-Headers") != "") != allowed {
+		if got := asked.header.Get("Access-Control-Allow-Origin"); got != want ||
+			(asked.header.Get("Access-Control-Allow-Headers") != "") != allowed {
 			t.Errorf("the preflight of %s: %v", origin, asked.header)
 		}
 		for name, a := range map[string]answer{
@@ -36,10 +39,12 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 			"a refusal":  post(t, client{server: s, token: "nonsense"}, `{"query": "{ me { id } }"}`, origin),
 			"no GraphQL": post(t, who.client, `nonsense`, origin),
 		} {
-			if got := a.header.Get("Access-Control-Allow-Origin"); got != want || (a.header.Get("Access-Control-Expose-Headers") != "") != allowed {
+			if got := a.header.Get("Access-Control-Allow-Origin"); got != want ||
+				(a.header.Get("Access-Control-Expose-Headers") != "") != allowed {
 				t.Errorf("%s to %s: %v", name, origin, a.header)
 			}
-			if a.header.Get("Access-Control-Allow-Credentials") != "" || !strings.Contains(strings.Join(a.header.Values("Vary"), ","), "Origin") {
+			if a.header.Get("Access-Control-Allow-Credentials") != "" ||
+				!strings.Contains(strings.Join(a.header.Values("Vary"), ","), "Origin") {
 				t.Errorf("%s to %s: %v", name, origin, a.header)
 			}
 		}
@@ -53,7 +58,8 @@ func TestPagesOfOtherOrigins(t *testing.T) {
 		}
 		cancel()
 	}
-	if a := s.expect(t, http.StatusNoContent, http.MethodOptions, "/graphql"); a.header.Get("Allow") != "GET, HEAD, OPTIONS, POST" {
+	if a := s.expect(t, http.StatusNoContent, http.MethodOptions,
+		"/graphql"); a.header.Get("Allow") != "GET, HEAD, OPTIONS, POST" {
 		t.Errorf("OPTIONS of no page: %v", a.header)
 	}
 	for _, path := range []string{"/livez", "/playground", "/export/clicks"} {
@@ -72,7 +78,8 @@ func post(t *testing.T, c client, body, origin string) answer {
 	return a
 }
 
-// TestClicksByGET: an address and Accept is all that EventSource sends; a page's polyfill adds the token.
+// TestClicksByGET: an address and Accept is all that EventSource sends; a page's polyfill adds the
+// token.
 func TestClicksByGET(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
@@ -111,7 +118,8 @@ func TestClicksByGET(t *testing.T) {
 	t.Errorf("no click: %v", lines.Err())
 }
 
-// TestSocketsThatDoNotIntroduceThemselves are closed with the codes of the protocol: those of testSocketManners have done so.
+// TestSocketsThatDoNotIntroduceThemselves are closed with the codes of the protocol: those of
+// testSocketManners have done so.
 func TestSocketsThatDoNotIntroduceThemselves(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))

@@ -50,7 +50,8 @@ func TestCreateLink_CodesExhausted(t *testing.T) {
 		}
 		rows = rowsOf(t, s.env, "links", "codes", "--workspace", who.workspaceID, url)
 		holder, _ := rows[0]["link"].(map[string]any)
-		if rows[0]["code"] != codes[0] || rows[0]["state"] != "TAKEN" || holder["id"] != first.ID || holder["slug"] != "exhausted" ||
+		if rows[0]["code"] != codes[0] || rows[0]["state"] != "TAKEN" || holder["id"] != first.ID ||
+			holder["slug"] != "exhausted" ||
 			holder["strategy"] != "CUSTOM" || holder["status"] != "ACTIVE" || holder["purged"] != false {
 			t.Errorf("all codes are taken: %v", rows)
 		}

@@ -26,7 +26,8 @@ import (
 func (c client) exportURL(t *testing.T, workspaceID string) string {
 	t.Helper()
 	var got struct{ ExportClicks struct{ URL string } }
-	c.must(t, &got, `mutation ($w: ID!) { exportClicks(input: {workspaceId: $w}) { url } }`, map[string]any{"w": workspaceID})
+	c.must(t, &got, `mutation ($w: ID!) { exportClicks(input: {workspaceId: $w}) { url } }`,
+		map[string]any{"w": workspaceID})
 	return strings.TrimPrefix(got.ExportClicks.URL, c.server.public)
 }
 
@@ -43,7 +44,8 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 		{"key revoked", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {
 			key, keyID := who.key(t, "STATS_READ")
 			return key.exportURL(t, who.workspaceID), func() {
-				who.must(t, new(any), `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { errors { code } } }`, map[string]any{"k": keyID})
+				who.must(t, new(any), `mutation ($k: ID!) { revokeApiKey(input: {id: $k}) { errors { code } } }`,
+					map[string]any{"k": keyID})
 			}
 		}},
 		{"key expired", http.StatusGone, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
@@ -69,29 +71,35 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 				session.must(t, new(any), `mutation { logoutEverywhere(input: {keepThis: true}) { loggedOut } }`, nil)
 			}
 		}},
-		{"password changed in another session", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {
+		{"password changed in another session", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string,
+			func()) {
 			session := client{server: who.server, token: who.server.login(t, who).Token}
 			return who.exportURL(t, who.workspaceID), func() {
-				session.must(t, new(any), `mutation ($p: String!) { changePassword(input: {currentPassword: $p, newPassword: "another pass phrase"}) {
+				session.must(t, new(any), `mutation ($p: String!) { changePassword(input: {currentPassword: $p, newPassword:
+					"another pass phrase"}) {
 					errors { code } } }`, map[string]any{"p": who.password})
 			}
 		}},
 		{"member removed", http.StatusNotFound, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
 			return other.exportURL(t, who.workspaceID), func() {
-				who.must(t, new(any), `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) { errors { code } } }`,
+				who.must(t, new(any), `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
+					errors { code } } }`,
 					map[string]any{"w": who.workspaceID, "u": other.id})
 			}
 		}},
 		{"workspace deleted", http.StatusNotFound, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
 			key, _ := who.key(t, "STATS_READ")
 			return key.exportURL(t, who.workspaceID), func() {
-				who.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
+				who.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
+					map[string]any{"w": who.workspaceID})
 			}
 		}},
 		{"account deleted", http.StatusGone, func(t *testing.T, _ backend, who, other tenant) (string, func()) {
 			return other.exportURL(t, who.workspaceID), func() {
-				other.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`, map[string]any{"w": other.workspaceID})
-				other.must(t, new(any), `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted } }`, map[string]any{"p": other.password})
+				other.must(t, new(any), `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
+					map[string]any{"w": other.workspaceID})
+				other.must(t, new(any), `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted } }`,
+					map[string]any{"p": other.password})
 			}
 		}},
 	} {
@@ -100,9 +108,11 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 				nodes := startAll(t, b, b.nodes)
 				who, other := nodes[0].tenant(t, "owner"), nodes[0].tenant(t, "other")
 				var invited struct{ InviteMember struct{ Token string } }
-				who.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e, role: VIEWER}) { token } }`,
+				who.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
+					role: VIEWER}) { token } }`,
 					map[string]any{"w": who.workspaceID, "e": other.email})
-				other.must(t, new(any), `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
+				other.must(t, new(any), `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
+					}`,
 					map[string]any{"t": invited.InviteMember.Token})
 				path, end := c.end(t, b, who, other)
 				for _, node := range nodes {
@@ -175,7 +185,8 @@ func (e *exporting) fill(t *testing.T) {
 		}
 	}
 	const numbers = "WITH RECURSIVE counting (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM counting WHERE n < ?) "
-	_, err := e.db.NewRaw("INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) "+numbers+
+	_, err := e.db.NewRaw("INSERT INTO clicks (id, workspace_id, link_id, clicked_at, latency_ms, visit, bot, status) "+
+		""+numbers+
 		"SELECT n, ?, 'lnk', ?, 1, ?, ?, 302 FROM counting", exportedRows, e.owner.ID(), at, false, false).Exec(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -193,7 +204,8 @@ func (e *exporting) fill(t *testing.T) {
 func (e *exporting) session(t *testing.T) (actor account.Actor, token string, end func()) {
 	t.Helper()
 	actor, at := account.Actor{AccountID: e.actor.AccountID, SessionID: id.New(id.Session)}, db.Instant(e.now())
-	s := &account.Session{ID: actor.SessionID, AccountID: actor.AccountID, CreatedAt: at, UsedAt: at, ExpiresAt: at.Add(time.Hour)}
+	s := &account.Session{ID: actor.SessionID, AccountID: actor.AccountID, CreatedAt: at, UsedAt: at,
+		ExpiresAt: at.Add(time.Hour)}
 	if _, err := e.db.NewInsert().Model(s).Exec(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // failover is a Redis of which another server takes over when one has died.
@@ -43,7 +44,8 @@ func count(all []*crowd) (seen int64) {
 	return seen
 }
 
-// lagging is the most clicks of a link that the database does not have at a time, until it is asked for.
+// lagging is the most clicks of a link that the database does not have at a time, until it is asked
+// for.
 func lagging(t *testing.T, b backend, linkID string, all []*crowd) (most func() int64) {
 	t.Helper()
 	var behind atomic.Int64
@@ -68,14 +70,16 @@ func lagging(t *testing.T, b backend, linkID string, all []*crowd) (most func() 
 // awaitRedis waits until the node has noticed that Redis is away, and counts there again.
 func (s *server) awaitRedis() {
 	s.t.Helper()
-	eventually(s.t, "Redis is noticed to be away, and counts again", func() bool {
+	polltest.Until(s.t, "Redis is noticed to be away, and counts again", func() bool {
 		said := content(s.t, s.err)
-		gone, back := strings.LastIndex(said, "monthly hits cannot be taken"), strings.LastIndex(said, "monthly hits are taken again")
+		gone, back := strings.LastIndex(said, "monthly hits cannot be taken"),
+			strings.LastIndex(said, "monthly hits are taken again")
 		return gone >= 0 && back > gone
 	})
 }
 
-// expectOnly wants every visitor answered redirects, or the status, and returns the time of the slowest redirect.
+// expectOnly wants every visitor answered redirects, or the status, and returns the time of the
+// slowest redirect.
 func expectOnly(t *testing.T, status int, all []*crowd) (slowest time.Duration) {
 	t.Helper()
 	for _, v := range all {
@@ -90,9 +94,10 @@ func expectOnly(t *testing.T, status int, all []*crowd) (slowest time.Duration) 
 	return slowest.Round(time.Millisecond)
 }
 
-// TestRedirectsGoOnWhenARedisDies kills a master of Redis under load on two nodes; its replica takes over. Visitors are answered
-// redirects until the quota is used up and 429 then, also of links that nobody has followed before; every redirect is counted, and no
-// more are answered than the quota and what was in anybody's hands.
+// TestRedirectsGoOnWhenARedisDies kills a master of Redis under load on two nodes; its replica
+// takes over. Visitors are answered redirects until the quota is used up and 429 then, also of
+// links that nobody has followed before; every redirect is counted, and no more are answered than
+// the quota and what was in anybody's hands.
 func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 	t.Parallel()
 	eachFailover(t, func(t *testing.T, f failover) {
@@ -102,7 +107,8 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 		b.env = append(b.env, "LINKFORGE_REDIS_URL="+f.url)
 		nodes := startAll(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
 		who := nodes[0].tenant(t, "failover")
-		limited, busy := who.shorten(t, "https://example.com/limited").Link, nodes[0].tenant(t, "busy").shorten(t, "https://example.com/busy").Link
+		limited, busy := who.shorten(t, "https://example.com/limited").Link, nodes[0].tenant(t, "busy").
+			shorten(t, "https://example.com/busy").Link
 		var fresh []linkView
 		for i := range 10 {
 			fresh = append(fresh, who.shorten(t, fmt.Sprintf("https://example.com/fresh/%d", i)).Link)
@@ -112,7 +118,8 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "failover").Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "failover").
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		var counted, others []*crowd
@@ -121,7 +128,7 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 			others = append(others, gather(t, node, busy.path(nodes[0]), 2, breath))
 		}
 		most := lagging(t, b, limited.ID, counted)
-		eventually(t, "a quarter is used", func() bool { return count(counted) > limit/4 })
+		polltest.Until(t, "a quarter is used", func() bool { return count(counted) > limit/4 })
 		f.kill(limited.ID)
 		died := time.Now()
 		for i, l := range fresh {
@@ -132,9 +139,9 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 			t.Logf("a node's hits were counted by Redis again after %s", time.Since(died).Round(10*time.Millisecond))
 		}
 		then := count(counted)
-		eventually(t, "nobody is redirected any more", func() bool {
+		polltest.Until(t, "nobody is redirected any more", func() bool {
 			before := count(counted)
-			time.Sleep(3 * time.Second) // hits that a node holds come back to the other within that time
+			polltest.Elapse(3 * time.Second) // hits that a node holds come back to the other within that time
 			return before == count(counted)
 		})
 		bound := most() + 2*2*128 // what the stated bound is made of: clicks that wait, and leases of either way of counting

@@ -23,6 +23,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 const (
@@ -47,15 +48,16 @@ func TestMain(m *testing.M) {
 // binaries is the folder of the binaries.
 var binaries = sync.OnceValues(func() (string, error) { return os.MkdirTemp("", "linkforge-test-") })
 
-// The program is built once as it is and, for tests that ask many things at once, once with the race detector, where scripts/test
-// has it: see underRace.
+// The program is built once as it is and, for tests that ask many things at once, once with the
+// race detector, where scripts/test has it: see underRace.
 var (
 	plainBinary = sync.OnceValues(func() (string, error) { return build("linkforge") })
 	racedBinary = sync.OnceValues(func() (string, error) {
 		if !underRace() {
 			return plainBinary()
 		}
-		return build("linkforge-race", "-race", "-gcflags=modernc.org/...=-race=false", "-gcflags=golang.org/x/crypto/...=-race=false")
+		return build("linkforge-race", "-race", "-gcflags=modernc.org/...=-race=false",
+			"-gcflags=golang.org/x/crypto/...=-race=false")
 	})
 )
 
@@ -65,15 +67,16 @@ func build(name string, flags ...string) (path string, err error) {
 		return "", err
 	}
 	path = filepath.Join(folder, name)
-	flags = append([]string{"build", "-o", path, "-ldflags", "-X github.com/linkforge/linkforge/internal/account.cheap=yes"}, flags...)
+	flags = append([]string{"build", "-o", path, "-ldflags",
+		"-X github.com/linkforge/linkforge/internal/account.cheap=yes"}, flags...)
 	if out, err := exec.Command("go", append(flags, ".")...).CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the server: %w\n%s", err, out)
 	}
 	return path, nil
 }
 
-// underRace says that servers which are asked many things at once are to have the race detector: when the tests have, or somebody
-// says so.
+// underRace says that servers which are asked many things at once are to have the race detector:
+// when the tests have, or somebody says so.
 func underRace() bool {
 	if os.Getenv("LINKFORGE_TEST_RACE") == "on" {
 		return true
@@ -93,6 +96,9 @@ func sized(variable string, small int) int {
 // program prepares a process of a binary, with an environment of its own.
 func program(ctx context.Context, t testing.TB, binary func() (string, error), env []string, args ...string) *exec.Cmd {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +134,8 @@ type backend struct {
 	open func() (*db.DB, error)
 	// fails says that it is taken away from the servers, which may say so.
 	fails bool
-	// busy says that servers are asked many things at once: they run with the race detector, if the tests do.
+	// busy says that servers are asked many things at once: they run with the race detector, if the
+	// tests do.
 	busy bool
 }
 
@@ -157,7 +164,8 @@ func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 // redisDatabases counts those that tests have for themselves.
 var redisDatabases atomic.Int32
 
-// alone is the backend with a database of Redis for itself: the rates of addresses are counted there, and all tests come from one.
+// alone is the backend with a database of Redis for itself: the rates of addresses are counted
+// there, and all tests come from one.
 func (b backend) alone(t testing.TB) backend {
 	t.Helper()
 	b.env = slices.Clone(b.env)
@@ -214,14 +222,15 @@ type server struct {
 	binary          func() (string, error)
 }
 
-// start starts a server and waits until it is ready. Rate limits are off: all tests come from one address.
+// start starts a server and waits until it is ready. Rate limits are off: all tests come from one
+// address.
 func start(t testing.TB, b backend, settings ...string) *server {
 	t.Helper()
 	return startAll(t, b, 1, settings...)[0]
 }
 
-// startAll starts n servers at once, which share what the backend has and the first one's public URL, and waits
-// until they are ready.
+// startAll starts n servers at once, which share what the backend has and the first one's public
+// URL, and waits until they are ready.
 func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	t.Helper()
 	var all []*server
@@ -245,7 +254,8 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	return all
 }
 
-// freeAddress is a loopback address that nobody listens at, outside the range from which clients get their ports.
+// freeAddress is a loopback address that nobody listens at, outside the range from which clients
+// get their ports.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for {
@@ -257,7 +267,8 @@ func freeAddress(t testing.TB) string {
 	}
 }
 
-// launch starts the process. It is killed after the test, and fails it when it has said something alarming.
+// launch starts the process. It is killed after the test, and fails it when it has said something
+// alarming.
 func (s *server) launch() {
 	s.t.Helper()
 	s.process = program(context.Background(), s.t, s.binary, s.env)
@@ -319,7 +330,7 @@ func content(t testing.TB, f *os.File) string {
 // awaitReady waits until the server says that it is ready.
 func (s *server) awaitReady() {
 	s.t.Helper()
-	eventually(s.t, "the server is ready", func() bool {
+	polltest.Until(s.t, "the server is ready", func() bool {
 		select {
 		case <-s.exited:
 			s.t.Fatalf("the server ended with %s:\n%s", s.process.ProcessState, content(s.t, s.err))
@@ -367,18 +378,4 @@ func (s *server) again() {
 	s.t.Helper()
 	s.launch()
 	s.awaitReady()
-}
-
-// eventually asks until the answer is yes.
-func eventually(t testing.TB, what string, yes func() bool) {
-	t.Helper()
-	deadline, tick := time.After(patience), time.NewTicker(pollEvery)
-	defer tick.Stop()
-	for !yes() {
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("waited %s in vain until %s", patience, what)
-		}
-	}
 }

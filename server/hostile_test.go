@@ -25,8 +25,8 @@ type hostile struct {
 	method, path string
 	body         string
 	headers      []string
-	// status and code are of the answer. The code is empty when the answer comes from outside of the endpoint, and
-	// tooLarge when it depends on the limit that is met first.
+	// status and code are of the answer. The code is empty when the answer comes from outside of the
+	// endpoint, and tooLarge when it depends on the limit that is met first.
 	status int
 	code   string
 	// allow is the header Allow.
@@ -37,7 +37,8 @@ type hostile struct {
 func (h hostile) refuse(t *testing.T, c client) {
 	t.Helper()
 	began := time.Now()
-	headers := append([]string{"Accept", "application/graphql-response+json", "Content-Type", "application/json"}, h.headers...)
+	headers := append([]string{"Accept", "application/graphql-response+json", "Content-Type", "application/json"},
+		h.headers...)
 	if c.token != "" {
 		headers = append([]string{"Authorization", "Bearer " + c.token}, headers...)
 	}
@@ -85,8 +86,8 @@ func harmless(t *testing.T, a answer, began time.Time) {
 	}
 }
 
-// TestHostileInput sends one server everything that is wrong. It must be alive at the end, and have logged
-// nothing of it.
+// TestHostileInput sends one server everything that is wrong. It must be alive at the end, and have
+// logged nothing of it.
 func TestHostileInput(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -165,9 +166,11 @@ func requests() map[string]hostile {
 		"unknown operationName": {body: `{"query": "query a { __typename }", "operationName": "` + marker + `"}`},
 		"which operation":       {body: `{"query": "query a { __typename } query b { __typename }"}`},
 		"deep JSON":             {body: strings.Repeat(`[`, 90_000)},
-		"deeper JSON":           {body: strings.Repeat(`[`, 200_000), status: http.StatusRequestEntityTooLarge, code: "REQUEST_TOO_LARGE"},
-		"deep variables":        {body: `{"query": "{ __typename }", "variables": {"a": ` + strings.Repeat(`[`, 50_000) + strings.Repeat(`]`, 50_000) + `}}`},
-		"UTF-16":                {body: "\xff\xfe{\x00}\x00"},
+		"deeper JSON": {body: strings.Repeat(`[`, 200_000), status: http.StatusRequestEntityTooLarge,
+			code: "REQUEST_TOO_LARGE"},
+		"deep variables": {body: `{"query": "{ __typename }", "variables": {"a": ` + strings.Repeat(`[`, 50_000) +
+			strings.Repeat(`]`, 50_000) + `}}`},
+		"UTF-16": {body: "\xff\xfe{\x00}\x00"},
 
 		"no content type":   typed(""),
 		"text":              typed("text/plain"),
@@ -177,12 +180,18 @@ func requests() map[string]hostile {
 		"another charset":   typed("application/json; charset=utf-16"),
 		"broken media type": typed("application/json; ="),
 
-		"PUT":             {method: http.MethodPut, body: good, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, OPTIONS, POST"},
-		"DELETE":          {method: http.MethodDelete, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, OPTIONS, POST"},
-		"unknown method":  {method: "BREW", body: good, status: http.StatusMethodNotAllowed, allow: "GET, HEAD, OPTIONS, POST"},
-		"mutation by GET": {method: http.MethodGet, path: "/graphql?query=mutation%7BdeleteLink(input:%7Bid:%221%22%7D)%7B__typename%7D%7D", status: http.StatusMethodNotAllowed, code: "BAD_REQUEST", allow: "POST"},
-		"Accept":          {body: good, headers: []string{"Accept", "text/html"}, status: http.StatusNotAcceptable},
-		"Accept q=0":      {body: good, headers: []string{"Accept", "application/json;q=0"}, status: http.StatusNotAcceptable},
+		"PUT": {method: http.MethodPut, body: good, status: http.StatusMethodNotAllowed,
+			allow: "GET, HEAD, OPTIONS, POST"},
+		"DELETE": {method: http.MethodDelete, status: http.StatusMethodNotAllowed,
+			allow: "GET, HEAD, OPTIONS, POST"},
+		"unknown method": {method: "BREW", body: good, status: http.StatusMethodNotAllowed,
+			allow: "GET, HEAD, OPTIONS, POST"},
+		"mutation by GET": {method: http.MethodGet,
+			path:   "/graphql?query=mutation%7BdeleteLink(input:%7Bid:%221%22%7D)%7B__typename%7D%7D",
+			status: http.StatusMethodNotAllowed, code: "BAD_REQUEST", allow: "POST"},
+		"Accept": {body: good, headers: []string{"Accept", "text/html"}, status: http.StatusNotAcceptable},
+		"Accept q=0": {body: good, headers: []string{"Accept", "application/json;q=0"},
+			status: http.StatusNotAcceptable},
 
 		"GET without a query":    queried(""),
 		"GET broken variables":   queried("query=%7B__typename%7D&variables=%7B" + marker),
@@ -205,14 +214,15 @@ func largeBodies(t *testing.T, nobody, somebody client) {
 		size, status int
 		code         string
 	}{
-		"256 KiB from nobody":     {nobody, 256 << 10, http.StatusOK, ""},
-		"256 KiB+1 from nobody":   {nobody, 256<<10 + 1, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
-		"300 kB from nobody":      {nobody, 300_000, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
-		"5 MB from nobody":        {nobody, 5_000_000, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
-		"300 kB from somebody":    {somebody, 300_000, http.StatusOK, ""},
-		"10 MiB from somebody":    {somebody, 10 << 20, http.StatusOK, ""},
-		"10 MiB+1 from somebody":  {somebody, 10<<20 + 1, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
-		"300 kB, a forged log-in": {client{nobody.server, "e30.e30.e30"}, 300_000, http.StatusUnauthorized, "UNAUTHENTICATED"},
+		"256 KiB from nobody":    {nobody, 256 << 10, http.StatusOK, ""},
+		"256 KiB+1 from nobody":  {nobody, 256<<10 + 1, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
+		"300 kB from nobody":     {nobody, 300_000, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
+		"5 MB from nobody":       {nobody, 5_000_000, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
+		"300 kB from somebody":   {somebody, 300_000, http.StatusOK, ""},
+		"10 MiB from somebody":   {somebody, 10 << 20, http.StatusOK, ""},
+		"10 MiB+1 from somebody": {somebody, 10<<20 + 1, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
+		"300 kB, a forged log-in": {client{nobody.server, "e30.e30.e30"}, 300_000, http.StatusUnauthorized,
+			"UNAUTHENTICATED"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
@@ -253,21 +263,23 @@ func hostileTokens(t *testing.T, who tenant) {
 		"another's signature": forged(map[string]any{"alg": "HS256", "typ": "at+jwt"}, genuine[2]),
 		"another algorithm":   forged(map[string]any{"alg": "HS512", "typ": "at+jwt"}, genuine[2]),
 		"RS256":               forged(map[string]any{"alg": "RS256", "typ": "at+jwt"}, genuine[2]),
-		"a key to fetch":      forged(map[string]any{"alg": "HS256", "typ": "at+jwt", "jku": "http://evil.com/" + marker}, genuine[2]),
-		"signature cut":       "Bearer " + who.token[:len(who.token)-2],
-		"signature gone":      "Bearer " + genuine[0] + "." + genuine[1] + ".",
-		"two parts":           "Bearer " + genuine[0] + "." + genuine[1],
-		"garbage":             "Bearer " + marker,
-		"dots":                "Bearer ....",
-		"empty":               "Bearer ",
-		"no scheme":           who.token,
-		"Basic":               "Basic " + base64.StdEncoding.EncodeToString([]byte("victim:"+marker)),
-		"not UTF-8":           "Bearer \xff\xfe",
-		"long":                "Bearer " + strings.Repeat("x", 30_000),
+		"a key to fetch": forged(map[string]any{"alg": "HS256", "typ": "at+jwt", "jku": "http://evil.com/" + marker},
+			genuine[2]),
+		"signature cut":  "Bearer " + who.token[:len(who.token)-2],
+		"signature gone": "Bearer " + genuine[0] + "." + genuine[1] + ".",
+		"two parts":      "Bearer " + genuine[0] + "." + genuine[1],
+		"garbage":        "Bearer " + marker,
+		"dots":           "Bearer ....",
+		"empty":          "Bearer ",
+		"no scheme":      who.token,
+		"Basic":          "Basic " + base64.StdEncoding.EncodeToString([]byte("victim:"+marker)),
+		"not UTF-8":      "Bearer \xff\xfe",
+		"long":           "Bearer " + strings.Repeat("x", 30_000),
 	} {
 		t.Run(name, func(t *testing.T) {
 			began := time.Now()
-			a, err := client{server: who.server}.post([]byte(`{"query": "{ me { id } }"}`), "Authorization", authorization)
+			a, err := client{server: who.server}.post([]byte(`{"query":
+				"{ me { id } }"}`), "Authorization", authorization)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -282,8 +294,8 @@ func hostileTokens(t *testing.T, who tenant) {
 	}
 }
 
-// foreign asks for what belongs to somebody else, and for what belongs to nobody: the answers are the same to
-// the byte.
+// foreign asks for what belongs to somebody else, and for what belongs to nobody: the answers are
+// the same to the byte.
 func foreign(t *testing.T, who, other tenant, theirs linkView) {
 	unknown := func(id string) string { // of the same form, and nobody's
 		last := "0"
@@ -293,23 +305,32 @@ func foreign(t *testing.T, who, other tenant, theirs linkView) {
 		return id[:len(id)-1] + last
 	}
 	ids := map[string][]string{
-		"workspace": {other.workspaceID, unknown(other.workspaceID), "ws_1", "", "' OR 1=1 --", "\x00", "ws_" + strings.Repeat("0", 26) + "; DROP TABLE links"},
-		"link":      {theirs.ID, unknown(theirs.ID), "lnk_1", "", "' OR '1'='1", "\x00", strings.Repeat("x", 10_000)},
-		"user":      {other.id, unknown(other.id), "usr_1"},
-		"slug":      {other.slug, "nobody-has-this", "", "' OR 1=1 --"},
-		"shortUrl":  {theirs.ShortURL, theirs.ShortURL + "x", "", "/", who.public + "/' OR 1=1 --", "http://evil.com/" + theirs.Code},
+		"workspace": {other.workspaceID, unknown(other.workspaceID), "ws_1", "", "' OR 1=1 --", "\x00",
+			"ws_" + strings.Repeat("0", 26) + "; DROP TABLE links"},
+		"link": {theirs.ID, unknown(theirs.ID), "lnk_1", "", "' OR '1'='1", "\x00", strings.Repeat("x", 10_000)},
+		"user": {other.id, unknown(other.id), "usr_1"},
+		"slug": {other.slug, "nobody-has-this", "", "' OR 1=1 --"},
+		"shortUrl": {theirs.ShortURL, theirs.ShortURL + "x", "", "/", who.public + "/' OR 1=1 --",
+			"http://evil.com/" + theirs.Code},
 	}
 	for name, c := range map[string]struct{ kind, query, want string }{
-		"workspace":   {"workspace", `query ($x: ID!) { workspace(by: {id: $x}) { id name } }`, `{"data":{"workspace":null}}`},
-		"by slug":     {"slug", `query ($x: String!) { workspace(by: {slug: $x}) { id name } }`, `{"data":{"workspace":null}}`},
-		"link":        {"link", `query ($x: ID!) { link(by: {id: $x}) { id originalUrl clickCount } }`, `{"data":{"link":null}}`},
-		"by shortUrl": {"shortUrl", `query ($x: String!) { link(by: {shortUrl: $x}) { id originalUrl } }`, `{"data":{"link":null}}`},
-		"node, ws":    {"workspace", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
-		"node, link":  {"link", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
-		"node, user":  {"user", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
-		"previewCode": {"workspace", `query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com/theirs") { codes existing { id } } }`, "NOT_FOUND"},
-		"createLink":  {"workspace", `mutation ($x: ID!) { createLink(input: {workspaceId: $x, url: "https://example.com/theirs"}) { link { id } created errors { code message field } } }`, "NOT_FOUND"},
-		"deleteLink":  {"link", `mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { code message field } } }`, "NOT_FOUND"},
+		"workspace": {"workspace", `query ($x: ID!) { workspace(by: {id: $x}) { id name } }`,
+			`{"data":{"workspace":null}}`},
+		"by slug": {"slug", `query ($x: String!) { workspace(by: {slug: $x}) { id name } }`,
+			`{"data":{"workspace":null}}`},
+		"link": {"link", `query ($x: ID!) { link(by: {id: $x}) { id originalUrl clickCount } }`,
+			`{"data":{"link":null}}`},
+		"by shortUrl": {"shortUrl", `query ($x: String!) { link(by: {shortUrl: $x}) { id originalUrl } }`,
+			`{"data":{"link":null}}`},
+		"node, ws":   {"workspace", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
+		"node, link": {"link", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
+		"node, user": {"user", `query ($x: ID!) { node(id: $x) { id } }`, `{"data":{"node":null}}`},
+		"previewCode": {"workspace", `query ($x: ID!) { previewCode(workspaceId: $x, url: "https://example.com/theirs") {
+			codes existing { id } } }`, "NOT_FOUND"},
+		"createLink": {"workspace", `mutation ($x: ID!) { createLink(input: {workspaceId: $x, url:
+			"https://example.com/theirs"}) { link { id } created errors { code message field } } }`, "NOT_FOUND"},
+		"deleteLink": {"link", `mutation ($x: ID!) { deleteLink(input: {id: $x}) { link { id } errors { code message
+			field } } }`, "NOT_FOUND"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var first string

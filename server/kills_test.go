@@ -27,13 +27,15 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/stores"
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// killer kills commands of the program in the middle of a transaction. On PostgreSQL it has them wait there, for something that it
-// holds itself. On SQLite, whose one writer would keep them from beginning at all, it stops them once they write, looks whether they
-// still do, and kills them then.
+// killer kills commands of the program in the middle of a transaction. On PostgreSQL it has them
+// wait there, for something that it holds itself. On SQLite, whose one writer would keep them from
+// beginning at all, it stops them once they write, looks whether they still do, and kills them
+// then.
 type killer struct {
 	t     *testing.T
 	d     *db.DB
@@ -50,7 +52,8 @@ func newKiller(t *testing.T, b backend, env []string) *killer {
 	}
 	t.Cleanup(func() { k.d.Close() })
 	if k.d.Kind == db.SQLite {
-		if k.probe, err = sql.Open("sqlite", "file:"+filepath.Join(folderOf(env), stores.DatabaseName)+"?_txlock=immediate&_pragma=busy_timeout(0)"); err != nil {
+		if k.probe, err = sql.Open("sqlite", "file:"+filepath.Join(folderOf(env),
+			stores.DatabaseName)+"?_txlock=immediate&_pragma=busy_timeout(0)"); err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { k.probe.Close() })
@@ -58,8 +61,9 @@ func newKiller(t *testing.T, b backend, env []string) *killer {
 	return k
 }
 
-// within runs a command and kills it: on PostgreSQL once it waits for what the statement holds, on SQLite once it has written for so
-// long in one transaction, after so many others. It reports false of a command that has ended before.
+// within runs a command and kills it: on PostgreSQL once it waits for what the statement holds, on
+// SQLite once it has written for so long in one transaction, after so many others. It reports false
+// of a command that has ended before.
 func (k *killer) within(hold string, passed int, long time.Duration, args ...string) (killed bool) {
 	k.t.Helper()
 	if k.d.Kind == db.SQLite {
@@ -81,7 +85,7 @@ func (k *killer) within(hold string, passed int, long time.Duration, args ...str
 		if p.hasEnded() {
 			return false
 		}
-		time.Sleep(time.Millisecond) // between two looks
+		polltest.Elapse(time.Millisecond) // between two looks
 	}
 	return p.kill()
 }
@@ -89,8 +93,9 @@ func (k *killer) within(hold string, passed int, long time.Duration, args ...str
 // awaitServer waits until PostgreSQL has ended the session of a process that was killed.
 func (k *killer) awaitServer() {
 	k.t.Helper()
-	eventually(k.t, "the sessions of the killed have ended", func() bool {
-		return k.countAs(db.AsOwner(k.t.Context()), `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND backend_type = 'client backend'
+	polltest.Until(k.t, "the sessions of the killed have ended", func() bool {
+		return k.countAs(db.AsOwner(k.t.Context()), `SELECT count(*) FROM pg_stat_activity WHERE datname =
+			current_database() AND backend_type = 'client backend'
 			AND pid <> pg_backend_pid() AND state <> 'idle'`) == 0
 	})
 }
@@ -100,7 +105,7 @@ func (k *killer) withinSQLite(passed int, long time.Duration, args ...string) (k
 	p := k.start(args...)
 	for !p.hasEnded() {
 		if !k.writing() {
-			time.Sleep(50 * time.Microsecond) // and leave the processor to the command
+			polltest.Elapse(50 * time.Microsecond) // and leave the processor to the command
 			continue
 		}
 		for began := time.Now(); time.Since(began) < long && k.writing(); { // one transaction, if it goes on
@@ -146,7 +151,8 @@ type victim struct {
 
 func (k *killer) start(args ...string) *victim {
 	k.t.Helper()
-	p := &victim{Cmd: program(context.Background(), k.t, plainBinary, k.env, args...), t: k.t, said: &strings.Builder{}, ended: make(chan struct{})}
+	p := &victim{Cmd: program(context.Background(), k.t, plainBinary, k.env, args...), t: k.t, said: &strings.Builder{},
+		ended: make(chan struct{})}
 	p.Stdout, p.Stderr = p.said, p.said
 	if err := p.Start(); err != nil {
 		k.t.Fatal(err)
@@ -185,13 +191,14 @@ func (p *victim) hasEnded() bool {
 // waits says that a session other than the test's own waits for a lock.
 func (p *victim) waits(k *killer) bool {
 	p.t.Helper()
-	return k.countAs(db.AsOwner(p.t.Context()), "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'") > 0
+	return k.countAs(db.AsOwner(p.t.Context()), "SELECT count(*) FROM pg_stat_activity WHERE datname = "+
+		"current_database() AND wait_event_type = 'Lock'") > 0
 }
 
 // awaitStop waits until all of a process has stopped, or it has ended.
 func (p *victim) awaitStop() {
 	p.t.Helper()
-	eventually(p.t, "the process has stopped", func() bool {
+	polltest.Until(p.t, "the process has stopped", func() bool {
 		stat, err := os.ReadFile("/proc/" + strconv.Itoa(p.Process.Pid) + "/stat")
 		_, state, _ := strings.Cut(string(stat), ") ")
 		return err != nil || strings.HasPrefix(state, "T") || strings.HasPrefix(state, "Z")
@@ -221,12 +228,14 @@ func (k *killer) write(query string, args ...any) {
 // enoughKills are those of one job that tell something.
 const enoughKills = 3
 
-// job kills a job over and over: on PostgreSQL as it comes to write each of the tables, on SQLite in a later transaction each time.
-// After each kill whole looks at what is there. At last the job is left to end.
+// job kills a job over and over: on PostgreSQL as it comes to write each of the tables, on SQLite
+// in a later transaction each time. After each kill whole looks at what is there. At last the job
+// is left to end.
 func (k *killer) job(name string, tables []string, whole func()) {
 	k.t.Helper()
 	args, kills := append([]string{"jobs", "run"}, strings.Fields(name)...), 0
-	for i := 0; i < len(tables) || kills < enoughKills && i < 5*len(tables); i++ { // on SQLite a transaction can be too short to be seen
+	// on SQLite a transaction can be too short to be seen
+	for i := 0; i < len(tables) || kills < enoughKills && i < 5*len(tables); i++ {
 		if k.within("LOCK TABLE "+tables[i%len(tables)]+" IN SHARE MODE", i%len(tables), 0, args...) {
 			kills++
 			whole()
@@ -268,8 +277,8 @@ func (w tenant) many(t *testing.T, n int, of string, fields map[string]any) {
 	}
 }
 
-// TestACleanUpIsKilled: of links that have ended long ago, each is there with all that belongs to it, or gone with all but what keeps
-// its code.
+// TestACleanUpIsKilled: of links that have ended long ago, each is there with all that belongs to
+// it, or gone with all but what keeps its code.
 func TestACleanUpIsKilled(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -284,24 +293,30 @@ func TestACleanUpIsKilled(t *testing.T) {
 		s.stop()
 		k := newKiller(t, b, s.env)
 		k.write(`UPDATE links SET expires_at = '2020-01-01 00:00:00+00:00' WHERE original_url NOT LIKE '%/stays/%'`)
-		k.job("clean-up", []string{"leases", "links", "links", "link_tags", "changes", "link_tags", "changes", "idempotency_keys"}, func() {
+		k.job("clean-up", []string{"leases", "links", "links", "link_tags", "changes", "link_tags", "changes",
+			"idempotency_keys"}, func() {
 			t.Helper()
 			for what, n := range map[string]int{
 				"links without their tags": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NULL
 					AND NOT EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id)`),
-				"tags without their link": k.count(`SELECT count(*) FROM link_tags t WHERE NOT EXISTS (SELECT 1 FROM links l WHERE l.id = t.link_id)`),
-				"links purged in part": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NOT NULL AND (original_url <> '' OR code = ''
+				"tags without their link": k.count(`SELECT count(*) FROM link_tags t WHERE NOT EXISTS (SELECT 1 FROM links l
+					WHERE l.id = t.link_id)`),
+				"links purged in part": k.count(`SELECT count(*) FROM links l WHERE purged_at IS NOT NULL AND (original_url <>
+					'' OR code = ''
 					OR strategy <> 'DETERMINISTIC' OR EXISTS (SELECT 1 FROM link_tags t WHERE t.link_id = l.id))`),
-				"links that should stay and are not whole": stay - k.count(`SELECT count(*) FROM links WHERE original_url LIKE '%/stays/%'
+				"links that should stay and are not whole": stay - k.count(`SELECT count(*) FROM links WHERE original_url LIKE
+					'%/stays/%'
 					AND ended_at IS NULL AND deleted_at IS NULL`),
-				"codes that were forgotten": ended + stay - k.count(`SELECT count(*) FROM links WHERE strategy = 'DETERMINISTIC'`),
+				"codes that were forgotten": ended + stay - k.count(`SELECT count(*) FROM links WHERE strategy =
+					'DETERMINISTIC'`),
 			} {
 				if n != 0 {
 					t.Errorf("%d %s", n, what)
 				}
 			}
 		})
-		if purged, all := k.count("SELECT count(*) FROM links WHERE purged_at IS NOT NULL"), k.count("SELECT count(*) FROM links"); purged != ended || all != ended+stay {
+		if purged, all := k.count("SELECT count(*) FROM links WHERE purged_at IS NOT NULL"),
+			k.count("SELECT count(*) FROM links"); purged != ended || all != ended+stay {
 			t.Errorf("%d links, %d of them purged: want %d and %d", all, purged, ended+stay, ended)
 		}
 		s.again()
@@ -337,14 +352,19 @@ func (k *killer) record(clicks ...click.Click) {
 func (k *killer) ofWorkspaces() (tables []string) {
 	k.t.Helper()
 	query := map[db.Kind]string{
-		db.Postgres: `SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t USING (table_schema, table_name)
+		db.Postgres: `SELECT c.table_name FROM information_schema.columns c JOIN information_schema.tables t USING
+			(table_schema, table_name)
 			WHERE c.table_schema = 'public' AND c.column_name = 'workspace_id' AND t.table_type = 'BASE TABLE'`,
-		db.SQLite: `SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name = 'workspace_id'`,
+		db.SQLite: `SELECT m.name FROM sqlite_master m, pragma_table_info(m.name) c WHERE m.type = 'table' AND c.name =
+			'workspace_id'`,
 	}[k.d.Kind]
 	if err := k.d.NewRaw(query).Scan(db.AsOwner(k.t.Context()), &tables); err != nil {
 		k.t.Fatal(err)
 	}
-	return slices.DeleteFunc(tables, func(name string) bool { return name == "slugs" || regexp.MustCompile(`_\d{4}_\d\d$`).MatchString(name) })
+	return slices.DeleteFunc(tables, func(name string) bool {
+		return name == "slugs" || regexp.MustCompile(`_\d{4}_\d\d$`).
+			MatchString(name)
+	})
 }
 
 func (k *killer) rowsOf(workspaceID string) map[string]int {
@@ -355,7 +375,8 @@ func (k *killer) rowsOf(workspaceID string) map[string]int {
 	return rows
 }
 
-// TestAPurgeOfAWorkspaceIsKilled: it is said to be purged when nothing is left of it, and others are left alone.
+// TestAPurgeOfAWorkspaceIsKilled: it is said to be purged when nothing is left of it, and others
+// are left alone.
 func TestAPurgeOfAWorkspaceIsKilled(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -377,25 +398,29 @@ func TestAPurgeOfAWorkspaceIsKilled(t *testing.T) {
 		s.stop()
 		k.write("UPDATE workspaces SET deleted_at = '2020-01-01 00:00:00+00:00' WHERE id = ?", gone.workspaceID)
 		others := k.rowsOf(stays.workspaceID)
-		for _, table := range []string{"links", "link_tags", "clicks", "click_buckets", "click_days", "click_totals", "members", "audit_events"} {
+		for _, table := range []string{"links", "link_tags", "clicks", "click_buckets", "click_days", "click_totals",
+			"members", "audit_events"} {
 			if others[table] == 0 {
 				t.Errorf("nothing is in %s: nothing is tried", table)
 			}
 		}
-		k.job("workspaces", []string{"links", "link_tags", "links", "idempotency_keys", "link_usage", "clicks", "orphans", "click_buckets", "click_days",
-			"click_details", "click_totals", "members", "invitations", "api_keys", "domains", "audit_events", "workspaces"}, func() {
-			t.Helper()
-			left := 0
-			for _, n := range k.rowsOf(gone.workspaceID) {
-				left += n
-			}
-			if purged := k.count("SELECT count(*) FROM workspaces WHERE id = ? AND purged_at IS NOT NULL", gone.workspaceID) == 1; purged && left > 0 {
-				t.Errorf("the workspace is purged, and %d rows are left of it", left)
-			}
-			if diff := cmp.Diff(others, k.rowsOf(stays.workspaceID)); diff != "" {
-				t.Errorf("another workspace (-want +got):\n%s", diff)
-			}
-		})
+		k.job("workspaces", []string{"links", "link_tags", "links", "idempotency_keys", "link_usage", "clicks", "orphans",
+			"click_buckets", "click_days",
+			"click_details", "click_totals", "members", "invitations", "api_keys", "domains", "audit_events", "workspaces"},
+			func() {
+				t.Helper()
+				left := 0
+				for _, n := range k.rowsOf(gone.workspaceID) {
+					left += n
+				}
+				if purged := k.count("SELECT count(*) FROM workspaces WHERE id = ? AND purged_at IS NOT NULL",
+					gone.workspaceID) == 1; purged && left > 0 {
+					t.Errorf("the workspace is purged, and %d rows are left of it", left)
+				}
+				if diff := cmp.Diff(others, k.rowsOf(stays.workspaceID)); diff != "" {
+					t.Errorf("another workspace (-want +got):\n%s", diff)
+				}
+			})
 		for table, n := range k.rowsOf(gone.workspaceID) {
 			if n > 0 {
 				t.Errorf("%d rows are left in %s", n, table)
@@ -421,7 +446,8 @@ func TestARetentionIsKilled(t *testing.T) {
 			for _, ago := range []int{30, 20, 14, 13, 2} {
 				for n := range 40 {
 					at := month.AddDate(0, -ago, n%20).Add(time.Duration(n) * time.Minute)
-					clicks = append(clicks, click.Click{WorkspaceID: who.workspaceID, LinkID: linkID, Status: 302, Visitor: int64(n), ClickedAt: at})
+					clicks = append(clicks, click.Click{WorkspaceID: who.workspaceID, LinkID: linkID, Status: 302, Visitor: int64(n),
+						ClickedAt: at})
 				}
 			}
 		}
@@ -438,13 +464,16 @@ func TestARetentionIsKilled(t *testing.T) {
 				"links":    k.count("SELECT count(*) FROM links"),
 			}
 		}
-		want := map[string]int{"clicks": 3 * 80, "quarters": 2 * 3 * 80, "days": 2 * len(clicks), "totals": 2 * len(clicks), "links": 3} // links' and the workspace's
-		k.job("click months", []string{"orphans", "clicks", "click_details", "click_buckets", "clicks", "click_buckets"}, func() {
-			t.Helper()
-			if diff := cmp.Diff(want, kept()); diff != "" {
-				t.Errorf("what is to be kept (-want +got):\n%s", diff)
-			}
-		})
+		// links' and the workspace's
+		want := map[string]int{"clicks": 3 * 80, "quarters": 2 * 3 * 80, "days": 2 * len(clicks), "totals": 2 * len(clicks),
+			"links": 3}
+		k.job("click months", []string{"orphans", "clicks", "click_details", "click_buckets", "clicks", "click_buckets"},
+			func() {
+				t.Helper()
+				if diff := cmp.Diff(want, kept()); diff != "" {
+					t.Errorf("what is to be kept (-want +got):\n%s", diff)
+				}
+			})
 		for _, table := range []string{"clicks WHERE clicked_at", "click_buckets WHERE starts_at"} {
 			if n := k.count("SELECT count(*) FROM "+table+" < ?", since); n > 0 {
 				t.Errorf("%d rows of months that are over are left in %s", n, table)
@@ -490,14 +519,18 @@ func (k *killer) schema() (lines []string) {
 	for _, query := range map[db.Kind][]string{
 		db.SQLite: {"SELECT type || ' ' || name || ' ' || coalesce(sql, '') FROM sqlite_master WHERE name <> 'migrations'"},
 		db.Postgres: {
-			`SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) FROM information_schema.columns
+			`SELECT concat_ws(' ', table_name, column_name, data_type, is_nullable, column_default) FROM
+				information_schema.columns
 				WHERE table_schema = 'public' AND table_name <> 'migrations'`,
 			"SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' AND tablename <> 'migrations'",
-			"SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = 'public'::regnamespace",
+			"SELECT conrelid::regclass || ' ' || pg_get_constraintdef(oid) FROM pg_constraint WHERE connamespace = " +
+				"'public'::regnamespace",
 			"SELECT concat_ws(' ', tablename, policyname, roles, cmd, qual, with_check) FROM pg_policies",
-			"SELECT concat_ws(' ', relname, relkind, relrowsecurity, relforcerowsecurity, relacl) FROM pg_class WHERE relnamespace = 'public'::regnamespace AND relname NOT LIKE 'migrations%'",
+			"SELECT concat_ws(' ', relname, relkind, relrowsecurity, relforcerowsecurity, relacl) FROM pg_class WHERE " +
+				"relnamespace = 'public'::regnamespace AND relname NOT LIKE 'migrations%'",
 			"SELECT tgrelid::regclass || ' ' || tgname FROM pg_trigger WHERE NOT tgisinternal",
-			"SELECT p.oid::regprocedure || ' ' || prosrc || coalesce(' ' || proacl::TEXT, '') FROM pg_proc p WHERE pronamespace = 'public'::regnamespace AND prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')",
+			"SELECT p.oid::regprocedure || ' ' || prosrc || coalesce(' ' || proacl::TEXT, '') FROM pg_proc p WHERE " +
+				"pronamespace = 'public'::regnamespace AND prolang <> (SELECT oid FROM pg_language WHERE lanname = 'c')",
 		},
 	}[k.d.Kind] {
 		var some []string
@@ -528,7 +561,8 @@ func (k *killer) taken() (names []string) {
 // bringTo has the database take exactly the first so many steps.
 func (k *killer) bringTo(n int) {
 	k.t.Helper()
-	for _, err := k.d.Migrate(k.t.Context(), firstSteps(k.t, n), time.Now()); len(k.taken()) > n; _, err = k.d.Rollback(k.t.Context(), migrations.Files) {
+	for _, err := k.d.Migrate(k.t.Context(), firstSteps(k.t, n), time.Now()); len(k.taken()) > n; _,
+		err = k.d.Rollback(k.t.Context(), migrations.Files) {
 		if err != nil {
 			k.t.Fatal(err)
 		}
@@ -543,8 +577,9 @@ var (
 	alters = regexp.MustCompile(`(?m)^ALTER TABLE (\w+)`)
 )
 
-// holdingUp is a statement that makes the step wait near its end, on PostgreSQL: a transaction that has made something of the name of
-// the last thing that the step makes, or that reads the table it alters.
+// holdingUp is a statement that makes the step wait near its end, on PostgreSQL: a transaction that
+// has made something of the name of the last thing that the step makes, or that reads the table it
+// alters.
 func holdingUp(t *testing.T, step string) string {
 	t.Helper()
 	script, err := migrations.Files.ReadFile("postgres/" + step + ".up.sql")
@@ -557,15 +592,16 @@ func holdingUp(t *testing.T, step string) string {
 	if all := alters.FindAllStringSubmatch(string(script), -1); len(all) > 0 {
 		return "LOCK TABLE " + all[len(all)-1][1] + " IN ACCESS SHARE MODE"
 	}
-	if strings.Contains(string(script), "ALTER INDEX links_") { // whoever plans a look at the links has locked all their indexes
+	// whoever plans a look at the links has locked all their indexes
+	if strings.Contains(string(script), "ALTER INDEX links_") {
 		return "SELECT FROM links"
 	}
 	t.Fatalf("%s neither makes nor alters a table: say here what it waits for", step)
 	return ""
 }
 
-// TestAMigrationIsKilled kills `migrate up` within each step: the step has not been taken then, nothing of it is there, and the next
-// run takes it.
+// TestAMigrationIsKilled kills `migrate up` within each step: the step has not been taken then,
+// nothing of it is there, and the next run takes it.
 func TestAMigrationIsKilled(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -583,7 +619,8 @@ func TestAMigrationIsKilled(t *testing.T) {
 				k.addLinks(links)
 			}
 			before := k.schema()
-			for tries := 0; !k.within(holdingUp(t, step), 0, time.Duration(tries%10)*100*time.Microsecond, "migrate", "up") || len(k.taken()) != n; tries++ {
+			for tries := 0; !k.within(holdingUp(t, step), 0, time.Duration(tries%10)*100*time.Microsecond, "migrate", "up") ||
+				len(k.taken()) != n; tries++ {
 				if tries > 40 {
 					t.Fatalf("%s was never caught", step)
 				}
@@ -619,9 +656,11 @@ func (k *killer) addLinks(n int) {
 	k.t.Helper()
 	const at = "2026-11-20 12:00:00+00:00"
 	for i := range n {
-		_, err := k.d.ExecContext(db.AsOwner(k.t.Context()), `INSERT INTO links (id, workspace_id, code, root_code, strategy, original_url, canonical_url, canonical_hash,
+		_, err := k.d.ExecContext(db.AsOwner(k.t.Context()), `INSERT INTO links (id, workspace_id, code, root_code,
+			strategy, original_url, canonical_url, canonical_hash,
 			redirect_status, created_at, updated_at) VALUES (?0, ?1, ?0, ?0, 'RANDOM', ?2, ?2, ?3, 302, ?4, ?4)`,
-			fmt.Sprintf("lnk_%d_%d", i, rand.Int64()), "ws_00000000000000000000000000", fmt.Sprintf("https://example.com/%d", i), []byte{byte(i)}, at)
+			fmt.Sprintf("lnk_%d_%d", i, rand.Int64()), "ws_00000000000000000000000000", fmt.Sprintf("https://example.com/%d", i),
+			[]byte{byte(i)}, at)
 		if err != nil {
 			k.t.Fatal(err)
 		}

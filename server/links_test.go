@@ -9,9 +9,11 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestMaxClicksAreExact has a thousand visitors at once, on all nodes, of a link that may be followed a hundred times.
+// TestMaxClicksAreExact has a thousand visitors at once, on all nodes, of a link that may be
+// followed a hundred times.
 func TestMaxClicksAreExact(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -24,7 +26,7 @@ func TestMaxClicksAreExact(t *testing.T) {
 		if diff := cmp.Diff(map[int]int{http.StatusFound: 100, http.StatusGone: 900}, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		eventually(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 100 })
+		polltest.Until(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 100 })
 		after := who.look(t, l.ID)
 		if after.Status != "EXHAUSTED" || after.HitQuota.Used != 100 {
 			t.Errorf("%s, %d hits used; want EXHAUSTED and 100", after.Status, after.HitQuota.Used)
@@ -33,7 +35,8 @@ func TestMaxClicksAreExact(t *testing.T) {
 }
 
 const createAnonymousLink = `mutation ($url: String!) {
-	createAnonymousLink(input: {url: $url}) { claimToken link { id shortUrl kind status expiresAt workspace { id } createdBy { id } } errors { code message field } }
+	createAnonymousLink(input: {url: $url}) { claimToken link { id shortUrl kind status expiresAt workspace { id }
+	createdBy { id } } errors { code message field } }
 }`
 
 // anonymous is a CreateAnonymousLinkPayload.
@@ -73,8 +76,10 @@ type claimed struct {
 func (w tenant) claim(t *testing.T, tokens ...string) claimed {
 	t.Helper()
 	var got struct{ ClaimLinks claimed }
-	w.must(t, &got, `mutation ($w: ID!, $tokens: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens: $tokens}) {
-		results { status link { id shortUrl kind status clickCount workspace { id } } errors { code message field } } errors { code message field } } }`,
+	w.must(t, &got, `mutation ($w: ID!, $tokens: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens:
+		$tokens}) {
+		results { status link { id shortUrl kind status clickCount workspace { id } } errors { code message field } }
+		errors { code message field } } }`,
 		map[string]any{"w": w.workspaceID, "tokens": tokens})
 	return got.ClaimLinks
 }
@@ -86,7 +91,8 @@ func TestALinkOfNobodyIsClaimed(t *testing.T) {
 		nodes := startAll(t, b.raced(), b.nodes)
 		node, other := nodes[0], nodes[len(nodes)-1]
 		made := node.anonymous(t, "https://example.com/found")
-		if l := made.Link; l.Kind != "TEMPORARY" || l.Status != "ACTIVE" || l.Workspace != nil || l.CreatedBy != nil || len(made.Errors) > 0 ||
+		if l := made.Link; l.Kind != "TEMPORARY" || l.Status != "ACTIVE" || l.Workspace != nil || l.CreatedBy != nil ||
+			len(made.Errors) > 0 ||
 			time.Until(l.ExpiresAt).Round(time.Minute) != 8*time.Hour {
 			t.Errorf("%+v", made)
 		}
@@ -96,17 +102,20 @@ func TestALinkOfNobodyIsClaimed(t *testing.T) {
 		}
 		who, eve := node.tenant(t, "finder"), other.tenant(t, "eve")
 		var seen struct{ Link *linkView }
-		eve.must(t, &seen, `query ($x: String!) { link(by: {shortUrl: $x}) { id } }`, map[string]any{"x": made.Link.ShortURL})
+		eve.must(t, &seen, `query ($x: String!) { link(by: {shortUrl: $x}) { id }
+			}`, map[string]any{"x": made.Link.ShortURL})
 		if seen.Link != nil {
 			t.Error("a stranger sees a link that nobody owns")
 		}
-		eventually(t, "the clicks come along", func() bool {
+		polltest.Until(t, "the clicks come along", func() bool {
 			got := who.claim(t, made.ClaimToken, "claim_UNKNOWN")
 			first := got.Results[0]
 			return first.Link != nil && first.Link.ClickCount == 3 && first.Link.Kind == "PERMANENT" &&
-				first.Link.Workspace.ID == who.workspaceID && got.Results[1].Status == "UNKNOWN" && got.Results[1].Errors[0].Code == "NOT_FOUND"
+				first.Link.Workspace.ID == who.workspaceID && got.Results[1].Status == "UNKNOWN" &&
+				got.Results[1].Errors[0].Code == "NOT_FOUND"
 		})
-		if got := eve.claim(t, made.ClaimToken).Results[0]; got.Status != "ALREADY_CLAIMED" || got.Link != nil || got.Errors[0].Code != "CONFLICT" {
+		if got := eve.claim(t, made.ClaimToken).Results[0]; got.Status != "ALREADY_CLAIMED" || got.Link != nil ||
+			got.Errors[0].Code != "CONFLICT" {
 			t.Errorf("claimed by a second: %+v", got)
 		}
 		other.expect(t, http.StatusFound, http.MethodGet, path)
@@ -125,7 +134,8 @@ func TestAnonymousLinksCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestTheOperatorBlocks goes from a report to a blocked host, with the commands beside the running server.
+// TestTheOperatorBlocks goes from a report to a blocked host, with the commands beside the running
+// server.
 func TestTheOperatorBlocks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -150,7 +160,8 @@ func TestTheOperatorBlocks(t *testing.T) {
 		report := func(url string) {
 			t.Helper()
 			client{server: s}.must(t, &got, `mutation ($x: String!) {
-				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported errors { code message field } } }`,
+				reportLink(input: {shortUrl: $x, reason: PHISHING, details: "a \u001bred\u001b bank"}) { reported errors { code
+				message field } } }`,
 				map[string]any{"x": url})
 		}
 		report(l.ShortURL)
@@ -158,21 +169,25 @@ func TestTheOperatorBlocks(t *testing.T) {
 			t.Errorf("hostile details: %+v", got)
 		}
 		client{server: s}.must(t, &got, `mutation ($x: String!) {
-			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors { code message field } } }`,
+			reportLink(input: {shortUrl: $x, reason: PHISHING, details: "It looks like my bank."}) { reported errors { code
+			message field } } }`,
 			map[string]any{"x": l.ShortURL})
 		if !got.ReportLink.Reported || len(got.ReportLink.Errors) > 0 {
 			t.Errorf("%+v", got)
 		}
 		report(s.public + "/unknown")
-		if out := operate(0, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) + ` .*"It looks like my bank\."\n$`).MatchString(out) {
+		if out := operate(0, "reports"); !regexp.MustCompile(`^\S+ +PHISHING +` + regexp.QuoteMeta(l.ShortURL) +
+			` .*"It looks like my bank\."\n$`).MatchString(out) {
 			t.Errorf("reports: %s", out)
 		}
 
 		operate(0, "block", "add", "EVIL.example", "--reason", "phishing")
-		if out := operate(0, "block", "list"); !strings.HasPrefix(out, "evil.example ") || !strings.HasSuffix(out, "phishing\n") {
+		if out := operate(0, "block", "list"); !strings.HasPrefix(out, "evil.example ") ||
+			!strings.HasSuffix(out, "phishing\n") {
 			t.Errorf("listed: %q", out)
 		}
-		if made, err := who.create("https://evil.example/other"); err != nil || len(made.Errors) != 1 || made.Errors[0].Code != "UNSAFE_URL" {
+		if made, err := who.create("https://evil.example/other"); err != nil || len(made.Errors) != 1 ||
+			made.Errors[0].Code != "UNSAFE_URL" {
 			t.Errorf("%+v, %v", made, err)
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
@@ -180,7 +195,7 @@ func TestTheOperatorBlocks(t *testing.T) {
 			t.Errorf("disabled: %q", out)
 		}
 		soon := func(status int) {
-			eventually(t, "the server has heard of it", func() bool {
+			polltest.Until(t, "the server has heard of it", func() bool {
 				a, err := s.get(l.path(s))
 				return err == nil && a.status == status
 			})
@@ -202,7 +217,8 @@ func TestFindingLinks(t *testing.T) {
 		s := startAll(t, b, 1)[0]
 		who := s.tenant(t, "finder")
 		for i := range 25 {
-			who.shorten(t, fmt.Sprintf("https://example.com/%d", i), "title", fmt.Sprintf("Number %02d", i), "tags", []string{fmt.Sprintf("tag%d", i%5), "all"})
+			who.shorten(t, fmt.Sprintf("https://example.com/%d", i), "title", fmt.Sprintf("Number %02d", i), "tags",
+				[]string{fmt.Sprintf("tag%d", i%5), "all"})
 		}
 		pageOf := func(arguments string) (codes []string, total int64, next string) {
 			t.Helper()
@@ -216,20 +232,26 @@ func TestFindingLinks(t *testing.T) {
 				}
 			}
 			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { links(`+arguments+`) {
-				totalCount edges { node { title tags } } pageInfo { endCursor } } } }`, map[string]any{"w": who.workspaceID})
+				totalCount edges { node { title tags } } pageInfo { endCursor } } }
+				}`, map[string]any{"w": who.workspaceID})
 			for _, e := range got.Workspace.Links.Edges {
 				codes = append(codes, strings.TrimPrefix(e.Node.Title, "Number "))
 			}
 			return codes, got.Workspace.Links.TotalCount, got.Workspace.Links.PageInfo.EndCursor
 		}
-		titles, total, next := pageOf(`first: 2, filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`)
+		titles, total, next := pageOf(`first: 2, filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field:
+			TITLE}`)
 		if !cmp.Equal(titles, []string{"01", "06"}) || total != 5 {
 			t.Errorf("%v of %d", titles, total)
 		}
-		if titles, _, _ = pageOf(`first: 2, after: "` + next + `", filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`); !cmp.Equal(titles, []string{"11", "16"}) {
+		if titles, _, _ = pageOf(`first: 2, after: "` + next +
+			`", filter: {tags: ["tag1", "all"], tagMatch: ALL}, orderBy: {field: TITLE}`); !cmp.Equal(titles,
+			[]string{"11", "16"}) {
 			t.Errorf("the next page: %v", titles)
 		}
-		if titles, total, _ = pageOf(`last: 2, filter: {search: "NUMBER ample.COM/1", status: [ACTIVE]}`); !cmp.Equal(titles, []string{"10", "01"}) || total != 11 {
+		if titles, total, _ = pageOf(`last: 2, filter: {search: "NUMBER ample.COM/1", status:
+			[ACTIVE]}`); !cmp.Equal(titles,
+			[]string{"10", "01"}) || total != 11 {
 			t.Errorf("searched backward: %v of %d", titles, total)
 		}
 	})

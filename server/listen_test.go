@@ -19,6 +19,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // certify writes a certificate for localhost, and its key, into two files.
@@ -40,14 +42,16 @@ func certify(t *testing.T, certificateFile, keyFile string, serial int64) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for file, block := range map[string]*pem.Block{certificateFile: {Type: "CERTIFICATE", Bytes: signed}, keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
+	for file, block := range map[string]*pem.Block{certificateFile: {Type: "CERTIFICATE", Bytes: signed},
+		keyFile: {Type: "PRIVATE KEY", Bytes: private}} {
 		if err := os.WriteFile(file, pem.EncodeToMemory(block), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestTLS: with a certificate the server speaks TLS, by HTTP/2 with whoever can, says so in its URLs, and finds itself healthy.
+// TestTLS: with a certificate the server speaks TLS, by HTTP/2 with whoever can, says so in its
+// URLs, and finds itself healthy.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -55,21 +59,24 @@ func TestTLS(t *testing.T) {
 	certify(t, certificateFile, keyFile, 1)
 	b := embedded(t)
 	address := freeAddress(t)
-	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_TLS_CERTIFICATE="+certificateFile, "LINKFORGE_TLS_KEY="+keyFile)
+	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_TLS_CERTIFICATE="+certificateFile,
+		"LINKFORGE_TLS_KEY="+keyFile)
 	process := program(t.Context(), t, plainBinary, env)
 	var out strings.Builder
 	process.Stdout = &out
 	if err := process.Start(); err != nil {
 		t.Fatal(err)
 	}
-	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	eventually(t, "the server answers", func() bool {
+	client := &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	polltest.Until(t, "the server answers", func() bool {
 		response, err := client.Get("https://" + address + "/readyz")
 		if err != nil {
 			return false
 		}
 		defer response.Body.Close()
-		return response.StatusCode == http.StatusOK && response.ProtoMajor == 2 && response.TLS.PeerCertificates[0].SerialNumber.Int64() == 1
+		return response.StatusCode == http.StatusOK && response.ProtoMajor == 2 &&
+			response.TLS.PeerCertificates[0].SerialNumber.Int64() == 1
 	})
 	if said, stderr, status := command(t, env, "", "healthcheck"); said != "ready\n" || status != 0 {
 		t.Errorf("healthcheck: %q, exit status %d: %s", said, status, stderr)
@@ -80,7 +87,8 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestACertificateIsReplaced: the next look sees that its files have changed. Broken ones change nothing.
+// TestACertificateIsReplaced: the next look sees that its files have changed. Broken ones change
+// nothing.
 func TestACertificateIsReplaced(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -110,7 +118,8 @@ func TestACertificateIsReplaced(t *testing.T) {
 	if !c.files.Changed() || c.load() == nil || serial() != 1000 {
 		t.Errorf("a broken file is used: serial %d", serial())
 	}
-	if _, err := openCertificate(certificateFile, keyFile, nil); err == nil || !strings.Contains(err.Error(), "LINKFORGE_TLS_CERTIFICATE") {
+	if _, err := openCertificate(certificateFile, keyFile, nil); err == nil ||
+		!strings.Contains(err.Error(), "LINKFORGE_TLS_CERTIFICATE") {
 		t.Errorf("a server starts with a broken certificate: %v", err)
 	}
 }
@@ -125,7 +134,8 @@ func limited(t *testing.T, s *server, headers ...string) bool {
 	return a.status == http.StatusTooManyRequests
 }
 
-// TestProxiesSayWhoAsks: behind a proxy everybody has a rate of their own. Of others nobody believes it.
+// TestProxiesSayWhoAsks: behind a proxy everybody has a rate of their own. Of others nobody
+// believes it.
 func TestProxiesSayWhoAsks(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -134,7 +144,8 @@ func TestProxiesSayWhoAsks(t *testing.T) {
 	}{{"a trusted proxy", "127.0.0.0/8", false}, {"no proxy", "", true}, {"another proxy", "192.0.2.1", true}} {
 		t.Run(one.name, func(t *testing.T) {
 			t.Parallel()
-			s := start(t, embedded(t), "LINKFORGE_TRUSTED_PROXIES="+one.proxies, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=3")
+			s := start(t, embedded(t), "LINKFORGE_TRUSTED_PROXIES="+one.proxies, "LINKFORGE_RATE_LIMITS=on",
+				"LINKFORGE_REQUEST_RATE=3")
 			for range 3 {
 				if limited(t, s, "X-Forwarded-For", "203.0.113.1") {
 					t.Fatal("limited too soon")
@@ -154,7 +165,8 @@ func TestProxiesSayWhoAsks(t *testing.T) {
 func TestThePROXYProtocol(t *testing.T) {
 	t.Parallel()
 	b, address := embedded(t), freeAddress(t)
-	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_PROXY_PROTOCOL=on", "LINKFORGE_ADMIN_LISTEN="+freeAddress(t),
+	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_PROXY_PROTOCOL=on",
+		"LINKFORGE_ADMIN_LISTEN="+freeAddress(t),
 		"LINKFORGE_TRUSTED_PROXIES=127.0.0.1", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=2")
 	process := program(t.Context(), t, plainBinary, env)
 	if err := process.Start(); err != nil {
@@ -169,7 +181,8 @@ func TestThePROXYProtocol(t *testing.T) {
 		defer conn.Close()
 		_ = conn.SetDeadline(time.Now().Add(patience))
 		body := `{"query":"{ platformStats { totalLinks } }"}`
-		_, err = io.WriteString(conn, header+"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: "+
+		_, err = io.WriteString(conn, header+"POST /graphql HTTP/1.1\r\nHost: localhost\r\nContent-Type: "+
+			"application/json\r\nContent-Length: "+
 			"44\r\n\r\n"+body)
 		if err != nil {
 			return "", err
@@ -178,7 +191,7 @@ func TestThePROXYProtocol(t *testing.T) {
 		return strings.TrimSpace(line), err
 	}
 	const first, second = "PROXY TCP4 203.0.113.1 127.0.0.1 1 2\r\n", "PROXY TCP4 203.0.113.2 127.0.0.1 1 2\r\n"
-	eventually(t, "the server answers", func() bool {
+	polltest.Until(t, "the server answers", func() bool {
 		_, err := ask("PROXY TCP4 203.0.113.3 127.0.0.1 1 2\r\n")
 		return err == nil
 	})

@@ -22,6 +22,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // clickEvent is what a subscription says.
@@ -55,7 +56,8 @@ type listener struct {
 	close func()
 }
 
-const linkClicked = `subscription ($w: ID!, $l: ID, $a: ID) { linkClicked(workspaceId: $w, linkId: $l, after: $a) { id bot link { id } } }`
+const linkClicked = `subscription ($w: ID!, $l: ID, $a: ID) { linkClicked(workspaceId: $w, linkId: $l, after: $a) {
+	id bot link { id } } }`
 
 // ways are the transports.
 var ways = map[string]func(ctx context.Context, c client, query string, variables map[string]any) (*listener, error){
@@ -113,7 +115,8 @@ func listenToEvents(ctx context.Context, c client, query string, variables map[s
 		cancel()
 		return nil, err
 	}
-	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK || kind != "text/event-stream; charset=utf-8" {
+	if kind := response.Header.Get("Content-Type"); response.StatusCode != http.StatusOK ||
+		kind != "text/event-stream; charset=utf-8" {
 		cancel()
 		return nil, fmt.Errorf("status %d, %s", response.StatusCode, kind)
 	}
@@ -142,8 +145,8 @@ func listenToEvents(ctx context.Context, c client, query string, variables map[s
 	return l, nil
 }
 
-// listenAtSocket subscribes over a WebSocket, for somebody who says who they are in the introduction. It returns once they
-// are let in.
+// listenAtSocket subscribes over a WebSocket, for somebody who says who they are in the
+// introduction. It returns once they are let in.
 func listenAtSocket(ctx context.Context, c client, query string, variables map[string]any) (*listener, error) {
 	conn, err := c.dial(ctx, nil)
 	if err != nil {
@@ -160,7 +163,8 @@ func listenAtSocket(ctx context.Context, c client, query string, variables map[s
 	if _, answer, err := conn.Read(ctx); err != nil || !strings.Contains(string(answer), `"connection_ack"`) {
 		return nil, fmt.Errorf("not let in: %s %w", answer, err)
 	}
-	err = say(ctx, conn, map[string]any{"type": "subscribe", "id": "one", "payload": map[string]any{"query": query, "variables": variables}})
+	err = say(ctx, conn, map[string]any{"type": "subscribe", "id": "one", "payload": map[string]any{"query": query,
+		"variables": variables}})
 	if err != nil {
 		return nil, err
 	}
@@ -255,8 +259,9 @@ func (w tenant) latest(t *testing.T, clicks int) string {
 			}
 		}
 	}
-	eventually(t, "the clicks are written", func() bool {
-		w.must(t, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { clicks(first: $n) { edges { node { id } } } } }`,
+	polltest.Until(t, "the clicks are written", func() bool {
+		w.must(t, &got, `query ($w: ID!, $n: Int!) { workspace(by: {id: $w}) { clicks(first: $n) { edges { node { id } }
+			} } }`,
 			map[string]any{"w": w.workspaceID, "n": clicks})
 		return len(got.Workspace.Clicks.Edges) == clicks
 	})
@@ -271,9 +276,9 @@ func (s *server) follow(t *testing.T, path string) {
 	}
 }
 
-// TestLiveClicks: subscribers at all nodes, by either transport, hear of each of their clicks once, all in the same order,
-// and of nobody else's. So does who is cut off, again and again, and goes on at another node, and while an earlier
-// transaction keeps the later ones waiting.
+// TestLiveClicks: subscribers at all nodes, by either transport, hear of each of their clicks once,
+// all in the same order, and of nobody else's. So does who is cut off, again and again, and goes on
+// at another node, and while an earlier transaction keeps the later ones waiting.
 func TestLiveClicks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -357,7 +362,8 @@ func TestLiveClicks(t *testing.T) {
 	})
 }
 
-// holdTransactions holds transactions open now and then, beside the servers, where there can be several at once.
+// holdTransactions holds transactions open now and then, beside the servers, where there can be
+// several at once.
 func holdTransactions(t *testing.T, b backend) {
 	t.Helper()
 	d, err := b.open()
@@ -415,7 +421,7 @@ func TestWhoDoesNotReadIsEnded(t *testing.T) {
 		}
 		all := awake.hear(t, clicks)
 		visiting.Wait()
-		eventually(t, "only who listens is still subscribed", func() bool { return subscribed(t, admin) == 1 })
+		polltest.Until(t, "only who listens is still subscribed", func() bool { return subscribed(t, admin) == 1 })
 		for way, l := range deaf {
 			ids, end := l.hearEnd(t, "TOO_SLOW")
 			after := end.Errors[0].Extensions.After
@@ -459,12 +465,16 @@ func TestASubscriptionEndsWithItsAccess(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.raced(), b.nodes)
 		here, there := nodes[0], nodes[len(nodes)-1]
-		host, guest, gone, spare := here.tenant(t, "host"), here.tenant(t, "guest"), here.tenant(t, "gone"), here.tenant(t, "spare")
+		host, guest, gone, spare := here.tenant(t, "host"), here.tenant(t, "guest"), here.tenant(t, "gone"),
+			here.tenant(t, "spare")
 		l := host.shorten(t, "https://example.com/shared").Link
 		var invited struct{ InviteMember struct{ Token string } }
-		host.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e, role: VIEWER}) { token } }`,
+		host.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e,
+			role: VIEWER}) { token } }`,
 			map[string]any{"w": host.workspaceID, "e": guest.email})
-		guest.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`, map[string]any{"t": invited.InviteMember.Token})
+		guest.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
+			}`,
+			map[string]any{"t": invited.InviteMember.Token})
 		key, keyID := host.key(t, "STATS_READ", "LINKS_READ")
 		key.server = there
 
@@ -477,11 +487,14 @@ func TestASubscriptionEndsWithItsAccess(t *testing.T) {
 		byOwner := spare.on(there).listen(t, "socket", "", "")
 		stays := host.on(there).listen(t, "events", "", "")
 		began := time.Now()
-		host.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) { errors { code } } }`,
+		host.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
+			errors { code } } }`,
 			map[string]any{"w": host.workspaceID, "u": guest.id})
-		host.must(t, &struct{}{}, `mutation ($id: ID!) { revokeApiKey(input: {id: $id}) { errors { code } } }`, map[string]any{"id": keyID})
+		host.must(t, &struct{}{}, `mutation ($id: ID!) { revokeApiKey(input: {id: $id}) { errors { code } } }`,
+			map[string]any{"id": keyID})
 		gone.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
-		spare.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`, map[string]any{"w": spare.workspaceID})
+		spare.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
+			map[string]any{"w": spare.workspaceID})
 		byMember.hearEnd(t, "NOT_FOUND")
 		byKey.hearEnd(t, "UNAUTHENTICATED")
 		byMore.hearEnd(t, "UNAUTHENTICATED")
@@ -495,7 +508,8 @@ func TestASubscriptionEndsWithItsAccess(t *testing.T) {
 	})
 }
 
-// TestSubscriptionsAreRefused, in the same words by either transport, and anything else is answered by both.
+// TestSubscriptionsAreRefused, in the same words by either transport, and anything else is answered
+// by both.
 func TestSubscriptionsAreRefused(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -510,23 +524,28 @@ func TestSubscriptionsAreRefused(t *testing.T) {
 			variables map[string]any
 			code      string
 		}{
-			"nobody":         {stranger, linkClicked, watching(who.workspaceID, "", ""), "UNAUTHENTICATED"},
-			"no scope":       {noStats, linkClicked, watching(who.workspaceID, own.ID, ""), "FORBIDDEN"},
-			"foreign space":  {who.client, linkClicked, watching(other.workspaceID, "", ""), "NOT_FOUND"},
-			"unknown space":  {who.client, linkClicked, watching("ws_01h455vb4pex5vsknk084sn02q", "", ""), "NOT_FOUND"},
-			"foreign link":   {who.client, linkClicked, watching(who.workspaceID, foreign.ID, ""), "NOT_FOUND"},
-			"unknown link":   {who.client, linkClicked, watching(who.workspaceID, "lnk_01h455vb4pex5vsknk084sn02q", ""), "NOT_FOUND"},
-			"no cursor":      {who.client, linkClicked, watching(who.workspaceID, "", "soon"), "INVALID_INPUT"},
-			"unknown cursor": {who.client, linkClicked, watching(who.workspaceID, "", "clk_01h455vb4pex5vsknk084sn02q"), "EXPIRED"},
-			"no document":    {who.client, "subscription {", nil, "BAD_REQUEST"},
-			"the schema":     {who.client, "subscription { __typename }", nil, "BAD_REQUEST"},
-			"nothing":        {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) @skip(if: true) { id } }`, watching(who.workspaceID, "", ""), "BAD_REQUEST"},
-			"too dear": {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) { link { clicks(first: 50) { edges { node { id at } } } } } }`,
+			"nobody":        {stranger, linkClicked, watching(who.workspaceID, "", ""), "UNAUTHENTICATED"},
+			"no scope":      {noStats, linkClicked, watching(who.workspaceID, own.ID, ""), "FORBIDDEN"},
+			"foreign space": {who.client, linkClicked, watching(other.workspaceID, "", ""), "NOT_FOUND"},
+			"unknown space": {who.client, linkClicked, watching("ws_01h455vb4pex5vsknk084sn02q", "", ""), "NOT_FOUND"},
+			"foreign link":  {who.client, linkClicked, watching(who.workspaceID, foreign.ID, ""), "NOT_FOUND"},
+			"unknown link": {who.client, linkClicked, watching(who.workspaceID, "lnk_01h455vb4pex5vsknk084sn02q", ""),
+				"NOT_FOUND"},
+			"no cursor": {who.client, linkClicked, watching(who.workspaceID, "", "soon"), "INVALID_INPUT"},
+			"unknown cursor": {who.client, linkClicked, watching(who.workspaceID, "", "clk_01h455vb4pex5vsknk084sn02q"),
+				"EXPIRED"},
+			"no document": {who.client, "subscription {", nil, "BAD_REQUEST"},
+			"the schema":  {who.client, "subscription { __typename }", nil, "BAD_REQUEST"},
+			"nothing": {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) @skip(if: true) { id } }`,
+				watching(who.workspaceID, "", ""), "BAD_REQUEST"},
+			"too dear": {who.client, `subscription ($w: ID!) { linkClicked(workspaceId: $w) { link { clicks(first: 50) {
+				edges { node { id at } } } } } }`,
 				watching(who.workspaceID, "", ""), "COMPLEXITY_LIMIT_EXCEEDED"},
 		} {
 			for way := range ways {
 				t.Run(name+" "+way, func(t *testing.T) {
-					if _, end := c.listen(t, way, c.query, c.variables).hearEnd(t, c.code); end.Data != nil || end.Errors[0].Message == "" {
+					if _, end := c.listen(t, way, c.query, c.variables).hearEnd(t, c.code); end.Data != nil ||
+						end.Errors[0].Message == "" {
 						t.Errorf("%+v", end)
 					}
 				})
@@ -543,14 +562,18 @@ func TestSubscriptionsAreRefused(t *testing.T) {
 		}
 		body, _ := json.Marshal(map[string]any{"query": linkClicked, "variables": watching(who.workspaceID, "", "")})
 		for _, accept := range []string{"application/json", "application/graphql-response+json"} {
-			if a, err := who.post(body, "Accept", accept); err != nil || a.status != http.StatusBadRequest || a.code() != "BAD_REQUEST" || !strings.Contains(a.body, "text/event-stream") {
+			if a, err := who.post(body, "Accept", accept); err != nil || a.status != http.StatusBadRequest ||
+				a.code() != "BAD_REQUEST" || !strings.Contains(a.body, "text/event-stream") {
 				t.Errorf("a subscription by POST: status %d, %s: %v", a.status, a.body, err)
 			}
 		}
-		if a, err := who.get("/graphql?query=subscription{linkClicked(workspaceId:%22x%22){id}}"); err != nil || a.status != http.StatusMethodNotAllowed || !strings.Contains(a.body, "WebSocket") {
+		if a, err := who.get("/graphql?query=subscription{linkClicked(workspaceId:%22x%22){id}}"); err != nil ||
+			a.status != http.StatusMethodNotAllowed || !strings.Contains(a.body, "WebSocket") {
 			t.Errorf("a subscription by GET: status %d, %s: %v", a.status, a.body, err)
 		}
-		if a, err := who.post([]byte(`{"query": "{ __typename }"}`), "Accept", "text/event-stream, application/json"); err != nil || a.header.Get("Content-Type") != "application/json; charset=utf-8" {
+		if a, err := who.post([]byte(`{"query": "{ __typename }"}`), "Accept",
+			"text/event-stream, application/json"); err != nil ||
+			a.header.Get("Content-Type") != "application/json; charset=utf-8" {
 			t.Errorf("a query that may be answered by JSON: %+v: %v", a, err)
 		}
 		testSocketManners(t, who)
@@ -567,7 +590,8 @@ func testSocketManners(t *testing.T, who tenant) {
 		code websocket.StatusCode
 	}{
 		"no introduction": {[]string{`{"type": "subscribe", "id": "a", "payload": {"query": "{ __typename }"}}`}, 4401},
-		"a bad token":     {[]string{`{"type": "connection_init", "payload": {"authorization": "Bearer nonsense"}}`}, 4403},
+		"a bad token": {[]string{`{"type": "connection_init", "payload": {"authorization":
+			"Bearer nonsense"}}`}, 4403},
 		"a bad token, capitalized": {
 			[]string{`{"type": "connection_init", "payload": {"Authorization": "Bearer nonsense"}}`}, 4403,
 		},
@@ -600,7 +624,8 @@ func testSocketManners(t *testing.T, who tenant) {
 			}
 		})
 	}
-	for origin, allowed := range map[string]bool{who.public: true, "https://evil.example": false, "null": false, "https://localhost": true} {
+	for origin, allowed := range map[string]bool{who.public: true, "https://evil.example": false, "null": false,
+		"https://localhost": true} {
 		conn, err := who.dial(ctx, http.Header{"Origin": {origin}})
 		if (err == nil) != allowed {
 			t.Errorf("a page of %s: %v", origin, err)
@@ -624,7 +649,8 @@ func TestAServerThatStopsEndsSubscriptions(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		node := start(t, b.raced())
 		who := node.tenant(t, "stopping")
-		byEvents, bySocket := who.listen(t, "events", "", ""), make([]*listener, 20) // many, since what they must not be told is told now and then
+		// many, since what they must not be told is told now and then
+		byEvents, bySocket := who.listen(t, "events", "", ""), make([]*listener, 20)
 		for i := range bySocket {
 			bySocket[i] = who.listen(t, "socket", "", "")
 		}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // TestMainJob does what people come for, as a front end would.
@@ -22,11 +23,11 @@ func TestMainJob(t *testing.T) {
 		expiring := who.shorten(t, "https://example.com/soon", "expiresAt", time.Now().Add(2*time.Second)).Link
 
 		redirects(t, s, l, destination)
-		eventually(t, "both redirects are counted", func() bool { return who.look(t, l.ID).ClickCount >= 2 })
+		polltest.Until(t, "both redirects are counted", func() bool { return who.look(t, l.ID).ClickCount >= 2 })
 		statsAddUp(t, who, l.ID, 2)
 		nodes(t, who, l.ID)
 		removeAndRevive(t, who, l)
-		eventually(t, "the link has expired", func() bool {
+		polltest.Until(t, "the link has expired", func() bool {
 			return s.expectOneOf(t, expiring.path(s), http.StatusFound, http.StatusGone) == http.StatusGone
 		})
 		if got := who.look(t, expiring.ID); got.Status != "EXPIRED" {
@@ -145,7 +146,8 @@ func redirects(t *testing.T, s *server, l linkView, destination string) {
 		}
 	}
 	page := s.expect(t, http.StatusNotFound, http.MethodGet, "/nosuchcode", "Accept", "text/html,*/*;q=0.8")
-	if kind := page.header.Get("Content-Type"); kind != "text/html; charset=utf-8" || !strings.Contains(page.body, "<title>") {
+	if kind := page.header.Get("Content-Type"); kind != "text/html; charset=utf-8" ||
+		!strings.Contains(page.body, "<title>") {
 		t.Errorf("the page for people is %s: %s", kind, page.body)
 	}
 	if page := s.expect(t, http.StatusNotFound, http.MethodGet, "/nosuchcode"); strings.Contains(page.body, "<") {
@@ -174,7 +176,8 @@ func statsAddUp(t *testing.T, who tenant, linkID string, clicks int64) {
 	}
 	who.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) {
 		clickCount averageRedirectMs hitQuota { limit used remaining }
-		stats(timezone: "Europe/Berlin") { clicks days: series(interval: DAY) { start clicks } months: series(interval: MONTH) { start clicks } }
+		stats(timezone: "Europe/Berlin") { clicks days: series(interval: DAY) { start clicks } months: series(interval:
+		MONTH) { start clicks } }
 	} }`, map[string]any{"id": linkID})
 	l := got.Link
 	if l.ClickCount != clicks || l.AverageRedirectMs <= 0 || l.Stats.Clicks != clicks {
@@ -196,14 +199,15 @@ func statsAddUp(t *testing.T, who tenant, linkID string, clicks int64) {
 		t.Errorf("30 days are %d points", n)
 	}
 	// Three: the custom link was followed once.
-	eventually(t, "the platform's figures are these", func() bool {
+	polltest.Until(t, "the platform's figures are these", func() bool {
 		var all struct {
 			PlatformStats struct {
 				TotalLinks, TotalRedirects int64
 				AverageRedirectMs          float64
 			}
 		}
-		client{server: who.server}.must(t, &all, `{ platformStats { totalLinks totalRedirects averageRedirectMs } }`, nil)
+		client{server: who.server}.must(t, &all, `{ platformStats { totalLinks totalRedirects averageRedirectMs }
+			}`, nil)
 		p := all.PlatformStats
 		return p.TotalLinks >= 2 && p.TotalRedirects == clicks+1 && p.AverageRedirectMs > 0
 	})
@@ -238,7 +242,7 @@ func removeAndRevive(t *testing.T, who tenant, l linkView) {
 		t.Errorf("revived, created %t (-before +after):\n%s", revived.Created, diff)
 	}
 	s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
-	eventually(t, "the third redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
+	polltest.Until(t, "the third redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
 }
 
 // expectOneOf asks for a path and returns the status, which must be one of these.

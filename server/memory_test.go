@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 )
 
-// TestTheMemoryLimitLeavesRoom: with a million links followed in a month, a limit that did not follow had the collector run all
-// the time.
+// TestTheMemoryLimitLeavesRoom: with a million links followed in a month, a limit that did not
+// follow had the collector run all the time.
 func TestTheMemoryLimitLeavesRoom(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)

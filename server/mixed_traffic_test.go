@@ -18,7 +18,8 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// mixedRequests is the number of requests of the mixed traffic: 100,000 in the field, fewer in the suite.
+// mixedRequests is the number of requests of the mixed traffic: 100,000 in the field, fewer in the
+// suite.
 var mixedRequests = sized("LINKFORGE_TEST_MIXED_REQUESTS", 8000)
 
 // trafficLink is a link under mixed traffic, with the responses that its clients saw.
@@ -31,8 +32,9 @@ type trafficLink struct {
 	unsure atomic.Int64 // GETs that were sent, perhaps by a retry of the client, and ended without a response
 }
 
-// TestMixedTraffic_CountsEachRedirectOnce sends GET and HEAD requests for links of every kind to all nodes, one of which is
-// killed halfway. For each link, the redirects that clients saw are its clicks, its monthly hits and its grants.
+// TestMixedTraffic_CountsEachRedirectOnce sends GET and HEAD requests for links of every kind to
+// all nodes, one of which is killed halfway. For each link, the redirects that clients saw are its
+// clicks, its monthly hits and its grants.
 func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -82,7 +84,8 @@ func TestMixedTraffic_CountsEachRedirectOnce(t *testing.T) {
 	})
 }
 
-// trafficLinks creates four links of each kind. Half of those without a maxClicks belong to a workspace with a large quota.
+// trafficLinks creates four links of each kind. Half of those without a maxClicks belong to a
+// workspace with a large quota.
 func trafficLinks(t *testing.T, b backend, s *server, quota int64) (links []*trafficLink) {
 	t.Helper()
 	small, large := s.tenant(t, "small"), s.tenant(t, "large")
@@ -92,7 +95,8 @@ func trafficLinks(t *testing.T, b backend, s *server, quota int64) (links []*tra
 	}
 	defer d.Close()
 	ctx := db.AsSystem(t.Context())
-	if _, err := d.ExecContext(ctx, "UPDATE workspaces SET hit_quota = 1000000 WHERE id = ?", large.workspaceID); err != nil {
+	if _, err := d.ExecContext(ctx, "UPDATE workspaces SET hit_quota = 1000000 WHERE id = ?",
+		large.workspaceID); err != nil {
 		t.Fatal(err)
 	}
 	for _, kind := range []struct {
@@ -113,7 +117,8 @@ func trafficLinks(t *testing.T, b backend, s *server, quota int64) (links []*tra
 			if kind.maxClicks > 0 {
 				more = append(more, "maxClicks", kind.maxClicks)
 			}
-			made := kind.owner.shorten(t, fmt.Sprintf("https://example.com/%s/%d", strings.ReplaceAll(kind.name, " ", "-"), n), more...).Link
+			made := kind.owner.shorten(t, fmt.Sprintf("https://example.com/%s/%d", strings.ReplaceAll(kind.name, " ", "-"), n),
+				more...).Link
 			links = append(links, &trafficLink{
 				id: made.ID, path: made.path(s), kind: kind.name, allowed: kind.allowed, maxClicks: kind.maxClicks,
 			})
@@ -128,7 +133,8 @@ func trafficLinks(t *testing.T, b backend, s *server, quota int64) (links []*tra
 	return links
 }
 
-// request sends one GET or, now and then, a HEAD, which consumes nothing. It reports false if the node does not listen.
+// request sends one GET or, now and then, a HEAD, which consumes nothing. It reports false if the
+// node does not listen.
 func (l *trafficLink) request(t *testing.T, client *http.Client, address string) bool {
 	method := http.MethodGet
 	if rand.IntN(5) == 0 {
@@ -195,7 +201,8 @@ func (l *trafficLink) check(t *testing.T, b backend, ends time.Time) int64 {
 		t.Fatal(err)
 	}
 	if l.maxClicks > 0 && granted != total || leases != 0 {
-		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d and 0", l.kind, granted, l.maxClicks, leases, total)
+		t.Errorf("%s: %d of %d clicks are granted and %d leases are open, want %d and 0", l.kind, granted, l.maxClicks,
+			leases, total)
 	}
 	return total
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // rowsOf are the objects that a command writes, one a line.
@@ -42,7 +43,8 @@ func (w tenant) told(t *testing.T) (events []string) {
 			}
 		}
 	}
-	w.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node { action details actorId actor { id } } } } } }`,
+	w.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { auditLog(first: 50) { edges { node { action details
+		actorId actor { id } } } } } }`,
 		map[string]any{"w": w.workspaceID})
 	for _, e := range got.Workspace.AuditLog.Edges {
 		if e.Node.ActorID == nil && e.Node.Actor == nil {
@@ -103,7 +105,8 @@ func TestTheOperatorsCommands(t *testing.T) {
 		declined(t, s.env, "not deleted", "workspaces", "restore", "watched")
 		want := []string{
 			"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}", "LINK_ENABLED {}", "LINK_DISABLED {}",
-			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`, `WORKSPACE_UPDATED {"hitQuota":3}`,
+			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`,
+			`WORKSPACE_UPDATED {"hitQuota":3}`,
 		}
 		if diff := cmp.Diff(want, who.told(t)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
@@ -116,7 +119,7 @@ func TestTheOperatorsCommands(t *testing.T) {
 		if rows := rowsOf(t, s.env, "users", "logout", strings.ToUpper(who.email)); len(rows) != 1 || rows[0]["endedSessions"] != 1.0 {
 			t.Errorf("logout: %v", rows)
 		}
-		eventually(t, "the token is no longer good", func() bool {
+		polltest.Until(t, "the token is no longer good", func() bool {
 			a, err := who.run(`{ me { id } }`, nil)
 			return err == nil && a.code() == "UNAUTHENTICATED"
 		})
@@ -130,7 +133,8 @@ func TestTheOperatorsCommands(t *testing.T) {
 func tenantLoggedInAgain(t *testing.T, w tenant) tenant {
 	t.Helper()
 	var got struct{ Login struct{ Token string } }
-	client{server: w.server}.must(t, &got, `mutation ($e: EmailAddress!, $p: String!) { login(input: {email: $e, password: $p}) { token } }`,
+	client{server: w.server}.must(t, &got, `mutation ($e: EmailAddress!, $p: String!) { login(input: {email: $e,
+		password: $p}) { token } }`,
 		map[string]any{"e": w.email, "p": w.password})
 	w.token = got.Login.Token
 	return w
@@ -148,7 +152,7 @@ func wantTable(t *testing.T, out, head, word string) {
 // becomes waits until the link answers so, which takes a second at most.
 func (s *server) becomes(t *testing.T, l linkView, status int, when string) {
 	t.Helper()
-	eventually(t, when, func() bool {
+	polltest.Until(t, when, func() bool {
 		a, err := s.get(l.path(s))
 		return err == nil && a.status == status
 	})
@@ -160,7 +164,7 @@ func obeysLimits(t *testing.T, s *server, who tenant, l linkView) {
 	if len(rows) != 1 || rows[0]["hitQuota"] != 3.0 || rows[0]["linkQuota"] != nil {
 		t.Errorf("limits: %v", rows)
 	}
-	eventually(t, "the limit is known", func() bool { return who.look(t, l.ID).HitQuota.Limit == 3 })
+	polltest.Until(t, "the limit is known", func() bool { return who.look(t, l.ID).HitQuota.Limit == 3 })
 	s.becomes(t, l, http.StatusTooManyRequests, "the hits are used up")
 	must(t, s.env, "workspaces", "limits", who.workspaceID, "--links", "1")
 	if refused, err := who.create("https://example.com/more"); err != nil || len(refused.Errors) != 1 || refused.Errors[0].Code != "QUOTA_EXCEEDED" {
@@ -179,16 +183,14 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 			t.Errorf("disable: %v", rows)
 		}
 	}
-	time.Sleep(time.Second)
-	s.expect(t, http.StatusGone, http.MethodGet, l.path(s))
+	s.becomes(t, l, http.StatusGone, "the link is disabled on every node")
 	if out := must(t, s.env, "links", "enable", l.ID); out != "enabled "+l.ID+"\n" {
 		t.Errorf("enable: %q", out)
 	}
 	if out := must(t, s.env, "links", "enable", l.ID); out != l.ID+" was not disabled\n" {
 		t.Errorf("enable again: %q", out)
 	}
-	time.Sleep(time.Second)
-	s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
+	s.becomes(t, l, http.StatusFound, "the link is enabled on every node")
 }
 
 // TestJobsOfTheOperator runs jobs beside a server that has just started, and has done none.

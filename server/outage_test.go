@@ -18,6 +18,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -34,8 +35,8 @@ type crowd struct {
 	stop      context.CancelFunc
 }
 
-// breath is how long a visitor waits after an answer: not at all in the field, and in the suite so long that the tests beside
-// it have the processor too.
+// breath is how long a visitor waits after an answer: not at all in the field, and in the suite so
+// long that the tests beside it have the processor too.
 var breath = time.Duration(sized("LINKFORGE_TEST_BREATH_MS", 10)) * time.Millisecond
 
 // gather lets n visitors loose, who wait for so long between two visits.
@@ -68,7 +69,7 @@ func (v *crowd) once() {
 	}
 	if err != nil {
 		v.unsure.Add(1)
-		time.Sleep(time.Millisecond) // nobody listens: the others are to have the processor
+		polltest.Elapse(time.Millisecond) // nobody listens: the others are to have the processor
 		return
 	}
 	if a.StatusCode == http.StatusFound {
@@ -107,7 +108,8 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	defer d.Close()
 	ctx := db.AsSystem(t.Context())
 	for table, n := range map[string]*int64{"click_totals": &total, "click_buckets": &sums} {
-		if err := d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").Where("subject_id = ?", linkID).Scan(ctx, n); err != nil {
+		if err := d.NewSelect().Table(table).ColumnExpr("CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+			Where("subject_id = ?", linkID).Scan(ctx, n); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -118,7 +120,8 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	return total, sums, int64(n)
 }
 
-// expectCounted wants every redirect counted once, in every way, and what had no answer at most once.
+// expectCounted wants every redirect counted once, in every way, and what had no answer at most
+// once.
 func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 	t.Helper()
 	total, sums, rows := clicksOf(t, b, linkID)
@@ -130,8 +133,9 @@ func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 	}
 }
 
-// TestEveryClickSurvivesKills kills a server under load, with -9 and at any moment: every redirect that
-// somebody saw is counted once. And the quota holds over all of it: what a dead process had taken and not used comes back.
+// TestEveryClickSurvivesKills kills a server under load, with -9 and at any moment: every redirect
+// that somebody saw is counted once. And the quota holds over all of it: what a dead process had
+// taken and not used comes back.
 func TestEveryClickSurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -140,7 +144,7 @@ func TestEveryClickSurvivesKills(t *testing.T) {
 		l := who.shorten(t, "https://example.com/popular").Link
 		v := gather(t, node, l.path(node), 16, breath)
 		for range kills {
-			time.Sleep(100*time.Millisecond + rand.N(400*time.Millisecond)) // whatever the server is doing
+			polltest.Elapse(100*time.Millisecond + rand.N(400*time.Millisecond)) // whatever the server is doing
 			if err := node.process.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -157,8 +161,9 @@ func TestEveryClickSurvivesKills(t *testing.T) {
 	})
 }
 
-// TestAQuotaSurvivesKills: a link is followed while its server is killed, until it answers no more. Never more than its
-// quota is seen, and hits that a dead process had taken and not used have come back by then.
+// TestAQuotaSurvivesKills: a link is followed while its server is killed, until it answers no more.
+// Never more than its quota is seen, and hits that a dead process had taken and not used have come
+// back by then.
 func TestAQuotaSurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -167,17 +172,17 @@ func TestAQuotaSurvivesKills(t *testing.T) {
 		l := node.tenant(t, "quota").shorten(t, "https://example.com/limited").Link
 		v := gather(t, node, l.path(node), 8, breath)
 		for v.others()[http.StatusTooManyRequests] == 0 {
-			time.Sleep(rand.N(200 * time.Millisecond))
+			polltest.Elapse(rand.N(200 * time.Millisecond))
 			if err := node.process.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
 			<-node.exited
 			node.again()
-			time.Sleep(100 * time.Millisecond)
+			polltest.Elapse(100 * time.Millisecond)
 		}
-		eventually(t, "nothing comes back any more", func() bool {
+		polltest.Until(t, "nothing comes back any more", func() bool {
 			before := v.seen.Load()
-			time.Sleep(3 * time.Second)
+			polltest.Elapse(3 * time.Second)
 			return before == v.seen.Load()
 		})
 		v.end()
@@ -308,8 +313,8 @@ func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *p
 	return b, database, redis
 }
 
-// TestRedirectsGoOnWithoutTheDatabase: PostgreSQL is away for a while, under load. Links that are known go on redirecting, no
-// click is lost, and soon after its return all is as before.
+// TestRedirectsGoOnWithoutTheDatabase: PostgreSQL is away for a while, under load. Links that are
+// known go on redirecting, no click is lost, and soon after its return all is as before.
 func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -319,17 +324,17 @@ func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
 			node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
 			l := node.tenant(t, "outage").shorten(t, "https://example.com/known").Link
 			v := gather(t, node, l.path(node), 16, breath)
-			eventually(t, "there is load", func() bool { return v.seen.Load() > 100 })
+			polltest.Until(t, "there is load", func() bool { return v.seen.Load() > 100 })
 			database.take(true)
 			before := v.seen.Load()
-			time.Sleep(outage())
+			polltest.Elapse(outage())
 			if during := v.seen.Load() - before; during < 100 {
 				t.Errorf("%d redirects while the database was away", during)
 			}
 			database.take(false)
-			time.Sleep(5 * time.Second) // what "soon after" is
+			polltest.Elapse(5 * time.Second) // what "soon after" is
 			v.slowest.Store(0)
-			time.Sleep(2 * time.Second)
+			polltest.Elapse(2 * time.Second)
 			slowest := time.Duration(v.slowest.Load())
 			v.end()
 			if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
@@ -370,16 +375,17 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 			t.Fatal(err)
 		}
 		defer k.Close()
-		eventually(t, "Redis is ready", func() bool { return k.Ready(t.Context()) == nil })
+		polltest.Until(t, "Redis is ready", func() bool { return k.Ready(t.Context()) == nil })
 	}
 	restart()
 	t.Cleanup(func() { stop() })
 	return "redis://" + address, stop, restart
 }
 
-// TestRedirectsGoOnWithoutRedis: Redis is away for a while, and comes back empty, under load on two nodes. Nobody is answered
-// anything but redirects until the quota is used up, every redirect is counted, and no more are answered than the quota and
-// what the other node may have had in its hands.
+// TestRedirectsGoOnWithoutRedis: Redis is away for a while, and comes back empty, under load on two
+// nodes. Nobody is answered anything but redirects until the quota is used up, every redirect is
+// counted, and no more are answered than the quota and what the other node may have had in its
+// hands.
 func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -389,19 +395,21 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			b, _, _ := behindProxies(t, redisURL)
 			nodes := startAll(t, b, 2, "LINKFORGE_HIT_QUOTA=1000000000")
 			who := nodes[0].tenant(t, "outage")
-			endless, limited := who.shorten(t, "https://example.com/endless").Link, who.shorten(t, "https://example.com/limited").Link
+			endless, limited := who.shorten(t, "https://example.com/endless").Link,
+				who.shorten(t, "https://example.com/limited").Link
 			const limit = 4000
 			d, err := b.open()
 			if err != nil {
 				t.Fatal(err)
 			}
 			defer d.Close()
-			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8, breath), gather(t, nodes[1], endless.path(nodes[0]), 8, breath)
-			eventually(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
+			first, second := gather(t, nodes[0], endless.path(nodes[0]), 8, breath), gather(t, nodes[1], endless.path(nodes[0]),
+				8, breath)
+			polltest.Until(t, "there is load", func() bool { return first.seen.Load() > 100 && second.seen.Load() > 100 })
 			stop()
-			time.Sleep(outage())
+			polltest.Elapse(outage())
 			restart()
-			time.Sleep(outage())
+			polltest.Elapse(outage())
 			for _, v := range []*crowd{first, second} {
 				v.end()
 				if others := v.others(); len(others) > 0 || v.unsure.Load() > 0 {
@@ -410,22 +418,25 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			}
 			all := first.seen.Load() + second.seen.Load()
 			// A quota that is used up across another outage.
-			if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").Exec(db.AsSystem(t.Context())); err != nil {
+			if _, err := d.NewUpdate().Table("workspaces").Set("hit_quota = ?", limit).Where("slug = ?", "outage").
+				Exec(db.AsSystem(t.Context())); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(time.Second) // until every node knows
-			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8, breath), gather(t, nodes[1], limited.path(nodes[0]), 8, breath)
-			eventually(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
+			polltest.Elapse(time.Second) // until every node knows
+			first, second = gather(t, nodes[0], limited.path(nodes[0]), 8, breath), gather(t, nodes[1], limited.path(nodes[0]),
+				8, breath)
+			polltest.Until(t, "a quarter is used", func() bool { return first.seen.Load()+second.seen.Load() > limit/4 })
 			waiting := lagging(t, b, limited.ID, []*crowd{first, second})
 			stop()
-			time.Sleep(500 * time.Millisecond)
+			polltest.Elapse(500 * time.Millisecond)
 			restart()
-			eventually(t, "nobody is redirected any more", func() bool {
+			polltest.Until(t, "nobody is redirected any more", func() bool {
 				before := first.seen.Load() + second.seen.Load()
-				time.Sleep(3 * time.Second)
+				polltest.Elapse(3 * time.Second)
 				return before == first.seen.Load()+second.seen.Load()
 			})
-			bound := waiting() + 2*2*128 // what the stated bound is made of: clicks that wait, and leases of either way of counting
+			// what the stated bound is made of: clicks that wait, and leases of either way of counting
+			bound := waiting() + 2*2*128
 			first.end()
 			second.end()
 			for _, node := range nodes {

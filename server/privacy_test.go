@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/stats"
 )
@@ -30,8 +31,9 @@ func everything(t *testing.T, b backend) (rows []string) {
 	}
 	defer d.Close()
 	tables := map[db.Kind]string{
-		db.Postgres: "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND relname <> 'migrations'",
-		db.SQLite:   "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'link_search%'",
+		db.Postgres: "SELECT relname FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace AND " +
+			"relname <> 'migrations'",
+		db.SQLite: "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'link_search%'",
 	}[d.Kind]
 	var names []string
 	if err := d.NewRaw(tables).Scan(t.Context(), &names); err != nil {
@@ -72,29 +74,34 @@ func inRedis(t *testing.T) (all []string) {
 	return all
 }
 
-// TestAnAccountGoesForGood: what is personal is nowhere any more, in no table, log or cache, and what was made for others
-// stays with them.
+// TestAnAccountGoesForGood: what is personal is nowhere any more, in no table, log or cache, and
+// what was made for others stays with them.
 func TestAnAccountGoesForGood(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_LOG_LEVEL=debug")
 		host, who := s.tenant(t, "hostess"), s.tenant(t, "leaving")
 		const agent = "VeryOwnBrowser/1.0"
-		if a, err := (client{server: s}).post([]byte(fmt.Sprintf(`{"query":"mutation { login(input: {email: \"%s\", password: \"%s\"}) { token } }"}`,
-			who.email, who.password)), "User-Agent", agent); err != nil || a.status != http.StatusOK {
+		if a, err := (client{server: s}).
+			post([]byte(fmt.Sprintf(`{"query":"mutation { login(input: {email: \"%s\", password: \"%s\"}) { token } }"}`,
+				who.email, who.password)), "User-Agent", agent); err != nil || a.status != http.StatusOK {
 			t.Fatalf("%+v, %v", a, err)
 		}
 		// They are invited by somebody, and invite others, and make a link and a key.
 		var invited struct{ InviteMember struct{ Token string } }
-		const invite = `mutation ($w: ID!, $e: EmailAddress!, $r: Role!) { inviteMember(input: {workspaceId: $w, email: $e, role: $r}) { token errors { code } } }`
+		const invite = `mutation ($w: ID!, $e: EmailAddress!, $r: Role!) { inviteMember(input: {workspaceId: $w, email:
+			$e, role: $r}) { token errors { code } } }`
 		host.must(t, &invited, invite, map[string]any{"w": host.workspaceID, "e": who.email, "r": "ADMIN"})
-		who.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`, map[string]any{"t": invited.InviteMember.Token})
+		who.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`,
+			map[string]any{"t": invited.InviteMember.Token})
 		guest := who
 		guest.workspaceID = host.workspaceID
 		l := guest.shorten(t, "https://example.com/by-a-guest")
 		key, _ := guest.key(t, "LINKS_READ")
 		who.must(t, &invited, invite, map[string]any{"w": host.workspaceID, "e": "friend@example.com", "r": "VIEWER"})
-		who.must(t, &struct{}{}, `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested } }`, map[string]any{"e": who.email})
+		who.must(t, &struct{}{}, `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested }
+			}`,
+			map[string]any{"e": who.email})
 
 		var export struct {
 			ExportMyData struct {
@@ -106,7 +113,8 @@ func TestAnAccountGoesForGood(t *testing.T) {
 		var data strings.Builder
 		variables := map[string]any{"p": who.password, "a": nil}
 		for parts := 0; ; parts++ {
-			who.must(t, &export, `mutation ($p: String!, $a: String) { exportMyData(input: {password: $p, after: $a}) { data next errors { code } } }`, variables)
+			who.must(t, &export, `mutation ($p: String!, $a: String) { exportMyData(input: {password: $p, after: $a}) { data
+				next errors { code } } }`, variables)
 			if !json.Valid([]byte(export.ExportMyData.Data)) || parts > 5 {
 				t.Fatalf("%+v", export)
 			}
@@ -116,7 +124,8 @@ func TestAnAccountGoesForGood(t *testing.T) {
 			}
 			variables["a"], export.ExportMyData.Next = *export.ExportMyData.Next, nil
 		}
-		for _, own := range []string{who.email, who.id, agent, "leaving", "hostess", l.Link.ID, "https://example.com/by-a-guest", "friend@example.com", "LINK_CREATED", `"name":"CI"`} {
+		for _, own := range []string{who.email, who.id, agent, "leaving", "hostess", l.Link.ID,
+			"https://example.com/by-a-guest", "friend@example.com", "LINK_CREATED", `"name":"CI"`} {
 			if !strings.Contains(data.String(), own) {
 				t.Errorf("the export lacks %s", own)
 			}
@@ -131,16 +140,20 @@ func TestAnAccountGoesForGood(t *testing.T) {
 				Errors  []mend
 			}
 		}) {
-			who.must(t, &got, `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted errors { code message field } } }`, map[string]any{"p": password})
+			who.must(t, &got, `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted errors { code
+				message field } } }`, map[string]any{"p": password})
 			return got
 		}
-		if got := remove("not the password").DeleteMyAccount; got.Deleted || len(got.Errors) != 1 || got.Errors[0].Code != "BAD_CREDENTIALS" {
+		if got := remove("not the password").DeleteMyAccount; got.Deleted || len(got.Errors) != 1 ||
+			got.Errors[0].Code != "BAD_CREDENTIALS" {
 			t.Errorf("with a wrong password: %+v", got)
 		}
-		if got := remove(who.password).DeleteMyAccount; got.Deleted || len(got.Errors) != 1 || got.Errors[0].Code != "LAST_OWNER" || !strings.Contains(got.Errors[0].Message, "leaving") {
+		if got := remove(who.password).DeleteMyAccount; got.Deleted || len(got.Errors) != 1 ||
+			got.Errors[0].Code != "LAST_OWNER" || !strings.Contains(got.Errors[0].Message, "leaving") {
 			t.Errorf("the last owner: %+v", got)
 		}
-		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`, map[string]any{"w": who.workspaceID})
+		who.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
+			map[string]any{"w": who.workspaceID})
 		if got := remove(who.password).DeleteMyAccount; !got.Deleted {
 			t.Fatalf("%+v", got)
 		}
@@ -168,15 +181,16 @@ func TestAnAccountGoesForGood(t *testing.T) {
 		var after struct {
 			Link struct{ CreatedBy *struct{ ID string } }
 		}
-		host.must(t, &after, `query ($id: ID!) { link(by: {id: $id}) { createdBy { id } } }`, map[string]any{"id": l.Link.ID})
+		host.must(t, &after, `query ($id: ID!) { link(by: {id: $id}) { createdBy { id } }
+			}`, map[string]any{"id": l.Link.ID})
 		if after.Link.CreatedBy != nil {
 			t.Errorf("the link is still %+v's", after.Link.CreatedBy)
 		}
 	})
 }
 
-// onDisk is what a backend's servers keep in their folder, file by file: the embedded database and what it writes beside
-// itself, and the logs of clicks.
+// onDisk is what a backend's servers keep in their folder, file by file: the embedded database and
+// what it writes beside itself, and the logs of clicks.
 func onDisk(t *testing.T, b backend) (files map[string][]byte) {
 	t.Helper()
 	files = map[string][]byte{}
@@ -207,13 +221,15 @@ func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 		t.Fatal(err)
 	}
 	defer d.Close()
-	if err := (&stats.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).ForgetVisitors(t.Context()); err != nil {
+	if err := (&stats.Store{DB: d, Now: func() time.Time { return time.Now().Add(later) }}).
+		ForgetVisitors(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// TestNobodyIsFoundWhoHasFollowedALink: of a visitor there is nowhere, in no table, file, log or cache, whence and with what
-// exactly they came; and on the next day nothing by which it could be found out whether somebody did.
+// TestNobodyIsFoundWhoHasFollowedALink: of a visitor there is nowhere, in no table, file, log or
+// cache, whence and with what exactly they came; and on the next day nothing by which it could be
+// found out whether somebody did.
 func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -222,18 +238,22 @@ func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
 		l := who.shorten(t, "https://example.com/discreet").Link
 		const from = "127.66.77.88"
 		planted := []string{
-			from, "203.0.113.77", "198.51.100.66", "PlantedEngine", "planted-path", "planted-query", "planted-user", "planted-fragment", "planted-cookie",
+			from, "203.0.113.77", "198.51.100.66", "PlantedEngine", "planted-path", "planted-query", "planted-user",
+			"planted-fragment", "planted-cookie",
 			"planted-own", "planted-region", "planted-bearer", "planted-tag",
 		}
 		headers := []string{
-			"User-Agent", chromeOnWindows + " PlantedEngine/7.7.7", "Referer", "https://planted-user:planted-user@news.example/planted-path?q=planted-query#planted-fragment",
-			"X-Forwarded-For", "203.0.113.77, 198.51.100.66", "Forwarded", "for=203.0.113.77", "X-Real-IP", "198.51.100.66", "Cookie", "id=planted-cookie",
-			"Accept-Language", "de-planted-region,de;q=0.5", "Authorization", "Basic planted-bearer", "If-None-Match", `"planted-tag"`,
+			"User-Agent", chromeOnWindows + " PlantedEngine/7.7.7", "Referer",
+			"https://planted-user:planted-user@news.example/planted-path?q=planted-query#planted-fragment",
+			"X-Forwarded-For", "203.0.113.77, 198.51.100.66", "Forwarded", "for=203.0.113.77", "X-Real-IP", "198.51.100.66",
+			"Cookie", "id=planted-cookie",
+			"Accept-Language", "de-planted-region,de;q=0.5", "Authorization", "Basic planted-bearer", "If-None-Match",
+			`"planted-tag"`,
 		}
 		s.visit(t, http.MethodGet, l.path(s)+"?utm_source=kept&token=planted-own", from, headers...)
 		s.visit(t, http.MethodHead, l.path(s)+"?token=planted-own", from, headers...)
 		s.visit(t, http.MethodGet, l.path(s), from, append(headers, "DNT", "1")...)
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 2 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 2 })
 
 		raw := netip.MustParseAddr(from).As16()
 		inside := append(planted, hex.EncodeToString(raw[12:]), string(raw[:]))
@@ -287,13 +307,14 @@ func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
 	})
 }
 
-// TestAForgottenKeyIsNotInTheFile: what has been removed from the embedded database is not read from its file either.
+// TestAForgottenKeyIsNotInTheFile: what has been removed from the embedded database is not read
+// from its file either.
 func TestAForgottenKeyIsNotInTheFile(t *testing.T) {
 	t.Parallel()
 	b := embedded(t)
 	s := start(t, b)
 	var keys [][]byte
-	eventually(t, "there is a key", func() bool {
+	polltest.Until(t, "there is a key", func() bool {
 		d, err := b.open()
 		if err != nil {
 			t.Fatal(err)

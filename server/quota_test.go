@@ -11,6 +11,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -30,7 +31,7 @@ func TestHitQuotaIsExact(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		eventually(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == int64(hitQuota) })
+		polltest.Until(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == int64(hitQuota) })
 
 		// Redis forgets; the database does not.
 		if b.nodes == 1 {
@@ -39,7 +40,7 @@ func TestHitQuotaIsExact(t *testing.T) {
 		}
 		for _, node := range nodes {
 			forget(t, b, l.ID, ends)
-			eventually(t, "the counter is made anew", func() bool {
+			polltest.Until(t, "the counter is made anew", func() bool {
 				refused(t, node.expect(t, http.StatusTooManyRequests, http.MethodGet, l.path(node)), ends)
 				return b.nodes == 1 || counterOf(t, l.ID, ends) == hitQuota
 			})

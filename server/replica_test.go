@@ -7,10 +7,11 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestEverybodyReadsWhatTheyWrote at any node, at once, though lists are read from a standby that is behind: somebody else does
-// not see it yet.
+// TestEverybodyReadsWhatTheyWrote at any node, at once, though lists are read from a standby that
+// is behind: somebody else does not see it yet.
 func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -23,9 +24,12 @@ func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 			nodes := startAll(t, b, 2)
 			writer, reader := nodes[0].tenant(t, "writer"), nodes[1].tenant(t, "reader")
 			var invited struct{ InviteMember struct{ Token string } }
-			writer.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email: $e, role: VIEWER}) { token } }`,
+			writer.must(t, &invited, `mutation ($w: ID!, $e: EmailAddress!) { inviteMember(input: {workspaceId: $w, email:
+				$e, role: VIEWER}) { token } }`,
 				map[string]any{"w": writer.workspaceID, "e": reader.email})
-			reader.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } } }`, map[string]any{"t": invited.InviteMember.Token})
+			reader.must(t, &struct{}{}, `mutation ($t: String!) { acceptInvitation(input: {token: $t}) { errors { code } }
+				}`,
+				map[string]any{"t": invited.InviteMember.Token})
 			reader.workspaceID = writer.workspaceID
 			program, _ := writer.key(t, "LINKS_READ", "LINKS_WRITE")
 			program.server = nodes[1]
@@ -39,30 +43,35 @@ func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 				if !slices.Contains(reader.listed(t), link.ID) {
 					late++
 				}
-				time.Sleep(100 * time.Millisecond)
+				polltest.Elapse(100 * time.Millisecond)
 			}
 			if late < 5 {
 				t.Errorf("somebody else missed %d of 20 new links: the standby is not read", late)
 			}
 			all := writer.listed(t)
-			eventually(t, "somebody else sees all", func() bool { return slices.Equal(reader.listed(t), all) })
-			eventually(t, "a program sees all, from the standby too", func() bool {
+			polltest.Until(t, "somebody else sees all", func() bool { return slices.Equal(reader.listed(t), all) })
+			polltest.Until(t, "a program sees all, from the standby too", func() bool {
 				return slices.Equal(tenant{client: program, workspaceID: writer.workspaceID}.listed(t), all)
 			})
 
 			// Who may see what is not the standby's to say.
-			writer.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) { errors { code } } }`,
+			writer.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
+				errors { code } } }`,
 				map[string]any{"w": writer.workspaceID, "u": reader.id})
 			var seen struct{ Workspace *struct{ ID string } }
-			reader.must(t, &seen, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`, map[string]any{"w": writer.workspaceID})
+			reader.must(t, &seen, `query ($w: ID!) { workspace(by: {id: $w}) { id }
+				}`, map[string]any{"w": writer.workspaceID})
 			if seen.Workspace != nil {
 				t.Error("who was removed still sees the workspace")
 			}
 
 			for _, change := range []string{"deleteWorkspace", "restoreWorkspace"} {
-				writer.must(t, &struct{}{}, "mutation ($w: ID!) { "+change+"(input: {id: $w}) { errors { code } } }", map[string]any{"w": writer.workspaceID})
+				writer.must(t, &struct{}{}, "mutation ($w: ID!) { "+change+"(input: {id: $w}) { errors { code } } }",
+					map[string]any{"w": writer.workspaceID})
 				var left struct{ Workspace *struct{ ID string } }
-				_ = program.try(&left, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`, map[string]any{"w": writer.workspaceID}) // it may be refused
+				// it may be refused
+				_ = program.try(&left, `query ($w: ID!) { workspace(by: {id: $w}) { id } }`,
+					map[string]any{"w": writer.workspaceID})
 				if (left.Workspace == nil) != (change == "deleteWorkspace") {
 					t.Errorf("after %s a program sees %v", change, left.Workspace)
 				}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
@@ -52,7 +53,8 @@ func TestRoutesAreReservedWords(t *testing.T) {
 	for _, pattern := range all {
 		method, path, _ := strings.Cut(pattern, " ")
 		word, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
-		if method != http.MethodGet && method != http.MethodPost && method != http.MethodOptions || !strings.HasPrefix(path, "/") {
+		if method != http.MethodGet && method != http.MethodPost && method != http.MethodOptions ||
+			!strings.HasPrefix(path, "/") {
 			t.Errorf("%q does not say its method and path", pattern)
 		}
 		if word == "" || strings.HasPrefix(word, "{") {
@@ -104,7 +106,7 @@ func TestRoutesAreServed(t *testing.T) {
 		if a.header.Get("X-Request-Id") == "" {
 			t.Errorf("%q: the answer has no name", pattern)
 		}
-		eventually(t, pattern+" is in the log", func() bool {
+		polltest.Until(t, pattern+" is in the log", func() bool {
 			return strings.Contains(content(t, s.err), " pattern=\""+pattern+"\" ")
 		})
 	}

@@ -5,6 +5,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 const refreshSession = `mutation ($x: String!) {
@@ -65,12 +67,13 @@ func TestALogoutReachesEveryNode(t *testing.T) {
 		session := client{server: other, token: nodes[0].login(t, who).Token}
 		session.must(t, &struct{}{}, `{ me { id } }`, nil)
 		var got struct{ Logout struct{ LoggedOut bool } }
-		client{server: nodes[0], token: session.token}.must(t, &got, `mutation { logout(input: {}) { loggedOut errors { code } } }`, nil)
+		client{server: nodes[0], token: session.token}.must(t, &got,
+			`mutation { logout(input: {}) { loggedOut errors { code } } }`, nil)
 		if !got.Logout.LoggedOut {
 			t.Errorf("%+v", got)
 		}
 		ended := time.Now()
-		eventually(t, "the other node refuses the token", func() bool {
+		polltest.Until(t, "the other node refuses the token", func() bool {
 			a, err := session.run(`{ me { id } }`, nil)
 			return err == nil && a.status == http.StatusUnauthorized && a.code() == "UNAUTHENTICATED"
 		})

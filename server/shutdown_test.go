@@ -12,6 +12,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // load is visitors who follow a short URL one after the other, each over a connection that is kept, until the
@@ -51,7 +53,7 @@ func hammer(t *testing.T, s *server, path string) *load {
 				if l.answered.Add(1) == warmAfter {
 					close(l.warm)
 				}
-				time.Sleep(breath)
+				polltest.Elapse(breath)
 			}
 		})
 	}
@@ -100,7 +102,7 @@ func TestTerminateUnderLoad(t *testing.T) {
 func (s *server) awaitUnready() {
 	s.t.Helper()
 	began := time.Now()
-	eventually(s.t, "the server is not ready", func() bool { return !s.isReady() })
+	polltest.Until(s.t, "the server is not ready", func() bool { return !s.isReady() })
 	if took := time.Since(began); took > 5*time.Second {
 		s.t.Errorf("the server was ready for another %s after the signal", took)
 	}

@@ -17,14 +17,17 @@ import (
 	gocmp "github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/visitor/visitortest"
 )
 
 // What browsers and others say of themselves.
 const (
-	chromeOnWindows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36"
-	safariOnIPhone  = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) Version/17.5 Mobile/15E148 Safari/604.1"
-	googlebot       = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
+	chromeOnWindows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) " +
+		"Chrome/126.0.0.0 Safari/537.36"
+	safariOnIPhone = "Mozilla/5.0 (iPhone; CPU iPhone OS 17_5 like Mac OS X) AppleWebKit/605.1.15 (KHTML, like Gecko) " +
+		"Version/17.5 Mobile/15E148 Safari/604.1"
+	googlebot = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 )
 
 // visit asks for a short URL from a loopback address; headers are names and values in turn.
@@ -32,7 +35,8 @@ func (s *server) visit(t *testing.T, method, path, from string, headers ...strin
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
 	visitor := &server{address: s.address, public: s.public, http: &http.Client{
-		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+		Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, network,
+			address string) (net.Conn, error) {
 			return dialer.DialContext(ctx, network, address)
 		}},
 		CheckRedirect: s.http.CheckRedirect, Timeout: patience,
@@ -43,7 +47,8 @@ func (s *server) visit(t *testing.T, method, path, from string, headers ...strin
 	}
 }
 
-// figures are a Stats as these tests see it: a breakdown says for each value, "(other)" for all others, the clicks, visitors and bots.
+// figures are a Stats as these tests see it: a breakdown says for each value, "(other)" for all
+// others, the clicks, visitors and bots.
 type figures struct {
 	Clicks, Visitors, Bots int64
 	Latency                *struct{ MeanMs, P50Ms, P99Ms float64 }
@@ -63,10 +68,13 @@ type figure struct {
 var statsFields = func() string {
 	fields := "clicks visitors bots latency { meanMs p50Ms p99Ms } series(interval: HOUR) { clicks visitors bots }"
 	for name, dimension := range map[string]string{
-		"referrer": "REFERRER", "country": "COUNTRY", "device": "DEVICE", "browser": "BROWSER", "os": "OS", "language": "LANGUAGE", "source": "UTM_SOURCE",
-		"medium": "UTM_MEDIUM", "campaign": "UTM_CAMPAIGN", "term": "UTM_TERM", "content": "UTM_CONTENT", "status": "STATUS", "link": "LINK",
+		"referrer": "REFERRER", "country": "COUNTRY", "device": "DEVICE", "browser": "BROWSER", "os": "OS",
+		"language": "LANGUAGE", "source": "UTM_SOURCE",
+		"medium": "UTM_MEDIUM", "campaign": "UTM_CAMPAIGN", "term": "UTM_TERM", "content": "UTM_CONTENT", "status": "STATUS",
+		"link": "LINK",
 	} {
-		fields += fmt.Sprintf(" %s: breakdown(by: %s, first: 5) { value isOther link { id } clicks visitors bots }", name, dimension)
+		fields += fmt.Sprintf(" %s: breakdown(by: %s, first: 5) { value isOther link { id } clicks visitors bots }", name,
+			dimension)
 	}
 	return " fragment figures on Stats { " + fields + " }"
 }()
@@ -108,16 +116,19 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 		path := l.path(s)
 
 		// One who comes twice, the second time with less to say.
-		s.visit(t, http.MethodGet, path+"?utm_source=newsletter&utm_campaign=fr%C3%BCh+%26%20sp%C3%A4t", "127.0.0.2", "User-Agent", chromeOnWindows,
+		s.visit(t, http.MethodGet, path+"?utm_source=newsletter&utm_campaign=fr%C3%BCh+%26%20sp%C3%A4t", "127.0.0.2",
+			"User-Agent", chromeOnWindows,
 			"Accept-Language", "ne,en;q=0.8", "Referer", "https://www.News.example:8443/a/page?of=hers")
 		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", chromeOnWindows)
 		// Another address, which says to be the first one; and another browser at the first one.
-		s.visit(t, http.MethodGet, path, "127.0.0.3", "User-Agent", chromeOnWindows, "X-Forwarded-For", "127.0.0.2, 8.8.8.8", "Forwarded", "for=127.0.0.2",
+		s.visit(t, http.MethodGet, path, "127.0.0.3", "User-Agent", chromeOnWindows, "X-Forwarded-For", "127.0.0.2, 8.8.8.8",
+			"Forwarded", "for=127.0.0.2",
 			"Accept-Language", "de-AT;q=0.5, fr-CH")
 		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", safariOnIPhone, "Referer", "android-app://com.slack/")
 		// Who wants to be nobody.
 		for _, wish := range []string{"DNT", "Sec-GPC"} {
-			s.visit(t, http.MethodGet, path+"?utm_source=private&utm_term=private&utm_content=private", "127.0.0.4", "User-Agent", safariOnIPhone,
+			s.visit(t, http.MethodGet, path+"?utm_source=private&utm_term=private&utm_content=private", "127.0.0.4",
+				"User-Agent", safariOnIPhone,
 				wish, "1", "Accept-Language", "pt", "Referer", "https://private.example/")
 		}
 		// Bots, of which two say so by what they want; and somebody who only looks.
@@ -145,18 +156,21 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 				link(by: {id: $id}) {
 					stats { ...figures }
 					people: stats(filter: {bots: false, device: "desktop"}) { ...figures }
-					clicks(first: 20) { edges { cursor node { link { id } at status bot referrer country device browser os language
+					clicks(first: 20) { edges { cursor node { link { id } at status bot referrer country device browser os
+					language
 						utmSource utmMedium utmCampaign utmTerm utmContent } } pageInfo { hasNextPage } }
 				}
 				workspace(by: {id: $w}) { stats { ...figures } second: stats(tag: "second") { ...figures } }
 			}`+statsFields, map[string]any{"id": l.ID, "w": who.workspaceID})
 			return got.Workspace.Stats.Clicks >= 10
 		}
-		eventually(t, "the clicks are counted", ask)
+		polltest.Until(t, "the clicks are counted", ask)
 		ask() // again: its parts were read one beside the other, some before the clicks were written
 		stats := got.Link.Stats
-		if stats.Clicks != 9 || stats.Visitors != 3 || stats.Bots != 3 || got.Workspace.Stats.Clicks != 10 || got.Workspace.Stats.Visitors != 4 {
-			t.Errorf("%d clicks, %d visitors, %d bots; of the workspace %d clicks, %d visitors", stats.Clicks, stats.Visitors, stats.Bots,
+		if stats.Clicks != 9 || stats.Visitors != 3 || stats.Bots != 3 || got.Workspace.Stats.Clicks != 10 ||
+			got.Workspace.Stats.Visitors != 4 {
+			t.Errorf("%d clicks, %d visitors, %d bots; of the workspace %d clicks, %d visitors", stats.Clicks, stats.Visitors,
+				stats.Bots,
 				got.Workspace.Stats.Clicks, got.Workspace.Stats.Visitors)
 		}
 		for name, one := range map[string]struct {
@@ -192,7 +206,8 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 				clicks, visitors, bots = clicks+p.Clicks, visitors+p.Visitors, bots+p.Bots
 			}
 			if clicks != one.Clicks || visitors != one.Visitors || bots != one.Bots {
-				t.Errorf("the series adds up to %d, %d, %d, want %d, %d, %d", clicks, visitors, bots, one.Clicks, one.Visitors, one.Bots)
+				t.Errorf("the series adds up to %d, %d, %d, want %d, %d, %d", clicks, visitors, bots, one.Clicks, one.Visitors,
+					one.Bots)
 			}
 			if one.Latency == nil || one.Latency.MeanMs <= 0 || one.Latency.P50Ms > one.Latency.P99Ms {
 				t.Errorf("the latency is %+v", one.Latency)
@@ -214,7 +229,8 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 			}
 			return node
 		}
-		first := map[string]any{"bot": false, "referrer": "news.example", "country": nil, "device": "desktop", "browser": "Chrome", "os": "Windows", "language": "ne",
+		first := map[string]any{"bot": false, "referrer": "news.example", "country": nil, "device": "desktop",
+			"browser": "Chrome", "os": "Windows", "language": "ne",
 			"utmSource": "newsletter", "utmMedium": "mail", "utmCampaign": "früh & spät", "utmTerm": nil, "utmContent": nil}
 		if diff := gocmp.Diff(first, known(0)); diff != "" {
 			t.Errorf("the first click (-want +got):\n%s", diff)
@@ -237,10 +253,12 @@ func TestClicksAreReadPageByPage(t *testing.T) {
 		who := s.tenant(t, "pages")
 		l := who.shorten(t, "https://example.com/pages").Link
 		for i := range 7 {
-			s.visit(t, http.MethodGet, l.path(s)+"?utm_source="+[]string{"a", "b"}[i%2]+"&utm_term="+fmt.Sprint(i), "127.0.0.2", "User-Agent", chromeOnWindows)
+			s.visit(t, http.MethodGet, l.path(s)+"?utm_source="+[]string{"a", "b"}[i%2]+"&utm_term="+fmt.Sprint(i), "127.0.0.2",
+				"User-Agent", chromeOnWindows)
 		}
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 7 })
-		for filter, want := range map[string]string{"{}": "6543210", `{utmSource: "b"}`: "531", `{utmSource: "b", utmTerm: "3"}`: "3", `{utmSource: ""}`: "", `{bots: true}`: ""} {
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 7 })
+		for filter, want := range map[string]string{"{}": "6543210", `{utmSource: "b"}`: "531",
+			`{utmSource: "b", utmTerm: "3"}`: "3", `{utmSource: ""}`: "", `{bots: true}`: ""} {
 			var seen string
 			var after any
 			for pages := 0; pages < 9; pages++ {
@@ -255,8 +273,10 @@ func TestClicksAreReadPageByPage(t *testing.T) {
 						}
 					}
 				}
-				who.must(t, &got, `query ($id: ID!, $a: String) { link(by: {id: $id}) { clicks(first: 2, after: $a, filter: `+filter+`) {
-					edges { node { utmTerm } } pageInfo { hasNextPage endCursor } } } }`, map[string]any{"id": l.ID, "a": after})
+				who.must(t, &got, `query ($id: ID!, $a: String) { link(by: {id: $id}) { clicks(first: 2, after: $a, filter:
+					`+filter+`) {
+					edges { node { utmTerm } } pageInfo { hasNextPage endCursor } } }
+					}`, map[string]any{"id": l.ID, "a": after})
 				for _, e := range got.Link.Clicks.Edges {
 					seen += e.Node.UTMTerm
 				}
@@ -272,8 +292,8 @@ func TestClicksAreReadPageByPage(t *testing.T) {
 	})
 }
 
-// TestStatsOfOthersAreNotThere: what belongs to another tenant looks as what does not exist, and no tag, filter or cursor
-// leads to it.
+// TestStatsOfOthersAreNotThere: what belongs to another tenant looks as what does not exist, and no
+// tag, filter or cursor leads to it.
 func TestStatsOfOthersAreNotThere(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -283,22 +303,30 @@ func TestStatsOfOthersAreNotThere(t *testing.T) {
 		own := eve.shorten(t, "https://example.com/eve", "tags", []string{"shared"}).Link
 		const campaign = "?utm_campaign=hers"
 		for range 3 {
-			s.visit(t, http.MethodGet, l.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer", "https://hers.example/")
+			s.visit(t, http.MethodGet, l.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer",
+				"https://hers.example/")
 		}
-		s.visit(t, http.MethodGet, own.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer", "https://eve.example/")
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 && eve.look(t, own.ID).ClickCount == 1 })
+		s.visit(t, http.MethodGet, own.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer",
+			"https://eve.example/")
+		polltest.Until(t, "the clicks are counted", func() bool {
+			return who.look(t, l.ID).ClickCount == 3 &&
+				eve.look(t, own.ID).ClickCount == 1
+		})
 		var hers struct {
 			Link struct {
 				Clicks struct{ Edges []struct{ Cursor string } }
 			}
 		}
-		who.must(t, &hers, `query ($id: ID!) { link(by: {id: $id}) { clicks { edges { cursor } } } }`, map[string]any{"id": l.ID})
+		who.must(t, &hers, `query ($id: ID!) { link(by: {id: $id}) { clicks { edges { cursor } } } }`,
+			map[string]any{"id": l.ID})
 
 		nowhere := map[string]string{l.ID: "lnk_" + strings.Repeat("0", 26), who.workspaceID: "ws_" + strings.Repeat("7", 26)}
 		for theirs, unknown := range nowhere {
-			query := `query ($id: ID!) { link(by: {id: $id}) { stats { clicks breakdown(by: REFERRER) { value } } clicks { edges { cursor } } } }`
+			query := `query ($id: ID!) { link(by: {id: $id}) { stats { clicks breakdown(by: REFERRER) { value } } clicks {
+				edges { cursor } } } }`
 			if theirs == who.workspaceID {
-				query = `query ($id: ID!) { workspace(by: {id: $id}) { stats { clicks breakdown(by: LINK) { value } } clicks { edges { cursor } } } }`
+				query = `query ($id: ID!) { workspace(by: {id: $id}) { stats { clicks breakdown(by: LINK) { value } } clicks {
+					edges { cursor } } } }`
 			}
 			for _, asker := range []client{eve.client, {server: s}} {
 				var answers []string
@@ -336,7 +364,8 @@ func TestStatsOfOthersAreNotThere(t *testing.T) {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
-		if diff := gocmp.Diff(int64(0), got.Workspace.None.Clicks, cmpopts.EquateEmpty()); diff != "" || len(got.Workspace.None.Link) > 0 {
+		if diff := gocmp.Diff(int64(0), got.Workspace.None.Clicks, cmpopts.EquateEmpty()); diff != "" ||
+			len(got.Workspace.None.Link) > 0 {
 			t.Errorf("what is hers alone is found: %+v", got.Workspace.None)
 		}
 		for _, e := range got.Workspace.Clicks.Edges {
@@ -354,10 +383,14 @@ func TestWhatCannotBeAsked(t *testing.T) {
 	who := s.tenant(t, "asking")
 	l := who.shorten(t, "https://example.com/asked").Link
 	for _, ask := range []string{
-		`stats(range: {from: "2026-01-02T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`, `stats(range: {from: "1999-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`,
-		`stats(timezone: "Mars/Olympus") { clicks }`, `stats(timezone: "Local") { clicks }`, `stats { breakdown(by: OS, first: 0) { value } }`,
-		`stats { breakdown(by: OS, first: 1001) { value } }`, `clicks(first: 101) { edges { cursor } }`, `clicks(after: "nonsense") { edges { cursor } }`,
-		`stats(range: {from: "2025-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { series(interval: HOUR) { clicks } }`,
+		`stats(range: {from: "2026-01-02T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`,
+		`stats(range: {from: "1999-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`,
+		`stats(timezone: "Mars/Olympus") { clicks }`, `stats(timezone: "Local") { clicks }`,
+		`stats { breakdown(by: OS, first: 0) { value } }`,
+		`stats { breakdown(by: OS, first: 1001) { value } }`, `clicks(first: 101) { edges { cursor } }`,
+		`clicks(after: "nonsense") { edges { cursor } }`,
+		`stats(range: {from: "2025-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { series(interval: HOUR) { clicks }
+			}`,
 		`stats(filter: {referrer: "` + url.QueryEscape(strings.Repeat("x", 301)) + `"}) { clicks }`,
 	} {
 		a, err := who.run(`query ($id: ID!) { link(by: {id: $id}) { `+ask+` } }`, map[string]any{"id": l.ID})

@@ -8,9 +8,12 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestTheStatsPage: it is there for everybody once the owner says so, and before that for nobody else.
+// TestTheStatsPage: it is there for everybody once the owner says so, and before that for nobody
+// else.
 func TestTheStatsPage(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -20,7 +23,7 @@ func TestTheStatsPage(t *testing.T) {
 		for range 3 {
 			s.expect(t, http.StatusFound, http.MethodGet, l.path(s), "Referer", "https://news.example/story")
 		}
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
 		page := l.path(s) + "+"
 		browser := []string{"Accept", "text/html"}
 		private := s.expect(t, http.StatusNotFound, http.MethodGet, page, browser...)
@@ -30,14 +33,16 @@ func TestTheStatsPage(t *testing.T) {
 		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, page, "Authorization", "Bearer "+stranger.token)
 		s.expect(t, http.StatusOK, http.MethodGet, page, "Authorization", "Bearer "+who.token)
-		who.must(t, new(any), `mutation ($id: ID!) { updateLink(input: {id: $id, statsPublic: true}) { link { statsPublic } errors { code } } }`, map[string]any{"id": l.ID})
+		who.must(t, new(any), `mutation ($id: ID!) { updateLink(input: {id: $id, statsPublic: true}) { link { statsPublic
+			} errors { code } } }`, map[string]any{"id": l.ID})
 		a := s.expect(t, http.StatusOK, http.MethodGet, page, browser...)
 		for _, part := range []string{"news.example", "<svg", "https://example.com/campaign?&lt;script&gt;", "3 "} {
 			if !strings.Contains(a.body, part) {
 				t.Errorf("the page has no %q", part)
 			}
 		}
-		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(a.body, "<script") {
+		if policy := a.header.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") ||
+			strings.Contains(a.body, "<script") {
 			t.Errorf("the page may run scripts: %q", policy)
 		}
 		if n := who.look(t, l.ID).ClickCount; n != 3 {
@@ -99,7 +104,8 @@ func TestStatsPage_HidesDestinations(t *testing.T) {
 	})
 }
 
-// TestClicksAreExported: whoever has the URL that a member asked for downloads what the member may see, and nobody else.
+// TestClicksAreExported: whoever has the URL that a member asked for downloads what the member may
+// see, and nobody else.
 func TestClicksAreExported(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -107,10 +113,15 @@ func TestClicksAreExported(t *testing.T) {
 		who, stranger := s.tenant(t, "owner"), s.tenant(t, "stranger")
 		l, other := who.shorten(t, "https://example.com/a").Link, who.shorten(t, "https://example.com/b").Link
 		for range 5 {
-			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd&utm_term=%E2%80%8B%EF%BC%9Dcmd", "User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 Safari/537.36")
+			s.expect(t, http.StatusFound, http.MethodGet, l.path(s)+"?utm_campaign=%3Dcmd&utm_term=%E2%80%8B%EF%BC%9Dcmd",
+				"User-Agent", "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/126.0.0.0 "+
+					"Safari/537.36")
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, other.path(s))
-		eventually(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 5 && who.look(t, other.ID).ClickCount == 1 })
+		polltest.Until(t, "the clicks are counted", func() bool {
+			return who.look(t, l.ID).ClickCount == 5 &&
+				who.look(t, other.ID).ClickCount == 1
+		})
 		sign := func(as tenant, input map[string]any) (path string, codes []string) {
 			input["workspaceId"] = who.workspaceID
 			var got struct {
@@ -119,7 +130,8 @@ func TestClicksAreExported(t *testing.T) {
 					Errors []mend
 				}
 			}
-			as.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code message field } } }`, map[string]any{"in": input})
+			as.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code
+				message field } } }`, map[string]any{"in": input})
 			for _, e := range got.ExportClicks.Errors {
 				codes = append(codes, e.Code)
 			}
@@ -133,7 +145,8 @@ func TestClicksAreExported(t *testing.T) {
 		}
 		path, _ := sign(who, map[string]any{"linkId": l.ID, "filter": map[string]any{"browser": "Chrome"}})
 		rows, err := csv.NewReader(strings.NewReader(s.expect(t, http.StatusOK, http.MethodGet, path).body)).ReadAll()
-		if err != nil || len(rows) != 6 || rows[0][0] != "id" || rows[1][1] != l.ID || rows[1][10] != "Chrome" || rows[1][15] != "'=cmd" || rows[1][16] != "'＝cmd" {
+		if err != nil || len(rows) != 6 || rows[0][0] != "id" || rows[1][1] != l.ID || rows[1][10] != "Chrome" ||
+			rows[1][15] != "'=cmd" || rows[1][16] != "'＝cmd" {
 			t.Errorf("%v: %v", rows, err)
 		}
 		path, _ = sign(who, map[string]any{"format": "JSON_LINES"})
@@ -167,11 +180,11 @@ func TestOrphansAreCounted(t *testing.T) {
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/another/misprint")
 		l := who.shorten(t, "https://example.com/a").Link
 		who.remove(t, l.ID)
-		eventually(t, "the link is gone", func() bool {
+		polltest.Until(t, "the link is gone", func() bool {
 			a, err := s.get("/owner/" + l.Code)
 			return err == nil && a.status == http.StatusNotFound
 		})
-		eventually(t, "they are told", func() bool {
+		polltest.Until(t, "they are told", func() bool {
 			var got struct {
 				Workspace struct {
 					Orphans []struct {
@@ -181,9 +194,11 @@ func TestOrphansAreCounted(t *testing.T) {
 					}
 				}
 			}
-			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code status requests lastAt } } }`, map[string]any{"w": who.workspaceID})
+			who.must(t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code status requests lastAt } } }`,
+				map[string]any{"w": who.workspaceID})
 			o := got.Workspace.Orphans
-			return len(o) == 2 && *o[0].Code == "misprint" && o[0].Status == http.StatusNotFound && o[0].Requests == 3 && *o[1].Code == l.Code
+			return len(o) == 2 && *o[0].Code == "misprint" && o[0].Status == http.StatusNotFound && o[0].Requests == 3 &&
+				*o[1].Code == l.Code
 		})
 	})
 }
@@ -199,7 +214,8 @@ func TestStatsPage_ShowsLinkFieldsToLinkReadersAlone(t *testing.T) {
 		statsKey, _ := who.key(t, "STATS_READ")
 		bothKey, _ := who.key(t, "STATS_READ", "LINKS_READ")
 		public := func(yes bool) {
-			who.must(t, new(any), `mutation ($id: ID!, $yes: Boolean!) { updateLink(input: {id: $id, statsPublic: $yes}) { errors { code } } }`,
+			who.must(t, new(any), `mutation ($id: ID!, $yes: Boolean!) { updateLink(input: {id: $id, statsPublic: $yes}) {
+				errors { code } } }`,
 				map[string]any{"id": l.ID, "yes": yes})
 		}
 		for _, c := range []struct {

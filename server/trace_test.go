@@ -79,8 +79,9 @@ func (r *receiver) of(traceID string) map[string]*otlp.Span {
 	return named
 }
 
-// TestOneTrace goes from the request to the statements of a createLink, as a part of the caller's own trace, and says nothing
-// of what was sent. The spans come when the server stops: nothing else sends them so soon.
+// TestOneTrace goes from the request to the statements of a createLink, as a part of the caller's
+// own trace, and says nothing of what was sent. The spans come when the server stops: nothing else
+// sends them so soon.
 func TestOneTrace(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -92,7 +93,9 @@ func TestOneTrace(t *testing.T) {
 			again   = 20
 		)
 		r := newReceiver(t)
-		s := start(t, b.alone(t), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=90") // a rate of which nothing is taken ahead
+		// a rate of which nothing is taken ahead
+		s := start(t, b.alone(t), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000",
+			"LINKFORGE_LOG_FORMAT=json", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=90")
 		ada := s.tenant(t, "planted-slug")
 		body := `{"query":"mutation Make($w: ID!) { createLink(input: {workspaceId: $w, url: \"https://planted.example/page?secret=planted\", customCode: \"planted-code\"}) { link { id } errors { message } } }",` +
 			`"variables":{"w":"` + ada.workspaceID + `"}}`
@@ -100,16 +103,19 @@ func TestOneTrace(t *testing.T) {
 		if err != nil || a.status != http.StatusOK || a.problems() != nil || strings.Contains(a.body, `"message"`) {
 			t.Fatalf("%+v: %v", a, err)
 		}
-		s.expect(t, http.StatusFound, http.MethodGet, "/planted-slug/planted-code", "Traceparent", "00-"+missing+"-"+parent+"-01")
+		s.expect(t, http.StatusFound, http.MethodGet, "/planted-slug/planted-code", "Traceparent",
+			"00-"+missing+"-"+parent+"-01")
 		for range again {
-			s.expect(t, http.StatusFound, http.MethodGet, "/planted-slug/planted-code", "Traceparent", "00-"+known+"-"+parent+"-01")
+			s.expect(t, http.StatusFound, http.MethodGet, "/planted-slug/planted-code", "Traceparent",
+				"00-"+known+"-"+parent+"-01")
 		}
 		s.stop()
 
 		r.mu.Lock()
 		defer r.mu.Unlock()
 		made := r.of(traceID)
-		http, graphql, insert, limits := made["POST /graphql"], made["GraphQL mutation"], made["SQL INSERT links"], made["Redis pipeline"]
+		http, graphql, insert, limits := made["POST /graphql"], made["GraphQL mutation"], made["SQL INSERT links"],
+			made["Redis pipeline"]
 		if http == nil || graphql == nil || insert == nil || limits == nil {
 			t.Fatalf("a span is missing among %q", slices.Sorted(maps.Keys(made)))
 		}
@@ -130,7 +136,8 @@ func TestOneTrace(t *testing.T) {
 			t.Errorf("redirects out of memory are told as well")
 		}
 		for _, secret := range []string{
-			"planted", "127.0.0.1", "example.com", ada.token, ada.password, ada.id, ada.workspaceID, jwtSecret, "INSERT INTO", "lnk_",
+			"planted", "127.0.0.1", "example.com", ada.token, ada.password, ada.id, ada.workspaceID, jwtSecret, "INSERT INTO",
+			"lnk_",
 		} {
 			if strings.Contains(r.text.String(), secret) {
 				t.Errorf("the spans say %q", secret)

@@ -27,7 +27,8 @@ func (t target) name() string { return t.way[len(t.way)-1].key() }
 // targets are the queries and the fields with arguments, and the mutations.
 func (w *walker) targets() (reads, writes []target) {
 	for _, f := range w.schema.fields() {
-		one := target{calls: operations[f.key()], way: []step{f}, places: w.schema.places(f), writes: f.parent.Name == w.schema.mutation}
+		one := target{calls: operations[f.key()], way: []step{f}, places: w.schema.places(f),
+			writes: f.parent.Name == w.schema.mutation}
 		switch {
 		case one.writes:
 			writes = append(writes, one)
@@ -106,13 +107,15 @@ func (t target) namesSomething(v variant) (keys []string) {
 	return keys
 }
 
-// isNew says that a variant is worth a call without anything of others': something else than usual is put somewhere.
+// isNew says that a variant is worth a call without anything of others': something else than usual
+// is put somewhere.
 func (t target) isNew(v variant) bool {
 	named := t.namesSomething(v)
 	return len(named) == 0 || slices.ContainsFunc(named, func(key string) bool { return !kindIn(v, key).theirs })
 }
 
-// document is the operation for a variant: each argument that something is to be put into is left open.
+// document is the operation for a variant: each argument that something is to be put into is left
+// open.
 func (w *walker) document(one target, v variant) *document {
 	return w.schema.document(one.way, func(a argument) bool {
 		return slices.ContainsFunc(one.places, func(p place) bool { return p.argument == a.Name && one.includes(v, p) })
@@ -138,7 +141,8 @@ func (w *walker) value(v variant, key string) (any, bool) {
 	return fillers[key].value(w), true
 }
 
-// usual is value for the fields on the way to a target and below it: for what they need, and no more.
+// usual is value for the fields on the way to a target and below it: for what they need, and no
+// more.
 func (w *walker) usual(key string) (any, bool) {
 	if !w.needed[key] {
 		return nil, false
@@ -167,7 +171,8 @@ func (w *walker) send(one target, v variant, d *document, given map[string]strin
 	}
 	variables := maps.Clone(d.constants)
 	for name, a := range d.arguments {
-		if value, ok := w.schema.fill(one.name()+"."+a.Name, a, w.picker(one, v, c.sent, given), w.picker(one, v, c.sent, nil)); ok {
+		if value, ok := w.schema.fill(one.name()+"."+a.Name, a, w.picker(one, v, c.sent, given),
+			w.picker(one, v, c.sent, nil)); ok {
 			variables[name] = value
 		}
 	}
@@ -188,7 +193,8 @@ func (w *walker) send(one target, v variant, d *document, given map[string]strin
 	return c
 }
 
-// first is the first event of a subscription, or its end, as if it were an answer. What does not come soon is none.
+// first is the first event of a subscription, or its end, as if it were an answer. What does not
+// come soon is none.
 func (c client) first(body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
@@ -255,7 +261,8 @@ func (w *walker) note(c call) {
 	}
 	data, _ := decode(w.t, c.body)["data"].(map[string]any)
 	if value, ok := data[c.root.field.Name]; ok {
-		c.root.visit(value, func(n *selection) { w.answered[n.key()] = true }, func(_ *selection, value any) any { return value })
+		c.root.visit(value, func(n *selection) { w.answered[n.key()] = true },
+			func(_ *selection, value any) any { return value })
 	}
 }
 
@@ -275,7 +282,8 @@ func (c call) shown() string {
 	return replaceAll(text.String(), c.sent)
 }
 
-// replaceAll puts placeholders into the places of texts, the longest first: one may be within another.
+// replaceAll puts placeholders into the places of texts, the longest first: one may be within
+// another.
 func replaceAll(text string, placeholders map[string]string) string {
 	all := slices.SortedFunc(maps.Keys(placeholders), func(a, b string) int { return len(b) - len(a) })
 	for _, one := range all {
@@ -284,7 +292,8 @@ func replaceAll(text string, placeholders map[string]string) string {
 	return text
 }
 
-// codes are those of everything that an answer says is wrong: in extensions, and beside a message. Links have a code too.
+// codes are those of everything that an answer says is wrong: in extensions, and beside a message.
+// Links have a code too.
 func (c call) codes() (all []string) {
 	parts := strings.Split(c.body, `"code":"`)
 	for i, part := range parts[1:] {
@@ -297,8 +306,8 @@ func (c call) codes() (all []string) {
 	return all
 }
 
-// comparable is an answer with placeholders for what was sent, for what is computed from that and, in a mutation's, for
-// what is made anew each time.
+// comparable is an answer with placeholders for what was sent, for what is computed from that and,
+// in a mutation's, for what is made anew each time.
 func (w *walker) comparable(c call) string {
 	got := decode(w.t, c.body)
 	body := map[string]any{"errors": inOrder(got["errors"])}
@@ -333,5 +342,6 @@ func (w *walker) differs(n *selection, value any) bool {
 // inOrder puts errors into an order: fields are resolved in any.
 func inOrder(errors any) any {
 	all, _ := errors.([]any)
-	return slices.SortedFunc(slices.Values(all), func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
+	return slices.SortedFunc(slices.Values(all),
+		func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 }

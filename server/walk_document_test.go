@@ -9,14 +9,16 @@ import (
 // selection is a field in a document.
 type selection struct {
 	step
-	// fragment says that the field is in a fragment, since what it is selected of may be of other types.
+	// fragment says that the field is in a fragment, since what it is selected of may be of other
+	// types.
 	fragment bool
 	// variables are the names of its arguments' variables.
 	variables map[string]string
 	children  []*selection
 }
 
-// name is what the answer calls the field. Fields of fragments may have one name and different types.
+// name is what the answer calls the field. Fields of fragments may have one name and different
+// types.
 func (n *selection) name() string {
 	if n.fragment {
 		return n.parent.Name + "_" + n.field.Name
@@ -45,8 +47,8 @@ type writer struct {
 	usual picker
 }
 
-// document is an operation that selects all that there is behind a way. Only the arguments for which given says so, of
-// the last field on the way, are left to whoever sends it.
+// document is an operation that selects all that there is behind a way. Only the arguments for
+// which given says so, of the last field on the way, are left to whoever sends it.
 func (s *schema) document(way []step, given func(a argument) bool, usual picker) *document {
 	w := &writer{schema: s, constants: map[string]any{}, usual: usual}
 	d := &document{constants: w.constants, arguments: map[string]argument{}}
@@ -99,9 +101,10 @@ func (w *writer) supply(n *selection) {
 	}
 }
 
-// open selects everything behind a field, the nearest first. A type that comes again, or that the way has led through, is
-// asked for its leaves only: else there would be no end. A mutation is not asked for connections: they are what
-// a query shows. A subscription, where each event is paid for many times, is asked for leaves and links alone.
+// open selects everything behind a field, the nearest first. A type that comes again, or that the
+// way has led through, is asked for its leaves only: else there would be no end. A mutation is not
+// asked for connections: they are what a query shows. A subscription, where each event is paid for
+// many times, is asked for leaves and links alone.
 func (w *writer) open(way []step, root *selection) {
 	opened := map[string]bool{}
 	for _, step := range way {
@@ -111,9 +114,11 @@ func (w *writer) open(way []step, root *selection) {
 		n := queue[0]
 		for _, d := range w.possible(n.field.Type.named()) {
 			for i := range d.Fields {
-				child := &selection{step: step{d, &d.Fields[i]}, fragment: d.Name != n.field.Type.named(), variables: map[string]string{}}
+				child := &selection{step: step{d, &d.Fields[i]}, fragment: d.Name != n.field.Type.named(),
+					variables: map[string]string{}}
 				kind := child.field.Type.named()
-				if !w.types[kind].leaf() && opened[d.Name] && w.hasLeaves(d) || opened[w.mutation] && strings.HasSuffix(kind, "Connection") ||
+				if !w.types[kind].leaf() && opened[d.Name] && w.hasLeaves(d) || opened[w.mutation] &&
+					strings.HasSuffix(kind, "Connection") ||
 					!w.types[kind].leaf() && opened[w.subscription] && kind != "Link" {
 					continue
 				}
@@ -186,8 +191,8 @@ func (n *selection) walk(see func(n *selection)) {
 	}
 }
 
-// visit goes through the answer to a selection: there sees each field that is there, and what replace returns takes the
-// place of a value.
+// visit goes through the answer to a selection: there sees each field that is there, and what
+// replace returns takes the place of a value.
 func (n *selection) visit(value any, there func(n *selection), replace func(n *selection, value any) any) any {
 	there(n)
 	switch value := value.(type) {

@@ -18,6 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
 // estate is a tenant that has something of everything, each text of it marked.
@@ -28,21 +29,25 @@ type estate struct {
 	mark string
 	// texts are those that the tenant itself is to see again.
 	texts []string
-	// people are the members by role. The bridge is one too, and one of another tenant: its name is no secret of either.
+	// people are the members by role. The bridge is one too, and one of another tenant: its name is no
+	// secret of either.
 	people map[string]person
 	bridge person
-	// ids are ids and names of what the tenant has: the first of a kind is as plain as can be, the others are in other states.
+	// ids are ids and names of what the tenant has: the first of a kind is as plain as can be, the
+	// others are in other states.
 	ids map[*kind][]string
 	// links are the links' ids by their states.
 	links map[string]string
-	// pool are URLs of links that the tenant has, and codes of links to them. Who makes a link to the same URL does it once.
+	// pool are URLs of links that the tenant has, and codes of links to them. Who makes a link to the
+	// same URL does it once.
 	pool []pooled
 	next int
 	// secrets are all ids and codes in the tenant's rows.
 	secrets map[string]bool
 }
 
-// pooled is the destination of two links of a tenant: a DETERMINISTIC one, and a CUSTOM one with the code.
+// pooled is the destination of two links of a tenant: a DETERMINISTIC one, and a CUSTOM one with
+// the code.
 type pooled struct{ url, code, key string }
 
 // person is somebody who is logged in.
@@ -51,7 +56,8 @@ type person struct {
 	id, email, password, agent string
 }
 
-// word is a random word with an initial: words with the same one are in the same place of any order.
+// word is a random word with an initial: words with the same one are in the same place of any
+// order.
 func word(initial string) string {
 	var text strings.Builder
 	text.WriteString(initial)
@@ -103,7 +109,8 @@ func at(value any, path ...string) string {
 func (e *estate) newPerson(name, email, agent string) person {
 	e.t.Helper()
 	who := person{client: client{server: e.s}, email: email, password: "pass phrase of " + name, agent: agent}
-	got := e.mutate(who, "register", map[string]any{"email": email, "password": who.password, "name": name}, "token user { id }")
+	got := e.mutate(who, "register", map[string]any{"email": email, "password": who.password, "name": name},
+		"token user { id }")
 	who.token, who.id = at(got, "token"), at(got, "user", "id")
 	return who
 }
@@ -115,11 +122,13 @@ func (e *estate) resident(role string) person {
 	return e.newPerson(e.text("name-"+role), e.text("mail-"+role)+"@example.com", "agent-"+role+"-"+e.mark)
 }
 
-// furnish makes a tenant with members in the roles beside the owner, and a bridge to another tenant.
+// furnish makes a tenant with members in the roles beside the owner, and a bridge to another
+// tenant.
 func furnish(t *testing.T, s *server, b backend, initial string, bridge person, pool int, roles ...string) *estate {
 	t.Helper()
 	e := &estate{
-		t: t, s: s, mark: word(initial), bridge: bridge, people: map[string]person{}, ids: map[*kind][]string{}, links: map[string]string{},
+		t: t, s: s, mark: word(initial), bridge: bridge, people: map[string]person{}, ids: map[*kind][]string{},
+		links:   map[string]string{},
 		secrets: map[string]bool{},
 	}
 	e.settle()
@@ -141,13 +150,15 @@ func (e *estate) settle() {
 	e.texts = append(e.texts, owner.agent)
 	e.people["OWNER"] = owner
 	make := func(name, slug string) string {
-		return at(e.mutate(owner, "createWorkspace", map[string]any{"name": name, "slug": slug}, "workspace { id }"), "workspace", "id")
+		return at(e.mutate(owner, "createWorkspace", map[string]any{"name": name, "slug": slug}, "workspace { id }"),
+			"workspace", "id")
 	}
 	e.ids[slugs] = []string{e.text("slug"), "old-" + e.mark, "gone-" + e.mark}
 	e.ids[workspaceIDs] = []string{make(e.text("workspace"), e.ids[slugs][1]), make("gone "+e.mark, e.ids[slugs][2])}
 	e.mutate(owner, "updateWorkspace", map[string]any{"id": e.workspaceID(), "slug": e.ids[slugs][0]}, "")
 	e.mutate(owner, "createLink", map[string]any{
-		"workspaceId": e.ids[workspaceIDs][1], "url": "https://example.com/" + e.mark, "strategy": "CUSTOM", "customCode": "gone-" + e.mark,
+		"workspaceId": e.ids[workspaceIDs][1], "url": "https://example.com/" + e.mark, "strategy": "CUSTOM",
+		"customCode": "gone-" + e.mark,
 	}, "")
 	e.mutate(owner, "deleteWorkspace", map[string]any{"id": e.ids[workspaceIDs][1]}, "")
 }
@@ -159,7 +170,8 @@ func (e *estate) admit(roles []string) {
 	e.t.Helper()
 	owner := e.people["OWNER"]
 	invite := func(email, role string) (token string) {
-		got := e.mutate(owner, "inviteMember", map[string]any{"workspaceId": e.workspaceID(), "email": email, "role": role}, "token invitation { id }")
+		got := e.mutate(owner, "inviteMember", map[string]any{"workspaceId": e.workspaceID(), "email": email, "role": role},
+			"token invitation { id }")
 		e.ids[invitationIDs] = append(e.ids[invitationIDs], at(got, "invitation", "id"))
 		return at(got, "token")
 	}
@@ -214,15 +226,18 @@ func (e *estate) shorten() {
 	for _, label := range []string{"expired", "disabled", "purged"} { // age makes them so
 		e.link(owner, label, nil)
 	}
-	e.texts = slices.DeleteFunc(e.texts, func(text string) bool { return strings.Contains(text, "-purged-") }) // nobody sees them again
+	// nobody sees them again
+	e.texts = slices.DeleteFunc(e.texts, func(text string) bool { return strings.Contains(text, "-purged-") })
 	claimed := e.s.anonymous(e.t, "https://example.com/"+e.text("claimed"))
-	e.mutate(owner, "claimLinks", map[string]any{"workspaceId": e.workspaceID(), "claimTokens": []string{claimed.ClaimToken}}, "")
+	e.mutate(owner, "claimLinks", map[string]any{"workspaceId": e.workspaceID(),
+		"claimTokens": []string{claimed.ClaimToken}}, "")
 	e.links["claimed"] = claimed.Link.ID
 	e.ids[linkIDs] = append(e.ids[linkIDs], claimed.Link.ID)
 
 	code := at(custom, "code")
 	e.ids[shortURLs] = []string{
-		at(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" + e.mark,
+		at(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +
+			e.mark,
 		"https://verified-" + e.mark + ".example/" + code,
 	}
 	e.ids[words], e.ids[tags] = []string{e.mark, "title-plain-" + e.mark}, []string{"tag-plain-" + e.mark}
@@ -232,8 +247,9 @@ func (e *estate) shorten() {
 func (e *estate) link(who person, label string, more map[string]any) map[string]any {
 	e.t.Helper()
 	in := map[string]any{
-		"workspaceId": e.workspaceID(), "url": "https://example.com/" + e.text("to-"+label), "strategy": "COUNTER", "title": e.text("title-" + label),
-		"note": e.text("note-" + label), "tags": []string{e.text("tag-" + label)},
+		"workspaceId": e.workspaceID(), "url": "https://example.com/" + e.text("to-"+label), "strategy": "COUNTER",
+		"title": e.text("title-" + label),
+		"note":  e.text("note-" + label), "tags": []string{e.text("tag-" + label)},
 	}
 	maps.Copy(in, more)
 	link, _ := e.mutate(who, "createLink", in, "link { id code shortUrl }")["link"].(map[string]any)
@@ -248,7 +264,8 @@ func (e *estate) fill(n int) {
 	owner := e.people["OWNER"]
 	var links []map[string]any
 	for i := range n {
-		p := pooled{fmt.Sprintf("https://example.com/%s/%d", e.mark, i), fmt.Sprintf("%s-%d", e.mark, i), fmt.Sprintf("again-%s-%d", e.mark, i)}
+		p := pooled{fmt.Sprintf("https://example.com/%s/%d", e.mark, i), fmt.Sprintf("%s-%d", e.mark, i),
+			fmt.Sprintf("again-%s-%d", e.mark, i)}
 		e.pool = append(e.pool, p)
 		links = append(links, map[string]any{"url": p.url, "strategy": "CUSTOM", "customCode": p.code})
 		e.mutate(owner, "createLink", map[string]any{
@@ -269,11 +286,12 @@ func (e *estate) take() pooled {
 func (e *estate) misprint() {
 	e.t.Helper()
 	e.s.expect(e.t, http.StatusNotFound, http.MethodGet, "/"+e.ids[slugs][0]+"/misprint-"+e.mark)
-	eventually(e.t, "that is told", func() bool {
+	polltest.Until(e.t, "that is told", func() bool {
 		var got struct {
 			Workspace struct{ Orphans []struct{ Code string } }
 		}
-		e.people["OWNER"].must(e.t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code } } }`, map[string]any{"w": e.workspaceID()})
+		e.people["OWNER"].must(e.t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code } } }`,
+			map[string]any{"w": e.workspaceID()})
 		return len(got.Workspace.Orphans) == 1
 	})
 }
@@ -288,18 +306,20 @@ func (e *estate) follow(label string) {
 		}
 	}
 	look := func() {
-		e.people["OWNER"].must(e.t, &got, `query ($id: ID!) { link(by: {id: $id}) { shortUrl clickCount } }`, map[string]any{"id": e.links[label]})
+		e.people["OWNER"].must(e.t, &got, `query ($id: ID!) { link(by: {id: $id}) { shortUrl clickCount } }`,
+			map[string]any{"id": e.links[label]})
 	}
 	look()
 	e.ids[shortURLs] = append(e.ids[shortURLs], got.Link.ShortURL)
 	e.s.expect(e.t, http.StatusFound, http.MethodGet, strings.TrimPrefix(got.Link.ShortURL, e.s.public))
-	eventually(e.t, "a click is counted", func() bool {
+	polltest.Until(e.t, "a click is counted", func() bool {
 		look()
 		return got.Link.ClickCount == 1
 	})
 }
 
-// age does through the database what else takes time, DNS or the operator, and reads the ids that nobody was told.
+// age does through the database what else takes time, DNS or the operator, and reads the ids that
+// nobody was told.
 func (e *estate) age(b backend) {
 	e.t.Helper()
 	d, err := b.open()
@@ -314,14 +334,17 @@ func (e *estate) age(b backend) {
 		{"links", e.links["purged"], "deleted_at ended_at purged_at"}, {"domains", verified, "verified_at checked_at"},
 	} {
 		for column := range strings.FieldsSeq(change.columns) {
-			if _, err := d.NewUpdate().Table(change.table).Set("? = ?", bun.Ident(column), past).Where("id = ?", change.id).Exec(ctx); err != nil {
+			if _, err := d.NewUpdate().Table(change.table).Set("? = ?", bun.Ident(column), past).Where("id = ?", change.id).
+				Exec(ctx); err != nil {
 				e.t.Fatal(err)
 			}
 		}
 	}
-	e.mutate(e.people["OWNER"], "setPrimaryDomain", map[string]any{"workspaceId": e.workspaceID(), "domainId": verified}, "")
+	e.mutate(e.people["OWNER"], "setPrimaryDomain", map[string]any{"workspaceId": e.workspaceID(), "domainId": verified},
+		"")
 	read := func(table, column string, owners []string) (ids []string) {
-		err := d.NewSelect().Table(table).Column("id").Where("? IN (?)", bun.Ident(column), bun.In(owners)).Order("id").Scan(ctx, &ids)
+		err := d.NewSelect().Table(table).Column("id").Where("? IN (?)", bun.Ident(column), bun.In(owners)).Order("id").
+			Scan(ctx, &ids)
 		if err != nil || len(ids) == 0 {
 			e.t.Fatalf("%s: %v, %v", table, ids, err)
 		}
@@ -330,7 +353,8 @@ func (e *estate) age(b backend) {
 	e.ids[sessionIDs] = read("sessions", "account_id", e.ids[userIDs])
 	e.ids[eventIDs] = read("audit_events", "workspace_id", e.ids[workspaceIDs])[:2]
 	var clicks []click.Click
-	if err := d.NewSelect().Table("clicks").Column("id", "clicked_at").Where("workspace_id IN (?)", bun.In(e.ids[workspaceIDs])).Scan(ctx, &clicks); err != nil {
+	if err := d.NewSelect().Table("clicks").Column("id", "clicked_at").
+		Where("workspace_id IN (?)", bun.In(e.ids[workspaceIDs])).Scan(ctx, &clicks); err != nil {
 		e.t.Fatal(err)
 	}
 	for _, c := range clicks {
@@ -347,8 +371,8 @@ func (e *estate) age(b backend) {
 // anID is an id of any type within other text.
 var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem)_[0-7][0-9a-hjkmnp-tv-z]{25}([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 
-// unlike is a text as this one, of which nobody has anything: with another word in the mark's place, and other ids made
-// in the same instant, so that they are in the same place of any order.
+// unlike is a text as this one, of which nobody has anything: with another word in the mark's
+// place, and other ids made in the same instant, so that they are in the same place of any order.
 func (e *estate) unlike(text string) string {
 	other := strings.ReplaceAll(text, e.mark, word(e.mark[:1]))
 	other = anID.ReplaceAllStringFunc(other, func(one string) string { return one[:len(one)-16] + id.New(id.Log)[4+10:] })

@@ -17,11 +17,12 @@ import (
 
 // owners are the columns that say whose a row is.
 func (e *estate) owners() map[string][]string {
-	return map[string][]string{"workspace_id": e.ids[workspaceIDs], "account_id": e.ids[userIDs], "session_id": e.ids[sessionIDs]}
+	return map[string][]string{"workspace_id": e.ids[workspaceIDs], "account_id": e.ids[userIDs],
+		"session_id": e.ids[sessionIDs]}
 }
 
-// publicTables are the tables that hold nothing of a tenant. mailed_tokens has a row for whoever asks for a new password,
-// which anybody may do in anybody's name.
+// publicTables are the tables that hold nothing of a tenant. mailed_tokens has a row for whoever
+// asks for a new password, which anybody may do in anybody's name.
 var publicTables = []string{"mailed_tokens"}
 
 // rows are the tenant's rows in all tables that there are, as JSON, by table.
@@ -82,10 +83,12 @@ func read(t *testing.T, rows *sql.Rows) (all []string) {
 // tablesOf are the columns of every table that the database has, by table.
 func tablesOf(t *testing.T, d *db.DB) map[string][]string {
 	t.Helper()
-	query := `SELECT m.name AS "table", c.name AS "column" FROM sqlite_master AS m, pragma_table_info(m.name) AS c WHERE m.type = 'table'`
+	query := `SELECT m.name AS "table", c.name AS "column" FROM sqlite_master AS m, pragma_table_info(m.name) AS c
+		WHERE m.type = 'table'`
 	if d.Kind == db.Postgres {
 		query = `SELECT table_name AS "table", column_name AS "column" FROM information_schema.columns
-			JOIN information_schema.tables USING (table_schema, table_name) WHERE table_schema = current_schema() AND table_type = 'BASE TABLE'`
+			JOIN information_schema.tables USING (table_schema, table_name) WHERE table_schema = current_schema() AND
+			table_type = 'BASE TABLE'`
 	}
 	var rows []struct{ Table, Column string }
 	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &rows); err != nil {
@@ -98,7 +101,8 @@ func tablesOf(t *testing.T, d *db.DB) map[string][]string {
 	return tables
 }
 
-// learn makes every id and code in the tenant's rows a secret, but for those that another tenant has too.
+// learn makes every id and code in the tenant's rows a secret, but for those that another tenant
+// has too.
 func (e *estate) learn(rows, other map[string][]string) {
 	known := strings.Join(slices.Concat(slices.Collect(maps.Values(other))...), "\n")
 	code := regexp.MustCompile(`"(?:code|root_code|prefix|token)":"([^"]{6,})"`)
@@ -125,7 +129,8 @@ func switchPoliciesOff(t *testing.T, b backend) {
 	defer d.Close()
 	ctx := db.AsOwner(t.Context())
 	var tables []string
-	err = d.NewRaw("SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace").Scan(ctx, &tables)
+	err = d.NewRaw("SELECT relname FROM pg_class WHERE relrowsecurity AND relnamespace = current_schema()::regnamespace").
+		Scan(ctx, &tables)
 	if err != nil || len(tables) == 0 {
 		t.Fatalf("tables with row-level security: %v, %v", tables, err)
 	}

@@ -90,8 +90,9 @@ func schemaOf(t *testing.T, s *server) *schema {
 	}
 	client{server: s}.must(t, &got, introspect, nil)
 	all := &schema{
-		query: got.Schema.QueryType.Name, mutation: got.Schema.MutationType.Name, subscription: got.Schema.SubscriptionType.Name,
-		types: map[string]*definition{},
+		query: got.Schema.QueryType.Name, mutation: got.Schema.MutationType.Name,
+		subscription: got.Schema.SubscriptionType.Name,
+		types:        map[string]*definition{},
 	}
 	for _, one := range got.Schema.Types {
 		if strings.HasPrefix(one.Name, "__") {
@@ -158,17 +159,20 @@ func (s *schema) fields() (all []step) {
 	return all
 }
 
-// place is somewhere that a value can be put: an argument that is no input, or such a field of an input.
+// place is somewhere that a value can be put: an argument that is no input, or such a field of an
+// input.
 type place struct {
 	// key is "Type.field.argument", or "Input.field" wherever the input is used.
 	key string
-	// argument is the field's argument that it is in, input the input that it is a field of, or the argument itself.
+	// argument is the field's argument that it is in, input the input that it is a field of, or the
+	// argument itself.
 	argument, input string
 	// required says that there is no call without it, must that there is no such input without it.
 	required, must bool
 	// list says that it takes a list.
 	list bool
-	// oneOf is the input of which only one field may be given, or nothing; firstOfOne says that it is the first of them.
+	// oneOf is the input of which only one field may be given, or nothing; firstOfOne says that it is
+	// the first of them.
 	oneOf      string
 	firstOfOne bool
 }
@@ -207,8 +211,8 @@ func (s *schema) below(key string, a argument, needed bool) (all []place) {
 // picker has what is put into a place, and whether anything is.
 type picker func(key string) (any, bool)
 
-// fill makes an argument's value of what pick puts into its places. Of inputs a list has two, of which the first is the
-// caller's own.
+// fill makes an argument's value of what pick puts into its places. Of inputs a list has two, of
+// which the first is the caller's own.
 func (s *schema) fill(key string, a argument, pick, own picker) (any, bool) {
 	d := s.types[a.Type.named()]
 	if d.Kind != "INPUT_OBJECT" {

@@ -6,10 +6,11 @@ import (
 	"time"
 )
 
-// kind is a kind of value of which each tenant has its own: what belongs to another one is tried in its places.
+// kind is a kind of value of which each tenant has its own: what belongs to another one is tried in
+// its places.
 type kind struct {
-	// own is one of the tenant's own, instead of the first that it has. fresh makes a new one for each call. With theirs
-	// there is none: only what belongs to others is ever given.
+	// own is one of the tenant's own, instead of the first that it has. fresh makes a new one for each
+	// call. With theirs there is none: only what belongs to others is ever given.
 	own    func(e *estate) string
 	fresh  func() string
 	theirs bool
@@ -58,17 +59,20 @@ func (k *kind) wrapped(value string) string {
 }
 
 var (
-	workspaceIDs, linkIDs, invitationIDs, keyIDs, domainIDs, eventIDs, clickIDs = &kind{}, &kind{}, &kind{}, &kind{}, &kind{}, &kind{}, &kind{}
+	workspaceIDs, linkIDs, invitationIDs, keyIDs, domainIDs, eventIDs, clickIDs = &kind{}, &kind{}, &kind{}, &kind{},
+		&kind{}, &kind{}, &kind{}
 
-	// userIDs has a member of both tenants for one's own: should somebody get at another tenant's members, there is one.
+	// userIDs has a member of both tenants for one's own: should somebody get at another tenant's
+	// members, there is one.
 	userIDs = &kind{own: func(e *estate) string { return e.bridge.id }}
 	// sessionIDs has none of the caller's own: they would be logged out.
 	sessionIDs = &kind{theirs: true}
 	memberIDs  = &kind{}
-	nodeKinds  = []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs, clickIDs, memberIDs}
-	nodeIDs    = &kind{of: nodeKinds}
-	actorIDs   = &kind{of: []*kind{userIDs, keyIDs}, first: true}
-	targetIDs  = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs}, first: true}
+	nodeKinds  = []*kind{linkIDs, workspaceIDs, userIDs, invitationIDs, keyIDs, domainIDs, sessionIDs, eventIDs, clickIDs,
+		memberIDs}
+	nodeIDs   = &kind{of: nodeKinds}
+	actorIDs  = &kind{of: []*kind{userIDs, keyIDs}, first: true}
+	targetIDs = &kind{of: []*kind{linkIDs, invitationIDs, keyIDs, domainIDs, userIDs, workspaceIDs}, first: true}
 
 	slugs     = &kind{}
 	newSlugs  = &kind{of: []*kind{slugs}, fresh: func() string { return word("slug") }}
@@ -80,25 +84,28 @@ var (
 	words    = &kind{theirs: true}
 	tags     = &kind{theirs: true}
 
-	urls      = &kind{pool: func(p pooled) string { return p.url }, fresh: func() string { return "https://example.com/" + word("new") }}
+	urls = &kind{pool: func(p pooled) string { return p.url },
+		fresh: func() string { return "https://example.com/" + word("new") }}
 	codes     = &kind{pool: func(p pooled) string { return p.code }, fresh: func() string { return word("code") }}
 	onceNames = &kind{pool: func(p pooled) string { return p.key }, fresh: func() string { return word("once") }}
 
-	// titlePlaces and clickPlaces are links' places in the orders of titles and clicks, exportParts where a part of an
-	// export begins.
+	// titlePlaces and clickPlaces are links' places in the orders of titles and clicks, exportParts
+	// where a part of an export begins.
 	titlePlaces = &kind{theirs: true, wrap: cursor}
 	clickPlaces = &kind{theirs: true, wrap: cursor}
 	exportParts = &kind{theirs: true}
 )
 
-// cursors stand for the places of things in the order of their ids. What state they are in plays no part.
+// cursors stand for the places of things in the order of their ids. What state they are in plays no
+// part.
 func cursors(of *kind) *kind { return &kind{of: []*kind{of}, first: true, theirs: true, wrap: cursor} }
 
 // filler says what is put into a place.
 type filler struct {
 	// kind says that it is something of a tenant's.
 	kind *kind
-	// value is what else it is; others are tried too, where the arguments of a field are tried one by one.
+	// value is what else it is; others are tried too, where the arguments of a field are tried one by
+	// one.
 	value  func(w *walker) any
 	others []any
 	// always says that it is given in every call, instead what is not given with it.
@@ -122,18 +129,19 @@ func later(by time.Duration) filler {
 	return filler{value: func(w *walker) any { return w.began.Add(by) }}
 }
 
-// small is the size of pages: what a resolver lets through that it should not is the newest, and so among the first.
+// small is the size of pages: what a resolver lets through that it should not is the newest, and so
+// among the first.
 var small = filler{value: func(*walker) any { return 2 }, always: true}
 
-// secret is a token that nobody has. Whoever has a real one is by design the one whom it was given to: what another
-// tenant's would do is no question of tenancy.
+// secret is a token that nobody has. Whoever has a real one is by design the one whom it was given
+// to: what another tenant's would do is no question of tenancy.
 var secret = put("unknown-secret")
 
 // wrongPassword keeps the callers' accounts and passwords as they are.
 var wrongPassword = put("a wrong password")
 
-// fillers say what every argument and every field of an input takes. Those that are inputs themselves are not named:
-// their fields are.
+// fillers say what every argument and every field of an input takes. Those that are inputs
+// themselves are not named: their fields are.
 var fillers = map[string]filler{
 	"Query.node.id":                 names(nodeIDs),
 	"Query.nodes.ids":               names(nodeIDs),
@@ -316,7 +324,8 @@ var fillers = map[string]filler{
 	"ReportLinkInput.details":         put("It is not what it says."),
 }
 
-// variant is a way to call something: with all places filled, or only some, or some with other values.
+// variant is a way to call something: with all places filled, or only some, or some with other
+// values.
 type variant struct {
 	only, without []string
 	set           map[string]any
@@ -324,12 +333,13 @@ type variant struct {
 	rare bool
 }
 
-// calls says how each operation is called. An exception is one by which the answer about what is another tenant's may
-// differ from that about what does not exist. No exception lets a mark through, or a change.
+// calls says how each operation is called. An exception is one by which the answer about what is
+// another tenant's may differ from that about what does not exist. No exception lets a mark
+// through, or a change.
 type calls struct {
 	variants []variant
-	// taken is the one code that an answer about another tenant's name may have, instead of success. Names that are
-	// unique over the instance cannot but be taken.
+	// taken is the one code that an answer about another tenant's name may have, instead of success.
+	// Names that are unique over the instance cannot but be taken.
 	taken string
 	// public says why the answer may differ in every way.
 	public string
@@ -337,7 +347,8 @@ type calls struct {
 	refuses string
 	// hashes says that a password is hashed, which takes time.
 	hashes bool
-	// alone says that a mutation is called with nothing of others' too, since only then it answers with all that it can.
+	// alone says that a mutation is called with nothing of others' too, since only then it answers
+	// with all that it can.
 	alone bool
 }
 
@@ -383,10 +394,11 @@ var operations = map[string]calls{
 	"Mutation.transferOwnership": {},
 	"Mutation.createApiKey":      {},
 	"Mutation.revokeApiKey":      {},
-	"Mutation.addDomain":         {}, // also of a host that another tenant has verified: anybody may claim, only proof counts
-	"Mutation.verifyDomain":      {},
-	"Mutation.removeDomain":      {},
-	"Mutation.setPrimaryDomain":  {},
+	// also of a host that another tenant has verified: anybody may claim, only proof counts
+	"Mutation.addDomain":        {},
+	"Mutation.verifyDomain":     {},
+	"Mutation.removeDomain":     {},
+	"Mutation.setPrimaryDomain": {},
 
 	"Mutation.createLink": {variants: []variant{
 		{without: []string{"CreateLinkInput.customCode"}},
@@ -394,7 +406,8 @@ var operations = map[string]calls{
 	}},
 	"Mutation.createLinks": {variants: []variant{
 		{without: []string{"NewLinkInput.customCode"}},
-		{without: []string{"CreateLinksInput.idempotencyKey"}, set: map[string]any{"NewLinkInput.strategy": "CUSTOM"}, rare: true},
+		{without: []string{"CreateLinksInput.idempotencyKey"}, set: map[string]any{"NewLinkInput.strategy": "CUSTOM"},
+			rare: true},
 	}},
 	"Mutation.createAnonymousLink": {},
 	"Mutation.claimLinks":          {alone: true},
@@ -404,7 +417,8 @@ var operations = map[string]calls{
 	}},
 	"Mutation.updateLinks": {variants: []variant{
 		{without: []string{"UpdateLinkInput.updatedAt"}},
-		{without: []string{"UpdateLinkInput.updatedAt"}, set: map[string]any{"UpdateLinksInput.onError": "ALL_OR_NOTHING"}, rare: true},
+		{without: []string{"UpdateLinkInput.updatedAt"}, set: map[string]any{"UpdateLinksInput.onError": "ALL_OR_NOTHING"},
+			rare: true},
 	}},
 	"Mutation.deleteLink": {},
 	"Mutation.deleteLinks": {variants: []variant{
@@ -424,19 +438,25 @@ func eachNode(key string) (all []variant) {
 	return all
 }
 
-// together are arguments of fields that mean something together only. Each argument is tried by itself, too.
+// together are arguments of fields that mean something together only. Each argument is tried by
+// itself, too.
 var together = map[string][]variant{
 	"Workspace.links": {
-		{only: []string{"LinkOrder.field", "Workspace.links.after"}, set: map[string]any{"LinkOrder.field": "TITLE", "Workspace.links.after": titlePlaces}, rare: true},
-		{only: []string{"LinkOrder.field", "Workspace.links.after"}, set: map[string]any{"LinkOrder.field": "CLICKS", "Workspace.links.after": clickPlaces}, rare: true},
-		{only: []string{"LinkFilter.tags", "LinkFilter.tagMatch"}, set: map[string]any{"LinkFilter.tagMatch": "ALL"}, rare: true},
+		{only: []string{"LinkOrder.field", "Workspace.links.after"}, set: map[string]any{"LinkOrder.field": "TITLE",
+			"Workspace.links.after": titlePlaces}, rare: true},
+		{only: []string{"LinkOrder.field", "Workspace.links.after"}, set: map[string]any{"LinkOrder.field": "CLICKS",
+			"Workspace.links.after": clickPlaces}, rare: true},
+		{only: []string{"LinkFilter.tags", "LinkFilter.tagMatch"}, set: map[string]any{"LinkFilter.tagMatch": "ALL"},
+			rare: true},
 	},
 }
 
-// madeAnew are fields whose values differ from one call that succeeds to the next, beside ids and times.
+// madeAnew are fields whose values differ from one call that succeeds to the next, beside ids and
+// times.
 var madeAnew = []string{
 	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Usage.links", "Usage.remaining",
-	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token", "CreateAnonymousLinkPayload.claimToken",
+	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
+	"CreateAnonymousLinkPayload.claimToken",
 }
 
 // computed are fields that are computed from what the caller has sent, or come late.
@@ -444,7 +464,8 @@ var computed = []string{"CodePreview.codes", "Workspace.orphans", "Stats.from", 
 
 // named are all fields and places that the table names.
 func named() []string {
-	all := slices.Concat(slices.Collect(maps.Keys(fillers)), slices.Collect(maps.Keys(operations)), slices.Collect(maps.Keys(together)), madeAnew, computed)
+	all := slices.Concat(slices.Collect(maps.Keys(fillers)), slices.Collect(maps.Keys(operations)),
+		slices.Collect(maps.Keys(together)), madeAnew, computed)
 	for _, variants := range together {
 		all = append(all, inVariants(variants)...)
 	}

@@ -10,20 +10,22 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWalkSeesNothingOfOthers calls every operation of the schema, with every argument, with what belongs to another
-// tenant: in every role, as an API key and as nobody. No text of the other tenant is ever in an answer, nothing of it
-// changes, and the answer is the same as for what does not exist.
+// TestWalkSeesNothingOfOthers calls every operation of the schema, with every argument, with what
+// belongs to another tenant: in every role, as an API key and as nobody. No text of the other
+// tenant is ever in an answer, nothing of it changes, and the answer is the same as for what does
+// not exist.
 //
-// The calls are not written down: the server is asked for its schema, and walk_table_test.go says what goes where. An
-// operation or an argument that the table does not know fails the test.
+// The calls are not written down: the server is asked for its schema, and walk_table_test.go says
+// what goes where. An operation or an argument that the table does not know fails the test.
 //
-// It comes before the tests that run at once: it asks thousands of times, and they have the servers' deadlines to keep.
+// It comes before the tests that run at once: it asks thousands of times, and they have the
+// servers' deadlines to keep.
 func TestWalkSeesNothingOfOthers(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) { walk(t, b, func() {}) })
 }
 
-// TestWalkNeedsNoRowLevelSecurity is the same on PostgreSQL with its policies switched off: the application alone keeps
-// tenants apart.
+// TestWalkNeedsNoRowLevelSecurity is the same on PostgreSQL with its policies switched off: the
+// application alone keeps tenants apart.
 func TestWalkNeedsNoRowLevelSecurity(t *testing.T) {
 	b := production(t)
 	walk(t, b, func() { switchPoliciesOff(t, b) })
@@ -89,17 +91,19 @@ type walker struct {
 type caller struct {
 	person
 	name string
-	// thorough says that they try things in every state, and all values of other arguments. What the others try differs by
-	// whose it is only.
+	// thorough says that they try things in every state, and all values of other arguments. What the
+	// others try differs by whose it is only.
 	thorough bool
-	// account says that they try what is about accounts too. There roles play no part, and each try hashes a password.
+	// account says that they try what is about accounts too. There roles play no part, and each try
+	// hashes a password.
 	account bool
 }
 
 // poolSize is how many links of the other tenant can be tried to be made again.
 const poolSize = 60
 
-// furnish makes both tenants, the foreign one last: its things are the newest, and come first where they should not be.
+// furnish makes both tenants, the foreign one last: its things are the newest, and come first where
+// they should not be.
 func (w *walker) furnish(b backend) {
 	w.t.Helper()
 	bridge := (&estate{t: w.t, s: w.server}).newPerson("bridge", word("bridge")+"@example.com", "bridge")
@@ -134,8 +138,8 @@ func (w *walker) walkAll() {
 	w.t.Logf("%d requests, %d of the pool", w.requests, w.foreign.next)
 }
 
-// try calls a target in all its variants: with mixtures of the caller's own and another tenant's things, and with things
-// of that tenant's in other states.
+// try calls a target in all its variants: with mixtures of the caller's own and another tenant's
+// things, and with things of that tenant's in other states.
 func (w *walker) try(one target) {
 	for _, v := range one.alternatives() {
 		if v.rare && !w.caller.thorough {
@@ -163,8 +167,8 @@ func (w *walker) try(one target) {
 	}
 }
 
-// mixtures are sets of places that another tenant's things are put into at once, with the caller's own in the others:
-// each by itself, and all; in between every mixture, for who is thorough.
+// mixtures are sets of places that another tenant's things are put into at once, with the caller's
+// own in the others: each by itself, and all; in between every mixture, for who is thorough.
 func (w *walker) mixtures(keys []string) (all [][]string) {
 	for set := uint(1); set < 1<<len(keys); set++ {
 		var mixture []string
@@ -202,7 +206,8 @@ func (w *walker) compare(one target, v variant, d *document, given map[string]st
 		return
 	}
 	if diff := cmp.Diff(w.comparable(b), w.comparable(a)); diff != "" {
-		w.fail("%s: the answer about what is another tenant's differs from that about what does not exist (-unknown +another's):\n%s", a, diff)
+		w.fail("%s: the answer about what is another tenant's differs from that about what does not exist (-unknown "+
+			"+another's):\n%s", a, diff)
 	}
 }
 
@@ -217,7 +222,8 @@ func fromPool(v variant, given map[string]string) bool {
 }
 
 // unfit are codes that say that nothing was looked for: the call was not a good one.
-var unfit = []string{"BAD_REQUEST", "INVALID_INPUT", "INVALID_URL", "COMPLEXITY_LIMIT_EXCEEDED", "RATE_LIMITED", "INTERNAL", "UNAVAILABLE"}
+var unfit = []string{"BAD_REQUEST", "INVALID_INPUT", "INVALID_URL", "COMPLEXITY_LIMIT_EXCEEDED", "RATE_LIMITED",
+	"INTERNAL", "UNAVAILABLE"}
 
 // examine looks for what must not be in any answer.
 func (w *walker) examine(one target, c call) {
@@ -241,8 +247,8 @@ func (w *walker) exposed(c call) string {
 	return found
 }
 
-// remember keeps names of the other tenant's which the callers' tenant may have now too, since somebody has said them:
-// a URL, a host, an address to invite. Ids never become anybody else's.
+// remember keeps names of the other tenant's which the callers' tenant may have now too, since
+// somebody has said them: a URL, a host, an address to invite. Ids never become anybody else's.
 func (w *walker) remember(v variant, given map[string]string) {
 	for key, value := range given {
 		if kindIn(v, key).fresh != nil {
@@ -284,8 +290,8 @@ func (w *walker) export() {
 	}
 }
 
-// foreignView is what the other tenant's owner sees by the same documents. Each of their texts is among it: the walk
-// would see it, if it could be seen.
+// foreignView is what the other tenant's owner sees by the same documents. Each of their texts is
+// among it: the walk would see it, if it could be seen.
 func (w *walker) foreignView() map[string]string {
 	w.t.Helper()
 	owner := *w // what it answers is no proof of anything, but that it is seen
@@ -324,8 +330,8 @@ func (w *walker) foreignView() map[string]string {
 	return view
 }
 
-// compareWithTable fails the test when the schema has what the table does not know, or the table what the schema has
-// not.
+// compareWithTable fails the test when the schema has what the table does not know, or the table
+// what the schema has not.
 func (w *walker) compareWithTable() {
 	w.t.Helper()
 	var wrong []string
@@ -339,7 +345,8 @@ func (w *walker) compareWithTable() {
 			known[p.key] = true
 			w.needed[p.key] = w.needed[p.key] || p.required || p.firstOfOne || fillers[p.key].always
 			if _, ok := fillers[p.key]; !ok {
-				wrong = append(wrong, p.key+" is new: say in fillers (walk_table_test.go) what is put there. If it names something of a tenant's, "+
+				wrong = append(wrong, p.key+" is new: say in fillers (walk_table_test.go) what is put there. If it names "+
+					"something of a tenant's, "+
 					"an id or a name, say so by names(kind), and let every estate have one.")
 			}
 		}

@@ -81,8 +81,9 @@ func (w *Watch) hearsNothing(t *testing.T) {
 	}
 }
 
-// TestEverybodyHearsOfEachClickOnceInOneOrder: at two nodes, while several processes write, whoever watches hears of all
-// that is theirs. Among them are some who are too slow for the buffer, some who come later, and some who change the node.
+// TestEverybodyHearsOfEachClickOnceInOneOrder: at two nodes, while several processes write, whoever
+// watches hears of all that is theirs. Among them are some who are too slow for the buffer, some
+// who come later, and some who change the node.
 func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -124,7 +125,8 @@ func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
 				for round := range rounds {
 					var batch []click.Click
 					for n := range size {
-						batch = append(batch, click.Click{WorkspaceID: b.Member.ID(), LinkID: links[n%2], ClickedAt: clicktest.Noon.Add(time.Duration(n*round) * time.Second)})
+						batch = append(batch, click.Click{WorkspaceID: b.Member.ID(), LinkID: links[n%2],
+							ClickedAt: clicktest.Noon.Add(time.Duration(n*round) * time.Second)})
 					}
 					batch = append(batch, click.Click{WorkspaceID: other.ID(), LinkID: foreign, ClickedAt: clicktest.Noon})
 					if err := w.Write(t.Context(), logID, int64(round+1), batch); err != nil {
@@ -156,7 +158,8 @@ func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
 				if diff := cmp.Diff(heard["one at 0"], ids); diff != "" || !isSubsequence(ids, whole) {
 					t.Errorf("%s: another order", name)
 				}
-			case strings.HasPrefix(name, "later") && !slices.Equal(ids, whole[len(whole)-len(ids):]), !strings.HasPrefix(name, "later") && !slices.Equal(ids, whole):
+			case strings.HasPrefix(name, "later") && !slices.Equal(ids, whole[len(whole)-len(ids):]),
+				!strings.HasPrefix(name, "later") && !slices.Equal(ids, whole):
 				t.Errorf("%s: another order", name)
 			}
 		}
@@ -175,14 +178,16 @@ func isSubsequence(part, whole []string) bool {
 	return len(part) == 0
 }
 
-// TestNobodyIsToldBeforeAnEarlierTransactionHasEnded: what was begun first comes first, even if it commits last.
+// TestNobodyIsToldBeforeAnEarlierTransactionHasEnded: what was begun first comes first, even if it
+// commits last.
 func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := clicktest.Setup(t, d)
 	early, late := id.New(id.Link), id.New(id.Link)
 	w := ingest.Writer{DB: d, Now: clicktest.AtNoon}
-	if err := w.Write(t.Context(), "log", 1, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late, ClickedAt: clicktest.Noon}}); err != nil {
+	if err := w.Write(t.Context(), "log", 1, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
+		ClickedAt: clicktest.Noon}}); err != nil {
 		t.Fatal(err)
 	}
 	l := newLive(d)
@@ -195,15 +200,19 @@ func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 			}
 			close(begun)
 			<-goOn
-			return (&ingest.Writer{DB: d, Now: clicktest.AtNoon}).Add(ctx, tx, []click.Click{{ID: 1 << 40, WorkspaceID: b.Member.ID(), LinkID: early, ClickedAt: clicktest.Noon}}, true)
+			return (&ingest.Writer{DB: d, Now: clicktest.AtNoon}).
+				Add(ctx, tx, []click.Click{{ID: 1 << 40, WorkspaceID: b.Member.ID(), LinkID: early, ClickedAt: clicktest.Noon}},
+					true)
 		})
 	}()
 	<-begun
-	if err := w.Write(t.Context(), "log", 2, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late, ClickedAt: clicktest.Noon}}); err != nil {
+	if err := w.Write(t.Context(), "log", 2, []click.Click{{WorkspaceID: b.Member.ID(), LinkID: late,
+		ClickedAt: clicktest.Noon}}); err != nil {
 		t.Error(err)
 	}
 	for range 3 {
-		if s, err := l.readOn(t.Context(), watch.place, []string{b.Member.ID()}, ""); err != nil || slices.ContainsFunc(s.clicks, func(c *placed) bool { return c.place.batch > 1 }) {
+		if s, err := l.readOn(t.Context(), watch.place, []string{b.Member.ID()}, ""); err != nil ||
+			slices.ContainsFunc(s.clicks, func(c *placed) bool { return c.place.batch > 1 }) {
 			t.Errorf("told before the earlier transaction has ended: %+v: %v", s.clicks, err)
 		}
 	}
@@ -236,7 +245,8 @@ func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 	again.hearsNothing(t)
 }
 
-// TestWhoDoesNotTakeClicksHarmsNobody: its buffer fills, and it reads what it has missed once it goes on.
+// TestWhoDoesNotTakeClicksHarmsNobody: its buffer fills, and it reads what it has missed once it
+// goes on.
 func TestWhoDoesNotTakeClicksHarmsNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -293,7 +303,8 @@ func TestCursors(t *testing.T) {
 
 		b.RecordClicks(linkID, clicktest.Noon, 4)
 		b.FlushClicks(t)
-		if err := (&Live{DB: d, Now: func() time.Time { return clicktest.Noon.Add(25 * time.Hour) }}).ForgetBatches(t.Context()); err != nil {
+		if err := (&Live{DB: d, Now: func() time.Time { return clicktest.Noon.Add(25 * time.Hour) }}).
+			ForgetBatches(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := d.NewSelect().Table("click_batches").Count(db.AsSystem(t.Context())); err != nil || n != 1 {

@@ -15,7 +15,8 @@ func TestNoCodeIsGivenOutAgainAfterARestore(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		fresh := func() *Counter { return New(d, [][]byte{[]byte("a secret")}) }
 		next := func() (n int64) {
-			if err := d.NewSelect().Table("counters").Column("next").Where("name = 'code'").Scan(db.AsSystem(t.Context()), &n); err != nil {
+			if err := d.NewSelect().Table("counters").Column("next").Where("name = 'code'").
+				Scan(db.AsSystem(t.Context()), &n); err != nil {
 				t.Fatal(err)
 			}
 			return n
@@ -32,7 +33,8 @@ func TestNoCodeIsGivenOutAgainAfterARestore(t *testing.T) {
 			t.Fatal(err)
 		}
 		set := func(n int64) {
-			if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'", n); err != nil {
+			if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'",
+				n); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -52,7 +54,8 @@ func TestNoCodeIsGivenOutAgainAfterARestore(t *testing.T) {
 			given[code] = true
 		}
 		set(int64(shortcode.Counters) - restoreGap + 1)
-		if _, err := AfterRestore(t.Context(), d); !errs.Is(err, errs.CodeExhausted) || next() != int64(shortcode.Counters)-restoreGap+1 {
+		if _, err := AfterRestore(t.Context(), d); !errs.Is(err, errs.CodeExhausted) ||
+			next() != int64(shortcode.Counters)-restoreGap+1 {
 			t.Errorf("beyond the last counter: moved to %d: %v", next(), err)
 		}
 	})

@@ -49,7 +49,8 @@ func TestPinCodeSecrets_RequiresEverySecretInUse(t *testing.T) {
 	})
 }
 
-// TestCounters_RotatedSecretSkipsIssuedCodes pretends that half of all codes have been given out with the previous secret.
+// TestCounters_RotatedSecretSkipsIssuedCodes pretends that half of all codes have been given out
+// with the previous secret.
 func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -61,7 +62,8 @@ func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
 			t.Fatal(err)
 		}
 		const issued = shortcode.Counters / 2
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'", int64(issued)); err != nil {
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name = 'code'",
+			int64(issued)); err != nil {
 			t.Fatal(err)
 		}
 		const codes = 500
@@ -81,8 +83,8 @@ func TestCounters_RotatedSecretSkipsIssuedCodes(t *testing.T) {
 	})
 }
 
-// TestCounters_NodesMayRotateOneAfterTheOther takes codes on nodes with the previous secret, the new one, and the previous
-// one in front again.
+// TestCounters_NodesMayRotateOneAfterTheOther takes codes on nodes with the previous secret, the
+// new one, and the previous one in front again.
 func TestCounters_NodesMayRotateOneAfterTheOther(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -111,8 +113,8 @@ func TestCounters_NodesMayRotateOneAfterTheOther(t *testing.T) {
 	})
 }
 
-// TestAfterRestore_MovesAllEpochs restores a backup that was made before the secret was replaced: codes that were given out
-// with the new secret since then are not given out again.
+// TestAfterRestore_MovesAllEpochs restores a backup that was made before the secret was replaced:
+// codes that were given out with the new secret since then are not given out again.
 func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -123,7 +125,8 @@ func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET name = 'lost' WHERE name LIKE 'code:%'"); err != nil {
+		if _, err := d.ExecContext(db.AsSystem(t.Context()),
+			"UPDATE counters SET name = 'lost' WHERE name LIKE 'code:%'"); err != nil {
 			t.Fatal(err)
 		}
 		next, err := AfterRestore(t.Context(), d)
@@ -142,7 +145,8 @@ func TestAfterRestore_MovesAllEpochs(t *testing.T) {
 			given[code] = true
 		}
 		// A secret that the restored database does not know counts as far as all others.
-		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name <> 'lost'", int64(shortcode.Counters/2)); err != nil {
+		if _, err := d.ExecContext(db.AsSystem(t.Context()), "UPDATE counters SET next = ? WHERE name <> 'lost'",
+			int64(shortcode.Counters/2)); err != nil {
 			t.Fatal(err)
 		}
 		latest, err := New(d, secretsOf("newest", "unknown", "new", "old")).Take(t.Context(), 100)

@@ -24,8 +24,10 @@ func TestSplitSecrets(t *testing.T) {
 	}{
 		{"one secret", long, []string{long}},
 		{"a list", long + "," + other, []string{long, other, other + "\n", long + "," + other}},
-		{"a list with white space", long + ", \n\n" + other + ",\n", []string{long, other, other + "\n", long + ", \n\n" + other + ",\n"}},
-		{"one secret with a comma", "a pass phrase, which has a comma and is long", []string{"a pass phrase, which has a comma and is long"}},
+		{"a list with white space", long + ", \n\n" + other + ",\n",
+			[]string{long, other, other + "\n", long + ", \n\n" + other + ",\n"}},
+		{"one secret with a comma", "a pass phrase, which has a comma and is long",
+			[]string{"a pass phrase, which has a comma and is long"}},
 		{"lines, one with a comma", long + "\na pass phrase, which has a comma and is long\n", []string{
 			long, "a pass phrase, which has a comma and is long", "a pass phrase, which has a comma and is long\n",
 			long + "\na pass phrase, which has a comma and is long\n",

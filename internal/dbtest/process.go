@@ -43,6 +43,9 @@ func Open(t *testing.T, kind db.Kind, where string) *db.DB {
 // Kill runs a test of this binary in another process and kills it once it has printed the line.
 func Kill(t *testing.T, test, line string, env ...string) {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
 	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")
 	process.Env = append(os.Environ(), env...)
 	process.Stderr = os.Stderr

@@ -50,6 +50,9 @@ hot_standby = on
 // NewPair starts a PostgreSQL server and a standby. Without the binaries it skips the test.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
 	ServerURL(t, DatabaseURL)
 	programs := postgresPrograms()
 	if programs == "" {

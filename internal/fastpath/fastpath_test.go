@@ -21,7 +21,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// site answers paths of one segment with redirects and pages, and leaves the others to the rest of the site.
+// site answers paths of one segment with redirects and pages, and leaves the others to the rest of
+// the site.
 func site(w http.ResponseWriter, r *http.Request) bool {
 	switch r.URL.Path {
 	case "/abort":
@@ -33,7 +34,8 @@ func site(w http.ResponseWriter, r *http.Request) bool {
 	case "/page":
 		w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 		w.WriteHeader(http.StatusNotFound)
-		_, _ = fmt.Fprintf(w, "no page for %s %#v %s %s %d.%d %q %s %d %v %t %v %v", r.Method, *r.URL, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor,
+		_, _ = fmt.Fprintf(w, "no page for %s %#v %s %s %d.%d %q %s %d %v %t %v %v", r.Method, *r.URL, r.RequestURI, r.Proto,
+			r.ProtoMajor, r.ProtoMinor,
 			r.Header, r.Host, r.ContentLength, r.TransferEncoding, r.Close, r.Trailer, r.Body == http.NoBody)
 	case "/html":
 		_, _ = io.WriteString(w, "<html>")
@@ -72,7 +74,8 @@ var whole = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "rest: "+r.Method+" "+r.Host+" "+string(body))
 })
 
-// sites are the same site behind net/http alone and behind a Listener, which counts what it answers itself.
+// sites are the same site behind net/http alone and behind a Listener, which counts what it answers
+// itself.
 type sites struct {
 	alone, both string
 	fast        atomic.Int64
@@ -136,12 +139,14 @@ var requests = []struct {
 	{"GET /abc HTTP/1.1\r\n" + host + "\r\n", 1},
 	{"GET /abc?x=%20y HTTP/1.1\r\n" + host + "User-Agent: me\r\nAccept: */*\r\nConnection: keep-alive\r\n\r\n", 1},
 	{"GET /page?q HTTP/1.1\r\n" + host + "User-Agent: you\r\nX-A: 1\r\nx-a: 2\r\n\r\n", 1},
-	{"GET /html HTTP/1.1\r\n" + host + "\r\nGET /twice HTTP/1.1\r\n" + host + "\r\nGET /inject HTTP/1.1\r\n" + host + "\r\n", 3},
+	{"GET /html HTTP/1.1\r\n" + host + "\r\nGET /twice HTTP/1.1\r\n" + host + "\r\nGET /inject HTTP/1.1\r\n" + host +
+		"\r\n", 3},
 	{"GET /long HTTP/1.1\r\n" + host + "\r\nGET /long HTTP/1.1\r\n" + host + "\r\n", 2},
 	{"GET /bare HTTP/1.1\r\n" + host + "\r\nGET /b%2fc HTTP/1.1\r\n" + host + "\r\n", 1},
 	{"GET //c HTTP/1.1\r\n" + host + "\r\n", 0},
 	{"GET /a HTTP/1.1\r\n" + host + "\r\nGET /rest/b HTTP/1.1\r\n" + host + "\r\nGET /c HTTP/1.1\r\n" + host + "\r\n", 1},
-	{"GET /a HTTP/1.1\r\n" + host + "\r\nPOST /rest/b HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabcGET /c HTTP/1.1\r\n" + host + "\r\n", 1},
+	{"GET /a HTTP/1.1\r\n" + host + "\r\nPOST /rest/b HTTP/1.1\r\n" + host +
+		"Content-Length: 3\r\n\r\nabcGET /c HTTP/1.1\r\n" + host + "\r\n", 1},
 	{"HEAD /abc HTTP/1.1\r\n" + host + "\r\n", 0},
 	{"POST /abc HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Content-Length: 3\r\n\r\nabc", 0},
@@ -153,7 +158,8 @@ var requests = []struct {
 	{"GET /abc HTTP/1.1\r\n" + host + "Expect: 100-continue\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Expect: wonders\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Connection: close\r\n\r\n", 0},
-	{"GET /abc HTTP/1.1\r\n" + host + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n", 0},
+	{"GET /abc HTTP/1.1\r\n" + host + "Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: " +
+		"AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n", 0},
 	{"GET /abc HTTP/1.0\r\n" + host + "\r\n", 0},
 	{"GET /abc HTTP/1.0\r\n" + host + "Connection: keep-alive\r\n\r\n", 0},
 	{"GET /abc HTTP/2.0\r\n" + host + "\r\n", 0},
@@ -240,7 +246,8 @@ func TestAHeadMayComeInPieces(t *testing.T) {
 			all, _ := io.ReadAll(in)
 			answers <- string(all)
 		}()
-		for _, piece := range []string{"G", "ET /ab", "c HTTP/1.1\r\n" + host + "\r", "\n", end} { // each is read before the next is sent
+		// each is read before the next is sent
+		for _, piece := range []string{"G", "ET /ab", "c HTTP/1.1\r\n" + host + "\r", "\n", end} {
 			if _, err := io.WriteString(c, piece); err != nil {
 				t.Fatal(err)
 			}
@@ -420,8 +427,10 @@ func BenchmarkAnswer(b *testing.B) {
 		return true
 	}, slog.New(slog.DiscardHandler))
 	c, _ := below.dial()
-	request := []byte("GET /abcdefg HTTP/1.1\r\nHost: a.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0\r\n" +
-		"Accept: */*\r\nAccept-Language: en-US,en;q=0.5\r\nAccept-Encoding: gzip, deflate, br\r\nReferer: https://b.example/\r\nConnection: keep-alive\r\n\r\n")
+	request := []byte("GET /abcdefg HTTP/1.1\r\nHost: a.example\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64; " +
+		"rv:140.0) Gecko/20100101 Firefox/140.0\r\n" +
+		"Accept: */*\r\nAccept-Language: en-US,en;q=0.5\r\nAccept-Encoding: gzip, deflate, br\r\nReferer: " +
+		"https://b.example/\r\nConnection: keep-alive\r\n\r\n")
 	answer := make([]byte, headBytes)
 	b.ReportAllocs()
 	for b.Loop() {

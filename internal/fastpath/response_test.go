@@ -15,7 +15,8 @@ func TestABodyIsAsLongAsIsSaid(t *testing.T) {
 		w.reset()
 		w.Header().Set("Content-Length", said)
 		_, _ = io.WriteString(&w, "ab")
-		if got := string(w.encode(time.Unix(0, 0))); strings.Count(got, "\nContent-Length: 2\r\n") != 1 || !strings.HasSuffix(got, "\r\n\r\nab") {
+		if got := string(w.encode(time.Unix(0, 0))); strings.Count(got, "\nContent-Length: 2\r\n") != 1 ||
+			!strings.HasSuffix(got, "\r\n\r\nab") {
 			t.Errorf("of %s bytes: %q", said, got)
 		}
 	}

@@ -290,7 +290,8 @@ func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
 		limit int64
 		most  int // asks in half an hour
 	}{
-		{5 * time.Second, 1 << 40, 31}, {time.Minute, 1 << 40, 12}, {20 * time.Minute, 1 << 40, 2}, {5 * time.Second, 400, 360},
+		{5 * time.Second, 1 << 40, 31}, {time.Minute, 1 << 40, 12}, {20 * time.Minute, 1 << 40, 2},
+		{5 * time.Second, 400, 360},
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			source, linkID := newTally(), id.New(id.Link)
@@ -431,11 +432,12 @@ func TestHit_SettlesOnce(t *testing.T) {
 		settle func(d *desk, linkID string, h *Hit)
 		used   int64 // of a limit of 3, of which 2 others are used
 	}{
-		"committed":                    {func(_ *desk, _ string, h *Hit) { h.Commit() }, 3},
-		"committed, released later":    {func(_ *desk, _ string, h *Hit) { h.Commit(); h.Release() }, 3},
-		"released":                     {func(_ *desk, _ string, h *Hit) { h.Release() }, 2},
-		"released twice":               {func(_ *desk, _ string, h *Hit) { h.Release(); h.Release() }, 2},
-		"released after the lease":     {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Release() }, 2},
+		"committed":                 {func(_ *desk, _ string, h *Hit) { h.Commit() }, 3},
+		"committed, released later": {func(_ *desk, _ string, h *Hit) { h.Commit(); h.Release() }, 3},
+		"released":                  {func(_ *desk, _ string, h *Hit) { h.Release() }, 2},
+		"released twice":            {func(_ *desk, _ string, h *Hit) { h.Release(); h.Release() }, 2},
+		"released after the lease": {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Release() },
+			2},
 		"committed after the lease":    {func(_ *desk, _ string, h *Hit) { after(nearLife + 2*reapInterval); h.Commit() }, 3},
 		"released after a replacement": {func(d *desk, linkID string, h *Hit) { replaceLease(d, linkID); h.Release() }, 2},
 		"the zero hit": {func(_ *desk, _ string, h *Hit) {
@@ -535,7 +537,8 @@ func TestMonthsAreCountedEachByItself(t *testing.T) {
 		hold(t, d.Leases, linkID, 5, 10)
 		stop := run(t, d.Leases)
 		february := MonthOf(january.End)
-		for i, m := range []Month{january, february, january, february, february, {}, february} { // requests that are late, and clocks that differ
+		// requests that are late, and clocks that differ
+		for i, m := range []Month{january, february, january, february, february, {}, february} {
 			hit, ok, err := d.Take(t.Context(), linkID, m, 10, time.Now())
 			if !ok || err != nil {
 				t.Errorf("take %d, of %q: given %t: %v", i, m, ok, err)

@@ -193,7 +193,8 @@ func TestALostCounterIsSeeded(t *testing.T) {
 			flush(t, k, linkID)
 		}
 		question := fmt.Sprint(thisMonth(), []string{linkID})
-		if diff := cmp.Diff([]string{question + " false", question + " true", question + " true", question + " true"}, asked); diff != "" {
+		if diff := cmp.Diff([]string{question + " false", question + " true", question + " true", question + " true"},
+			asked); diff != "" {
 			t.Errorf("seeds (-want +got):\n%s", diff)
 		}
 	})

@@ -83,7 +83,8 @@ func TestWhatADeadProcessHeldComesBackOnce(t *testing.T) {
 		neverTaken.Granted = neverTaken.Want
 		for range 3 {
 			finder := newHits(k, none)
-			if err := finder.Recover(t.Context(), dead.LogID, []Lease{held.lease(8), ended.lease(5), neverTaken.lease(0)}); err != nil {
+			if err := finder.Recover(t.Context(), dead.LogID,
+				[]Lease{held.lease(8), ended.lease(5), neverTaken.lease(0)}); err != nil {
 				t.Fatal(err)
 			}
 			if got := countOf(t, k, linkID); got != 13 {

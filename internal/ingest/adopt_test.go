@@ -29,7 +29,8 @@ func die(t *testing.T, r *ingest.Recorder) {
 	}
 }
 
-// adopted has a new process find what lies in the folder, twice, and checks that no log is left of the dead.
+// adopted has a new process find what lies in the folder, twice, and checks that no log is left of
+// the dead.
 func adopted(t *testing.T, d *db.DB, dir string) *ingest.Recorder {
 	t.Helper()
 	r := clicktest.NewRecorder(t, d, dir)
@@ -71,17 +72,18 @@ func TestWhatADeadProcessRecordedIsIngestedOnce(t *testing.T) {
 	})
 }
 
-// TestAnAdoptionThatIsInterruptedGoesOn: the first process that finds the log dies between two batches, the second cannot
-// give leases back, the third ends it.
+// TestAnAdoptionThatIsInterruptedGoesOn: the first process that finds the log dies between two
+// batches, the second cannot give leases back, the third ends it.
 func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir, linkID := t.TempDir(), id.New(id.Link)
 		away := errors.New("nobody takes them")
 		dead, first := clicktest.NewRecorder(t, d, dir), clicktest.NewRecorder(t, d, t.TempDir())
-		second := clicktest.NewLeaseRecorder(t, d, t.TempDir(), clicktest.RecoverFunc(func(context.Context, string, []hitquota.Lease) error {
-			return away
-		}))
+		second := clicktest.NewLeaseRecorder(t, d, t.TempDir(),
+			clicktest.RecoverFunc(func(context.Context, string, []hitquota.Lease) error {
+				return away
+			}))
 		first.Dir, second.Dir = dir, dir
 		recordOf(dead, linkID, 10)
 		ingestAll(t, dead)
@@ -186,12 +188,13 @@ func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
 		die(t, r)
 	}
 	broken := errors.New("broken")
-	finder := clicktest.NewLeaseRecorder(t, d, dir, clicktest.RecoverFunc(func(_ context.Context, logID string, _ []hitquota.Lease) error {
-		if logID == dead[0].LogID() {
-			return broken
-		}
-		return nil
-	}))
+	finder := clicktest.NewLeaseRecorder(t, d, dir,
+		clicktest.RecoverFunc(func(_ context.Context, logID string, _ []hitquota.Lease) error {
+			if logID == dead[0].LogID() {
+				return broken
+			}
+			return nil
+		}))
 	for range 2 {
 		if err := finder.Adopt(t.Context()); !errors.Is(err, broken) {
 			t.Errorf("adopted with %v, want %v", err, broken)
@@ -235,15 +238,16 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	die(t, dead)
 
 	got := map[int64]hitquota.Lease{}
-	finder := clicktest.NewLeaseRecorder(t, d, dir, clicktest.RecoverFunc(func(_ context.Context, logID string, leases []hitquota.Lease) error {
-		if logID != dead.LogID() || len(got) > 0 {
-			t.Errorf("leases of %s given back, %d after those of %s", logID, len(got), dead.LogID())
-		}
-		for _, l := range leases {
-			got[l.Number] = l
-		}
-		return nil
-	}))
+	finder := clicktest.NewLeaseRecorder(t, d, dir,
+		clicktest.RecoverFunc(func(_ context.Context, logID string, leases []hitquota.Lease) error {
+			if logID != dead.LogID() || len(got) > 0 {
+				t.Errorf("leases of %s given back, %d after those of %s", logID, len(got), dead.LogID())
+			}
+			for _, l := range leases {
+				got[l.Number] = l
+			}
+			return nil
+		}))
 	for range 2 {
 		if err := finder.Adopt(t.Context()); err != nil {
 			t.Fatal(err)
@@ -260,7 +264,8 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	}
 }
 
-// The environment variables that make TestRecording a process that records, and the line by which it says that it has.
+// The environment variables that make TestRecording a process that records, and the line by which
+// it says that it has.
 const (
 	recordingKind = "LINKFORGE_TEST_RECORDING_KIND"
 	recordingURL  = "LINKFORGE_TEST_RECORDING_URL"
@@ -271,7 +276,8 @@ const (
 	recordingClicks = 4 * ingest.MaxBatch
 )
 
-// TestRecording is the process that TestAKilledProcessLosesNoClick kills; by itself it does nothing.
+// TestRecording is the process that TestAKilledProcessLosesNoClick kills; by itself it does
+// nothing.
 func TestRecording(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(recordingKind))

@@ -13,7 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 )
 
-// poison is what can be wrong with a record. Each writes one such into a log, and returns the bytes that are to be set aside.
+// poison is what can be wrong with a record. Each writes one such into a log, and returns the bytes
+// that are to be set aside.
 var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	"no record": func(t *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
 		if _, err := r.Journal().Append([]byte("gibberish")); err != nil {
@@ -49,8 +50,8 @@ var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	},
 }
 
-// TestPoison: what cannot be ingested is set aside and counted, and everything else is ingested, by the process that
-// recorded it and by one that finds its log.
+// TestPoison: what cannot be ingested is set aside and counted, and everything else is ingested, by
+// the process that recorded it and by one that finds its log.
 func TestPoison(t *testing.T) {
 	t.Parallel()
 	for name, put := range poison {

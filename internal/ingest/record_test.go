@@ -28,12 +28,13 @@ func TestClicksAreReadAsTheyWereWritten(t *testing.T) {
 		want := &click.Click{
 			WorkspaceID: drawText(t, "workspace"),
 			LinkID:      drawText(t, "link"),
-			ClickedAt:   time.UnixMicro(rapid.Int64Range(stats.Never.UnixMicro(), stats.Never.AddDate(200, 0, 0).UnixMicro()).Draw(t, "time")).UTC(),
-			LatencyMs:   rapid.Float64().Draw(t, "latency"),
-			Status:      rapid.IntRange(0, 999).Draw(t, "status"),
-			Visitor:     rapid.Int64().Draw(t, "visitor"),
-			HitLease:    rapid.Int64().Draw(t, "hit lease"),
-			ClickLease:  rapid.Int64().Draw(t, "click lease"),
+			ClickedAt: time.UnixMicro(rapid.Int64Range(stats.Never.UnixMicro(), stats.Never.AddDate(200, 0, 0).UnixMicro()).
+				Draw(t, "time")).UTC(),
+			LatencyMs:  rapid.Float64().Draw(t, "latency"),
+			Status:     rapid.IntRange(0, 999).Draw(t, "status"),
+			Visitor:    rapid.Int64().Draw(t, "visitor"),
+			HitLease:   rapid.Int64().Draw(t, "hit lease"),
+			ClickLease: rapid.Int64().Draw(t, "click lease"),
 		}
 		want.Bot = rapid.Bool().Draw(t, "bot")
 		for _, d := range click.VisitDimensions {
@@ -49,7 +50,8 @@ func TestClicksAreReadAsTheyWereWritten(t *testing.T) {
 func TestLeasesAreReadAsTheyWereWritten(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"), Hits: rapid.Int64().Draw(t, "hits")}
+		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"), Hits: rapid.Int64().
+			Draw(t, "hits")}
 		if rapid.Bool().Draw(t, "monthly") {
 			want.Month = hitquota.MonthOf(time.Unix(rapid.Int64Range(0, 1<<33).Draw(t, "month"), 0))
 		}
@@ -64,7 +66,8 @@ func TestLeasesAreReadAsTheyWereWritten(t *testing.T) {
 func TestRecordsOfOldLogsAreStillRead(t *testing.T) {
 	t.Parallel()
 	aClick := &click.Click{
-		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: dbtest.Noon, LatencyMs: 0.5, Status: 302, HitLease: 300, ClickLease: 7,
+		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: dbtest.Noon, LatencyMs: 0.5, Status: 302, HitLease: 300,
+		ClickLease: 7,
 	}
 	aLease := &hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon), Number: 300, Hits: 64}
 	for _, c := range []struct {
@@ -91,7 +94,8 @@ func TestRecordsOfOldLogsAreStillRead(t *testing.T) {
 
 func TestWhatIsNoRecord(t *testing.T) {
 	t.Parallel()
-	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon), Number: 1, Hits: 1}
+	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon), Number: 1,
+		Hits: 1}
 	nul := exampleClick("lnk_\x00")
 	noMonth := bytes.Replace(appendLease(nil, &l), []byte("2026-11"), []byte("2026-13"), 1)
 	for name, record := range map[string][]byte{
@@ -115,10 +119,12 @@ func TestWhatIsNoRecord(t *testing.T) {
 	}
 }
 
-// TestAnyBytesAreARecordOrNone: what is read can be written, and is no longer then. Half of the bytes begin as a record.
+// TestAnyBytesAreARecordOrNone: what is read can be written, and is no longer then. Half of the
+// bytes begin as a record.
 func TestAnyBytesAreARecordOrNone(t *testing.T) {
 	t.Parallel()
-	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon), Number: math.MaxInt64, Hits: 1}
+	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon),
+		Number: math.MaxInt64, Hits: 1}
 	rapid.Check(t, func(t *rapid.T) {
 		record := rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")
 		switch rapid.IntRange(0, 3).Draw(t, "begins as") {

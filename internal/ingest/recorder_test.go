@@ -34,7 +34,8 @@ import (
 // smallLog is a recorder's log with room for some hundred clicks.
 const smallLog = 32 << 10
 
-// newSmallRecorder makes a recorder that does not run, whose log is soon full and whose words are in said.
+// newSmallRecorder makes a recorder that does not run, whose log is soon full and whose words are
+// in said.
 func newSmallRecorder(t *testing.T, d *db.DB) (r *ingest.Recorder, said *bytes.Buffer) {
 	t.Helper()
 	return newSmallLeaseRecorder(t, d, nil)
@@ -148,8 +149,8 @@ func TestClicksWaitForTheDatabase(t *testing.T) {
 	})
 }
 
-// TestClicksThatFindNoRoomAreLostAndCounted: the answer is given all the same, and it is logged once. When the database
-// has what was there, there is room again.
+// TestClicksThatFindNoRoomAreLostAndCounted: the answer is given all the same, and it is logged
+// once. When the database has what was there, there is room again.
 func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -174,7 +175,8 @@ func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
 			}
 			ingestAll(t, r)
 			if got := clicktest.ClicksOf(t, d, linkID); got != s.Recorded || r.Stats().LogBytes > smallLog/2 {
-				t.Errorf("round %d: %d clicks and %d bytes of log, want %d clicks and room", round, got, r.Stats().LogBytes, s.Recorded)
+				t.Errorf("round %d: %d clicks and %d bytes of log, want %d clicks and room", round, got, r.Stats().LogBytes,
+					s.Recorded)
 			}
 		}
 	})
@@ -223,8 +225,9 @@ func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	lag("all is ingested but what is no record", 0)
 }
 
-// TestRestIsShort: as long as is told while the processors are wanted, but not for as long as the database was away, nor while the
-// log is full. As long as they are wanted, batches are short as well: one of ten thousand can take seconds.
+// TestRestIsShort: as long as is told while the processors are wanted, but not for as long as the
+// database was away, nor while the log is full. As long as they are wanted, batches are short as
+// well: one of ten thousand can take seconds.
 func TestRestIsShort(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -234,7 +237,8 @@ func TestRestIsShort(t *testing.T) {
 		free       bool
 		most       int
 	}{
-		"a batch":             {0, ingest.MaxBatch, 500 * time.Millisecond, 4500 * time.Millisecond, false, ingest.MaxBatch / 2},
+		"a batch": {0, ingest.MaxBatch, 500 * time.Millisecond, 4500 * time.Millisecond, false,
+			ingest.MaxBatch / 2},
 		"a batch of seconds":  {0, ingest.MaxBatch, 2 * time.Second, ingest.LongestRest, false, 1250},
 		"a quick batch":       {0, ingest.MaxBatch, 100 * time.Millisecond, 900 * time.Millisecond, false, ingest.MaxBatch},
 		"a small batch":       {0, 100, 10 * time.Millisecond, 90 * time.Millisecond, true, ingest.MaxBatch},
@@ -291,7 +295,8 @@ func TestFlushEndsTheRest(t *testing.T) {
 	})
 }
 
-// TestPinKeepsWhatIsNeeded: what lies behind the oldest open lease may be read again, though it was ingested.
+// TestPinKeepsWhatIsNeeded: what lies behind the oldest open lease may be read again, though it was
+// ingested.
 func TestPinKeepsWhatIsNeeded(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
@@ -398,8 +403,8 @@ func TestAtTheEndTheLogStaysWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatGotLost: the database has a batch, and the recorder does not know. What it writes next begins with the same
-// clicks, and has more.
+// TestAnAnswerThatGotLost: the database has a batch, and the recorder does not know. What it writes
+// next begins with the same clicks, and has more.
 func TestAnAnswerThatGotLost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -427,7 +432,8 @@ func TestWhatIsFlushedIsInTheDatabase(t *testing.T) {
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
 		totals, err := b.Totals(t.Context(), b.Member, linkID, id.New(id.Link))
-		if diff := cmp.Diff(map[string]rollup.Tally{linkID: {Clicks: 3, LatencyMean: 2, LatencyM2: 2}}, totals, clicktest.About); diff != "" || err != nil {
+		if diff := cmp.Diff(map[string]rollup.Tally{linkID: {Clicks: 3, LatencyMean: 2, LatencyM2: 2}}, totals,
+			clicktest.About); diff != "" || err != nil {
 			t.Errorf("totals (-want +got):\n%s%v", diff, err)
 		}
 		rows, err := d.NewSelect().Model((*click.Row)(nil)).Count(db.AsSystem(t.Context()))
@@ -442,7 +448,8 @@ func TestABatchThatComesTwiceChangesNothing(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		linkID, log := id.New(id.Link), id.New(id.Log)
 		for range 3 {
-			if err := clicktest.Write(t, d, log, 2, []click.Click{clicktest.ClickOf(linkID), clicktest.ClickOf(linkID)}); err != nil {
+			if err := clicktest.Write(t, d, log, 2, []click.Click{clicktest.ClickOf(linkID),
+				clicktest.ClickOf(linkID)}); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -469,8 +476,8 @@ func TestABatchThatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestTwoNodesMergeIntoTheSameRows lets several recorders write the same links at once: the sums stay exact, and
-// nobody deadlocks.
+// TestTwoNodesMergeIntoTheSameRows lets several recorders write the same links at once: the sums
+// stay exact, and nobody deadlocks.
 func TestTwoNodesMergeIntoTheSameRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -509,13 +516,15 @@ func TestTwoNodesMergeIntoTheSameRows(t *testing.T) {
 		var fromTotals, fromBuckets rollup.Tally
 		for _, linkID := range links {
 			fromTotals.Merge(totals[linkID])
-			err = clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: clicktest.Noon.Add(-time.Hour), To: clicktest.Noon.Add(3 * time.Hour)}, "", stats.Filter{}).
+			err = clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: clicktest.Noon.Add(-time.Hour),
+				To: clicktest.Noon.Add(3 * time.Hour)}, "", stats.Filter{}).
 				EachSum(db.AsSystem(t.Context()), nil, func(sum *stats.Bucket) error { fromBuckets.Merge(sum.Tally); return nil })
 			if err != nil {
 				t.Fatal(err)
 			}
 		}
-		if diff := cmp.Diff([]rollup.Tally{want, want}, []rollup.Tally{fromTotals, fromBuckets}, cmpopts.EquateApprox(1e-9, 1e-6)); diff != "" {
+		if diff := cmp.Diff([]rollup.Tally{want, want}, []rollup.Tally{fromTotals, fromBuckets},
+			cmpopts.EquateApprox(1e-9, 1e-6)); diff != "" {
 			t.Errorf("totals, buckets (-want +got):\n%s", diff)
 		}
 		platform, err := b.Platform(t.Context())

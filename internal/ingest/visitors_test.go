@@ -25,15 +25,18 @@ func visitsOf(t *testing.T, w *clicktest.World, linkID string) (sum, rows int64)
 	t.Helper()
 	var of struct{ Sum, Rows int64 }
 	err := w.DB.NewSelect().
-		ColumnExpr("(SELECT CAST(COALESCE(SUM(visits), 0) AS BIGINT) FROM click_buckets WHERE subject_id = ?) AS sum", linkID).
-		ColumnExpr("(SELECT COUNT(*) FROM clicks WHERE link_id = ? AND visit) AS rows", linkID).Scan(db.AsSystem(t.Context()), &of.Sum, &of.Rows)
+		ColumnExpr("(SELECT CAST(COALESCE(SUM(visits), 0) AS BIGINT) FROM click_buckets WHERE subject_id = ?) AS sum",
+			linkID).
+		ColumnExpr("(SELECT COUNT(*) FROM clicks WHERE link_id = ? AND visit) AS rows", linkID).
+		Scan(db.AsSystem(t.Context()), &of.Sum, &of.Rows)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return of.Sum, of.Rows
 }
 
-// TestAVisitorIsCountedOnce, with the first click that is written: per link and day, and never as a bot.
+// TestAVisitorIsCountedOnce, with the first click that is written: per link and day, and never as a
+// bot.
 func TestAVisitorIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -52,8 +55,11 @@ func TestAVisitorIsCountedOnce(t *testing.T) {
 		other := func(c *click.Click) { c.LinkID = w.Links[1].LinkID; c.Visitor = clicktest.Person(c, 1) }
 		bot := func(c *click.Click) { c.Bot = true }
 		nobody := func(c *click.Click) { c.Visitor = 0 }
-		w.Write(t, at(clicktest.Noon, bot), at(clicktest.Noon, nobody), at(clicktest.Noon), at(clicktest.Noon), at(clicktest.Noon, other))
-		w.Write(t, at(clicktest.Noon.Add(time.Hour)), at(midnight.Add(-time.Microsecond)), at(midnight), at(midnight.Add(-time.Hour))) // late
+		w.Write(t, at(clicktest.Noon, bot), at(clicktest.Noon, nobody), at(clicktest.Noon), at(clicktest.Noon),
+			at(clicktest.Noon, other))
+		// late
+		w.Write(t, at(clicktest.Noon.Add(time.Hour)), at(midnight.Add(-time.Microsecond)), at(midnight),
+			at(midnight.Add(-time.Hour)))
 		w.Write(t, at(midnight.Add(click.Day)), at(midnight.Add(-time.Hour), nobody))
 		if sum, rows := visitsOf(t, w, c.LinkID); sum != 3 || rows != 3 {
 			t.Errorf("%d visits, %d clicks are one, want 3", sum, rows)
@@ -67,7 +73,8 @@ func TestAVisitorIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestABatchThatFailsCountsNobody: what is tried again counts each visitor once, and not as known already.
+// TestABatchThatFailsCountsNobody: what is tried again counts each visitor once, and not as known
+// already.
 func TestABatchThatFailsCountsNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -91,8 +98,8 @@ func TestABatchThatFailsCountsNobody(t *testing.T) {
 	})
 }
 
-// TestATransactionThatIsRunAgainCountsOnce: PostgreSQL calls it off twice, after all of it has been written but for the
-// clicks.
+// TestATransactionThatIsRunAgainCountsOnce: PostgreSQL calls it off twice, after all of it has been
+// written but for the clicks.
 func TestATransactionThatIsRunAgainCountsOnce(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -163,7 +170,8 @@ func keysAt(d *db.DB, now *time.Time) *ingest.Keys {
 // daysKept are the days of which a table has something, with 20 November as 0.
 func daysKept(t *testing.T, d *db.DB, table string) (kept []int64) {
 	t.Helper()
-	err := d.NewSelect().Distinct().Table(table).ColumnExpr("day - ? AS day", click.DayOf(clicktest.Noon)).OrderExpr("day").Scan(db.AsSystem(t.Context()), &kept)
+	err := d.NewSelect().Distinct().Table(table).ColumnExpr("day - ? AS day", click.DayOf(clicktest.Noon)).
+		OrderExpr("day").Scan(db.AsSystem(t.Context()), &kept)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +202,8 @@ func TestNodesShareTheKeyOfADay(t *testing.T) {
 		}
 		fetch()
 		first := one.Of(now)
-		if first == nil || *first == (visitor.Key{}) || *first != *other.Of(now) || one.Of(now.Add(click.Day)) != nil || one.Of(now.Add(-click.Day)) != nil {
+		if first == nil || *first == (visitor.Key{}) || *first != *other.Of(now) || one.Of(now.Add(click.Day)) != nil ||
+			one.Of(now.Add(-click.Day)) != nil {
 			t.Fatalf("the keys are %v and %v", one.Of(now), other.Of(now))
 		}
 		fetch()
@@ -221,13 +230,15 @@ func TestNodesShareTheKeyOfADay(t *testing.T) {
 		if err := store.ForgetVisitors(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if diff := cmp.Diff([]int64{1}, daysKept(t, d, "visitor_keys")); diff != "" || one.Of(clicktest.Noon) != nil || *one.Of(now) != *next {
+		if diff := cmp.Diff([]int64{1}, daysKept(t, d, "visitor_keys")); diff != "" || one.Of(clicktest.Noon) != nil ||
+			*one.Of(now) != *next {
 			t.Errorf("keys are kept of the days (-want +got):\n%s, yesterday's in memory: %v", diff, one.Of(clicktest.Noon))
 		}
 	})
 }
 
-// TestWithoutAKeyClicksCount: while the database is away there is none, and visitors are not told apart.
+// TestWithoutAKeyClicksCount: while the database is away there is none, and visitors are not told
+// apart.
 func TestWithoutAKeyClicksCount(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
@@ -257,7 +268,8 @@ func TestWithoutAKeyClicksCount(t *testing.T) {
 	c := w.Links[0]
 	c.ClickedAt, c.Status = clicktest.Noon, 302
 	w.Write(t, c, c)
-	got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))).Total(t.Context())
+	got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))).
+		Total(t.Context())
 	if want := (rollup.Count{Clicks: 2}); got != want || err != nil {
 		t.Errorf("%+v, want %+v: %v", got, want, err)
 	}
@@ -281,8 +293,8 @@ func TestAKeyIsForgottenInTime(t *testing.T) {
 	}
 }
 
-// TestVisitorsAreForgotten: those of a day are kept two days longer, for clicks that come late, who are then no visitors
-// again.
+// TestVisitorsAreForgotten: those of a day are kept two days longer, for clicks that come late, who
+// are then no visitors again.
 func TestVisitorsAreForgotten(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

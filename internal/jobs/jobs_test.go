@@ -83,7 +83,8 @@ func TestRunLivesOn(t *testing.T) {
 		}
 		s.stop(t)
 		for text, want := range map[string]int{
-			`msg="job failed"`: 2, `name=shaky error="no luck"`: 1, `error="panic: no luck at all" stack=`: 1, "jobs_test.go": 1, `failed" name=sound`: 0,
+			`msg="job failed"`: 2, `name=shaky error="no luck"`: 1, `error="panic: no luck at all" stack=`: 1, "jobs_test.go": 1,
+			`failed" name=sound`: 0,
 		} {
 			if got := strings.Count(s.log.String(), text); got != want {
 				t.Errorf("the log has %q %d times, want %d:\n%s", text, got, want, s.log.String())

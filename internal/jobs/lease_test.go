@@ -84,7 +84,8 @@ func TestAJobIsDueEveryFifteenMinutes(t *testing.T) {
 		for _, at := range []struct {
 			minute time.Duration
 			due    bool
-		}{{0, true}, {1, false}, {10, false}, {14, false}, {15, true}, {16, false}, {29, false}, {30, true}, {100, true}, {114, false}} {
+		}{{0, true}, {1, false}, {10, false}, {14, false}, {15, true}, {16, false}, {29, false}, {30, true}, {100, true},
+			{114, false}} {
 			look(t, d, at.minute*time.Minute, job, at.due)
 		}
 		look(t, d, 115*time.Minute-2*time.Second, job, false)

@@ -44,7 +44,8 @@ func TestWhatCameOfAJob(t *testing.T) {
 			t.Error("the job did not fail")
 		}
 		s := stateOf(t, r, job)
-		if !s.EndedAt.Equal(noon.Add(time.Minute)) || s.Running(noon) || !s.DueAt.Equal(noon.Add(15*time.Minute-time.Second)) ||
+		if !s.EndedAt.Equal(noon.Add(time.Minute)) || s.Running(noon) ||
+			!s.DueAt.Equal(noon.Add(15*time.Minute-time.Second)) ||
 			!strings.HasPrefix(*s.Error, "broken by a testé") ||
 			len([]rune(*s.Error)) > longestError {
 			t.Errorf("of a job that has failed: %+v", s)

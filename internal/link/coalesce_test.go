@@ -7,7 +7,6 @@ import (
 	"slices"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -15,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/workspace"
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
@@ -41,11 +41,7 @@ func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 // gathered waits until so many wait for a workspace's turn.
 func (b *bundle) gathered(t *testing.T, m workspace.Membership, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(time.Minute); b.coalescer.Waiting(m.ID()) != n; time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%d wait, want %d", b.coalescer.Waiting(m.ID()), n)
-		}
-	}
+	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.coalescer.Waiting(m.ID()) == n })
 }
 
 // TestEachHasAnAnswerOfTheirOwn: two members ask at once for new links, for the same one, for what is refused and for a code that

@@ -14,6 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -54,17 +55,10 @@ func follow(t *testing.T, s *Store) {
 func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, error) bool) time.Duration {
 	t.Helper()
 	began := time.Now()
-	for {
-		target, err := s.Resolver.Resolve(t.Context(), a, time.Now())
-		if want(target, err) {
-			return time.Since(began)
-		}
-		if time.Since(began) > 20*time.Second {
-			t.Errorf("%+v: %+v, %v", a, target, err)
-			return time.Since(began)
-		}
-		time.Sleep(5 * time.Millisecond)
-	}
+	polltest.Until(t, fmt.Sprintf("the node sees the change of %+v", a), func() bool {
+		return want(s.Resolver.Resolve(t.Context(), a, time.Now()))
+	})
+	return time.Since(began)
 }
 
 // TestAChangeIsSeenByOtherNodesWithinASecond: one node changes and deletes links, and another, which has them in memory,

@@ -20,7 +20,6 @@ import (
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
-	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -255,17 +254,6 @@ func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 		byID[l.ID] = l
 	}
 	return byID
-}
-
-// CountActive counts the links of the whole instance that redirect now.
-func (s *Store) CountActive(ctx context.Context) (int64, error) {
-	n, err := ofStatus(s.DB.NewSelect().Model((*Link)(nil)), s.now(), routing.Active).
-		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
-		Count(db.AsSystem(ctx))
-	if err != nil {
-		return 0, fmt.Errorf("counting links: %w", err)
-	}
-	return int64(n), nil
 }
 
 // now is the instant, as the database keeps it.

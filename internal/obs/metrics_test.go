@@ -10,12 +10,14 @@ import (
 	"time"
 )
 
-// scrape is what the metrics of some numbers look like, without those of the runtime, and what is logged meanwhile.
+// scrape is what the metrics of some numbers look like, without those of the runtime, and what is
+// logged meanwhile.
 func scrape(t *testing.T, read func() []Number) (lines []string, logged string) {
 	t.Helper()
 	var log bytes.Buffer
 	w := httptest.NewRecorder()
-	Metrics(read, slog.New(slog.NewTextHandler(&log, nil))).ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	Metrics(read, slog.New(slog.NewTextHandler(&log, nil))).
+		ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	if w.Code != http.StatusOK {
 		t.Fatalf("status %d: %s", w.Code, w.Body)
 	}
@@ -24,7 +26,8 @@ func scrape(t *testing.T, read func() []Number) (lines []string, logged string) 
 			lines = append(lines, line)
 		}
 	}
-	if !strings.Contains(w.Body.String(), "\ngo_goroutines ") || !strings.Contains(w.Body.String(), "\nprocess_start_time_seconds ") {
+	if !strings.Contains(w.Body.String(), "\ngo_goroutines ") ||
+		!strings.Contains(w.Body.String(), "\nprocess_start_time_seconds ") {
 		t.Errorf("the runtime's or the process's numbers are missing:\n%s", w.Body)
 	}
 	return lines, log.String()
@@ -67,7 +70,8 @@ func TestNumbersAreReadAnew(t *testing.T) {
 	for _, want := range []string{"test_a_total 1\n", "test_a_total 2\n"} {
 		w := httptest.NewRecorder()
 		handler.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
-		if !strings.Contains(w.Body.String(), want) || !strings.Contains(w.Body.String(), strings.Replace(want, "_a_", "_b_", 1)) {
+		if !strings.Contains(w.Body.String(), want) ||
+			!strings.Contains(w.Body.String(), strings.Replace(want, "_a_", "_b_", 1)) {
 			t.Errorf("%q is missing", want)
 		}
 	}
@@ -85,7 +89,8 @@ func TestANumberThatCannotBeShown(t *testing.T) {
 		"two kinds of one": Counter("test_good", "Good.", 1).By("x", "y"),
 	} {
 		lines, logged := scrape(t, func() []Number { return []Number{good, bad} })
-		if got := strings.Join(lines, ""); !strings.Contains(got, "\ntest_good 1\n") || !strings.Contains(logged, "level=WARN") {
+		if got := strings.Join(lines, ""); !strings.Contains(got, "\ntest_good 1\n") ||
+			!strings.Contains(logged, "level=WARN") {
 			t.Errorf("%s: %s\nlogged: %s", name, got, logged)
 		}
 	}
@@ -104,7 +109,8 @@ func TestDurationsAreShown(t *testing.T) {
 	})
 	got := strings.Join(lines, "")
 	for _, want := range []string{
-		`test_took_seconds_bucket{code="x",kind="a",le="0.001"} 2`, `test_took_seconds_bucket{code="x",kind="a",le="0.0025"} 3`,
+		`test_took_seconds_bucket{code="x",kind="a",le="0.001"} 2`,
+		`test_took_seconds_bucket{code="x",kind="a",le="0.0025"} 3`,
 		`test_took_seconds_bucket{code="x",kind="a",le="15"} 3`, `test_took_seconds_bucket{code="y",kind="a",le="+Inf"} 4`,
 		`test_took_seconds_count{code="y",kind="a"} 4`, `test_took_seconds_sum{code="x",kind="a"} 20.002001`,
 	} {

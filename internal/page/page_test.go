@@ -31,16 +31,17 @@ func TestParse(t *testing.T) {
 		after, before *string
 		want          Request
 	}{
-		"nothing":            {want: Request{Size: 20}},
-		"first":              {first: new(1), want: Request{Size: 1}},
-		"the largest":        {first: new(100), want: Request{Size: 100}},
-		"last":               {last: new(7), want: Request{Size: 7, Backward: true}},
-		"the largest last":   {last: new(100), want: Request{Size: 100, Backward: true}},
-		"first after":        {first: new(7), after: new(Cursor(one)), want: Request{Size: 7, After: one}},
-		"after only":         {after: new(Cursor(one)), want: Request{Size: 20, After: one}},
-		"last before":        {last: new(7), before: new(Cursor(one)), want: Request{Size: 7, Backward: true, Before: one}},
-		"before only":        {before: new(Cursor(one)), want: Request{Size: 20, Before: one}},
-		"first between":      {first: new(7), after: new(Cursor(one)), before: new(Cursor(two)), want: Request{Size: 7, After: one, Before: two}},
+		"nothing":          {want: Request{Size: 20}},
+		"first":            {first: new(1), want: Request{Size: 1}},
+		"the largest":      {first: new(100), want: Request{Size: 100}},
+		"last":             {last: new(7), want: Request{Size: 7, Backward: true}},
+		"the largest last": {last: new(100), want: Request{Size: 100, Backward: true}},
+		"first after":      {first: new(7), after: new(Cursor(one)), want: Request{Size: 7, After: one}},
+		"after only":       {after: new(Cursor(one)), want: Request{Size: 20, After: one}},
+		"last before":      {last: new(7), before: new(Cursor(one)), want: Request{Size: 7, Backward: true, Before: one}},
+		"before only":      {before: new(Cursor(one)), want: Request{Size: 20, Before: one}},
+		"first between": {first: new(7), after: new(Cursor(one)), before: new(Cursor(two)),
+			want: Request{Size: 7, After: one, Before: two}},
 		"after one and last": {last: new(7), after: new(Cursor(one)), want: Request{Size: 7, Backward: true, After: one}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -156,19 +157,22 @@ func TestHostileCursorsOfValues(t *testing.T) {
 	}
 }
 
-// TestSpareBitsOfCursors: base64 has bits that say nothing, in which a cursor could be another and the same.
+// TestSpareBitsOfCursors: base64 has bits that say nothing, in which a cursor could be another and
+// the same.
 func TestSpareBitsOfCursors(t *testing.T) {
 	t.Parallel()
 	cursor := Order{Name: "NUMBER", Numbers: true}.Cursor(int64(12), one)
 	other := cursor[:len(cursor)-1] + string(cursor[len(cursor)-1]+1)
-	if _, err := (Order{Name: "NUMBER", Numbers: true}).Parse(id.Link, nil, &other, nil, nil); !errs.Is(err, errs.InvalidInput) {
+	if _, err := (Order{Name: "NUMBER", Numbers: true}).
+		Parse(id.Link, nil, &other, nil, nil); !errs.Is(err, errs.InvalidInput) {
 		t.Errorf("%s for %s: %v", other, cursor, err)
 	}
 }
 
 func TestCursorsOfValuesComeBack(t *testing.T) {
 	t.Parallel()
-	for _, value := range []any{int64(0), int64(-1), int64(1<<63 - 1), int64(-1 << 63), "", " ", "a title", "7", " + ", "'\"\\%_?", "\n", "日本 🚀", strings.Repeat("🚀", 400)} {
+	for _, value := range []any{int64(0), int64(-1), int64(1<<63 - 1), int64(-1 << 63), "", " ", "a title", "7", " + ",
+		"'\"\\%_?", "\n", "日本 🚀", strings.Repeat("🚀", 400)} {
 		_, numbers := value.(int64)
 		for _, ascending := range []bool{true, false} {
 			o := Order{Name: "VALUE", Numbers: numbers, Ascending: ascending}
@@ -220,17 +224,19 @@ func TestCut(t *testing.T) {
 		rows    []int
 		want    Page[int]
 	}{
-		"nothing":                {forward, nil, Page[int]{}},
-		"less than a page":       {forward, []int{9, 8}, Page[int]{Items: []int{9, 8}}},
-		"exactly a page":         {forward, []int{9, 8, 7}, Page[int]{Items: []int{9, 8, 7}}},
-		"more than a page":       {forward, []int{9, 8, 7, 6}, Page[int]{Items: []int{9, 8, 7}, HasNext: true}},
-		"the next page":          {after, []int{9, 8, 7, 6}, Page[int]{Items: []int{9, 8, 7}, HasNext: true, HasPrevious: true}},
-		"the last page":          {after, []int{9}, Page[int]{Items: []int{9}, HasPrevious: true}},
-		"backward, nothing":      {backward, nil, Page[int]{}},
-		"backward, exactly":      {backward, []int{1, 2, 3}, Page[int]{Items: []int{3, 2, 1}}},
-		"backward, more":         {backward, []int{1, 2, 3, 4}, Page[int]{Items: []int{3, 2, 1}, HasPrevious: true}},
-		"backward, the previous": {before, []int{1, 2, 3, 4}, Page[int]{Items: []int{3, 2, 1}, HasNext: true, HasPrevious: true}},
-		"backward, the first":    {before, []int{1}, Page[int]{Items: []int{1}, HasNext: true}},
+		"nothing":          {forward, nil, Page[int]{}},
+		"less than a page": {forward, []int{9, 8}, Page[int]{Items: []int{9, 8}}},
+		"exactly a page":   {forward, []int{9, 8, 7}, Page[int]{Items: []int{9, 8, 7}}},
+		"more than a page": {forward, []int{9, 8, 7, 6}, Page[int]{Items: []int{9, 8, 7}, HasNext: true}},
+		"the next page": {after, []int{9, 8, 7, 6}, Page[int]{Items: []int{9, 8, 7}, HasNext: true,
+			HasPrevious: true}},
+		"the last page":     {after, []int{9}, Page[int]{Items: []int{9}, HasPrevious: true}},
+		"backward, nothing": {backward, nil, Page[int]{}},
+		"backward, exactly": {backward, []int{1, 2, 3}, Page[int]{Items: []int{3, 2, 1}}},
+		"backward, more":    {backward, []int{1, 2, 3, 4}, Page[int]{Items: []int{3, 2, 1}, HasPrevious: true}},
+		"backward, the previous": {before, []int{1, 2, 3, 4}, Page[int]{Items: []int{3, 2, 1}, HasNext: true,
+			HasPrevious: true}},
+		"backward, the first": {before, []int{1}, Page[int]{Items: []int{1}, HasNext: true}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -250,16 +256,18 @@ type item struct {
 	Text   string
 }
 
-// items fills a table and returns its rows, by their ids, newest first. Some differ in case only: bytes decide the
-// order.
+// items fills a table and returns its rows, by their ids, newest first. Some differ in case only:
+// bytes decide the order.
 func items(t *testing.T, d *db.DB) []item {
 	t.Helper()
 	collation := map[db.Kind]string{db.Postgres: ` COLLATE "C"`}[d.Kind]
-	create := fmt.Sprintf("CREATE TABLE items (id TEXT%s PRIMARY KEY, number BIGINT NOT NULL, text TEXT%s NOT NULL)", collation, collation)
+	create := fmt.Sprintf("CREATE TABLE items (id TEXT%s PRIMARY KEY, number BIGINT NOT NULL, text TEXT%s NOT NULL)",
+		collation, collation)
 	if _, err := d.ExecContext(db.AsOwner(t.Context()), create); err != nil {
 		t.Fatal(err)
 	}
-	rows := []item{{ID: "a_z"}, {ID: "aB", Number: -1, Text: "ü"}, {ID: "ab", Number: 1<<63 - 1, Text: "u"}, {ID: "A_", Number: -1 << 63, Text: `'"\\?0`}}
+	rows := []item{{ID: "a_z"}, {ID: "aB", Number: -1, Text: "ü"}, {ID: "ab", Number: 1<<63 - 1, Text: "u"},
+		{ID: "A_", Number: -1 << 63, Text: `'"\\?0`}}
 	for i := range 6 {
 		rows = append(rows, item{ID: fmt.Sprintf("it_%02d", i), Number: int64(i * 3 % 4), Text: strings.Repeat("b", i*3%4)})
 	}
@@ -345,7 +353,8 @@ func everyPage(t *testing.T, d *db.DB, o Order, all []item) {
 	}
 }
 
-// TestAmong compares the part of a request that lies among equals with what the whole request lets through there.
+// TestAmong compares the part of a request that lies among equals with what the whole request lets
+// through there.
 func TestAmong(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -356,7 +365,8 @@ func TestAmong(t *testing.T) {
 				for _, before := range all {
 					for _, backward := range []bool{true, false} {
 						r := Request{
-							Order: order, Size: 100, Backward: backward, After: after.ID, AfterValue: after.Number, Before: before.ID, BeforeValue: before.Number,
+							Order: order, Size: 100, Backward: backward, After: after.ID, AfterValue: after.Number, Before: before.ID,
+							BeforeValue: before.Number,
 						}
 						want := slices.DeleteFunc(list(t, d, r).Items, func(i item) bool { return i.Number != 0 })
 						var got []item

@@ -188,7 +188,8 @@ func TestPolicyNamesNoHost(t *testing.T) {
 	}
 }
 
-// TestNothingForeign looks at the bundle for whatever would make a browser fetch something from another host.
+// TestNothingForeign looks at the bundle for whatever would make a browser fetch something from
+// another host.
 func TestNothingForeign(t *testing.T) {
 	t.Parallel()
 	if found := foreign(string(unzip(t, bundle))); len(found) != 0 {
@@ -215,7 +216,8 @@ var (
 	byScript    = regexp.MustCompile("(?:import|importScripts|Worker) ?\\(? ?[\"'`](?:https?:)?//.{0,60}")
 )
 
-// foreign returns what a page loads; what stands in a data: address or within a comment is not loaded.
+// foreign returns what a page loads; what stands in a data: address or within a comment is not
+// loaded.
 func foreign(page string) []string {
 	var found []string
 	markup := within(page, "<!--", "-->", nil)
@@ -247,7 +249,8 @@ func within(page, opening, closing string, visit func(string)) string {
 	}
 }
 
-// TestNotice checks that NOTICE, which the build writes, belongs to this bundle: the page ends with it.
+// TestNotice checks that NOTICE, which the build writes, belongs to this bundle: the page ends with
+// it.
 func TestNotice(t *testing.T) {
 	t.Parallel()
 	notice, err := os.ReadFile("NOTICE")
@@ -257,7 +260,8 @@ func TestNotice(t *testing.T) {
 	if !bytes.HasSuffix(unzip(t, bundle), []byte("<!--\n"+strings.TrimSpace(string(notice))+"\n-->\n")) {
 		t.Error("NOTICE and the page were not built together")
 	}
-	for _, name := range []string{"graphiql ", "@graphiql/react ", "graphql ", "react-dom ", "monaco-editor ", "DOMPurify "} {
+	for _, name := range []string{"graphiql ", "@graphiql/react ", "graphql ", "react-dom ", "monaco-editor ",
+		"DOMPurify "} {
 		if !bytes.Contains(notice, []byte("\n  "+name)) {
 			t.Errorf("NOTICE does not list %s", name)
 		}

@@ -112,7 +112,8 @@ func askedAsInProduction(t *testing.T, d *db.DB) {
 	b := setup(t, d, misleading, nil)
 	b.Client = outbound.NewClient(outbound.Config{UserAgent: UserAgent("http://sho.rt")})
 	urls := map[string]string{}
-	for _, host := range []string{"localhost", "127.0.0.1", "127.1", "::1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1"} {
+	for _, host := range []string{"localhost", "127.0.0.1", "127.1", "::1", "2130706433", "0x7f.1", "0x7f000001",
+		"0177.0.0.1"} {
 		urls[host] = b.net.URL(host, "/")
 	}
 	b.checkAll(t, urls)

@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// The environment variables that make TestCleaner a node that dies in the middle of its clean-up, and the line by
-// which it says that it is there.
+// The environment variables that make TestCleaner a node that dies in the middle of its clean-up,
+// and the line by which it says that it is there.
 const (
 	cleanerKind = "LINKFORGE_TEST_CLEANER_KIND"
 	cleanerURL  = "LINKFORGE_TEST_CLEANER_URL"
@@ -28,7 +28,8 @@ const (
 
 // cleaner is a node's clean-up, as the server wires it.
 func cleaner(d *db.DB, now func() time.Time, run func(context.Context) error) (*jobs.Runner, jobs.Job) {
-	return &jobs.Runner{DB: d, Log: slog.New(slog.DiscardHandler), Now: now}, jobs.Job{Name: "clean-up", Every: 15 * time.Minute, Run: run}
+	return &jobs.Runner{DB: d, Log: slog.New(slog.DiscardHandler), Now: now},
+		jobs.Job{Name: "clean-up", Every: 15 * time.Minute, Run: run}
 }
 
 // TestCleaner is the process that TestCleanUpOnTwoNodes kills; by itself it does nothing.
@@ -42,17 +43,19 @@ func TestCleaner(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	runner, job := cleaner(dbtest.Open(t, kind, os.Getenv(cleanerURL)), func() time.Time { return now }, func(ctx context.Context) error {
-		fmt.Println(cleaning)
-		<-ctx.Done()
-		return nil
-	})
+	runner, job := cleaner(dbtest.Open(t, kind, os.Getenv(cleanerURL)), func() time.Time { return now },
+		func(ctx context.Context) error {
+			fmt.Println(cleaning)
+			<-ctx.Done()
+			return nil
+		})
 	_, err = runner.Try(t.Context(), job)
 	t.Errorf("nobody killed the node: %v", err)
 }
 
-// TestCleanUpOnTwoNodes has one node die while it holds the lease, and two others look each minute at once. Time is
-// the test's: ended links answer 410 until they are purged, 404 after, and nothing else is touched.
+// TestCleanUpOnTwoNodes has one node die while it holds the lease, and two others look each minute
+// at once. Time is the test's: ended links answer 410 until they are purged, 404 after, and nothing
+// else is touched.
 func TestCleanUpOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
@@ -93,7 +96,8 @@ func TestCleanUpOnTwoNodes(t *testing.T) {
 	})
 }
 
-// lookTwice has two nodes look at the clean-up's lease at once, and returns how many of them cleaned up.
+// lookTwice has two nodes look at the clean-up's lease at once, and returns how many of them
+// cleaned up.
 func (b *bundle) lookTwice(t *testing.T, d *db.DB) int64 {
 	t.Helper()
 	var cleaned atomic.Int64

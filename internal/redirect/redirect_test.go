@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/redisx"
 	"github.com/linkforge/linkforge/internal/resolve"
@@ -31,7 +32,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// bundle is a redirect handler, and a workspace to make links in. Its clock begins now, because Redis has its own.
+// bundle is a redirect handler, and a workspace to make links in. Its clock begins now, because
+// Redis has its own.
 type bundle struct {
 	*Handler
 	links  *link.Store
@@ -59,7 +61,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	clicks := clicktest.WithLeases(d, clickLog, quotas)
 	b.redis, b.counts = redis, clicks.Store
 	links, err := link.NewStore(link.Config{
-		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")}, AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
+		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
 		Clicks: clicks, Domains: &domain.Store{DB: d}, Limits: ratelimit.Limiter{KV: redis, Log: log}, Log: log, Now: clock,
 	})
 	if err != nil {
@@ -118,8 +121,8 @@ func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 	return totals[l.ID].Clicks
 }
 
-// TestWhatEachStateAnswers goes through DESIGN's table of a link's life, at the instants where it changes, by each
-// verb.
+// TestWhatEachStateAnswers goes through DESIGN's table of a link's life, at the instants where it
+// changes, by each verb.
 func TestWhatEachStateAnswers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -134,7 +137,8 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			t.Fatal(err)
 		}
 		disabled := b.link(t, link.New{URL: "https://example.com/disabled"})
-		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", b.now).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", b.now).WherePK().
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		anonymous, _, err := b.links.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/anonymous")
@@ -173,7 +177,8 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			b.expect(t, c.name, http.MethodGet, c.code, c.get, c.get/100 == 3)
 			b.expect(t, c.name, http.MethodHead, c.code, c.head, c.head/100 == 3 && !c.silent)
 		}
-		for l, want := range map[*link.Link]int64{timed: 2, limited: 2, popular: 5, ample: 1, deleted: 0, disabled: 0, anonymous: 1} {
+		for l, want := range map[*link.Link]int64{timed: 2, limited: 2, popular: 5, ample: 1, deleted: 0, disabled: 0,
+			anonymous: 1} {
 			if got := b.clicks(t, l); got != want {
 				t.Errorf("%d clicks of %s, want the %d GETs that were redirected", got, l.OriginalURL, want)
 			}
@@ -193,8 +198,9 @@ func (b *bundle) expect(t *testing.T, name, method, code string, status int, lea
 	}
 }
 
-// TestHandler_RefusedVisitorsConsumeNothing follows links with both limits by many visitors at once, until the smaller one is
-// reached and beyond. Every unit that was taken for a visitor who received no destination is available again.
+// TestHandler_RefusedVisitorsConsumeNothing follows links with both limits by many visitors at
+// once, until the smaller one is reached and beyond. Every unit that was taken for a visitor who
+// received no destination is available again.
 func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -235,7 +241,8 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 				}
 				b.closed()
 				granted := int64(0)
-				err := d.NewSelect().Model((*link.Link)(nil)).Column("granted").Where("id = ?", l.ID).Scan(db.AsSystem(t.Context()), &granted)
+				err := d.NewSelect().Model((*link.Link)(nil)).Column("granted").Where("id = ?", l.ID).
+					Scan(db.AsSystem(t.Context()), &granted)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -333,7 +340,8 @@ func TestTheMonthlyQuota(t *testing.T) {
 	})
 }
 
-// TestTheMonthTurnsUnderLoad: each month has a quota of its own, and every click is in the month that it arrived in.
+// TestTheMonthTurnsUnderLoad: each month has a quota of its own, and every click is in the month
+// that it arrived in.
 func TestTheMonthTurnsUnderLoad(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -362,12 +370,13 @@ func TestTheMonthTurnsUnderLoad(t *testing.T) {
 		}
 		all.Wait()
 		// What was taken ahead as the month turned, and not used, comes back in a moment.
-		for deadline := time.Now().Add(20 * time.Second); redirects.Load() < 400 && time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		polltest.Until(t, "they have come back", func() bool {
 			b.ahead.Add(int64(20 * time.Millisecond))
 			if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code == http.StatusFound {
 				redirects.Add(1)
 			}
-		}
+			return redirects.Load() >= 400
+		})
 		b.clicks(t, l)
 		in := func(where string) (n int64) {
 			t.Helper()
@@ -380,7 +389,8 @@ func TestTheMonthTurnsUnderLoad(t *testing.T) {
 		}
 		before, after := in("starts_at < ?"), in("starts_at >= ?")
 		if before != 200 || after != 200 || redirects.Load() != 400 {
-			t.Errorf("%d clicks in the first month and %d in the second, want 200 each; %d redirects", before, after, redirects.Load())
+			t.Errorf("%d clicks in the first month and %d in the second, want 200 each; %d redirects", before, after,
+				redirects.Load())
 		}
 	})
 }
@@ -390,7 +400,8 @@ func TestAWorkspaceMayHaveAQuotaOfItsOwn(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l := b.link(t, link.New{URL: "https://example.com/"})
-		_, err := d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("hit_quota = 1").Where("id = ?", b.mine.ID()).Exec(db.AsSystem(t.Context()))
+		_, err := d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("hit_quota = 1").Where("id = ?", b.mine.ID()).
+			Exec(db.AsSystem(t.Context()))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -436,7 +447,8 @@ func TestWithoutADatabase(t *testing.T) {
 		t.Errorf("a link in memory: %d", w.Code)
 	}
 	w := b.visit(t, http.MethodGet, "/"+unknown.Code)
-	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" || strings.Contains(w.Body.String(), "links") {
+	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" ||
+		strings.Contains(w.Body.String(), "links") {
 		t.Errorf("a link that nobody has asked for: %d %s", w.Code, w.Body)
 	}
 }

@@ -12,23 +12,9 @@ import (
 
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
-
-// eventually asks again and again until the answer is yes. Redis says of no key that it has gone.
-func eventually(t *testing.T, within time.Duration, yes func() bool) bool {
-	t.Helper()
-	again := time.NewTicker(10 * time.Millisecond)
-	defer again.Stop()
-	for over := time.After(within); !yes(); {
-		select {
-		case <-again.C:
-		case <-over:
-			return false
-		}
-	}
-	return true
-}
 
 // TestCloseLeavesNothingBehind counts goroutines, and so runs before every test that is parallel.
 func TestCloseLeavesNothingBehind(t *testing.T) {
@@ -45,11 +31,9 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if !eventually(t, 10*time.Second, func() bool { return runtime.NumGoroutine() <= before }) {
-		stacks := make([]byte, 1<<16)
-		t.Errorf("%d goroutines before, %d after:\n%s", before, runtime.NumGoroutine(),
-			stacks[:runtime.Stack(stacks, true)])
-	}
+	polltest.Until(t, fmt.Sprintf("there are %d goroutines, as before", before), func() bool {
+		return runtime.NumGoroutine() <= before
+	})
 }
 
 func TestClosingTwiceIsHarmless(t *testing.T) {
@@ -96,10 +80,9 @@ func TestAClusterIsReadyAsAWhole(t *testing.T) {
 		t.Error("ready without a master")
 	}
 	// The others take note, and tell the client, who knows of no dead master then.
-	if !eventually(t, 20*time.Second,
-		func() bool { return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "nobody serves") }) {
-		t.Errorf("the others have noticed: %v", k.Ready(t.Context()))
-	}
+	polltest.Until(t, "the others have noticed", func() bool {
+		return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "nobody serves")
+	})
 }
 
 func TestKeysExpireByThemselves(t *testing.T) {
@@ -112,9 +95,7 @@ func TestKeysExpireByThemselves(t *testing.T) {
 			}
 		}
 		t.Cleanup(func() { k.Del(context.Background(), brief, lasting) })
-		if !eventually(t, 20*time.Second, func() bool { return k.Exists(t.Context(), brief).Val() == 0 }) {
-			t.Errorf("a key of one second is there after %s", time.Since(made))
-		}
+		polltest.Until(t, "the key of one second has gone", func() bool { return k.Exists(t.Context(), brief).Val() == 0 })
 		ttl, err := k.PTTL(t.Context(), lasting).Result()
 		if left := time.Minute - time.Since(made); err != nil || ttl < left-3*time.Second || ttl > time.Minute {
 			t.Errorf("a key of one minute has %s left, want about %s: %v", ttl, left, err)
@@ -155,7 +136,8 @@ func TestTheInProcessRedisHasAPassword(t *testing.T) {
 
 func TestABadURLIsNotRepeated(t *testing.T) {
 	t.Parallel()
-	for _, u := range []string{"http://:hunter2@host", "redis://:hunter2@host/%zz", "redis://:hunter2@host:6379/none", "hunter2"} {
+	for _, u := range []string{"http://:hunter2@host", "redis://:hunter2@host/%zz", "redis://:hunter2@host:6379/none",
+		"hunter2"} {
 		if k, err := redisx.Open(u, 1); err == nil || k != nil || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v", u, err)
 		}

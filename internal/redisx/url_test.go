@@ -21,11 +21,13 @@ type reading struct {
 func TestURLsOfSeveralServers(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[string]reading{
-		"redis+cluster://a:7000,b":                     {Addrs: []string{"a:7000", "b:6379"}, Cluster: true},
-		"rediss+cluster://me:p%40ss@[::1]:7000,b:7001": {Addrs: []string{"[::1]:7000", "b:7001"}, Username: "me", Password: "p@ss", Cluster: true, TLS: true},
-		"redis+sentinel://a:1,b/main":                  {Addrs: []string{"a:1", "b:26379"}, MasterName: "main"},
+		"redis+cluster://a:7000,b": {Addrs: []string{"a:7000", "b:6379"}, Cluster: true},
+		"rediss+cluster://me:p%40ss@[::1]:7000,b:7001": {Addrs: []string{"[::1]:7000", "b:7001"}, Username: "me",
+			Password: "p@ss", Cluster: true, TLS: true},
+		"redis+sentinel://a:1,b/main": {Addrs: []string{"a:1", "b:26379"}, MasterName: "main"},
 		"rediss+sentinel://:p@a/main?db=3&sentinel_user=s&sentinel_password=q": {
-			Addrs: []string{"a:26379"}, Password: "p", MasterName: "main", DB: 3, SentinelUsername: "s", SentinelPassword: "q", TLS: true,
+			Addrs: []string{"a:26379"}, Password: "p", MasterName: "main", DB: 3, SentinelUsername: "s", SentinelPassword: "q",
+			TLS: true,
 		},
 	} {
 		parsed, list, err := parse(u)
@@ -112,7 +114,8 @@ func TestEveryClientIsTuned(t *testing.T) {
 			got = *c.Options()
 		case *redis.ClusterClient:
 			o := c.Options()
-			got.PoolSize, got.PipelinePoolSize, got.ContextTimeoutEnabled = o.PoolSize, o.PipelinePoolSize, o.ContextTimeoutEnabled
+			got.PoolSize, got.PipelinePoolSize, got.ContextTimeoutEnabled = o.PoolSize, o.PipelinePoolSize,
+				o.ContextTimeoutEnabled
 			got.ClientName, got.DialTimeout, got.DialerRetries = o.ClientName, o.DialTimeout, o.DialerRetries
 		}
 		if got.PoolSize != 7 || got.PipelinePoolSize != noPipelinePool || !got.ContextTimeoutEnabled ||

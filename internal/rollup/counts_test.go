@@ -77,7 +77,8 @@ func TestCountsAreReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-// TestQuartersAreReadFromTheFront: however many clicks there were, and whatever else is known of them.
+// TestQuartersAreReadFromTheFront: however many clicks there were, and whatever else is known of
+// them.
 func TestQuartersAreReadFromTheFront(t *testing.T) {
 	t.Parallel()
 	c, want := rollup.Counts{}, rollup.Values{}
@@ -90,7 +91,8 @@ func TestQuartersAreReadFromTheFront(t *testing.T) {
 		c.Add(1, fmt.Sprintf("%d.example", i), rollup.Count{Clicks: 1})
 	}
 	got := rollup.Values{}
-	err := rollup.EachCount(c.Encode()[:rollup.QuartersBytes], click.QuarterDimension, func(_ byte, value []byte, n rollup.Count) { got[string(value)] = n })
+	err := rollup.EachCount(c.Encode()[:rollup.QuartersBytes], click.QuarterDimension,
+		func(_ byte, value []byte, n rollup.Count) { got[string(value)] = n })
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
 		t.Errorf("quarters (-want +got):\n%s%v", diff, err)
 	}
@@ -102,7 +104,8 @@ func TestDamagedCountsAreAnError(t *testing.T) {
 	first := rollup.Values{"example.com": {7, 1, 0}, "t.example": {300, 2, 1}}
 	whole := countsOf(map[byte]rollup.Values{1: first, 12: {"301": {1 << 40, 0, 0}}}).Encode()
 	for n := 1; n < len(whole); n++ {
-		if err := (rollup.Counts{}).AddEncoded(whole[:n]); err == nil && n != len(countsOf(map[byte]rollup.Values{1: first}).Encode()) {
+		if err := (rollup.Counts{}).AddEncoded(whole[:n]); err == nil &&
+			n != len(countsOf(map[byte]rollup.Values{1: first}).Encode()) {
 			t.Errorf("the first %d of %d bytes are read", n, len(whole))
 		}
 	}
@@ -140,8 +143,8 @@ func FuzzCounts(f *testing.F) {
 	})
 }
 
-// TestNobodyMakesRowsGrow: of more values than there is room for, the rest are counted together, and nothing is lost however
-// often the row is read and written.
+// TestNobodyMakesRowsGrow: of more values than there is room for, the rest are counted together,
+// and nothing is lost however often the row is read and written.
 func TestNobodyMakesRowsGrow(t *testing.T) {
 	t.Parallel()
 	row, want := rollup.Counts{}, rollup.Count{}
@@ -166,7 +169,8 @@ func TestNobodyMakesRowsGrow(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadAgainIsTheSame: a row that is full loses none of its values by being read and written.
+// TestWhatIsReadAgainIsTheSame: a row that is full loses none of its values by being read and
+// written.
 func TestWhatIsReadAgainIsTheSame(t *testing.T) {
 	t.Parallel()
 	row := rollup.Counts{}
@@ -181,12 +185,14 @@ func TestWhatIsReadAgainIsTheSame(t *testing.T) {
 	if err := again.AddEncoded(read.Encode()); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff(closed(read), closed(again)); diff != "" || len(read.Of(1)) != rollup.MaxValues+1 || read.Of(1).All() != row.Of(1).All() {
+	if diff := cmp.Diff(closed(read), closed(again)); diff != "" || len(read.Of(1)) != rollup.MaxValues+1 ||
+		read.Of(1).All() != row.Of(1).All() {
 		t.Errorf("%d values (-once +twice):\n%s", len(read.Of(1)), diff)
 	}
 }
 
-// TestValuesMadeUpDriveNoneOut: somebody who makes values up takes no room from those that were counted before, more often.
+// TestValuesMadeUpDriveNoneOut: somebody who makes values up takes no room from those that were
+// counted before, more often.
 func TestValuesMadeUpDriveNoneOut(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -200,14 +206,17 @@ func TestValuesMadeUpDriveNoneOut(t *testing.T) {
 			flood = append(flood, c)
 		}
 		w.Write(t, flood...)
-		got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))).Breakdown(t.Context(), click.Referrer, 1)
-		if err != nil || len(got) != 2 || got[0] != (stats.Slice{Value: "zeit.example", Count: rollup.Count{Clicks: 3}}) || got[1].Clicks != rollup.MaxValues+10 {
+		got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(click.Day))).
+			Breakdown(t.Context(), click.Referrer, 1)
+		if err != nil || len(got) != 2 || got[0] != (stats.Slice{Value: "zeit.example", Count: rollup.Count{Clicks: 3}}) ||
+			got[1].Clicks != rollup.MaxValues+10 {
 			t.Errorf("%+v: %v", got, err)
 		}
 	})
 }
 
-// TestPercentilesAreRightToFivePerCent, of latencies from a microsecond to minutes, however they are distributed.
+// TestPercentilesAreRightToFivePerCent, of latencies from a microsecond to minutes, however they
+// are distributed.
 func TestPercentilesAreRightToFivePerCent(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 5))

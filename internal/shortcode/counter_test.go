@@ -26,7 +26,8 @@ func TestCountersHaveCodesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestPermutation_IsInvertible proves that it is a permutation of the whole range, not only of the values tried.
+// TestPermutation_IsInvertible proves that it is a permutation of the whole range, not only of the
+// values tried.
 func TestPermutation_IsInvertible(t *testing.T) {
 	t.Parallel()
 	p := NewPermutation(secret)
@@ -54,7 +55,8 @@ func TestPermutation_CounterRefusesOtherTexts(t *testing.T) {
 
 func TestTheSecretDecides(t *testing.T) {
 	t.Parallel()
-	one, same, other := NewPermutation(secret), NewPermutation(secret), NewPermutation([]byte("another secret of thirty-two byte"))
+	one, same, other := NewPermutation(secret), NewPermutation(secret),
+		NewPermutation([]byte("another secret of thirty-two byte"))
 	equal := 0
 	for counter := range uint64(1000) {
 		if one.Code(counter) != same.Code(counter) {
@@ -69,8 +71,9 @@ func TestTheSecretDecides(t *testing.T) {
 	}
 }
 
-// TestCodesOfNeighboursAreUnrelated counts the digits of consecutive counters' codes, and of their differences:
-// each must be as frequent as chance has it. The secret is fixed, so the test always sees the same codes.
+// TestCodesOfNeighboursAreUnrelated counts the digits of consecutive counters' codes, and of their
+// differences: each must be as frequent as chance has it. The secret is fixed, so the test always
+// sees the same codes.
 func TestCodesOfNeighboursAreUnrelated(t *testing.T) {
 	t.Parallel()
 	p := NewPermutation(secret)

@@ -17,7 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// crowd writes clicks of a link on two days, each with a referrer of its own, and of the first one more than of all others.
+// crowd writes clicks of a link on two days, each with a referrer of its own, and of the first one
+// more than of all others.
 func crowd(t *testing.T, w *clicktest.World, n int) {
 	t.Helper()
 	c := w.Links[0]
@@ -36,7 +37,8 @@ func crowd(t *testing.T, w *clicktest.World, n int) {
 	}
 }
 
-// TestMoreValuesThanThereIsRoomFor: the rest are others, and all of them add up, by the quarter of an hour and by the day.
+// TestMoreValuesThanThereIsRoomFor: the rest are others, and all of them add up, by the quarter of
+// an hour and by the day.
 func TestMoreValuesThanThereIsRoomFor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -45,9 +47,12 @@ func TestMoreValuesThanThereIsRoomFor(t *testing.T) {
 		check := func() {
 			t.Helper()
 			for _, q := range []clicktest.Question{
-				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(2*click.Day).Truncate(click.Day)), // by the day, when they are over
+				// by the day, when they are over
+				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(2*click.Day).
+					Truncate(click.Day)),
 				w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day), clicktest.Noon.Add(time.Hour)),
-				{Member: w.Members[0], Of: stats.Subject{LinkID: w.Links[0].LinkID}, Links: []string{w.Links[0].LinkID}, R: stats.Range{clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(time.Hour)}},
+				{Member: w.Members[0], Of: stats.Subject{LinkID: w.Links[0].LinkID}, Links: []string{w.Links[0].LinkID},
+					R: stats.Range{clicktest.Noon.Add(-click.Day), clicktest.Noon.Add(time.Hour)}},
 			} {
 				meant := w.Meant(q)
 				for first, other := range map[int]bool{1: true, 5: true, rollup.MaxValues: true} {
@@ -86,7 +91,8 @@ func TestTheMostFrequentIsTold(t *testing.T) {
 			if err := w.Seal(t.Context()); err != nil {
 				t.Fatal(err)
 			}
-			got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day))).Breakdown(t.Context(), click.Referrer, 1)
+			got, err := w.QueryStats(t, w.All(w.Members[0], clicktest.Noon.Add(-2*click.Day).Truncate(click.Day),
+				clicktest.Noon.Add(click.Day).Truncate(click.Day))).Breakdown(t.Context(), click.Referrer, 1)
 			if want := (stats.Slice{Value: "first.example", Count: rollup.Count{Clicks: 6}}); err != nil || got[0] != want {
 				t.Errorf("%+v, want %+v: %v", got, want, err)
 			}
@@ -94,7 +100,8 @@ func TestTheMostFrequentIsTold(t *testing.T) {
 	})
 }
 
-// TestAFilterFindsWhatHasNoRoom: a value is filtered by as it was sent, also where there were too many to keep each.
+// TestAFilterFindsWhatHasNoRoom: a value is filtered by as it was sent, also where there were too
+// many to keep each.
 func TestAFilterFindsWhatHasNoRoom(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -130,13 +137,18 @@ func TestValuesThatNobodyKnows(t *testing.T) {
 			by   click.Dimension
 			want []stats.Slice
 		}{
-			{stats.Filter{}, click.Country, []stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}}, {Value: "NP", Count: rollup.Count{Clicks: 1}}}},
-			{stats.Filter{}, click.Status, []stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}}, {Value: "308", Count: rollup.Count{Clicks: 1}}}},
-			{stats.Filter{Values: map[click.Dimension]string{click.Country: ""}}, click.Status, []stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}}}},
-			{stats.Filter{Values: map[click.Dimension]string{click.Status: "302"}}, click.Country, []stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}}}},
+			{stats.Filter{}, click.Country, []stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}},
+				{Value: "NP", Count: rollup.Count{Clicks: 1}}}},
+			{stats.Filter{}, click.Status, []stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}},
+				{Value: "308", Count: rollup.Count{Clicks: 1}}}},
+			{stats.Filter{Values: map[click.Dimension]string{click.Country: ""}}, click.Status,
+				[]stats.Slice{{Value: "302", Count: rollup.Count{Clicks: 2}}}},
+			{stats.Filter{Values: map[click.Dimension]string{click.Status: "302"}}, click.Country,
+				[]stats.Slice{{Value: "", Count: rollup.Count{Clicks: 2}}}},
 			{stats.Filter{Values: map[click.Dimension]string{click.Status: "no status"}}, click.Country, nil},
 			{stats.Filter{Values: map[click.Dimension]string{click.Country: "' OR 1=1 --"}}, click.Country, nil},
-			{stats.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}}, click.Content, []stats.Slice{{Count: rollup.Count{Clicks: 1}}}},
+			{stats.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}}, click.Content,
+				[]stats.Slice{{Count: rollup.Count{Clicks: 1}}}},
 		} {
 			q.F = one.f
 			got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
@@ -160,8 +172,10 @@ func TestBadQuestions(t *testing.T) {
 			t.Errorf("%d slices: %v", first, err)
 		}
 	}
-	for name, value := range map[string]string{"long": fmt.Sprintf("%0301d", 1), "two lines": "a\nb", "no text": "\xff", "the others": rollup.Others} {
-		if _, err := w.Stats(t.Context(), q.Member, q.Of, &q.R, "", stats.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {
+	for name, value := range map[string]string{"long": fmt.Sprintf("%0301d", 1), "two lines": "a\nb", "no text": "\xff",
+		"the others": rollup.Others} {
+		if _, err := w.Stats(t.Context(), q.Member, q.Of, &q.R, "",
+			stats.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

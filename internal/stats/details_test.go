@@ -17,7 +17,8 @@ import (
 // detailed is how many days of a subject are kept by column, and how many clicks are in them.
 func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	t.Helper()
-	err := d.NewSelect().Table(stats.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").Where("subject_id = ?", subject).
+	err := d.NewSelect().Table(stats.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
+		Where("subject_id = ?", subject).
 		Scan(db.AsSystem(t.Context()), &n, &clicks)
 	if err != nil {
 		t.Fatal(err)
@@ -25,7 +26,8 @@ func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	return n, clicks
 }
 
-// TestBusyDaysAreKeptByColumn, of a workspace and of its busy links, and again when clicks come late.
+// TestBusyDaysAreKeptByColumn, of a workspace and of its busy links, and again when clicks come
+// late.
 func TestBusyDaysAreKeptByColumn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -38,7 +40,8 @@ func TestBusyDaysAreKeptByColumn(t *testing.T) {
 			}
 			return clicks
 		}
-		monday, tuesday := clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(-click.Day).Truncate(click.Day)
+		monday, tuesday := clicktest.Noon.Add(-2*click.Day).Truncate(click.Day), clicktest.Noon.Add(-click.Day).
+			Truncate(click.Day)
 		w.Write(t, at(busy, stats.BusyDay, monday)...)
 		w.Write(t, at(quiet, stats.BusyDay-1, monday)...)
 		w.Write(t, at(foreign, stats.BusyDay, monday)...)
@@ -69,8 +72,8 @@ func TestBusyDaysAreKeptByColumn(t *testing.T) {
 	})
 }
 
-// TestCombinedFiltersReadColumns: clicks that are kept by column are not read one by one. What columns say of a day that
-// knows of more clicks is not believed.
+// TestCombinedFiltersReadColumns: clicks that are kept by column are not read one by one. What
+// columns say of a day that knows of more clicks is not believed.
 func TestCombinedFiltersReadColumns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -82,7 +85,9 @@ func TestCombinedFiltersReadColumns(t *testing.T) {
 		if _, err := d.NewDelete().Table("clicks").Where("TRUE").Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		for _, q := range []clicktest.Question{w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon), {Member: w.Members[0], Of: stats.Subject{LinkID: c.LinkID}, R: stats.Range{From: clicktest.Noon.Add(-3 * click.Day), To: clicktest.Noon}}} {
+		for _, q := range []clicktest.Question{w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon),
+			{Member: w.Members[0], Of: stats.Subject{LinkID: c.LinkID}, R: stats.Range{From: clicktest.Noon.Add(-3 * click.Day),
+				To: clicktest.Noon}}} {
 			q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
 			ask := func(what string, want rollup.Count) {
 				t.Helper()
@@ -92,13 +97,15 @@ func TestCombinedFiltersReadColumns(t *testing.T) {
 			}
 			ask("by columns", rollup.Count{Clicks: 4})
 			found, err := w.QueryStats(t, q).Breakdown(t.Context(), click.ByLink, 3)
-			if diff := cmp.Diff([]stats.Slice{{Value: c.LinkID, Count: rollup.Count{Clicks: 4}}}, found); diff != "" || err != nil {
+			if diff := cmp.Diff([]stats.Slice{{Value: c.LinkID, Count: rollup.Count{Clicks: 4}}}, found); diff != "" ||
+				err != nil {
 				t.Errorf("by link (-want +got):\n%s%v", diff, err)
 			}
 			q.F.Values[click.Browser] = "Chrome"
 			ask("another browser", rollup.Count{})
 		}
-		if _, err := d.NewUpdate().Table(stats.Days).Set("clicks = clicks + 1").Where("TRUE").Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Table(stats.Days).Set("clicks = clicks + 1").Where("TRUE").
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)

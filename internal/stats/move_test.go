@@ -21,8 +21,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// TestAClaimedLinkBringsItsPast: days that were summed up and days that were not, of the link, into a workspace that has some
-// of both.
+// TestAClaimedLinkBringsItsPast: days that were summed up and days that were not, of the link, into
+// a workspace that has some of both.
 func TestAClaimedLinkBringsItsPast(t *testing.T) {
 	t.Parallel()
 	for name, seals := range map[string]func(w *clicktest.World, stage int) bool{
@@ -51,7 +51,8 @@ func TestAClaimedLinkBringsItsPast(t *testing.T) {
 				stage(1, clicktest.Noon.Add(-10*click.Day), clicktest.Noon)
 				w.MoveLink(t, anonymous)
 				w.VerifyRollups(t)
-				stage(2, clicktest.Noon.Add(-20*click.Day), clicktest.Noon.Add(click.Day)) // clicks that come late do so as those of nobody
+				// clicks that come late do so as those of nobody
+				stage(2, clicktest.Noon.Add(-20*click.Day), clicktest.Noon.Add(click.Day))
 				w.CheckTotals(t)
 				w.VerifyRollups(t)
 				for range 8 {
@@ -59,11 +60,15 @@ func TestAClaimedLinkBringsItsPast(t *testing.T) {
 					q.Member = w.Members[0]
 					w.Check(t, random, q)
 				}
-				q := w.All(w.Members[0], clicktest.Noon.Add(-21*click.Day).Truncate(click.Day), clicktest.Noon.Add(2*click.Day).Truncate(click.Day))
+				q := w.All(w.Members[0], clicktest.Noon.Add(-21*click.Day).Truncate(click.Day), clicktest.Noon.Add(2*click.Day).
+					Truncate(click.Day))
 				w.CheckBreakdown(t, q, click.ByLink, 10, w.Meant(q))
 				q.Of.LinkID, q.Links = anonymous, []string{anonymous}
 				w.Check(t, random, q)
-				if all := w.Meant(q); !slices.ContainsFunc(all, func(c *click.Click) bool { return c.LinkID == anonymous && c.IsVisit }) {
+				if all := w.Meant(q); !slices.ContainsFunc(all, func(c *click.Click) bool {
+					return c.LinkID == anonymous &&
+						c.IsVisit
+				}) {
 					t.Fatal("the link has no visitors")
 				}
 			})
@@ -71,7 +76,8 @@ func TestAClaimedLinkBringsItsPast(t *testing.T) {
 	}
 }
 
-// TestALinkIsClaimedWhileItIsFollowed, and what is written meanwhile is in one place or the other, and then in the workspace.
+// TestALinkIsClaimedWhileItIsFollowed, and what is written meanwhile is in one place or the other,
+// and then in the workspace.
 func TestALinkIsClaimedWhileItIsFollowed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -84,7 +90,8 @@ func TestALinkIsClaimedWhileItIsFollowed(t *testing.T) {
 			running.Go(func() {
 				own, log := ingest.Writer{DB: d, Now: clicktest.AtNoon}, id.New(id.Log)
 				for position := range int64(6) {
-					batch := slices.Concat(clicktest.CrowdOf(anonymous, clicktest.Noon.Add(-click.Day), 10), clicktest.CrowdOf(w.Links[0], clicktest.Noon, 10))
+					batch := slices.Concat(clicktest.CrowdOf(anonymous, clicktest.Noon.Add(-click.Day), 10),
+						clicktest.CrowdOf(w.Links[0], clicktest.Noon, 10))
 					if err := own.Write(t.Context(), log, position+1, batch); err != nil {
 						t.Error(err)
 					}
@@ -113,7 +120,8 @@ func TestALinkIsClaimedWhileItIsFollowed(t *testing.T) {
 	})
 }
 
-// TestAPurgedWorkspaceLeavesNothing in any table that says whose its rows are, and takes nothing of others.
+// TestAPurgedWorkspaceLeavesNothing in any table that says whose its rows are, and takes nothing of
+// others.
 func TestAPurgedWorkspaceLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -140,11 +148,13 @@ func TestAPurgedWorkspaceLeavesNothing(t *testing.T) {
 			}
 		}
 		for table, columns := range map[string][]string{
-			"clicks": {"workspace_id", "link_id"}, stats.Quarters: {"workspace_id", "subject_id"}, stats.Days: {"workspace_id", "subject_id"},
+			"clicks": {"workspace_id", "link_id"}, stats.Quarters: {"workspace_id", "subject_id"},
+			stats.Days:     {"workspace_id", "subject_id"},
 			"click_totals": {"workspace_id", "subject_id"}, "orphans": {"workspace_id"},
 		} {
 			for _, column := range columns {
-				n, err := d.NewSelect().Table(table).Where("? IN (?)", bun.Ident(column), bun.In(own)).Count(db.AsSystem(t.Context()))
+				n, err := d.NewSelect().Table(table).Where("? IN (?)", bun.Ident(column), bun.In(own)).
+					Count(db.AsSystem(t.Context()))
 				if err != nil || n > 0 {
 					t.Errorf("%d rows of %s have such a %s: %v", n, table, strings.ReplaceAll(column, "_", " "), err)
 				}

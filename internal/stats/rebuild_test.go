@@ -39,7 +39,8 @@ func TestSumsAreMadeAnew(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, breakage := range []string{
-			"UPDATE click_totals SET clicks = clicks + 1 WHERE subject_id = ?", "UPDATE click_buckets SET latency_mean = 7 WHERE subject_id = ?",
+			"UPDATE click_totals SET clicks = clicks + 1 WHERE subject_id = ?",
+			"UPDATE click_buckets SET latency_mean = 7 WHERE subject_id = ?",
 			"DELETE FROM click_buckets WHERE subject_id = ?", "DELETE FROM click_totals WHERE subject_id = ?",
 		} {
 			if _, err := d.NewRaw(breakage, links[i]).Exec(db.AsSystem(t.Context())); err != nil {

@@ -21,9 +21,10 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// TestWhateverIsAskedAddsUp writes clicks of 14 months in any order, many of them for days that have been summed up, and asks
-// at each stage whatever comes to mind. Whichever way the answer is found, by the day, by the quarter of an hour or click by
-// click, it is what was written. LINKFORGE_TEST_CLICKS, LINKFORGE_TEST_QUESTIONS, LINKFORGE_TEST_DIMENSIONS and
+// TestWhateverIsAskedAddsUp writes clicks of 14 months in any order, many of them for days that
+// have been summed up, and asks at each stage whatever comes to mind. Whichever way the answer is
+// found, by the day, by the quarter of an hour or click by click, it is what was written.
+// LINKFORGE_TEST_CLICKS, LINKFORGE_TEST_QUESTIONS, LINKFORGE_TEST_DIMENSIONS and
 // LINKFORGE_TEST_SEED make it larger and other.
 func TestWhateverIsAskedAddsUp(t *testing.T) {
 	t.Parallel()
@@ -53,7 +54,8 @@ func TestWhateverIsAskedAddsUp(t *testing.T) {
 		}
 		slices.SortFunc(clicks, func(a, b click.Click) int { return a.ClickedAt.Compare(b.ClickedAt) })
 		for _, until := range []time.Time{from.AddDate(0, 5, 3), from.AddDate(0, 11, 0).Truncate(click.Day), clicktest.Noon} {
-			end, _ := slices.BinarySearchFunc(clicks, until, func(c click.Click, t time.Time) int { return c.ClickedAt.Compare(t) })
+			end, _ := slices.BinarySearchFunc(clicks, until,
+				func(c click.Click, t time.Time) int { return c.ClickedAt.Compare(t) })
 			n := end / 7
 			random.Shuffle(end, func(i, j int) { clicks[i], clicks[j] = clicks[j], clicks[i] })
 			w.WriteAll(t, random, append(late, clicks[n:end]...))
@@ -76,8 +78,10 @@ func TestWhateverIsAskedAddsUp(t *testing.T) {
 
 		since := w.ClicksSince()
 		for _, breakage := range []string{
-			"UPDATE click_buckets SET visits = bots WHERE starts_at >= ?", "DELETE FROM click_days WHERE starts_at >= ?", "DELETE FROM click_buckets WHERE visits = 1 AND starts_at >= ?",
-			"UPDATE click_totals SET clicks = clicks + 7 WHERE last_at >= ?", "UPDATE click_details SET os = browser, moments = moments WHERE starts_at >= ?",
+			"UPDATE click_buckets SET visits = bots WHERE starts_at >= ?", "DELETE FROM click_days WHERE starts_at >= ?",
+			"DELETE FROM click_buckets WHERE visits = 1 AND starts_at >= ?",
+			"UPDATE click_totals SET clicks = clicks + 7 WHERE last_at >= ?",
+			"UPDATE click_details SET os = browser, moments = moments WHERE starts_at >= ?",
 		} {
 			if _, err := d.NewRaw(breakage, since).Exec(db.AsSystem(t.Context())); err != nil {
 				t.Fatal(err)
@@ -93,8 +97,8 @@ func TestWhateverIsAskedAddsUp(t *testing.T) {
 	})
 }
 
-// TestNothingIsLostWhileDaysAreSummedUp writes clicks of some days, on several nodes, while the days are summed up, again and
-// again.
+// TestNothingIsLostWhileDaysAreSummedUp writes clicks of some days, on several nodes, while the
+// days are summed up, again and again.
 func TestNothingIsLostWhileDaysAreSummedUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -141,8 +145,10 @@ func TestNothingIsLostWhileDaysAreSummedUp(t *testing.T) {
 		w.Set(clicktest.Noon.Add(click.Day))
 		state := func() (all []string) {
 			for _, q := range []*bun.SelectQuery{
-				d.NewSelect().Table(stats.Days).ColumnExpr("CAST(starts_at AS TEXT) || subject_id || ' ' || clicks || ' ' || visits || ' ' || bots"),
-				d.NewSelect().Table("click_totals").ColumnExpr("CAST(sealed_at AS TEXT) || subject_id || ' ' || clicks || ' ' || bots"),
+				d.NewSelect().Table(stats.Days).
+					ColumnExpr("CAST(starts_at AS TEXT) || subject_id || ' ' || clicks || ' ' || visits || ' ' || bots"),
+				d.NewSelect().Table("click_totals").
+					ColumnExpr("CAST(sealed_at AS TEXT) || subject_id || ' ' || clicks || ' ' || bots"),
 			} {
 				var rows []string
 				if err := q.Scan(db.AsSystem(t.Context()), &rows); err != nil {
@@ -170,7 +176,9 @@ func TestNothingIsLostWhileDaysAreSummedUp(t *testing.T) {
 			for _, read := range []struct {
 				how   string
 				stats *stats.Stats
-			}{{"by the day", w.QueryStats(t, q)}, {"by the quarter", w.QueryStats(t, clicktest.Question{Member: m, R: stats.Range{q.R.From.Add(time.Hour), q.R.To}, Zone: "Asia/Kathmandu"})}} {
+			}{{"by the day", w.QueryStats(t, q)}, {"by the quarter",
+				w.QueryStats(t, clicktest.Question{Member: m, R: stats.Range{q.R.From.Add(time.Hour), q.R.To},
+					Zone: "Asia/Kathmandu"})}} {
 				points, err := read.stats.Series(t.Context(), stats.Day)
 				if err != nil {
 					t.Fatal(err)

@@ -57,7 +57,8 @@ func rowsBefore(t *testing.T, d *db.DB, table, column string, before time.Time) 
 // months are the tables that PostgreSQL keeps months of a table in.
 func months(t *testing.T, d *db.DB, table string) (names []string) {
 	t.Helper()
-	err := d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).Scan(db.AsSystem(t.Context()), &names)
+	err := d.NewRaw("SELECT inhrelid::regclass::text FROM pg_inherits WHERE inhparent = ?::regclass ORDER BY 1", table).
+		Scan(db.AsSystem(t.Context()), &names)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,8 @@ func wantKept(t *testing.T, w *clicktest.World) {
 	if n := rowsBefore(t, w.DB, stats.Quarters, "starts_at", quartersKept); n > 0 {
 		t.Errorf("%d quarters of an hour are kept too long", n)
 	}
-	if rowsBefore(t, w.DB, stats.Quarters, "starts_at", clicksKept) == 0 || rowsBefore(t, w.DB, stats.Days, "starts_at", quartersKept) == 0 {
+	if rowsBefore(t, w.DB, stats.Quarters, "starts_at", clicksKept) == 0 ||
+		rowsBefore(t, w.DB, stats.Days, "starts_at", quartersKept) == 0 {
 		t.Error("sums are gone")
 	}
 	if w.DB.Kind != db.Postgres {
@@ -102,8 +104,8 @@ func wantRefused(t *testing.T, what string, err error, since time.Time) {
 	}
 }
 
-// TestWhatIsKeptNoLonger: clicks go after 13 months and quarters of an hour after 25; sums and totals stay for ever, and what
-// cannot be known is refused, not counted as nothing.
+// TestWhatIsKeptNoLonger: clicks go after 13 months and quarters of an hour after 25; sums and
+// totals stay for ever, and what cannot be known is refused, not counted as nothing.
 func TestWhatIsKeptNoLonger(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -117,11 +119,13 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 		w.CheckTotals(t)
 
 		ever := w.All(w.Members[0], clicktest.Noon.AddDate(0, -31, 0).Truncate(click.Day), clicktest.Noon.Truncate(click.Day))
-		for _, f := range []stats.Filter{{}, {Bots: new(false)}, {Values: map[click.Dimension]string{click.Country: "NP"}}, {Values: map[click.Dimension]string{click.Country: ""}}} {
+		for _, f := range []stats.Filter{{}, {Bots: new(false)}, {Values: map[click.Dimension]string{click.Country: "NP"}},
+			{Values: map[click.Dimension]string{click.Country: ""}}} {
 			q := ever
 			q.F = f
 			meant := w.Meant(q)
-			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) || got.Clicks == 0 {
+			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) ||
+				got.Clicks == 0 {
 				t.Errorf("%v: %+v, want %+v: %v", q, got, clicktest.CountAll(meant), err)
 			}
 			if points, err := w.QueryStats(t, q).Series(t.Context(), stats.Month); err != nil || len(points) != 32 {
@@ -147,14 +151,21 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 			do    func(s *stats.Stats) error
 		}{
 			{"two filters", clicksKept, "", two, func(s *stats.Stats) error { _, err := s.Total(t.Context()); return err }},
-			{"a series of them", clicksKept, "", two, func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Month); return err }},
+			{"a series of them", clicksKept, "", two, func(s *stats.Stats) error {
+				_,
+					err := s.Series(t.Context(), stats.Month)
+				return err
+			}},
 			{"a filter and a dimension", clicksKept, "", nepal, func(s *stats.Stats) error {
 				_, err := s.Breakdown(t.Context(), click.Browser, 3)
 				return err
 			}},
-			{"a latency of people", clicksKept, "", stats.Filter{Bots: new(false)}, func(s *stats.Stats) error { _, err := s.Latency(t.Context()); return err }},
-			{"days of a zone, of a country", quartersKept, "Asia/Kathmandu", nepal, func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Day); return err }},
-			{"weeks of a zone, of a country", quartersKept, "America/St_Johns", nepal, func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Week); return err }},
+			{"a latency of people", clicksKept, "", stats.Filter{Bots: new(false)},
+				func(s *stats.Stats) error { _, err := s.Latency(t.Context()); return err }},
+			{"days of a zone, of a country", quartersKept, "Asia/Kathmandu", nepal,
+				func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Day); return err }},
+			{"weeks of a zone, of a country", quartersKept, "America/St_Johns", nepal,
+				func(s *stats.Stats) error { _, err := s.Series(t.Context(), stats.Week); return err }},
 		} {
 			for _, early := range []time.Duration{click.BucketLength, click.Day, 60 * click.Day} {
 				s, _ := ask(one.since.Add(-early), one.zone, one.f)
@@ -182,8 +193,10 @@ func TestAClickThatComesMonthsLate(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
 		before := len(w.Clicks)
-		for _, at := range []time.Time{clicksKept.AddDate(0, -2, 3), quartersKept.AddDate(0, -3, 3), stats.Never.AddDate(0, 0, 1)} {
-			batch := []click.Click{w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}
+		for _, at := range []time.Time{clicksKept.AddDate(0, -2, 3), quartersKept.AddDate(0, -3, 3),
+			stats.Never.AddDate(0, 0, 1)} {
+			batch := []click.Click{w.Draw(random, at, at.Add(time.Hour)), w.Draw(random, at, at.Add(time.Hour)),
+				w.Draw(random, clicktest.Noon.Add(-time.Hour), clicktest.Noon)}
 			batch[0].LinkID, batch[0].WorkspaceID = w.Links[0].LinkID, w.Links[0].WorkspaceID
 			w.Position += 3
 			err := w.Writer.Write(t.Context(), w.Log, w.Position, batch)
@@ -204,7 +217,8 @@ func TestAClickThatComesMonthsLate(t *testing.T) {
 			w.VerifyRollups(t)
 			for _, m := range w.Members {
 				for _, q := range []clicktest.Question{
-					w.All(m, clicktest.Noon.AddDate(0, -36, 0).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)), w.All(m, stats.Never, stats.Never.Add(60*click.Day)),
+					w.All(m, clicktest.Noon.AddDate(0, -36, 0).Truncate(click.Day), clicktest.Noon.Add(click.Day).Truncate(click.Day)),
+					w.All(m, stats.Never, stats.Never.Add(60*click.Day)),
 				} {
 					meant := w.Meant(q)
 					if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(meant) {
@@ -224,7 +238,8 @@ func TestAClickThatComesMonthsLate(t *testing.T) {
 	})
 }
 
-// TestALinkOfWhichNothingIsOld may be asked about for longer than anything is kept: that it had no clicks then is known.
+// TestALinkOfWhichNothingIsOld may be asked about for longer than anything is kept: that it had no
+// clicks then is known.
 func TestALinkOfWhichNothingIsOld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -234,19 +249,24 @@ func TestALinkOfWhichNothingIsOld(t *testing.T) {
 		}
 		w.Tidy(t)
 		for _, zone := range []string{"", "Asia/Kathmandu"} {
-			q := clicktest.Question{Member: w.Members[0], R: stats.Range{clicktest.Noon.AddDate(-3, 0, 0), clicktest.Noon}, Zone: zone, F: stats.Filter{Values: map[click.Dimension]string{click.Country: "", click.Device: ""}}}
-			w.CheckSeries(t, random, clicktest.Question{Member: q.Member, R: q.R, Zone: zone}, w.Meant(clicktest.Question{Member: q.Member, R: q.R}))
+			q := clicktest.Question{Member: w.Members[0], R: stats.Range{clicktest.Noon.AddDate(-3, 0, 0), clicktest.Noon},
+				Zone: zone, F: stats.Filter{Values: map[click.Dimension]string{click.Country: "", click.Device: ""}}}
+			w.CheckSeries(t, random, clicktest.Question{Member: q.Member, R: q.R, Zone: zone},
+				w.Meant(clicktest.Question{Member: q.Member, R: q.R}))
 			if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(q)) {
 				t.Errorf("%v: %+v: %v", q, got, err)
 			}
 		}
-		if got, err := w.QueryStats(t, clicktest.Question{Member: w.Members[0], Of: stats.Subject{LinkID: id.New(id.Link)}, R: stats.Range{clicktest.Noon.AddDate(-9, 0, 0), clicktest.Noon}, Zone: "Asia/Kathmandu"}).Series(t.Context(), stats.Month); err != nil || len(got) == 0 {
+		if got, err := w.QueryStats(t, clicktest.Question{Member: w.Members[0], Of: stats.Subject{LinkID: id.New(id.Link)},
+			R: stats.Range{clicktest.Noon.AddDate(-9, 0, 0), clicktest.Noon}, Zone: "Asia/Kathmandu"}).
+			Series(t.Context(), stats.Month); err != nil || len(got) == 0 {
 			t.Errorf("a link without clicks: %v", err)
 		}
 	})
 }
 
-// TestOnlyWhatIsNotKnownIsRefused: an edge of the range where nothing was clicked is known by its day.
+// TestOnlyWhatIsNotKnownIsRefused: an edge of the range where nothing was clicked is known by its
+// day.
 func TestOnlyWhatIsNotKnownIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -254,11 +274,13 @@ func TestOnlyWhatIsNotKnownIsRefused(t *testing.T) {
 		w.Write(t, clicktest.CrowdOf(w.Links[0], quartersKept.Add(-200*click.Day), 3)...)
 		w.Write(t, clicktest.CrowdOf(w.Links[0], clicktest.Noon, 3)...)
 		w.Tidy(t)
-		edges := w.All(w.Members[0], quartersKept.Add(-300*click.Day+time.Hour), clicktest.Noon.Truncate(click.Day)) // begins within a day
+		// begins within a day
+		edges := w.All(w.Members[0], quartersKept.Add(-300*click.Day+time.Hour), clicktest.Noon.Truncate(click.Day))
 		if got, err := w.QueryStats(t, edges).Total(t.Context()); err != nil || got != clicktest.CountAll(w.Meant(edges)) {
 			t.Errorf("the first day has no clicks: %+v: %v", got, err)
 		}
-		earlier := w.All(w.Members[0], quartersKept.Add(-300*click.Day), quartersKept.Add(-250*click.Day)) // ends before there were clicks
+		// ends before there were clicks
+		earlier := w.All(w.Members[0], quartersKept.Add(-300*click.Day), quartersKept.Add(-250*click.Day))
 		earlier.F.Values = map[click.Dimension]string{click.Country: "", click.Device: ""}
 		if got, err := w.QueryStats(t, earlier).Total(t.Context()); err != nil || got != (rollup.Count{}) {
 			t.Errorf("no day has clicks: %+v: %v", got, err)
@@ -266,7 +288,8 @@ func TestOnlyWhatIsNotKnownIsRefused(t *testing.T) {
 	})
 }
 
-// TestMoreIsToBeKeptThanThereIs: who raises how many months are kept gets no sums made anew of nothing.
+// TestMoreIsToBeKeptThanThereIs: who raises how many months are kept gets no sums made anew of
+// nothing.
 func TestMoreIsToBeKeptThanThereIs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -288,34 +311,41 @@ func TestMoreIsToBeKeptThanThereIs(t *testing.T) {
 	})
 }
 
-// TestDaysThatDoNotKnowTheirQuarters were summed up before days did: their quarters of an hour are read as long as they are kept.
+// TestDaysThatDoNotKnowTheirQuarters were summed up before days did: their quarters of an hour are
+// read as long as they are kept.
 func TestDaysThatDoNotKnowTheirQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
-		for _, counts := range [][]byte{{}, {click.QuarterDimension, 1, 0, 1, 0, 0}} { // nothing, and a quarter without a number
-			_, err := d.NewUpdate().Table(stats.Days).Set("counts = ?", counts).Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context()))
+		// nothing, and a quarter without a number
+		for _, counts := range [][]byte{{}, {click.QuarterDimension, 1, 0, 1, 0, 0}} {
+			_, err := d.NewUpdate().Table(stats.Days).Set("counts = ?", counts).
+				Where("starts_at < ?", clicktest.Noon.AddDate(0, -2, 0)).Exec(db.AsSystem(t.Context()))
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, from := range []time.Time{quartersKept, quartersKept.Add(click.Day + time.Hour), clicktest.Noon.AddDate(0, -3, 0)} {
+			for _, from := range []time.Time{quartersKept, quartersKept.Add(click.Day + time.Hour),
+				clicktest.Noon.AddDate(0, -3, 0)} {
 				q := clicktest.Question{Member: w.Members[0], R: stats.Range{from, clicktest.Noon}, Zone: "Asia/Kathmandu"}
 				w.CheckSeries(t, random, q, w.Meant(q))
 			}
 		}
-		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day), clicktest.Noon}, Zone: "Asia/Kathmandu"})
+		s := w.QueryStats(t, clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day),
+			clicktest.Noon}, Zone: "Asia/Kathmandu"})
 		_, err := s.Series(t.Context(), stats.Day)
 		wantRefused(t, "days of a zone", err, quartersKept)
 	})
 }
 
-// TestDaysThatTellTheirQuartersLast were summed up before quarters came first: they are read as a whole.
+// TestDaysThatTellTheirQuartersLast were summed up before quarters came first: they are read as a
+// whole.
 func TestDaysThatTellTheirQuartersLast(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
 		var rows []stats.Bucket
-		if err := d.NewSelect().Table(stats.Days).Column("subject_id", "starts_at", "counts").Scan(db.AsSystem(t.Context()), &rows); err != nil {
+		if err := d.NewSelect().Table(stats.Days).Column("subject_id", "starts_at", "counts").
+			Scan(db.AsSystem(t.Context()), &rows); err != nil {
 			t.Fatal(err)
 		}
 		for _, b := range rows {
@@ -336,7 +366,8 @@ func TestDaysThatTellTheirQuartersLast(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		q := clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day), clicktest.Noon}, Zone: "Asia/Kathmandu"}
+		q := clicktest.Question{Member: w.Members[0], R: stats.Range{quartersKept.Add(-60 * click.Day), clicktest.Noon},
+			Zone: "Asia/Kathmandu"}
 		w.CheckSeries(t, random, q, w.Meant(q))
 	})
 }

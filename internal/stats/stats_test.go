@@ -76,8 +76,10 @@ func TestSeriesHaveNoGapsAndAddUp(t *testing.T) {
 		b.RecordClicks(linkID, from.Add(-time.Nanosecond), 1) // outside
 		b.RecordClicks(linkID, to, 1)                         // outside
 		b.FlushClicks(t)
-		for _, zone := range []string{"", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns", "Africa/Cairo"} {
-			queried := clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: from, To: to}, zone, stats.Filter{})
+		for _, zone := range []string{"", "Europe/Berlin", "Asia/Kathmandu", "Australia/Lord_Howe", "America/St_Johns",
+			"Africa/Cairo"} {
+			queried := clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: from, To: to}, zone,
+				stats.Filter{})
 			total, err := queried.Total(t.Context())
 			if err != nil {
 				t.Fatal(err)
@@ -112,13 +114,17 @@ func TestDaysOfTheZone(t *testing.T) {
 		from     string
 		want     []string // starts, in the zone's own time
 	}{
-		{"Europe/Berlin", stats.Day, month, "2026-03-28T12:00:00Z", []string{"28 00:00", "29 00:00", "30 00:00"}},  // 29: 23 hours
-		{"Europe/Berlin", stats.Hour, month, "2026-10-25T00:00:00Z", []string{"25 02:00", "25 02:00", "25 03:00"}}, // comes twice
-		{"Africa/Cairo", stats.Day, month, "2026-04-23T12:00:00Z", []string{"23 00:00", "24 01:00", "25 00:00"}},   // no midnight
+		// 29: 23 hours
+		{"Europe/Berlin", stats.Day, month, "2026-03-28T12:00:00Z", []string{"28 00:00", "29 00:00", "30 00:00"}},
+		// comes twice
+		{"Europe/Berlin", stats.Hour, month, "2026-10-25T00:00:00Z", []string{"25 02:00", "25 02:00", "25 03:00"}},
+		// no midnight
+		{"Africa/Cairo", stats.Day, month, "2026-04-23T12:00:00Z", []string{"23 00:00", "24 01:00", "25 00:00"}},
 		{"Asia/Kathmandu", stats.Day, month, "2026-11-20T12:00:00Z", []string{"20 00:00", "21 00:00", "22 00:00"}},
 		{"Pacific/Apia", stats.Day, month, "2011-12-29T20:00:00Z", []string{"29 00:00", "31 00:00", "01 00:00"}}, // no 30
 		{"Asia/Manila", stats.Day, month, "1844-12-30T00:00:00Z", []string{"29 00:00", "30 00:00", "01 00:00"}},  // no 31
-		{"UTC", stats.Week, month, "2026-11-22T12:00:00Z", []string{"16 00:00", "23 00:00", "30 00:00"}},         // a Sunday's week
+		// a Sunday's week
+		{"UTC", stats.Week, month, "2026-11-22T12:00:00Z", []string{"16 00:00", "23 00:00", "30 00:00"}},
 		{"UTC", stats.Month, 4 * month, "2026-11-20T12:00:00Z", []string{"01 00:00", "01 00:00", "01 00:00"}},
 	} {
 		location, err := time.LoadLocation(c.zone)
@@ -159,14 +165,16 @@ func TestBadRanges(t *testing.T) {
 		r    *stats.Range
 		zone string
 	}{
-		"backwards":   {&stats.Range{From: clicktest.Noon, To: clicktest.Noon}, ""},
-		"too long":    {&stats.Range{From: clicktest.Noon, To: clicktest.Noon.AddDate(11, 0, 0)}, ""},
-		"too early":   {&stats.Range{From: time.Date(1844, 12, 29, 0, 0, 0, 0, time.UTC), To: time.Date(1845, 1, 5, 0, 0, 0, 0, time.UTC)}, ""},
+		"backwards": {&stats.Range{From: clicktest.Noon, To: clicktest.Noon}, ""},
+		"too long":  {&stats.Range{From: clicktest.Noon, To: clicktest.Noon.AddDate(11, 0, 0)}, ""},
+		"too early": {&stats.Range{From: time.Date(1844, 12, 29, 0, 0, 0, 0, time.UTC),
+			To: time.Date(1845, 1, 5, 0, 0, 0, 0, time.UTC)}, ""},
 		"no zone":     {nil, "Mars/Olympus"},
 		"the server":  {nil, "Local"},
 		"out of tree": {nil, "../../etc/passwd"},
 	} {
-		if _, err := b.Store.Stats(t.Context(), b.Member, stats.Subject{}, c.r, c.zone, stats.Filter{}); !errs.Is(err, errs.InvalidInput) {
+		if _, err := b.Store.Stats(t.Context(), b.Member, stats.Subject{}, c.r, c.zone,
+			stats.Filter{}); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -16,8 +16,10 @@ import (
 func TestTicks(t *testing.T) {
 	t.Parallel()
 	for most, want := range map[int64]string{
-		-1: "0 1 2", 0: "0 1 2", 1: "0 1 2", 2: "0 1 2", 3: "0 1 2 3", 4: "0 1 2 3 4", 5: "0 2 4 6", 9: "0 5 10", 100: "0 50 100",
-		687: "0 200 400 600 800", 9_000: "0 5k 10k", 1_500_000: "0 500k 1M 1.5M", 1_000_000_000: "0 500M 1B", math.MaxInt64: "0 5000Q 10000Q",
+		-1: "0 1 2", 0: "0 1 2", 1: "0 1 2", 2: "0 1 2", 3: "0 1 2 3", 4: "0 1 2 3 4", 5: "0 2 4 6", 9: "0 5 10",
+		100: "0 50 100",
+		687: "0 200 400 600 800", 9_000: "0 5k 10k", 1_500_000: "0 500k 1M 1.5M", 1_000_000_000: "0 500M 1B",
+		math.MaxInt64: "0 5000Q 10000Q",
 	} {
 		all := ticks(most)
 		var got []string
@@ -59,7 +61,8 @@ func TestTicksAreRoundAndCoverTheMost(t *testing.T) {
 	})
 }
 
-// TestDatesKeepApart measures labels by itself: by their letters, none of which is wider than .62 of its size.
+// TestDatesKeepApart measures labels by itself: by their letters, none of which is wider than .62
+// of its size.
 func TestDatesKeepApart(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
@@ -93,7 +96,8 @@ func TestDatesKeepApart(t *testing.T) {
 				t.Fatalf("%d days: %q sticks out of the page: %v", len(p.Days), l.Text, shown)
 			}
 		}
-		if want := min(len(p.Days), 2); len(shown) < want || len(shown) > 7 || shown[0].Text != p.Days[0].Start.Format("2 Jan") {
+		if want := min(len(p.Days), 2); len(shown) < want || len(shown) > 7 ||
+			shown[0].Text != p.Days[0].Start.Format("2 Jan") {
 			t.Fatalf("%d days: %v", len(p.Days), shown)
 		}
 	})
@@ -143,7 +147,10 @@ func TestBars(t *testing.T) {
 			}
 		}
 		c := newChart(p.Days)
-		all := ticks(slices.MaxFunc(p.Days, func(a, b Day) int { return int(math.Copysign(1, float64(a.Clicks)-float64(b.Clicks))) }).Clicks)
+		all := ticks(slices.MaxFunc(p.Days, func(a,
+			b Day) int {
+			return int(math.Copysign(1, float64(a.Clicks)-float64(b.Clicks)))
+		}).Clicks)
 		bars := drawn.FindAllStringSubmatch(string(c.Marks), -1)
 		if len(bars) != len(some) || c.Empty != (len(some) == 0) || !c.Bars || c.Outline != "" {
 			t.Fatalf("%d bars for %d days with clicks", len(bars), len(some))
@@ -169,10 +176,12 @@ func TestManyDaysAreAnArea(t *testing.T) {
 	t.Parallel()
 	p := example(63)
 	c := newChart(p.Days)
-	if c.Bars || strings.Contains(string(c.Marks), `"bar"`) || c.AreaWidth != 62 || strings.Count(string(c.Marks), "<title>") != 63 {
+	if c.Bars || strings.Contains(string(c.Marks), `"bar"`) || c.AreaWidth != 62 ||
+		strings.Count(string(c.Marks), "<title>") != 63 {
 		t.Errorf("63 days are drawn as %+v", c)
 	}
-	if !strings.HasPrefix(c.Outline, "M0 1000L1 987L2 975L") || !strings.HasSuffix(c.Outline, "L62 225") || c.Area != c.Outline+"V1000H0Z" {
+	if !strings.HasPrefix(c.Outline, "M0 1000L1 987L2 975L") || !strings.HasSuffix(c.Outline, "L62 225") ||
+		c.Area != c.Outline+"V1000H0Z" {
 		t.Errorf("the outline is %s, the area %s", c.Outline, c.Area)
 	}
 	p.Days[30].Clicks = math.MaxInt64

@@ -21,7 +21,8 @@ var first = time.Date(2025, 10, 18, 0, 0, 0, 0, time.UTC)
 // example is a page with that many days; day i has i clicks, of which every second is a visitor's.
 func example(n int) Page {
 	p := Page{
-		Title: "Autumn newsletter", ShortURL: "https://lnk.example/autumn", Destination: "https://www.example.com/news?a=1&b=2", Zone: "UTC",
+		Title: "Autumn newsletter", ShortURL: "https://lnk.example/autumn",
+		Destination: "https://www.example.com/news?a=1&b=2", Zone: "UTC",
 		Bots:      3,
 		Referrers: []Slice{{Value: "", Clicks: 60}, {Value: "news.example.org", Clicks: 39}, {Clicks: 1, Other: true}},
 		Countries: []Slice{{Value: "CI", Clicks: 998}, {Value: "", Clicks: 1}, {Value: "Q7", Clicks: 1}},
@@ -92,7 +93,8 @@ func TestHeaders(t *testing.T) {
 		"Referrer-Policy":        {"no-referrer"},
 		"X-Content-Type-Options": {"nosniff"},
 		"X-Robots-Tag":           {"noindex"},
-		"Content-Security-Policy": {"default-src 'none'; style-src '" + hash(words(elements(parse(t, w.Body.String()), "style")[0])) +
+		"Content-Security-Policy": {"default-src 'none'; style-src '" +
+			hash(words(elements(parse(t, w.Body.String()), "style")[0])) +
 			"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
 	}
 	if diff := cmp.Diff(want, w.Header()); diff != "" || w.Code != http.StatusOK {
@@ -116,7 +118,8 @@ func TestNothingThatThePolicyForbids(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 30, 400} {
 		doc := parse(t, body(example(n)))
-		if bad := elements(doc, "script", "img", "link", "iframe", "object", "embed", "form", "base", "image", "use", "foreignobject"); len(bad) > 0 {
+		if bad := elements(doc, "script", "img", "link", "iframe", "object", "embed", "form", "base", "image", "use",
+			"foreignobject"); len(bad) > 0 {
 			t.Errorf("%d days: there is a <%s>", n, bad[0].Data)
 		}
 		if got := len(elements(doc, "style")); got != 1 {
@@ -130,7 +133,8 @@ func TestNothingThatThePolicyForbids(t *testing.T) {
 			}
 		}
 	}
-	if css := style(pageText); strings.Contains(css, "url(") || strings.Contains(css, "@import") || strings.Contains(css, "/*") {
+	if css := style(pageText); strings.Contains(css, "url(") || strings.Contains(css, "@import") ||
+		strings.Contains(css, "/*") {
 		t.Errorf("the style loads something, or has a comment, which the template would drop: %s", css)
 	}
 }
@@ -181,10 +185,12 @@ func TestDestinations(t *testing.T) {
 		p.Destination = destination
 		doc := parse(t, body(p))
 		links := elements(doc, "a")
-		if got := len(links) == 1; got != linked || strings.Contains(words(doc), "Leads to "+destination) != (destination != "") {
+		if got := len(links) == 1; got != linked ||
+			strings.Contains(words(doc), "Leads to "+destination) != (destination != "") {
 			t.Errorf("%q is a link: %t, want %t", destination, got, linked)
 		}
-		if linked && (attribute(links[0], "href") != destination || attribute(links[0], "rel") != "nofollow noopener noreferrer") {
+		if linked && (attribute(links[0], "href") != destination ||
+			attribute(links[0], "rel") != "nofollow noopener noreferrer") {
 			t.Errorf("%q is linked as %v", destination, links[0].Attr)
 		}
 	}
@@ -201,11 +207,13 @@ func TestPage_HidesAnEmptyDestination(t *testing.T) {
 
 func TestWithoutATitleTheShortURLIsTheHeading(t *testing.T) {
 	t.Parallel()
-	for title, want := range map[string]string{"Autumn": "Autumn", "": "https://lnk.example/autumn", " \u202e ": "https://lnk.example/autumn"} {
+	for title, want := range map[string]string{"Autumn": "Autumn", "": "https://lnk.example/autumn",
+		" \u202e ": "https://lnk.example/autumn"} {
 		p := example(1)
 		p.Title = title
 		doc := parse(t, body(p))
-		if got := words(elements(doc, "h1")[0]); got != want || strings.Count(words(elements(doc, "main")[0]), p.ShortURL) != 1 {
+		if got := words(elements(doc, "h1")[0]); got != want ||
+			strings.Count(words(elements(doc, "main")[0]), p.ShortURL) != 1 {
 			t.Errorf("%q: the heading is %q, want %q, and the short URL once", title, got, want)
 		}
 	}
@@ -218,7 +226,8 @@ func TestReadableWithoutEyes(t *testing.T) {
 	for _, h := range elements(doc, "h1", "h2", "h3", "h4", "h5", "h6") {
 		headings = append(headings, h.Data+" "+words(h))
 	}
-	if diff := cmp.Diff([]string{"h1 Autumn newsletter", "h2 Clicks per day", "h2 Referrers", "h2 Countries"}, headings); diff != "" {
+	if diff := cmp.Diff([]string{"h1 Autumn newsletter", "h2 Clicks per day", "h2 Referrers", "h2 Countries"},
+		headings); diff != "" {
 		t.Errorf("headings (-want +got):\n%s", diff)
 	}
 	if got := attribute(elements(doc, "html")[0], "lang"); got != "en" {
@@ -229,12 +238,14 @@ func TestReadableWithoutEyes(t *testing.T) {
 		ids[attribute(named, "id")] = words(named)
 	}
 	if ids["chart-title"] != "Clicks per day" ||
-		ids["chart-desc"] != "Bar chart, 18 October 2025 – 16 November 2025. The most on one day: 29 clicks, on 16 November 2025." {
+		ids["chart-desc"] != "Bar chart, 18 October 2025 – 16 November 2025. The most on one day: 29 clicks, on 16 "+
+			"November 2025." {
 		t.Errorf("the chart is described as %q, %q", ids["chart-title"], ids["chart-desc"])
 	}
 	for _, svg := range elements(doc, "svg") {
 		role, hidden := attribute(svg, "role"), attribute(svg, "aria-hidden")
-		if named := role == "img" && attribute(svg, "aria-labelledby") == "chart-title chart-desc"; !named && hidden != "true" {
+		if named := role == "img" && attribute(svg, "aria-labelledby") == "chart-title chart-desc"; !named &&
+			hidden != "true" {
 			t.Errorf("a drawing has neither a name nor is it hidden: %v", svg.Attr)
 		}
 	}
@@ -262,7 +273,8 @@ func TestTheTableIsWhatTheChartShows(t *testing.T) {
 			t.Errorf("%d days (-chart +table):\n%s", n, diff)
 		}
 		foot := elements(elements(doc, "tfoot")[0], "td")
-		if got := []int64{number(t, words(foot[0])), number(t, words(foot[1])), clicks, visitors}; !slices.Equal(got, []int64{p.Clicks, p.Visitors, p.Clicks, p.Visitors}) {
+		if got := []int64{number(t, words(foot[0])), number(t, words(foot[1])), clicks,
+			visitors}; !slices.Equal(got, []int64{p.Clicks, p.Visitors, p.Clicks, p.Visitors}) {
 			t.Errorf("%d days: sums %v, want %d and %d twice", n, got, p.Clicks, p.Visitors)
 		}
 	}
@@ -293,7 +305,8 @@ func TestLists(t *testing.T) {
 	}
 	p := example(1)
 	p.Referrers, p.Countries = nil, []Slice{{Value: "de"}}
-	if text := words(parse(t, body(p))); !strings.Contains(text, "Nothing yet.") || !strings.Contains(text, "Germany 0 0%") {
+	if text := words(parse(t, body(p))); !strings.Contains(text, "Nothing yet.") ||
+		!strings.Contains(text, "Germany 0 0%") {
 		t.Errorf("lists of nothing: %s", text)
 	}
 }

@@ -439,8 +439,8 @@ func checkHeaderSafe(t testing.TB, s string) {
 	}
 }
 
-// TestProperties puts URLs together from pieces that have a meaning somewhere in one. All are to be accepted: the
-// delimiter keeps the nasty pieces out of the authority.
+// TestProperties puts URLs together from pieces that have a meaning somewhere in one. All are to be
+// accepted: the delimiter keeps the nasty pieces out of the authority.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	pieces := func(of ...string) *rapid.Generator[string] {
@@ -489,7 +489,8 @@ func FuzzCanonical(f *testing.F) {
 
 // FuzzHost spends all its effort on the part that other code than this package converts.
 func FuzzHost(f *testing.F) {
-	for _, host := range []string{"a.example.", "Bücher。Example", "xn--bcher-kva", "xn--é-", "xn--", "i❤.ws", "אב.١", "aℵb",
+	for _, host := range []string{"a.example.", "Bücher。Example", "xn--bcher-kva", "xn--é-", "xn--", "i❤.ws", "אב.١",
+		"aℵb",
 		"a\u200db", "ΣΊΓΜΑΣ", "straẞe", "\u0378", "①.②.③.④", "0x7f.1", "[::ffff:1.2.3.4]", "a…b", "xn--0ca24w.xn--4dbcd"} {
 		f.Add(host)
 	}

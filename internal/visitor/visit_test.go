@@ -13,7 +13,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-const chrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 Safari/537.36"
+const chrome = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) Chrome/130.0.0.0 " +
+	"Safari/537.36"
 
 // request is one for a short URL, with a query and headers.
 func request(query string, headers map[string]string) *http.Request {
@@ -55,7 +56,8 @@ func TestReadProfilesNobodyWhoAskedNotToBe(t *testing.T) {
 		{"GPC", "Sec-GPC", "1", chrome, true, Visit{}},
 		{"a bot", "DNT", "1", "curl/8.10.1", true, Visit{Bot: true}},
 		{"DNT: 0", "DNT", "0", chrome, false, Visit{
-			Referrer: "example.com", Country: "GB", Device: Desktop, Browser: "Chrome", OS: "Windows", Language: "en", Source: "flyer"}},
+			Referrer: "example.com", Country: "GB", Device: Desktop, Browser: "Chrome", OS: "Windows", Language: "en",
+			Source: "flyer"}},
 	} {
 		req := request("utm_source=flyer", map[string]string{
 			"User-Agent": tt.agent, "Referer": "https://example.com/", "Accept-Language": "en", tt.header: tt.value,
@@ -108,9 +110,11 @@ func TestReadOfAKnownAgentAllocatesNothing(t *testing.T) {
 }
 
 func FuzzRead(f *testing.F) {
-	f.Add(chrome, "https://www.example.com/", "en-GB,en;q=0.9", "prefetch", "utm_source=a%20b", "https://e.com/?utm_term=%ff", []byte{81, 2, 69, 1})
+	f.Add(chrome, "https://www.example.com/", "en-GB,en;q=0.9", "prefetch", "utm_source=a%20b",
+		"https://e.com/?utm_term=%ff", []byte{81, 2, 69, 1})
 	f.Add("curl/8", "android-app://a.b/", "*;q=0.1", "", "utm_medium=%E2%82%AC", "?#", []byte{})
-	f.Add("Mozilla/5.0 (iPad; CPU OS 17_7 like Mac OS X) 1.a é-_", "https://[::1]:8/", "x", "P", "utm_content=+", "#?", make([]byte, 16))
+	f.Add("Mozilla/5.0 (iPad; CPU OS 17_7 like Mac OS X) 1.a é-_", "https://[::1]:8/", "x", "P", "utm_content=+", "#?",
+		make([]byte, 16))
 	countries, _ := openCountries(f, writeCountries(f, map[string]string{"81.2.69.0/24": "GB", "2001:218::/32": "JP"}))
 	r := NewReader(countries)
 	f.Fuzz(func(t *testing.T, agent, from, languages, purpose, query, location string, ip []byte) {
@@ -134,7 +138,8 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("device %q", v.Device)
 		}
 		for _, text := range []string{v.Source, v.Medium, v.Campaign, v.Term, v.Content} {
-			if len(text) > 100 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) || strings.TrimSpace(text) != text {
+			if len(text) > 100 || !utf8.ValidString(text) || strings.ContainsFunc(text, unicode.IsControl) ||
+				strings.TrimSpace(text) != text {
 				t.Errorf("campaign %q", text)
 			}
 		}

@@ -103,7 +103,8 @@ func files(t *testing.T, dir string) (names []string) {
 
 func TestWhatIsAppendedIsRead(t *testing.T) {
 	t.Parallel()
-	for name, open := range map[string]func(string, int64) (tail, error){"by system calls": plain, "as the system does best": openTail} {
+	for name, open := range map[string]func(string, int64) (tail, error){"by system calls": plain,
+		"as the system does best": openTail} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, turns := range []int64{1, 100, 1000, segmentBytes} {

@@ -20,6 +20,9 @@ const folder = "LINKFORGE_TEST_JOURNAL"
 // again runs a test of this binary in a process of its own.
 func again(t *testing.T, test, dir string) *exec.Cmd {
 	t.Helper()
+	if testing.Short() {
+		t.Skip("starts processes")
+	}
 	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")
 	process.Env = append(os.Environ(), folder+"="+dir)
 	process.Stderr = os.Stderr

@@ -10,7 +10,8 @@ import (
 
 func TestOriginsAllow(t *testing.T) {
 	t.Parallel()
-	own := Origins{Hosts: []string{"localhost", "sho.rt"}, Listed: []string{"https://app.example.com", "http://app.example.com:8080"}}
+	own := Origins{Hosts: []string{"localhost", "sho.rt"}, Listed: []string{"https://app.example.com",
+		"http://app.example.com:8080"}}
 	for origin, want := range map[string]bool{
 		"":                             true, // no page
 		"http://api.internal":          true, // the host that is asked

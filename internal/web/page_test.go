@@ -27,7 +27,8 @@ func TestPagesForBrowsers(t *testing.T) {
 	w := serve(page("This link is over", "Ask whoever sent it."), "/", accepting(browser))
 	body := w.Body.String()
 	for _, want := range []string{
-		"<!doctype html>", "<title>This link is over</title>", "<h1>This link is over</h1>", "<p>Ask whoever sent it.</p>", ">410<",
+		"<!doctype html>", "<title>This link is over</title>", "<h1>This link is over</h1>", "<p>Ask whoever sent it.</p>",
+		">410<",
 	} {
 		if !strings.Contains(body, want) {
 			t.Errorf("%s is missing from %s", want, body)

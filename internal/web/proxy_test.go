@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestWhereARequestCameFrom: a proxy's word is taken, nobody else's, and of a list only what proxies have written.
+// TestWhereARequestCameFrom: a proxy's word is taken, nobody else's, and of a list only what
+// proxies have written.
 func TestWhereARequestCameFrom(t *testing.T) {
 	t.Parallel()
 	proxies := Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
@@ -35,7 +36,10 @@ func TestWhereARequestCameFrom(t *testing.T) {
 		{"@", []string{"198.51.100.1"}, "@"},
 	} {
 		got := ""
-		handler := Before(proxies.Forward)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
+		handler := Before(proxies.Forward)(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			got = r.RemoteAddr
+		}))
 		r := httptest.NewRequest(http.MethodGet, "/", nil)
 		r.RemoteAddr, r.Header["X-Forwarded-For"] = one.remote, one.forwarded
 		handler.ServeHTTP(httptest.NewRecorder(), r)
@@ -49,7 +53,8 @@ func TestWhereARequestCameFrom(t *testing.T) {
 func TestWithoutProxies(t *testing.T) {
 	t.Parallel()
 	got := ""
-	handler := Before(Proxies(nil).Forward)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
+	handler := Before(Proxies(nil).
+		Forward)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r.RemoteAddr }))
 	r := httptest.NewRequest(http.MethodGet, "/", nil)
 	r.RemoteAddr = "127.0.0.1:1"
 	r.Header.Set("X-Forwarded-For", "198.51.100.1")

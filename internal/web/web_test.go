@@ -83,7 +83,10 @@ func TestRequestIDs(t *testing.T) {
 		"a;b=c,d/e":                            false,
 	} {
 		var seen string
-		h := Before(NameRequest)(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = r.Header.Get("X-Request-Id") }))
+		h := Before(NameRequest)(http.HandlerFunc(func(_ http.ResponseWriter,
+			r *http.Request) {
+			seen = r.Header.Get("X-Request-Id")
+		}))
 		answered := serve(h, "/", func(r *http.Request) { r.Header.Set("X-Request-Id", given) }).Header().Get("X-Request-Id")
 		if !plain(answered) || seen != answered || kept != (answered == given) {
 			t.Errorf("%q: the handler saw %q, the client %q; want it kept: %t", given, seen, answered, kept)
@@ -153,7 +156,10 @@ func TestTheLogReachesTheWriterBelow(t *testing.T) {
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	buffer, log := newLog(slog.LevelInfo)
-	h := Before(NameRequest)(Recover(log)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("the password is hunter2") })))
+	h := Before(NameRequest)(Recover(log)(http.HandlerFunc(func(http.ResponseWriter,
+		*http.Request) {
+		panic("the password is hunter2")
+	})))
 	for _, accept := range []string{"", "text/html"} {
 		w := serve(h, "/", func(r *http.Request) { r.Header.Set("Accept", accept) })
 		if w.Code != http.StatusInternalServerError || strings.Contains(w.Body.String(), "hunter2") || w.Body.Len() == 0 {
@@ -180,7 +186,8 @@ func TestRecoverLetsAnAbortThrough(t *testing.T) {
 			t.Errorf("panicked with %v, logged %s", p, buffer)
 		}
 	}()
-	serve(Recover(log)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), "/", nil)
+	serve(Recover(log)(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })), "/",
+		nil)
 	t.Error("the abort was swallowed")
 }
 

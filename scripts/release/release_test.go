@@ -26,7 +26,8 @@ func TestArchivesAreTheSame(t *testing.T) {
 			t.Fatal(err)
 		}
 		var b bytes.Buffer
-		if err := archive(&b, "linkforge_1", commitTime, []entry{{"LICENSE", path, 0o644}, {"linkforge", path, 0o755}}); err != nil {
+		if err := archive(&b, "linkforge_1", commitTime,
+			[]entry{{"LICENSE", path, 0o644}, {"linkforge", path, 0o755}}); err != nil {
 			t.Fatal(err)
 		}
 		return b.Bytes()
@@ -48,7 +49,8 @@ func TestArchivesAreTheSame(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if h.Name != want.name || h.Mode != want.mode || !h.ModTime.Equal(commitTime) || h.Uid != 0 || h.Gid != 0 || h.Uname != "" {
+		if h.Name != want.name || h.Mode != want.mode || !h.ModTime.Equal(commitTime) || h.Uid != 0 || h.Gid != 0 ||
+			h.Uname != "" {
 			t.Errorf("%+v, want %+v", h, want)
 		}
 	}
@@ -77,7 +79,8 @@ func TestBill(t *testing.T) {
 		t.Fatal(err)
 	}
 	program := got.Metadata.Component
-	if got.Format != "CycloneDX" || got.Metadata.Timestamp != "2026-11-22T05:00:00Z" || program.URL != "pkg:golang/github.com/linkforge/linkforge@1.2.3" {
+	if got.Format != "CycloneDX" || got.Metadata.Timestamp != "2026-11-22T05:00:00Z" ||
+		program.URL != "pkg:golang/github.com/linkforge/linkforge@1.2.3" {
 		t.Errorf("%+v", got)
 	}
 	if len(got.Components) == 0 || got.Components[0].Name != "std" || !strings.HasPrefix(got.Components[0].Version, "1.") {

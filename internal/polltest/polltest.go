@@ -1,0 +1,30 @@
+// Package polltest waits for conditions in tests. Tests that can run in a testing/synctest bubble
+// need none of it.
+package polltest
+
+import (
+	"testing"
+	"time"
+)
+
+const (
+	// deadline is how long a condition may take: long enough for a slow machine.
+	deadline = time.Minute
+	// interval is the time between two checks.
+	interval = 5 * time.Millisecond
+)
+
+// Until waits until the condition holds. It ends the test when that takes too long.
+func Until(t testing.TB, what string, holds func() bool) {
+	t.Helper()
+	for began := time.Now(); !holds(); {
+		if time.Since(began) > deadline {
+			t.Fatalf("waited %s in vain until %s", deadline, what)
+		}
+		time.Sleep(interval)
+	}
+}
+
+// Elapse lets an outage, or the pause between two requests of a client, take its time. It waits for
+// no condition: use Until for that.
+func Elapse(d time.Duration) { time.Sleep(d) }
