@@ -90,7 +90,7 @@ func plain(m workspace.Membership, i int) sample {
 	url := fmt.Sprintf("https://example.com/%d", i)
 	return sample{clicks: -1, Link: &Link{
 		ID: id.New(id.Link), WorkspaceID: m.ID(), Code: fmt.Sprintf("c%d", i), Strategy: Random, OriginalURL: url, CanonicalURL: url,
-		CanonicalHash: hash[:], RedirectStatus: 302, CreatedAt: noon, UpdatedAt: noon,
+		CanonicalHash: hash[:], Settings: routing.Settings{RedirectStatus: 302}, CreatedAt: noon, UpdatedAt: noon,
 	}}
 }
 

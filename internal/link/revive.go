@@ -61,8 +61,7 @@ func (b *batch) reviveAs(l, draft *Link) {
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
 	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
-	l.RedirectStatus, l.StartsAt, l.ExpiresAt, l.MaxClicks = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt,
-		draft.MaxClicks
+	l.Settings = draft.Settings
 	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
 	l.touch(b.now)
 }
