@@ -36,8 +36,8 @@ var layers = [][]string{
 	{ // domain
 		"internal/account", "internal/apikey", "internal/audit", "internal/clickstream", "internal/codecounter",
 		"internal/domain", "internal/hitquota", "internal/idempotency", "internal/ingest", "internal/link",
-		"internal/moderation", "internal/probe", "internal/ratelimit",
-		"internal/resolve", "internal/stats", "internal/unmatched", "internal/workspace",
+		"internal/linklist", "internal/moderation", "internal/probe", "internal/ratelimit", "internal/resolve",
+		"internal/stats", "internal/unmatched", "internal/workspace",
 	},
 	{ // edge
 		"graph", "graph/gen", "graph/loader", "internal/playground", "internal/redirect",
@@ -52,6 +52,7 @@ var within = map[string][]string{
 	"internal/click":       {"internal/id", "internal/visitor"},
 	"internal/ownhost":     {"internal/urlnorm"},
 	"internal/rollup":      {"internal/click"},
+	"internal/routing":     {"internal/optional"},
 	"internal/statspage":   {"internal/urlnorm"},
 	"internal/validate":    {"internal/errs"},
 	"internal/visitor":     {"internal/poll", "internal/validate"},
@@ -70,6 +71,7 @@ var within = map[string][]string{
 		"internal/ratelimit",
 		"internal/resolve", "internal/workspace",
 	},
+	"internal/linklist":   {"internal/account", "internal/link", "internal/workspace"},
 	"internal/moderation": {"internal/link", "internal/ratelimit"},
 	"internal/probe":      {"internal/link", "internal/ratelimit", "internal/workspace"},
 	"internal/stats":      {"internal/hitquota", "internal/workspace"},
@@ -155,7 +157,7 @@ var scopes = map[string][]string{
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
 		"hitquota.Granted", "link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
-		"link.claim", "link.lookUp",
+		"link.claim", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
 		"workspace.Observe",
 	},
@@ -168,8 +170,8 @@ var scopes = map[string][]string{
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
-		"link.CountActive", "link.Export", "link.PurgeWorkspace", "moderation.Reports", "apikey.Export", "domain.verify",
-		"workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
+		"linklist.CountActive", "linklist.Export", "link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
+		"domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
 	},
 }
 

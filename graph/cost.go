@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/graph/limit"
 	"github.com/linkforge/linkforge/internal/audit"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -56,7 +56,7 @@ func costs() gen.ComplexityRoot {
 	c.Subscription.LinkClicked = func(child int, _ string, _, _ *string) int { return 1 + child*eventsCost }
 	c.Stats.Series = func(child int, interval stats.Interval) int { return 1 + child*seriesCost[interval] }
 	c.Workspace.Links = func(
-		child int, first *int, _ *string, last *int, _ *string, filter *link.Filter, _ *link.Order,
+		child int, first *int, _ *string, last *int, _ *string, filter *linklist.Filter, _ *linklist.Order,
 	) int {
 		cost := pageCost(child, first, last)
 		if filter != nil && filter.Search != nil {

@@ -27,6 +27,7 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
@@ -77,6 +78,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 		Domains:    &domain.Store{DB: counted, Own: own, Now: time.Now},
 		Keys:       keys,
 		Links:      links,
+		LinkList:   &linklist.Store{DB: counted, Now: time.Now},
 		Moderation: &moderation.Store{DB: counted, Links: links, Limits: limits, Now: time.Now},
 		Stats:      clicks.Store,
 		Unmatched:  &unmatched.Recorder{DB: counted, Log: log, Now: time.Now},

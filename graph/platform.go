@@ -25,7 +25,7 @@ func (r *queryResolver) PlatformStats(ctx context.Context) (*gen.PlatformStats, 
 	if r.platform.stats != nil && r.Now().Sub(r.platform.at) < platformAge {
 		return r.platform.stats, nil
 	}
-	links, err := r.Links.CountActive(ctx)
+	links, err := r.LinkList.CountActive(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -51,7 +51,7 @@ func (r *mutationResolver) exportPart(
 			data["workspaces"], err = r.exportWorkspaces(ctx, actor)
 		}
 	case part == "links" && (lastID == "" || id.Valid(id.Link, lastID)):
-		data["links"], lastID, err = r.Links.Export(ctx, actor, lastID)
+		data["links"], lastID, err = r.LinkList.Export(ctx, actor, lastID)
 		next = "links " + lastID
 		if lastID == "" {
 			next = "changes"

@@ -12,6 +12,7 @@ import (
 	"github.com/linkforge/linkforge/graph/loader"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -138,13 +139,13 @@ func (r *workspaceResolver) DeletedAt(_ context.Context, m *workspace.Membership
 
 func (r *workspaceResolver) Links(
 	ctx context.Context, m *workspace.Membership, first *int, after *string, last *int, before *string,
-	filter *link.Filter, order *link.Order,
+	filter *linklist.Filter, order *linklist.Order,
 ) (*gen.LinkConnection, error) {
 	request, err := order.Page(first, after, last, before)
 	if err != nil {
 		return nil, err
 	}
-	p, err := r.Config.Links.List(ctx, *m, filter, request)
+	p, err := r.LinkList.List(ctx, *m, filter, request)
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +156,7 @@ func (r *workspaceResolver) Links(
 	}
 	connection := &gen.LinkConnection{Edges: edges, PageInfo: pageInfo(p, p.Cursors)}
 	if slices.Contains(graphql.CollectAllFields(ctx), "totalCount") {
-		connection.TotalCount, err = r.Config.Links.Count(ctx, *m, filter)
+		connection.TotalCount, err = r.LinkList.Count(ctx, *m, filter)
 	}
 	return connection, err
 }

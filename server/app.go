@@ -197,6 +197,7 @@ func (a *app) wire() error {
 		Keys:        a.APIKeys,
 		Audit:       a.Audit,
 		Links:       a.Links,
+		LinkList:    a.LinkList,
 		Moderation:  a.Moderation,
 		Checker:     a.Checker,
 		Stats:       a.Stats,

@@ -17,6 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -136,7 +137,7 @@ func (m bareMutation) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*
 }
 
 func (w bareWorkspace) Links(
-	context.Context, *workspace.Membership, *int, *string, *int, *string, *link.Filter, *link.Order,
+	context.Context, *workspace.Membership, *int, *string, *int, *string, *linklist.Filter, *linklist.Order,
 ) (*gen.LinkConnection, error) {
 	return w.c.page, nil
 }

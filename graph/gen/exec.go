@@ -21,6 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/stats"
@@ -661,7 +662,7 @@ type ComplexityRoot struct {
 		ID                    func(childComplexity int) int
 		Invitations           func(childComplexity int, first *int, after *string) int
 		LinkQuota             func(childComplexity int) int
-		Links                 func(childComplexity int, first *int, after *string, last *int, before *string, filter *link.Filter, orderBy *link.Order) int
+		Links                 func(childComplexity int, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) int
 		Members               func(childComplexity int, first *int, after *string) int
 		Name                  func(childComplexity int) int
 		Orphans               func(childComplexity int, first *int) int
@@ -804,7 +805,7 @@ type WorkspaceResolver interface {
 	DefaultRedirectStatus(ctx context.Context, obj *workspace.Membership) (int, error)
 	HitQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
 	LinkQuota(ctx context.Context, obj *workspace.Membership) (int64, error)
-	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *link.Filter, orderBy *link.Order) (*LinkConnection, error)
+	Links(ctx context.Context, obj *workspace.Membership, first *int, after *string, last *int, before *string, filter *linklist.Filter, orderBy *linklist.Order) (*LinkConnection, error)
 	Stats(ctx context.Context, obj *workspace.Membership, rangeArg *stats.Range, timezone *string, filter *ClickFilter, tag *string) (*stats.Stats, error)
 	Clicks(ctx context.Context, obj *workspace.Membership, first *int, after *string, rangeArg *stats.Range, filter *ClickFilter) (*ClickConnection, error)
 	Orphans(ctx context.Context, obj *workspace.Membership, first *int) ([]*unmatched.Request, error)
@@ -3298,7 +3299,7 @@ func (e *executableSchema) Complexity(ctx context.Context, typeName, field strin
 			return 0, false
 		}
 
-		return e.ComplexityRoot.Workspace.Links(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["filter"].(*link.Filter), args["orderBy"].(*link.Order)), true
+		return e.ComplexityRoot.Workspace.Links(childComplexity, args["first"].(*int), args["after"].(*string), args["last"].(*int), args["before"].(*string), args["filter"].(*linklist.Filter), args["orderBy"].(*linklist.Order)), true
 	case "Workspace.members":
 		if e.ComplexityRoot.Workspace.Members == nil {
 			break
@@ -7993,16 +7994,16 @@ func (ec *executionContext) field_Workspace_links_args(ctx context.Context, rawA
 	}
 	args["before"] = arg3
 	arg4, err := graphql.ProcessArgField(ctx, rawArgs, "filter",
-		func(ctx context.Context, v any) (*link.Filter, error) {
-			return ec.unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐFilter(ctx, v)
+		func(ctx context.Context, v any) (*linklist.Filter, error) {
+			return ec.unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐFilter(ctx, v)
 		})
 	if err != nil {
 		return nil, err
 	}
 	args["filter"] = arg4
 	arg5, err := graphql.ProcessArgField(ctx, rawArgs, "orderBy",
-		func(ctx context.Context, v any) (*link.Order, error) {
-			return ec.unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrder(ctx, v)
+		func(ctx context.Context, v any) (*linklist.Order, error) {
+			return ec.unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrder(ctx, v)
 		})
 	if err != nil {
 		return nil, err
@@ -18297,7 +18298,7 @@ func (ec *executionContext) _Workspace_links(ctx context.Context, field graphql.
 		},
 		func(ctx context.Context) (any, error) {
 			fc := graphql.GetFieldContext(ctx)
-			return ec.Resolvers.Workspace().Links(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["filter"].(*link.Filter), fc.Args["orderBy"].(*link.Order))
+			return ec.Resolvers.Workspace().Links(ctx, obj, fc.Args["first"].(*int), fc.Args["after"].(*string), fc.Args["last"].(*int), fc.Args["before"].(*string), fc.Args["filter"].(*linklist.Filter), fc.Args["orderBy"].(*linklist.Order))
 		},
 		nil,
 		func(ctx context.Context, selections ast.SelectionSet, v *LinkConnection) graphql.Marshaler {
@@ -20891,8 +20892,8 @@ func (ec *executionContext) unmarshalInputLinkBy(ctx context.Context, obj any) (
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj any) (link.Filter, error) {
-	var it link.Filter
+func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj any) (linklist.Filter, error) {
+	var it linklist.Filter
 	if obj == nil {
 		return it, nil
 	}
@@ -20925,7 +20926,7 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 			it.Tags = data
 		case "tagMatch":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("tagMatch"))
-			data, err := ec.unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTagMatch(ctx, v)
+			data, err := ec.unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagMatch(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -20970,8 +20971,8 @@ func (ec *executionContext) unmarshalInputLinkFilter(ctx context.Context, obj an
 	return it, nil
 }
 
-func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any) (link.Order, error) {
-	var it link.Order
+func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any) (linklist.Order, error) {
+	var it linklist.Order
 	if obj == nil {
 		return it, nil
 	}
@@ -20990,14 +20991,14 @@ func (ec *executionContext) unmarshalInputLinkOrder(ctx context.Context, obj any
 		switch k {
 		case "field":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("field"))
-			data, err := ec.unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrderField(ctx, v)
+			data, err := ec.unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrderField(ctx, v)
 			if err != nil {
 				return it, err
 			}
 			it.Field = data
 		case "direction":
 			ctx := graphql.WithPathContext(ctx, graphql.NewPathWithField("direction"))
-			data, err := ec.unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDirection(ctx, v)
+			data, err := ec.unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐDirection(ctx, v)
 			if err != nil {
 				return it, err
 			}
@@ -29834,13 +29835,13 @@ func (ec *executionContext) marshalNLinkKind2githubᚗcomᚋlinkforgeᚋlinkforg
 	return res
 }
 
-func (ec *executionContext) unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrderField(ctx context.Context, v any) (link.OrderField, error) {
+func (ec *executionContext) unmarshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrderField(ctx context.Context, v any) (linklist.OrderField, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := link.OrderField(tmp)
+	res := linklist.OrderField(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrderField(ctx context.Context, sel ast.SelectionSet, v link.OrderField) graphql.Marshaler {
+func (ec *executionContext) marshalNLinkOrderField2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrderField(ctx context.Context, sel ast.SelectionSet, v linklist.OrderField) graphql.Marshaler {
 	_ = sel
 	res := scalar.MarshalString(string(v))
 	if res == graphql.Null {
@@ -31167,7 +31168,7 @@ func (ec *executionContext) marshalOLink2ᚖgithubᚗcomᚋlinkforgeᚋlinkforge
 	return ec._Link(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐFilter(ctx context.Context, v any) (*link.Filter, error) {
+func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐFilter(ctx context.Context, v any) (*linklist.Filter, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -31175,7 +31176,7 @@ func (ec *executionContext) unmarshalOLinkFilter2ᚖgithubᚗcomᚋlinkforgeᚋl
 	return &res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐOrder(ctx context.Context, v any) (*link.Order, error) {
+func (ec *executionContext) unmarshalOLinkOrder2ᚖgithubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐOrder(ctx context.Context, v any) (*linklist.Order, error) {
 	if v == nil {
 		return nil, nil
 	}
@@ -31233,13 +31234,13 @@ func (ec *executionContext) marshalONode2githubᚗcomᚋlinkforgeᚋlinkforgeᚋ
 	return ec._Node(ctx, sel, v)
 }
 
-func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDirection(ctx context.Context, v any) (link.Direction, error) {
+func (ec *executionContext) unmarshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐDirection(ctx context.Context, v any) (linklist.Direction, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := link.Direction(tmp)
+	res := linklist.Direction(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐDirection(ctx context.Context, sel ast.SelectionSet, v link.Direction) graphql.Marshaler {
+func (ec *executionContext) marshalOOrderDirection2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐDirection(ctx context.Context, sel ast.SelectionSet, v linklist.Direction) graphql.Marshaler {
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(string(v))
@@ -31299,13 +31300,13 @@ func (ec *executionContext) marshalOString2ᚖstring(ctx context.Context, sel as
 	return res
 }
 
-func (ec *executionContext) unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTagMatch(ctx context.Context, v any) (link.TagMatch, error) {
+func (ec *executionContext) unmarshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagMatch(ctx context.Context, v any) (linklist.TagMatch, error) {
 	tmp, err := scalar.UnmarshalString(v)
-	res := link.TagMatch(tmp)
+	res := linklist.TagMatch(tmp)
 	return res, graphql.ErrorOnPath(ctx, err)
 }
 
-func (ec *executionContext) marshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinkᚐTagMatch(ctx context.Context, sel ast.SelectionSet, v link.TagMatch) graphql.Marshaler {
+func (ec *executionContext) marshalOTagMatch2githubᚗcomᚋlinkforgeᚋlinkforgeᚋinternalᚋlinklistᚐTagMatch(ctx context.Context, sel ast.SelectionSet, v linklist.TagMatch) graphql.Marshaler {
 	_ = sel
 	_ = ctx
 	res := scalar.MarshalString(string(v))

@@ -189,6 +189,15 @@ func (d *DB) CheckIntegrity(ctx context.Context) error {
 // Instant returns t as both databases store it: UTC, in microseconds.
 func Instant(t time.Time) time.Time { return t.UTC().Truncate(time.Microsecond) }
 
+// Contains keeps the rows whose text in the column contains the word, case-sensitively. It uses no
+// index.
+func (d *DB) Contains(q *bun.SelectQuery, column, word string) *bun.SelectQuery {
+	if d.Kind == Postgres {
+		return q.Where("strpos(?, ?) > 0", bun.Ident(column), word)
+	}
+	return q.Where("instr(?, ?) > 0", bun.Ident(column), word)
+}
+
 // Greatest returns the SQL for the greater of a column and a value.
 func (d *DB) Greatest(column string, value int64) schema.QueryWithArgs {
 	word := "max"

@@ -3,7 +3,9 @@ package link
 import (
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -71,11 +73,13 @@ func TestManyAtOnce(t *testing.T) {
 			{URL: "https://example.com/a", Strategy: new(Random)},
 		}
 		results := b.createMany(t, SkipFailed, in...)
-		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created", "created", "created"}
+		want := []string{"created", "there", "there", "INVALID_URL", "created", "there", "CODE_TAKEN", "created", "created",
+			"created"}
 		if diff := cmp.Diff(want, outcomes(results)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
-		if results[0].Link.ID != results[1].Link.ID || results[2].Link.ID != there.ID || results[4].Link.ID != results[5].Link.ID {
+		if results[0].Link.ID != results[1].Link.ID || results[2].Link.ID != there.ID ||
+			results[4].Link.ID != results[5].Link.ID {
 			t.Error("what is the same has not the same link")
 		}
 		for _, i := range []int{8, 9} {
@@ -87,7 +91,8 @@ func TestManyAtOnce(t *testing.T) {
 			t.Errorf("%d links used, want 6", got)
 		}
 		again := outcomes(b.createMany(t, SkipFailed, in[:8]...))
-		if diff := cmp.Diff([]string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"}, again); diff != "" {
+		if diff := cmp.Diff([]string{"there", "there", "there", "INVALID_URL", "there", "there", "CODE_TAKEN", "there"},
+			again); diff != "" {
 			t.Errorf("again (-want +got):\n%s", diff)
 		}
 		if got := b.usage(t); got != 6 {
@@ -112,14 +117,16 @@ func TestAllOrNothing(t *testing.T) {
 				t.Errorf("%s: %v", name, got)
 			}
 		}
-		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 5)...)); !slices.Contains(got, "QUOTA_EXCEEDED") || slices.Contains(got, "created") {
+		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 5)...)); !slices.Contains(got, "QUOTA_EXCEEDED") ||
+			slices.Contains(got, "created") {
 			t.Errorf("beyond the quota: %v", got)
 		}
 		n, err := d.NewSelect().Model((*Link)(nil)).Count(db.AsSystem(t.Context()))
 		if err != nil || n != 1 || b.usage(t) != 1 {
 			t.Errorf("%d links, %d used, want the one that was there: %v", n, b.usage(t), err)
 		}
-		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 4)...)); slices.ContainsFunc(got, func(s string) bool { return s != "created" }) {
+		if got := outcomes(b.createMany(t, AllOrNothing, urls(0, 4)...)); slices.ContainsFunc(got,
+			func(s string) bool { return s != "created" }) {
 			t.Errorf("within the quota: %v", got)
 		}
 	})
@@ -136,7 +143,8 @@ func TestABatchTakesWhatTheQuotaHasLeft(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range 6 {
 			all.Go(func() {
-				results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: urls(i*10, i*10+30)}) // 80 in all, most of them twice
+				// 80 in all, most of them twice
+				results, err := b.CreateMany(t.Context(), b.mine, Batch{Links: urls(i*10, i*10+30)})
 				if err != nil {
 					t.Error(err)
 				}
@@ -158,8 +166,8 @@ func TestABatchTakesWhatTheQuotaHasLeft(t *testing.T) {
 	})
 }
 
-// TestCountersOfTwoNodes has two stores create at once, as two nodes would: no code comes twice, also when a node
-// is replaced and its block is lost.
+// TestCountersOfTwoNodes has two stores create at once, as two nodes would: no code comes twice,
+// also when a node is replaced and its block is lost.
 func TestCountersOfTwoNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -198,7 +206,8 @@ func TestCountersOfTwoNodes(t *testing.T) {
 			t.Errorf("%d codes, want 6000", len(codes))
 		}
 		var next int64
-		if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil || next > 6000+4*codecounter.BlockSize {
+		if err := d.NewRaw("SELECT next FROM counters WHERE name = 'code'").Scan(t.Context(), &next); err != nil ||
+			next > 6000+4*codecounter.BlockSize {
 			t.Errorf("%d counters handed out for 6000 links and 4 nodes: %v", next, err)
 		}
 	})
@@ -238,7 +247,8 @@ func TestBatchSizes(t *testing.T) {
 	}
 }
 
-// TestTheSameRowsAgain: three calls of a thousand links, and the same again, which make nothing and take no quota.
+// TestTheSameRowsAgain: three calls of a thousand links, and the same again, which make nothing and
+// take no quota.
 func TestTheSameRowsAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -282,8 +292,8 @@ func TestABatchThatRunsAgain(t *testing.T) {
 	})
 }
 
-// TestTakenCodesAreFoundTogether: however many codes are taken, and however little quota is left, they are found in
-// one round.
+// TestTakenCodesAreFoundTogether: however many codes are taken, and however little quota is left,
+// they are found in one round.
 func TestTakenCodesAreFoundTogether(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -314,3 +324,52 @@ type counter struct{ atomic.Int64 }
 
 func (c *counter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 func (c *counter) AfterQuery(context.Context, *bun.QueryEvent)                        { c.Add(1) }
+
+// TestLinksAreLookedUpOneByOne by who makes others, although most workspaces are so small that it
+// were as well to read all their links: the statement is planned once, for the large ones too.
+func TestLinksAreLookedUpOneByOne(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		const small = "WITH RECURSIVE small (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM small WHERE n < 2000) "
+		hash := map[db.Kind]string{db.SQLite: "X'00'", db.Postgres: `'\x00'`}[d.Kind]
+		for _, statement := range []string{
+			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) " + small +
+				"SELECT 'ws_' || n, 'small-' || n, 'Small', ?0, ?0 FROM small",
+			"INSERT INTO links (id, workspace_id, code, strategy, original_url, canonical_url, canonical_hash, " +
+				"redirect_status, created_at, updated_at) " +
+				small + "SELECT 'lnk_' || n, 'ws_' || n, 'code', 'DETERMINISTIC', '', '', " + hash + ", 302, ?0, ?0 FROM small",
+		} {
+			if _, err := d.NewRaw(statement, bun.Safe("'2026-01-01 00:00:00+00:00'")).
+				Exec(db.AsSystem(t.Context())); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := d.ExecContext(db.AsOwner(t.Context()), "ANALYZE"); err != nil {
+			t.Fatal(err)
+		}
+		defer func() { b.DB = d }()
+		plans := dbtest.Plans(t, d, func(watched *db.DB) {
+			b.DB = watched
+			batch := &batch{Store: b.Store, member: b.mine, now: noon}
+			for i := range 3 {
+				batch.add(b.mine, &New{URL: fmt.Sprintf("https://example.com/new/%d", i)})
+				batch.add(b.mine, &New{URL: "https://example.com/", Strategy: new(Custom),
+					CustomCode: new(fmt.Sprintf("new-%d", i))})
+			}
+			ctx := db.InWorkspace(t.Context(), b.mine.ID(), "")
+			if err := batch.prepare(ctx); err != nil {
+				t.Fatal(err)
+			}
+			if err := batch.find(ctx, watched, batch.waiting()); err != nil {
+				t.Fatal(err)
+			}
+		})
+		for _, column := range []string{"canonical_hash", "code"} {
+			whole := regexp.MustCompile(`(Index Cond|USING INDEX).*workspace_id *=.* AND \(?` + column + ` *=`)
+			if !slices.ContainsFunc(plans, whole.MatchString) {
+				t.Errorf("no link is looked up by its workspace and its %s:\n%s", column, strings.Join(plans, "\n--\n"))
+			}
+		}
+	})
+}

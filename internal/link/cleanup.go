@@ -107,3 +107,25 @@ func hollow(l *Link, now time.Time) *Link {
 	}
 	return h
 }
+
+// PurgeWorkspace removes all links of a workspace with everything that belongs to them but their
+// clicks, in batches.
+func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
+	ctx = db.AsSystem(ctx)
+	for {
+		batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("workspace_id = ?", workspaceID).Limit(sweepBatch)
+		n, err := affected(s.DB.NewDelete().Model((*Link)(nil)).Where("id IN (?)", batch).Exec(ctx))
+		if err != nil {
+			return fmt.Errorf("removing the links of a workspace: %w", err)
+		}
+		if n < sweepBatch {
+			break
+		}
+	}
+	for _, table := range []string{"idempotency_keys", "link_usage"} {
+		if _, err := s.DB.NewDelete().Table(table).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+			return fmt.Errorf("removing what belonged to links: %w", err)
+		}
+	}
+	return nil
+}

@@ -1,5 +1,6 @@
-// Package link holds the short links: how they are made, what state they are in, and where their
-// short URLs lead.
+// Package link creates, updates, deletes and claims short links, and looks them up by ID or
+// address. It owns their rows and rules; package linklist lists and searches them, package routing
+// decides what they respond. The GraphQL resolvers, the jobs and the commands call it.
 package link
 
 import (
@@ -108,15 +109,16 @@ type record struct {
 func recordOf(l *Link) *record {
 	r := &record{Link: *l}
 	if l.PurgedAt == nil {
-		r.TitleKey = fold(optional.Value(l.Title))
-		r.Search = strings.Join([]string{r.TitleKey, fold(optional.Value(l.Note)), fold(l.OriginalURL), fold(l.Code)}, "\n")
+		r.TitleKey = Fold(optional.Value(l.Title))
+		texts := []string{r.TitleKey, Fold(optional.Value(l.Note)), Fold(l.OriginalURL), Fold(l.Code)}
+		r.Search = strings.Join(texts, "\n")
 	}
 	return r
 }
 
-// fold is text as it is compared: without the difference of upper and lower case. The database does
-// not do it, because each does it differently.
-func fold(s string) string { return strings.ToLower(s) }
+// Fold returns text as links are searched and sorted by it: in lower case. The databases do not
+// fold it, because each does so differently.
+func Fold(s string) string { return strings.ToLower(s) }
 
 // Kind says for how long the link is meant.
 func (l *Link) Kind() Kind {

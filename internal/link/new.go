@@ -88,7 +88,7 @@ func (l *Link) describe(title, note *string, tags []string) (err error) {
 	if l.Note, err = checkNote(note); err != nil {
 		return err
 	}
-	l.tags, err = checkTags(tags)
+	l.tags, err = CheckTags(tags)
 	return err
 }
 
@@ -131,9 +131,9 @@ func checkNote(note *string) (*string, error) {
 	return optional.Of(lines), nil
 }
 
-// checkTags checks tags, puts them into order and drops those that are there twice. It never
-// returns nil.
-func checkTags(tags []string) ([]string, error) {
+// CheckTags validates tags, sorts them and removes duplicates. It never returns nil. It returns
+// InvalidInput.
+func CheckTags(tags []string) ([]string, error) {
 	checked := make([]string, 0, len(tags))
 	for _, tag := range tags {
 		tag, err := validate.Line("A tag", tag, 1, maxTag)

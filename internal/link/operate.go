@@ -68,6 +68,6 @@ func (s *Store) whatIs(ctx context.Context, q *bun.SelectQuery, what string) (*b
 		hash = sum[:]
 	}
 	return q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
-		return s.contains(q, "link.search", fold(what)).WhereOr("?TableAlias.canonical_hash = ?", hash)
+		return s.DB.Contains(q, "link.search", Fold(what)).WhereOr("?TableAlias.canonical_hash = ?", hash)
 	}), nil
 }

@@ -21,7 +21,6 @@ import (
 	"github.com/linkforge/linkforge/internal/ownhost"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
-	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/shortcode"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 	"github.com/linkforge/linkforge/internal/workspace"
@@ -257,17 +256,6 @@ func (s *Store) Usage(ctx context.Context, m workspace.Membership) (links int64,
 		return 0, month, fmt.Errorf("reading a workspace's usage: %w", err)
 	}
 	return links, month, nil
-}
-
-// CountActive counts the links of the whole instance that redirect now.
-func (s *Store) CountActive(ctx context.Context) (int64, error) {
-	n, err := ofStatus(s.DB.NewSelect().Model((*Link)(nil)), s.now(), routing.Active).
-		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
-		Count(db.AsSystem(ctx))
-	if err != nil {
-		return 0, fmt.Errorf("counting links: %w", err)
-	}
-	return int64(n), nil
 }
 
 // QuotaOf is how many links the workspace may make in a month.

@@ -3,7 +3,6 @@ package link
 import (
 	"fmt"
 	"log/slog"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -18,7 +17,6 @@ import (
 	"github.com/linkforge/linkforge/internal/domain"
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/hitquota"
-	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/ratelimit"
 	"github.com/linkforge/linkforge/internal/resolve"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -420,56 +418,4 @@ func TestStatusAtTheInstant(t *testing.T) {
 	if got := l.Status(end); got != routing.Disabled {
 		t.Errorf("disabled and deleted: %s", got)
 	}
-}
-
-func TestListPages(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b := setup(t, d)
-		var want []string
-		for i := range 5 {
-			l, _ := b.create(t, New{URL: fmt.Sprintf("https://example.com/%d", i)})
-			want = append(want, l.ID)
-		}
-		gone, _ := b.create(t, New{URL: "https://example.com/gone"})
-		if _, err := b.Delete(t.Context(), b.mine, gone.ID); err != nil {
-			t.Fatal(err)
-		}
-		slices.Reverse(want) // newest first
-		var forward, backward []string
-		r := page.Request{Size: 2}
-		for more := true; more; {
-			p := b.list(t, r)
-			for _, l := range p.Items {
-				forward = append(forward, l.ID)
-				r.After = l.ID
-			}
-			more = p.HasNext
-		}
-		r = page.Request{Size: 2, Backward: true}
-		for more := true; more; {
-			p := b.list(t, r)
-			var ids []string
-			for _, l := range p.Items {
-				ids = append(ids, l.ID)
-			}
-			backward = append(ids, backward...)
-			r.Before, more = ids[0], p.HasPrevious
-		}
-		if diff := cmp.Diff(want, forward); diff != "" {
-			t.Errorf("forward (-want +got):\n%s", diff)
-		}
-		if diff := cmp.Diff(want, backward); diff != "" {
-			t.Errorf("backward (-want +got):\n%s", diff)
-		}
-	})
-}
-
-func (b *bundle) list(t *testing.T, r page.Request) page.Page[*Link] {
-	t.Helper()
-	p, err := b.List(t.Context(), b.mine, nil, r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
 }

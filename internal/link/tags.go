@@ -22,7 +22,7 @@ type tag struct {
 // Tagged asks for the ids of the links of a workspace that have the tag. It returns InvalidInput
 // for what is no tag.
 func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, error) {
-	names, err := checkTags([]string{name})
+	names, err := CheckTags([]string{name})
 	if err != nil {
 		return nil, err
 	}

@@ -98,7 +98,7 @@ func (s *Store) change(l *Link, c Change) (err error) {
 		}
 	}
 	if c.Tags.Set {
-		if l.tags, err = checkTags(c.Tags.To); err != nil {
+		if l.tags, err = CheckTags(c.Tags.To); err != nil {
 			return err
 		}
 	}

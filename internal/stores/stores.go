@@ -20,6 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 	"github.com/linkforge/linkforge/internal/ingest"
 	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/linklist"
 	"github.com/linkforge/linkforge/internal/mail"
 	"github.com/linkforge/linkforge/internal/moderation"
 	"github.com/linkforge/linkforge/internal/outbound"
@@ -59,6 +60,7 @@ type Stores struct {
 	Workspaces  *workspace.Store
 	Domains     *domain.Store
 	Links       *link.Store
+	LinkList    *linklist.Store
 	Blocklist   *moderation.Blocklist
 	Moderation  *moderation.Store
 	Checker     *probe.Checker
@@ -87,6 +89,7 @@ func Open(o Options) (*Stores, error) {
 		DB:          o.DB,
 		APIKeys:     &apikey.Store{DB: o.DB, Now: o.Now},
 		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
+		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
 		Stats:       &stats.Store{DB: o.DB, ClickMonths: o.Config.ClickMonths, QuarterMonths: o.Config.SumMonths, Now: o.Now},
 		Exports:     stats.Exports{Secret: o.Config.JWTSecret, PublicURL: o.Config.PublicURL, Now: o.Now},
 		ClickStream: &clickstream.Live{DB: o.DB, Log: o.Log, Now: o.Now},

@@ -1,4 +1,4 @@
-package link
+package linklist
 
 import (
 	"fmt"
@@ -14,20 +14,25 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// vocabulary has words that are parts of each other, that differ in case, and that mean something somewhere.
+// vocabulary has words that are parts of each other, that differ in case, and that mean something
+// somewhere.
 var vocabulary = []string{
-	"a", "ab", "abc", "Abcd", "ABCDE", "ÜBER", "über", "Straße", "ΣΊΣΥΦΟΣ", "日本", "日本語", "漢", "👩‍🚀", "🚀🚀🚀", "100%", "%", "_", "a_c",
-	`\`, `a\b`, `\%`, `"`, `"quoted"`, `say"so`, "'", "it's", "*", "abc*", "AND", "OR", "NOT", "NEAR(", "NEAR(a b)", "-", "--", "a-b", ":", "search:", "^abc", `abc\`, "abc%d", "abc_d", "abc?d",
+	"a", "ab", "abc", "Abcd", "ABCDE", "ÜBER", "über", "Straße", "ΣΊΣΥΦΟΣ", "日本", "日本語", "漢", "👩‍🚀", "🚀🚀🚀", "100%", "%",
+	"_", "a_c",
+	`\`, `a\b`, `\%`, `"`, `"quoted"`, `say"so`, "'", "it's", "*", "abc*", "AND", "OR", "NOT", "NEAR(", "NEAR(a b)", "-",
+	"--", "a-b", ":", "search:", "^abc", `abc\`, "abc%d", "abc_d", "abc?d",
 	"+", "(", ")", "{a}", ";", "?", "?0", "$1", "??", "http", "example.com", "https://", "c1", "/2",
 }
 
-// TestListAgainstNaive compares lists with what Go makes of the same links, whichever way the database takes.
+// TestListAgainstNaive compares lists with what Go makes of the same links, whichever way the
+// database takes.
 func TestListAgainstNaive(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -39,7 +44,7 @@ func TestListAgainstNaive(t *testing.T) {
 		put(t, d, foreign)
 		some, none := 0, 0
 		for range 80 {
-			l, samples := lister{bundle: b, member: b.mine, few: []int{0, 20, few}[r.IntN(3)]}, mine
+			l, samples := lister{bundle: b, member: b.mine, maxCandidates: []int{0, 20, maxCandidates}[r.IntN(3)]}, mine
 			if r.IntN(4) == 0 {
 				l.member, samples = b.foreign, foreign
 			}
@@ -74,11 +79,12 @@ func randomFilter(r *rand.Rand) *Filter {
 		}
 	}
 	if given() {
-		all := []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted, routing.Deleted, routing.Disabled}
+		all := []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted, routing.Deleted,
+			routing.Disabled}
 		f.Status = all[r.IntN(3) : 3+r.IntN(4)]
 	}
 	if given() {
-		f.Strategy = []Strategy{Custom, Counter, Deterministic}[r.IntN(2):]
+		f.Strategy = []link.Strategy{link.Custom, link.Counter, link.Deterministic}[r.IntN(2):]
 	}
 	if given() {
 		f.Archived = new(r.IntN(2) == 0)
@@ -110,7 +116,7 @@ func TestEachFilterAlone(t *testing.T) {
 			"all, and one missed": {Tags: []string{"all", "none"}, TagMatch: AllTags},
 			"no tags":             {Tags: []string{}, TagMatch: AllTags},
 			"status":              {Status: []routing.Status{routing.Expired, routing.Deleted}},
-			"strategy":            {Strategy: []Strategy{Custom, Random}},
+			"strategy":            {Strategy: []link.Strategy{link.Custom, link.Random}},
 			"put away":            {Archived: new(true)},
 			"not put away":        {Archived: new(false)},
 			"created from":        {CreatedFrom: new(noon)},
@@ -118,9 +124,10 @@ func TestEachFilterAlone(t *testing.T) {
 			"created between":     {CreatedFrom: new(noon.Add(-time.Hour)), CreatedTo: new(noon)},
 			"in another zone":     {CreatedFrom: new(noon.In(time.FixedZone("", 5*60*60)))},
 		} {
-			for _, few := range []int{0, few} {
-				l := lister{bundle: b, member: b.mine, few: few}
-				if n := l.check(t, samples, f, nil, 50); (n == 0) != strings.Contains(name, "no link") && (n == 0) != strings.Contains(name, "missed") {
+			for _, limit := range []int{0, maxCandidates} {
+				l := lister{bundle: b, member: b.mine, maxCandidates: limit}
+				if n := l.check(t, samples, f, nil, 50); (n == 0) != strings.Contains(name, "no link") &&
+					(n == 0) != strings.Contains(name, "missed") {
 					t.Errorf("%s: %d links", name, n)
 				}
 			}
@@ -128,7 +135,8 @@ func TestEachFilterAlone(t *testing.T) {
 	})
 }
 
-// TestStatusInSQL compares Link.Status with what the database says, in every combination of what it depends on.
+// TestStatusInSQL compares Link.Status with what the database says, in every combination of what it
+// depends on.
 func TestStatusInSQL(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -153,7 +161,8 @@ func TestStatusInSQL(t *testing.T) {
 			}
 		}
 		put(t, d, samples)
-		for _, status := range []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted, routing.Deleted, routing.Disabled} {
+		for _, status := range []routing.Status{routing.Scheduled, routing.Active, routing.Expired, routing.Exhausted,
+			routing.Deleted, routing.Disabled} {
 			if b.lister().check(t, samples, &Filter{Status: []routing.Status{status}}, nil, 100) == 0 {
 				t.Errorf("nothing is %s", status)
 			}
@@ -162,7 +171,8 @@ func TestStatusInSQL(t *testing.T) {
 	})
 }
 
-// TestSearchTakesTextAsItIs looks for everything that means something in LIKE, in FTS5 or in a literal.
+// TestSearchTakesTextAsItIs looks for everything that means something in LIKE, in FTS5 or in a
+// literal.
 func TestSearchTakesTextAsItIs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -177,8 +187,8 @@ func TestSearchTakesTextAsItIs(t *testing.T) {
 		}
 		put(t, d, samples)
 		for _, word := range vocabulary {
-			for _, few := range []int{0, few} {
-				l := lister{bundle: b, member: b.mine, few: few}
+			for _, limit := range []int{0, maxCandidates} {
+				l := lister{bundle: b, member: b.mine, maxCandidates: limit}
 				for _, text := range []string{strings.ToUpper(word), "x" + word} {
 					if l.check(t, samples, &Filter{Search: &text}, nil, 100) == 0 {
 						t.Errorf("nothing has %q", text)
@@ -226,7 +236,8 @@ func TestRefusedFilters(t *testing.T) {
 				if c.at == "" && err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
-				if c.at != "" && (!errs.Is(err, errs.InvalidInput) || !gocmp.Equal(errs.From(err).Field, []string{"filter", c.at})) {
+				if c.at != "" && (!errs.Is(err, errs.InvalidInput) ||
+					!gocmp.Equal(errs.From(err).Field, []string{"filter", c.at})) {
 					t.Errorf("%s: at %v: %v", name, errs.From(err).Field, err)
 				}
 			}
@@ -274,7 +285,8 @@ func TestCursorsBelongToTheirOrder(t *testing.T) {
 	})
 }
 
-// TestListWhileLinksAreAdded: what is there from the beginning comes once, in order, whatever comes in between.
+// TestListWhileLinksAreAdded: what is there from the beginning comes once, in order, whatever comes
+// in between.
 func TestListWhileLinksAreAdded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -292,7 +304,8 @@ func TestListWhileLinksAreAdded(t *testing.T) {
 		}
 		put(t, d, some(20))
 		for _, o := range orders {
-			for name, pages := range map[string]iter.Seq[[]string]{"forward": b.lister().forward(t, nil, o, 3), "backward": b.lister().backward(t, nil, o, 3)} {
+			for name, pages := range map[string]iter.Seq[[]string]{"forward": b.lister().forward(t, nil, o, 3),
+				"backward": b.lister().backward(t, nil, o, 3)} {
 				was, _ := b.lister().all(t, nil, o, 100)
 				want, seen := slices.Clone(was), map[string]bool{}
 				if name == "backward" {
@@ -339,12 +352,87 @@ func TestForeignLinksAreNotFound(t *testing.T) {
 			}
 		}
 		put(t, d, samples)
-		for _, few := range []int{0, few} {
-			l := lister{bundle: b, member: b.mine, few: few}
-			for _, f := range []*Filter{{}, {Search: new("title")}, {Tags: []string{"tag"}}, {Tags: []string{"tag"}, TagMatch: AllTags, Search: new("example")}} {
+		for _, limit := range []int{0, maxCandidates} {
+			l := lister{bundle: b, member: b.mine, maxCandidates: limit}
+			for _, f := range []*Filter{{}, {Search: new("title")}, {Tags: []string{"tag"}},
+				{Tags: []string{"tag"}, TagMatch: AllTags, Search: new("example")}} {
 				for _, o := range orders {
 					l.check(t, samples[:5], f, o, 2)
 				}
+			}
+		}
+	})
+}
+
+func TestListPages(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		var want []string
+		for i := range 5 {
+			l := b.create(t, link.New{URL: fmt.Sprintf("https://example.com/%d", i)})
+			want = append(want, l.ID)
+		}
+		gone := b.create(t, link.New{URL: "https://example.com/gone"})
+		if _, err := b.links.Delete(t.Context(), b.mine, gone.ID); err != nil {
+			t.Fatal(err)
+		}
+		slices.Reverse(want) // newest first
+		var forward, backward []string
+		r := page.Request{Size: 2}
+		for more := true; more; {
+			p := b.list(t, r)
+			for _, l := range p.Items {
+				forward = append(forward, l.ID)
+				r.After = l.ID
+			}
+			more = p.HasNext
+		}
+		r = page.Request{Size: 2, Backward: true}
+		for more := true; more; {
+			p := b.list(t, r)
+			var ids []string
+			for _, l := range p.Items {
+				ids = append(ids, l.ID)
+			}
+			backward = append(ids, backward...)
+			r.Before, more = ids[0], p.HasPrevious
+		}
+		if diff := gocmp.Diff(want, forward); diff != "" {
+			t.Errorf("forward (-want +got):\n%s", diff)
+		}
+		if diff := gocmp.Diff(want, backward); diff != "" {
+			t.Errorf("backward (-want +got):\n%s", diff)
+		}
+	})
+}
+
+func (b *bundle) list(t *testing.T, r page.Request) page.Page[*link.Link] {
+	t.Helper()
+	p, err := b.List(t.Context(), b.mine, nil, r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestList_FindsCreatedLinks searches what package link has written, instead of a test's own rows.
+func TestList_FindsCreatedLinks(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := setup(t, d)
+		in := link.New{URL: "https://example.com/Straße", CustomCode: new("Promo"), Title: new("ÜBER Links"),
+			Note: new("For Ada"), Tags: []string{"Launch"}}
+		var samples []sample
+		for _, in := range []link.New{{URL: "https://example.org/", Title: new("Zebra")}, in} {
+			samples = append(samples, sample{Link: b.create(t, in), tags: in.Tags})
+		}
+		for _, f := range []*Filter{
+			{Search: new("über")}, {Search: new("ada")}, {Search: new("STRASSE")}, {Search: new("STRAßE")},
+			{Search: new("promo")}, {Search: new("com")}, {Tags: in.Tags}, {Tags: []string{"launch"}}, {},
+		} {
+			for _, o := range orders {
+				b.lister().check(t, samples, f, o, 1)
 			}
 		}
 	})

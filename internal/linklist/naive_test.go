@@ -1,4 +1,4 @@
-package link
+package linklist
 
 import (
 	"cmp"
@@ -17,6 +17,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
 	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/page"
 	"github.com/linkforge/linkforge/internal/routing"
@@ -35,8 +36,35 @@ var orders = []*Order{
 
 // sample is a link as a test has put it into the database, with what other tables know of it.
 type sample struct {
-	*Link
+	*link.Link
+	tags   []string
 	clicks int64
+}
+
+// record is a row of links as package link writes it; TestList_FindsCreatedLinks compares them.
+type record struct {
+	link.Link `bun:",extend"`
+
+	TitleKey string
+	Search   string
+}
+
+func recordOf(l *link.Link) *record {
+	r := &record{Link: *l}
+	if l.PurgedAt == nil {
+		r.TitleKey = link.Fold(optional.Value(l.Title))
+		r.Search = link.Fold(strings.Join([]string{r.TitleKey, optional.Value(l.Note), l.OriginalURL, l.Code}, "\n"))
+	}
+	return r
+}
+
+// tag is a tag of a link.
+type tag struct {
+	bun.BaseModel `bun:"table:link_tags"`
+
+	WorkspaceID string `bun:",pk"`
+	Tag         string `bun:",pk"`
+	LinkID      string `bun:",pk"`
 }
 
 // total is how often a link was clicked.
@@ -76,7 +104,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 					return err
 				}
 			}
-			return insertTags(ctx, tx, tags)
+			return db.InsertRows(ctx, tx, db.Insert{}, tags)
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -88,15 +116,17 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 func plain(m workspace.Membership, i int) sample {
 	hash := sha256.Sum256(fmt.Append(nil, i))
 	url := fmt.Sprintf("https://example.com/%d", i)
-	return sample{clicks: -1, Link: &Link{
-		ID: id.New(id.Link), WorkspaceID: m.ID(), Code: fmt.Sprintf("c%d", i), Strategy: Random, OriginalURL: url, CanonicalURL: url,
+	return sample{clicks: -1, Link: &link.Link{
+		ID: id.New(id.Link), WorkspaceID: m.ID(), Code: fmt.Sprintf("c%d", i), Strategy: link.Random, OriginalURL: url,
+		CanonicalURL:  url,
 		CanonicalHash: hash[:], Settings: routing.Settings{RedirectStatus: 302}, CreatedAt: noon, UpdatedAt: noon,
 	}}
 }
 
 // mixed are links in which everything is special now and then.
 func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
-	instants := []time.Time{noon.Add(-48 * time.Hour), noon.Add(-time.Hour), noon, noon.Add(time.Microsecond), noon.Add(time.Hour)}
+	instants := []time.Time{noon.Add(-48 * time.Hour), noon.Add(-time.Hour), noon, noon.Add(time.Microsecond),
+		noon.Add(time.Hour)}
 	words := func() *string {
 		var some []string
 		for range r.IntN(4) {
@@ -112,10 +142,11 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 	}
 	for i := range n {
 		s := plain(m, i)
-		s.Strategy = []Strategy{Deterministic, Counter, Random, Custom}[r.IntN(4)]
+		s.Strategy = []link.Strategy{link.Deterministic, link.Counter, link.Random, link.Custom}[r.IntN(4)]
 		s.CreatedAt = instants[r.IntN(len(instants))]
 		s.Title, s.Note = words(), words()
-		s.StartsAt, s.ExpiresAt, s.ArchivedAt, s.DeletedAt, s.DisabledAt, s.PurgedAt = rarely(), rarely(), rarely(), rarely(), rarely(), rarely()
+		s.StartsAt, s.ExpiresAt, s.ArchivedAt, s.DeletedAt, s.DisabledAt, s.PurgedAt = rarely(), rarely(), rarely(), rarely(),
+			rarely(), rarely()
 		if r.IntN(4) == 0 {
 			s.MaxClicks, s.Granted = new(int64(2)), r.Int64N(4)
 		}
@@ -134,7 +165,8 @@ func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 // lets says by itself whether the filter lets the link through.
 func (f *Filter) lets(s sample) bool {
 	status := s.Status(noon)
-	if s.PurgedAt != nil || len(f.Status) == 0 && status == routing.Deleted || len(f.Status) > 0 && !slices.Contains(f.Status, status) {
+	if s.PurgedAt != nil || len(f.Status) == 0 && status == routing.Deleted || len(f.Status) > 0 &&
+		!slices.Contains(f.Status, status) {
 		return false
 	}
 	for word := range strings.FieldsSeq(strings.ToLower(optional.Value(f.Search))) {
@@ -156,7 +188,8 @@ func (f *Filter) lets(s sample) bool {
 		return false
 	case f.Archived != nil && *f.Archived != (s.ArchivedAt != nil):
 		return false
-	case f.CreatedFrom != nil && s.CreatedAt.Before(*f.CreatedFrom), f.CreatedTo != nil && !s.CreatedAt.Before(*f.CreatedTo):
+	case f.CreatedFrom != nil && s.CreatedAt.Before(*f.CreatedFrom), f.CreatedTo != nil &&
+		!s.CreatedAt.Before(*f.CreatedTo):
 		return false
 	}
 	return true
@@ -179,7 +212,8 @@ func naive(samples []sample, f *Filter, o *Order) (ids []string) {
 		case ByClicks:
 			return cmp.Or(cmp.Compare(max(0, a.clicks), max(0, b.clicks)), byID)
 		case ByTitle:
-			return cmp.Or(strings.Compare(strings.ToLower(optional.Value(a.Title)), strings.ToLower(optional.Value(b.Title))), byID)
+			return cmp.Or(strings.Compare(strings.ToLower(optional.Value(a.Title)), strings.ToLower(optional.Value(b.Title))),
+				byID)
 		}
 		return byID
 	})
@@ -192,33 +226,38 @@ func naive(samples []sample, f *Filter, o *Order) (ids []string) {
 	return ids
 }
 
-// lister lists as List does, but may take another number of links for few.
+// lister lists as List does, with any number of candidates.
 type lister struct {
 	*bundle
-	member workspace.Membership
-	few    int
+	member        workspace.Membership
+	maxCandidates int
 }
 
-func (b *bundle) lister() lister { return lister{bundle: b, member: b.mine, few: few} }
+func (b *bundle) lister() lister {
+	return lister{bundle: b, member: b.mine, maxCandidates: maxCandidates}
+}
 
-func (l lister) page(t *testing.T, f *Filter, o *Order, first *int, after *string, last *int, before *string) page.Page[*Link] {
+func (l lister) page(
+	t *testing.T, f *Filter, o *Order, first *int, after *string, last *int, before *string,
+) page.Page[*link.Link] {
 	t.Helper()
 	r, err := o.Page(first, after, last, before)
 	if err != nil {
 		t.Fatal(err)
 	}
-	n, err := l.search(db.InWorkspace(t.Context(), l.member.ID(), ""), l.member, f, l.few)
+	ctx := db.InWorkspace(t.Context(), l.member.ID(), "")
+	q, err := l.prepare(ctx, l.member, f, l.maxCandidates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	p, err := n.list(db.InWorkspace(t.Context(), n.member.ID(), ""), r)
+	p, err := q.list(ctx, r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return p
 }
 
-func linkIDs(links []*Link) (ids []string) {
+func linkIDs(links []*link.Link) (ids []string) {
 	for _, l := range links {
 		ids = append(ids, l.ID)
 	}
@@ -277,30 +316,32 @@ func (l lister) all(t *testing.T, f *Filter, o *Order, size int) (ids, backwards
 	return ids, backwards
 }
 
-// check compares every page with the naive list, and the count. Of a long list the pages are larger.
+// check compares every page with the naive list, and the count. Of a long list the pages are
+// larger.
 func (l lister) check(t *testing.T, samples []sample, f *Filter, o *Order, size int) (n int) {
 	t.Helper()
 	want := naive(samples, f, o)
 	size = max(size, len(want)/15)
 	forward, backward := l.all(t, f, o, size)
 	if diff := gocmp.Diff(want, forward); diff != "" {
-		t.Errorf("%s in pages of %d forward (-want +got):\n%s", describe(f, o, l.few), size, diff)
+		t.Errorf("%s in pages of %d forward (-want +got):\n%s", describe(f, o, l.maxCandidates), size, diff)
 	}
 	if diff := gocmp.Diff(want, backward); diff != "" {
-		t.Errorf("%s in pages of %d backward (-want +got):\n%s", describe(f, o, l.few), size, diff)
+		t.Errorf("%s in pages of %d backward (-want +got):\n%s", describe(f, o, l.maxCandidates), size, diff)
 	}
-	search, err := l.search(db.InWorkspace(t.Context(), l.member.ID(), ""), l.member, f, l.few)
+	ctx := db.InWorkspace(t.Context(), l.member.ID(), "")
+	q, err := l.prepare(ctx, l.member, f, l.maxCandidates)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if n, err := search.count(db.InWorkspace(t.Context(), l.member.ID(), "")); err != nil || n != int64(len(want)) {
-		t.Errorf("%s: counted %d, want %d: %v", describe(f, o, l.few), n, len(want), err)
+	if n, err := q.count(ctx); err != nil || n != int64(len(want)) {
+		t.Errorf("%s: counted %d, want %d: %v", describe(f, o, l.maxCandidates), n, len(want), err)
 	}
 	return len(want)
 }
 
-func describe(f *Filter, o *Order, few int) string {
-	words := []string{fmt.Sprintf("order %+v, few are %d", o, few)}
+func describe(f *Filter, o *Order, limit int) string {
+	words := []string{fmt.Sprintf("order %+v, up to %d candidates", o, limit)}
 	if f.Search != nil {
 		words = append(words, fmt.Sprintf("search %q", *f.Search))
 	}

@@ -1,0 +1,49 @@
+package linklist
+
+import (
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/domain"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/workspace"
+	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
+)
+
+// noon is the time of the tests.
+var noon = dbtest.Noon
+
+// bundle is a store with two workspaces, and the store that creates their links.
+type bundle struct {
+	*Store
+	links         *link.Store
+	mine, foreign workspace.Membership
+}
+
+func setup(t *testing.T, d *db.DB) *bundle {
+	t.Helper()
+	now := func() time.Time { return noon }
+	links, err := link.NewStore(link.Config{
+		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
+		Domains: &domain.Store{DB: d}, Log: slog.New(slog.DiscardHandler), Now: now,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &bundle{
+		Store: &Store{DB: d, Now: now}, links: links,
+		mine: workspacetest.New(t, d, "mine"), foreign: workspacetest.New(t, d, "foreign"),
+	}
+}
+
+func (b *bundle) create(t *testing.T, in link.New) *link.Link {
+	t.Helper()
+	l, _, err := b.links.Create(t.Context(), b.mine, in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}

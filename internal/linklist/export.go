@@ -1,0 +1,45 @@
+package linklist
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/account"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
+)
+
+// exportBatch is the number of links in a part of an export.
+const exportBatch = 1000
+
+// Exported is a link in the export of its creator's data.
+type Exported struct {
+	ID          string    `json:"id"`
+	WorkspaceID string    `json:"workspaceId"`
+	Code        string    `json:"code"`
+	OriginalURL string    `json:"originalUrl"`
+	Title       *string   `json:"title"`
+	Note        *string   `json:"note"`
+	CreatedAt   time.Time `json:"createdAt"`
+}
+
+// Export returns a part of the links that the actor created in the workspaces that they are a
+// member of: those after an ID. It also returns the ID after which the next part begins; empty
+// after the last part.
+func (s *Store) Export(ctx context.Context, a account.Actor, after string) (links []Exported, next string, err error) {
+	links = []Exported{}
+	err = s.DB.NewSelect().Model((*link.Link)(nil)).
+		Column("id", "workspace_id", "code", "original_url", "title", "note", "created_at").
+		Where("workspace_id IN (SELECT workspace_id FROM members WHERE account_id = ?)", a.AccountID).
+		Where("created_by = ?", a.AccountID).Where("purged_at IS NULL").Where("id > ?", after).
+		// In the system's scope, because it spans workspaces: the conditions bind it to the account.
+		Order("id").Limit(exportBatch).Scan(db.AsSystem(ctx), &links)
+	if err != nil {
+		return nil, "", fmt.Errorf("exporting links: %w", err)
+	}
+	if len(links) == exportBatch {
+		next = links[len(links)-1].ID
+	}
+	return links, next, nil
+}

@@ -1,0 +1,84 @@
+package linklist
+
+import (
+	"time"
+
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
+)
+
+// Filter selects the links that meet all of its conditions.
+type Filter struct {
+	// Search is words that must all occur in the title, the note, the URL or the code, in any case.
+	Search *string
+	// Tags are the tags that a link must have: any of them by default, or as TagMatch says.
+	Tags     []string
+	TagMatch TagMatch
+	// Status are the permitted states at the time of the query. Empty permits all but Deleted.
+	Status []routing.Status
+	// Strategy are the permitted strategies of the code. Empty permits all.
+	Strategy []link.Strategy
+	// Archived selects archived links or the others; nil selects both.
+	Archived *bool
+	// CreatedFrom and CreatedTo bound the creation time, CreatedTo exclusively; nil means open.
+	CreatedFrom, CreatedTo *time.Time
+}
+
+// TagMatch is how many of the filter's tags a link must have.
+type TagMatch string
+
+// The matches.
+const (
+	AnyTag  TagMatch = "ANY"
+	AllTags TagMatch = "ALL"
+)
+
+// Order is a sort order of links. The zero Order lists the newest first. Ties are sorted by ID.
+type Order struct {
+	Field OrderField
+	// Direction is empty for the field's default: newest, most clicked or first title first.
+	Direction Direction
+}
+
+// OrderField is the field that links are sorted by.
+type OrderField string
+
+// The fields.
+const (
+	ByCreation OrderField = "CREATED_AT" // by ID: IDs are in the order of creation
+	ByClicks   OrderField = "CLICKS"     // all clicks ever counted
+	ByTitle    OrderField = "TITLE"      // in lower case, by code point
+)
+
+// Direction is a sort direction.
+type Direction string
+
+// The directions.
+const (
+	Ascending  Direction = "ASC"
+	Descending Direction = "DESC"
+)
+
+// Page checks the arguments of a connection, whose cursors are positions in the order. A nil Order
+// is the zero Order. It returns InvalidInput.
+func (o *Order) Page(first *int, after *string, last *int, before *string) (page.Request, error) {
+	return o.pageOrder().Parse(id.Link, first, after, last, before)
+}
+
+func (o *Order) pageOrder() (p page.Order) {
+	if o == nil {
+		return p
+	}
+	switch o.Field {
+	case ByClicks:
+		p = page.Order{Name: string(ByClicks), Numbers: true}
+	case ByTitle:
+		p = page.Order{Name: string(ByTitle), Ascending: true}
+	}
+	if o.Direction != "" {
+		p.Ascending = o.Direction == Ascending
+	}
+	return p
+}

@@ -1,0 +1,235 @@
+// Package linklist lists, searches, counts and exports links. It owns filters, sort orders and
+// their SQL, but no table: package link writes links and looks them up by ID or address. The
+// GraphQL resolvers call it.
+package linklist
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/link"
+	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/routing"
+	"github.com/linkforge/linkforge/internal/workspace"
+)
+
+// Store reads links.
+type Store struct {
+	DB *db.DB
+	// Now is the clock.
+	Now func() time.Time
+}
+
+// List returns one page, with cursors, of the workspace's links that match the filter, in the order
+// of the request. A nil filter is the zero Filter. It returns InvalidInput or Forbidden.
+func (s *Store) List(
+	ctx context.Context, m workspace.Membership, f *Filter, r page.Request,
+) (page.Page[*link.Link], error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return page.Page[*link.Link]{}, err
+	}
+	q, err := s.prepare(ctx, m, f, maxCandidates)
+	if err != nil {
+		return page.Page[*link.Link]{}, err
+	}
+	return q.list(ctx, r)
+}
+
+// Count counts the workspace's links that match the filter. A nil filter is the zero Filter. It
+// returns InvalidInput or Forbidden.
+func (s *Store) Count(ctx context.Context, m workspace.Membership, f *Filter) (int64, error) {
+	ctx, err := m.Enter(ctx, workspace.ReadLinks)
+	if err != nil {
+		return 0, err
+	}
+	q, err := s.prepare(ctx, m, f, maxCandidates)
+	if err != nil {
+		return 0, err
+	}
+	return q.count(ctx)
+}
+
+// CountActive counts the links of the whole instance that redirect now.
+func (s *Store) CountActive(ctx context.Context) (int64, error) {
+	n, err := withStatus(s.DB.NewSelect().Model((*link.Link)(nil)), db.Instant(s.Now()), routing.Active).
+		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
+		Count(db.AsSystem(ctx))
+	if err != nil {
+		return 0, fmt.Errorf("counting links: %w", err)
+	}
+	return int64(n), nil
+}
+
+// row is a link with the values that it can be sorted by.
+type row struct {
+	link.Link `bun:",extend"`
+
+	TitleKey string
+	Clicks   int64 `bun:",scanonly"` // only when sorted by clicks
+}
+
+func (r *row) sortValue(o page.Order) any {
+	switch OrderField(o.Name) {
+	case ByClicks:
+		return r.Clicks
+	case ByTitle:
+		return r.TitleKey
+	}
+	return nil
+}
+
+// list returns one page, with the cursors of its links.
+func (q *query) list(ctx context.Context, r page.Request) (links page.Page[*link.Link], err error) {
+	rows, err := q.rows(ctx, r)
+	if err != nil {
+		return links, fmt.Errorf("listing links: %w", err)
+	}
+	p := page.Cut(r, rows)
+	links.HasNext, links.HasPrevious = p.HasNext, p.HasPrevious
+	for _, item := range p.Items {
+		item.In = q.member
+		links.Items = append(links.Items, &item.Link)
+		links.Cursors = append(links.Cursors, r.Order.Cursor(item.sortValue(r.Order), item.ID))
+	}
+	return links, nil
+}
+
+func (q *query) count(ctx context.Context) (int64, error) {
+	count, err := q.where(q.DB.NewSelect().Model((*row)(nil))).Count(ctx)
+	if err != nil {
+		return 0, fmt.Errorf("counting links: %w", err)
+	}
+	return int64(count), nil
+}
+
+// rows returns the links of a page and one more, in the direction of the request.
+func (q *query) rows(ctx context.Context, r page.Request) (rows []*row, err error) {
+	sel := q.where(q.DB.NewSelect().Model(&rows))
+	switch {
+	case q.narrowed && len(q.candidates) == 0:
+		return nil, nil
+	case OrderField(r.Order.Name) == ByTitle:
+		sel = page.LimitBy(sel, r, "link.title_key", "link.id")
+	case OrderField(r.Order.Name) != ByClicks:
+		sel = page.Limit(q.boundByTags(sel), r, "link.id")
+	case q.narrowed:
+		sel = sel.ModelTableExpr("links AS link LEFT JOIN click_totals AS total ON total.subject_id = link.id").
+			ColumnExpr("?TableColumns, COALESCE(total.clicks, 0) AS clicks")
+		sel = page.LimitBy(sel, r, "COALESCE(total.clicks, 0)", "link.id")
+	default:
+		return q.byClicks(ctx, r)
+	}
+	return rows, sel.Scan(ctx)
+}
+
+// byClicks walks the index of click totals. Package stats owns them; they are read here because no
+// index can serve an order that is merged from two packages. Links without clicks have no total:
+// they are walked separately, before or after the others, and only if the page reaches them.
+func (q *query) byClicks(ctx context.Context, r page.Request) (rows []*row, err error) {
+	walks := []func(*bun.SelectQuery, page.Request) (*bun.SelectQuery, bool){q.clicked, q.neverClicked}
+	if r.Upward() {
+		slices.Reverse(walks)
+	}
+	for _, walk := range walks {
+		var more []*row
+		sel, ok := walk(q.where(q.DB.NewSelect().Model(&more)), r)
+		if !ok || len(rows) > r.Size {
+			continue
+		}
+		if len(rows) > 0 { // a link may get its first click between the two statements
+			sel = sel.Where("link.id NOT IN (?)", bun.In(rowIDs(rows)))
+		}
+		if err := sel.Scan(ctx); err != nil {
+			return nil, err
+		}
+		rows = append(rows, more...)
+	}
+	return rows, nil
+}
+
+// clicked walks links that have been clicked. CROSS JOIN makes SQLite start with the totals
+// (https://www.sqlite.org/optoverview.html#manual_control_of_query_plans_using_cross_join).
+func (q *query) clicked(sel *bun.SelectQuery, r page.Request) (*bun.SelectQuery, bool) {
+	sel = sel.ModelTableExpr("click_totals AS total CROSS JOIN links AS link").
+		ColumnExpr("?TableColumns, total.clicks").
+		Where("link.id = total.subject_id").Where("total.workspace_id = ?", q.member.ID()).Where("total.clicks > 0")
+	return page.LimitBy(sel, r, "total.clicks", "total.subject_id"), true
+}
+
+// neverClicked walks links without clicks, if they can be on the page.
+func (q *query) neverClicked(sel *bun.SelectQuery, r page.Request) (*bun.SelectQuery, bool) {
+	r, ok := r.Among(0)
+	sel = sel.Where("NOT EXISTS (SELECT 1 FROM click_totals AS total " +
+		"WHERE total.subject_id = link.id AND total.clicks > 0)")
+	return page.Limit(sel, r, "link.id"), ok
+}
+
+func rowIDs(rows []*row) []string {
+	ids := make([]string, 0, len(rows))
+	for _, item := range rows {
+		ids = append(ids, item.ID)
+	}
+	return ids
+}
+
+// boundByTags bounds a walk by ID to the range in which links have the tag. The tag of a campaign
+// is often common among the links of one month and rare ever since.
+func (q *query) boundByTags(sel *bun.SelectQuery) *bun.SelectQuery {
+	if q.narrowed {
+		return sel
+	}
+	for _, tags := range q.tagGroups() {
+		if len(tags) == 1 {
+			sel = sel.Where("link.id >= (SELECT min(link_id) FROM link_tags WHERE workspace_id = ? AND tag = ?)",
+				q.member.ID(), tags[0]).
+				Where("link.id <= (SELECT max(link_id) FROM link_tags WHERE workspace_id = ? AND tag = ?)",
+					q.member.ID(), tags[0])
+		}
+	}
+	return sel
+}
+
+// where adds the conditions of the filter.
+func (q *query) where(sel *bun.SelectQuery) *bun.SelectQuery {
+	sel = sel.Where("link.workspace_id = ?", q.member.ID()).Where("link.purged_at IS NULL")
+	if len(q.Status) > 0 {
+		sel = withStatus(sel, q.now, q.Status...)
+	} else {
+		sel = sel.Where("link.deleted_at IS NULL OR link.disabled_at IS NOT NULL") // all but Deleted
+	}
+	if q.narrowed {
+		sel = sel.Where("link.id IN (?)", bun.In(q.candidates))
+	}
+	if len(q.Strategy) > 0 {
+		sel = sel.Where("link.strategy IN (?)", bun.In(q.Strategy))
+	}
+	if q.Archived != nil {
+		sel = sel.Where("(link.archived_at IS NOT NULL) = ?", *q.Archived)
+	}
+	if q.CreatedFrom != nil {
+		sel = sel.Where("link.created_at >= ?", db.Instant(*q.CreatedFrom))
+	}
+	if q.CreatedTo != nil {
+		sel = sel.Where("link.created_at < ?", db.Instant(*q.CreatedTo))
+	}
+	for _, word := range q.words {
+		sel = q.DB.Contains(sel, "link.search", word)
+	}
+	for _, tags := range q.tagGroups() {
+		sel = sel.Where("EXISTS (SELECT 1 FROM link_tags "+
+			"WHERE link_tags.link_id = link.id AND link_tags.tag IN (?))", bun.In(tags))
+	}
+	return sel
+}
+
+// withStatus restricts a query to links that are in one of the states at an instant.
+func withStatus(sel *bun.SelectQuery, now time.Time, in ...routing.Status) *bun.SelectQuery {
+	expression, args := routing.StatusSQL(now)
+	return sel.Where(expression+" IN (?)", append(args, bun.In(in))...)
+}
