@@ -52,6 +52,7 @@ var within = map[string][]string{
 	"internal/click":       {"internal/id", "internal/visitor"},
 	"internal/ownhost":     {"internal/urlnorm"},
 	"internal/rollup":      {"internal/click"},
+	"internal/routing":     {"internal/optional"},
 	"internal/statspage":   {"internal/urlnorm"},
 	"internal/validate":    {"internal/errs"},
 	"internal/visitor":     {"internal/poll", "internal/validate"},

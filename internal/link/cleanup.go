@@ -8,6 +8,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/routing"
 )
 
 // sweepBatch is how many links a job takes on at once: few enough that a redirect never waits long
@@ -98,7 +99,7 @@ func (s *Store) purge(ctx context.Context) (purged int, err error) {
 func hollow(l *Link, now time.Time) *Link {
 	h := &Link{
 		ID: l.ID, WorkspaceID: l.WorkspaceID, Code: l.Code, RootCode: l.RootCode, Strategy: l.Strategy,
-		CanonicalHash: l.CanonicalHash, RedirectStatus: l.RedirectStatus, CreatedAt: l.CreatedAt, UpdatedAt: now,
+		CanonicalHash: l.CanonicalHash, Settings: routing.Settings{RedirectStatus: l.RedirectStatus}, CreatedAt: l.CreatedAt, UpdatedAt: now,
 		DeletedAt: l.DeletedAt, EndedAt: l.EndedAt, PurgedAt: &now, ClaimHash: l.ClaimHash,
 	}
 	if h.DeletedAt == nil {

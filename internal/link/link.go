@@ -63,15 +63,9 @@ type Link struct {
 	Title         *string
 	// Note is for the members.
 	Note *string
-	// RedirectStatus is 301, 302, 307 or 308.
-	RedirectStatus int
-	// StartsAt and ExpiresAt bound the time in which the link redirects; nil means open.
-	StartsAt  *time.Time
-	ExpiresAt *time.Time
-	// MaxClicks is how many redirects the link answers, ever; nil means any number. Granted is how
-	// many it has: it is kept only while there is a MaxClicks.
-	MaxClicks *int64
-	Granted   int64
+	routing.Settings
+	// Granted is how many redirects the link has answered; it is kept only while there is a MaxClicks.
+	Granted int64
 	// ArchivedAt is when a member put the link away. It goes on redirecting.
 	ArchivedAt *time.Time
 	// StatsPublic says that everybody may look at its stats.

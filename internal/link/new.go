@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/optional"
+	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/validate"
 	"github.com/linkforge/linkforge/internal/workspace"
 )
@@ -47,24 +48,18 @@ const (
 // InvalidInput or InvalidURL.
 func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, error) {
 	l := &Link{
-		In:             m,
-		WorkspaceID:    m.ID(),
-		Strategy:       in.strategy(m),
-		RedirectStatus: m.Workspace().DefaultRedirectStatus,
-		StartsAt:       in.StartsAt,
-		ExpiresAt:      in.ExpiresAt,
-		MaxClicks:      in.MaxClicks,
-		ClaimHash:      in.claimHash,
-		CreatedAt:      now,
-		UpdatedAt:      now,
-		CheckAt:        &now,
-		CreatedBy:      optional.Of(m.AccountID()),
+		In:          m,
+		WorkspaceID: m.ID(),
+		Strategy:    in.strategy(m),
+		Settings:    in.settings(m),
+		ClaimHash:   in.claimHash,
+		CreatedAt:   now,
+		UpdatedAt:   now,
+		CheckAt:     &now,
+		CreatedBy:   optional.Of(m.AccountID()),
 	}
 	if err := l.lead(in.URL); err != nil {
 		return nil, err
-	}
-	if in.RedirectStatus != nil {
-		l.RedirectStatus = *in.RedirectStatus
 	}
 	if err := l.describe(in.Title, in.Note, in.Tags); err != nil {
 		return nil, err
@@ -73,6 +68,16 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		return nil, err
 	}
 	return l, l.check()
+}
+
+// settings returns the settings, with the workspace's defaults for those that are absent.
+func (in New) settings(m workspace.Membership) routing.Settings {
+	return routing.Settings{
+		RedirectStatus: optional.Or(in.RedirectStatus, m.Workspace().DefaultRedirectStatus),
+		StartsAt:       in.StartsAt,
+		ExpiresAt:      in.ExpiresAt,
+		MaxClicks:      in.MaxClicks,
+	}
 }
 
 // describe gives the link its title, its note and its tags.

@@ -58,8 +58,7 @@ func (b *batch) reviveAs(l, draft *Link) {
 	}
 	l.OriginalURL, l.CanonicalURL = draft.OriginalURL, draft.CanonicalURL
 	l.Title, l.Note, l.tags, l.ArchivedAt = draft.Title, draft.Note, draft.tags, nil
-	l.RedirectStatus, l.StartsAt, l.ExpiresAt = draft.RedirectStatus, draft.StartsAt, draft.ExpiresAt
-	l.MaxClicks, l.CheckAt = draft.MaxClicks, draft.CheckAt
-	l.DeletedAt, l.EndedAt, l.PurgedAt = nil, nil, nil
+	l.Settings = draft.Settings
+	l.DeletedAt, l.EndedAt, l.PurgedAt, l.CheckAt = nil, nil, nil, draft.CheckAt
 	l.touch(b.now)
 }

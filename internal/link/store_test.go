@@ -396,7 +396,7 @@ func TestRefusedInput(t *testing.T) {
 func TestStatusAtTheInstant(t *testing.T) {
 	t.Parallel()
 	start, end := noon.Add(time.Hour), noon.Add(2*time.Hour)
-	l := &Link{StartsAt: &start, ExpiresAt: &end}
+	l := &Link{Settings: routing.Settings{StartsAt: &start, ExpiresAt: &end}}
 	for _, c := range []struct {
 		at   time.Time
 		want routing.Status

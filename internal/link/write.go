@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"reflect"
 	"slices"
 	"time"
 
@@ -33,12 +34,7 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, cause audit.Action, change
 	for chunk := range statements(rows) {
 		q := tx.NewUpdate().With("after", tx.NewValues(&chunk)).Model((*Link)(nil)).TableExpr("after").
 			Where("link.id = after.id")
-		for _, column := range []string{
-			"workspace_id", "original_url", "canonical_url", "canonical_hash", "title", "note", "title_key", "search",
-			"redirect_status", "starts_at", "expires_at", "max_clicks", "granted", "archived_at", "stats_public",
-			"created_by", "updated_at", "deleted_at", "disabled_at", "ended_at", "purged_at", "destination_status",
-			"last_checked_at", "check_at", "check_failures",
-		} {
+		for _, column := range s.mutableColumns() {
 			q = q.Set("? = after.?", bun.Ident(column), bun.Ident(column))
 		}
 		if _, err := q.Exec(ctx); err != nil {
@@ -54,6 +50,18 @@ func (s *Store) apply(ctx context.Context, tx bun.Tx, cause audit.Action, change
 		}
 	}
 	return nil
+}
+
+// mutableColumns returns the columns of a link that can change.
+func (s *Store) mutableColumns() (columns []string) {
+	for _, field := range s.DB.Dialect().Tables().Get(reflect.TypeFor[*record]()).Fields {
+		switch field.Name {
+		case "id", "code", "root_code", "strategy", "claim_hash", "created_at":
+		default:
+			columns = append(columns, field.Name)
+		}
+	}
+	return columns
 }
 
 // auditChanges records who has changed which fields of the links. Anonymous links have no audit

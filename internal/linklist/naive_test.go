@@ -119,7 +119,7 @@ func plain(m workspace.Membership, i int) sample {
 	return sample{clicks: -1, Link: &link.Link{
 		ID: id.New(id.Link), WorkspaceID: m.ID(), Code: fmt.Sprintf("c%d", i), Strategy: link.Random, OriginalURL: url,
 		CanonicalURL:  url,
-		CanonicalHash: hash[:], RedirectStatus: 302, CreatedAt: noon, UpdatedAt: noon,
+		CanonicalHash: hash[:], Settings: routing.Settings{RedirectStatus: 302}, CreatedAt: noon, UpdatedAt: noon,
 	}}
 }
 

@@ -19,7 +19,6 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -285,15 +284,12 @@ func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 type row struct {
 	bun.BaseModel `bun:"table:links"`
 
-	ID             string
-	WorkspaceID    string
-	OriginalURL    string
-	RedirectStatus int
-	StartsAt       *time.Time
-	ExpiresAt      *time.Time
-	MaxClicks      *int64
-	DeletedAt      *time.Time
-	DisabledAt     *time.Time
+	ID          string
+	WorkspaceID string
+	OriginalURL string
+	routing.Settings
+	DeletedAt  *time.Time
+	DisabledAt *time.Time
 }
 
 func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
@@ -307,10 +303,9 @@ func (s *Resolver) queryLink(ctx context.Context, at subject) (entry, error) {
 	if err := q.Scan(ctx); err != nil {
 		return "", err
 	}
-	t := Target{ID: l.ID, WorkspaceID: l.WorkspaceID, Program: routing.Program{
-		Lifecycle: routing.NewLifecycle(l.StartsAt, l.ExpiresAt), Location: urlnorm.Location(l.OriginalURL),
-		RedirectStatus: l.RedirectStatus, MaxClicks: optional.Value(l.MaxClicks),
-	}}
+	t := Target{
+		ID: l.ID, WorkspaceID: l.WorkspaceID, Program: routing.NewProgram(&l.Settings, urlnorm.Location(l.OriginalURL)),
+	}
 	t.Deleted, t.Disabled = l.DeletedAt != nil, l.DisabledAt != nil
 	return linkEntry(at, &t), nil
 }

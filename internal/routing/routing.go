@@ -3,7 +3,23 @@
 // for each request; package link uses the life cycle.
 package routing
 
-import "time"
+import (
+	"time"
+
+	"github.com/linkforge/linkforge/internal/optional"
+)
+
+// Settings are what members set of a link and redirects obey. Each field is a column of links, which
+// package link writes and package resolve reads. NewProgram translates them.
+type Settings struct {
+	// RedirectStatus is 301, 302, 307 or 308.
+	RedirectStatus int
+	// StartsAt and ExpiresAt bound the time in which the link redirects; nil means open.
+	StartsAt  *time.Time
+	ExpiresAt *time.Time
+	// MaxClicks is the number of redirects that the link ever answers; nil means no limit.
+	MaxClicks *int64
+}
 
 // Program is the part of a link that determines its answers.
 type Program struct {
@@ -17,6 +33,14 @@ type Program struct {
 	RedirectStatus int
 	// MaxClicks is the number of redirects that the link ever answers; zero means no limit.
 	MaxClicks int64
+}
+
+// NewProgram returns the program of a link that is neither deleted, disabled nor exhausted.
+func NewProgram(s *Settings, location string) Program {
+	return Program{
+		Lifecycle: NewLifecycle(s.StartsAt, s.ExpiresAt), Location: location, RedirectStatus: s.RedirectStatus,
+		MaxClicks: optional.Value(s.MaxClicks),
+	}
 }
 
 // Request holds the facts about one request. Exhausted and OverQuota are false until the handler
