@@ -28,8 +28,7 @@ type Command struct {
 	Address string // where it listens
 	Args    []string
 	Env     []string
-	Quit    syscall.Signal      // ends it; SIGTERM when zero
-	User    *syscall.Credential // nil for the user of the run
+	Quit    syscall.Signal // ends it; SIGTERM when zero
 }
 
 // Process is a server that the run has started.
@@ -53,7 +52,7 @@ func (r *Run) Start(c Command) *Process {
 	defer log.Close()
 	cmd := exec.Command(c.Args[0], c.Args[1:]...)
 	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = r.Folder, append(cleanEnvironment(), c.Env...), log, log
-	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: c.User, Setpgid: true, Pdeathsig: c.Quit}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: r.User, Setpgid: true, Pdeathsig: c.Quit}
 	Check(cmd.Start())
 	p.process, p.PID = cmd.Process, cmd.Process.Pid
 	go func() {

@@ -97,6 +97,8 @@ type Run struct {
 	// DatabaseURL and RedisURL name databases of the run's own after OpenServices.
 	DatabaseURL, RedisURL string
 	Redis                 *redis.Client
+	// User runs servers and commands; nil is the user of the run.
+	User *syscall.Credential
 	// ServicePIDs are the processes of PostgreSQL and Redis, as far as they are on this machine.
 	ServicePIDs []int
 	// Wrong lists results that fail the run, Others how many cores other processes used in each
@@ -205,7 +207,8 @@ func (r *Run) Await(what string, holds func() bool) {
 // Output runs a command to its end, and returns what it prints.
 func (r *Run) Output(env []string, command ...string) (string, error) {
 	cmd := exec.CommandContext(r, command[0], command[1:]...)
-	cmd.Env = append(cleanEnvironment(), env...)
+	cmd.Dir, cmd.Env = r.Folder, append(cleanEnvironment(), env...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: r.User}
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		err = fmt.Errorf("%s: %w: %.2000s", strings.Join(command[:min(3, len(command))], " "), err, out)
