@@ -60,11 +60,11 @@ func TestDueChecksAreTakenOnce(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
-		b.now = noon.Add(CheckClaim - time.Microsecond)
+		b.now = noon.Add(CheckLease - time.Microsecond)
 		if got := b.due(t, 5); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
-		b.now = noon.Add(CheckClaim) // whoever took them has died
+		b.now = noon.Add(CheckLease) // whoever took them has died
 		if diff := cmp.Diff(urls, b.due(t, 5)); diff != "" {
 			t.Errorf("after the claim (-want +got):\n%s", diff)
 		}

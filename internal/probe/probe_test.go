@@ -447,7 +447,7 @@ func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 			t.Errorf("a run that was interrupted: %v", err)
 		}
 		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 ||
-			!got.CheckAt.Equal(noon.Add(link.CheckClaim)) {
+			!got.CheckAt.Equal(noon.Add(link.CheckLease)) {
 			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
 		}
 	})

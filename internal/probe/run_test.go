@@ -89,7 +89,7 @@ func TestOneHostKeepsNobodyWaiting(t *testing.T) {
 		if len(asked) != want {
 			t.Errorf("%d asked, want %d", len(asked), want)
 		}
-		b.now = b.now.Add(link.CheckClaim / 2)
+		b.now = b.now.Add(link.CheckLease / 2)
 	}
 	for path, times := range asked {
 		if times != 1 {
