@@ -13,7 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// change is one link before and after a write. The caller has locked its row in the transaction.
+// change is a link before and after a write. The caller has locked its row in the transaction.
 type change struct{ before, after *Link }
 
 // observers see all changes of one write, in its transaction. Who made a change is after.In; a link
