@@ -169,7 +169,7 @@ var scopes = map[string][]string{
 		"ingest.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds",
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
-		"moderation.setDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
+		"moderation.setHostDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",
 		"linklist.CountActive", "linklist.Export", "link.PurgeWorkspace", "moderation.Reports", "apikey.Export",
 		"domain.verify", "workspace.Accept", "workspace.Export", "workspace.AdminList", "workspace.operate",
 	},

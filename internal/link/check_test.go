@@ -31,7 +31,8 @@ func (b *bundle) due(t *testing.T, limit int) []string {
 // set writes a column of the link.
 func (b *bundle) set(t *testing.T, l *Link, assignment string, args ...any) {
 	t.Helper()
-	if _, err := b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).Exec(db.AsSystem(t.Context())); err != nil {
+	if _, err := b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
+		Exec(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -157,7 +158,8 @@ func TestChecked(t *testing.T) {
 			t.Errorf("an answer for another URL (-before +after):\n%s", diff)
 		}
 		got := record(l.OriginalURL, new(404), 3)
-		if *got.DestinationStatus != 404 || !got.LastCheckedAt.Equal(at) || !got.CheckAt.Equal(next) || got.CheckFailures != 3 {
+		if *got.DestinationStatus != 404 || !got.LastCheckedAt.Equal(at) || !got.CheckAt.Equal(next) ||
+			got.CheckFailures != 3 {
 			t.Errorf("%+v", got)
 		}
 		if !got.UpdatedAt.Equal(seen.UpdatedAt) {
@@ -184,7 +186,8 @@ func TestPostponeChecks(t *testing.T) {
 		if err := b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.get(t, kept); !got.CheckAt.Equal(noon.Add(time.Hour)) || *got.DestinationStatus != 200 || got.LastCheckedAt != nil {
+		if got := b.get(t, kept); !got.CheckAt.Equal(noon.Add(time.Hour)) || *got.DestinationStatus != 200 ||
+			got.LastCheckedAt != nil {
 			t.Errorf("%+v", got)
 		}
 		if diff := cmp.Diff([]string{"https://example.com/edited"}, b.due(t, 5)); diff != "" {

@@ -122,10 +122,11 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 			break
 		}
 	}
-	for _, table := range []string{"idempotency_keys", "link_usage"} {
-		if _, err := s.DB.NewDelete().Table(table).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
-			return fmt.Errorf("removing what belonged to links: %w", err)
-		}
+	if err := s.idempotency.PurgeWorkspace(ctx, workspaceID); err != nil {
+		return err
+	}
+	if _, err := s.DB.NewDelete().Table("link_usage").Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting the usage of a workspace: %w", err)
 	}
 	return nil
 }

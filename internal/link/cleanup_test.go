@@ -60,7 +60,8 @@ func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		all := map[string]bool{}
@@ -107,7 +108,8 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 		if err := d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil || kept.CreatedBy != nil {
+		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil ||
+			kept.CreatedBy != nil {
 			t.Errorf("more is kept than the code: %+v", kept)
 		}
 		for name, err := range map[string]error{
@@ -120,14 +122,16 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil || target.Status(b.now) != routing.Deleted {
+		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
+			target.Status(b.now) != routing.Deleted {
 			t.Errorf("resolved: %v, %v", target, err)
 		}
 		if p, err := b.Preview(t.Context(), b.mine, "https://example.com/a"); err != nil || p.Existing != nil {
 			t.Errorf("previewed: %v, %v", p, err)
 		}
 		again, _ := b.create(t, New{URL: "https://example.com/a"})
-		if again.Code != l.Code || again.Status(b.now) != routing.Active || again.Title != nil || again.ExpiresAt != nil || again.CanonicalURL != l.CanonicalURL {
+		if again.Code != l.Code || again.Status(b.now) != routing.Active || again.Title != nil || again.ExpiresAt != nil ||
+			again.CanonicalURL != l.CanonicalURL {
 			t.Errorf("made again: %+v", again)
 		}
 	})
@@ -161,7 +165,8 @@ func TestCleanUpGoesInBatches(t *testing.T) {
 		}
 		b.cleanUp(t) // what one of them passed over because the other had it
 		var left []string
-		if err := d.NewSelect().Model((*Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil || !cmp.Equal(left, []string{stays.ID}) {
+		if err := d.NewSelect().Model((*Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil ||
+			!cmp.Equal(left, []string{stays.ID}) {
 			t.Errorf("left: %v, %v", left, err)
 		}
 	})
@@ -208,7 +213,8 @@ func TestAPurgedLinkStartsAnew(t *testing.T) {
 		b.now = noon.Add(b.Tombstones)
 		b.cleanUp(t)
 		five := int64(5)
-		if l, _ = b.create(t, New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != routing.Active || *l.CreatedBy != b.me {
+		if l, _ = b.create(t, New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != routing.Active ||
+			*l.CreatedBy != b.me {
 			t.Errorf("%+v", l)
 		}
 		if l, err := b.Get(t.Context(), b.mine, l.ID); err != nil || l.CreatedBy == nil || l.Granted != 0 {

@@ -19,17 +19,19 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// hold keeps anybody from making links in a workspace until it is released: whoever comes meanwhile is gathered.
+// hold keeps anybody from making links in a workspace until it is released: whoever comes meanwhile
+// is gathered.
 func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 	t.Helper()
 	held, over := make(chan struct{}), make(chan struct{})
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		_, _ = b.coalescer.Do(context.WithoutCancel(t.Context()), m.ID(), nil, func(context.Context, []*createRequest) (struct{}, error) {
-			close(held)
-			<-over
-			return struct{}{}, nil
-		})
+		_, _ = b.coalescer.Do(context.WithoutCancel(t.Context()), m.ID(), nil,
+			func(context.Context, []*createRequest) (struct{}, error) {
+				close(held)
+				<-over
+				return struct{}{}, nil
+			})
 	})
 	<-held
 	return func() {
@@ -44,8 +46,9 @@ func (b *bundle) gathered(t *testing.T, m workspace.Membership, n int) {
 	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.coalescer.Waiting(m.ID()) == n })
 }
 
-// TestEachHasAnAnswerOfTheirOwn: two members ask at once for new links, for the same one, for what is refused and for a code that
-// is taken. All of it is one batch, and each hears what they would have heard alone.
+// TestEachHasAnAnswerOfTheirOwn: two members ask at once for new links, for the same one, for what
+// is refused and for a code that is taken. All of it is one batch, and each hears what they would
+// have heard alone.
 func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -66,15 +69,18 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 			{member: b.mine, in: New{URL: "https://example.com/there"}, want: "there"},
 			{member: other, in: New{URL: "https://example.com/there"}, want: "there"},
 			{member: b.mine, in: New{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
-			{member: b.mine, in: New{URL: "https://example.com/promo", Strategy: new(Custom), CustomCode: &promo}, want: "created"},
-			{member: other, in: New{URL: "https://example.com/other", Strategy: new(Custom), CustomCode: &promo}, want: errs.CodeTaken.Code()},
+			{member: b.mine, in: New{URL: "https://example.com/promo", Strategy: new(Custom), CustomCode: &promo},
+				want: "created"},
+			{member: other, in: New{URL: "https://example.com/other", Strategy: new(Custom), CustomCode: &promo},
+				want: errs.CodeTaken.Code()},
 		}
 		for i := range 10 {
 			m := b.mine
 			if i%2 == 1 {
 				m = other
 			}
-			answers = append(answers, &answer{member: m, in: New{URL: fmt.Sprintf("https://example.com/%d", i), Tags: []string{"tag"}}, want: "created"})
+			answers = append(answers, &answer{member: m, in: New{URL: fmt.Sprintf("https://example.com/%d", i),
+				Tags: []string{"tag"}}, want: "created"})
 		}
 		var asking sync.WaitGroup
 		for i, a := range answers { // in this order: the fourth has the code before the fifth
@@ -99,7 +105,8 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 			}
 		}
 		var actors []string
-		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?", b.mine.ID()).Scan(db.AsSystem(t.Context()), &actors)
+		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?", b.mine.ID()).
+			Scan(db.AsSystem(t.Context()), &actors)
 		slices.Sort(actors)
 		want := slices.Concat(slices.Repeat([]string{b.mine.ActorID()}, 7), slices.Repeat([]string{other.ActorID()}, 5))
 		slices.Sort(want)
@@ -156,7 +163,8 @@ func TestNobodySuffersFromAnother(t *testing.T) {
 		b := setup(t, d)
 		statement := map[db.Kind]string{
 			db.Postgres: "ALTER TABLE links ADD CHECK (title <> 'refused')",
-			db.SQLite:   "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = 'refused' BEGIN SELECT RAISE(ABORT, 'refused'); END",
+			db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = 'refused' BEGIN SELECT RAISE(ABORT, " +
+				"'refused'); END",
 		}[d.Kind]
 		if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 			t.Fatal(err)
@@ -182,7 +190,8 @@ func TestNobodySuffersFromAnother(t *testing.T) {
 	})
 }
 
-// TestWhoeverGoesTakesNobodyAlong: the one who was to make the batch has gone, and so has another. The rest has links.
+// TestWhoeverGoesTakesNobodyAlong: the one who was to make the batch has gone, and so has another.
+// The rest has links.
 func TestWhoeverGoesTakesNobodyAlong(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

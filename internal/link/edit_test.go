@@ -62,8 +62,9 @@ func TestNotesAndTags(t *testing.T) {
 		}
 		for name, in := range map[string]New{
 			"a long note": {URL: "https://example.com/", Note: &long}, "many tags": {URL: "https://example.com/", Tags: many},
-			"an empty tag": {URL: "https://example.com/", Tags: []string{""}}, "a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
-			"no clicks": {URL: "https://example.com/", MaxClicks: new(int64)},
+			"an empty tag":       {URL: "https://example.com/", Tags: []string{""}},
+			"a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
+			"no clicks":          {URL: "https://example.com/", MaxClicks: new(int64)},
 		} {
 			if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, errs.InvalidInput) {
 				t.Errorf("%s: %v", name, err)
@@ -89,7 +90,8 @@ func TestManyEdits(t *testing.T) {
 		}
 		bad := []Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
 		results, err := b.UpdateMany(t.Context(), b.mine, slices.Concat(changes, bad), AllOrNothing)
-		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT", "NOT_FOUND"}) {
+		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT",
+			"NOT_FOUND"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
 		if l, err := b.Get(t.Context(), b.mine, ids[7]); err != nil || l.Title != nil || len(b.tagsOf(t, l)) != 0 {
@@ -103,7 +105,8 @@ func TestManyEdits(t *testing.T) {
 		}
 		for i, linkID := range ids {
 			l, err := b.Get(t.Context(), b.mine, linkID)
-			if err != nil || *l.Title != "title of "+l.OriginalURL || !cmp.Equal(b.tagsOf(t, l), []string{l.Code}) || (l.RedirectStatus == 307) != (i == 7) {
+			if err != nil || *l.Title != "title of "+l.OriginalURL || !cmp.Equal(b.tagsOf(t, l), []string{l.Code}) ||
+				(l.RedirectStatus == 307) != (i == 7) {
 				t.Errorf("%+v, %v", l, err)
 			}
 		}
@@ -124,7 +127,8 @@ func TestManyEdits(t *testing.T) {
 	})
 }
 
-// TestEditsInOppositeOrderAtOnce would end in a deadlock if links were locked in the order of the call.
+// TestEditsInOppositeOrderAtOnce would end in a deadlock if links were locked in the order of the
+// call.
 func TestEditsInOppositeOrderAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -196,7 +200,8 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestLimitsCountWhatIsStillToBeWritten: clicks that this node has recorded, and the database does not have yet.
+// TestLimitsCountWhatIsStillToBeWritten: clicks that this node has recorded, and the database does
+// not have yet.
 func TestLimitsCountWhatIsStillToBeWritten(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -236,7 +241,8 @@ func TestManyEditsAreAHandfulOfStatements(t *testing.T) {
 		hundred := int64(100)
 		for i, r := range b.createMany(t, SkipFailed, in...) {
 			changes = append(changes, Change{
-				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred), Tags: to([]string{"a", "b"}),
+				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred),
+				Tags: to([]string{"a", "b"}),
 			})
 		}
 		before := statements.Load()

@@ -27,7 +27,8 @@ func TestTheSameKeyIsAnsweredTheSame(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		in := []*New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"}, {URL: "https://example.com/b"}}
+		in := []*New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"},
+			{URL: "https://example.com/b"}}
 		first, err := b.keyed(t, "key", in...)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +47,8 @@ func TestTheSameKeyIsAnsweredTheSame(t *testing.T) {
 				t.Errorf("row %d is another link", i)
 			}
 		}
-		if got := errs.From(again[1].Err); got.Message != errs.From(first[1].Err).Message || !cmp.Equal(got.Field, []string{"url"}) {
+		if got := errs.From(again[1].Err); got.Message != errs.From(first[1].Err).Message ||
+			!cmp.Equal(got.Field, []string{"url"}) {
 			t.Errorf("the failed row says %q at %v", got.Message, got.Field)
 		}
 		if *again[0].Link.Title != "later" {
@@ -69,7 +71,8 @@ func TestKeysThatAreOthers(t *testing.T) {
 		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
-		results, err := b.CreateMany(t.Context(), b.foreign, Batch{Links: []*New{counted("https://example.com/other")}, IdempotencyKey: &key})
+		results, err := b.CreateMany(t.Context(), b.foreign, Batch{Links: []*New{counted("https://example.com/other")},
+			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("another workspace: %v", err)
 		}
@@ -101,11 +104,13 @@ func TestOnlySuccessIsRemembered(t *testing.T) {
 		b.LinkQuota = 2
 		b.create(t, New{URL: "https://example.com/there"})
 		for range 2 {
-			if results, err = b.keyed(t, "there", &New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil || results[0].Created {
+			if results, err = b.keyed(t, "there", &New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil ||
+				results[0].Created {
 				t.Errorf("of a link that is there: %v, %v", results, err)
 			}
 		}
-		if _, err := b.keyed(t, "there", &New{URL: "https://example.com/elsewhere"}); !errs.Is(err, errs.IdempotencyConflict) {
+		if _, err := b.keyed(t, "there", &New{URL: "https://example.com/elsewhere"}); !errs.Is(err,
+			errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
 	})
@@ -137,7 +142,8 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 	})
 }
 
-// TestTheSameKeyAtOnce: of many calls with one key one makes the links, and all hear of the same ones.
+// TestTheSameKeyAtOnce: of many calls with one key one makes the links, and all hear of the same
+// ones.
 func TestTheSameKeyAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -174,7 +180,8 @@ func TestAKeyIsItsCallersOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		theirs := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
-		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*New{counted("https://example.com/b")}, IdempotencyKey: &key})
+		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*New{counted("https://example.com/b")},
+			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("%+v, %v", results, err)
 		}

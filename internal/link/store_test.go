@@ -48,7 +48,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	store, err := NewStore(Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Domains: &domain.Store{DB: d}, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log, Now: clock,
+		Clicks: clicks, Domains: &domain.Store{DB: d}, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log,
+		Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -156,7 +157,8 @@ func TestCreateAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range askers {
 			all.Go(func() {
-				l, created, err := b.Create(t.Context(), b.mine, New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
+				l, created, err := b.Create(t.Context(), b.mine,
+					New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -296,7 +298,8 @@ func TestDeleteAndRevive(t *testing.T) {
 			title := "again"
 			in.Title = &title
 			revived, created := b.create(t, in)
-			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != routing.Active || *revived.Title != title {
+			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != routing.Active ||
+				*revived.Title != title {
 				t.Errorf("created %t, revived %+v, want %s", created, revived, l.ID)
 			}
 		}
@@ -311,7 +314,8 @@ func TestDisabledLinksStayDown(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, New{URL: "https://example.com/a"})
-		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {

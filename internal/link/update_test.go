@@ -35,11 +35,14 @@ func TestUpdateChangesWhatIsSet(t *testing.T) {
 		l, _ := b.create(t, New{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
 		got := b.update(t, l, Change{Title: to(&after), RedirectStatus: to(301)})
-		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code || !got.UpdatedAt.After(l.UpdatedAt) {
+		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code ||
+			!got.UpdatedAt.After(l.UpdatedAt) {
 			t.Errorf("%+v", got)
 		}
-		got = b.update(t, l, Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil), URL: to("https://example.com/b")})
-		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" || got.RedirectStatus != 301 {
+		got = b.update(t, l, Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil),
+			URL: to("https://example.com/b")})
+		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" ||
+			got.RedirectStatus != 301 {
 			t.Errorf("%+v", got)
 		}
 		target, err := b.At(t.Context(), resolve.Address{Slug: "mine", Code: code})
@@ -96,8 +99,8 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestUpdatesAtOnce has editors who look first: of those who saw the same state one wins, and no edit is lost
-// without a word.
+// TestUpdatesAtOnce has editors who look first: of those who saw the same state one wins, and no
+// edit is lost without a word.
 func TestUpdatesAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -150,7 +153,8 @@ func TestRestore(t *testing.T) {
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Restore(t.Context(), b.mine, l.ID); !errs.Is(err, errs.UnsafeURL) {
