@@ -46,7 +46,7 @@ func (b *bundle) get(t *testing.T, l *Link) *Link {
 	return got
 }
 
-func TestDueChecksAreTakenOnce(t *testing.T) {
+func TestStore_DueChecksReturnsEachOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -65,14 +65,14 @@ func TestDueChecksAreTakenOnce(t *testing.T) {
 		if got := b.due(t, 5); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
-		b.now = noon.Add(CheckLease) // whoever took them has died
+		b.now = noon.Add(CheckLease) // the node with the lease has died
 		if diff := cmp.Diff(urls, b.due(t, 5)); diff != "" {
 			t.Errorf("after the claim (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestWhatIsNotDue(t *testing.T) {
+func TestStore_DueChecksOmitsEndedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -98,7 +98,7 @@ func TestWhatIsNotDue(t *testing.T) {
 	})
 }
 
-func TestDueChecksAtOnce(t *testing.T) {
+func TestStore_DueChecksConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -128,7 +128,7 @@ func TestDueChecksAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		for take() > 0 { // what nobody got, because somebody else was about to
+		for take() > 0 { // destinations that were locked by another caller
 		}
 		for linkID, times := range taken {
 			if times != 1 {
@@ -141,7 +141,7 @@ func TestDueChecksAtOnce(t *testing.T) {
 	})
 }
 
-func TestChecked(t *testing.T) {
+func TestStore_Checked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -171,7 +171,7 @@ func TestChecked(t *testing.T) {
 	})
 }
 
-func TestPostponeChecks(t *testing.T) {
+func TestStore_PostponeChecks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

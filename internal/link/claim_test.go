@@ -39,7 +39,7 @@ func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) Cl
 	return claims[0]
 }
 
-func TestAnonymousLinks(t *testing.T) {
+func TestStore_CreateAnonymous(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -62,7 +62,7 @@ func TestAnonymousLinks(t *testing.T) {
 	})
 }
 
-func TestAnonymousLinksAreLimitedPerAddress(t *testing.T) {
+func TestStore_CreateAnonymousLimitsPerAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -79,7 +79,7 @@ func TestAnonymousLinksAreLimitedPerAddress(t *testing.T) {
 	})
 }
 
-func TestClaimKeepsCodeAndClicks(t *testing.T) {
+func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -112,7 +112,7 @@ func TestClaimKeepsCodeAndClicks(t *testing.T) {
 		if got := b.usage(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
 		}
-		// Once more, as after an answer that got lost, and from elsewhere.
+		// Again, as after a lost response, and from another workspace.
 		if c := b.claimOne(t, b.mine, token); c.Status != AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
 			t.Errorf("again: %+v", c)
 		}
@@ -128,7 +128,7 @@ func TestClaimKeepsCodeAndClicks(t *testing.T) {
 	})
 }
 
-func TestClaimsThatAreRefused(t *testing.T) {
+func TestStore_ClaimRefusals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -178,9 +178,9 @@ func TestClaimsThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestClaimsAtOnce: of many workspaces that present a token at once one gets the link, while it is
-// followed; no click is lost on the way.
-func TestClaimsAtOnce(t *testing.T) {
+// TestStore_ClaimConcurrently: of many workspaces that present a token at once one gets the link,
+// while it is followed; no click is lost on the way.
+func TestStore_ClaimConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -230,9 +230,9 @@ func TestClaimsAtOnce(t *testing.T) {
 	})
 }
 
-// TestAClaimBeforeTheFirstClick: the clicks that a node records afterwards, which has not heard of
-// it, come after the link.
-func TestAClaimBeforeTheFirstClick(t *testing.T) {
+// TestStore_ClaimBeforeTheFirstClick: the clicks that a node records afterwards, which has not
+// heard of it, come after the link.
+func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

@@ -69,7 +69,7 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 		batch := tx.NewSelect().Model(&links).
 			Where("ended_at <= ?", before).Where("ended_at IS NOT NULL").
 			Where("purged_at IS NULL").Where("disabled_at IS NULL").
-			Where("deleted_at IS NOT NULL OR expires_at <= ?", now). // whatever the mark says
+			Where("deleted_at IS NOT NULL OR expires_at <= ?", now). // marked or not
 			Order("ended_at").Limit(sweepBatch)
 		if err := s.DB.SkipLocked(batch).Scan(ctx); err != nil || len(links) == 0 {
 			return err
@@ -95,7 +95,7 @@ func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 	return purged, err
 }
 
-// scrub returns what is retained of a purged deterministic link, so that its code stays reserved.
+// scrub returns a purged deterministic link, which only reserves its code.
 func scrub(l *Link, now time.Time) *Link {
 	h := &Link{
 		ID: l.ID, WorkspaceID: l.WorkspaceID, Code: l.Code, RootCode: l.RootCode, Strategy: l.Strategy,

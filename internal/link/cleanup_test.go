@@ -35,7 +35,7 @@ func (b *bundle) there(t *testing.T, links map[string]*Link) map[string]bool {
 	return found
 }
 
-func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
+func TestStore_CleanUpPurgesAfterTombstones(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -93,8 +93,8 @@ func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
 	})
 }
 
-// TestAPurgedURLKeepsItsCode: nothing else of the link is left.
-func TestAPurgedURLKeepsItsCode(t *testing.T) {
+// TestStore_PurgedURLKeepsItsCode: nothing else of the link is left.
+func TestStore_PurgedURLKeepsItsCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -139,8 +139,8 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestCleanUpGoesInBatches: more links than one batch, from two nodes at once.
-func TestCleanUpGoesInBatches(t *testing.T) {
+// TestStore_CleanUpInBatches: more links than one batch, from two nodes at once.
+func TestStore_CleanUpInBatches(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -172,8 +172,8 @@ func TestCleanUpGoesInBatches(t *testing.T) {
 	})
 }
 
-// TestARestoredLinkHasATombstoneOfItsOwn, although it expired long ago.
-func TestARestoredLinkHasATombstoneOfItsOwn(t *testing.T) {
+// TestStore_RestoredLinkGetsANewTombstone, although it expired long ago.
+func TestStore_RestoredLinkGetsANewTombstone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -200,8 +200,8 @@ func TestARestoredLinkHasATombstoneOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestAPurgedLinkStartsAnew: nothing of the clicks before counts towards its limit.
-func TestAPurgedLinkStartsAnew(t *testing.T) {
+// TestStore_RevivedPurgedLinkHasNoHistory: nothing of the clicks before counts towards its limit.
+func TestStore_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

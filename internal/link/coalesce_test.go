@@ -19,8 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// hold keeps anybody from making links in a workspace until it is released: whoever comes meanwhile
-// is gathered.
+// hold blocks the creation of links in a workspace until it is released: requests meanwhile wait.
 func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 	t.Helper()
 	held, over := make(chan struct{}), make(chan struct{})
@@ -40,16 +39,15 @@ func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 	}
 }
 
-// gathered waits until so many wait for a workspace's turn.
-func (b *bundle) gathered(t *testing.T, m workspace.Membership, n int) {
+// awaitRequests waits until n requests of a workspace wait.
+func (b *bundle) awaitRequests(t *testing.T, m workspace.Membership, n int) {
 	t.Helper()
 	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.coalescer.Waiting(m.ID()) == n })
 }
 
-// TestEachHasAnAnswerOfTheirOwn: two members ask at once for new links, for the same one, for what
-// is refused and for a code that is taken. All of it is one batch, and each hears what they would
-// have heard alone.
-func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
+// TestCoalescer_EachCallerGetsItsOwnResult requests new links, the same one, a refused one and a
+// taken code for two members in one batch.
+func TestCoalescer_EachCallerGetsItsOwnResult(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -85,7 +83,7 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 		var asking sync.WaitGroup
 		for i, a := range answers { // in this order: the fourth has the code before the fifth
 			asking.Go(func() { a.link, a.created, a.err = b.Create(t.Context(), a.member, a.in) })
-			b.gathered(t, b.mine, i+1)
+			b.awaitRequests(t, b.mine, i+1)
 		}
 		release()
 		asking.Wait()
@@ -116,8 +114,8 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestTheSameURLOfManyAtOnce is one link, which one of them has made.
-func TestTheSameURLOfManyAtOnce(t *testing.T) {
+// TestCoalescer_SameURLConcurrently is one link, which one of them has made.
+func TestCoalescer_SameURLConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -147,7 +145,7 @@ func TestTheSameURLOfManyAtOnce(t *testing.T) {
 				}
 			})
 		}
-		b.gathered(t, b.mine, 20)
+		b.awaitRequests(t, b.mine, 20)
 		release()
 		asking.Wait()
 		if made != 1 || len(ids) != 1 {
@@ -156,8 +154,8 @@ func TestTheSameURLOfManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestNobodySuffersFromAnother: what the database refuses of one is not refused to the others.
-func TestNobodySuffersFromAnother(t *testing.T) {
+// TestCoalescer_IsolatesRefusedInput: input that the database refuses fails only its own request.
+func TestCoalescer_IsolatesRefusedInput(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -179,7 +177,7 @@ func TestNobodySuffersFromAnother(t *testing.T) {
 			}
 			asking.Go(func() { _, _, failed[i] = b.Create(t.Context(), b.mine, in) })
 		}
-		b.gathered(t, b.mine, len(failed))
+		b.awaitRequests(t, b.mine, len(failed))
 		release()
 		asking.Wait()
 		for i, err := range failed {
@@ -190,9 +188,9 @@ func TestNobodySuffersFromAnother(t *testing.T) {
 	})
 }
 
-// TestWhoeverGoesTakesNobodyAlong: the one who was to make the batch has gone, and so has another.
-// The rest has links.
-func TestWhoeverGoesTakesNobodyAlong(t *testing.T) {
+// TestCoalescer_CancelledCallerDoesNotAffectOthers: the one who was to make the batch has gone, and
+// so has another. The rest has links.
+func TestCoalescer_CancelledCallerDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -208,7 +206,7 @@ func TestWhoeverGoesTakesNobodyAlong(t *testing.T) {
 			asking.Go(func() {
 				_, _, failed[i] = b.Create(ctx, b.mine, New{URL: fmt.Sprintf("https://example.com/%d", i)})
 			})
-			b.gathered(t, b.mine, i+1)
+			b.awaitRequests(t, b.mine, i+1)
 		}
 		leave()
 		release()

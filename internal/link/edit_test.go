@@ -27,7 +27,7 @@ func (b *bundle) tagsOf(t *testing.T, l *Link) []string {
 	return tags[l.ID]
 }
 
-func TestNotesAndTags(t *testing.T) {
+func TestStore_NotesAndTags(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -48,7 +48,7 @@ func TestNotesAndTags(t *testing.T) {
 		if got := b.tagsOf(t, l); l.Archived() || len(got) != 0 {
 			t.Errorf("%+v, tags %q", l, got)
 		}
-		// Deleted and created anew it is what it is created as.
+		// A revived link has the fields of the new request.
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -73,7 +73,7 @@ func TestNotesAndTags(t *testing.T) {
 	})
 }
 
-func TestManyEdits(t *testing.T) {
+func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -127,9 +127,9 @@ func TestManyEdits(t *testing.T) {
 	})
 }
 
-// TestEditsInOppositeOrderAtOnce would end in a deadlock if links were locked in the order of the
-// call.
-func TestEditsInOppositeOrderAtOnce(t *testing.T) {
+// TestStore_UpdateManyDoesNotDeadlock would end in a deadlock if links were locked in the order of
+// the call.
+func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -153,7 +153,7 @@ func TestEditsInOppositeOrderAtOnce(t *testing.T) {
 	})
 }
 
-func TestMaxClicksCountFromTheFirstClickOn(t *testing.T) {
+func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -176,8 +176,8 @@ func TestMaxClicksCountFromTheFirstClickOn(t *testing.T) {
 	})
 }
 
-// TestStatus goes through the states in the order in which one hides another.
-func TestStatus(t *testing.T) {
+// TestLink_StatusPrecedence tests the states in order of precedence.
+func TestLink_StatusPrecedence(t *testing.T) {
 	t.Parallel()
 	before, after, one := noon.Add(-time.Microsecond), noon.Add(time.Microsecond), int64(1)
 	l := Link{}
@@ -200,9 +200,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestLimitsCountWhatIsStillToBeWritten: clicks that this node has recorded, and the database does
-// not have yet.
-func TestLimitsCountWhatIsStillToBeWritten(t *testing.T) {
+// TestStore_MaxClicksCountsUnwrittenClicks: clicks that this node has recorded, and the database
+// does not have yet.
+func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -227,8 +227,7 @@ func TestLimitsCountWhatIsStillToBeWritten(t *testing.T) {
 	})
 }
 
-// TestManyEditsAreAHandfulOfStatements, whatever they change.
-func TestManyEditsAreAHandfulOfStatements(t *testing.T) {
+func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements counter
@@ -255,8 +254,8 @@ func TestManyEditsAreAHandfulOfStatements(t *testing.T) {
 	})
 }
 
-// TestALimitThatChangesMeanwhile: a redirect that was resolved before goes by what the link is now.
-func TestALimitThatChangesMeanwhile(t *testing.T) {
+// TestStore_GrantUsesTheCurrentLimit changes the limit after a redirect has resolved the link.
+func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -264,7 +263,7 @@ func TestALimitThatChangesMeanwhile(t *testing.T) {
 		l, _ := b.create(t, New{URL: "https://example.com/", MaxClicks: &one})
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
-		b.update(t, l, Change{MaxClicks: to(&three)}) // what was granted stays so, although no click was recorded
+		b.update(t, l, Change{MaxClicks: to(&three)}) // grants count although no click was recorded
 		b.grant(t, l, 1)
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
@@ -273,7 +272,7 @@ func TestALimitThatChangesMeanwhile(t *testing.T) {
 	})
 }
 
-func TestAnotherDestinationIsAskedAnew(t *testing.T) {
+func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

@@ -51,7 +51,7 @@ func follow(t *testing.T, s *Store) {
 	})
 }
 
-// sees waits until the node resolves the address to what is wanted, and returns how long that took.
+// sees waits until the node resolves the address as wanted, and returns how long that took.
 func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, error) bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -61,10 +61,9 @@ func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, e
 	return time.Since(began)
 }
 
-// TestAChangeIsSeenByOtherNodesWithinASecond: one node changes and deletes links, and another,
-// which has them in memory, answers by what they are now: a thousand times of a thousand. No
-// message passes between them but the database's list.
-func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
+// TestFeed_DeliversChangesWithinASecond changes and deletes links on one node, a thousand times,
+// while another node has them in its cache. Only the table of changes connects the two.
+func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -116,9 +115,8 @@ func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
 	})
 }
 
-// TestChangesAreLearntOfBesideAWriter: a batch of clicks may write for seconds, in which a change
-// would not be heard of.
-func TestChangesAreLearntOfBesideAWriter(t *testing.T) {
+// TestFeed_DoesNotWaitForWriters: a batch of clicks may write for seconds.
+func TestFeed_DoesNotWaitForWriters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -135,8 +133,8 @@ func TestChangesAreLearntOfBesideAWriter(t *testing.T) {
 	})
 }
 
-// TestThisNodeSeesItsChangesAtOnce: without waiting for the list.
-func TestThisNodeSeesItsChangesAtOnce(t *testing.T) {
+// TestStore_InvalidatesItsOwnCache: without waiting for the list.
+func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -166,9 +164,9 @@ func TestThisNodeSeesItsChangesAtOnce(t *testing.T) {
 	})
 }
 
-// TestEverythingThatRedirectsGoByIsListed changes each fact that a redirect goes by, by whatever
-// statement, and wants a node that has the link in memory to hear of it.
-func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
+// TestFeed_ListsEveryChangeThatAffectsRedirects changes each column that affects redirects, and
+// expects a node with the link in its cache to notice.
+func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -213,9 +211,9 @@ func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
 	})
 }
 
-// TestAChangeThatCommitsLateIsSeen: a transaction that began first and commits last is heard of all
+// TestFeed_DeliversLateCommits: a transaction that began first and commits last is heard of all
 // the same.
-func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
+func TestFeed_DeliversLateCommits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if d.Kind == db.SQLite {

@@ -23,7 +23,7 @@ func (b *bundle) keyed(t *testing.T, key string, in ...*New) ([]Result, error) {
 
 func counted(url string) *New { return &New{URL: url, Strategy: new(Counter)} }
 
-func TestTheSameKeyIsAnsweredTheSame(t *testing.T) {
+func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -60,7 +60,7 @@ func TestTheSameKeyIsAnsweredTheSame(t *testing.T) {
 	})
 }
 
-func TestKeysThatAreOthers(t *testing.T) {
+func TestIdempotencyKey_Conflicts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -87,7 +87,7 @@ func TestKeysThatAreOthers(t *testing.T) {
 	})
 }
 
-func TestOnlySuccessIsRemembered(t *testing.T) {
+func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -100,7 +100,7 @@ func TestOnlySuccessIsRemembered(t *testing.T) {
 		if results, err = b.keyed(t, "key", counted("https://example.com/b")); err != nil || !results[0].Created {
 			t.Errorf("after a failure: %v, %v", results, err)
 		}
-		// A call that finds the link which is there is a success too.
+		// A call that returns an existing link is a success too.
 		b.LinkQuota = 2
 		b.create(t, New{URL: "https://example.com/there"})
 		for range 2 {
@@ -116,7 +116,7 @@ func TestOnlySuccessIsRemembered(t *testing.T) {
 	})
 }
 
-func TestKeysAreForgottenAfterADay(t *testing.T) {
+func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -142,9 +142,9 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 	})
 }
 
-// TestTheSameKeyAtOnce: of many calls with one key one makes the links, and all hear of the same
-// ones.
-func TestTheSameKeyAtOnce(t *testing.T) {
+// TestIdempotencyKey_Concurrently: of many calls with one key one makes the links, and all hear of
+// the same ones.
+func TestIdempotencyKey_Concurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -170,8 +170,8 @@ func TestTheSameKeyAtOnce(t *testing.T) {
 	})
 }
 
-// TestAKeyIsItsCallersOwn: another member of the workspace may use the same one.
-func TestAKeyIsItsCallersOwn(t *testing.T) {
+// TestIdempotencyKey_IsPerActor: another member of the workspace may use the same one.
+func TestIdempotencyKey_IsPerActor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

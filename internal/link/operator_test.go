@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-func TestTheOperatorFinds(t *testing.T) {
+func TestStore_Find(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

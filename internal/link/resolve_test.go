@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/resolve"
 )
 
-func TestHostileCodesAreNotFound(t *testing.T) {
+func TestStore_AtRejectsHostileCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

@@ -81,7 +81,7 @@ func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 	return l, created
 }
 
-// grant asks for one redirect of a link with MaxClicks, and expects so many.
+// grant requests one redirect of a link with MaxClicks, and expects want grants.
 func (b *bundle) grant(t *testing.T, l *Link, want int64) {
 	t.Helper()
 	b.leases++
@@ -91,7 +91,7 @@ func (b *bundle) grant(t *testing.T, l *Link, want int64) {
 	}
 }
 
-// giveBack gives back the redirect that was granted last but so many.
+// giveBack returns a granted redirect: the last one, or an earlier one.
 func (b *bundle) giveBack(t *testing.T, l *Link, but int64) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
@@ -126,7 +126,7 @@ func (b *bundle) usage(t *testing.T) int64 {
 	return links
 }
 
-func TestCreateTheSameURLAgain(t *testing.T) {
+func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -147,7 +147,7 @@ func TestCreateTheSameURLAgain(t *testing.T) {
 	})
 }
 
-func TestCreateAtOnce(t *testing.T) {
+func TestStore_CreateConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -178,7 +178,7 @@ func TestCreateAtOnce(t *testing.T) {
 	})
 }
 
-func TestWorkspacesHaveCodesOfTheirOwn(t *testing.T) {
+func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -208,7 +208,7 @@ func TestWorkspacesHaveCodesOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestCustomCodes(t *testing.T) {
+func TestStore_CustomCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -229,7 +229,7 @@ func TestCustomCodes(t *testing.T) {
 	})
 }
 
-func TestCollisionsGoToTheNextSalt(t *testing.T) {
+func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -267,7 +267,7 @@ func TestCollisionsGoToTheNextSalt(t *testing.T) {
 	})
 }
 
-func TestGeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
+func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -282,7 +282,7 @@ func TestGeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 	})
 }
 
-func TestDeleteAndRevive(t *testing.T) {
+func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -309,7 +309,7 @@ func TestDeleteAndRevive(t *testing.T) {
 	})
 }
 
-func TestDisabledLinksStayDown(t *testing.T) {
+func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -328,7 +328,7 @@ func TestDisabledLinksStayDown(t *testing.T) {
 	})
 }
 
-func TestLinkQuotaIsExact(t *testing.T) {
+func TestStore_LinkQuotaIsExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -364,7 +364,7 @@ func TestLinkQuotaIsExact(t *testing.T) {
 	})
 }
 
-func TestNoQuotaAtAll(t *testing.T) {
+func TestStore_LinkQuotaOfZero(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -373,7 +373,7 @@ func TestNoQuotaAtAll(t *testing.T) {
 	})
 }
 
-func TestRefusedInput(t *testing.T) {
+func TestStore_CreateRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	past, soon, later, status, title := noon, noon.Add(time.Hour), noon.Add(2*time.Hour), 200, "two\nlines"
@@ -397,7 +397,7 @@ func TestRefusedInput(t *testing.T) {
 	}
 }
 
-func TestStatusAtTheInstant(t *testing.T) {
+func TestLink_StatusAtTheInstant(t *testing.T) {
 	t.Parallel()
 	start, end := noon.Add(time.Hour), noon.Add(2*time.Hour)
 	l := &Link{Settings: routing.Settings{StartsAt: &start, ExpiresAt: &end}}

@@ -27,7 +27,7 @@ func (b *bundle) update(t *testing.T, l *Link, c Change) *Link {
 	return updated
 }
 
-func TestUpdateChangesWhatIsSet(t *testing.T) {
+func TestStore_UpdateChangesSetFields(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -57,7 +57,7 @@ func TestUpdateChangesWhatIsSet(t *testing.T) {
 	})
 }
 
-func TestUpdatesThatAreRefused(t *testing.T) {
+func TestStore_UpdateRefusals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -99,9 +99,8 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestUpdatesAtOnce has editors who look first: of those who saw the same state one wins, and no
-// edit is lost without a word.
-func TestUpdatesAtOnce(t *testing.T) {
+// TestStore_UpdateConcurrently: of concurrent updates of the same version exactly one succeeds.
+func TestStore_UpdateConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -132,7 +131,7 @@ func TestUpdatesAtOnce(t *testing.T) {
 	})
 }
 
-func TestRestore(t *testing.T) {
+func TestStore_Restore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

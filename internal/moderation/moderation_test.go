@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
-func TestBlockedHostsAreRefused(t *testing.T) {
+func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -48,7 +48,7 @@ func TestBlockedHostsAreRefused(t *testing.T) {
 			&link.New{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
 			t.Errorf("a batch came to %v", got)
 		}
-		// What is there goes on, but does not come back once it is gone.
+		// Existing links continue to redirect, but are not restored after a deletion.
 		if l, err := b.Get(t.Context(), b.mine, before.ID); err != nil || l.Status(b.now) != routing.Active {
 			t.Errorf("%v, %v", l, err)
 		}
@@ -66,7 +66,7 @@ func TestBlockedHostsAreRefused(t *testing.T) {
 	})
 }
 
-func TestDisableHost(t *testing.T) {
+func TestStore_DisableHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -102,7 +102,7 @@ func TestDisableHost(t *testing.T) {
 	})
 }
 
-func TestStore_BlocksIPv6Addresses(t *testing.T) {
+func TestBlocklist_BlocksIPv6Addresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	l, _ := b.create(t, link.New{URL: "http://[::1]:8080/abc"})
@@ -118,7 +118,7 @@ func TestStore_BlocksIPv6Addresses(t *testing.T) {
 	}
 }
 
-func TestHostsThatCannotBeBlocked(t *testing.T) {
+func TestBlocklist_RefusesInvalidHosts(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for _, host := range []string{"", "https://example.com", "example.com/path", "example.com:8443", "exa mple.com",
@@ -129,9 +129,8 @@ func TestHostsThatCannotBeBlocked(t *testing.T) {
 	}
 }
 
-// TestAllOrNothingRevivesNothing: a link that may not come back keeps the others of its batch from
-// being made.
-func TestAllOrNothingRevivesNothing(t *testing.T) {
+// TestStore_DisabledLinkFailsAllOrNothingBatch: nothing else in the batch is created or revived.
+func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -159,9 +158,9 @@ func TestAllOrNothingRevivesNothing(t *testing.T) {
 	})
 }
 
-// TestNoEditBringsABlockedLinkBack: neither a new end, nor more clicks, nor another destination of
-// a disabled link.
-func TestNoEditBringsABlockedLinkBack(t *testing.T) {
+// TestStore_EditsDoNotReactivateBlockedLinks: neither a new end, nor more clicks, nor another
+// destination of a disabled link.
+func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -195,8 +194,8 @@ func TestNoEditBringsABlockedLinkBack(t *testing.T) {
 	})
 }
 
-// TestADisabledLinkIsRefused, deleted or not.
-func TestADisabledLinkIsRefused(t *testing.T) {
+// TestStore_CreateRefusesDisabledLink, deleted or not.
+func TestStore_CreateRefusesDisabledLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -211,14 +210,14 @@ func TestADisabledLinkIsRefused(t *testing.T) {
 	})
 }
 
-// TestDisablingWhileOthersEdit would end in a deadlock if either locked links in another order than
-// that of their ids.
-func TestDisablingWhileOthersEdit(t *testing.T) {
+// TestStore_DisableHostDoesNotDeadlock would end in a deadlock if either locked links in another
+// order than that of their ids.
+func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		made := b.createMany(t, link.SkipFailed, urls(0, 100)...)
-		for _, i := range rand.Perm(len(made)) { // the order in which the rows lie is another one
+		for _, i := range rand.Perm(len(made)) { // changes the physical order of the rows
 			b.update(t, made[i].Link, link.Change{RedirectStatus: to(301)})
 		}
 		var all sync.WaitGroup
@@ -248,7 +247,7 @@ func TestDisablingWhileOthersEdit(t *testing.T) {
 	})
 }
 
-func TestTheOperatorDisablesOneLink(t *testing.T) {
+func TestStore_SetDisabled(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
