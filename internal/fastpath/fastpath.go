@@ -1,9 +1,7 @@
-// Package fastpath answers the plainest of HTTP requests, GET over HTTP/1.1 without a body, at less
-// than half of what net/http needs for one: it reads ahead for nothing, starts no goroutine for a
-// request, makes none anew, and writes an answer with one system call. Whatever is not as plain as
-// that, it leaves to net/http, from that request on and with the connection. So nothing is answered
-// differently: it is no parser of HTTP, but knows one way to write a request, which nobody can take
-// in two ways.
+// Package fastpath is a listener in front of net/http: it answers plain requests, GET over HTTP/1.1
+// without a body, with less than half of the work. It passes a connection on to net/http as soon as a
+// request is anything else, so no request is answered differently. It does not know what it serves:
+// the server gives it the function that answers short URLs.
 package fastpath
 
 import (
