@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -350,6 +351,7 @@ func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
 // ownRedis starts a Redis server that the test may stop, and returns its URL.
 func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 	t.Helper()
+	proctest.SkipShort(t)
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("redis-server is not on PATH: make test installs it")
