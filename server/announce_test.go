@@ -2,7 +2,8 @@ package main
 
 import "testing"
 
-// TestWhereaboutsKeepSecrets: neither a user nor a password is announced, however the URL was written.
+// TestWhereaboutsKeepSecrets: neither a user nor a password is announced, however the URL was
+// written.
 func TestWhereaboutsKeepSecrets(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[string]string{
