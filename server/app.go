@@ -172,7 +172,7 @@ func (a *app) wire() error {
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
 	a.redirects = &redirect.Handler{
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
-		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Orphans: a.Unmatched, Log: a.log, Now: a.now,
+		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
 	}
 	var documents *transport.Manifest
 	if a.config.Documents != "" {

@@ -41,8 +41,8 @@ func openKeeper(ctx context.Context, databaseURL string, gathered bool) (*keeper
 	if err != nil {
 		return nil, rig.ErrURL
 	}
-	return &keeper{pool: pool, gathered: gathered, calls: batcher.Batcher[string, *link.Link, struct{}]{Most: 100,
-		Patient: true}}, nil
+	return &keeper{pool: pool, gathered: gathered, calls: batcher.Batcher[string, *link.Link, struct{}]{MaxBatch: 100,
+		Serial: true}}, nil
 }
 
 // create keeps a link. Its answer waits for the commit.

@@ -105,7 +105,7 @@ func NewStore(c Config) (*Store, error) {
 	return &Store{
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
-		coalescer: coalescer{Most: MaxBatch, Patient: true},
+		coalescer: coalescer{MaxBatch: MaxBatch, Serial: true},
 	}, nil
 }
 
