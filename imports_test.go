@@ -210,10 +210,12 @@ func TestScopesAreAskedForInTheirRooms(t *testing.T) {
 		t.Fatal(err)
 	}
 	for scope, may := range scopes {
-		slices.Sort(may)
-		if got := slices.Sorted(maps.Keys(asked[scope])); !slices.Equal(got, may) {
-			t.Errorf("%s is asked for by\n%v, and may be by\n%v", scope, got, may)
-		}
+		t.Run(scope, func(t *testing.T) {
+			slices.Sort(may)
+			if got := slices.Sorted(maps.Keys(asked[scope])); !slices.Equal(got, may) {
+				t.Errorf("%s is asked for by\n%v, and may be by\n%v", scope, got, may)
+			}
+		})
 	}
 }
 

@@ -16,8 +16,10 @@ func TestWhereaboutsKeepSecrets(t *testing.T) {
 		"postgres://" + marker + ":1?" + marker + "@a/name":                                  "(configured)",
 		"postgres://me@a/name?password=" + marker + "&passfile=/" + marker + "/x&sslmode=no": "a/name",
 	} {
-		if got := whereabouts(u); got != want {
-			t.Errorf("%s is announced as %s, want %s", u, got, want)
-		}
+		t.Run(u, func(t *testing.T) {
+			if got := whereabouts(u); got != want {
+				t.Errorf("%s is announced as %s, want %s", u, got, want)
+			}
+		})
 	}
 }

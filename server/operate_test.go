@@ -275,7 +275,9 @@ func TestTheOperatorIsUnderstood(t *testing.T) {
 		"restore":                                     "<file>",
 		"clicks adopt":                                "<dir>",
 	} {
-		declined(t, b.env, says, strings.Fields(line)...)
+		t.Run(line, func(t *testing.T) {
+			declined(t, b.env, says, strings.Fields(line)...)
+		})
 	}
 	declined(t, b.env, "must have from 1", "links", "find", "")
 	out := must(t, b.env, "--help")

@@ -208,13 +208,15 @@ func TestAnswersAreThoseOfNetHTTP(t *testing.T) {
 	t.Parallel()
 	s := serveSites(t)
 	for _, r := range requests {
-		before := s.fast.Load()
-		if diff := cmp.Diff(exchange(t, s.alone, r.text+end), exchange(t, s.both, r.text+end)); diff != "" {
-			t.Errorf("%q is answered differently (-net/http +here):\n%s", r.text, diff)
-		}
-		if got := s.fast.Load() - before; got != r.fast {
-			t.Errorf("of %q %d were answered here, not %d", r.text, got, r.fast)
-		}
+		t.Run(fmt.Sprintf("%.80q", r.text), func(t *testing.T) {
+			before := s.fast.Load()
+			if diff := cmp.Diff(exchange(t, s.alone, r.text+end), exchange(t, s.both, r.text+end)); diff != "" {
+				t.Errorf("%q is answered differently (-net/http +here):\n%s", r.text, diff)
+			}
+			if got := s.fast.Load() - before; got != r.fast {
+				t.Errorf("of %q %d were answered here, not %d", r.text, got, r.fast)
+			}
+		})
 	}
 }
 

@@ -106,9 +106,11 @@ func TestWhatIsNoRecord(t *testing.T) {
 		"more than a click":            append(appendClick(nil, &c), 0),
 		"more than a lease":            append(appendLease(nil, &l), 0),
 	} {
-		if click, lease, err := parseRecord(record); err == nil {
-			t.Errorf("%s is read as %v, %v", name, click, lease)
-		}
+		t.Run(name, func(t *testing.T) {
+			if click, lease, err := parseRecord(record); err == nil {
+				t.Errorf("%s is read as %v, %v", name, click, lease)
+			}
+		})
 	}
 	for _, record := range [][]byte{appendClick(nil, &c), appendLease(nil, &l)} {
 		for size := range record {

@@ -118,9 +118,11 @@ func TestStore_PurgedURLKeepsItsCode(t *testing.T) {
 			"restore": second(b.Restore(t.Context(), b.mine, l.ID)),
 			"find":    second(b.WorkspaceOf(t.Context(), l.ID)),
 		} {
-			if !errs.Is(err, errs.NotFound) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if !errs.Is(err, errs.NotFound) {
+					t.Error(err)
+				}
+			})
 		}
 		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
 			target.Status(b.now) != routing.Deleted {

@@ -66,9 +66,11 @@ func TestStore_NotesAndTags(t *testing.T) {
 			"a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
 			"no clicks":          {URL: "https://example.com/", MaxClicks: new(int64)},
 		} {
-			if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, errs.InvalidInput) {
+					t.Error(err)
+				}
+			})
 		}
 	})
 }

@@ -181,32 +181,34 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 			{"links", "root_code = NULL"},
 			{"links", "root_code = code"}, {"workspaces", "hit_quota = 7"}, {"workspaces", "deleted_at = ?"},
 		} {
-			for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-				_, _ = other.Resolver.Resolve(t.Context(), a, time.Now()) // it is in memory
-			}
-			where, what := "id = ?", l.ID
-			if c.table == "workspaces" {
-				what = b.mine.ID()
-			}
-			q := d.NewUpdate().Table(c.table).Where(where, what)
-			if c.set[len(c.set)-1] == '?' {
-				q = q.Set(c.set, tomorrow)
-			} else {
-				q = q.Set(c.set)
-			}
-			if _, err := q.Exec(system); err != nil {
-				t.Fatalf("%s: %v", c.set, err)
-			}
-			if err := other.Resolver.CatchUp(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-				got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now())
-				want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now())
-				if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
-					t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
+			t.Run(c.table+" "+c.set, func(t *testing.T) {
+				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
+					_, _ = other.Resolver.Resolve(t.Context(), a, time.Now()) // it is in memory
 				}
-			}
+				where, what := "id = ?", l.ID
+				if c.table == "workspaces" {
+					what = b.mine.ID()
+				}
+				q := d.NewUpdate().Table(c.table).Where(where, what)
+				if c.set[len(c.set)-1] == '?' {
+					q = q.Set(c.set, tomorrow)
+				} else {
+					q = q.Set(c.set)
+				}
+				if _, err := q.Exec(system); err != nil {
+					t.Fatalf("%s: %v", c.set, err)
+				}
+				if err := other.Resolver.CatchUp(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
+					got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now())
+					want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now())
+					if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
+						t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
+					}
+				}
+			})
 		}
 	})
 }

@@ -77,9 +77,11 @@ func TestIdempotencyKey_Conflicts(t *testing.T) {
 			t.Errorf("another workspace: %v", err)
 		}
 		for name, key := range map[string]string{"empty": " ", "too long": strings.Repeat("k", 256), "hostile": "a\x00b"} {
-			if _, err := b.keyed(t, key, in); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("a key that is %s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if _, err := b.keyed(t, key, in); !errs.Is(err, errs.InvalidInput) {
+					t.Errorf("a key that is %s: %v", name, err)
+				}
+			})
 		}
 		if got := b.usage(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)

@@ -410,9 +410,11 @@ func TestLink_StatusAtTheInstant(t *testing.T) {
 		{end.Add(-time.Nanosecond), routing.Active},
 		{end, routing.Expired},
 	} {
-		if got := l.Status(c.at); got != c.want {
-			t.Errorf("at %s: %s, want %s", c.at, got, c.want)
-		}
+		t.Run(c.at.Format(time.RFC3339Nano), func(t *testing.T) {
+			if got := l.Status(c.at); got != c.want {
+				t.Errorf("at %s: %s, want %s", c.at, got, c.want)
+			}
+		})
 	}
 	l.DeletedAt = &noon
 	if got := l.Status(end); got != routing.Deleted {

@@ -84,10 +84,12 @@ func TestStore_UpdateRefusals(t *testing.T) {
 			"no link":         {id.New(id.Link), Change{}, errs.NotFound},
 			"no id":           {"x\x00", Change{}, errs.NotFound},
 		} {
-			c.change.ID = c.linkID
-			if _, err := b.Update(t.Context(), b.mine, c.change); !errs.Is(err, c.want) {
-				t.Errorf("%s: %v, want %s", name, err, c.want)
-			}
+			t.Run(name, func(t *testing.T) {
+				c.change.ID = c.linkID
+				if _, err := b.Update(t.Context(), b.mine, c.change); !errs.Is(err, c.want) {
+					t.Errorf("%v, want %s", err, c.want)
+				}
+			})
 		}
 		got, err := b.Get(t.Context(), b.mine, free.ID)
 		if err != nil || !got.UpdatedAt.Equal(free.UpdatedAt) || got.OriginalURL != free.OriginalURL {

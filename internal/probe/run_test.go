@@ -189,10 +189,12 @@ func TestRetryAfter(t *testing.T) {
 		{301, "3600", 0},
 		{200, "3600", 0},
 	} {
-		r := &http.Response{StatusCode: test.status, Header: http.Header{"Retry-After": {test.wish}}}
-		if got := c.restWished(r); got != test.want {
-			t.Errorf("%d, Retry-After: %q: %s, want %s", test.status, test.wish, got, test.want)
-		}
+		t.Run(fmt.Sprintf("%d %q", test.status, test.wish), func(t *testing.T) {
+			r := &http.Response{StatusCode: test.status, Header: http.Header{"Retry-After": {test.wish}}}
+			if got := c.restWished(r); got != test.want {
+				t.Errorf("%d, Retry-After: %q: %s, want %s", test.status, test.wish, got, test.want)
+			}
+		})
 	}
 }
 

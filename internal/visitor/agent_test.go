@@ -107,9 +107,11 @@ func TestAgentsOfBrowsers(t *testing.T) {
 			"OculusBrowser/35.2 Chrome/126.0 VR Safari/537.36": {Other, "Meta Quest Browser", "Linux", false},
 		"Mozilla/5.0 (Unheard of)": {Other, "", "", false},
 	} {
-		if diff := cmp.Diff(want, agents.of(text), cmp.AllowUnexported(agent{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", text, diff)
-		}
+		t.Run(text, func(t *testing.T) {
+			if diff := cmp.Diff(want, agents.of(text), cmp.AllowUnexported(agent{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
