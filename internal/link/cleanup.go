@@ -43,7 +43,7 @@ func (s *Store) CleanUp(ctx context.Context) error {
 			s.Log.InfoContext(ctx, step.name, "count", total)
 		}
 	}
-	if err := s.Resolver.ForgetChanges(ctx); err != nil {
+	if err := s.Resolver.DeleteExpiredChanges(ctx); err != nil {
 		return fmt.Errorf("forgetting changes: %w", err)
 	}
 	return nil
