@@ -7,7 +7,8 @@ import (
 	"github.com/linkforge/linkforge/internal/batcher"
 )
 
-// A lone request is a batch of one. Requests that arrive while a call is running share the next one.
+// A lone request is a batch of one. Requests that arrive while a call is running share the next
+// one.
 func ExampleBatcher() {
 	var calls batcher.Batcher[string, int, map[int]string]
 	names, err := calls.Do(context.Background(), "names", 7,
