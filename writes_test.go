@@ -67,13 +67,15 @@ func TestWritesLinks(t *testing.T) {
 		`tx.NewSelect().Model((*Link)(nil))`:                          false,
 		`tx.NewDelete().Model(l)`:                                     false,
 	} {
-		file, err := parser.ParseFile(token.NewFileSet(), "p.go", types+"func f() { "+body+" }", 0)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := writesLinks(file.Decls[len(file.Decls)-1], linkRows([]*ast.File{file})); got != want {
-			t.Errorf("%s: %t", body, got)
-		}
+		t.Run(body, func(t *testing.T) {
+			file, err := parser.ParseFile(token.NewFileSet(), "p.go", types+"func f() { "+body+" }", 0)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := writesLinks(file.Decls[len(file.Decls)-1], linkRows([]*ast.File{file})); got != want {
+				t.Errorf("%t", got)
+			}
+		})
 	}
 }
 

@@ -182,19 +182,21 @@ func TestArguments_CoercesAsTheSpecificationSays(t *testing.T) {
 			`{"x": "1"}`, "me.workspaces.first: An Int is",
 		},
 	} {
-		body, err := json.Marshal(map[string]any{
-			"query": c.query, "variables": json.RawMessage(c.variables), "operationName": operationNames[c.query[:7]],
+		t.Run(name, func(t *testing.T) {
+			body, err := json.Marshal(map[string]any{
+				"query": c.query, "variables": json.RawMessage(c.variables), "operationName": operationNames[c.query[:7]],
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := b.send(t, ada, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
+			switch {
+			case c.want == "" && strings.Contains(r.codes(), "BAD_REQUEST"), strings.Contains(r.codes(), "INTERNAL"):
+				t.Error(r.text)
+			case c.want != "" && (r.codes() != "BAD_REQUEST" || !strings.HasPrefix(r.Errors[0].Message, c.want)):
+				t.Errorf("want %q: %s", c.want, r.text)
+			}
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := b.send(t, ada, "POST", "/graphql", "application/json", string(body), mediaGraphQL)
-		switch {
-		case c.want == "" && strings.Contains(r.codes(), "BAD_REQUEST"), strings.Contains(r.codes(), "INTERNAL"):
-			t.Errorf("%s: %s", name, r.text)
-		case c.want != "" && (r.codes() != "BAD_REQUEST" || !strings.HasPrefix(r.Errors[0].Message, c.want)):
-			t.Errorf("%s: want %q: %s", name, c.want, r.text)
-		}
 	}
 }
 

@@ -170,14 +170,16 @@ func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
 		"one by a fragment": {`mutation { ...F } fragment F on Mutation { a: login` + in + ` { token } }`, "",
 			""},
 	} {
-		body, err := json.Marshal(map[string]any{"query": c.query, "operationName": c.operation})
-		if err != nil {
-			t.Fatal(err)
-		}
-		r := b.send(t, "", http.MethodPost, "/", "application/json", string(body), mediaGraphQL)
-		if r.codes() != c.want || (c.want != "") != strings.Contains(r.text, "once") {
-			t.Errorf("%s: %s", name, r.text)
-		}
+		t.Run(name, func(t *testing.T) {
+			body, err := json.Marshal(map[string]any{"query": c.query, "operationName": c.operation})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r := b.send(t, "", http.MethodPost, "/", "application/json", string(body), mediaGraphQL)
+			if r.codes() != c.want || (c.want != "") != strings.Contains(r.text, "once") {
+				t.Error(r.text)
+			}
+		})
 	}
 }
 

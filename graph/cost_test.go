@@ -72,24 +72,26 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 			1 + 20 + 1},
 		"what the schema says": {`{ __schema { queryType { name } } }`, 1, 3},
 	} {
-		b := setup(t, b.db, func(c *Config) { c.Introspection = true })
-		variables := map[string]any{"w": ada.workspace.ID()}
-		if !strings.Contains(c.query, "$w") {
-			variables = nil
-		}
-		got, r := b.askBill(t, ada.token, c.query, variables)
-		cost := got.Extensions.Cost
-		if cost == nil || cost.Remaining == nil || cost.ResetsAt == nil || len(r.Errors) > 0 {
-			t.Errorf("%s: %s", name, r.text)
-			continue
-		}
-		if cost.Requested != c.requested || cost.Actual != c.actual ||
-			*cost.Remaining != b.CostRate-int64(c.requested) {
-			t.Errorf("%s: %+v, want %d and %d: %s", name, *cost, c.requested, c.actual, r.text)
-		}
-		if left := time.Until(*cost.ResetsAt); left < 30*time.Second || left > 61*time.Second {
-			t.Errorf("%s: all points come back in %s", name, left)
-		}
+		t.Run(name, func(t *testing.T) {
+			b := setup(t, b.db, func(c *Config) { c.Introspection = true })
+			variables := map[string]any{"w": ada.workspace.ID()}
+			if !strings.Contains(c.query, "$w") {
+				variables = nil
+			}
+			got, r := b.askBill(t, ada.token, c.query, variables)
+			cost := got.Extensions.Cost
+			if cost == nil || cost.Remaining == nil || cost.ResetsAt == nil || len(r.Errors) > 0 {
+				t.Error(r.text)
+				return
+			}
+			if cost.Requested != c.requested || cost.Actual != c.actual ||
+				*cost.Remaining != b.CostRate-int64(c.requested) {
+				t.Errorf("%+v, want %d and %d: %s", *cost, c.requested, c.actual, r.text)
+			}
+			if left := time.Until(*cost.ResetsAt); left < 30*time.Second || left > 61*time.Second {
+				t.Errorf("all points come back in %s", left)
+			}
+		})
 	}
 	for _, extensions := range []string{``, `,"extensions":{}`, `,"extensions":{"cost":false}`,
 		`,"extensions":{"cost":"true"}`} {

@@ -42,24 +42,26 @@ func TestMutations_InvisibleText(t *testing.T) {
 			{"details of a report", `reportLink(input: {shortUrl: "$URL", reason: SPAM, details: "$TEXT"}) {
 				errors { code field } }`, "", `"errors":[]`},
 		} {
-			send := func(text string) string {
-				fill := strings.NewReplacer(
-					"$W", ada.workspace.ID(), "$L", l.ID, "$URL", b.Links.ShortURL(l), "$TEXT", text, "$EMAIL", "new",
-				)
-				return b.ask(t, ada.token, "mutation { "+fill.Replace(c.mutation)+" }").text
-			}
-			got := send(`\u200B\u2060\u00AD\u3164\u2800\uFEFF\uDB40\uDC41`)
-			if c.refused != "" && !strings.Contains(got,
-				`"errors":[{"code":"INVALID_INPUT","field":["`+c.refused+`"]}]`) {
-				t.Errorf("invisible %s: %s", c.name, got)
-			}
-			isNull := !strings.Contains(c.stored, "title") || strings.Contains(got, `"title":null,"note":null`)
-			if c.refused == "" && (!strings.Contains(got, `"errors":[]`) || !isNull) {
-				t.Errorf("invisible %s: %s", c.name, got)
-			}
-			if got := send(`\uFEFFa\u200Bb\u00AD`); !strings.Contains(got, c.stored) {
-				t.Errorf("visible %s: %s, want %s", c.name, got, c.stored)
-			}
+			t.Run(c.name, func(t *testing.T) {
+				send := func(text string) string {
+					fill := strings.NewReplacer(
+						"$W", ada.workspace.ID(), "$L", l.ID, "$URL", b.Links.ShortURL(l), "$TEXT", text, "$EMAIL", "new",
+					)
+					return b.ask(t, ada.token, "mutation { "+fill.Replace(c.mutation)+" }").text
+				}
+				got := send(`\u200B\u2060\u00AD\u3164\u2800\uFEFF\uDB40\uDC41`)
+				if c.refused != "" && !strings.Contains(got,
+					`"errors":[{"code":"INVALID_INPUT","field":["`+c.refused+`"]}]`) {
+					t.Errorf("invisible %s: %s", c.name, got)
+				}
+				isNull := !strings.Contains(c.stored, "title") || strings.Contains(got, `"title":null,"note":null`)
+				if c.refused == "" && (!strings.Contains(got, `"errors":[]`) || !isNull) {
+					t.Errorf("invisible %s: %s", c.name, got)
+				}
+				if got := send(`\uFEFFa\u200Bb\u00AD`); !strings.Contains(got, c.stored) {
+					t.Errorf("visible %s: %s, want %s", c.name, got, c.stored)
+				}
+			})
 		}
 	})
 }

@@ -98,11 +98,13 @@ func TestArguments_RequireExactVariables(t *testing.T) {
 		"in another case":   {strategy, input("custom"), "BAD_REQUEST"},
 		"of no enum at all": {strategy, input("marker"), "BAD_REQUEST"},
 	} {
-		variable := map[string]string{byLink: "by", strategy: "in"}[c.query]
-		r := b.ask(t, ada, c.query, variable, c.value)
-		if r.codes() != c.want || strings.Contains(r.text, "marker") {
-			t.Errorf("%s: %q, want %q: %s", name, r.codes(), c.want, r.text)
-		}
+		t.Run(name, func(t *testing.T) {
+			variable := map[string]string{byLink: "by", strategy: "in"}[c.query]
+			r := b.ask(t, ada, c.query, variable, c.value)
+			if r.codes() != c.want || strings.Contains(r.text, "marker") {
+				t.Errorf("%q, want %q: %s", r.codes(), c.want, r.text)
+			}
+		})
 	}
 }
 
@@ -153,11 +155,13 @@ func TestIntrospection_IsOffByDefault(t *testing.T) {
 		`{ __type(name: "Link") { name } }`:   `"name"`,
 		`{ mee { id } }`:                      "Did you mean",
 	} {
-		if got := closed.ask(t, "", query).text; strings.Contains(got, hint) {
-			t.Errorf("closed: %s: %s", query, got)
-		}
-		if got := open.ask(t, "", query).text; !strings.Contains(got, hint) {
-			t.Errorf("open: %s: %s", query, got)
-		}
+		t.Run(query, func(t *testing.T) {
+			if got := closed.ask(t, "", query).text; strings.Contains(got, hint) {
+				t.Errorf("closed: %s: %s", query, got)
+			}
+			if got := open.ask(t, "", query).text; !strings.Contains(got, hint) {
+				t.Errorf("open: %s: %s", query, got)
+			}
+		})
 	}
 }

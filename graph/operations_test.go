@@ -26,6 +26,7 @@ func TestCreateLink_ReturnsLinkOrErrors(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		ada := b.person(t, "ada")
+		b.ask(t, ada.token, createLink, "w", ada.workspace.ID(), "url", "https://example.com/taken", "code", "taken")
 		for _, c := range []struct {
 			url  string
 			code any
@@ -39,20 +40,22 @@ func TestCreateLink_ReturnsLinkOrErrors(t *testing.T) {
 				`"field":["url"]}]}}`},
 			{"http://sho.rt/x", nil, `{"createLink":{"created":false,"link":null,"errors":[{"code":"UNSAFE_URL",` +
 				`"field":["url"]}]}}`},
-			{"https://example.com/b", "promo",
+			{"https://example.com/b", "taken",
 				`{"createLink":{"created":false,"link":null,"errors":[{"code":"CODE_TAKEN","field":["customCode"]}]}}`},
 			{"https://example.com/b", "login",
 				`{"createLink":{"created":false,"link":null,"errors":[{"code":"CODE_RESERVED",` +
 					`"field":["customCode"]}]}}`},
 		} {
-			r := b.ask(t, ada.token, createLink, "w", ada.workspace.ID(), "url", c.url, "code", c.code)
-			got := string(r.Data)
-			if i := strings.Index(got, `"lnk_`); i >= 0 {
-				got = got[:i+1] + "*" + got[i+1+len("lnk_")+26:]
-			}
-			if diff := cmp.Diff(c.want, got); diff != "" || len(r.Errors) > 0 {
-				t.Errorf("%s (-want +got):\n%s%s", c.url, diff, r.text)
-			}
+			t.Run(fmt.Sprint(c.url, " ", c.code), func(t *testing.T) {
+				r := b.ask(t, ada.token, createLink, "w", ada.workspace.ID(), "url", c.url, "code", c.code)
+				got := string(r.Data)
+				if i := strings.Index(got, `"lnk_`); i >= 0 {
+					got = got[:i+1] + "*" + got[i+1+len("lnk_")+26:]
+				}
+				if diff := cmp.Diff(c.want, got); diff != "" || len(r.Errors) > 0 {
+					t.Errorf("(-want +got):\n%s%s", diff, r.text)
+				}
+			})
 		}
 	})
 }
@@ -114,16 +117,20 @@ func TestOperations_TreatForeignIDsAsUnknown(t *testing.T) {
 			{`mutation ($x: ID!) { updateWorkspace(input: {id: $x}) { workspace { id } errors { message code field ` +
 				`} } }`, workspace.PublicID, unknownWorkspace},
 		} {
-			foreign, unknown := b.ask(t, eve.token, c.query, "x", c.foreign),
-				b.ask(t, eve.token, c.query, "x", c.unknown)
-			if diff := cmp.Diff(unknown.text, foreign.text); diff != "" || foreign.status != unknown.status {
-				t.Errorf("%s (-unknown +foreign):\n%s", c.query, diff)
-			}
-			for _, x := range []string{c.foreign, c.unknown} {
-				if r := b.ask(t, "", c.query, "x", x); r.codes() != "UNAUTHENTICATED" {
-					t.Errorf("%s of %s as nobody: %s", c.query, x, r.text)
+			_, field, _ := strings.Cut(c.query, ") { ")
+			field, _, _ = strings.Cut(field, "(")
+			t.Run(field+" "+c.foreign[:3], func(t *testing.T) {
+				foreign, unknown := b.ask(t, eve.token, c.query, "x", c.foreign),
+					b.ask(t, eve.token, c.query, "x", c.unknown)
+				if diff := cmp.Diff(unknown.text, foreign.text); diff != "" || foreign.status != unknown.status {
+					t.Errorf("%s (-unknown +foreign):\n%s", c.query, diff)
 				}
-			}
+				for _, x := range []string{c.foreign, c.unknown} {
+					if r := b.ask(t, "", c.query, "x", x); r.codes() != "UNAUTHENTICATED" {
+						t.Errorf("%s of %s as nobody: %s", c.query, x, r.text)
+					}
+				}
+			})
 		}
 		var kept struct{ Link struct{ Status string } }
 		b.ask(t, ada.token, `query ($x: ID!) { link(by: {id: $x}) { status } }`, "x", secret.ID).into(t, &kept)
@@ -191,17 +198,19 @@ func TestCost_OfBatches(t *testing.T) {
 	for i := range 86 {
 		fmt.Fprintf(&texts, " t%d: canonicalUrl", i)
 	}
-	for _, c := range []struct{ selection, want string }{
-		{describing, ""},
-		{dear, "COMPLEXITY_LIMIT_EXCEEDED"},
-		{"link {" + texts.String() + " }", "COMPLEXITY_LIMIT_EXCEEDED"},
+	for name, c := range map[string]struct{ selection, want string }{
+		"plain fields":   {describing, ""},
+		"statistics":     {dear, "COMPLEXITY_LIMIT_EXCEEDED"},
+		"repeated field": {"link {" + texts.String() + " }", "COMPLEXITY_LIMIT_EXCEEDED"},
 	} {
-		r := b.ask(t, ada.token, `mutation ($w: ID!, $ids: [ID!]!) { deleteLinks(input: {workspaceId: $w, ids: `+
-			`$ids}) { results { `+c.selection+` } } }`,
-			"w", ada.workspace.ID(), "ids", ids)
-		if r.codes() != c.want {
-			t.Errorf("%.80s: %.200s", c.selection, r.text)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := b.ask(t, ada.token, `mutation ($w: ID!, $ids: [ID!]!) { deleteLinks(input: {workspaceId: $w, ids: `+
+				`$ids}) { results { `+c.selection+` } } }`,
+				"w", ada.workspace.ID(), "ids", ids)
+			if r.codes() != c.want {
+				t.Errorf("%.200s", r.text)
+			}
+		})
 	}
 	for query, variables := range map[string][]any{
 		`mutation ($w: ID!, $x: [String!]!) { claimLinks(input: {workspaceId: $w, claimTokens: $x}) { results { ` +
@@ -269,10 +278,12 @@ func TestNode_FetchesByID(t *testing.T) {
 	for nodeID, want := range map[string]string{
 		l.ID: "Link", ada.workspace.ID(): "Workspace", ada.accountID: "User",
 	} {
-		got := b.ask(t, ada.token, `query ($x: ID!) { node(id: $x) { __typename id } }`, "x", nodeID).text
-		if want := fmt.Sprintf(`{"data":{"node":{"__typename":%q,"id":%q}}}`, want, nodeID); got != want {
-			t.Errorf("%s: %s", nodeID, got)
-		}
+		t.Run(want, func(t *testing.T) {
+			got := b.ask(t, ada.token, `query ($x: ID!) { node(id: $x) { __typename id } }`, "x", nodeID).text
+			if want := fmt.Sprintf(`{"data":{"node":{"__typename":%q,"id":%q}}}`, want, nodeID); got != want {
+				t.Errorf("%s: %s", nodeID, got)
+			}
+		})
 	}
 }
 

@@ -82,7 +82,8 @@ var apart = map[db.Kind]*regexp.Regexp{
 // What PostgreSQL writes out though it was left open, or in a way of its own: words, and
 // parentheses around a condition and each of its terms.
 var (
-	wordy = strings.NewReplacer("ON public.", "ON ", "ON ONLY public.", "ON ", " USING btree", "", "::text", "", "\n", " ",
+	wordy = strings.NewReplacer("ON public.", "ON ", "ON ONLY public.", "ON ", " USING btree", "", "::text", "",
+		`\x'::bytea`, "'", "\n", " ",
 		"+00'::timestamp with time zone", "+00:00'", "DEFAULT false", "DEFAULT FALSE")
 	condition = regexp.MustCompile(`^\((.*)\)$`)
 	term      = regexp.MustCompile(`\(([^()]*)\)( AND |$)`)

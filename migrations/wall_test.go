@@ -125,9 +125,11 @@ func TestTheSecondWall(t *testing.T) {
 					"a workspace that is nobody": {db.InWorkspace(t.Context(), "", ""), []string{}},
 					"SQL":                        {db.InWorkspace(t.Context(), "' OR true --", "' OR true --"), []string{}},
 				} {
-					if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
-						t.Errorf("in the scope of %s (-want +seen):\n%s", name, diff)
-					}
+					t.Run(name, func(t *testing.T) {
+						if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
+							t.Errorf("in the scope of %s (-want +seen):\n%s", name, diff)
+						}
+					})
 				}
 				own := []string{}
 				if table == "members" || table == "workspaces" {
@@ -168,21 +170,23 @@ func checkWrites(t *testing.T, d *db.DB, table string) {
 		"no scope":             {t.Context(), 0},
 		"an account":           {db.AsAccount(t.Context(), stranger), 0},
 	} {
-		for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table),
-			"DELETE FROM " + table} {
-			tx, err := d.BeginTx(c.ctx, nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if result, err := tx.ExecContext(c.ctx, statement); err == nil {
-				if n, err := result.RowsAffected(); err != nil || n > c.most {
-					t.Errorf("in the scope of %s, %s is done to %d rows: %v", name, statement, n, err)
+		t.Run(name, func(t *testing.T) {
+			for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table),
+				"DELETE FROM " + table} {
+				tx, err := d.BeginTx(c.ctx, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if result, err := tx.ExecContext(c.ctx, statement); err == nil {
+					if n, err := result.RowsAffected(); err != nil || n > c.most {
+						t.Errorf("in the scope of %s, %s is done to %d rows: %v", name, statement, n, err)
+					}
+				}
+				if err := tx.Rollback(); err != nil {
+					t.Error(err)
 				}
 			}
-			if err := tx.Rollback(); err != nil {
-				t.Error(err)
-			}
-		}
+		})
 	}
 	if after := digest(t, d, table); after != before {
 		t.Errorf("the other tenant's rows have changed: %s, then %s", before, after)
@@ -237,14 +241,16 @@ func TestServersNeedTheSecondWall(t *testing.T) {
 				"ALTER TABLE leases OWNER TO CURRENT_USER; REVOKE CREATE ON SCHEMA public FROM linkforge_tenant",
 				"linkforge_tenant"},
 		} {
-			do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.breaks+"; END $$")
-			if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
-				t.Errorf("%s: %v", c.breaks, err)
-			}
-			do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.mends+"; END $$")
-			if err := d.CheckScopes(t.Context()); err != nil {
-				t.Errorf("%s: %v", c.mends, err)
-			}
+			t.Run(c.breaks, func(t *testing.T) {
+				do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.breaks+"; END $$")
+				if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+					t.Error(err)
+				}
+				do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.mends+"; END $$")
+				if err := d.CheckScopes(t.Context()); err != nil {
+					t.Errorf("%s: %v", c.mends, err)
+				}
+			})
 		}
 	})
 }

@@ -384,9 +384,11 @@ func TestTheAuditLogTells(t *testing.T) {
 			"until": {map[string]any{"to": time.Now().Add(time.Hour).UTC().Format(time.RFC3339), "actorId": who.id},
 				want[:5]},
 		} {
-			if diff := cmp.Diff(c.want, ask(c.filter)); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", name, diff)
-			}
+			t.Run(name, func(t *testing.T) {
+				if diff := cmp.Diff(c.want, ask(c.filter)); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
 		}
 		path := "/export/audit/" + who.workspaceID
 		exported := s.expect(t, http.StatusOK, http.MethodGet, path, "Authorization", "Bearer "+key.token)

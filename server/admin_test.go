@@ -83,16 +83,18 @@ func testAdminRoutes(t *testing.T, a *app) {
 		{"GET", "/graphql", "", http.StatusNotFound},
 		{"GET", "/", "", http.StatusNotFound},
 	} {
-		ctx, cancel := context.WithCancel(t.Context())
-		if strings.Contains(c.path, "/profile") {
-			cancel() // else it takes half a minute
-		}
-		w := httptest.NewRecorder()
-		admin.ServeHTTP(w, httptest.NewRequestWithContext(ctx, c.method, c.path, nil))
-		cancel()
-		if w.Code != c.status || !strings.Contains(w.Body.String(), c.body) {
-			t.Errorf("%s %s: status %d, %.300q", c.method, c.path, w.Code, w.Body)
-		}
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			if strings.Contains(c.path, "/profile") {
+				cancel() // else it takes half a minute
+			}
+			w := httptest.NewRecorder()
+			admin.ServeHTTP(w, httptest.NewRequestWithContext(ctx, c.method, c.path, nil))
+			cancel()
+			if w.Code != c.status || !strings.Contains(w.Body.String(), c.body) {
+				t.Errorf("%s %s: status %d, %.300q", c.method, c.path, w.Code, w.Body)
+			}
+		})
 	}
 	if blocked := request(admin, "GET", "/debug/pprof/block?debug=1").Body.String(); strings.Contains(blocked, "@") {
 		t.Errorf("blocking is recorded: %s", blocked)

@@ -2,7 +2,8 @@ package main
 
 import "testing"
 
-// TestWhereaboutsKeepSecrets: neither a user nor a password is announced, however the URL was written.
+// TestWhereaboutsKeepSecrets: neither a user nor a password is announced, however the URL was
+// written.
 func TestWhereaboutsKeepSecrets(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[string]string{
@@ -15,8 +16,10 @@ func TestWhereaboutsKeepSecrets(t *testing.T) {
 		"postgres://" + marker + ":1?" + marker + "@a/name":                                  "(configured)",
 		"postgres://me@a/name?password=" + marker + "&passfile=/" + marker + "/x&sslmode=no": "a/name",
 	} {
-		if got := whereabouts(u); got != want {
-			t.Errorf("%s is announced as %s, want %s", u, got, want)
-		}
+		t.Run(u, func(t *testing.T) {
+			if got := whereabouts(u); got != want {
+				t.Errorf("%s is announced as %s, want %s", u, got, want)
+			}
+		})
 	}
 }

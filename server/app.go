@@ -172,7 +172,7 @@ func (a *app) wire() error {
 	a.jobs = &jobs.Runner{DB: a.db, Log: a.log, Now: a.now, Node: stores.NodeName(), Jobs: a.Jobs()}
 	a.redirects = &redirect.Handler{
 		Resolver: a.Links.Resolver, Quotas: a.Quotas, HitQuota: a.config.HitQuota, Clicks: a.Recorder,
-		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Orphans: a.Unmatched, Log: a.log, Now: a.now,
+		Visits: visitor.NewReader(a.countries), Keys: a.VisitorKeys, Unmatched: a.Unmatched, Log: a.log, Now: a.now,
 	}
 	var documents *transport.Manifest
 	if a.config.Documents != "" {
@@ -180,7 +180,13 @@ func (a *app) wire() error {
 			return fmt.Errorf("LINKFORGE_DOCUMENTS: %w", err)
 		}
 	}
-	a.endpoint = graph.New(graph.Config{
+	a.endpoint = graph.New(a.graphConfig(documents))
+	return nil
+}
+
+// graphConfig is what the GraphQL endpoint needs.
+func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
+	return graph.Config{
 		Config: transport.Config{
 			Bounds:        a.config.Bounds,
 			Documents:     documents,
@@ -209,8 +215,7 @@ func (a *app) wire() error {
 		Limits:      ratelimit.NewMeter(a.Limits, a.now),
 		RequestRate: a.config.RequestRate,
 		CostRate:    a.config.CostRate,
-	})
-	return nil
+	}
 }
 
 // writers are nobody where there is no replica to read from.

@@ -141,12 +141,14 @@ func TestCodeSalts(t *testing.T) {
 		args []string
 		want int
 	}{{nil, 10}, {[]string{"--salts", "10"}, 10}, {[]string{"--salts=1"}, 1}, {[]string{"--salts=3"}, 3}} {
-		args := append([]string{"code", "--workspace", salts.WorkspaceID, salts.Canonical}, c.args...)
-		out, _, status := command(t, nil, "", args...)
-		want := jsonLine(t, codeOutput{salts.Canonical, salts.Canonical, salts.Codes[:c.want]})
-		if diff := cmp.Diff(want, out); diff != "" || status != 0 {
-			t.Errorf("%v: exit status %d (-want +got):\n%s", c.args, status, diff)
-		}
+		t.Run(fmt.Sprintf("%q", c.args), func(t *testing.T) {
+			args := append([]string{"code", "--workspace", salts.WorkspaceID, salts.Canonical}, c.args...)
+			out, _, status := command(t, nil, "", args...)
+			want := jsonLine(t, codeOutput{salts.Canonical, salts.Canonical, salts.Codes[:c.want]})
+			if diff := cmp.Diff(want, out); diff != "" || status != 0 {
+				t.Errorf("%v: exit status %d (-want +got):\n%s", c.args, status, diff)
+			}
+		})
 	}
 	for _, wrong := range [][]string{
 		{"--workspace", "ws_1", "--salts", "0"}, {"--workspace", "ws_1", "--salts", "11"},

@@ -23,6 +23,7 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/linkforge/linkforge/internal/config"
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // The tests of docs/deploy: what it says to nodes, proxies and Prometheus is true of the server.
@@ -474,6 +475,7 @@ func TestDeployAlertsAreExplained(t *testing.T) {
 // them.
 func TestDeployProgramsTakeTheirFiles(t *testing.T) {
 	t.Parallel()
+	proctest.SkipShort(t)
 	folder := t.TempDir()
 	certificateFile, keyFile := filepath.Join(folder, "sho.rt.crt"), filepath.Join(folder, "sho.rt.key")
 	certify(t, certificateFile, keyFile, 1)
@@ -513,9 +515,6 @@ func TestDeployProgramsTakeTheirFiles(t *testing.T) {
 		{"promtool", "test", "rules", filepath.Join(deployFolder, "prometheus", "rules_test.yml")},
 	} {
 		t.Run(strings.Join(command[:2], " "), func(t *testing.T) {
-			if testing.Short() {
-				t.Skip("starts processes")
-			}
 			path, err := exec.LookPath(command[0])
 			if err != nil {
 				t.Skipf("%s is not installed", command[0])

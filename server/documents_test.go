@@ -64,11 +64,13 @@ func TestAServerOfListedDocuments(t *testing.T) {
 		"another's id": {http.MethodPost, "/graphql", `{"documentId": "x"}`, http.StatusBadRequest,
 			"PERSISTED_QUERY_NOT_FOUND"},
 	} {
-		a, err := c.ask(h.method, h.path, h.body, "Content-Type", "application/json", "Accept",
-			"application/graphql-response+json")
-		if err != nil || a.status != h.status || a.code() != h.code {
-			t.Errorf("%s: %v: %d %s", what, err, a.status, a.body)
-		}
+		t.Run(what, func(t *testing.T) {
+			a, err := c.ask(h.method, h.path, h.body, "Content-Type", "application/json", "Accept",
+				"application/graphql-response+json")
+			if err != nil || a.status != h.status || a.code() != h.code {
+				t.Errorf("%v: %d %s", err, a.status, a.body)
+			}
+		})
 	}
 }
 

@@ -311,10 +311,12 @@ func TestExport_StopsWhenTheCredentialEnds(t *testing.T) {
 			{"audit log, session ends", e.exportAudit, e.auditLogAs(t, otherToken), logoutOther, 100},
 			{"audit log, key is revoked", e.exportAudit, e.auditLogAs(t, otherSecret), revokeOther, 100},
 		} {
-			lines, aborted := receive(t, c.handle, c.r, c.end)
-			if stops := c.lines > 0; aborted != stops || stops && lines != c.lines || !stops && lines < exportedRows {
-				t.Errorf("%s: %d lines, want %d; aborted: %t", c.name, lines, c.lines, aborted)
-			}
+			t.Run(c.name, func(t *testing.T) {
+				lines, aborted := receive(t, c.handle, c.r, c.end)
+				if stops := c.lines > 0; aborted != stops || stops && lines != c.lines || !stops && lines < exportedRows {
+					t.Errorf("%d lines, want %d; aborted: %t", lines, c.lines, aborted)
+				}
+			})
 		}
 	})
 }

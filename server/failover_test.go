@@ -139,11 +139,7 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 			t.Logf("a node's hits were counted by Redis again after %s", time.Since(died).Round(10*time.Millisecond))
 		}
 		then := count(counted)
-		polltest.Until(t, "nobody is redirected any more", func() bool {
-			before := count(counted)
-			polltest.Elapse(3 * time.Second) // hits that a node holds come back to the other within that time
-			return before == count(counted)
-		})
+		polltest.Settled(t, "no visitor is redirected any more", leaseReturn, func() int64 { return count(counted) })
 		bound := most() + 2*2*128 // what the stated bound is made of: clicks that wait, and leases of either way of counting
 		slowest := expectOnly(t, http.StatusTooManyRequests, append(others, counted...))
 		for _, node := range nodes {

@@ -24,6 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 const (
@@ -96,9 +97,7 @@ func sized(variable string, small int) int {
 // program prepares a process of a binary, with an environment of its own.
 func program(ctx context.Context, t testing.TB, binary func() (string, error), env []string, args ...string) *exec.Cmd {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	proctest.SkipShort(t)
 	path, err := binary()
 	if err != nil {
 		t.Fatal(err)

@@ -81,13 +81,12 @@ func (k *killer) within(hold string, passed int, long time.Duration, args ...str
 		k.t.Fatalf("%s: %v", hold, err)
 	}
 	p := k.start(args...)
-	for !p.waits(k) {
-		if p.hasEnded() {
-			return false
-		}
-		polltest.Elapse(time.Millisecond) // between two looks
-	}
-	return p.kill()
+	waits := false
+	polltest.Until(k.t, "the command waits for the lock or has ended", func() bool {
+		waits = p.waits(k)
+		return waits || p.hasEnded()
+	})
+	return waits && p.kill()
 }
 
 // awaitServer waits until PostgreSQL has ended the session of a process that was killed.

@@ -1,5 +1,5 @@
-// Command server is Linkforge: the GraphQL endpoint, the redirects beside it, and the commands of
-// an operator.
+// Command server is Linkforge: it reads the settings, constructs the stores, listens, routes every URL
+// (routes.go, shorturl.go) and shuts down. The commands of the operator are in internal/cli.
 package main
 
 import (

@@ -27,7 +27,8 @@ func rowsOf(t *testing.T, env []string, args ...string) (rows []map[string]any) 
 	return rows
 }
 
-// told are the actions in the workspace's audit log that nobody in it has done, newest first, with their details.
+// told are the actions in the workspace's audit log that nobody in it has done, newest first, with
+// their details.
 func (w tenant) told(t *testing.T) (events []string) {
 	t.Helper()
 	var got struct {
@@ -69,13 +70,15 @@ func TestTheOperatorsCommands(t *testing.T) {
 			t.Errorf("users: %v", rows)
 		}
 		first := rowsOf(t, s.env, "users", "list", "--limit", "1")
-		if rest := rowsOf(t, s.env, "users", "list", "--after", first[0]["id"].(string)); len(first) != 1 || len(rest) != 1 || rest[0]["id"] != other.id {
+		rest := rowsOf(t, s.env, "users", "list", "--after", first[0]["id"].(string))
+		if len(first) != 1 || len(rest) != 1 || rest[0]["id"] != other.id {
 			t.Errorf("users by parts: %v, %v", first, rest)
 		}
 		wantTable(t, must(t, s.env, "users", "list"), "ID EMAIL NAME CREATED VERIFIED SESSIONS", `"watched@example.com"`)
 
 		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
-		if len(rows) != 1 || rows[0]["id"] != who.workspaceID || rows[0]["members"] != 1.0 || rows[0]["hitQuota"] != nil || rows[0]["deletedAt"] != nil {
+		if len(rows) != 1 || rows[0]["id"] != who.workspaceID || rows[0]["members"] != 1.0 ||
+			rows[0]["hitQuota"] != nil || rows[0]["deletedAt"] != nil {
 			t.Errorf("workspaces: %v", rows)
 		}
 		wantTable(t, must(t, s.env, "workspaces", "list"), "ID SLUG NAME MEMBERS HITS LINKS CREATED DELETED", "left-alone")
@@ -84,7 +87,8 @@ func TestTheOperatorsCommands(t *testing.T) {
 		for _, what := range []string{"promo", l.ShortURL, l.ID, "https://EXAMPLE.com/some/where?x=1", "some/WHERE"} {
 			found := false
 			for _, row := range rowsOf(t, s.env, "links", "find", what) {
-				found = found || row["id"] == l.ID && row["slug"] == "watched" && row["status"] == "ACTIVE" && row["shortUrl"] == l.ShortURL
+				found = found || row["id"] == l.ID && row["slug"] == "watched" &&
+					row["status"] == "ACTIVE" && row["shortUrl"] == l.ShortURL
 			}
 			if !found {
 				t.Errorf("links find %s does not find it", what)
@@ -96,7 +100,8 @@ func TestTheOperatorsCommands(t *testing.T) {
 		s.becomes(t, l, http.StatusFound, "the workspace is there")
 		must(t, s.env, "workspaces", "delete", "watched")
 		s.becomes(t, l, http.StatusGone, "the workspace is deleted")
-		if rows := rowsOf(t, s.env, "workspaces", "list", "--slug", "watched"); len(rows) != 1 || rows[0]["deletedAt"] == nil {
+		rows = rowsOf(t, s.env, "workspaces", "list", "--slug", "watched")
+		if len(rows) != 1 || rows[0]["deletedAt"] == nil {
 			t.Errorf("deleted: %v", rows)
 		}
 		declined(t, s.env, "deleted already", "workspaces", "delete", "watched")
@@ -116,7 +121,8 @@ func TestTheOperatorsCommands(t *testing.T) {
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, untouched.path(s))
 
-		if rows := rowsOf(t, s.env, "users", "logout", strings.ToUpper(who.email)); len(rows) != 1 || rows[0]["endedSessions"] != 1.0 {
+		rows = rowsOf(t, s.env, "users", "logout", strings.ToUpper(who.email))
+		if len(rows) != 1 || rows[0]["endedSessions"] != 1.0 {
 			t.Errorf("logout: %v", rows)
 		}
 		polltest.Until(t, "the token is no longer good", func() bool {
@@ -167,7 +173,8 @@ func obeysLimits(t *testing.T, s *server, who tenant, l linkView) {
 	polltest.Until(t, "the limit is known", func() bool { return who.look(t, l.ID).HitQuota.Limit == 3 })
 	s.becomes(t, l, http.StatusTooManyRequests, "the hits are used up")
 	must(t, s.env, "workspaces", "limits", who.workspaceID, "--links", "1")
-	if refused, err := who.create("https://example.com/more"); err != nil || len(refused.Errors) != 1 || refused.Errors[0].Code != "QUOTA_EXCEEDED" {
+	refused, err := who.create("https://example.com/more")
+	if err != nil || len(refused.Errors) != 1 || refused.Errors[0].Code != "QUOTA_EXCEEDED" {
 		t.Errorf("one link too many: %+v: %v", refused, err)
 	}
 	must(t, s.env, "workspaces", "limits", "watched", "--hits", "default", "--links=default")
@@ -179,7 +186,8 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 	t.Helper()
 	s.becomes(t, l, http.StatusFound, "the link is followed")
 	for _, changed := range []bool{true, false} {
-		if rows := rowsOf(t, s.env, "links", "disable", l.ID); len(rows) != 1 || rows[0]["changed"] != changed || rows[0]["status"] != "DISABLED" {
+		rows := rowsOf(t, s.env, "links", "disable", l.ID)
+		if len(rows) != 1 || rows[0]["changed"] != changed || rows[0]["status"] != "DISABLED" {
 			t.Errorf("disable: %v", rows)
 		}
 	}
@@ -207,14 +215,16 @@ func TestJobsOfTheOperator(t *testing.T) {
 			if row["beganAt"] != nil || row["running"] != false {
 				t.Errorf("before: %v", row)
 			}
-			if out := must(t, s.env, append([]string{"jobs", "run"}, strings.Fields(name)...)...); !strings.HasPrefix(out, "done: "+name+", in ") {
+			out := must(t, s.env, append([]string{"jobs", "run"}, strings.Fields(name)...)...)
+			if !strings.HasPrefix(out, "done: "+name+", in ") {
 				t.Errorf("%q", out)
 			}
 		}
 		must(t, s.env, "jobs", "run", "clean-up") // again, although it is not due
 		for _, row := range rowsOf(t, s.env, "jobs", "list") {
 			due, err := time.Parse(time.RFC3339Nano, row["dueAt"].(string))
-			if row["endedAt"] == nil || row["error"] != nil || row["node"] == "" || err != nil || time.Until(due) < 13*time.Minute {
+			if row["endedAt"] == nil || row["error"] != nil || row["node"] == "" || err != nil ||
+				time.Until(due) < 13*time.Minute {
 				t.Errorf("after: %v: %v", row, err)
 			}
 		}
@@ -223,7 +233,8 @@ func TestJobsOfTheOperator(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer d.Close()
-		update := "UPDATE leases SET holder = 'run_x', node = 'another/1', free_at = ?, ended_at = NULL WHERE name = 'clean-up'"
+		update := "UPDATE leases SET holder = 'run_x', node = 'another/1', free_at = ?, ended_at = NULL " +
+			"WHERE name = 'clean-up'"
 		if _, err := d.ExecContext(db.AsSystem(t.Context()), update, time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
@@ -232,7 +243,8 @@ func TestJobsOfTheOperator(t *testing.T) {
 	})
 }
 
-// TestTheOperatorIsUnderstood gives arguments that mean nothing: each is declined in words, and nothing is done.
+// TestTheOperatorIsUnderstood gives arguments that mean nothing: each is declined in words, and
+// nothing is done.
 func TestTheOperatorIsUnderstood(t *testing.T) {
 	t.Parallel()
 	b := embedded(t)
@@ -263,11 +275,14 @@ func TestTheOperatorIsUnderstood(t *testing.T) {
 		"restore":                                     "<file>",
 		"clicks adopt":                                "<dir>",
 	} {
-		declined(t, b.env, says, strings.Fields(line)...)
+		t.Run(line, func(t *testing.T) {
+			declined(t, b.env, says, strings.Fields(line)...)
+		})
 	}
 	declined(t, b.env, "must have from 1", "links", "find", "")
 	out := must(t, b.env, "--help")
-	for _, word := range []string{"users list", "workspaces limits", "links codes", "links disable", "jobs run", "clicks adopt", "backup", "after-restore"} {
+	for _, word := range []string{"users list", "workspaces limits", "links codes", "links disable",
+		"jobs run", "clicks adopt", "backup", "after-restore"} {
 		if !strings.Contains(out, word) {
 			t.Errorf("the help does not name %s", word)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
+	"github.com/linkforge/linkforge/internal/proctest"
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
@@ -180,11 +181,7 @@ func TestAQuotaSurvivesKills(t *testing.T) {
 			node.again()
 			polltest.Elapse(100 * time.Millisecond)
 		}
-		polltest.Until(t, "nothing comes back any more", func() bool {
-			before := v.seen.Load()
-			polltest.Elapse(3 * time.Second)
-			return before == v.seen.Load()
-		})
+		polltest.Settled(t, "no visitor is redirected any more", leaseReturn, v.seen.Load)
 		v.end()
 		node.stop()
 		v.expectCounted(t, b, l.ID)
@@ -193,6 +190,9 @@ func TestAQuotaSurvivesKills(t *testing.T) {
 		}
 	})
 }
+
+// leaseReturn is the time within which hits that a node holds become available to another node.
+const leaseReturn = 3 * time.Second
 
 // kills is how often a server is killed: twenty times in the field, less in the suite.
 var kills = sized("LINKFORGE_TEST_KILLS", 6)
@@ -350,6 +350,7 @@ func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
 // ownRedis starts a Redis server that the test may stop, and returns its URL.
 func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 	t.Helper()
+	proctest.SkipShort(t)
 	path, err := exec.LookPath("redis-server")
 	if err != nil {
 		t.Skip("redis-server is not on PATH: make test installs it")
@@ -430,10 +431,8 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			stop()
 			polltest.Elapse(500 * time.Millisecond)
 			restart()
-			polltest.Until(t, "nobody is redirected any more", func() bool {
-				before := first.seen.Load() + second.seen.Load()
-				polltest.Elapse(3 * time.Second)
-				return before == first.seen.Load()+second.seen.Load()
+			polltest.Settled(t, "no visitor is redirected any more", leaseReturn, func() int64 {
+				return first.seen.Load() + second.seen.Load()
 			})
 			// what the stated bound is made of: clicks that wait, and leases of either way of counting
 			bound := waiting() + 2*2*128

@@ -32,23 +32,25 @@ func TestServer_AnswersAlikeOnEveryPath(t *testing.T) {
 		"/.CODE": 404, "/...": 404, "/never": 404, "/a/b/c": 404, "/%2e/graphql": 404,
 		"//graphql": 404, "/./livez": 404, "/livez/../CODE": 404,
 	} {
-		for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
-			ask := func(s *server, headers string) answer {
-				target := strings.ReplaceAll(path, "CODE", code[s])
-				request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", method, target, s.address, headers)
-				return s.raw(t, request).visible()
-			}
-			got := ask(fast, "")
-			if method == "GET" && got.status != want || want == 404 && got.status/100 != 4 {
-				t.Errorf("%s %s: %d, want %d", method, path, got.status, want)
-			}
-			others := map[string]answer{"net/http": ask(fast, "Pragma: no-cache\r\n"), "http.ServeMux": ask(mux, "")}
-			for name, other := range others {
-				if diff := cmp.Diff(got, other, cmp.AllowUnexported(answer{})); diff != "" {
-					t.Errorf("%s %s (-fast path +%s):\n%s", method, path, name, diff)
+		t.Run(path, func(t *testing.T) {
+			for _, method := range []string{"GET", "HEAD", "POST", "OPTIONS"} {
+				ask := func(s *server, headers string) answer {
+					target := strings.ReplaceAll(path, "CODE", code[s])
+					request := fmt.Sprintf("%s %s HTTP/1.1\r\nHost: %s\r\n%s\r\n", method, target, s.address, headers)
+					return s.raw(t, request).visible()
+				}
+				got := ask(fast, "")
+				if method == "GET" && got.status != want || want == 404 && got.status/100 != 4 {
+					t.Errorf("%s %s: %d, want %d", method, path, got.status, want)
+				}
+				others := map[string]answer{"net/http": ask(fast, "Pragma: no-cache\r\n"), "http.ServeMux": ask(mux, "")}
+				for name, other := range others {
+					if diff := cmp.Diff(got, other, cmp.AllowUnexported(answer{})); diff != "" {
+						t.Errorf("%s %s (-fast path +%s):\n%s", method, path, name, diff)
+					}
 				}
 			}
-		}
+		})
 	}
 }
 
@@ -66,21 +68,23 @@ func TestServer_SendsStrictTransportSecurity(t *testing.T) {
 			"https, all logged": {"logged", []string{https, "LINKFORGE_LOG_LEVEL=debug"}, year},
 			"http":              {"plain", []string{"LINKFORGE_PUBLIC_URL=http://go.example.com"}, ""},
 		} {
-			s := start(t, b, c.settings...)
-			who := s.tenant(t, c.slug)
-			path := "/" + who.shorten(t, "https://example.com/").Link.Code
-			hosts := map[string]string{
-				"go.example.com": c.want, "GO.example.com.:8443": c.want, s.address: c.want, "tenant.example": "",
-			}
-			for _, target := range []string{
-				path, path + "+", "/never", "/a/b/c", "//x", "/", "/livez", "/playground", "/export/clicks",
-				"/graphql?query=%7B__typename%7D",
-			} {
-				for host, want := range hosts {
-					s.wantStrictTransport(t, host, target, want)
+			t.Run(c.slug, func(t *testing.T) {
+				s := start(t, b, c.settings...)
+				who := s.tenant(t, c.slug)
+				path := "/" + who.shorten(t, "https://example.com/").Link.Code
+				hosts := map[string]string{
+					"go.example.com": c.want, "GO.example.com.:8443": c.want, s.address: c.want, "tenant.example": "",
 				}
-			}
-			s.stop()
+				for _, target := range []string{
+					path, path + "+", "/never", "/a/b/c", "//x", "/", "/livez", "/playground", "/export/clicks",
+					"/graphql?query=%7B__typename%7D",
+				} {
+					for host, want := range hosts {
+						s.wantStrictTransport(t, host, target, want)
+					}
+				}
+				s.stop()
+			})
 		}
 	})
 }

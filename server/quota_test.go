@@ -53,7 +53,8 @@ func TestHitQuotaIsExact(t *testing.T) {
 	})
 }
 
-// visitAtOnce follows a short URL n times at once, on all nodes in turn, and returns how often each status came.
+// visitAtOnce follows a short URL n times at once, on all nodes in turn, and returns how often each
+// status came.
 func visitAtOnce(t *testing.T, nodes []*server, path string, n int, ends time.Time) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
@@ -109,8 +110,8 @@ func counterOf(t *testing.T, linkID string, ends time.Time) int {
 	return n
 }
 
-// forget deletes the link's counter from Redis, which must have held it with an expiry a day after the month's end. The
-// in-process Redis cannot be reached.
+// forget deletes the link's counter from Redis, which must have held it with an expiry a day after
+// the month's end. The in-process Redis cannot be reached.
 func forget(t *testing.T, b backend, linkID string, ends time.Time) {
 	t.Helper()
 	if b.nodes == 1 {

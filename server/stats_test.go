@@ -195,10 +195,12 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 			"tagged":   {got.Workspace.Second.Link, []string{other.ID + " 1/1/0"}},
 			"people":   {got.Link.People.Referrer, []string{"- 2/1/0", "news.example 1/1/0"}},
 		} {
-			slices.Sort(one.want)
-			if diff := gocmp.Diff(one.want, told(one.got)); diff != "" {
-				t.Errorf("by %s (-want +got):\n%s", name, diff)
-			}
+			t.Run(name, func(t *testing.T) {
+				slices.Sort(one.want)
+				if diff := gocmp.Diff(one.want, told(one.got)); diff != "" {
+					t.Errorf("by %s (-want +got):\n%s", name, diff)
+				}
+			})
 		}
 		for _, one := range []figures{stats, got.Link.People, got.Workspace.Stats, got.Workspace.Second} {
 			var clicks, visitors, bots int64

@@ -68,15 +68,17 @@ func TestStatsPage_LinksToTheLocation(t *testing.T) {
 			"a Unicode host":    "https://Bücher.example/ä",
 			"spaces and a port": " https://example.com:443/a b ",
 		} {
-			l := who.shorten(t, url, "strategy", "RANDOM").Link
-			who.publish(t, l.ID)
-			location := s.expect(t, http.StatusFound, http.MethodGet, l.path(s)).header.Get("Location")
-			page := s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+"+", "Accept", "text/html").body
-			links := linkOnPage.FindAllStringSubmatch(page, -1)
-			same := func(text string) bool { return html.UnescapeString(text) == location }
-			if len(links) != 1 || !same(links[0][1]) || !same(links[0][2]) {
-				t.Errorf("%s: the page has %q, the redirect %q", name, links, location)
-			}
+			t.Run(name, func(t *testing.T) {
+				l := who.shorten(t, url, "strategy", "RANDOM").Link
+				who.publish(t, l.ID)
+				location := s.expect(t, http.StatusFound, http.MethodGet, l.path(s)).header.Get("Location")
+				page := s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+"+", "Accept", "text/html").body
+				links := linkOnPage.FindAllStringSubmatch(page, -1)
+				same := func(text string) bool { return html.UnescapeString(text) == location }
+				if len(links) != 1 || !same(links[0][1]) || !same(links[0][2]) {
+					t.Errorf("the page has %q, the redirect %q", links, location)
+				}
+			})
 		}
 	})
 }
@@ -229,16 +231,18 @@ func TestStatsPage_ShowsLinkFieldsToLinkReadersAlone(t *testing.T) {
 			{"key with STATS_READ and LINKS_READ", bothKey.token, false, true},
 			{"key with STATS_READ, public page", statsKey.token, true, true},
 		} {
-			public(c.public)
-			a := s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+"+", "Authorization", "Bearer "+c.token)
-			for _, text := range []string{"https://example.com/confidential", "Confidential title"} {
-				if strings.Contains(a.body, text) != c.shown {
-					t.Errorf("%s: shows %q: %t, want %t", c.name, text, !c.shown, c.shown)
+			t.Run(c.name, func(t *testing.T) {
+				public(c.public)
+				a := s.expect(t, http.StatusOK, http.MethodGet, l.path(s)+"+", "Authorization", "Bearer "+c.token)
+				for _, text := range []string{"https://example.com/confidential", "Confidential title"} {
+					if strings.Contains(a.body, text) != c.shown {
+						t.Errorf("shows %q: %t, want %t", text, !c.shown, c.shown)
+					}
 				}
-			}
-			if strings.Contains(a.body, "Leads to") != c.shown {
-				t.Errorf("%s: the page names a destination: %t", c.name, !c.shown)
-			}
+				if strings.Contains(a.body, "Leads to") != c.shown {
+					t.Errorf("the page names a destination: %t", !c.shown)
+				}
+			})
 		}
 	})
 }

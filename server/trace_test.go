@@ -97,7 +97,9 @@ func TestOneTrace(t *testing.T) {
 		s := start(t, b.alone(t), "OTEL_EXPORTER_OTLP_ENDPOINT="+r.URL, "OTEL_BSP_SCHEDULE_DELAY=600000",
 			"LINKFORGE_LOG_FORMAT=json", "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=90")
 		ada := s.tenant(t, "planted-slug")
-		body := `{"query":"mutation Make($w: ID!) { createLink(input: {workspaceId: $w, url: \"https://planted.example/page?secret=planted\", customCode: \"planted-code\"}) { link { id } errors { message } } }",` +
+		body := `{"query":"mutation Make($w: ID!) { createLink(input: {workspaceId: $w, ` +
+			`url: \"https://planted.example/page?secret=planted\", customCode: \"planted-code\"}) ` +
+			`{ link { id } errors { message } } }",` +
 			`"variables":{"w":"` + ada.workspaceID + `"}}`
 		a, err := ada.post([]byte(body), "Traceparent", "00-"+traceID+"-"+parent+"-01", "User-Agent", "planted-agent")
 		if err != nil || a.status != http.StatusOK || a.problems() != nil || strings.Contains(a.body, `"message"`) {

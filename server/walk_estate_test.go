@@ -369,7 +369,8 @@ func (e *estate) age(b backend) {
 }
 
 // anID is an id of any type within other text.
-var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem)_[0-7][0-9a-hjkmnp-tv-z]{25}([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
+var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem)_[0-7][0-9a-hjkmnp-tv-z]{25}` +
+	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 
 // unlike is a text as this one, of which nobody has anything: with another word in the mark's
 // place, and other ids made in the same instant, so that they are in the same place of any order.

@@ -34,7 +34,7 @@ func openInserter(ctx context.Context, databaseURL string, batched bool) *insert
 	config := rig.Must(pgxpool.ParseConfig(databaseURL))
 	config.MaxConns = 20 // as Linkforge has
 	return &inserter{pool: rig.Must(pgxpool.NewWithConfig(ctx, config)), batched: batched,
-		calls: batcher.Batcher[string, *link.Link, struct{}]{Most: 100, Patient: true}}
+		calls: batcher.Batcher[string, *link.Link, struct{}]{MaxBatch: 100, Serial: true}}
 }
 
 // create inserts a link. Its response waits for the commit.

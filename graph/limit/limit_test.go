@@ -2,6 +2,7 @@ package limit
 
 import (
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -18,12 +19,14 @@ func TestCheckValues_CountsOutsideOfStrings(t *testing.T) {
 	for body, values := range map[string]int{
 		`{}`: 2, `[]`: 2, `"[,{"`: 1, `"\"[,{"`: 1, `"\\"`: 1, `{"a": 1, "b": [1, 2]}`: 5, `"[`: 1, `[`: 2,
 	} {
-		if err := CheckValues([]byte(body), values); err != nil {
-			t.Errorf("%s: %v", body, err)
-		}
-		if err := CheckValues([]byte(body), values-1); !errs.Is(err, errs.TooLarge) {
-			t.Errorf("%s with a limit of %d: %v", body, values-1, err)
-		}
+		t.Run(body, func(t *testing.T) {
+			if err := CheckValues([]byte(body), values); err != nil {
+				t.Error(err)
+			}
+			if err := CheckValues([]byte(body), values-1); !errs.Is(err, errs.TooLarge) {
+				t.Errorf("%s with a limit of %d: %v", body, values-1, err)
+			}
+		})
 	}
 }
 
@@ -54,10 +57,12 @@ func TestDocument_ChargesPasswords(t *testing.T) {
 		`mutation { login(x: 1)`:                                0,
 		"mutation {" + strings.Repeat(" login(x: 1)", 50) + "}": 50, // too many tokens
 	} {
-		charged = 0
-		problem := l.MutateOperationParameters(t.Context(), &graphql.RawParams{Query: query})
-		if charged != want || want > 0 && problem == nil {
-			t.Errorf("%.60s: charged %d, want %d: %v", query, charged, want, problem)
-		}
+		t.Run(fmt.Sprintf("%.60s", query), func(t *testing.T) {
+			charged = 0
+			problem := l.MutateOperationParameters(t.Context(), &graphql.RawParams{Query: query})
+			if charged != want || want > 0 && problem == nil {
+				t.Errorf("%.60s: charged %d, want %d: %v", query, charged, want, problem)
+			}
+		})
 	}
 }

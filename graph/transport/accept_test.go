@@ -2,6 +2,7 @@ package transport
 
 import (
 	"compress/gzip"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -45,14 +46,16 @@ func TestAccept_Negotiate(t *testing.T) {
 		{[]string{"text/event-stream;q=0.1, application/json"}, mediaJSON, true},
 		{[]string{"text/*"}, none, false},
 	} {
-		accepted := parseAccept(c.accept)
-		got, ok := accepted.negotiate()
-		if !ok {
-			got = none
-		}
-		if events := accepted.events(); got != c.want || events != c.events {
-			t.Errorf("%q: %s, events %t; want %s, %t", c.accept, got, events, c.want, c.events)
-		}
+		t.Run(fmt.Sprintf("%q", c.accept), func(t *testing.T) {
+			accepted := parseAccept(c.accept)
+			got, ok := accepted.negotiate()
+			if !ok {
+				got = none
+			}
+			if events := accepted.events(); got != c.want || events != c.events {
+				t.Errorf("%q: %s, events %t; want %s, %t", c.accept, got, events, c.want, c.events)
+			}
+		})
 	}
 }
 
@@ -238,15 +241,17 @@ func TestHandler_RespondsInTheAcceptedMediaType(t *testing.T) {
 		mediaGraphQL + ";q=0.5, application/json": mediaJSON,
 		"text/html, application/*;q=0.5":          mediaJSON,
 	} {
-		ok := b.send(t, "", "POST", "/", "application/json", `{"query":"{ __typename }"}`, accept)
-		if got := ok.header.Get("Content-Type"); got != want+"; charset=utf-8" || ok.status != 200 {
-			t.Errorf("Accept %q: %d %s, want %s", accept, ok.status, got, want)
-		}
-		// Whoever asks for plain JSON expects 200 for what is well-formed, also when it is not
-		// valid.
-		invalid := b.send(t, "", "POST", "/", "application/json", `{"query":"{ nothing }"}`, accept)
-		if status := map[string]int{mediaJSON: 200, mediaGraphQL: 400}[want]; invalid.status != status {
-			t.Errorf("Accept %q: %d for an invalid query, want %d", accept, invalid.status, status)
-		}
+		t.Run(fmt.Sprintf("%q", accept), func(t *testing.T) {
+			ok := b.send(t, "", "POST", "/", "application/json", `{"query":"{ __typename }"}`, accept)
+			if got := ok.header.Get("Content-Type"); got != want+"; charset=utf-8" || ok.status != 200 {
+				t.Errorf("Accept %q: %d %s, want %s", accept, ok.status, got, want)
+			}
+			// Whoever asks for plain JSON expects 200 for what is well-formed, also when it is not
+			// valid.
+			invalid := b.send(t, "", "POST", "/", "application/json", `{"query":"{ nothing }"}`, accept)
+			if status := map[string]int{mediaJSON: 200, mediaGraphQL: 400}[want]; invalid.status != status {
+				t.Errorf("Accept %q: %d for an invalid query, want %d", accept, invalid.status, status)
+			}
+		})
 	}
 }

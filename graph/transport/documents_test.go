@@ -162,12 +162,14 @@ func TestDocuments_RefuseOtherNames(t *testing.T) {
 		"null beside a query": {request{"query": typename, "documentId": nil,
 			"extensions": map[string]any{"persistedQuery": nil}}, "", 200, 200},
 	} {
-		for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
-			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
-			if r.codes() != c.code || r.status != status {
-				t.Errorf("%s as %s: %d, want %d: %s", name, media, r.status, status, r.text)
+		t.Run(name, func(t *testing.T) {
+			for media, status := range map[string]int{mediaJSON: c.plain, mediaGraphQL: c.graphql} {
+				r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.request.text(t), media)
+				if r.codes() != c.code || r.status != status {
+					t.Errorf("%s as %s: %d, want %d: %s", name, media, r.status, status, r.text)
+				}
 			}
-		}
+		})
 	}
 	// Some clients know these two by their words.
 	for code, words := range map[string]request{
@@ -278,13 +280,15 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 			"another one's hash as id": {request{"documentId": sha256Prefix + hashOf("#"+me)},
 				"PERSISTED_QUERY_NOT_FOUND", "PERSISTED_QUERY_NOT_FOUND"},
 		} {
-			if got := openWays[way](c.request); !strings.Contains(got, c.open) {
-				t.Errorf("open, %s, %s: %s", way, name, got)
-			}
-			if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" &&
-				strings.Contains(got, `"data":{`) {
-				t.Errorf("only, %s, %s: %s", way, name, got)
-			}
+			t.Run(way+" "+name, func(t *testing.T) {
+				if got := openWays[way](c.request); !strings.Contains(got, c.open) {
+					t.Errorf("open, %s, %s: %s", way, name, got)
+				}
+				if got := onlyWays[way](c.request); !strings.Contains(got, c.only) || c.only != "data" &&
+					strings.Contains(got, `"data":{`) {
+					t.Errorf("only, %s, %s: %s", way, name, got)
+				}
+			})
 		}
 	}
 	if r := only.post(t, me+" "); r.status != http.StatusForbidden || !strings.Contains(r.text, "Have it added") {
@@ -315,11 +319,13 @@ func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 			"another document"},
 		"about the schema": {`{"a": "{ __schema { queryType { name } } }"}`, "about its schema"},
 	} {
-		_, err := loadManifest(manifestOf(t, c.content))
-		if err == nil || !strings.Contains(err.Error(), c.says) ||
-			!strings.Contains(err.Error(), "persisted-documents.json") {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			_, err := loadManifest(manifestOf(t, c.content))
+			if err == nil || !strings.Contains(err.Error(), c.says) ||
+				!strings.Contains(err.Error(), "persisted-documents.json") {
+				t.Error(err)
+			}
+		})
 	}
 	if _, err := loadManifest(manifestOf(t, `{"a": "{ nothing }", "b": "{"}`)); strings.Count(err.Error(), "\n") != 1 {
 		t.Errorf("not both: %v", err)
@@ -342,9 +348,11 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 			"extensions": {"Extensions": automatic(hash)},
 			"long s":     {"exten\u017fions": automatic(hash)}, // which folds to s
 		} {
-			if got := send(r); !strings.Contains(got, "The request has no query") {
-				t.Errorf("%s: %s in another case: %s", way, name, got)
-			}
+			t.Run(way+" "+name, func(t *testing.T) {
+				if got := send(r); !strings.Contains(got, "The request has no query") {
+					t.Errorf("%s: %s in another case: %s", way, name, got)
+				}
+			})
 		}
 		named := map[string]any{"version": 1, "SHA256HASH": hash}
 		r := request{"query": typename, "extensions": map[string]any{"persistedQuery": named}}
@@ -368,10 +376,12 @@ func TestRequest_MatchesMemberNamesExactly(t *testing.T) {
 			`{"query": "` + echo + `", "variables": {"x": "a", "x": []}}`, "node.id: An ID is a string",
 		},
 	} {
-		r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.body, mediaGraphQL)
-		if !strings.Contains(r.text, c.want) {
-			t.Errorf("%s: want %s: %s", name, c.want, r.text)
-		}
+		t.Run(name, func(t *testing.T) {
+			r := b.send(t, "", http.MethodPost, "/graphql", "application/json", c.body, mediaGraphQL)
+			if !strings.Contains(r.text, c.want) {
+				t.Errorf("want %s: %s", c.want, r.text)
+			}
+		})
 	}
 }
 

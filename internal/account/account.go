@@ -28,7 +28,7 @@ import (
 var (
 	loginsPerAccount = ratelimit.Rate{Name: "login-account", Attempts: 10, Window: 15 * time.Minute}
 	loginsPerAddress = ratelimit.Rate{
-		Name: "login-address", Attempts: 100, Window: 15 * time.Minute, Longest: time.Hour,
+		Name: "login-address", Attempts: 100, Window: 15 * time.Minute, MaxWait: time.Hour,
 	}
 	registersPerAddress = ratelimit.Rate{Name: "register-address", Attempts: 200, Window: time.Hour}
 )
@@ -163,8 +163,8 @@ func (s *Store) authenticate(ctx context.Context, a *Account, email, password, a
 	}
 	matches, err := s.Passwords.matches(ctx, a.PasswordHash, password)
 	if matches || err != nil { // a password that was not compared reveals nothing to an attacker
-		s.Limits.Pardon(context.WithoutCancel(ctx), loginsPerAddress, address)
-		s.Limits.Pardon(context.WithoutCancel(ctx), loginsPerAccount, email)
+		s.Limits.Refund(context.WithoutCancel(ctx), loginsPerAddress, address)
+		s.Limits.Refund(context.WithoutCancel(ctx), loginsPerAccount, email)
 	}
 	if err == nil && !matches {
 		return errBadLogin()

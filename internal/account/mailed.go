@@ -171,7 +171,7 @@ func (s *Store) ResetPassword(ctx context.Context, token, password string, from 
 		return nil, db.NoRowsAs(errMailed(), err, "resetting a password")
 	}
 	// The owner is no longer locked out by an attacker's guesses.
-	s.Limits.Forget(context.WithoutCancel(ctx), loginsPerAccount, account.Email)
+	s.Limits.Reset(context.WithoutCancel(ctx), loginsPerAccount, account.Email)
 	return account, nil
 }
 

@@ -39,17 +39,19 @@ func TestPeople(t *testing.T) {
 			}
 			return strings.Join(got, ", ")
 		}
-		for _, c := range []struct{ email, after, want string }{
-			{"", "", "ada_1@example.com ss, ada01@example.com s"},
-			{"", first.Account.ID, "ada01@example.com s"},
-			{"ADA_1", "", "ada_1@example.com ss"}, // and not any character for the underscore
-			{"%", "", ""},
-			{"gone", "", ""},
-			{"deleted", "", ""},
+		for name, c := range map[string]struct{ email, after, want string }{
+			"all":                {"", "", "ada_1@example.com ss, ada01@example.com s"},
+			"after the first":    {"", first.Account.ID, "ada01@example.com s"},
+			"part in upper case": {"ADA_1", "", "ada_1@example.com ss"}, // and not any character for the underscore
+			"wildcard":           {"%", "", ""},
+			"removed account":    {"gone", "", ""},
+			"deleted account":    {"deleted", "", ""},
 		} {
-			if got := find(c.email, c.after, 10); got != c.want {
-				t.Errorf("%q after %q: %q, want %q", c.email, c.after, got, c.want)
-			}
+			t.Run(name, func(t *testing.T) {
+				if got := find(c.email, c.after, 10); got != c.want {
+					t.Errorf("%q after %q: %q, want %q", c.email, c.after, got, c.want)
+				}
+			})
 		}
 		if got := find("", "", 1); got != "ada_1@example.com ss" {
 			t.Errorf("at most one: %q", got)

@@ -131,12 +131,14 @@ func TestTheCost(t *testing.T) {
 		"nobody, as tests hash":        {cheap.unknown, bcrypt.MinCost},
 		"somebody, as tests hash":      {hash, bcrypt.MinCost},
 	} {
-		if got, err := bcrypt.Cost([]byte(c.hash)); err != nil || got != c.want {
-			t.Errorf("%s: cost %d, want %d: %v", name, got, c.want, err)
-		}
-		if len(c.hash) != len(hash) {
-			t.Errorf("%s: a hash of %d characters, want %d", name, len(c.hash), len(hash))
-		}
+		t.Run(name, func(t *testing.T) {
+			if got, err := bcrypt.Cost([]byte(c.hash)); err != nil || got != c.want {
+				t.Errorf("cost %d, want %d: %v", got, c.want, err)
+			}
+			if len(c.hash) != len(hash) {
+				t.Errorf("a hash of %d characters, want %d", len(c.hash), len(hash))
+			}
+		})
 	}
 	if err := bcrypt.CompareHashAndPassword([]byte(cheap.unknown),
 		prehash(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {

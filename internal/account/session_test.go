@@ -181,19 +181,21 @@ func TestChangePassword(t *testing.T) {
 			t.Fatal(err)
 		}
 		me, _ := b.as(t, this.Token)
-		for _, c := range []struct {
+		for name, c := range map[string]struct {
 			current, password string
 			want              errs.Kind
 			field             string
 		}{
-			{"a wrong password", "another good password", errs.BadCredentials, "currentPassword"},
-			{password, "short", errs.InvalidInput, "newPassword"},
-			{password, b.email, errs.InvalidInput, "newPassword"},
+			"wrong password":    {"a wrong password", "another good password", errs.BadCredentials, "currentPassword"},
+			"too short":         {password, "short", errs.InvalidInput, "newPassword"},
+			"email as password": {password, b.email, errs.InvalidInput, "newPassword"},
 		} {
-			_, err := b.ChangePassword(t.Context(), me, c.current, c.password, b.address)
-			if !errs.Is(err, c.want) || !cmp.Equal(errs.From(err).Field, []string{c.field}) {
-				t.Errorf("%+v: %v at %v", c, err, errs.From(err).Field)
-			}
+			t.Run(name, func(t *testing.T) {
+				_, err := b.ChangePassword(t.Context(), me, c.current, c.password, b.address)
+				if !errs.Is(err, c.want) || !cmp.Equal(errs.From(err).Field, []string{c.field}) {
+					t.Errorf("%+v: %v at %v", c, err, errs.From(err).Field)
+				}
+			})
 		}
 		b.works(t, "while nothing has changed", other, true)
 		if _, err := b.ChangePassword(t.Context(), me, password, "another good password", b.address); err != nil {

@@ -144,9 +144,11 @@ func TestKeysTouchNoMembersAndNoKeys(t *testing.T) {
 			},
 			"delete": func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
 		} {
-			if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove nobody" && err != nil) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove nobody" && err != nil) {
+					t.Error(err)
+				}
+			})
 		}
 		if diff := cmp.Diff(before, b.events(t)); diff != "" {
 			t.Errorf("events (-before +after):\n%s", diff)
@@ -181,9 +183,11 @@ func TestKeysThatAreNotGood(t *testing.T) {
 			"in lower case": strings.ToLower(secret),
 			"cut":           secret[:len(secret)-1], "longer": secret + "A", "SQL": "lfk_' OR true --", "NUL": "lfk_\x00",
 		} {
-			if _, err := b.Authenticate(t.Context(), bad); !errs.Is(err, errs.Unauthenticated) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if _, err := b.Authenticate(t.Context(), bad); !errs.Is(err, errs.Unauthenticated) {
+					t.Error(err)
+				}
+			})
 		}
 		for name, in := range map[string]NewKey{
 			"no name": {Scopes: []workspace.Permission{workspace.ReadLinks}}, "no scope": {Name: "n"},
@@ -191,9 +195,11 @@ func TestKeysThatAreNotGood(t *testing.T) {
 			"made up":  {Name: "n", Scopes: []workspace.Permission{"EVERYTHING"}},
 			"over":     {Name: "n", Scopes: []workspace.Permission{workspace.ReadLinks}, ExpiresAt: &b.now},
 		} {
-			if _, _, err := b.Create(t.Context(), m, in); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if _, _, err := b.Create(t.Context(), m, in); !errs.Is(err, errs.InvalidInput) {
+					t.Error(err)
+				}
+			})
 		}
 		foreign := b.theirs
 		theirs, _ := b.key(t, foreign, workspace.ReadLinks)

@@ -17,160 +17,159 @@ import (
 )
 
 const (
-	// defaultMost bounds a group unless it is configured.
-	defaultMost = 100
-	// patience is how long a group waits at most for the call before it, which may hang.
-	patience = 10 * time.Millisecond
-	// deadline bounds a call: it does not end with the request of the one who happens to make it.
+	// defaultMaxBatch applies if MaxBatch is zero.
+	defaultMaxBatch = 100
+	// maxWait bounds how long a batch waits for a running call, which may hang.
+	maxWait = 10 * time.Millisecond
+	// deadline bounds a call. The context of the caller that runs it does not end it.
 	deadline = 15 * time.Second
 )
 
-// Batcher are calls that are shared by those who ask with the same key. The zero value is ready.
+// Batcher combines concurrent requests with the same key into calls. The zero value is ready to use.
 type Batcher[K comparable, Q, A any] struct {
-	// Most is how many questions a call takes at most, and whoever comes then is in the one after
-	// it; zero means 100.
-	Most int
-	// Patient says that a group waits for the call before it for as long as that takes, because
-	// both do something that only one can do at a time.
-	Patient bool
+	// MaxBatch is the largest number of requests in a call; zero selects 100.
+	MaxBatch int
+	// Serial makes calls of a key run one at a time. Otherwise a batch starts beside a call that has
+	// run for longer than 10 ms.
+	Serial bool
 
 	mu     sync.Mutex
 	queues map[K]*queue[Q, A]
 }
 
-// queue is there as long as a call of its key is on its way.
+// queue holds the batches of a key. It exists while a call of the key is running.
 type queue[Q, A any] struct {
 	running int
-	waiting []*group[Q, A]
+	waiting []*batch[Q, A]
 }
 
-// group are questions that one call answers, which whoever came first makes.
-type group[Q, A any] struct {
-	questions []Q
-	turn      chan struct{} // closed when the call may begin
-	done      chan struct{} // closed when there is an answer
+// batch holds the requests of one call, which the caller of its first request runs.
+type batch[Q, A any] struct {
+	requests []Q
+	start    chan struct{} // closed when the call may start
+	done     chan struct{} // closed when the result is set
 
-	answer A
+	result A
 	err    error
 }
 
-// errEnded is what those are told whose call has panicked, beside the one who made it.
-var errEnded = errors.New("a call that others share ended early")
+// errAborted is the error of a batch whose call has panicked.
+var errAborted = errors.New("a coalesced call was aborted")
 
-// Do asks a question, which call answers together with those of others that have the same key: they
-// share its answer, and its error. It returns early when the context ends; the call goes on for the
-// others.
+// Do adds a request to the next call of the key, and returns the result and the error of that call,
+// which all requests of the batch share. It returns early when the context ends; the call continues
+// for the other callers.
 func (c *Batcher[K, Q, A]) Do(
-	ctx context.Context, key K, question Q, call func(ctx context.Context, questions []Q) (A, error),
+	ctx context.Context, key K, request Q, call func(ctx context.Context, requests []Q) (A, error),
 ) (A, error) {
-	g, first := c.join(key, question)
-	if first {
-		c.await(key, g)
-		c.run(ctx, key, g, call)
+	b, isFirst := c.join(key, request)
+	if isFirst {
+		c.awaitStart(key, b)
+		c.run(ctx, key, b, call)
 	}
 	select {
-	case <-g.done:
-		return g.answer, g.err
+	case <-b.done:
+		return b.result, b.err
 	case <-ctx.Done():
 		var none A
-		return none, fmt.Errorf("waiting for others: %w", ctx.Err())
+		return none, fmt.Errorf("waiting for a coalesced call: %w", ctx.Err())
 	}
 }
 
-// Waiting is how many questions wait for a call to end.
+// Waiting returns the number of requests of the key whose call has not started.
 func (c *Batcher[K, Q, A]) Waiting(key K) (n int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.queues[key]; q != nil {
-		for _, g := range q.waiting {
-			n += len(g.questions)
+		for _, b := range q.waiting {
+			n += len(b.requests)
 		}
 	}
 	return n
 }
 
-// join puts a question into a group, and says whether it is its first.
-func (c *Batcher[K, Q, A]) join(key K, question Q) (g *group[Q, A], first bool) {
+// join adds a request to a batch, and reports whether it is the first one of the batch.
+func (c *Batcher[K, Q, A]) join(key K, request Q) (b *batch[Q, A], isFirst bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[key]
 	if q != nil && len(q.waiting) > 0 {
-		if last := q.waiting[len(q.waiting)-1]; len(last.questions) < cmp.Or(c.Most, defaultMost) {
-			last.questions = append(last.questions, question)
+		if last := q.waiting[len(q.waiting)-1]; len(last.requests) < cmp.Or(c.MaxBatch, defaultMaxBatch) {
+			last.requests = append(last.requests, request)
 			return last, false
 		}
 	}
-	g = &group[Q, A]{questions: []Q{question}, turn: make(chan struct{}), done: make(chan struct{})}
+	b = &batch[Q, A]{requests: []Q{request}, start: make(chan struct{}), done: make(chan struct{})}
 	if q != nil {
-		q.waiting = append(q.waiting, g)
-		return g, true
+		q.waiting = append(q.waiting, b)
+		return b, true
 	}
 	if c.queues == nil {
 		c.queues = map[K]*queue[Q, A]{}
 	}
 	c.queues[key] = &queue[Q, A]{running: 1}
-	close(g.turn)
-	return g, true
+	close(b.start)
+	return b, true
 }
 
-// await waits for a group's turn. Nobody joins it from then on.
-func (c *Batcher[K, Q, A]) await(key K, g *group[Q, A]) {
+// awaitStart waits until the call of a batch may start. The batch accepts no more requests then.
+func (c *Batcher[K, Q, A]) awaitStart(key K, b *batch[Q, A]) {
 	select {
-	case <-g.turn:
+	case <-b.start:
 		return
 	default:
 	}
-	if c.Patient {
-		<-g.turn
+	if c.Serial {
+		<-b.start
 		return
 	}
-	impatient := time.NewTimer(patience)
-	defer impatient.Stop()
+	timer := time.NewTimer(maxWait)
+	defer timer.Stop()
 	select {
-	case <-g.turn:
-	case <-impatient.C:
-		c.hurry(key, g)
+	case <-b.start:
+	case <-timer.C:
+		c.startThrough(key, b)
 	}
 }
 
-// hurry says that it is the turn of a group, and of those who have waited longer.
-func (c *Batcher[K, Q, A]) hurry(key K, g *group[Q, A]) {
+// startThrough starts a batch and all batches that have waited longer.
+func (c *Batcher[K, Q, A]) startThrough(key K, b *batch[Q, A]) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if q := c.queues[key]; q != nil {
-		for range slices.Index(q.waiting, g) + 1 {
-			q.begin()
+		for range slices.Index(q.waiting, b) + 1 {
+			q.startNext()
 		}
 	}
 }
 
-// begin says that it is the turn of those who have waited longest.
-func (q *queue[Q, A]) begin() {
-	close(q.waiting[0].turn)
+// startNext starts the batch that has waited longest.
+func (q *queue[Q, A]) startNext() {
+	close(q.waiting[0].start)
 	q.waiting = q.waiting[1:]
 	q.running++
 }
 
-// run gives a group its answer, whatever happens.
+// run sets the result of a batch, also if the call panics.
 func (c *Batcher[K, Q, A]) run(
-	ctx context.Context, key K, g *group[Q, A], call func(ctx context.Context, questions []Q) (A, error),
+	ctx context.Context, key K, b *batch[Q, A], call func(ctx context.Context, requests []Q) (A, error),
 ) {
-	defer close(g.done)
-	defer c.ended(key)
+	defer close(b.done)
+	defer c.finish(key)
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
 	defer cancel()
-	g.err = errEnded
-	g.answer, g.err = call(ctx, g.questions)
+	b.err = errAborted
+	b.result, b.err = call(ctx, b.requests)
 }
 
-// ended says that a call has ended: it is the turn of the next.
-func (c *Batcher[K, Q, A]) ended(key K) {
+// finish notes the end of a call, and starts the next batch.
+func (c *Batcher[K, Q, A]) finish(key K) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	q := c.queues[key]
 	q.running--
 	if len(q.waiting) > 0 {
-		q.begin()
+		q.startNext()
 	} else if q.running == 0 {
 		delete(c.queues, key)
 	}

@@ -11,139 +11,138 @@ import (
 	"time"
 )
 
-// site is somewhere calls are made, each of which takes a while and answers with its questions.
-type site struct {
-	calls Batcher[string, int, []int]
-	takes time.Duration
+// recorder records the calls of a batcher. A call returns its requests after a duration.
+type recorder struct {
+	batcher  Batcher[string, int, []int]
+	duration time.Duration
 
-	mu    sync.Mutex
-	made  [][]int
-	begun []time.Duration
-	since time.Time
+	mu     sync.Mutex
+	calls  [][]int
+	starts []time.Duration // since epoch
+	epoch  time.Time
 }
 
-func (s *site) call(_ context.Context, questions []int) ([]int, error) {
-	s.mu.Lock()
-	s.made = append(s.made, slices.Clone(questions))
-	s.begun = append(s.begun, time.Since(s.since))
-	s.mu.Unlock()
-	time.Sleep(s.takes)
-	return questions, nil
+func (r *recorder) call(_ context.Context, requests []int) ([]int, error) {
+	r.mu.Lock()
+	r.calls = append(r.calls, slices.Clone(requests))
+	r.starts = append(r.starts, time.Since(r.epoch))
+	r.mu.Unlock()
+	time.Sleep(r.duration)
+	return requests, nil
 }
 
-// ask asks questions one after the other, at once, and waits for all answers.
-func (s *site) ask(t *testing.T, key string, questions ...int) *sync.WaitGroup {
+// send sends requests concurrently, in this order. The caller waits for the results.
+func (r *recorder) send(t *testing.T, key string, requests ...int) *sync.WaitGroup {
 	t.Helper()
-	if s.since.IsZero() {
-		s.since = time.Now()
+	if r.epoch.IsZero() {
+		r.epoch = time.Now()
 	}
-	var asking sync.WaitGroup
-	for _, q := range questions {
-		asking.Go(func() {
-			answer, err := s.calls.Do(t.Context(), key, q, s.call)
-			if err != nil || !slices.Contains(answer, q) {
-				t.Errorf("%d: got %v, %v", q, answer, err)
+	var sent sync.WaitGroup
+	for _, request := range requests {
+		sent.Go(func() {
+			result, err := r.batcher.Do(t.Context(), key, request, r.call)
+			if err != nil || !slices.Contains(result, request) {
+				t.Errorf("%d: got %v, %v", request, result, err)
 			}
 		})
 		synctest.Wait()
 	}
-	return &asking
+	return &sent
 }
 
-// TestWhoComesTogetherShares: the first waits for nobody, those who come meanwhile share a call, or
-// as many calls as they need, one after the other.
-func TestWhoComesTogetherShares(t *testing.T) {
+// TestBatcher_CoalescesConcurrentRequests checks that the first request does not wait, and that
+// requests which arrive meanwhile share calls of the largest size, one after the other.
+func TestBatcher_CoalescesConcurrentRequests(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &site{calls: Batcher[string, int, []int]{Most: 3, Patient: true}, takes: time.Hour}
-		asking, others := s.ask(t, "a", 1, 2, 3, 4, 5), s.ask(t, "b", 6)
-		if n := s.calls.Waiting("a"); n != 4 {
-			t.Errorf("%d wait, want 4", n)
+		r := &recorder{batcher: Batcher[string, int, []int]{MaxBatch: 3, Serial: true}, duration: time.Hour}
+		sent, others := r.send(t, "a", 1, 2, 3, 4, 5), r.send(t, "b", 6)
+		if n := r.batcher.Waiting("a"); n != 4 {
+			t.Errorf("%d requests wait, want 4", n)
 		}
-		asking.Wait()
+		sent.Wait()
 		others.Wait()
-		s.ask(t, "a", 7).Wait()
-		if got := fmt.Sprint(s.made, s.begun); got != "[[1] [6] [2 3 4] [5] [7]] [0s 0s 1h0m0s 2h0m0s 3h0m0s]" {
-			t.Errorf("calls and when they began: %s", got)
+		r.send(t, "a", 7).Wait()
+		if got := fmt.Sprint(r.calls, r.starts); got != "[[1] [6] [2 3 4] [5] [7]] [0s 0s 1h0m0s 2h0m0s 3h0m0s]" {
+			t.Errorf("calls and their starts: %s", got)
 		}
-		if len(s.calls.queues) != 0 {
-			t.Errorf("%d keys are kept", len(s.calls.queues))
+		if len(r.batcher.queues) != 0 {
+			t.Errorf("%d keys remain", len(r.batcher.queues))
 		}
 	})
 }
 
-// TestACallThatHangsIsNotWaitedFor for longer than the patience of those who have waited longest.
-func TestACallThatHangsIsNotWaitedFor(t *testing.T) {
+func TestBatcher_StartsBesideASlowCallAfterMaxWait(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &site{calls: Batcher[string, int, []int]{Most: 2}, takes: time.Second}
-		asking := s.ask(t, "a", 1, 2, 3, 4)
-		time.Sleep(patience / 2)
-		later := s.ask(t, "a", 5)
-		asking.Wait()
+		r := &recorder{batcher: Batcher[string, int, []int]{MaxBatch: 2}, duration: time.Second}
+		sent := r.send(t, "a", 1, 2, 3, 4)
+		time.Sleep(maxWait / 2)
+		later := r.send(t, "a", 5)
+		sent.Wait()
 		later.Wait()
-		slices.SortFunc(s.made, slices.Compare) // the last two begin at the same time
-		if got := fmt.Sprint(s.made, s.begun); got != "[[1] [2 3] [4 5]] [0s 10ms 10ms]" {
-			t.Errorf("calls and when they began: %s", got)
+		slices.SortFunc(r.calls, slices.Compare) // the last two start at the same time
+		if got := fmt.Sprint(r.calls, r.starts); got != "[[1] [2 3] [4 5]] [0s 10ms 10ms]" {
+			t.Errorf("calls and their starts: %s", got)
 		}
-		if len(s.calls.queues) != 0 {
-			t.Errorf("%d keys are kept", len(s.calls.queues))
+		if len(r.batcher.queues) != 0 {
+			t.Errorf("%d keys remain", len(r.batcher.queues))
 		}
 	})
 }
 
-// TestWhoeverGoesTakesNobodyAlong: a call goes on for the others, and whoever has gone waits for
-// nobody.
-func TestWhoeverGoesTakesNobodyAlong(t *testing.T) {
+// TestBatcher_CancelledCallerDoesNotCancelTheCall checks that a call continues for the other
+// callers, and that a cancelled caller returns at once.
+func TestBatcher_CancelledCallerDoesNotCancelTheCall(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &site{takes: time.Second}
-		var asking sync.WaitGroup
-		gone, leave := context.WithCancel(t.Context())
-		asking.Go(func() {
-			_, _ = s.calls.Do(gone, "a", 1, func(ctx context.Context, _ []int) ([]int, error) {
-				leave()
+		r := &recorder{duration: time.Second}
+		var sent sync.WaitGroup
+		cancelled, cancel := context.WithCancel(t.Context())
+		sent.Go(func() {
+			_, _ = r.batcher.Do(cancelled, "a", 1, func(ctx context.Context, _ []int) ([]int, error) {
+				cancel()
 				if until, ok := ctx.Deadline(); ctx.Err() != nil || !ok || time.Until(until) != deadline {
 					t.Errorf("the call's context: %v until %v", ctx.Err(), until)
 				}
-				time.Sleep(patience / 2)
+				time.Sleep(maxWait / 2)
 				return nil, nil
 			})
 		})
 		synctest.Wait()
-		others := s.ask(t, "a", 2)
+		others := r.send(t, "a", 2)
 		began := time.Now()
-		if _, err := s.calls.Do(gone, "a", 3, s.call); !errors.Is(err, context.Canceled) || time.Since(began) != 0 {
-			t.Errorf("who has gone: %v after %v", err, time.Since(began))
+		if _, err := r.batcher.Do(cancelled, "a", 3, r.call); !errors.Is(err, context.Canceled) || time.Since(began) != 0 {
+			t.Errorf("the cancelled caller: %v after %v", err, time.Since(began))
 		}
-		asking.Wait()
+		sent.Wait()
 		others.Wait()
 	})
 }
 
-func TestAPanicIsNobodyElses(t *testing.T) {
+func TestBatcher_PanicEndsOnlyItsOwnBatch(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		s := &site{takes: patience / 2}
-		first := s.ask(t, "a", 1)
+		r := &recorder{duration: maxWait / 2}
+		first := r.send(t, "a", 1)
 		var second, third sync.WaitGroup
 		second.Go(func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("the panic does not go on")
+					t.Error("the panic does not reach the caller")
 				}
 			}()
-			_, _ = s.calls.Do(t.Context(), "a", 2, func(context.Context, []int) ([]int, error) { panic("broken") })
+			_, _ = r.batcher.Do(t.Context(), "a", 2, func(context.Context, []int) ([]int, error) { panic("broken") })
 		})
 		synctest.Wait()
 		third.Go(func() {
-			if _, err := s.calls.Do(t.Context(), "a", 3, s.call); !errors.Is(err, errEnded) {
+			if _, err := r.batcher.Do(t.Context(), "a", 3, r.call); !errors.Is(err, errAborted) {
 				t.Errorf("got %v", err)
 			}
 		})
 		first.Wait()
 		second.Wait()
 		third.Wait()
-		s.ask(t, "a", 4).Wait()
+		r.send(t, "a", 4).Wait()
 	})
 }

@@ -8,6 +8,7 @@ import (
 
 	"github.com/linkforge/linkforge/internal/config"
 	"github.com/linkforge/linkforge/internal/moderation"
+	"github.com/linkforge/linkforge/internal/optional"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
@@ -100,7 +101,7 @@ type reportsCommand struct {
 	Limit int `default:"50" help:"How many, the latest first."`
 }
 
-// Run lists what people have said of links.
+// Run lists reports.
 func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withModeration(f, func(m *moderation.Store) error {
 		reports, err := m.Reports(ctx, max(1, r.Limit))
@@ -113,7 +114,7 @@ func (r reportsCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 			// Quoted: what strangers write must not move the operator's cursor.
 			fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%q\t%q\n", one.CreatedAt.UTC().Format(time.RFC3339), one.Reason, one.ShortURL,
 				state,
-				urlnorm.Location(one.OriginalURL), one.Said())
+				urlnorm.Location(one.OriginalURL), optional.Value(one.Details))
 		}
 		return errors.Join(err, table.Flush())
 	})

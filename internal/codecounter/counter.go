@@ -1,6 +1,6 @@
-// Package codecounter hands out the codes of the strategy COUNTER: each node takes blocks of
+// Package codecounter issues the codes of the strategy COUNTER: each node allocates blocks of
 // counters, and a code secret turns counters into codes. It owns the counters and the check that no
-// code secret in use is missing, but no links. Package link takes codes, the server and the
+// code secret in use is missing, but no links. Package link requests codes; the server and the
 // commands check secrets.
 package codecounter
 
@@ -17,34 +17,32 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-// BlockSize is how many counters a node takes from the database at once. What a node has taken and
-// not used when it ends is a gap, and never handed out again.
+// BlockSize is how many counters a node allocates at once. Those that it has not used when it ends
+// are a gap and are never issued.
 const BlockSize = 1000
 
-// Counter hands out codes of the strategy Counter: from a block that is this node's alone, so that
-// a link costs no statement of its own.
+// Counter issues codes from this node's block, so that most links cost no statement.
 type Counter struct {
 	db *db.DB
-	// epochs are those of the configured secrets. The first one makes new codes; codes that another
-	// one has made are skipped.
+	// epochs are those of the configured secrets. The first one generates codes; codes that another
+	// one has issued are skipped.
 	epochs []epoch
 
 	mu        sync.Mutex
-	next, end uint64 // the counters of the block that are left
+	next, end uint64 // the unused counters of the block
 }
 
-// epoch is the series of codes that one secret makes.
+// epoch is the series of codes of one secret.
 type epoch struct {
 	permutation *shortcode.Permutation
 	fingerprint string
-	// name is that of its counter in the database; empty until it is known.
+	// name is the name of its counter in the database; empty until it is known.
 	name string
-	// issued is the counter that it had reached when the last block was taken: the codes of those
-	// below may be in use.
+	// issued is the epoch's counter when the last block was allocated: lower ones may be in use.
 	issued uint64
 }
 
-// New returns the counter of a node. The first secret makes new codes; the others were replaced.
+// New returns the counter of a node. The first secret generates codes; the others were replaced.
 func New(d *db.DB, secrets [][]byte) *Counter {
 	c := &Counter{db: d}
 	for _, secret := range secrets {
@@ -56,8 +54,8 @@ func New(d *db.DB, secrets [][]byte) *Counter {
 	return c
 }
 
-// Take returns n codes that no node has had. Codes that a reserved word has are passed over. It
-// must not be called in a transaction: it writes to the database.
+// Take returns n codes that no node has issued, without reserved words. It must not be called in a
+// transaction, because it writes to the database.
 func (c *Counter) Take(ctx context.Context, n int) ([]string, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -77,8 +75,8 @@ func (c *Counter) Take(ctx context.Context, n int) ([]string, error) {
 	return codes, nil
 }
 
-// issuedByOther reports whether another secret has made the code. The link may be purged, so that
-// no constraint refuses it.
+// issuedByOther reports whether another epoch has issued the code. Its link may have been purged,
+// so the unique index does not prevent its reuse.
 func (c *Counter) issuedByOther(code string) bool {
 	return slices.ContainsFunc(c.epochs[1:], func(e epoch) bool {
 		counter, ok := e.permutation.Counter(code)
@@ -92,9 +90,10 @@ func (c *Counter) refill(ctx context.Context) error {
 	}
 	var end uint64
 	err := c.db.NewRaw(`INSERT INTO counters AS c (name, next) VALUES (?, ?)
-		ON CONFLICT (name) DO UPDATE SET next = c.next + excluded.next RETURNING next`, c.epochs[0].name, BlockSize).Scan(ctx, &end)
+		ON CONFLICT (name) DO UPDATE SET next = c.next + excluded.next RETURNING next`,
+		c.epochs[0].name, BlockSize).Scan(ctx, &end)
 	if err != nil {
-		return fmt.Errorf("taking a block of counters: %w", err)
+		return fmt.Errorf("allocating a block of counters: %w", err)
 	}
 	if end > shortcode.Counters {
 		return errs.New(errs.CodeExhausted, "Every code of this strategy has been given out. Use another one.").At("strategy")
@@ -106,7 +105,7 @@ func (c *Counter) refill(ctx context.Context) error {
 	return nil
 }
 
-// nameEpochs finds out which of the secrets is the database's first.
+// nameEpochs sets the names of the epochs, which depend on the database's first secret.
 func (c *Counter) nameEpochs(ctx context.Context) error {
 	if len(c.epochs) > 0 && c.epochs[0].name != "" {
 		return nil
@@ -124,15 +123,14 @@ func (c *Counter) nameEpochs(ctx context.Context) error {
 	return nil
 }
 
-// readIssued reads the counters of the other epochs. One that the database does not know may have
-// been lost with a restore, so the highest counter of all epochs counts for it. A node that still
-// runs with a previous secret may take counters beyond; the unique index of codes decides between
-// the two.
+// readIssued reads the counters of the other epochs. A missing counter may have been lost with a
+// restore, so the highest counter of all epochs is used instead. A node that still runs with a
+// previous secret may allocate further counters; then the unique index of codes decides.
 func (c *Counter) readIssued(ctx context.Context) error {
 	for i := range c.epochs[1:] {
 		e := &c.epochs[i+1]
-		err := c.db.NewRaw(`SELECT COALESCE((SELECT next FROM counters WHERE name = ?), (SELECT MAX(next) FROM counters WHERE `+allEpochs+`))`,
-			e.name).Scan(ctx, &e.issued)
+		err := c.db.NewRaw(`SELECT COALESCE((SELECT next FROM counters WHERE name = ?),
+			(SELECT MAX(next) FROM counters WHERE `+allEpochs+`))`, e.name).Scan(ctx, &e.issued)
 		if err != nil {
 			return fmt.Errorf("reading the counter of another code secret: %w", err)
 		}
@@ -140,13 +138,12 @@ func (c *Counter) readIssued(ctx context.Context) error {
 	return nil
 }
 
-// restoreGap is how far the counter moves when a database has been restored: more codes than any
-// instance gives out after a backup, and few of the 62^7 that there are.
+// restoreGap is how far a restore advances the counters: more than any instance issues after a
+// backup, and a small part of the 62^7 codes.
 const restoreGap = 1_000_000_000
 
-// AfterRestore moves the counters of a database that was restored so far ahead that no code is
-// given out again which a client received after the backup was made. It returns the highest
-// counter, and CodeExhausted when none would be left.
+// AfterRestore advances the counters of a restored database, so that codes issued after the backup
+// are not issued again. It returns the highest counter, or CodeExhausted when none would be left.
 func AfterRestore(ctx context.Context, d *db.DB) (next uint64, err error) {
 	_, err = d.NewRaw("INSERT INTO counters (name, next) VALUES (?, 0) ON CONFLICT DO NOTHING", firstEpoch).Exec(ctx)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Each code secret has a counter of its own, an epoch, so that a secret can be replaced while nodes
-// still run with the previous one. The counter of the database's first secret is called firstEpoch,
-// those of later ones epochPrefix and the secret's fingerprint.
+// Each code secret has its own counter, an epoch, so that a secret can be replaced while nodes
+// still run with the previous one. The counter of the database's first secret is named firstEpoch,
+// later ones epochPrefix and the secret's fingerprint.
 const (
 	firstEpoch  = "code"
 	epochPrefix = "code:"
 	allEpochs   = "name = 'code' OR name LIKE 'code:%'"
 )
 
-// PinSecrets ties the database to the secrets that its codes are made with, and starts an epoch for
-// the first of the given secrets if it is new. It returns an error when a secret is missing that
-// codes have been made with: without it, a code could be given out a second time.
+// PinSecrets records the first secret as the key of new codes, and starts an epoch if it is new. It
+// returns an error when a secret with which codes have been generated is missing: without it, a
+// code could be issued twice.
 func PinSecrets(ctx context.Context, d *db.DB, secrets [][]byte) error {
 	_, err := New(d, secrets).pin(ctx)
 	return err
@@ -58,10 +58,10 @@ func (c *Counter) pin(ctx context.Context) (first string, err error) {
 	if current == first {
 		return first, nil
 	}
-	// The new counter begins where the others are. After a restore of an older backup, which may know
-	// nothing of this epoch, they have been moved ahead of every code that was given out.
-	_, err = c.db.NewRaw(`INSERT INTO counters (name, next) SELECT ?, COALESCE(MAX(next), 0) FROM counters WHERE `+allEpochs+`
-		ON CONFLICT DO NOTHING`, epochPrefix+current).Exec(ctx)
+	// The new counter starts at the highest of the others. After a restore of an older backup, which
+	// may lack this epoch, AfterRestore has advanced them beyond every issued code.
+	_, err = c.db.NewRaw(`INSERT INTO counters (name, next) SELECT ?, COALESCE(MAX(next), 0)
+		FROM counters WHERE `+allEpochs+` ON CONFLICT DO NOTHING`, epochPrefix+current).Exec(ctx)
 	if err != nil {
 		return "", fmt.Errorf("starting an epoch of codes: %w", err)
 	}

@@ -64,9 +64,11 @@ func TestBoundsOfBounds(t *testing.T) {
 		}
 	}
 	for value, good := range map[string]bool{"1s": true, "10m": true, "999ms": false, "601s": false, "15": false} {
-		if _, err := Parse(with(setup(), "LINKFORGE_OPERATION_DEADLINE", value)); (err == nil) != good {
-			t.Errorf("a deadline of %s: %v", value, err)
-		}
+		t.Run(value, func(t *testing.T) {
+			if _, err := Parse(with(setup(), "LINKFORGE_OPERATION_DEADLINE", value)); (err == nil) != good {
+				t.Errorf("a deadline of %s: %v", value, err)
+			}
+		})
 	}
 }
 
@@ -79,10 +81,12 @@ func TestCostRate(t *testing.T) {
 	}
 	f["LINKFORGE_MAX_COST"] = "500"
 	for rate, good := range map[string]bool{"500": true, "499": false, "0": false, "many": false} {
-		_, err := Parse(with(f, "LINKFORGE_COST_RATE", rate))
-		if (err == nil) != good || !good && !cmp.Equal(blamed(err), []string{"LINKFORGE_COST_RATE"}) {
-			t.Errorf("%s points a minute, of which one operation may cost 500: %v", rate, err)
-		}
+		t.Run(rate, func(t *testing.T) {
+			_, err := Parse(with(f, "LINKFORGE_COST_RATE", rate))
+			if (err == nil) != good || !good && !cmp.Equal(blamed(err), []string{"LINKFORGE_COST_RATE"}) {
+				t.Errorf("%s points a minute, of which one operation may cost 500: %v", rate, err)
+			}
+		})
 	}
 }
 

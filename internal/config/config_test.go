@@ -174,17 +174,19 @@ func TestLimitsOfValues(t *testing.T) {
 		"LINKFORGE_JWT_SECRET":  {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
 		"LINKFORGE_CODE_SECRET": {[]string{strings.Repeat("x", 32)}, []string{"", strings.Repeat("x", 31)}},
 	} {
-		for _, value := range c.good {
-			if _, err := Parse(with(setup(), variable, value)); err != nil {
-				t.Errorf("%s=%q: %v", variable, value, err)
+		t.Run(variable, func(t *testing.T) {
+			for _, value := range c.good {
+				if _, err := Parse(with(setup(), variable, value)); err != nil {
+					t.Errorf("%s=%q: %v", variable, value, err)
+				}
 			}
-		}
-		for _, value := range c.bad {
-			_, err := Parse(with(setup(), variable, value))
-			if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
-				t.Errorf("%s=%q blames (-want +got):\n%s", variable, value, diff)
+			for _, value := range c.bad {
+				_, err := Parse(with(setup(), variable, value))
+				if diff := cmp.Diff([]string{variable}, blamed(err)); diff != "" {
+					t.Errorf("%s=%q blames (-want +got):\n%s", variable, value, diff)
+				}
 			}
-		}
+		})
 	}
 }
 
@@ -279,13 +281,15 @@ func TestPublicURLs(t *testing.T) {
 		"javascript:alert(1)":     "",
 		"https://sho.rt/%2e%2e/a": "",
 	} {
-		c, err := Parse(with(setup(), "LINKFORGE_PUBLIC_URL", given))
-		if want == "" && !cmp.Equal(blamed(err), []string{"LINKFORGE_PUBLIC_URL"}) {
-			t.Errorf("%q became %q: %v", given, c.PublicURL, err)
-		}
-		if want != "" && (err != nil || c.PublicURL != want) {
-			t.Errorf("%q became %q, want %q: %v", given, c.PublicURL, want, err)
-		}
+		t.Run(fmt.Sprintf("%q", given), func(t *testing.T) {
+			c, err := Parse(with(setup(), "LINKFORGE_PUBLIC_URL", given))
+			if want == "" && !cmp.Equal(blamed(err), []string{"LINKFORGE_PUBLIC_URL"}) {
+				t.Errorf("%q became %q: %v", given, c.PublicURL, err)
+			}
+			if want != "" && (err != nil || c.PublicURL != want) {
+				t.Errorf("%q became %q, want %q: %v", given, c.PublicURL, want, err)
+			}
+		})
 	}
 }
 
@@ -300,9 +304,11 @@ func TestThePublicURLFollowsTheAddress(t *testing.T) {
 		":80":          "http://localhost",
 		":0":           "http://localhost:8080",
 	} {
-		if c, err := Parse(with(setup(), "LINKFORGE_LISTEN", listen)); err != nil || c.PublicURL != want {
-			t.Errorf("listening on %q: %q, want %q: %v", listen, c.PublicURL, want, err)
-		}
+		t.Run(fmt.Sprintf("%q", listen), func(t *testing.T) {
+			if c, err := Parse(with(setup(), "LINKFORGE_LISTEN", listen)); err != nil || c.PublicURL != want {
+				t.Errorf("listening on %q: %q, want %q: %v", listen, c.PublicURL, want, err)
+			}
+		})
 	}
 }
 
@@ -319,9 +325,11 @@ func TestOwnHosts(t *testing.T) {
 		"www.sho.rt": false, "sho.rt.evil.example": false, "links.example.com": false, "": false,
 		"SHO.RT": false, "1.2.3": false,
 	} {
-		if got := c.IsOwnHost(host); got != want {
-			t.Errorf("%q is the instance's own: %t, want %t", host, got, want)
-		}
+		t.Run(fmt.Sprintf("%q", host), func(t *testing.T) {
+			if got := c.IsOwnHost(host); got != want {
+				t.Errorf("%q is the instance's own: %t, want %t", host, got, want)
+			}
+		})
 	}
 }
 

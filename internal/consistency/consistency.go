@@ -12,48 +12,48 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// Writers are, for a database with a replica, those who have changed something within db.MaxLag. A
-// replica that is further behind is read by nobody, so who has written before that need not be
-// known.
+// Writers records in Redis which users and API keys have written within the last db.MaxLag. Older
+// writes need no record: a replica that lags further behind is not read.
 type Writers struct {
 	DB  *db.DB
 	KV  *redisx.Client
 	Log *slog.Logger
+	// Now is the clock.
 	Now func() time.Time
 }
 
-// kept is longer than db.MaxLag by what a command may take.
-const kept = 2 * db.MaxLag
+// recordTTL exceeds db.MaxLag by the longest duration of a write.
+const recordTTL = 2 * db.MaxLag
 
-func key(who string) string { return "wrote:" + who }
+func key(actorID string) string { return "wrote:" + actorID }
 
-// Reading returns a context whose reads have everything that the person, or the API key, has
-// written, and may otherwise be a little behind. When nobody can say what they have written, the
-// reads are of the first database.
-func (w *Writers) Reading(ctx context.Context, who string) context.Context {
+// Reading returns a context for reads that include all writes of the user or API key, and may lag
+// behind those of others by up to db.MaxLag. If Redis is unavailable, reads go to the primary
+// database.
+func (w *Writers) Reading(ctx context.Context, actorID string) context.Context {
 	now := w.Now()
 	if !w.DB.Replica.Has(now.Add(-db.MaxLag)) {
 		return ctx
 	}
-	left, err := w.KV.PTTL(ctx, key(who)).Result()
+	left, err := w.KV.PTTL(ctx, key(actorID)).Result()
 	if err != nil {
 		return ctx
 	}
 	since := now.Add(-db.MaxLag)
-	if left > 0 && now.Add(left-kept).After(since) {
-		since = now.Add(left - kept)
+	if left > 0 && now.Add(left-recordTTL).After(since) {
+		since = now.Add(left - recordTTL)
 	}
 	return db.MayLag(ctx, since)
 }
 
-// Wrote keeps that somebody has just written, until it makes no difference any more. Where it
-// cannot be kept, Wrote waits until it makes none.
-func (w *Writers) Wrote(ctx context.Context, who string) {
-	ctx = context.WithoutCancel(ctx) // it is written, whether or not somebody waits for the answer
-	err := w.KV.Set(ctx, key(who), 1, kept).Err()
+// Wrote records a write of a user or API key. If Redis is unavailable, it waits until the replica
+// has the write.
+func (w *Writers) Wrote(ctx context.Context, actorID string) {
+	ctx = context.WithoutCancel(ctx) // the write is committed, even if the client has disconnected
+	err := w.KV.Set(ctx, key(actorID), 1, recordTTL).Err()
 	if err == nil {
 		return
 	}
-	w.Log.WarnContext(ctx, "who has written is not known to other nodes: the replica is waited for", "error", err)
+	w.Log.WarnContext(ctx, "recording a writer failed, waiting for the replica", "error", err)
 	_ = w.DB.Replica.Await(ctx, w.Now()) // the context does not end
 }

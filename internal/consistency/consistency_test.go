@@ -10,10 +10,11 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// standbyAnswers says whether a read of the context is the replica's.
-func standbyAnswers(t *testing.T, d *db.DB, ctx context.Context) (standby bool) {
+// isOnReplica reports whether reads of the context go to the replica.
+func isOnReplica(t *testing.T, d *db.DB, ctx context.Context) (standby bool) {
 	t.Helper()
 	if err := d.NewSelect().ColumnExpr("pg_is_in_recovery()").Scan(ctx, &standby); err != nil {
 		t.Fatal(err)
@@ -21,8 +22,9 @@ func standbyAnswers(t *testing.T, d *db.DB, ctx context.Context) (standby bool) 
 	return standby
 }
 
-// TestWhoHasWrittenReadsIt at any node, while others read the replica, which stays where it is.
-func TestWhoHasWrittenReadsIt(t *testing.T) {
+// TestWriters_ReadTheirOwnWrites holds the replica back: a user that has written reads the primary
+// on every node, and other users read the replica.
+func TestWriters_ReadTheirOwnWrites(t *testing.T) {
 	t.Parallel()
 	pair := dbtest.NewPair(t)
 	const redisURL = "" // in the process: two nodes share its client
@@ -55,18 +57,9 @@ func TestWhoHasWrittenReadsIt(t *testing.T) {
 	there := &consistency.Writers{DB: d, KV: shared, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	cutOff := &consistency.Writers{DB: d, KV: gone, Log: slog.New(slog.DiscardHandler), Now: time.Now}
 	reads := func(w *consistency.Writers, who string) bool {
-		return standbyAnswers(t, d, w.Reading(db.InWorkspace(t.Context(), "ws_1", ""), who))
+		return isOnReplica(t, d, w.Reading(db.InWorkspace(t.Context(), "ws_1", ""), who))
 	}
-	await := func(what string, yes func() bool) {
-		t.Helper()
-		for deadline := time.Now().Add(30 * time.Second); !yes(); {
-			if time.Now().After(deadline) || poll.Wait(t.Context(), 10*time.Millisecond) != nil {
-				t.Fatalf("not so: %s", what)
-			}
-		}
-	}
-
-	await("the replica is read", func() bool { return reads(there, "usr_reader") })
+	polltest.Until(t, "the replica is read", func() bool { return reads(there, "usr_reader") })
 	pair.Hold(t)
 	if _, err := d.ExecContext(db.AsOwner(t.Context()), "CREATE TABLE written ()"); err != nil {
 		t.Fatal(err)
@@ -74,28 +67,28 @@ func TestWhoHasWrittenReadsIt(t *testing.T) {
 	here.Wrote(t.Context(), "usr_writer")
 	for range 3 {
 		if reads(there, "usr_writer") {
-			t.Error("who has written reads a replica that does not have it")
+			t.Error("a user that has written reads a replica without the write")
 		}
 		if !reads(there, "usr_reader") {
-			t.Error("who has not written does not read the replica")
+			t.Error("a user that has not written does not read the replica")
 		}
 		_ = poll.Wait(t.Context(), 150*time.Millisecond)
 	}
 	if reads(cutOff, "usr_reader") {
-		t.Error("where nobody can say who has written, the replica is read")
+		t.Error("the replica is read although Redis is unavailable")
 	}
 	waited := time.Now()
-	cutOff.Wrote(t.Context(), "usr_unknown") // waits until nobody reads the replica any more
+	cutOff.Wrote(t.Context(), "usr_unknown") // waits until the replica lags too far to be read
 	if took := time.Since(waited); took < db.MaxLag-time.Second || took > 2*db.MaxLag {
-		t.Errorf("it waited for %s", took)
+		t.Errorf("waited for %s", took)
 	}
 	if reads(there, "usr_unknown") {
-		t.Error("a replica that is too far behind is read")
+		t.Error("a replica that lags too far behind is read")
 	}
 	pair.Release(t)
-	await("who has written reads the replica, which has it", func() bool { return reads(there, "usr_writer") })
+	polltest.Until(t, "the user reads the replica, which has the write", func() bool { return reads(there, "usr_writer") })
 	cutOff.Wrote(t.Context(), "usr_unknown")
 	if !reads(there, "usr_unknown") {
-		t.Error("the replica has it, and is not read")
+		t.Error("the replica has the write, and is not read")
 	}
 }

@@ -22,10 +22,12 @@ func TestPostgresConflicts(t *testing.T) {
 		"55P03": false, // lock not available
 		"":      false,
 	} {
-		err := fmt.Errorf("keeping: %w", &pgconn.PgError{Code: code})
-		if got := isConflict(err); got != want {
-			t.Errorf("%q is a conflict: %t, want %t", code, got, want)
-		}
+		t.Run(fmt.Sprintf("%q", code), func(t *testing.T) {
+			err := fmt.Errorf("keeping: %w", &pgconn.PgError{Code: code})
+			if got := isConflict(err); got != want {
+				t.Errorf("%q is a conflict: %t, want %t", code, got, want)
+			}
+		})
 	}
 }
 

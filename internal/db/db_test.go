@@ -215,23 +215,26 @@ func TestInstantsComeBackAsTheyWere(t *testing.T) {
 			"2026-12-31T23:59:59.999999Z": time.Date(2026, 12, 31, 23, 59, 59, 999999999, time.UTC),
 			"2000-01-01T00:00:00Z":        time.Date(2000, 1, 1, 0, 0, 0, 999, time.UTC),
 		} {
-			kept := event{ID: text, At: db.Instant(given)}
-			if got := kept.At.Format(time.RFC3339Nano); got != text {
-				t.Errorf("%s becomes %s", given, got)
-			}
-			if _, err := d.NewInsert().Model(&kept).Exec(db.AsOwner(t.Context())); err != nil {
-				t.Fatal(err)
-			}
-			back := event{ID: text}
-			if err := d.NewSelect().Model(&back).WherePK().Scan(db.AsOwner(t.Context())); err != nil || !back.At.Equal(kept.At) {
-				t.Errorf("%s came back as %s: %v", kept.At, back.At, err)
-			}
-			// Comparing in SQL is comparing instants.
-			n, err := d.NewSelect().Model((*event)(nil)).Where("id = ?", text).Where("at >= ?", kept.At).
-				Where("at < ?", kept.At.Add(time.Microsecond)).Count(db.AsOwner(t.Context()))
-			if err != nil || n != 1 {
-				t.Errorf("%s is not where it is looked for: %v", text, err)
-			}
+			t.Run(text, func(t *testing.T) {
+				kept := event{ID: text, At: db.Instant(given)}
+				if got := kept.At.Format(time.RFC3339Nano); got != text {
+					t.Errorf("%s becomes %s", given, got)
+				}
+				if _, err := d.NewInsert().Model(&kept).Exec(db.AsOwner(t.Context())); err != nil {
+					t.Fatal(err)
+				}
+				back := event{ID: text}
+				if err := d.NewSelect().Model(&back).WherePK().Scan(db.AsOwner(t.Context())); err != nil ||
+					!back.At.Equal(kept.At) {
+					t.Errorf("%s came back as %s: %v", kept.At, back.At, err)
+				}
+				// Comparing in SQL is comparing instants.
+				n, err := d.NewSelect().Model((*event)(nil)).Where("id = ?", text).Where("at >= ?", kept.At).
+					Where("at < ?", kept.At.Add(time.Microsecond)).Count(db.AsOwner(t.Context()))
+				if err != nil || n != 1 {
+					t.Errorf("%s is not where it is looked for: %v", text, err)
+				}
+			})
 		}
 	})
 }

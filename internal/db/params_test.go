@@ -1,6 +1,7 @@
 package db_test
 
 import (
+	"fmt"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -26,7 +27,7 @@ func TestParams(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 3 { // of which PostgreSQL plans the first
+		for round := range 3 { // of which PostgreSQL plans the first
 			for _, c := range []struct {
 				words []string
 				least int
@@ -37,14 +38,16 @@ func TestParams(t *testing.T) {
 				{[]string{"' OR true --"}, 0, nil},
 				{[]string{}, 0, nil},
 			} {
-				var got []string
-				p := d.Params()
-				err := d.NewSelect().Table("words").Column("word").Where("word ?", db.Among(p, c.words)).
-					Where("length >= ?", p.Of(c.least)).
-					Order("length").Scan(p.Bind(ctx), &got)
-				if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
-					t.Errorf("%q: %v (-want +got):\n%s", c.words, err, diff)
-				}
+				t.Run(fmt.Sprintf("%q, round %d", c.words, round), func(t *testing.T) {
+					var got []string
+					p := d.Params()
+					err := d.NewSelect().Table("words").Column("word").Where("word ?", db.Among(p, c.words)).
+						Where("length >= ?", p.Of(c.least)).
+						Order("length").Scan(p.Bind(ctx), &got)
+					if diff := cmp.Diff(c.want, got); diff != "" || err != nil {
+						t.Errorf("%q: %v (-want +got):\n%s", c.words, err, diff)
+					}
+				})
 			}
 		}
 		if d.Kind != db.Postgres {

@@ -52,10 +52,12 @@ func TestStatementsEnd(t *testing.T) {
 			{"the system", db.AsSystem(t.Context()), false},
 			{"the resolver", db.AsResolver(t.Context()), true},
 		} {
-			_, err := conn.ExecContext(c.ctx, "SELECT pg_sleep(0.8)")
-			if ended := errs.Is(err, errs.Unavailable); ended != c.ends || err != nil && !ended {
-				t.Errorf("in the scope of %s: %v", c.name, err)
-			}
+			t.Run(c.name, func(t *testing.T) {
+				_, err := conn.ExecContext(c.ctx, "SELECT pg_sleep(0.8)")
+				if ended := errs.Is(err, errs.Unavailable); ended != c.ends || err != nil && !ended {
+					t.Errorf("in the scope of %s: %v", c.name, err)
+				}
+			})
 		}
 		gone, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()

@@ -146,21 +146,23 @@ func TestConflictsAreTriedAgain(t *testing.T) {
 			calls int
 			kept  bool
 		}{0: {1, true}, 1: {2, true}, 3: {4, true}, 4: {4, false}, 100: {4, false}} {
-			id, calls := fmt.Sprint("after-", conflicts), 0
-			err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-				calls++
-				if err := insert(ctx, tx, id); err != nil {
-					return err
+			t.Run(fmt.Sprint(conflicts, " conflicts"), func(t *testing.T) {
+				id, calls := fmt.Sprint("after-", conflicts), 0
+				err := d.Tx(db.AsOwner(t.Context()), func(ctx context.Context, tx bun.Tx) error {
+					calls++
+					if err := insert(ctx, tx, id); err != nil {
+						return err
+					}
+					if calls <= conflicts {
+						return conflict
+					}
+					return nil
+				})
+				_, kept := things(t, d)[id]
+				if calls != want.calls || kept != want.kept || kept != (err == nil) || !kept && !errors.Is(err, conflict) {
+					t.Errorf("%d conflicts: %d calls, kept %t, %v; want %+v", conflicts, calls, kept, err, want)
 				}
-				if calls <= conflicts {
-					return conflict
-				}
-				return nil
 			})
-			_, kept := things(t, d)[id]
-			if calls != want.calls || kept != want.kept || kept != (err == nil) || !kept && !errors.Is(err, conflict) {
-				t.Errorf("%d conflicts: %d calls, kept %t, %v; want %+v", conflicts, calls, kept, err, want)
-			}
 		}
 	})
 }

@@ -3,12 +3,12 @@ package dbtest
 import (
 	"bufio"
 	"errors"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // EachShared is Each for tests with a second process, which opens the database by Open.
@@ -43,12 +43,7 @@ func Open(t *testing.T, kind db.Kind, where string) *db.DB {
 // Kill runs a test of this binary in another process and kills it once it has printed the line.
 func Kill(t *testing.T, test, line string, env ...string) {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")
-	process.Env = append(os.Environ(), env...)
-	process.Stderr = os.Stderr
+	process := proctest.Self(t, test, env...)
 	out, err := process.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // formation bounds the start of servers on a busy machine.
@@ -40,6 +42,7 @@ const supervise = `"$@" >/dev/null 2>&1 & echo $!; cat >/dev/null; kill -9 $!; `
 // redisServer returns the path of the binary. Without one, tests fail where a Redis is configured.
 func redisServer(t testing.TB) string {
 	t.Helper()
+	proctest.SkipShort(t)
 	ServerURL(t, RedisURL)
 	path, err := exec.LookPath("redis-server")
 	if err != nil {

@@ -18,6 +18,8 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // Pair is a PostgreSQL server of one test with a standby.
@@ -50,9 +52,7 @@ hot_standby = on
 // NewPair starts a PostgreSQL server and a standby. Without the binaries it skips the test.
 func NewPair(t testing.TB) *Pair {
 	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
+	proctest.SkipShort(t)
 	ServerURL(t, DatabaseURL)
 	programs := postgresPrograms()
 	if programs == "" {

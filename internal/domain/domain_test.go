@@ -390,26 +390,28 @@ func TestWhoMayDoWhatWithDomains(t *testing.T) {
 			"a key for other things":  {key("LINKS_WRITE", "AUDIT_READ"), false, false},
 			"a membership of nothing": {workspace.Membership{}, false, false},
 		} {
-			allowed := func(did string, want bool, err error) {
-				t.Helper()
-				if want && err != nil || !want && !errs.Is(err, errs.Forbidden) {
-					t.Errorf("%s %s: %v", name, did, err)
+			t.Run(name, func(t *testing.T) {
+				allowed := func(did string, want bool, err error) {
+					t.Helper()
+					if want && err != nil || !want && !errs.Is(err, errs.Forbidden) {
+						t.Errorf("%s %s: %v", name, did, err)
+					}
 				}
-			}
-			_, err := z.Rows().List(t.Context(), c.m, page.Request{Size: 1})
-			allowed("lists", c.read, err)
-			_, err = z.Add(t.Context(), c.m, "go.example.com")
-			allowed("adds", c.write, err)
-			_, err = z.Verify(t.Context(), c.m, own.ID)
-			allowed("verifies", c.write, err)
-			_, err = z.SetPrimary(t.Context(), c.m, own.ID)
-			allowed("makes primary", c.write, err)
-			_, err = z.ClearPrimary(t.Context(), c.m)
-			allowed("clears the primary", c.write, err)
-			if !c.write {
-				_, err = z.Remove(t.Context(), c.m, own.ID)
-				allowed("removes", false, err)
-			}
+				_, err := z.Rows().List(t.Context(), c.m, page.Request{Size: 1})
+				allowed("lists", c.read, err)
+				_, err = z.Add(t.Context(), c.m, "go.example.com")
+				allowed("adds", c.write, err)
+				_, err = z.Verify(t.Context(), c.m, own.ID)
+				allowed("verifies", c.write, err)
+				_, err = z.SetPrimary(t.Context(), c.m, own.ID)
+				allowed("makes primary", c.write, err)
+				_, err = z.ClearPrimary(t.Context(), c.m)
+				allowed("clears the primary", c.write, err)
+				if !c.write {
+					_, err = z.Remove(t.Context(), c.m, own.ID)
+					allowed("removes", false, err)
+				}
+			})
 		}
 	})
 }
@@ -446,13 +448,15 @@ func TestAForeignDomainIsNone(t *testing.T) {
 				"NUL":       adas.ID + "\x00",
 				"not UTF-8": "dom_\xff", "SQL": "' OR 1=1 --", "long": strings.Repeat("dom_", 10_000),
 			} {
-				if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
-					t.Errorf("%s, %s, is told (-unknown +this):\n%s", name, what, diff)
-				}
-				if _, err := z.Rows().WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" &&
-					diffSaid(unknown, err) {
-					t.Errorf("the workspace of %s: %v", name, err)
-				}
+				t.Run(what+" "+name, func(t *testing.T) {
+					if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
+						t.Errorf("%s, %s, is told (-unknown +this):\n%s", name, what, diff)
+					}
+					if _, err := z.Rows().WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" &&
+						diffSaid(unknown, err) {
+						t.Errorf("the workspace of %s: %v", name, err)
+					}
+				})
 			}
 		}
 		if got, err := z.Rows().WorkspaceOf(t.Context(), adas.ID); err != nil || got != z.adas.ID() {

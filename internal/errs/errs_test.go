@@ -97,9 +97,11 @@ func TestFromFindsTheErrorInside(t *testing.T) {
 		"joined":     errors.Join(context.Canceled, e),
 		"as a cause": fmt.Errorf("creating: %w", errors.Join(e)),
 	} {
-		if From(err) != e || !Is(err, SlugTaken) || Is(err, NotFound) || Is(err, Internal) {
-			t.Errorf("%s: %+v", name, From(err))
-		}
+		t.Run(name, func(t *testing.T) {
+			if From(err) != e || !Is(err, SlugTaken) || Is(err, NotFound) || Is(err, Internal) {
+				t.Errorf("%+v", From(err))
+			}
+		})
 	}
 	outer := New(Unavailable, "").Because(e)
 	if From(fmt.Errorf("asking: %w", outer)) != outer || Is(outer, SlugTaken) || !errors.Is(outer, e) {

@@ -1,9 +1,7 @@
-// Package fastpath answers the plainest of HTTP requests, GET over HTTP/1.1 without a body, at less
-// than half of what net/http needs for one: it reads ahead for nothing, starts no goroutine for a
-// request, makes none anew, and writes an answer with one system call. Whatever is not as plain as
-// that, it leaves to net/http, from that request on and with the connection. So nothing is answered
-// differently: it is no parser of HTTP, but knows one way to write a request, which nobody can take
-// in two ways.
+// Package fastpath is a listener in front of net/http: it answers plain requests, GET over HTTP/1.1
+// without a body, with less than half of the work. It passes a connection on to net/http as soon as
+// a request is anything else, so no response differs. The server passes the function that answers
+// short URLs.
 package fastpath
 
 import (
@@ -19,28 +17,27 @@ import (
 )
 
 const (
-	// headBytes bounds the head of a plain request: browsers' have less, even with a few cookies.
+	// headBytes bounds the head of a plain request. Heads of browsers are smaller, even with cookies.
 	headBytes = 4 << 10
-	// firstDeadline is how long a new connection may take to ask for something, as net/http's
-	// ReadHeaderTimeout has it.
+	// firstDeadline bounds the wait for the first request of a connection, like ReadHeaderTimeout of
+	// net/http.
 	firstDeadline = 5 * time.Second
-	// idleDeadline is how long a connection may wait for its next request, or an answer for being
-	// read. It is moved ahead only once in a while (moveEvery), since moving it costs as much as
-	// parsing a header.
+	// idleDeadline bounds the wait for the next request, and for the client to read a response. It is
+	// extended at most every moveEvery, because extending it costs as much as parsing a header.
 	idleDeadline = 2 * time.Minute
 	moveEvery    = 10 * time.Second
 )
 
-// Answer answers a request, or reports false if somebody else is to: then it must have written
-// nothing. The context of the request does not end when the client goes away, and the writer has no
-// more methods than http.ResponseWriter. Neither may be kept: the next request of the connection
-// takes their place. An answer is a status from 200 on that may have a body, and sets no field
-// about the connection or about how the body is sent but a Content-Length.
+// Answer writes the response of a request, or reports false without writing anything: net/http
+// answers the request then. The context of the request does not end when the client disconnects,
+// and the writer has only the methods of http.ResponseWriter. Neither is valid after the call. A
+// response has a status from 200 on, and no fields about the connection or the encoding of the body
+// but Content-Length.
 type Answer func(w http.ResponseWriter, r *http.Request) bool
 
-// Listener answers plain requests on the connections that it accepts. Its Accept returns those that
-// ask for anything else, with all that is still to be read, so that an http.Server can serve it in
-// the place of the listener below.
+// Listener answers plain requests on the connections that it accepts. Accept returns the
+// connections with other requests, with all unread bytes, so that an http.Server can serve the
+// Listener.
 type Listener struct {
 	net.Listener
 	answer Answer
@@ -55,7 +52,7 @@ type Listener struct {
 	conns map[*conn]struct{}
 }
 
-// Listen begins to answer on the listener's connections. The log is told of what panics.
+// Listen starts to answer on the connections of a listener. The log receives panics.
 func Listen(below net.Listener, answer Answer, log *slog.Logger) *Listener {
 	l := &Listener{
 		Listener: below, answer: answer, log: log,
@@ -65,8 +62,8 @@ func Listen(below net.Listener, answer Answer, log *slog.Logger) *Listener {
 	return l
 }
 
-// accept has every connection served. What goes wrong is for whoever calls Accept, who knows how
-// long to wait.
+// accept serves all connections. It passes errors to the caller of Accept, which decides how long
+// to wait.
 func (l *Listener) accept() {
 	for {
 		c, err := l.Listener.Accept()
@@ -94,8 +91,8 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// Close implements net.Listener. Connections that wait for their next request are closed; those
-// that have one are when it is answered, which Wait waits for.
+// Close implements net.Listener. It closes idle connections. A connection with a request is closed
+// after the response; see Wait.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	l.mu.Lock()
@@ -105,7 +102,7 @@ func (l *Listener) Close() error {
 	}
 	close(l.closed)
 	for c := range l.conns {
-		_ = c.SetReadDeadline(time.Unix(1, 0)) // wakes it; one that is broken is awake
+		_ = c.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; a broken connection needs none
 	}
 	return err
 }
@@ -119,8 +116,8 @@ func (l *Listener) isClosed() bool {
 	}
 }
 
-// Wait waits, after Close, until every request has been answered. When the context ends first, the
-// connections of those that have not are closed.
+// Wait waits, after Close, for the responses of all requests. It closes the remaining connections
+// when the context ends.
 func (l *Listener) Wait(ctx context.Context) error {
 	done := make(chan struct{})
 	go func() {
@@ -140,8 +137,8 @@ func (l *Listener) Wait(ctx context.Context) error {
 	return fmt.Errorf("waiting for redirects to be answered: %w", ctx.Err())
 }
 
-// keep has Close know of the connection. It reports false after Close.
-func (l *Listener) keep(c *conn) bool {
+// register adds a connection for Close. It reports false after Close.
+func (l *Listener) register(c *conn) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.isClosed() {
@@ -151,18 +148,18 @@ func (l *Listener) keep(c *conn) bool {
 	return true
 }
 
-func (l *Listener) drop(c *conn) {
+func (l *Listener) unregister(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.conns, c)
 }
 
-// serve answers on a connection until it ends, or is somebody else's.
+// serve answers the requests of a connection until it ends or is passed to net/http.
 func (l *Listener) serve(below net.Conn) {
 	c := &conn{Conn: below, in: bufio.NewReaderSize(below, headBytes)}
-	over := !l.keep(c) || l.talk(c)
-	l.drop(c)
-	if over {
+	isOver := !l.register(c) || l.answerPlain(c)
+	l.unregister(c)
+	if isOver {
 		_ = below.Close()
 		return
 	}
@@ -170,24 +167,24 @@ func (l *Listener) serve(below net.Conn) {
 	c.head, c.response = head{}, response{}
 	select {
 	case l.others <- c:
-	case <-l.closed: // nobody takes it any more
+	case <-l.closed: // Accept is not called any more
 		_ = below.Close()
 	}
 }
 
-// talk answers plain requests. It reports true when the connection is to be closed, and false when
-// what comes next is for somebody else.
-func (l *Listener) talk(c *conn) (over bool) {
+// answerPlain answers plain requests. It reports true if the connection has to be closed, and false
+// if net/http has to answer the next request.
+func (l *Listener) answerPlain(c *conn) (isOver bool) {
 	defer func() {
 		if broken := recover(); broken != nil {
-			over = true
+			isOver = true
 			if err, ok := broken.(error); !ok || !errors.Is(err, http.ErrAbortHandler) {
-				l.log.Error("a request was not answered", "error", broken)
+				l.log.Error("panic while answering a request", "error", broken)
 			}
 		}
 	}()
 	_ = c.SetReadDeadline(time.Now().Add(firstDeadline))
-	for !l.isClosed() { // Close may have come before a deadline was moved
+	for !l.isClosed() { // Close may precede an extended deadline
 		if _, err := c.in.Peek(1); err != nil {
 			return true
 		}
@@ -214,17 +211,17 @@ func (l *Listener) talk(c *conn) (over bool) {
 	return true
 }
 
-// conn is a connection with what has been read ahead of it.
+// conn is a connection with a read buffer.
 type conn struct {
 	net.Conn
 	in       *bufio.Reader
 	address  string
-	moved    time.Time // when the deadline was moved last
+	moved    time.Time // when the deadline was extended last
 	head     head
 	response response
 }
 
-// Read implements net.Conn for whoever takes the connection over.
+// Read implements net.Conn for net/http.
 func (c *conn) Read(b []byte) (int, error) {
 	if c.in.Buffered() > 0 {
 		return c.in.Read(b)

@@ -74,8 +74,8 @@ var whole = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "rest: "+r.Method+" "+r.Host+" "+string(body))
 })
 
-// sites are the same site behind net/http alone and behind a Listener, which counts what it answers
-// itself.
+// sites serve the same handler behind net/http alone and behind a Listener, which counts its own
+// responses.
 type sites struct {
 	alone, both string
 	fast        atomic.Int64
@@ -112,7 +112,7 @@ const end = "GET /rest/end HTTP/1.1\r\nHost: a.example\r\nConnection: close\r\n\
 
 var dates = regexp.MustCompile(`Date: [^\r]*\r\n`)
 
-// exchange sends a text and returns everything that comes back until the connection ends.
+// exchange sends a text and returns all bytes that it receives until the connection ends.
 func exchange(t testing.TB, address, text string) string {
 	t.Helper()
 	c, err := net.Dial("tcp", address)
@@ -193,8 +193,8 @@ var requests = []struct {
 	{"GET /page HTTP/1.1\r\nhOST: a.example:80 \r\nUSER-AGENT: \"me\"\r\n\r\nGET /page HTTP/1.1\r\n" + host + "\r\n", 2},
 	{"GET /abc HTTP/1.1\r\n" + host + "Pragma: no-cache\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "X: \t1\r\n\r\n", 0},
-	{"GET /page HTTP/1.1\r\n" + host + strings.Repeat("A: b\r\n", mostFields-1) + "\r\n", 1},
-	{"GET /page HTTP/1.1\r\n" + host + strings.Repeat("A: b\r\n", mostFields) + "\r\n", 0},
+	{"GET /page HTTP/1.1\r\n" + host + strings.Repeat("A: b\r\n", maxFields-1) + "\r\n", 1},
+	{"GET /page HTTP/1.1\r\n" + host + strings.Repeat("A: b\r\n", maxFields) + "\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Cookie: " + strings.Repeat("c", headBytes) + "\r\n\r\n", 0},
 	{"GET /abc HTTP/1.1\r\n" + host + "Cookie: " + strings.Repeat("c", 80<<10) + "\r\n\r\n", 0},
 	{"\r\nGET /abc HTTP/1.1\r\n" + host + "\r\n", 0},
@@ -208,13 +208,15 @@ func TestAnswersAreThoseOfNetHTTP(t *testing.T) {
 	t.Parallel()
 	s := serveSites(t)
 	for _, r := range requests {
-		before := s.fast.Load()
-		if diff := cmp.Diff(exchange(t, s.alone, r.text+end), exchange(t, s.both, r.text+end)); diff != "" {
-			t.Errorf("%q is answered differently (-net/http +here):\n%s", r.text, diff)
-		}
-		if got := s.fast.Load() - before; got != r.fast {
-			t.Errorf("of %q %d were answered here, not %d", r.text, got, r.fast)
-		}
+		t.Run(fmt.Sprintf("%.80q", r.text), func(t *testing.T) {
+			before := s.fast.Load()
+			if diff := cmp.Diff(exchange(t, s.alone, r.text+end), exchange(t, s.both, r.text+end)); diff != "" {
+				t.Errorf("%q is answered differently (-net/http +here):\n%s", r.text, diff)
+			}
+			if got := s.fast.Load() - before; got != r.fast {
+				t.Errorf("of %q %d were answered here, not %d", r.text, got, r.fast)
+			}
+		})
 	}
 }
 

@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// mostFields is how many fields a plain request has: what a connection keeps for its next one is
-// bounded by it.
-const mostFields = 40
+// maxFields is the largest number of fields of a plain request. It bounds the memory of a
+// connection.
+const maxFields = 40
 
-// head is the request that a connection has, of which there is one at a time: the next one takes
-// its place in memory. Its texts stay what they are.
+// head is the present request of a connection. The next request reuses its memory; strings stay
+// valid.
 type head struct {
 	request http.Request
 	url     url.URL
@@ -21,8 +21,8 @@ type head struct {
 	values  []string
 }
 
-// next is the request that comes next and the size of its head, without taking it off the
-// connection; nil if it is not plain, or not there as a whole. It holds until next is called again.
+// next returns the next request and the size of its head, without consuming it; nil if the request
+// is not plain or not complete. The request is valid until the next call.
 func (c *conn) next() (r *http.Request, size int) {
 	ahead, _ := c.in.Peek(c.in.Buffered())
 	size = plainHead(ahead)
@@ -36,9 +36,9 @@ func (c *conn) next() (r *http.Request, size int) {
 	return &c.head.request, size
 }
 
-// plainHead is the size of the head of a GET that the text begins with; 0 if it does not end there,
-// or is written in a way that anybody might read differently: lines end in CRLF and are not
-// continued, names of fields have no odd characters.
+// plainHead returns the size of the head of a GET at the start of the text; 0 if the head is
+// incomplete or ambiguous: lines must end in CRLF without continuation, and field names must be
+// tokens.
 func plainHead(text []byte) int {
 	if !bytes.HasPrefix(text, []byte("GET /")) {
 		return 0
@@ -73,7 +73,8 @@ func isPlainName(b byte) bool {
 	return 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || '0' <= b && b <= '9' || b == '-' || b == '_'
 }
 
-// isPlainText says that a text is not empty, and has nothing but what names have, and these others.
+// isPlainText reports whether a text is not empty and has only characters of names and these
+// others.
 func isPlainText(text, others string) bool {
 	for i := range len(text) {
 		if !isPlainName(text[i]) && strings.IndexByte(others, text[i]) < 0 {
@@ -83,7 +84,7 @@ func isPlainText(text, others string) bool {
 	return text != ""
 }
 
-// read understands the text of a head, and reports false if there is more to the request than that.
+// read parses a head. It reports false if the request has more than a head.
 func (h *head) read(text string) bool {
 	line, fields, _ := strings.Cut(text, "\r\n")
 	target, version, _ := strings.Cut(line[len("GET "):], " ")
@@ -102,8 +103,7 @@ func (h *head) read(text string) bool {
 	return true
 }
 
-// readTarget understands a path in which nothing is escaped, and leaves the query to whoever wants
-// it.
+// readTarget parses a path without percent-encoding. It does not parse the query.
 func (h *head) readTarget(target string) bool {
 	path, query, asked := strings.Cut(target, "?")
 	if asked && query == "" {
@@ -113,19 +113,19 @@ func (h *head) readTarget(target string) bool {
 	return isPlainText(path, "/.~+")
 }
 
-// readFields understands the lines of fields, the last of which is empty.
+// readFields parses the lines of fields, which end with an empty line.
 func (h *head) readFields(lines string) bool {
 	if h.header == nil {
 		h.header = http.Header{}
 	}
 	clear(h.header)
-	clear(h.values) // each would keep the whole text of the head that it was a part of
+	clear(h.values) // each references the text of its whole head
 	h.values = h.values[:0]
 	for lines != "\r\n" {
 		var line string
 		line, lines, _ = strings.Cut(lines, "\r\n")
 		name, value, found := strings.Cut(line, ":")
-		if !found || name == "" || len(h.values) == mostFields {
+		if !found || name == "" || len(h.values) == maxFields {
 			return false
 		}
 		name = textproto.CanonicalMIMEHeaderKey(name)
@@ -139,8 +139,8 @@ func (h *head) readFields(lines string) bool {
 	return true
 }
 
-// isPlain says that there is nothing to a request but its head, and nothing in that about the
-// connection, or with an older name.
+// isPlain reports whether a request has no body, and no fields about the connection or with an
+// obsolete name.
 func isPlain(header http.Header) bool {
 	for _, name := range [...]string{
 		"Content-Length", "Transfer-Encoding", "Expect", "Upgrade", "Te", "Trailer", "Proxy-Connection", "Http2-Settings",

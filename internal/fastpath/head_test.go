@@ -9,7 +9,7 @@ import (
 func TestAConnectionKeepsOneHead(t *testing.T) {
 	t.Parallel()
 	var h head
-	if !h.read("GET /a HTTP/1.1\r\n"+host+strings.Repeat("A: b\r\n", mostFields-1)+"\r\n") || !h.read(plainRequest) {
+	if !h.read("GET /a HTTP/1.1\r\n"+host+strings.Repeat("A: b\r\n", maxFields-1)+"\r\n") || !h.read(plainRequest) {
 		t.Fatal("plain requests were not read")
 	}
 	for i, value := range h.values[:cap(h.values)] {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// response is an answer, in memory until it is whole.
+// response buffers a response until it is complete.
 type response struct {
 	header http.Header
 	status int
 	body   []byte
 	out    bytes.Buffer
 	names  []string
-	second int64  // since 1970, of the date
-	date   []byte // as it is written
+	second int64  // of date, since 1970
+	date   []byte // the value of the Date field
 }
 
-// keptBytes is how much memory a connection keeps for its next answer.
+// keptBytes is the largest buffer that a connection retains for its next response.
 const keptBytes = 4 << 10
 
 func (w *response) reset() {
@@ -52,12 +52,12 @@ func (w *response) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// encode is the answer as it goes over the wire.
+// encode returns the bytes of the response.
 func (w *response) encode(now time.Time) []byte {
 	w.WriteHeader(http.StatusOK)
 	length, said := strconv.Itoa(len(w.body)), w.header["Content-Length"] != nil
 	if said && w.header.Get("Content-Length") != length {
-		w.header.Set("Content-Length", length) // or the rest would be taken for the next answer
+		w.header.Set("Content-Length", length) // the client would take the rest for the next response
 	}
 	w.out.WriteString("HTTP/1.1 ")
 	w.out.Write(strconv.AppendInt(w.out.AvailableBuffer(), int64(w.status), 10))
@@ -79,13 +79,13 @@ func (w *response) encode(now time.Time) []byte {
 	return w.out.Bytes()
 }
 
-// encodeHeader writes the fields in the order of their names. What must not go over the wire as it
-// is, http.Header knows.
+// encodeHeader writes the fields in the order of their names. Values with special characters are
+// encoded by http.Header.
 func (w *response) encodeHeader() {
 	w.names = w.names[:0]
 	for name, values := range w.header {
 		if !isPlainField(name, values) {
-			_ = w.header.Write(&w.out) // memory takes everything
+			_ = w.header.Write(&w.out) // a buffer returns no error
 			return
 		}
 		w.names = append(w.names, name)

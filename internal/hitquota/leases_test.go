@@ -260,23 +260,25 @@ func TestIdleLeasesComeBackToOthers(t *testing.T) {
 	}{
 		{20, nearLife}, {30, nearLife}, {100, plentyLife}, {300, abundantLife},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			source, linkID := newTally(), id.New(id.Link)
-			idle, other := newDesk(source, nil), newDesk(source, nil)
-			other.Numbers.Store(1000)
-			hold(t, idle.Leases, linkID, 20, c.limit)
-			run(t, idle.Leases)
-			run(t, other.Leases)
-			after(c.life - time.Millisecond)
-			source.want(t, "within its life", linkID, 20, 1)
-			if s := idle.Stats(); s.Open != 1 || s.Held != 20 {
-				t.Errorf("%+v, want 20 hits held", s)
-			}
-			after(time.Millisecond + reapInterval)
-			source.want(t, "after its life", linkID, 0, 0)
-			if got := take(t, other.Leases, linkID, 400, c.limit); got != c.limit {
-				t.Errorf("%d hits given to another node, want all of the %d", got, c.limit)
-			}
+		t.Run(fmt.Sprint("limit ", c.limit), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, linkID := newTally(), id.New(id.Link)
+				idle, other := newDesk(source, nil), newDesk(source, nil)
+				other.Numbers.Store(1000)
+				hold(t, idle.Leases, linkID, 20, c.limit)
+				run(t, idle.Leases)
+				run(t, other.Leases)
+				after(c.life - time.Millisecond)
+				source.want(t, "within its life", linkID, 20, 1)
+				if s := idle.Stats(); s.Open != 1 || s.Held != 20 {
+					t.Errorf("%+v, want 20 hits held", s)
+				}
+				after(time.Millisecond + reapInterval)
+				source.want(t, "after its life", linkID, 0, 0)
+				if got := take(t, other.Leases, linkID, 400, c.limit); got != c.limit {
+					t.Errorf("%d hits given to another node, want all of the %d", got, c.limit)
+				}
+			})
 		})
 	}
 }
@@ -293,19 +295,21 @@ func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
 		{5 * time.Second, 1 << 40, 31}, {time.Minute, 1 << 40, 12}, {20 * time.Minute, 1 << 40, 2},
 		{5 * time.Second, 400, 360},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			source, linkID := newTally(), id.New(id.Link)
-			d := newDesk(source, nil)
-			stop := run(t, d.Leases)
-			taken := int64(0)
-			for began := time.Now(); time.Since(began) < 30*time.Minute; after(c.every) {
-				taken += take(t, d.Leases, linkID, 1, c.limit)
-			}
-			if got := len(source.wants); got > c.most {
-				t.Errorf("followed every %s it asked %d times, want %d at most", c.every, got, c.most)
-			}
-			stop()
-			source.want(t, "at the end", linkID, taken, 0)
+		t.Run(fmt.Sprintf("a hit every %s, limit %d", c.every, c.limit), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, linkID := newTally(), id.New(id.Link)
+				d := newDesk(source, nil)
+				stop := run(t, d.Leases)
+				taken := int64(0)
+				for began := time.Now(); time.Since(began) < 30*time.Minute; after(c.every) {
+					taken += take(t, d.Leases, linkID, 1, c.limit)
+				}
+				if got := len(source.wants); got > c.most {
+					t.Errorf("followed every %s it asked %d times, want %d at most", c.every, got, c.most)
+				}
+				stop()
+				source.want(t, "at the end", linkID, taken, 0)
+			})
 		})
 	}
 }
@@ -364,36 +368,38 @@ func TestLeasesAmongManyEnd(t *testing.T) {
 		"plenty":             {100, plentyLife, scanTurns * reapInterval, 0},
 		"plenty, a full log": {100, time.Second, 2 * reapInterval, 1 << 19},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			source, linkID := newTally(), id.New(id.Link)
-			d := newDesk(source, nil)
-			d.LogRoom = 1 << 20
-			hold(t, d.Leases, linkID, 20, c.limit)
-			crowd(t, d.Leases, linkID, others)
-			stop := run(t, d.Leases)
-			after(c.keep - time.Millisecond)
-			source.want(t, name+": within its life", linkID, 20, others+1)
-			if s := d.Stats(); s.Open != others+1 || s.Held != others+20 || d.Pin() > 10 {
-				t.Errorf("%s: %+v and the log from %d on, want the first of %d leases in it", name, s, d.Pin(),
-					others+1)
-			}
-			d.end.Add(c.recorded)
-			after(time.Millisecond + c.late)
-			if source.mu.Lock(); source.used[linkID+thisMonth().String()] != 0 {
-				t.Errorf("%s: its hits were not given back", name)
-			}
-			source.mu.Unlock()
-			after(scanTurns * reapInterval)
-			if d.Pin() < 10 {
-				t.Errorf("%s: the log is kept from %d on, though the lease has ended", name, d.Pin())
-			}
-			before := d.Stats().Held
-			used := take(t, d.Leases, linkID, 1, 1<<40)
-			if after(reapInterval); d.Stats().Held != before+1-used {
-				t.Errorf("%s: %d hits are held, want %d: the one that was taken is used", name, d.Stats().Held, before)
-			}
-			stop()
-			source.want(t, name+": at the end", linkID, used, 0)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, linkID := newTally(), id.New(id.Link)
+				d := newDesk(source, nil)
+				d.LogRoom = 1 << 20
+				hold(t, d.Leases, linkID, 20, c.limit)
+				crowd(t, d.Leases, linkID, others)
+				stop := run(t, d.Leases)
+				after(c.keep - time.Millisecond)
+				source.want(t, name+": within its life", linkID, 20, others+1)
+				if s := d.Stats(); s.Open != others+1 || s.Held != others+20 || d.Pin() > 10 {
+					t.Errorf("%+v and the log from %d on, want the first of %d leases in it", s, d.Pin(),
+						others+1)
+				}
+				d.end.Add(c.recorded)
+				after(time.Millisecond + c.late)
+				if source.mu.Lock(); source.used[linkID+thisMonth().String()] != 0 {
+					t.Error("its hits were not given back")
+				}
+				source.mu.Unlock()
+				after(scanTurns * reapInterval)
+				if d.Pin() < 10 {
+					t.Errorf("the log is kept from %d on, though the lease has ended", d.Pin())
+				}
+				before := d.Stats().Held
+				used := take(t, d.Leases, linkID, 1, 1<<40)
+				if after(reapInterval); d.Stats().Held != before+1-used {
+					t.Errorf("%d hits are held, want %d: the one that was taken is used", d.Stats().Held, before)
+				}
+				stop()
+				source.want(t, name+": at the end", linkID, used, 0)
+			})
 		})
 	}
 }

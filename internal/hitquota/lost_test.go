@@ -121,18 +121,20 @@ func TestACounterThatCannotBeSeeded(t *testing.T) {
 			return ctx.Err()
 		}, context.DeadlineExceeded, sourceDeadline},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			source, linkID := newForgetful(), id.New(id.Link)
-			source.seeding = func(ctx context.Context) error { return c.seeding(ctx, source, linkID) }
-			d := newDesk(source, nil)
-			run(t, d.Leases)
-			began := time.Now()
-			if got, err := tryTake(t.Context(), d.Leases, linkID, 3, 10); got != 0 || !errors.Is(err, c.want) ||
-				time.Since(began) != c.took {
-				t.Errorf("%s: %d hits given after %s: %v, want %v after %s", name, got, time.Since(began), err, c.want,
-					c.took)
-			}
-			source.want(t, name, linkID, 0, 0)
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, linkID := newForgetful(), id.New(id.Link)
+				source.seeding = func(ctx context.Context) error { return c.seeding(ctx, source, linkID) }
+				d := newDesk(source, nil)
+				run(t, d.Leases)
+				began := time.Now()
+				if got, err := tryTake(t.Context(), d.Leases, linkID, 3, 10); got != 0 || !errors.Is(err, c.want) ||
+					time.Since(began) != c.took {
+					t.Errorf("%d hits given after %s: %v, want %v after %s", got, time.Since(began), err, c.want,
+						c.took)
+				}
+				source.want(t, name, linkID, 0, 0)
+			})
 		})
 	}
 }

@@ -13,14 +13,16 @@ func TestMonthOf(t *testing.T) {
 		{"2027-01-01T00:30:00+01:00", "2026-12", "2027-01-01T00:00:00Z"},
 		{"2028-02-29T12:00:00Z", "2028-02", "2028-03-01T00:00:00Z"},
 	} {
-		at, err := time.Parse(time.RFC3339Nano, c.at)
-		if err != nil {
-			t.Fatal(err)
-		}
-		m := MonthOf(at)
-		if m.String() != c.month || m.End.Format(time.RFC3339) != c.end {
-			t.Errorf("%s lies in %s, which ends %s", c.at, m, m.End)
-		}
+		t.Run(c.at, func(t *testing.T) {
+			at, err := time.Parse(time.RFC3339Nano, c.at)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := MonthOf(at)
+			if m.String() != c.month || m.End.Format(time.RFC3339) != c.end {
+				t.Errorf("%s lies in %s, which ends %s", c.at, m, m.End)
+			}
+		})
 	}
 }
 

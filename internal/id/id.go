@@ -1,7 +1,6 @@
-// Package id makes the prefixed, sortable identifiers of Linkforge: a prefix that names the type,
-// and a UUIDv7 in the base32 that TypeID uses
-// (https://github.com/jetify-com/typeid/tree/main/spec), so that ids sort by the millisecond they
-// were made in.
+// Package id creates and checks the identifiers of rows: a prefix that names the type, and a UUIDv7 in
+// the base32 of TypeID (https://github.com/jetify-com/typeid/tree/main/spec), so ids sort by their
+// creation time. Every package with rows calls it.
 package id
 
 import (

@@ -123,5 +123,14 @@ func (s *Store) DeleteExpired(ctx context.Context, limit int) (int64, error) {
 		Where("(workspace_id, actor_id, name) IN (?)", batch).Where("created_at <= ?", s.expiry()).Exec(ctx))
 }
 
+// PurgeWorkspace deletes all keys of a workspace.
+func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
+	_, err := s.DB.NewDelete().Model((*row)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx)
+	if err != nil {
+		return fmt.Errorf("deleting the idempotency keys of a workspace: %w", err)
+	}
+	return nil
+}
+
 // expiry returns the instant at or before which keys have expired.
 func (s *Store) expiry() time.Time { return db.Instant(s.Now()).Add(-lifetime) }

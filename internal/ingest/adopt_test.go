@@ -60,14 +60,16 @@ func TestWhatADeadProcessRecordedIsIngestedOnce(t *testing.T) {
 		for _, c := range []struct{ ingested, waiting int }{
 			{0, 0}, {0, 10}, {10, 0}, {7, 3}, {3, ingest.MaxBatch + 1},
 		} {
-			dir, linkID := t.TempDir(), id.New(id.Link)
-			dead := clicktest.NewRecorder(t, d, dir)
-			recordOf(dead, linkID, c.ingested)
-			ingestAll(t, dead)
-			recordOf(dead, linkID, c.waiting)
-			die(t, dead)
-			adopted(t, d, dir)
-			wantClicks(t, d, linkID, int64(c.ingested+c.waiting))
+			t.Run(fmt.Sprintf("%d ingested, %d waiting", c.ingested, c.waiting), func(t *testing.T) {
+				dir, linkID := t.TempDir(), id.New(id.Link)
+				dead := clicktest.NewRecorder(t, d, dir)
+				recordOf(dead, linkID, c.ingested)
+				ingestAll(t, dead)
+				recordOf(dead, linkID, c.waiting)
+				die(t, dead)
+				adopted(t, d, dir)
+				wantClicks(t, d, linkID, int64(c.ingested+c.waiting))
+			})
 		}
 	})
 }

@@ -115,7 +115,11 @@ func (r *reader) visit(c *click.Click) {
 		if i >= recordedTexts && len(r.rest) == 0 {
 			return
 		}
-		*d.Text(c) = r.text()
+		text := r.text()
+		if i >= recordedTexts && text == "" && len(r.rest) == 0 {
+			r.failed = true // appendVisit omits empty texts at the end
+		}
+		*d.Text(c) = text
 	}
 }
 

@@ -70,25 +70,27 @@ func TestRecordsOfOldLogsAreStillRead(t *testing.T) {
 		ClickLease: 7,
 	}
 	aLease := &hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon), Number: 300, Hits: 64}
-	for _, c := range []struct {
+	for name, c := range map[string]struct {
 		record string
 		click  *click.Click
 		lease  *hitquota.Lease
 	}{
-		{"010010cafbb3600600000000000000e03fd8040e056c6e6b5f310477735f31", aClick, nil},
-		{"02d8048001056c6e6b5f3107323032362d3131", nil, aLease},
+		"click": {"010010cafbb3600600000000000000e03fd8040e056c6e6b5f310477735f31", aClick, nil},
+		"lease": {"02d8048001056c6e6b5f3107323032362d3131", nil, aLease},
 	} {
-		record, err := hex.DecodeString(c.record)
-		if err != nil {
-			t.Fatal(err)
-		}
-		click, lease, err := parseRecord(record)
-		if diff := cmp.Diff(c.click, click); diff != "" || err != nil {
-			t.Errorf("%s, click (-want +got):\n%s%v", c.record, diff, err)
-		}
-		if diff := cmp.Diff(c.lease, lease); diff != "" {
-			t.Errorf("%s, lease (-want +got):\n%s", c.record, diff)
-		}
+		t.Run(name, func(t *testing.T) {
+			record, err := hex.DecodeString(c.record)
+			if err != nil {
+				t.Fatal(err)
+			}
+			click, lease, err := parseRecord(record)
+			if diff := cmp.Diff(c.click, click); diff != "" || err != nil {
+				t.Errorf("%s, click (-want +got):\n%s%v", c.record, diff, err)
+			}
+			if diff := cmp.Diff(c.lease, lease); diff != "" {
+				t.Errorf("%s, lease (-want +got):\n%s", c.record, diff)
+			}
+		})
 	}
 }
 
@@ -106,9 +108,11 @@ func TestWhatIsNoRecord(t *testing.T) {
 		"more than a click":            append(appendClick(nil, &c), 0),
 		"more than a lease":            append(appendLease(nil, &l), 0),
 	} {
-		if click, lease, err := parseRecord(record); err == nil {
-			t.Errorf("%s is read as %v, %v", name, click, lease)
-		}
+		t.Run(name, func(t *testing.T) {
+			if click, lease, err := parseRecord(record); err == nil {
+				t.Errorf("%s is read as %v, %v", name, click, lease)
+			}
+		})
 	}
 	for _, record := range [][]byte{appendClick(nil, &c), appendLease(nil, &l)} {
 		for size := range record {

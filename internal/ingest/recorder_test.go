@@ -249,15 +249,17 @@ func TestRestIsShort(t *testing.T) {
 		"slow, a full log":    {1000, 100, 20 * time.Millisecond, 0, false, ingest.MaxBatch},
 		"the last visitor":    {0, ingest.MaxBatch, time.Second, ingest.Lull, true, ingest.MaxBatch},
 	} {
-		synctest.Test(t, func(t *testing.T) {
-			r, _ := newSmallRecorder(t, nil)
-			r.SetCrowded(func() bool { return !c.free })
-			recordOf(r, id.New(id.Link), c.waiting)
-			began := time.Now()
-			most := r.Rest(t.Context(), c.clicks, c.took)
-			if got := time.Since(began).Truncate(time.Millisecond); got != c.want || most != c.most {
-				t.Errorf("after %s: rested for %s, then %d clicks; want %s, %d", name, got, most, c.want, c.most)
-			}
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				r, _ := newSmallRecorder(t, nil)
+				r.SetCrowded(func() bool { return !c.free })
+				recordOf(r, id.New(id.Link), c.waiting)
+				began := time.Now()
+				most := r.Rest(t.Context(), c.clicks, c.took)
+				if got := time.Since(began).Truncate(time.Millisecond); got != c.want || most != c.most {
+					t.Errorf("after %s: rested for %s, then %d clicks; want %s, %d", name, got, most, c.want, c.most)
+				}
+			})
 		})
 	}
 }

@@ -212,17 +212,19 @@ func TestAFailedJobGivesTheLeaseBack(t *testing.T) {
 			"panics":           func(context.Context) error { panic(broken) },
 			"panics with text": func(context.Context) error { panic("broken") },
 		} {
-			r, _ := setup(d)
-			job := Job{Name: name, Every: 15 * time.Minute, Run: run}
-			ran, err := r.Try(t.Context(), job)
-			if p, ok := errors.AsType[*panicError](err); !ran || err == nil || ok != (name != "fails") ||
-				ok && len(p.stack) == 0 {
-				t.Errorf("%s: ran %t: %v", name, ran, err)
-			}
-			leaseOf(t, d, name).check(t, 10*time.Minute, 15*time.Minute-time.Second)
-			job.Run = nothing
-			look(t, d, 14*time.Minute, job, false)
-			look(t, d, 15*time.Minute, job, true)
+			t.Run(name, func(t *testing.T) {
+				r, _ := setup(d)
+				job := Job{Name: name, Every: 15 * time.Minute, Run: run}
+				ran, err := r.Try(t.Context(), job)
+				if p, ok := errors.AsType[*panicError](err); !ran || err == nil || ok != (name != "fails") ||
+					ok && len(p.stack) == 0 {
+					t.Errorf("ran %t: %v", ran, err)
+				}
+				leaseOf(t, d, name).check(t, 10*time.Minute, 15*time.Minute-time.Second)
+				job.Run = nothing
+				look(t, d, 14*time.Minute, job, false)
+				look(t, d, 15*time.Minute, job, true)
+			})
 		}
 	})
 }

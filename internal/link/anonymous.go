@@ -11,16 +11,15 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// anonymousPerAddress is how many links an address may make without an account.
+// anonymousPerAddress is how many links a client address may create without an account.
 var anonymousPerAddress = ratelimit.Rate{Name: "anonymous-address", Attempts: 60, Window: time.Hour}
 
-// claimPrefix tells a claim token from other secrets, for people and for scanners of leaked ones.
+// claimPrefix identifies claim tokens, for users and for secret scanners.
 const claimPrefix = "claim_"
 
-// CreateAnonymous makes a link that nobody owns and that ends after AnonymousTTL, and a token by
-// which it can be claimed, which is told this once. The address is where the request came from, for
-// the rate limit. It returns InvalidURL, UnsafeURL, RateLimited, or Forbidden where links need an
-// account.
+// CreateAnonymous creates a link without an owner that expires after AnonymousTTL, and the token
+// for claiming it, which is not stored. The address is the client's, for the rate limit. It returns
+// InvalidURL, UnsafeURL, RateLimited, or Forbidden where links need an account.
 func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *Link, claimToken string, err error) {
 	if s.AnonymousTTL == 0 {
 		return nil, "", errs.New(errs.Forbidden, "This instance makes no links without an account. Log in, and use "+
@@ -35,7 +34,7 @@ func (s *Store) CreateAnonymous(ctx context.Context, address, url string) (l *Li
 	return l, claimToken, err
 }
 
-// claimHash is what is kept of a claim token. The token is random enough to need no salt.
+// claimHash returns the stored hash of a claim token, which is random enough to need no salt.
 func claimHash(token string) []byte {
 	hash := sha256.Sum256([]byte(token))
 	return hash[:]

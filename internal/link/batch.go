@@ -228,8 +228,8 @@ func (b *batch) failed() bool {
 	return slices.ContainsFunc(b.items, func(it *item) bool { return it.Err != nil || it.attempt.Err != nil })
 }
 
-// results returns the results of the items. A duplicate gets a copy of the link, with the membership
-// of its own caller.
+// results returns the results of the items. A duplicate gets a copy of the link, with the
+// membership of its own caller.
 func (b *batch) results() []Result {
 	results := make([]Result, 0, len(b.items))
 	for _, it := range b.items {

@@ -30,7 +30,7 @@ func (b *bundle) createMany(t *testing.T, policy Policy, in ...*New) []Result {
 	return results
 }
 
-// outcomes are what the results say: created, there, or the kind of the error.
+// outcomes names the results: created, there, or the kind of the error.
 func outcomes(results []Result) []string {
 	var said []string
 	for _, r := range results {
@@ -54,7 +54,7 @@ func urls(from, to int) []*New {
 	return in
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestStore_CreateManyReturnsResultsInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -101,7 +101,7 @@ func TestManyAtOnce(t *testing.T) {
 	})
 }
 
-func TestAllOrNothing(t *testing.T) {
+func TestStore_CreateManyAllOrNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -132,8 +132,9 @@ func TestAllOrNothing(t *testing.T) {
 	})
 }
 
-// TestABatchTakesWhatTheQuotaHasLeft lets batches that overlap race for fewer links than they want.
-func TestABatchTakesWhatTheQuotaHasLeft(t *testing.T) {
+// TestStore_CreateManyUsesTheRemainingQuota lets batches that overlap race for fewer links than
+// they want.
+func TestStore_CreateManyUsesTheRemainingQuota(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -166,9 +167,9 @@ func TestABatchTakesWhatTheQuotaHasLeft(t *testing.T) {
 	})
 }
 
-// TestCountersOfTwoNodes has two stores create at once, as two nodes would: no code comes twice,
-// also when a node is replaced and its block is lost.
-func TestCountersOfTwoNodes(t *testing.T) {
+// TestStore_CreateManyOnTwoNodesIssuesDistinctCounters has two stores create at once, as two nodes
+// would: no code comes twice, also when a node is replaced and its block is lost.
+func TestStore_CreateManyOnTwoNodesIssuesDistinctCounters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -213,8 +214,8 @@ func TestCountersOfTwoNodes(t *testing.T) {
 	})
 }
 
-// TestATakenCounterIsPassedOver gives the next counter's code away beforehand.
-func TestATakenCounterIsPassedOver(t *testing.T) {
+// TestStore_CreateSkipsTakenCounters gives the next counter's code away beforehand.
+func TestStore_CreateSkipsTakenCounters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -237,7 +238,7 @@ func TestATakenCounterIsPassedOver(t *testing.T) {
 	})
 }
 
-func TestBatchSizes(t *testing.T) {
+func TestStore_CreateManyLimitsTheBatch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for _, n := range []int{0, MaxBatch + 1} {
@@ -247,9 +248,9 @@ func TestBatchSizes(t *testing.T) {
 	}
 }
 
-// TestTheSameRowsAgain: three calls of a thousand links, and the same again, which make nothing and
-// take no quota.
-func TestTheSameRowsAgain(t *testing.T) {
+// TestStore_CreateManyReturnsExistingLinks: three calls of a thousand links, and the same again,
+// which make nothing and take no quota.
+func TestStore_CreateManyReturnsExistingLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -269,8 +270,8 @@ func TestTheSameRowsAgain(t *testing.T) {
 	})
 }
 
-// TestABatchThatRunsAgain: what the first attempt made was rolled back, and is made again.
-func TestABatchThatRunsAgain(t *testing.T) {
+// TestStore_CreateManyRetriesAfterRollback: the first attempt is rolled back and repeated.
+func TestStore_CreateManyRetriesAfterRollback(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -292,9 +293,9 @@ func TestABatchThatRunsAgain(t *testing.T) {
 	})
 }
 
-// TestTakenCodesAreFoundTogether: however many codes are taken, and however little quota is left,
-// they are found in one round.
-func TestTakenCodesAreFoundTogether(t *testing.T) {
+// TestStore_CreateManyFindsTakenCodesInOneStatement: however many codes are taken, and however
+// little quota is left, they are found in one round.
+func TestStore_CreateManyFindsTakenCodesInOneStatement(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements counter
@@ -325,9 +326,9 @@ type counter struct{ atomic.Int64 }
 func (c *counter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 func (c *counter) AfterQuery(context.Context, *bun.QueryEvent)                        { c.Add(1) }
 
-// TestLinksAreLookedUpOneByOne by who makes others, although most workspaces are so small that it
-// were as well to read all their links: the statement is planned once, for the large ones too.
-func TestLinksAreLookedUpOneByOne(t *testing.T) {
+// TestBatch_LooksUpEachKeyByIndex by who makes others, although most workspaces are so small that
+// it were as well to read all their links: the statement is planned once, for the large ones too.
+func TestBatch_LooksUpEachKeyByIndex(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

@@ -10,23 +10,22 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// CheckClaim is how long destinations belong to whoever took them to ask them. They are due again
-// afterwards, so that none is forgotten by a node that dies.
-const CheckClaim = 15 * time.Minute
+// CheckLease is how long a caller of DueChecks has to check the destinations. They are due again
+// afterwards, in case its node has died.
+const CheckLease = 15 * time.Minute
 
-// Due is a destination that is to be asked how it is.
+// Due is a destination to check.
 type Due struct {
 	LinkID string
 	// URL is the link's OriginalURL.
 	URL string
-	// Failures is how often in a row it has not been well.
+	// Failures is how many checks in a row have failed.
 	Failures int
 }
 
-// DueChecks takes up to limit destinations that are to be asked now, those that have waited
-// longest, and pushes them ahead by CheckClaim in the same step: two callers never get the same.
-// Links that have ended are left out. The system asks, not a member, so it looks into every
-// workspace.
+// DueChecks returns up to limit destinations of all workspaces that are due, the longest waiting
+// first, and postpones them by CheckLease in the same statement, so that concurrent callers get
+// different ones. Links that have ended are not checked.
 func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 	ctx = db.AsSystem(ctx)
 	now := s.now()
@@ -37,8 +36,8 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 		Where("workspace_id NOT IN (SELECT id FROM workspaces WHERE deleted_at IS NOT NULL)").
 		Order("check_at").Limit(int64(limit))
 	var due []Due
-	err := s.applyMachine(set{"check_at", now.Add(CheckClaim)}).
-		Where("id IN (?)", s.DB.SkipLocked(batch)). // a locked row is somebody else's already
+	err := s.applyMachine(assignment{"check_at", now.Add(CheckLease)}).
+		Where("id IN (?)", s.DB.SkipLocked(batch)). // another caller has locked the others
 		Returning("id AS link_id, original_url AS url, check_failures AS failures").Scan(ctx, &due)
 	if err != nil {
 		return nil, fmt.Errorf("taking destinations to ask: %w", err)
@@ -46,13 +45,13 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 	return due, nil
 }
 
-// Checked records what a destination answered, nil when nothing, how often in a row it has not been
-// well, and when it is to be asked next. A link that leads elsewhere by now stays as it is. To its
-// members the link has not changed.
+// Checked records the status that a destination has returned (nil for none), how many checks in a
+// row have failed, and when the next one is due. A link with another destination by now is left
+// alone. The link's UpdatedAt does not change.
 func (s *Store) Checked(ctx context.Context, linkID, url string, status *int, failures int, at, next time.Time) error {
 	_, err := s.applyMachine(
-		set{"destination_status", status}, set{"last_checked_at", db.Instant(at)},
-		set{"check_at", db.Instant(next)}, set{"check_failures", failures},
+		assignment{"destination_status", status}, assignment{"last_checked_at", db.Instant(at)},
+		assignment{"check_at", db.Instant(next)}, assignment{"check_failures", failures},
 	).Where("id = ?", linkID).Where("original_url = ?", url).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
@@ -61,14 +60,14 @@ func (s *Store) Checked(ctx context.Context, linkID, url string, status *int, fa
 	return nil
 }
 
-// PostponeChecks has destinations that were taken be asked later. What is known of them stays, and
-// so does the time of one whose link has been given another URL since, which is to be asked now.
+// PostponeChecks postpones the check of destinations that DueChecks has returned, without changing
+// their results. A link that has got another URL meanwhile stays due.
 func (s *Store) PostponeChecks(ctx context.Context, due []Due, until time.Time) error {
 	ids := make([]string, 0, len(due))
 	for _, d := range due {
 		ids = append(ids, d.LinkID)
 	}
-	_, err := s.applyMachine(set{"check_at", db.Instant(until)}).
+	_, err := s.applyMachine(assignment{"check_at", db.Instant(until)}).
 		Where("id IN (?)", bun.In(ids)).Where("check_at > ?", s.now()).
 		Exec(db.AsSystem(ctx))
 	if err != nil {

@@ -31,7 +31,8 @@ func (b *bundle) due(t *testing.T, limit int) []string {
 // set writes a column of the link.
 func (b *bundle) set(t *testing.T, l *Link, assignment string, args ...any) {
 	t.Helper()
-	if _, err := b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).Exec(db.AsSystem(t.Context())); err != nil {
+	if _, err := b.DB.NewUpdate().Model((*Link)(nil)).Set(assignment, args...).Where("id = ?", l.ID).
+		Exec(db.AsSystem(t.Context())); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -45,7 +46,7 @@ func (b *bundle) get(t *testing.T, l *Link) *Link {
 	return got
 }
 
-func TestDueChecksAreTakenOnce(t *testing.T) {
+func TestStore_DueChecksReturnsEachOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -60,18 +61,18 @@ func TestDueChecksAreTakenOnce(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		}
-		b.now = noon.Add(CheckClaim - time.Microsecond)
+		b.now = noon.Add(CheckLease - time.Microsecond)
 		if got := b.due(t, 5); len(got) > 0 {
 			t.Errorf("taken by two: %s", got)
 		}
-		b.now = noon.Add(CheckClaim) // whoever took them has died
+		b.now = noon.Add(CheckLease) // the node with the lease has died
 		if diff := cmp.Diff(urls, b.due(t, 5)); diff != "" {
 			t.Errorf("after the claim (-want +got):\n%s", diff)
 		}
 	})
 }
 
-func TestWhatIsNotDue(t *testing.T) {
+func TestStore_DueChecksOmitsEndedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -97,7 +98,7 @@ func TestWhatIsNotDue(t *testing.T) {
 	})
 }
 
-func TestDueChecksAtOnce(t *testing.T) {
+func TestStore_DueChecksConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -127,7 +128,7 @@ func TestDueChecksAtOnce(t *testing.T) {
 			})
 		}
 		all.Wait()
-		for take() > 0 { // what nobody got, because somebody else was about to
+		for take() > 0 { // destinations that were locked by another caller
 		}
 		for linkID, times := range taken {
 			if times != 1 {
@@ -140,7 +141,7 @@ func TestDueChecksAtOnce(t *testing.T) {
 	})
 }
 
-func TestChecked(t *testing.T) {
+func TestStore_Checked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -157,7 +158,8 @@ func TestChecked(t *testing.T) {
 			t.Errorf("an answer for another URL (-before +after):\n%s", diff)
 		}
 		got := record(l.OriginalURL, new(404), 3)
-		if *got.DestinationStatus != 404 || !got.LastCheckedAt.Equal(at) || !got.CheckAt.Equal(next) || got.CheckFailures != 3 {
+		if *got.DestinationStatus != 404 || !got.LastCheckedAt.Equal(at) || !got.CheckAt.Equal(next) ||
+			got.CheckFailures != 3 {
 			t.Errorf("%+v", got)
 		}
 		if !got.UpdatedAt.Equal(seen.UpdatedAt) {
@@ -169,7 +171,7 @@ func TestChecked(t *testing.T) {
 	})
 }
 
-func TestPostponeChecks(t *testing.T) {
+func TestStore_PostponeChecks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -184,7 +186,8 @@ func TestPostponeChecks(t *testing.T) {
 		if err := b.PostponeChecks(t.Context(), due, noon.Add(time.Hour)); err != nil {
 			t.Fatal(err)
 		}
-		if got := b.get(t, kept); !got.CheckAt.Equal(noon.Add(time.Hour)) || *got.DestinationStatus != 200 || got.LastCheckedAt != nil {
+		if got := b.get(t, kept); !got.CheckAt.Equal(noon.Add(time.Hour)) || *got.DestinationStatus != 200 ||
+			got.LastCheckedAt != nil {
 			t.Errorf("%+v", got)
 		}
 		if diff := cmp.Diff([]string{"https://example.com/edited"}, b.due(t, 5)); diff != "" {

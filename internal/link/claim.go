@@ -19,7 +19,7 @@ import (
 // MaxClaims is how many claim tokens one call may present.
 const MaxClaims = 100
 
-// ClaimStatus is what a claim came to.
+// ClaimStatus is the outcome of a claim.
 type ClaimStatus string
 
 // The outcomes.
@@ -31,19 +31,19 @@ const (
 	ClaimRefused   ClaimStatus = "REFUSED"
 )
 
-// Claim is what presenting a claim token came to.
+// Claim is the result of claiming with one token.
 type Claim struct {
 	Status ClaimStatus
 	// Link is the claimed link, also when this workspace had claimed it before.
 	Link *Link
-	// Err says why the link is not the workspace's: NotFound, Expired, Conflict for a link that
+	// Err is why the workspace does not own the link: NotFound, Expired, Conflict for a link that
 	// another workspace has claimed, CodeTaken, QuotaExceeded or UnsafeURL.
 	Err error
 }
 
-// Claim makes anonymous links the workspace's own: with code and clicks, without an end, and out of
-// its link quota. Each token has a transaction of its own, so that one that fails keeps no other.
-// It returns InvalidInput or Forbidden.
+// Claim moves anonymous links to the workspace, with their codes and clicks and without an
+// expiration, and consumes its link quota. Each token has its own transaction and result. It
+// returns InvalidInput or Forbidden.
 func (s *Store) Claim(ctx context.Context, m workspace.Membership, tokens []string) ([]Claim, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
@@ -70,10 +70,10 @@ func (s *Store) claim(ctx context.Context, m workspace.Membership, token string)
 	if err != nil {
 		return Claim{}, err
 	}
-	if !known { // whoever guesses takes no transaction
+	if !known { // no transaction for guessed tokens
 		return Claim{Status: ClaimUnknown, Err: errNoClaim()}, nil
 	}
-	// The link goes from nobody's workspace to this one: both are to be seen.
+	// The transaction needs both workspaces, the public one and this one.
 	err = s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		c, err = s.move(ctx, tx, m, hash)
 		if err != nil {
@@ -81,7 +81,7 @@ func (s *Store) claim(ctx context.Context, m workspace.Membership, token string)
 		}
 		return c.Err
 	})
-	if db.IsUniqueViolation(err) { // the workspace's codes are its own: nothing else of a claimed link is unique
+	if db.IsUniqueViolation(err) { // of (workspace, code)
 		c = Claim{Err: errs.New(errs.CodeTaken, "Another link of this workspace has the same code.")}
 		err = c.Err
 	}
@@ -109,8 +109,8 @@ func (c Claim) status(err error) ClaimStatus {
 	return ClaimRefused
 }
 
-// move gives the link with the token to the workspace, with its clicks. The quota's row is locked
-// first, as whoever creates does, and the link's second.
+// move moves the link with the token and its clicks to the workspace. It locks the quota's row
+// before the link's, like batch.insert.
 func (s *Store) move(ctx context.Context, tx bun.Tx, m workspace.Membership, hash []byte) (Claim, error) {
 	now := s.now()
 	left, err := s.consumeQuota(ctx, tx, m, now, 0)
@@ -154,7 +154,7 @@ func (s *Store) byClaim(ctx context.Context, tx bun.Tx, hash []byte) (*Link, err
 
 func errNoClaim() error { return errs.New(errs.NotFound, "There is no link with this claim token.") }
 
-// claimable finds out whether the link is still to be had; done says that it is not.
+// claimable reports in done whether the claim has ended, with its result.
 func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership, l *Link) (c Claim, done bool) {
 	switch {
 	case l.WorkspaceID == m.ID():

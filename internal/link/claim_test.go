@@ -39,12 +39,13 @@ func (b *bundle) claimOne(t *testing.T, m workspace.Membership, token string) Cl
 	return claims[0]
 }
 
-func TestAnonymousLinks(t *testing.T) {
+func TestStore_CreateAnonymous(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, token := b.anonymous(t, "https://example.com/a")
-		if l.Kind() != Temporary || l.Strategy != Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) || l.CreatedBy != nil || b.ShortURL(l) != "http://sho.rt/"+l.Code {
+		if l.Kind() != Temporary || l.Strategy != Counter || !l.ExpiresAt.Equal(noon.Add(8*time.Hour)) ||
+			l.CreatedBy != nil || b.ShortURL(l) != "http://sho.rt/"+l.Code {
 			t.Errorf("%+v", l)
 		}
 		other, otherToken := b.anonymous(t, "https://example.com/a")
@@ -61,14 +62,15 @@ func TestAnonymousLinks(t *testing.T) {
 	})
 }
 
-func TestAnonymousLinksAreLimitedPerAddress(t *testing.T) {
+func TestStore_CreateAnonymousLimitsPerAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		for range anonymousPerAddress.Attempts {
 			b.anonymous(t, "https://example.com/a")
 		}
-		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1", "https://example.com/a"); !errs.Is(err, errs.RateLimited) {
+		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.1",
+			"https://example.com/a"); !errs.Is(err, errs.RateLimited) {
 			t.Errorf("one more: %v", err)
 		}
 		if _, _, err := b.CreateAnonymous(t.Context(), "192.0.2.2", "https://example.com/a"); err != nil {
@@ -77,20 +79,22 @@ func TestAnonymousLinksAreLimitedPerAddress(t *testing.T) {
 	})
 }
 
-func TestClaimKeepsCodeAndClicks(t *testing.T) {
+func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, token := b.anonymous(t, "https://example.com/a")
 		b.follow(t, l, 3)
 		c := b.claimOne(t, b.mine, token)
-		if c.Status != Claimed || c.Link.ID != l.ID || c.Link.Code != l.Code || c.Link.Kind() != Permanent || c.Link.ExpiresAt != nil || *c.Link.CreatedBy != b.me {
+		if c.Status != Claimed || c.Link.ID != l.ID || c.Link.Code != l.Code || c.Link.Kind() != Permanent ||
+			c.Link.ExpiresAt != nil || *c.Link.CreatedBy != b.me {
 			t.Fatalf("%+v", c)
 		}
 		b.follow(t, l, 2) // recorded by a node that has not heard of it
 		counts := b.Clicks.(clicktest.Clicks).Store
 		for _, of := range []stats.Subject{{LinkID: l.ID}, {}} {
-			stats, err := counts.Stats(t.Context(), b.mine, of, &stats.Range{From: noon.Add(-time.Hour), To: noon.Add(time.Hour)}, "", stats.Filter{})
+			stats, err := counts.Stats(t.Context(), b.mine, of, &stats.Range{From: noon.Add(-time.Hour),
+				To: noon.Add(time.Hour)}, "", stats.Filter{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -108,26 +112,29 @@ func TestClaimKeepsCodeAndClicks(t *testing.T) {
 		if got := b.usage(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
 		}
-		// Once more, as after an answer that got lost, and from elsewhere.
+		// Again, as after a lost response, and from another workspace.
 		if c := b.claimOne(t, b.mine, token); c.Status != AlreadyClaimed || c.Err != nil || c.Link.ID != l.ID {
 			t.Errorf("again: %+v", c)
 		}
-		if c := b.claimOne(t, b.foreign, token); c.Status != AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) || c.Link != nil {
+		if c := b.claimOne(t, b.foreign, token); c.Status != AlreadyClaimed || !errs.Is(c.Err, errs.Conflict) ||
+			c.Link != nil {
 			t.Errorf("from elsewhere: %+v", c)
 		}
 		b.now = noon.Add(9 * time.Hour)
-		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil || target.Status(b.now) != routing.Active {
+		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
+			target.Status(b.now) != routing.Active {
 			t.Errorf("after the first end: %v, %v", target, err)
 		}
 	})
 }
 
-func TestClaimsThatAreRefused(t *testing.T) {
+func TestStore_ClaimRefusals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		disabled, disabledToken := b.anonymous(t, "https://disabled.example.com/")
-		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model(disabled).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		_, blockedToken := b.anonymous(t, "https://bad.example.net/")
@@ -151,7 +158,8 @@ func TestClaimsThatAreRefused(t *testing.T) {
 			{"beyond the quota", beyond, ClaimRefused, errs.QuotaExceeded},
 		} {
 			got := b.claimOne(t, b.mine, c.token)
-			if got.Status != c.status || (c.want != 0) != (got.Err != nil) || c.want != 0 && !errs.Is(got.Err, c.want) || (got.Link != nil) != (c.status == Claimed) {
+			if got.Status != c.status || (c.want != 0) != (got.Err != nil) || c.want != 0 && !errs.Is(got.Err, c.want) ||
+				(got.Link != nil) != (c.status == Claimed) {
 				t.Errorf("%s: %+v", c.name, got)
 			}
 		}
@@ -170,9 +178,9 @@ func TestClaimsThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestClaimsAtOnce: of many workspaces that present a token at once one gets the link, while it is followed; no
-// click is lost on the way.
-func TestClaimsAtOnce(t *testing.T) {
+// TestStore_ClaimConcurrently: of many workspaces that present a token at once one gets the link,
+// while it is followed; no click is lost on the way.
+func TestStore_ClaimConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -212,7 +220,8 @@ func TestClaimsAtOnce(t *testing.T) {
 		if len(winners) != 1 {
 			t.Fatalf("%d workspaces got the link", len(winners))
 		}
-		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_buckets": 2, "click_totals": 2} { // its own, and its workspace's
+		// its own, and its workspace's
+		for table, want := range map[string]int64{"clicks": 50 * int64(len(tenants)), "click_buckets": 2, "click_totals": 2} {
 			n, err := d.NewSelect().Table(table).Where("workspace_id = ?", winners[0].ID()).Count(db.AsSystem(t.Context()))
 			if err != nil || n != want {
 				t.Errorf("%d rows of %s are the winner's, want %d: %v", n, table, want, err)
@@ -221,17 +230,19 @@ func TestClaimsAtOnce(t *testing.T) {
 	})
 }
 
-// TestAClaimBeforeTheFirstClick: the clicks that a node records afterwards, which has not heard of it, come after the
-// link.
-func TestAClaimBeforeTheFirstClick(t *testing.T) {
+// TestStore_ClaimBeforeTheFirstClick: the clicks that a node records afterwards, which has not
+// heard of it, come after the link.
+func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, token := b.anonymous(t, "https://example.com/a")
 		b.claimOne(t, b.mine, token)
 		b.follow(t, l, 1)
-		for table, want := range map[string]int64{"clicks": 1, "click_buckets": 2, "click_totals": 2} { // its own, and its workspace's
-			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.mine.ID()).Count(db.AsSystem(t.Context())); err != nil || n != want {
+		// its own, and its workspace's
+		for table, want := range map[string]int64{"clicks": 1, "click_buckets": 2, "click_totals": 2} {
+			if n, err := d.NewSelect().Table(table).Where("workspace_id = ?", b.mine.ID()).
+				Count(db.AsSystem(t.Context())); err != nil || n != want {
 				t.Errorf("%d rows of %s: %v", n, table, err)
 			}
 		}

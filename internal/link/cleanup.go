@@ -11,28 +11,25 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
-// sweepBatch is how many links a job takes on at once: few enough that a redirect never waits long
-// for one.
+// sweepBatch is how many links a job locks at once: few enough that a redirect never waits long.
 const sweepBatch = 500
 
-// CleanUp marks the links that have expired, and then purges those whose tombstones have stood for
-// long enough, each batch in a transaction of its own. It forgets idempotency keys that are too
-// old. Nothing waits for it: a link has expired at its instant, whatever has been marked.
+// CleanUp marks expired links, purges links that ended longer ago than Tombstones, and deletes
+// expired idempotency keys and changes, in batches with a transaction each. No state depends on it:
+// a link expires at its instant, marked or not.
 func (s *Store) CleanUp(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for _, step := range []struct {
 		name string
-		do   func(ctx context.Context) (n int, err error)
+		do   func(ctx context.Context) (n int64, err error)
 	}{
 		{"marking ended links", s.markEnded},
 		{"purging links", s.purge},
-		{"forgetting idempotency keys", func(ctx context.Context) (int, error) {
-			n, err := s.idempotency.DeleteExpired(ctx, sweepBatch)
-			return int(n), err
+		{"forgetting idempotency keys", func(ctx context.Context) (int64, error) {
+			return s.idempotency.DeleteExpired(ctx, sweepBatch)
 		}},
-		{"forgetting changes", s.Resolver.ForgetChanges},
 	} {
-		total := 0
+		var total int64
 		for {
 			n, err := step.do(ctx)
 			if err != nil {
@@ -46,46 +43,49 @@ func (s *Store) CleanUp(ctx context.Context) error {
 			s.Log.InfoContext(ctx, step.name, "count", total)
 		}
 	}
+	if err := s.Resolver.DeleteExpiredChanges(ctx); err != nil {
+		return fmt.Errorf("forgetting changes: %w", err)
+	}
 	return nil
 }
 
 // markEnded marks a batch of links that have expired, and returns how many.
-func (s *Store) markEnded(ctx context.Context) (int, error) {
+func (s *Store) markEnded(ctx context.Context) (int64, error) {
 	batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").
 		Where("expires_at <= ?", s.now()).Where("expires_at IS NOT NULL").Where("ended_at IS NULL").
 		Order("expires_at").Limit(sweepBatch)
-	result, err := s.applyMachine(set{"ended_at", bun.Ident("expires_at")}).
-		Where("id IN (?)", s.DB.SkipLocked(batch)).Where("expires_at <= ?", s.now()).Exec(ctx)
-	return affected(result, err)
+	return db.Affected(s.applyMachine(assignment{"ended_at", bun.Ident("expires_at")}).
+		Where("id IN (?)", s.DB.SkipLocked(batch)).Where("expires_at <= ?", s.now()).Exec(ctx))
 }
 
-// purge removes a batch of links that ended longer ago than Tombstones, and returns how many. Of a
-// deterministic link the workspace, the URL's hash and the code stay, so that the same URL gets the
-// same code for ever. Disabled links stay: they say what must not come back.
-func (s *Store) purge(ctx context.Context) (purged int, err error) {
+// purge deletes a batch of links that ended longer ago than Tombstones, and returns how many. The
+// rows of deterministic links are scrubbed instead, so that the same URL always gets the same code.
+// Disabled links are retained, because their URLs must not be shortened again.
+func (s *Store) purge(ctx context.Context) (purged int64, err error) {
 	now := s.now()
 	before := now.Add(-s.Tombstones)
 	err = s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		var links []*Link
 		batch := tx.NewSelect().Model(&links).
-			Where("ended_at <= ?", before).Where("ended_at IS NOT NULL").Where("purged_at IS NULL").Where("disabled_at IS NULL").
-			Where("deleted_at IS NOT NULL OR expires_at <= ?", now). // whatever the mark says
+			Where("ended_at <= ?", before).Where("ended_at IS NOT NULL").
+			Where("purged_at IS NULL").Where("disabled_at IS NULL").
+			Where("deleted_at IS NOT NULL OR expires_at <= ?", now). // marked or not
 			Order("ended_at").Limit(sweepBatch)
 		if err := s.DB.SkipLocked(batch).Scan(ctx); err != nil || len(links) == 0 {
 			return err
 		}
-		purged = len(links)
-		ids, hollowed := make([]string, 0, len(links)), []change{}
+		purged = int64(len(links))
+		ids, scrubbed := make([]string, 0, len(links)), []change{}
 		for _, l := range links {
 			ids = append(ids, l.ID)
 			if l.Strategy == Deterministic {
-				hollowed = append(hollowed, change{before: l, after: hollow(l, now)})
+				scrubbed = append(scrubbed, change{before: l, after: scrub(l, now)})
 			}
 		}
 		if _, err := tx.NewDelete().Model((*tag)(nil)).Where("link_id IN (?)", bun.In(ids)).Exec(ctx); err != nil {
 			return err
 		}
-		if err := s.apply(ctx, tx, "", hollowed); err != nil {
+		if err := s.apply(ctx, tx, "", scrubbed); err != nil {
 			return err
 		}
 		_, err := tx.NewDelete().Model((*Link)(nil)).Where("id IN (?)", bun.In(ids)).Where("strategy <> 'DETERMINISTIC'").
@@ -95,12 +95,13 @@ func (s *Store) purge(ctx context.Context) (purged int, err error) {
 	return purged, err
 }
 
-// hollow returns what is retained of a purged deterministic link, so that its code stays reserved.
-func hollow(l *Link, now time.Time) *Link {
+// scrub returns a purged deterministic link, which only reserves its code.
+func scrub(l *Link, now time.Time) *Link {
 	h := &Link{
 		ID: l.ID, WorkspaceID: l.WorkspaceID, Code: l.Code, RootCode: l.RootCode, Strategy: l.Strategy,
-		CanonicalHash: l.CanonicalHash, Settings: routing.Settings{RedirectStatus: l.RedirectStatus}, CreatedAt: l.CreatedAt, UpdatedAt: now,
-		DeletedAt: l.DeletedAt, EndedAt: l.EndedAt, PurgedAt: &now, ClaimHash: l.ClaimHash,
+		CanonicalHash: l.CanonicalHash, Settings: routing.Settings{RedirectStatus: l.RedirectStatus},
+		CreatedAt: l.CreatedAt, UpdatedAt: now, DeletedAt: l.DeletedAt, EndedAt: l.EndedAt, PurgedAt: &now,
+		ClaimHash: l.ClaimHash,
 	}
 	if h.DeletedAt == nil {
 		h.DeletedAt = &now
@@ -108,13 +109,12 @@ func hollow(l *Link, now time.Time) *Link {
 	return h
 }
 
-// PurgeWorkspace removes all links of a workspace with everything that belongs to them but their
-// clicks, in batches.
+// PurgeWorkspace deletes all links of a workspace and their data except clicks, in batches.
 func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	ctx = db.AsSystem(ctx)
 	for {
 		batch := s.DB.NewSelect().Model((*Link)(nil)).Column("id").Where("workspace_id = ?", workspaceID).Limit(sweepBatch)
-		n, err := affected(s.DB.NewDelete().Model((*Link)(nil)).Where("id IN (?)", batch).Exec(ctx))
+		n, err := db.Affected(s.DB.NewDelete().Model((*Link)(nil)).Where("id IN (?)", batch).Exec(ctx))
 		if err != nil {
 			return fmt.Errorf("removing the links of a workspace: %w", err)
 		}
@@ -122,10 +122,11 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 			break
 		}
 	}
-	for _, table := range []string{"idempotency_keys", "link_usage"} {
-		if _, err := s.DB.NewDelete().Table(table).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
-			return fmt.Errorf("removing what belonged to links: %w", err)
-		}
+	if err := s.idempotency.PurgeWorkspace(ctx, workspaceID); err != nil {
+		return err
+	}
+	if _, err := s.DB.NewDelete().Table("link_usage").Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
+		return fmt.Errorf("deleting the usage of a workspace: %w", err)
 	}
 	return nil
 }

@@ -35,7 +35,7 @@ func (b *bundle) there(t *testing.T, links map[string]*Link) map[string]bool {
 	return found
 }
 
-func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
+func TestStore_CleanUpPurgesAfterTombstones(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -60,7 +60,8 @@ func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if _, err := d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model(links["disabled"]).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		all := map[string]bool{}
@@ -92,8 +93,8 @@ func TestCleanUpPurgesWhatEndedLongAgo(t *testing.T) {
 	})
 }
 
-// TestAPurgedURLKeepsItsCode: nothing else of the link is left.
-func TestAPurgedURLKeepsItsCode(t *testing.T) {
+// TestStore_PurgedURLKeepsItsCode: nothing else of the link is left.
+func TestStore_PurgedURLKeepsItsCode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -107,7 +108,8 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 		if err := d.NewSelect().Model(&kept).Where("id = ?", l.ID).Scan(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
-		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil || kept.CreatedBy != nil {
+		if kept.OriginalURL+kept.CanonicalURL+kept.Search+kept.TitleKey != "" || kept.Title != nil || kept.Note != nil ||
+			kept.CreatedBy != nil {
 			t.Errorf("more is kept than the code: %+v", kept)
 		}
 		for name, err := range map[string]error{
@@ -116,18 +118,22 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 			"restore": second(b.Restore(t.Context(), b.mine, l.ID)),
 			"find":    second(b.WorkspaceOf(t.Context(), l.ID)),
 		} {
-			if !errs.Is(err, errs.NotFound) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if !errs.Is(err, errs.NotFound) {
+					t.Error(err)
+				}
+			})
 		}
-		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil || target.Status(b.now) != routing.Deleted {
+		if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
+			target.Status(b.now) != routing.Deleted {
 			t.Errorf("resolved: %v, %v", target, err)
 		}
 		if p, err := b.Preview(t.Context(), b.mine, "https://example.com/a"); err != nil || p.Existing != nil {
 			t.Errorf("previewed: %v, %v", p, err)
 		}
 		again, _ := b.create(t, New{URL: "https://example.com/a"})
-		if again.Code != l.Code || again.Status(b.now) != routing.Active || again.Title != nil || again.ExpiresAt != nil || again.CanonicalURL != l.CanonicalURL {
+		if again.Code != l.Code || again.Status(b.now) != routing.Active || again.Title != nil || again.ExpiresAt != nil ||
+			again.CanonicalURL != l.CanonicalURL {
 			t.Errorf("made again: %+v", again)
 		}
 	})
@@ -135,8 +141,8 @@ func TestAPurgedURLKeepsItsCode(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-// TestCleanUpGoesInBatches: more links than one batch, from two nodes at once.
-func TestCleanUpGoesInBatches(t *testing.T) {
+// TestStore_CleanUpInBatches: more links than one batch, from two nodes at once.
+func TestStore_CleanUpInBatches(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -161,14 +167,15 @@ func TestCleanUpGoesInBatches(t *testing.T) {
 		}
 		b.cleanUp(t) // what one of them passed over because the other had it
 		var left []string
-		if err := d.NewSelect().Model((*Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil || !cmp.Equal(left, []string{stays.ID}) {
+		if err := d.NewSelect().Model((*Link)(nil)).Column("id").Scan(db.AsSystem(t.Context()), &left); err != nil ||
+			!cmp.Equal(left, []string{stays.ID}) {
 			t.Errorf("left: %v, %v", left, err)
 		}
 	})
 }
 
-// TestARestoredLinkHasATombstoneOfItsOwn, although it expired long ago.
-func TestARestoredLinkHasATombstoneOfItsOwn(t *testing.T) {
+// TestStore_RestoredLinkGetsANewTombstone, although it expired long ago.
+func TestStore_RestoredLinkGetsANewTombstone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -195,8 +202,8 @@ func TestARestoredLinkHasATombstoneOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestAPurgedLinkStartsAnew: nothing of the clicks before counts towards its limit.
-func TestAPurgedLinkStartsAnew(t *testing.T) {
+// TestStore_RevivedPurgedLinkHasNoHistory: nothing of the clicks before counts towards its limit.
+func TestStore_RevivedPurgedLinkHasNoHistory(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -208,7 +215,8 @@ func TestAPurgedLinkStartsAnew(t *testing.T) {
 		b.now = noon.Add(b.Tombstones)
 		b.cleanUp(t)
 		five := int64(5)
-		if l, _ = b.create(t, New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != routing.Active || *l.CreatedBy != b.me {
+		if l, _ = b.create(t, New{URL: "https://example.com/a", MaxClicks: &five}); l.Status(b.now) != routing.Active ||
+			*l.CreatedBy != b.me {
 			t.Errorf("%+v", l)
 		}
 		if l, err := b.Get(t.Context(), b.mine, l.ID); err != nil || l.CreatedBy == nil || l.Granted != 0 {

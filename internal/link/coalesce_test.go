@@ -19,17 +19,18 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// hold keeps anybody from making links in a workspace until it is released: whoever comes meanwhile is gathered.
+// hold blocks the creation of links in a workspace until it is released: requests meanwhile wait.
 func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 	t.Helper()
 	held, over := make(chan struct{}), make(chan struct{})
 	var holding sync.WaitGroup
 	holding.Go(func() {
-		_, _ = b.coalescer.Do(context.WithoutCancel(t.Context()), m.ID(), nil, func(context.Context, []*createRequest) (struct{}, error) {
-			close(held)
-			<-over
-			return struct{}{}, nil
-		})
+		_, _ = b.coalescer.Do(context.WithoutCancel(t.Context()), m.ID(), nil,
+			func(context.Context, []*createRequest) (struct{}, error) {
+				close(held)
+				<-over
+				return struct{}{}, nil
+			})
 	})
 	<-held
 	return func() {
@@ -38,15 +39,15 @@ func (b *bundle) hold(t *testing.T, m workspace.Membership) (release func()) {
 	}
 }
 
-// gathered waits until so many wait for a workspace's turn.
-func (b *bundle) gathered(t *testing.T, m workspace.Membership, n int) {
+// awaitRequests waits until n requests of a workspace wait.
+func (b *bundle) awaitRequests(t *testing.T, m workspace.Membership, n int) {
 	t.Helper()
 	polltest.Until(t, fmt.Sprint(n, " calls wait"), func() bool { return b.coalescer.Waiting(m.ID()) == n })
 }
 
-// TestEachHasAnAnswerOfTheirOwn: two members ask at once for new links, for the same one, for what is refused and for a code that
-// is taken. All of it is one batch, and each hears what they would have heard alone.
-func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
+// TestCoalescer_EachCallerGetsItsOwnResult requests new links, the same one, a refused one and a
+// taken code for two members in one batch.
+func TestCoalescer_EachCallerGetsItsOwnResult(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -66,20 +67,23 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 			{member: b.mine, in: New{URL: "https://example.com/there"}, want: "there"},
 			{member: other, in: New{URL: "https://example.com/there"}, want: "there"},
 			{member: b.mine, in: New{URL: "ftp://example.com/"}, want: errs.InvalidURL.Code()},
-			{member: b.mine, in: New{URL: "https://example.com/promo", Strategy: new(Custom), CustomCode: &promo}, want: "created"},
-			{member: other, in: New{URL: "https://example.com/other", Strategy: new(Custom), CustomCode: &promo}, want: errs.CodeTaken.Code()},
+			{member: b.mine, in: New{URL: "https://example.com/promo", Strategy: new(Custom), CustomCode: &promo},
+				want: "created"},
+			{member: other, in: New{URL: "https://example.com/other", Strategy: new(Custom), CustomCode: &promo},
+				want: errs.CodeTaken.Code()},
 		}
 		for i := range 10 {
 			m := b.mine
 			if i%2 == 1 {
 				m = other
 			}
-			answers = append(answers, &answer{member: m, in: New{URL: fmt.Sprintf("https://example.com/%d", i), Tags: []string{"tag"}}, want: "created"})
+			answers = append(answers, &answer{member: m, in: New{URL: fmt.Sprintf("https://example.com/%d", i),
+				Tags: []string{"tag"}}, want: "created"})
 		}
 		var asking sync.WaitGroup
 		for i, a := range answers { // in this order: the fourth has the code before the fifth
 			asking.Go(func() { a.link, a.created, a.err = b.Create(t.Context(), a.member, a.in) })
-			b.gathered(t, b.mine, i+1)
+			b.awaitRequests(t, b.mine, i+1)
 		}
 		release()
 		asking.Wait()
@@ -99,7 +103,8 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 			}
 		}
 		var actors []string
-		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?", b.mine.ID()).Scan(db.AsSystem(t.Context()), &actors)
+		err := d.NewRaw("SELECT actor_id FROM audit_events WHERE action = 'LINK_CREATED' AND workspace_id = ?", b.mine.ID()).
+			Scan(db.AsSystem(t.Context()), &actors)
 		slices.Sort(actors)
 		want := slices.Concat(slices.Repeat([]string{b.mine.ActorID()}, 7), slices.Repeat([]string{other.ActorID()}, 5))
 		slices.Sort(want)
@@ -109,8 +114,8 @@ func TestEachHasAnAnswerOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestTheSameURLOfManyAtOnce is one link, which one of them has made.
-func TestTheSameURLOfManyAtOnce(t *testing.T) {
+// TestCoalescer_SameURLConcurrently is one link, which one of them has made.
+func TestCoalescer_SameURLConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -140,7 +145,7 @@ func TestTheSameURLOfManyAtOnce(t *testing.T) {
 				}
 			})
 		}
-		b.gathered(t, b.mine, 20)
+		b.awaitRequests(t, b.mine, 20)
 		release()
 		asking.Wait()
 		if made != 1 || len(ids) != 1 {
@@ -149,14 +154,15 @@ func TestTheSameURLOfManyAtOnce(t *testing.T) {
 	})
 }
 
-// TestNobodySuffersFromAnother: what the database refuses of one is not refused to the others.
-func TestNobodySuffersFromAnother(t *testing.T) {
+// TestCoalescer_IsolatesRefusedInput: input that the database refuses fails only its own request.
+func TestCoalescer_IsolatesRefusedInput(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		statement := map[db.Kind]string{
 			db.Postgres: "ALTER TABLE links ADD CHECK (title <> 'refused')",
-			db.SQLite:   "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = 'refused' BEGIN SELECT RAISE(ABORT, 'refused'); END",
+			db.SQLite: "CREATE TRIGGER refused BEFORE INSERT ON links WHEN NEW.title = 'refused' BEGIN SELECT RAISE(ABORT, " +
+				"'refused'); END",
 		}[d.Kind]
 		if _, err := d.ExecContext(db.AsOwner(t.Context()), statement); err != nil {
 			t.Fatal(err)
@@ -171,7 +177,7 @@ func TestNobodySuffersFromAnother(t *testing.T) {
 			}
 			asking.Go(func() { _, _, failed[i] = b.Create(t.Context(), b.mine, in) })
 		}
-		b.gathered(t, b.mine, len(failed))
+		b.awaitRequests(t, b.mine, len(failed))
 		release()
 		asking.Wait()
 		for i, err := range failed {
@@ -182,8 +188,9 @@ func TestNobodySuffersFromAnother(t *testing.T) {
 	})
 }
 
-// TestWhoeverGoesTakesNobodyAlong: the one who was to make the batch has gone, and so has another. The rest has links.
-func TestWhoeverGoesTakesNobodyAlong(t *testing.T) {
+// TestCoalescer_CancelledCallerDoesNotAffectOthers: the one who was to make the batch has gone, and
+// so has another. The rest has links.
+func TestCoalescer_CancelledCallerDoesNotAffectOthers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -199,7 +206,7 @@ func TestWhoeverGoesTakesNobodyAlong(t *testing.T) {
 			asking.Go(func() {
 				_, _, failed[i] = b.Create(ctx, b.mine, New{URL: fmt.Sprintf("https://example.com/%d", i)})
 			})
-			b.gathered(t, b.mine, i+1)
+			b.awaitRequests(t, b.mine, i+1)
 		}
 		leave()
 		release()

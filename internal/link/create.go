@@ -56,9 +56,9 @@ func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Li
 	return results[0].Link, results[0].Created, results[0].Err
 }
 
-// CreateMany is Create for up to MaxBatch links, with one result each, in the same order. Links that
-// are the same within the batch are created once; the first returns true. It takes a handful of
-// statements, however many links. An error means that nothing was created: InvalidInput,
+// CreateMany is Create for up to MaxBatch links, with one result each, in the same order. Links
+// that are the same within the batch are created once; the first returns true. It takes a handful
+// of statements, however many links. An error means that nothing was created: InvalidInput,
 // IdempotencyConflict, CodeExhausted when all counters have been issued, or Forbidden.
 func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)

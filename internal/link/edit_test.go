@@ -27,7 +27,7 @@ func (b *bundle) tagsOf(t *testing.T, l *Link) []string {
 	return tags[l.ID]
 }
 
-func TestNotesAndTags(t *testing.T) {
+func TestStore_NotesAndTags(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -48,7 +48,7 @@ func TestNotesAndTags(t *testing.T) {
 		if got := b.tagsOf(t, l); l.Archived() || len(got) != 0 {
 			t.Errorf("%+v, tags %q", l, got)
 		}
-		// Deleted and created anew it is what it is created as.
+		// A revived link has the fields of the new request.
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
@@ -62,17 +62,20 @@ func TestNotesAndTags(t *testing.T) {
 		}
 		for name, in := range map[string]New{
 			"a long note": {URL: "https://example.com/", Note: &long}, "many tags": {URL: "https://example.com/", Tags: many},
-			"an empty tag": {URL: "https://example.com/", Tags: []string{""}}, "a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
-			"no clicks": {URL: "https://example.com/", MaxClicks: new(int64)},
+			"an empty tag":       {URL: "https://example.com/", Tags: []string{""}},
+			"a tag of two lines": {URL: "https://example.com/", Tags: []string{"a\nb"}},
+			"no clicks":          {URL: "https://example.com/", MaxClicks: new(int64)},
 		} {
-			if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if _, _, err := b.Create(t.Context(), b.mine, in); !errs.Is(err, errs.InvalidInput) {
+					t.Error(err)
+				}
+			})
 		}
 	})
 }
 
-func TestManyEdits(t *testing.T) {
+func TestStore_UpdateManyAndDeleteMany(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -89,7 +92,8 @@ func TestManyEdits(t *testing.T) {
 		}
 		bad := []Change{{ID: theirs.ID, RedirectStatus: to(301)}, {ID: ids[0], RedirectStatus: to(200)}, {ID: "x\x00"}}
 		results, err := b.UpdateMany(t.Context(), b.mine, slices.Concat(changes, bad), AllOrNothing)
-		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT", "NOT_FOUND"}) {
+		if err != nil || !cmp.Equal(outcomes(results)[48:], []string{"CONFLICT", "CONFLICT", "NOT_FOUND", "INVALID_INPUT",
+			"NOT_FOUND"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
 		if l, err := b.Get(t.Context(), b.mine, ids[7]); err != nil || l.Title != nil || len(b.tagsOf(t, l)) != 0 {
@@ -103,7 +107,8 @@ func TestManyEdits(t *testing.T) {
 		}
 		for i, linkID := range ids {
 			l, err := b.Get(t.Context(), b.mine, linkID)
-			if err != nil || *l.Title != "title of "+l.OriginalURL || !cmp.Equal(b.tagsOf(t, l), []string{l.Code}) || (l.RedirectStatus == 307) != (i == 7) {
+			if err != nil || *l.Title != "title of "+l.OriginalURL || !cmp.Equal(b.tagsOf(t, l), []string{l.Code}) ||
+				(l.RedirectStatus == 307) != (i == 7) {
 				t.Errorf("%+v, %v", l, err)
 			}
 		}
@@ -124,8 +129,9 @@ func TestManyEdits(t *testing.T) {
 	})
 }
 
-// TestEditsInOppositeOrderAtOnce would end in a deadlock if links were locked in the order of the call.
-func TestEditsInOppositeOrderAtOnce(t *testing.T) {
+// TestStore_UpdateManyDoesNotDeadlock would end in a deadlock if links were locked in the order of
+// the call.
+func TestStore_UpdateManyDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -149,7 +155,7 @@ func TestEditsInOppositeOrderAtOnce(t *testing.T) {
 	})
 }
 
-func TestMaxClicksCountFromTheFirstClickOn(t *testing.T) {
+func TestStore_MaxClicksCountsFromTheFirstClick(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -172,8 +178,8 @@ func TestMaxClicksCountFromTheFirstClickOn(t *testing.T) {
 	})
 }
 
-// TestStatus goes through the states in the order in which one hides another.
-func TestStatus(t *testing.T) {
+// TestLink_StatusPrecedence tests the states in order of precedence.
+func TestLink_StatusPrecedence(t *testing.T) {
 	t.Parallel()
 	before, after, one := noon.Add(-time.Microsecond), noon.Add(time.Microsecond), int64(1)
 	l := Link{}
@@ -196,8 +202,9 @@ func TestStatus(t *testing.T) {
 	}
 }
 
-// TestLimitsCountWhatIsStillToBeWritten: clicks that this node has recorded, and the database does not have yet.
-func TestLimitsCountWhatIsStillToBeWritten(t *testing.T) {
+// TestStore_MaxClicksCountsUnwrittenClicks: clicks that this node has recorded, and the database
+// does not have yet.
+func TestStore_MaxClicksCountsUnwrittenClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -222,8 +229,7 @@ func TestLimitsCountWhatIsStillToBeWritten(t *testing.T) {
 	})
 }
 
-// TestManyEditsAreAHandfulOfStatements, whatever they change.
-func TestManyEditsAreAHandfulOfStatements(t *testing.T) {
+func TestStore_UpdateManyBoundsStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var statements counter
@@ -236,7 +242,8 @@ func TestManyEditsAreAHandfulOfStatements(t *testing.T) {
 		hundred := int64(100)
 		for i, r := range b.createMany(t, SkipFailed, in...) {
 			changes = append(changes, Change{
-				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred), Tags: to([]string{"a", "b"}),
+				ID: r.Link.ID, URL: to(fmt.Sprintf("https://host-%d.example.com/", i)), MaxClicks: to(&hundred),
+				Tags: to([]string{"a", "b"}),
 			})
 		}
 		before := statements.Load()
@@ -249,8 +256,8 @@ func TestManyEditsAreAHandfulOfStatements(t *testing.T) {
 	})
 }
 
-// TestALimitThatChangesMeanwhile: a redirect that was resolved before goes by what the link is now.
-func TestALimitThatChangesMeanwhile(t *testing.T) {
+// TestStore_GrantUsesTheCurrentLimit changes the limit after a redirect has resolved the link.
+func TestStore_GrantUsesTheCurrentLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -258,7 +265,7 @@ func TestALimitThatChangesMeanwhile(t *testing.T) {
 		l, _ := b.create(t, New{URL: "https://example.com/", MaxClicks: &one})
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
-		b.update(t, l, Change{MaxClicks: to(&three)}) // what was granted stays so, although no click was recorded
+		b.update(t, l, Change{MaxClicks: to(&three)}) // grants count although no click was recorded
 		b.grant(t, l, 1)
 		b.grant(t, l, 1)
 		b.grant(t, l, 0)
@@ -267,7 +274,7 @@ func TestALimitThatChangesMeanwhile(t *testing.T) {
 	})
 }
 
-func TestAnotherDestinationIsAskedAnew(t *testing.T) {
+func TestStore_NewDestinationIsDueForACheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

@@ -51,7 +51,7 @@ func follow(t *testing.T, s *Store) {
 	})
 }
 
-// sees waits until the node resolves the address to what is wanted, and returns how long that took.
+// sees waits until the node resolves the address as wanted, and returns how long that took.
 func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, error) bool) time.Duration {
 	t.Helper()
 	began := time.Now()
@@ -61,13 +61,14 @@ func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, e
 	return time.Since(began)
 }
 
-// TestAChangeIsSeenByOtherNodesWithinASecond: one node changes and deletes links, and another, which has them in memory,
-// answers by what they are now: a thousand times of a thousand. No message passes between them but the database's list.
-func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
+// TestFeed_DeliversChangesWithinASecond changes and deletes links on one node, a thousand times,
+// while another node has them in its cache. Only the table of changes connects the two.
+func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		if _, err := d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").Where("id = ?", b.mine.ID()).Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model((*workspace.Workspace)(nil)).Set("link_quota = 1000").Where("id = ?", b.mine.ID()).
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		other := b.node(t, d)
@@ -86,7 +87,10 @@ func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
 						t.Error(err)
 						return
 					}
-					took := sees(t, other, at, func(target resolve.Target, err error) bool { return err == nil && target.Location == url })
+					took := sees(t, other, at, func(target resolve.Target, err error) bool {
+						return err == nil &&
+							target.Location == url
+					})
 					change := b.Delete
 					if round%2 == 1 {
 						change = b.Restore
@@ -111,13 +115,14 @@ func TestAChangeIsSeenByOtherNodesWithinASecond(t *testing.T) {
 	})
 }
 
-// TestChangesAreLearntOfBesideAWriter: a batch of clicks may write for seconds, in which a change would not be heard of.
-func TestChangesAreLearntOfBesideAWriter(t *testing.T) {
+// TestFeed_DoesNotWaitForWriters: a batch of clicks may write for seconds.
+func TestFeed_DoesNotWaitForWriters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			if _, err := tx.NewUpdate().Table("workspaces").Set("name = name").Where("id = ?", b.mine.ID()).Exec(ctx); err != nil {
+			if _, err := tx.NewUpdate().Table("workspaces").Set("name = name").Where("id = ?", b.mine.ID()).
+				Exec(ctx); err != nil {
 				return err
 			}
 			return b.Resolver.CatchUp(t.Context())
@@ -128,8 +133,8 @@ func TestChangesAreLearntOfBesideAWriter(t *testing.T) {
 	})
 }
 
-// TestThisNodeSeesItsChangesAtOnce: without waiting for the list.
-func TestThisNodeSeesItsChangesAtOnce(t *testing.T) {
+// TestStore_InvalidatesItsOwnCache: without waiting for the list.
+func TestStore_InvalidatesItsOwnCache(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -145,21 +150,23 @@ func TestThisNodeSeesItsChangesAtOnce(t *testing.T) {
 			t.Errorf("after it is made: %v", err)
 		}
 		b.update(t, l, Change{URL: to("https://example.com/new")})
-		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil || target.Location != "https://example.com/new" {
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil ||
+			target.Location != "https://example.com/new" {
 			t.Errorf("after it has changed: %s, %v", target.Location, err)
 		}
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil || target.Status(noon) != routing.Deleted {
+		if target, err := b.Resolver.Resolve(t.Context(), promo, time.Now()); err != nil ||
+			target.Status(noon) != routing.Deleted {
 			t.Errorf("after it is deleted: %v", err)
 		}
 	})
 }
 
-// TestEverythingThatRedirectsGoByIsListed changes each fact that a redirect goes by, by whatever statement, and wants a node
-// that has the link in memory to hear of it.
-func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
+// TestFeed_ListsEveryChangeThatAffectsRedirects changes each column that affects redirects, and
+// expects a node with the link in its cache to notice.
+func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -168,42 +175,47 @@ func TestEverythingThatRedirectsGoByIsListed(t *testing.T) {
 		system := db.AsSystem(t.Context())
 		tomorrow := time.Now().Add(24 * time.Hour).UTC()
 		for _, c := range []struct{ table, set string }{
-			{"links", "original_url = 'https://example.com/new'"}, {"links", "redirect_status = 307"}, {"links", "max_clicks = 5"},
-			{"links", "starts_at = ?"}, {"links", "expires_at = ?"}, {"links", "deleted_at = ?"}, {"links", "disabled_at = ?"}, {"links", "root_code = NULL"},
+			{"links", "original_url = 'https://example.com/new'"}, {"links", "redirect_status = 307"},
+			{"links", "max_clicks = 5"},
+			{"links", "starts_at = ?"}, {"links", "expires_at = ?"}, {"links", "deleted_at = ?"}, {"links", "disabled_at = ?"},
+			{"links", "root_code = NULL"},
 			{"links", "root_code = code"}, {"workspaces", "hit_quota = 7"}, {"workspaces", "deleted_at = ?"},
 		} {
-			for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-				_, _ = other.Resolver.Resolve(t.Context(), a, time.Now()) // it is in memory
-			}
-			where, what := "id = ?", l.ID
-			if c.table == "workspaces" {
-				what = b.mine.ID()
-			}
-			q := d.NewUpdate().Table(c.table).Where(where, what)
-			if c.set[len(c.set)-1] == '?' {
-				q = q.Set(c.set, tomorrow)
-			} else {
-				q = q.Set(c.set)
-			}
-			if _, err := q.Exec(system); err != nil {
-				t.Fatalf("%s: %v", c.set, err)
-			}
-			if err := other.Resolver.CatchUp(t.Context()); err != nil {
-				t.Fatal(err)
-			}
-			for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
-				got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now())
-				want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now())
-				if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
-					t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
+			t.Run(c.table+" "+c.set, func(t *testing.T) {
+				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
+					_, _ = other.Resolver.Resolve(t.Context(), a, time.Now()) // it is in memory
 				}
-			}
+				where, what := "id = ?", l.ID
+				if c.table == "workspaces" {
+					what = b.mine.ID()
+				}
+				q := d.NewUpdate().Table(c.table).Where(where, what)
+				if c.set[len(c.set)-1] == '?' {
+					q = q.Set(c.set, tomorrow)
+				} else {
+					q = q.Set(c.set)
+				}
+				if _, err := q.Exec(system); err != nil {
+					t.Fatalf("%s: %v", c.set, err)
+				}
+				if err := other.Resolver.CatchUp(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				for _, a := range []resolve.Address{{Code: l.Code}, {Slug: "mine", Code: l.Code}} {
+					got, gotErr := other.Resolver.Resolve(t.Context(), a, time.Now())
+					want, wantErr := b.node(t, d).Resolver.Resolve(t.Context(), a, time.Now())
+					if got != want || errs.From(gotErr) != nil != (errs.From(wantErr) != nil) {
+						t.Errorf("after %s at %+v: %+v, %v; want %+v, %v", c.set, a, got, gotErr, want, wantErr)
+					}
+				}
+			})
 		}
 	})
 }
 
-// TestAChangeThatCommitsLateIsSeen: a transaction that began first and commits last is heard of all the same.
-func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
+// TestFeed_DeliversLateCommits: a transaction that began first and commits last is heard of all
+// the same.
+func TestFeed_DeliversLateCommits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if d.Kind == db.SQLite {
@@ -219,7 +231,8 @@ func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
 			}
 		}
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			if _, err := tx.NewUpdate().Model((*Link)(nil)).Set("redirect_status = 307").Where("id = ?", slow.ID).Exec(ctx); err != nil {
+			if _, err := tx.NewUpdate().Model((*Link)(nil)).Set("redirect_status = 307").Where("id = ?", slow.ID).
+				Exec(ctx); err != nil {
 				return err
 			}
 			_, err := b.Delete(t.Context(), b.mine, fast.ID)
@@ -231,7 +244,8 @@ func TestAChangeThatCommitsLateIsSeen(t *testing.T) {
 		if err := other.Resolver.CatchUp(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		if target, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: slow.Code}, time.Now()); err != nil || target.RedirectStatus != 307 {
+		if target, err := other.Resolver.Resolve(t.Context(), resolve.Address{Code: slow.Code}, time.Now()); err != nil ||
+			target.RedirectStatus != 307 {
 			t.Errorf("%d, want 307: %v", target.RedirectStatus, err)
 		}
 	})

@@ -23,11 +23,12 @@ func (b *bundle) keyed(t *testing.T, key string, in ...*New) ([]Result, error) {
 
 func counted(url string) *New { return &New{URL: url, Strategy: new(Counter)} }
 
-func TestTheSameKeyIsAnsweredTheSame(t *testing.T) {
+func TestIdempotencyKey_ReturnsTheSavedResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		in := []*New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"}, {URL: "https://example.com/b"}}
+		in := []*New{counted("https://example.com/a"), {URL: "nothing"}, {URL: "https://example.com/b"},
+			{URL: "https://example.com/b"}}
 		first, err := b.keyed(t, "key", in...)
 		if err != nil {
 			t.Fatal(err)
@@ -46,7 +47,8 @@ func TestTheSameKeyIsAnsweredTheSame(t *testing.T) {
 				t.Errorf("row %d is another link", i)
 			}
 		}
-		if got := errs.From(again[1].Err); got.Message != errs.From(first[1].Err).Message || !cmp.Equal(got.Field, []string{"url"}) {
+		if got := errs.From(again[1].Err); got.Message != errs.From(first[1].Err).Message ||
+			!cmp.Equal(got.Field, []string{"url"}) {
 			t.Errorf("the failed row says %q at %v", got.Message, got.Field)
 		}
 		if *again[0].Link.Title != "later" {
@@ -58,7 +60,7 @@ func TestTheSameKeyIsAnsweredTheSame(t *testing.T) {
 	})
 }
 
-func TestKeysThatAreOthers(t *testing.T) {
+func TestIdempotencyKey_Conflicts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -69,14 +71,17 @@ func TestKeysThatAreOthers(t *testing.T) {
 		if _, err := b.keyed(t, key, counted("https://example.com/other")); !errs.Is(err, errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
-		results, err := b.CreateMany(t.Context(), b.foreign, Batch{Links: []*New{counted("https://example.com/other")}, IdempotencyKey: &key})
+		results, err := b.CreateMany(t.Context(), b.foreign, Batch{Links: []*New{counted("https://example.com/other")},
+			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("another workspace: %v", err)
 		}
 		for name, key := range map[string]string{"empty": " ", "too long": strings.Repeat("k", 256), "hostile": "a\x00b"} {
-			if _, err := b.keyed(t, key, in); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("a key that is %s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if _, err := b.keyed(t, key, in); !errs.Is(err, errs.InvalidInput) {
+					t.Errorf("a key that is %s: %v", name, err)
+				}
+			})
 		}
 		if got := b.usage(t); got != 1 {
 			t.Errorf("%d links used, want 1", got)
@@ -84,7 +89,7 @@ func TestKeysThatAreOthers(t *testing.T) {
 	})
 }
 
-func TestOnlySuccessIsRemembered(t *testing.T) {
+func TestIdempotencyKey_SavesOnlySuccess(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -97,21 +102,23 @@ func TestOnlySuccessIsRemembered(t *testing.T) {
 		if results, err = b.keyed(t, "key", counted("https://example.com/b")); err != nil || !results[0].Created {
 			t.Errorf("after a failure: %v, %v", results, err)
 		}
-		// A call that finds the link which is there is a success too.
+		// A call that returns an existing link is a success too.
 		b.LinkQuota = 2
 		b.create(t, New{URL: "https://example.com/there"})
 		for range 2 {
-			if results, err = b.keyed(t, "there", &New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil || results[0].Created {
+			if results, err = b.keyed(t, "there", &New{URL: "https://example.com/there"}); err != nil || results[0].Err != nil ||
+				results[0].Created {
 				t.Errorf("of a link that is there: %v, %v", results, err)
 			}
 		}
-		if _, err := b.keyed(t, "there", &New{URL: "https://example.com/elsewhere"}); !errs.Is(err, errs.IdempotencyConflict) {
+		if _, err := b.keyed(t, "there", &New{URL: "https://example.com/elsewhere"}); !errs.Is(err,
+			errs.IdempotencyConflict) {
 			t.Errorf("another input: %v", err)
 		}
 	})
 }
 
-func TestKeysAreForgottenAfterADay(t *testing.T) {
+func TestIdempotencyKey_ExpiresAfterADay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -137,8 +144,9 @@ func TestKeysAreForgottenAfterADay(t *testing.T) {
 	})
 }
 
-// TestTheSameKeyAtOnce: of many calls with one key one makes the links, and all hear of the same ones.
-func TestTheSameKeyAtOnce(t *testing.T) {
+// TestIdempotencyKey_Concurrently: of many calls with one key one makes the links, and all hear of
+// the same ones.
+func TestIdempotencyKey_Concurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -164,8 +172,8 @@ func TestTheSameKeyAtOnce(t *testing.T) {
 	})
 }
 
-// TestAKeyIsItsCallersOwn: another member of the workspace may use the same one.
-func TestAKeyIsItsCallersOwn(t *testing.T) {
+// TestIdempotencyKey_IsPerActor: another member of the workspace may use the same one.
+func TestIdempotencyKey_IsPerActor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -174,7 +182,8 @@ func TestAKeyIsItsCallersOwn(t *testing.T) {
 			t.Fatal(err)
 		}
 		theirs := workspacetest.Join(t, d, b.mine.ID(), workspace.Editor)
-		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*New{counted("https://example.com/b")}, IdempotencyKey: &key})
+		results, err := b.CreateMany(t.Context(), theirs, Batch{Links: []*New{counted("https://example.com/b")},
+			IdempotencyKey: &key})
 		if err != nil || !results[0].Created {
 			t.Errorf("%+v, %v", results, err)
 		}

@@ -25,8 +25,8 @@ const (
 // requests creates a link; the others find the existing link, or try their next code if another URL
 // has it.
 //
-// The quota is consumed first, for all of the links, and the unused part is returned. That locks its
-// row, so batches of a workspace run one after the other and cannot deadlock.
+// The quota is consumed first, for all of the links, and the unused part is returned. That locks
+// its row, so batches of a workspace run one after the other and cannot deadlock.
 func (b *batch) insert(ctx context.Context, tx bun.Tx) error {
 	for _, it := range b.items {
 		if it.attempt, it.tried, it.revived = (Result{}), 0, false; it.pending() {
@@ -213,8 +213,8 @@ func lookUp[K any](
 	return links, nil
 }
 
-// recordCreated writes the tags and the audit events of links that were created. Anonymous links have no
-// audit log.
+// recordCreated writes the tags and the audit events of links that were created. Anonymous links
+// have no audit log.
 func (b *batch) recordCreated(ctx context.Context, tx bun.Tx) error {
 	var tags []tag
 	var events []*audit.Event

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Strategy is how a link's code is made.
+// Strategy is how a link gets its code.
 type Strategy string
 
 // The strategies.
@@ -23,23 +23,22 @@ const (
 	// Deterministic computes the code from the canonical URL and the workspace: the same URL in the
 	// same workspace is always the same link.
 	Deterministic Strategy = "DETERMINISTIC"
-	// Counter numbers links through, and writes the number as a code that tells nothing of it.
+	// Counter encrypts the value of a counter, see package codecounter.
 	Counter Strategy = "COUNTER"
-	// Random draws the code.
-	Random Strategy = "RANDOM"
-	// Custom takes the caller's words.
+	Random  Strategy = "RANDOM"
+	// Custom is a code that the caller chooses.
 	Custom Strategy = "CUSTOM"
 )
 
-// idempotent says whether creating the same link again answers with the one that is there.
+// idempotent reports whether creating the same link again returns the existing one.
 func (s Strategy) idempotent() bool { return s == Deterministic || s == Custom }
 
-// Kind says for how long a link is meant.
+// Kind is the intended lifetime of a link.
 type Kind string
 
 // The kinds.
 const (
-	// Temporary links belong to nobody and end after some hours, unless somebody claims them.
+	// Temporary links have no owner and expire after some hours unless they are claimed.
 	Temporary Kind = "TEMPORARY"
 	// Permanent links belong to a workspace.
 	Permanent Kind = "PERMANENT"
@@ -51,8 +50,8 @@ type Link struct {
 
 	ID          string `bun:",pk"`
 	WorkspaceID string
-	// Code is the last segment of the short URL. RootCode is the same when the code answers at the
-	// root, where it is unique over the instance; else it is nil.
+	// Code is the last segment of the short URL. RootCode is equal if the code works at the root,
+	// where it is unique over the instance, and nil otherwise.
 	Code     string
 	RootCode *string
 	Strategy Strategy
@@ -61,47 +60,46 @@ type Link struct {
 	CanonicalURL  string
 	CanonicalHash []byte
 	Title         *string
-	// Note is for the members.
+	// Note is visible to members only.
 	Note *string
 	routing.Settings
-	// Granted is how many redirects the link has answered; it is kept only while there is a MaxClicks.
+	// Granted is how many redirects have been granted; it is counted only if there is a MaxClicks.
 	Granted int64
-	// ArchivedAt is when a member put the link away. It goes on redirecting.
+	// ArchivedAt is when a member archived the link. It continues to redirect.
 	ArchivedAt *time.Time
-	// StatsPublic says that everybody may look at its stats.
+	// StatsPublic makes the link's stats public.
 	StatsPublic bool
-	// CreatedBy is the account that made the link, or claimed it.
+	// CreatedBy is the account that created or claimed the link.
 	CreatedBy *string
 	CreatedAt time.Time
 	UpdatedAt time.Time
-	// DeletedAt and DisabledAt are when a member or the operator took the link down.
+	// DeletedAt is when a member deleted the link, DisabledAt when the operator disabled it.
 	DeletedAt  *time.Time
 	DisabledAt *time.Time
-	// EndedAt is when the link was deleted or, once the clean-up has seen it, when it expired.
-	// PurgedAt is when all of it was removed but what keeps the URL's code.
+	// EndedAt is when the link was deleted or expired; CleanUp sets it for expired links. PurgedAt is
+	// when the link was scrubbed.
 	EndedAt  *time.Time
 	PurgedAt *time.Time
-	// ClaimHash is the SHA-256 of the token by which an anonymous link can be claimed.
+	// ClaimHash is the SHA-256 of an anonymous link's claim token.
 	ClaimHash []byte
-	// DestinationStatus is what the destination answered when it was last asked; nil means nothing.
+	// DestinationStatus is the status of the last check; nil means that there was no response.
 	DestinationStatus *int
 	LastCheckedAt     *time.Time
-	// CheckAt is when the destination is to be asked next, CheckFailures how often in a row it has not
-	// been well.
+	// CheckAt is when the next check is due, CheckFailures how many in a row have failed.
 	CheckAt       *time.Time
 	CheckFailures int
 
-	// In is the membership by which the link was reached.
+	// In is the membership through which the link was loaded.
 	In workspace.Membership `bun:"-"`
-	// tags are to be written with the link; nil means that they stay as they are.
+	// tags replace the link's tags when it is written; nil leaves them unchanged.
 	tags []string
 }
 
-// record is a link as its table has it: with what is computed for finding it.
+// record is the row of a link, with the columns computed for package linklist.
 type record struct {
 	Link `bun:",extend"`
 
-	// TitleKey is the title as it is put into order, Search what text is looked for in.
+	// TitleKey is the sort key of the title, Search the text that searches match.
 	TitleKey string
 	Search   string
 }
@@ -120,7 +118,7 @@ func recordOf(l *Link) *record {
 // fold it, because each does so differently.
 func Fold(s string) string { return strings.ToLower(s) }
 
-// Kind says for how long the link is meant.
+// Kind returns Temporary for anonymous links.
 func (l *Link) Kind() Kind {
 	if l.WorkspaceID == workspace.PublicID {
 		return Temporary
@@ -128,12 +126,12 @@ func (l *Link) Kind() Kind {
 	return Permanent
 }
 
-// RedirectsTo reports whether redirects of the link go to exactly the URL, as it was given.
+// RedirectsTo reports whether the link redirects to exactly the URL, in the caller's spelling.
 func (l *Link) RedirectsTo(url string) bool {
 	return urlnorm.Location(l.OriginalURL) == urlnorm.Location(url)
 }
 
-// Archived says that a member has put the link away.
+// Archived reports whether a member has archived the link.
 func (l *Link) Archived() bool { return l.ArchivedAt != nil }
 
 // IsHidden reports whether the short URL responds as if the link did not exist.
@@ -151,7 +149,7 @@ func (l *Link) Lifecycle() routing.Lifecycle {
 	return c
 }
 
-// Status is the state of the link at an instant.
+// Status returns the state of the link at an instant.
 func (l *Link) Status(now time.Time) routing.Status {
 	c := l.Lifecycle()
 	return c.Status(now)

@@ -8,17 +8,17 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Preview is what creating a deterministic link would come to.
+// Preview is what creating a deterministic link would return.
 type Preview struct {
 	CanonicalURL string
 	// Codes are the candidates for salts 0 to 9.
 	Codes []string
-	// Existing is the link that the URL has already, or nil.
+	// Existing is the URL's existing link, or nil.
 	Existing *Link
 }
 
-// Preview computes the canonical form and the codes of a URL, creating nothing. It returns
-// InvalidURL or UnsafeURL.
+// Preview computes the canonical form and the candidate codes of a URL. It returns InvalidURL or
+// UnsafeURL.
 func (s *Store) Preview(ctx context.Context, m workspace.Membership, raw string) (*Preview, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {

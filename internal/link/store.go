@@ -31,74 +31,65 @@ type Config struct {
 	DB *db.DB
 	// PublicURL is the origin that short URLs start with.
 	PublicURL string
-	// Own are the hosts of the instance, to which no link may lead; nil means that of PublicURL
-	// alone.
+	// Own are the hosts of the instance, to which no link may redirect; nil means that of PublicURL.
 	Own *ownhost.Hosts
-	// LinkQuota is how many links a workspace may make in a month, unless it has a quota of its own.
+	// LinkQuota is how many links a workspace without its own quota may create in a month.
 	LinkQuota int64
-	// CodeSecrets key the codes of the strategy Counter. The first makes new codes; the others are
-	// those that it replaced.
+	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
 	CodeSecrets [][]byte
-	// AnonymousTTL is how long a link that nobody owns lives; zero means that there are none.
+	// AnonymousTTL is the lifetime of anonymous links; zero means that there are none.
 	AnonymousTTL time.Duration
 	// CacheBytes bounds the cache of the Resolver; zero means 64 MiB.
 	CacheBytes int64
-	// Tombstones is how long an ended link goes on answering that it has ended.
+	// Tombstones is how long an ended link responds that it has ended.
 	Tombstones time.Duration
-	// Clicks knows what links have answered.
-	Clicks Clicks
-	// Domains knows the hosts of workspaces.
-	Domains Domains
-	// Blocklist knows the hosts that no new link may lead to; nil means that there are none.
+	Clicks     Clicks
+	Domains    Domains
+	// Blocklist may be nil.
 	Blocklist Blocklist
-	// Limits slows down whoever has no account.
+	// Limits limits the creation of anonymous links.
 	Limits ratelimit.Limiter
-	// Log is told about colliding codes.
-	Log *slog.Logger
-	// Now is the clock.
-	Now func() time.Time
+	Log    *slog.Logger
+	Now    func() time.Time
 }
 
-// Clicks is what this room needs of that of the clicks.
+// Clicks is what this package needs of packages ingest and stats.
 type Clicks interface {
 	// Flush waits until the database has every click that this node has recorded.
 	Flush(ctx context.Context) error
-	// Counts are the clicks that links have had, ever. Links without one are missing from the answer.
+	// Counts returns the total clicks of links. Links without clicks are omitted.
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
-	// Move gives a link's clicks to another workspace, those too that are still to be written.
+	// Move moves a link's clicks to another workspace, including those not yet written.
 	Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error
 }
 
-// Domains is what this room needs to know of the workspaces' hosts.
+// Domains is what this package needs of package domain.
 type Domains interface {
-	// VerifiedHosts are those among the hosts at which a workspace's links answer.
+	// VerifiedHosts returns those of the hosts that a workspace has verified.
 	VerifiedHosts(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
 }
 
-// Blocklist is what link needs of package moderation.
+// Blocklist is what this package needs of package moderation.
 type Blocklist interface {
-	// Blocked returns those of the hosts to which no new link may lead.
+	// Blocked returns those of the hosts to which no new link may redirect.
 	Blocked(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
 }
 
-// Store keeps the links.
+// Store stores links.
 type Store struct {
 	Config
-	// Resolver finds links by their addresses. The store tells it of each change.
+	// Resolver caches links by their addresses. The store invalidates what it changes.
 	Resolver *resolve.Resolver
-	// candidate is the code of a URL in a workspace for one salt.
+	// candidate returns the code of a URL in a workspace for one salt.
 	candidate   func(canonical, workspaceID string, salt int) string
 	counters    *codecounter.Counter
 	idempotency idempotency.Store
 	coalescer   coalescer
-	// collisions counts the generated codes that were taken, since this node started.
-	collisions atomic.Int64
-	// exhausted counts the links that were refused because all candidate codes were taken, since this
-	// node started.
-	exhausted atomic.Int64
+	collisions  atomic.Int64
+	exhausted   atomic.Int64
 }
 
-// NewStore prepares a Store. It returns an error when the public URL is not one.
+// NewStore returns a Store. It returns an error when the public URL is not one.
 func NewStore(c Config) (*Store, error) {
 	resolver, err := resolve.New(resolve.Config{
 		DB: c.DB, PublicURL: c.PublicURL, CacheBytes: c.CacheBytes, Log: c.Log, Now: c.Now,
@@ -114,18 +105,17 @@ func NewStore(c Config) (*Store, error) {
 	return &Store{
 		Config: c, Resolver: resolver, candidate: shortcode.Deterministic,
 		counters: codecounter.New(c.DB, c.CodeSecrets), idempotency: idempotency.Store{DB: c.DB, Now: c.Now},
-		coalescer: coalescer{Most: MaxBatch, Patient: true},
+		coalescer: coalescer{MaxBatch: MaxBatch, Serial: true},
 	}, nil
 }
 
-// Collisions is how many generated codes were taken, since this node started.
+// Collisions returns how many generated codes were taken, since this node started.
 func (s *Store) Collisions() int64 { return s.collisions.Load() }
 
 // ExhaustedCodes returns how many links were refused with CodeExhausted, since this node started.
 func (s *Store) ExhaustedCodes() int64 { return s.exhausted.Load() }
 
-// ShortURL is the shortest address at which the link answers: at the host that its workspace has
-// chosen, if it has.
+// ShortURL returns the link's short URL: at the primary host of its workspace, if it has one.
 func (s *Store) ShortURL(l *Link) string {
 	if host := l.In.Workspace().PrimaryHost; host != nil {
 		return "https://" + *host + "/" + l.Code
@@ -141,7 +131,7 @@ func (s *Store) ShortURLOf(slug, code string, rootCode *string) string {
 	return s.PublicURL + "/" + slug + "/" + code
 }
 
-// At finds the link at the address, in any state, as the database has it now. It returns NotFound.
+// At returns the link at an address, in any state, from the database. It returns NotFound.
 func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	l := &Link{}
 	q, err := s.Resolver.ByAddress(s.DB.NewSelect().Model(l), a)
@@ -158,14 +148,14 @@ func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 	return l, nil
 }
 
-// forget discards what this node has cached of links, after they have changed.
+// forget removes changed links from this node's cache.
 func (s *Store) forget(links ...*Link) {
 	for _, l := range links {
 		s.Resolver.Forget(l.WorkspaceID, l.Code)
 	}
 }
 
-// WorkspaceOf finds the workspace that a link is in. It says nothing of who may see it: ask
+// WorkspaceOf returns the workspace of a link. It checks no permission: see
 // workspace.Store.Require. It returns NotFound.
 func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) {
 	spaces, err := s.WorkspacesOf(ctx, linkID)
@@ -179,8 +169,7 @@ func (s *Store) WorkspaceOf(ctx context.Context, linkID string) (string, error) 
 	return workspaceID, nil
 }
 
-// WorkspacesOf are the workspaces of links, by the links' ids. What is no link is missing from the
-// answer.
+// WorkspacesOf returns the workspaces of links by the links' ids. Unknown ids are omitted.
 func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]string, error) {
 	ids = slices.DeleteFunc(slices.Clone(ids), func(linkID string) bool { return !id.Valid(id.Link, linkID) })
 	if len(ids) == 0 {
@@ -188,8 +177,7 @@ func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]str
 	}
 	var links []*Link
 	err := s.DB.NewSelect().Model(&links).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).
-		Where("purged_at IS NULL").
-		Scan(db.AsResolver(ctx))
+		Where("purged_at IS NULL").Scan(db.AsResolver(ctx))
 	if err != nil {
 		return nil, fmt.Errorf("looking for links' workspaces: %w", err)
 	}
@@ -200,7 +188,7 @@ func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]str
 	return spaces, nil
 }
 
-// Get loads a link, in whatever state it is. It returns NotFound.
+// Get returns a link, in any state but purged. It returns NotFound.
 func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
@@ -212,7 +200,7 @@ func (s *Store) Get(ctx context.Context, m workspace.Membership, linkID string) 
 	return find(ctx, s.DB, m, "id = ?", linkID)
 }
 
-// find loads the one link of the workspace that meets the condition. It returns NotFound.
+// find returns the only link of the workspace that meets the condition. It returns NotFound.
 func find(ctx context.Context, conn bun.IDB, m workspace.Membership, where string, args ...any) (*Link, error) {
 	l := &Link{In: m}
 	err := conn.NewSelect().Model(l).Where("workspace_id = ?", m.ID()).Where("purged_at IS NULL").
@@ -226,8 +214,7 @@ func find(ctx context.Context, conn bun.IDB, m workspace.Membership, where strin
 	return l, nil
 }
 
-// Many finds links of the workspace by their ids. Those that there are not, or not any more, are
-// missing from the answer.
+// Many returns links of the workspace by their ids. Unknown and purged ones are omitted.
 func (s *Store) Many(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string]*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {
@@ -256,19 +243,10 @@ func mapByID(m workspace.Membership, links []*Link) map[string]*Link {
 	return byID
 }
 
-// now is the instant, as the database keeps it.
+// now returns the current time in the precision of the database.
 func (s *Store) now() time.Time { return db.Instant(s.Now()) }
 
-// affected is how many rows a statement has changed.
-func affected(result sql.Result, err error) (int, error) {
-	if err != nil {
-		return 0, err
-	}
-	n, err := result.RowsAffected()
-	return int(n), err
-}
-
-// canonical is the canonical form of a URL that a caller gave.
+// canonical returns the canonical form of a URL. It returns InvalidURL.
 func canonical(raw string) (urlnorm.URL, error) {
 	u, err := urlnorm.Canonical(raw)
 	if refused, ok := errors.AsType[*urlnorm.Error](err); ok {

@@ -48,7 +48,8 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	store, err := NewStore(Config{
 		DB: d, PublicURL: "http://sho.rt", LinkQuota: 100, CodeSecrets: [][]byte{[]byte("a secret")},
 		AnonymousTTL: 8 * time.Hour, Tombstones: 90 * 24 * time.Hour,
-		Clicks: clicks, Domains: &domain.Store{DB: d}, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log, Now: clock,
+		Clicks: clicks, Domains: &domain.Store{DB: d}, Limits: ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: log}, Log: log,
+		Now: clock,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +81,7 @@ func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 	return l, created
 }
 
-// grant asks for one redirect of a link with MaxClicks, and expects so many.
+// grant requests one redirect of a link with MaxClicks, and expects want grants.
 func (b *bundle) grant(t *testing.T, l *Link, want int64) {
 	t.Helper()
 	b.leases++
@@ -90,7 +91,7 @@ func (b *bundle) grant(t *testing.T, l *Link, want int64) {
 	}
 }
 
-// giveBack gives back the redirect that was granted last but so many.
+// giveBack returns a granted redirect: the last one, or an earlier one.
 func (b *bundle) giveBack(t *testing.T, l *Link, but int64) {
 	t.Helper()
 	for range 2 { // the second time changes nothing
@@ -125,7 +126,7 @@ func (b *bundle) usage(t *testing.T) int64 {
 	return links
 }
 
-func TestCreateTheSameURLAgain(t *testing.T) {
+func TestStore_CreateReturnsTheExistingLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -146,7 +147,7 @@ func TestCreateTheSameURLAgain(t *testing.T) {
 	})
 }
 
-func TestCreateAtOnce(t *testing.T) {
+func TestStore_CreateConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -156,7 +157,8 @@ func TestCreateAtOnce(t *testing.T) {
 		var all sync.WaitGroup
 		for i := range askers {
 			all.Go(func() {
-				l, created, err := b.Create(t.Context(), b.mine, New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
+				l, created, err := b.Create(t.Context(), b.mine,
+					New{URL: fmt.Sprintf("https://example.com/?%s", strings.Repeat("&", i))})
 				mu.Lock()
 				defer mu.Unlock()
 				if err != nil {
@@ -176,7 +178,7 @@ func TestCreateAtOnce(t *testing.T) {
 	})
 }
 
-func TestWorkspacesHaveCodesOfTheirOwn(t *testing.T) {
+func TestStore_CustomCodesArePerWorkspace(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -206,7 +208,7 @@ func TestWorkspacesHaveCodesOfTheirOwn(t *testing.T) {
 	})
 }
 
-func TestCustomCodes(t *testing.T) {
+func TestStore_CustomCodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -227,7 +229,7 @@ func TestCustomCodes(t *testing.T) {
 	})
 }
 
-func TestCollisionsGoToTheNextSalt(t *testing.T) {
+func TestStore_CollisionsUseTheNextSalt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -265,7 +267,7 @@ func TestCollisionsGoToTheNextSalt(t *testing.T) {
 	})
 }
 
-func TestGeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
+func TestStore_GeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -280,7 +282,7 @@ func TestGeneratedCodesAreUniqueOverTheInstance(t *testing.T) {
 	})
 }
 
-func TestDeleteAndRevive(t *testing.T) {
+func TestStore_CreateRevivesDeletedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -296,7 +298,8 @@ func TestDeleteAndRevive(t *testing.T) {
 			title := "again"
 			in.Title = &title
 			revived, created := b.create(t, in)
-			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != routing.Active || *revived.Title != title {
+			if created || revived.ID != l.ID || revived.Code != l.Code || revived.Status(b.now) != routing.Active ||
+				*revived.Title != title {
 				t.Errorf("created %t, revived %+v, want %s", created, revived, l.ID)
 			}
 		}
@@ -306,12 +309,13 @@ func TestDeleteAndRevive(t *testing.T) {
 	})
 }
 
-func TestDisabledLinksStayDown(t *testing.T) {
+func TestStore_CreateRefusesDisabledLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		l, _ := b.create(t, New{URL: "https://example.com/a"})
-		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
@@ -324,7 +328,7 @@ func TestDisabledLinksStayDown(t *testing.T) {
 	})
 }
 
-func TestLinkQuotaIsExact(t *testing.T) {
+func TestStore_LinkQuotaIsExact(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -360,7 +364,7 @@ func TestLinkQuotaIsExact(t *testing.T) {
 	})
 }
 
-func TestNoQuotaAtAll(t *testing.T) {
+func TestStore_LinkQuotaOfZero(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -369,7 +373,7 @@ func TestNoQuotaAtAll(t *testing.T) {
 	})
 }
 
-func TestRefusedInput(t *testing.T) {
+func TestStore_CreateRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	past, soon, later, status, title := noon, noon.Add(time.Hour), noon.Add(2*time.Hour), 200, "two\nlines"
@@ -393,7 +397,7 @@ func TestRefusedInput(t *testing.T) {
 	}
 }
 
-func TestStatusAtTheInstant(t *testing.T) {
+func TestLink_StatusAtTheInstant(t *testing.T) {
 	t.Parallel()
 	start, end := noon.Add(time.Hour), noon.Add(2*time.Hour)
 	l := &Link{Settings: routing.Settings{StartsAt: &start, ExpiresAt: &end}}
@@ -406,9 +410,11 @@ func TestStatusAtTheInstant(t *testing.T) {
 		{end.Add(-time.Nanosecond), routing.Active},
 		{end, routing.Expired},
 	} {
-		if got := l.Status(c.at); got != c.want {
-			t.Errorf("at %s: %s, want %s", c.at, got, c.want)
-		}
+		t.Run(c.at.Format(time.RFC3339Nano), func(t *testing.T) {
+			if got := l.Status(c.at); got != c.want {
+				t.Errorf("at %s: %s, want %s", c.at, got, c.want)
+			}
+		})
 	}
 	l.DeletedAt = &noon
 	if got := l.Status(end); got != routing.Deleted {

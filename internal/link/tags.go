@@ -19,8 +19,8 @@ type tag struct {
 	LinkID      string `bun:",pk"`
 }
 
-// Tagged asks for the ids of the links of a workspace that have the tag. It returns InvalidInput
-// for what is no tag.
+// Tagged returns a query for the ids of the workspace's links with the tag. It returns
+// InvalidInput.
 func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, error) {
 	names, err := CheckTags([]string{name})
 	if err != nil {
@@ -30,7 +30,7 @@ func (s *Store) Tagged(m workspace.Membership, name string) (*bun.SelectQuery, e
 		Where("tag IN (?)", bun.In(names)), nil
 }
 
-// writeTags makes the links' tags those that they are to have.
+// writeTags replaces the tags of the links whose tags are not nil.
 func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error {
 	var tags []tag
 	var stale []string
@@ -48,7 +48,6 @@ func (s *Store) writeTags(ctx context.Context, tx bun.Tx, rows []*record) error 
 	return insertTags(ctx, tx, tags)
 }
 
-// tagRows are the rows of the tags that the link is to have.
 func (l *Link) tagRows() (rows []tag) {
 	for _, name := range l.tags {
 		rows = append(rows, tag{WorkspaceID: l.WorkspaceID, Tag: name, LinkID: l.ID})
@@ -63,7 +62,7 @@ func insertTags(ctx context.Context, tx bun.Tx, tags []tag) error {
 	return nil
 }
 
-// TagsOf reads the tags of links, in their order. Links without one are missing from the answer.
+// TagsOf returns the sorted tags of links by the links' ids. Links without tags are omitted.
 func (s *Store) TagsOf(ctx context.Context, m workspace.Membership, linkIDs ...string) (map[string][]string, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadLinks)
 	if err != nil {

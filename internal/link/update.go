@@ -11,50 +11,46 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Edit is a change to one field: To replaces what is there, also by nothing. Without Set the field
-// stays.
+// Edit is a change to one field. Without Set the field stays unchanged; To may be nil.
 type Edit[T any] struct {
 	Set bool
 	To  T
 }
 
-// apply makes the change.
 func (e Edit[T]) apply(field *T) {
 	if e.Set {
 		*field = e.To
 	}
 }
 
-// Change is what a caller wants of a link to be different.
+// Change is the input for updating a link.
 type Change struct {
-	// ID is the link's.
 	ID string
-	// URL is the destination; that of a deterministic link cannot change.
+	// URL cannot change in deterministic links.
 	URL       Edit[string]
 	Title     Edit[*string]
 	Note      Edit[*string]
 	Tags      Edit[[]string]
 	StartsAt  Edit[*time.Time]
 	ExpiresAt Edit[*time.Time]
-	// MaxClicks counts from the link's first redirect on, whenever it is set.
+	// MaxClicks counts from the link's first redirect, whenever it is set.
 	MaxClicks      Edit[*int64]
 	RedirectStatus Edit[int]
 	Archived       Edit[bool]
-	// StatsPublic lets everybody look at the link's stats.
-	StatsPublic Edit[bool]
-	// Seen is the UpdatedAt of the link that the caller looked at; nil means whichever.
+	StatsPublic    Edit[bool]
+	// Seen is the UpdatedAt that the link must have; nil means any.
 	Seen *time.Time
 }
 
-// Update is UpdateMany of one link.
+// Update is UpdateMany for one link.
 func (s *Store) Update(ctx context.Context, m workspace.Membership, c Change) (*Link, error) {
-	return only(s.UpdateMany(ctx, m, []Change{c}, SkipFailed))
+	return single(s.UpdateMany(ctx, m, []Change{c}, SkipFailed))
 }
 
-// UpdateMany changes up to MaxBatch links, with a result each, in the order of the changes. A link
-// stays as it is when the caller says which state it has seen, and it has been changed since. The
-// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, Immutable and Conflict. An
-// error means that nothing was done: InvalidInput or Forbidden.
+// UpdateMany changes up to MaxBatch links, with one result each, in the order of the changes. The
+// results' errors are NotFound, InvalidInput, InvalidURL, UnsafeURL, Immutable and, for a link
+// that does not have the UpdatedAt in Seen, Conflict. An error means that nothing was changed:
+// InvalidInput or Forbidden.
 func (s *Store) UpdateMany(
 	ctx context.Context, m workspace.Membership, changes []Change, policy Policy,
 ) ([]Result, error) {
@@ -65,10 +61,10 @@ func (s *Store) UpdateMany(
 	e := edits{policy: policy, field: "links", action: audit.LinkUpdated}
 	for _, c := range changes {
 		e.ids = append(e.ids, c.ID)
-		e.limits = e.limits || c.MaxClicks.Set
+		e.needClicks = e.needClicks || c.MaxClicks.Set
 	}
-	e.change = func(i int, l *Link) error { return s.change(l, changes[i]) }
-	if e.limits { // what this node has answered counts towards the new limit
+	e.mutate = func(i int, l *Link) error { return changes[i].mutate(l, s.now()) }
+	if e.needClicks { // the redirects of this node count towards the new limit
 		if err := s.Clicks.Flush(ctx); err != nil {
 			return nil, err
 		}
@@ -76,14 +72,13 @@ func (s *Store) UpdateMany(
 	return s.edit(ctx, m, e)
 }
 
-// change applies what the caller wants, and checks what it comes to.
-func (s *Store) change(l *Link, c Change) (err error) {
+// mutate applies the change to the link and validates the result.
+func (c Change) mutate(l *Link, now time.Time) (err error) {
 	if c.Seen != nil && !c.Seen.Equal(l.UpdatedAt) {
 		return errs.New(errs.Conflict, "The link has been changed since. Look at it again.").At("updatedAt")
 	}
-	now := s.now()
 	if c.URL.Set && c.URL.To != l.OriginalURL {
-		if err := s.redirectTo(l, c.URL.To, now); err != nil {
+		if err := l.changeDestination(c.URL.To, now); err != nil {
 			return err
 		}
 	}
@@ -117,13 +112,13 @@ func (s *Store) change(l *Link, c Change) (err error) {
 		if err := l.checkExpiry(now); err != nil {
 			return err
 		}
-		l.EndedAt = l.DeletedAt // the clean-up looks again
+		l.EndedAt = l.DeletedAt // CleanUp sets it again
 	}
 	l.touch(now)
 	return l.check()
 }
 
-// changedFields are the fields, as callers know them, in which two states of a link differ.
+// changedFields returns the GraphQL names of the fields that differ.
 func changedFields(before, after *Link) (fields []string) {
 	for _, field := range []struct {
 		name    string
@@ -152,9 +147,9 @@ func sameInstant(a, b *time.Time) bool {
 	return a == b || a != nil && b != nil && a.Equal(*b)
 }
 
-// redirectTo gives the link another destination, unless its code is computed from the one it has,
-// or the operator has disabled it for that one.
-func (s *Store) redirectTo(l *Link, url string, now time.Time) error {
+// changeDestination changes the URL, unless the code is computed from it or the operator has
+// disabled the link because of it.
+func (l *Link) changeDestination(url string, now time.Time) error {
 	if l.Strategy == Deterministic {
 		return errs.New(errs.Immutable, "The code of this link is computed from its URL, which cannot change. Create "+
 			"another link.").At("url")
@@ -163,24 +158,24 @@ func (s *Store) redirectTo(l *Link, url string, now time.Time) error {
 		return errDisabled().At("url")
 	}
 	l.DestinationStatus, l.LastCheckedAt, l.CheckAt, l.CheckFailures = nil, nil, &now, 0
-	return l.lead(url)
+	return l.setDestination(url)
 }
 
-// Delete is DeleteMany of one link.
+// Delete is DeleteMany for one link.
 func (s *Store) Delete(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
-	return only(s.DeleteMany(ctx, m, []string{linkID}, SkipFailed))
+	return single(s.DeleteMany(ctx, m, []string{linkID}, SkipFailed))
 }
 
-// DeleteMany takes up to MaxBatch links down; their codes stay reserved for them. Deleting a link
-// again changes nothing. The results' errors are NotFound and Conflict. An error means that nothing
-// was done: InvalidInput or Forbidden.
+// DeleteMany deletes up to MaxBatch links; their codes stay reserved. Deleting a link again changes
+// nothing. The results' errors are NotFound and Conflict. An error means that nothing was deleted:
+// InvalidInput or Forbidden.
 func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []string, policy Policy) ([]Result, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
 	return s.edit(ctx, m, edits{ids: ids, policy: policy, field: "ids", action: audit.LinkDeleted,
-		change: func(_ int, l *Link) error {
+		mutate: func(_ int, l *Link) error {
 			if l.DeletedAt == nil {
 				now := s.now()
 				l.DeletedAt, l.EndedAt = &now, &now
@@ -190,16 +185,16 @@ func (s *Store) DeleteMany(ctx context.Context, m workspace.Membership, ids []st
 		}})
 }
 
-// Restore brings a deleted link back as it was. Restoring it again changes nothing. It returns
-// NotFound, UnsafeURL for a link that the operator has disabled or whose destination is refused, or
-// Forbidden.
+// Restore restores a deleted link. Restoring it again changes nothing. It returns NotFound,
+// Forbidden, or UnsafeURL for a link that the operator has disabled or whose destination is
+// refused.
 func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID string) (*Link, error) {
 	ctx, err := m.Enter(ctx, workspace.WriteLinks)
 	if err != nil {
 		return nil, err
 	}
-	return only(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", action: audit.LinkRestored,
-		change: func(_ int, l *Link) error {
+	return single(s.edit(ctx, m, edits{ids: []string{linkID}, field: "id", action: audit.LinkRestored,
+		mutate: func(_ int, l *Link) error {
 			if l.DisabledAt != nil {
 				return errDisabled()
 			}
@@ -208,7 +203,7 @@ func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID stri
 			}
 			now := s.now()
 			l.DeletedAt, l.EndedAt = nil, nil
-			if l.Status(now) == routing.Expired { // its tombstone stands anew
+			if l.Status(now) == routing.Expired { // the tombstone starts again
 				l.EndedAt = &now
 			}
 			l.touch(now)
@@ -216,8 +211,7 @@ func (s *Store) Restore(ctx context.Context, m workspace.Membership, linkID stri
 		}}))
 }
 
-// touch makes the link's state another one: later than before, whatever the clock says, since the
-// instant tells one from the next.
+// touch advances UpdatedAt, which identifies the version of a link, even if the clock does not.
 func (l *Link) touch(now time.Time) {
 	l.UpdatedAt = l.UpdatedAt.Add(time.Microsecond)
 	if now.After(l.UpdatedAt) {

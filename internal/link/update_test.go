@@ -27,7 +27,7 @@ func (b *bundle) update(t *testing.T, l *Link, c Change) *Link {
 	return updated
 }
 
-func TestUpdateChangesWhatIsSet(t *testing.T) {
+func TestStore_UpdateChangesSetFields(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -35,11 +35,14 @@ func TestUpdateChangesWhatIsSet(t *testing.T) {
 		l, _ := b.create(t, New{URL: "https://example.com/a", CustomCode: &code, Title: &title, ExpiresAt: &soon})
 		after := "after"
 		got := b.update(t, l, Change{Title: to(&after), RedirectStatus: to(301)})
-		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code || !got.UpdatedAt.After(l.UpdatedAt) {
+		if *got.Title != "after" || got.RedirectStatus != 301 || !got.ExpiresAt.Equal(soon) || got.Code != code ||
+			!got.UpdatedAt.After(l.UpdatedAt) {
 			t.Errorf("%+v", got)
 		}
-		got = b.update(t, l, Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil), URL: to("https://example.com/b")})
-		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" || got.RedirectStatus != 301 {
+		got = b.update(t, l, Change{Title: to[*string](nil), ExpiresAt: to[*time.Time](nil),
+			URL: to("https://example.com/b")})
+		if got.Title != nil || got.ExpiresAt != nil || got.CanonicalURL != "https://example.com/b" ||
+			got.RedirectStatus != 301 {
 			t.Errorf("%+v", got)
 		}
 		target, err := b.At(t.Context(), resolve.Address{Slug: "mine", Code: code})
@@ -54,7 +57,7 @@ func TestUpdateChangesWhatIsSet(t *testing.T) {
 	})
 }
 
-func TestUpdatesThatAreRefused(t *testing.T) {
+func TestStore_UpdateRefusals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -81,10 +84,12 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 			"no link":         {id.New(id.Link), Change{}, errs.NotFound},
 			"no id":           {"x\x00", Change{}, errs.NotFound},
 		} {
-			c.change.ID = c.linkID
-			if _, err := b.Update(t.Context(), b.mine, c.change); !errs.Is(err, c.want) {
-				t.Errorf("%s: %v, want %s", name, err, c.want)
-			}
+			t.Run(name, func(t *testing.T) {
+				c.change.ID = c.linkID
+				if _, err := b.Update(t.Context(), b.mine, c.change); !errs.Is(err, c.want) {
+					t.Errorf("%v, want %s", err, c.want)
+				}
+			})
 		}
 		got, err := b.Get(t.Context(), b.mine, free.ID)
 		if err != nil || !got.UpdatedAt.Equal(free.UpdatedAt) || got.OriginalURL != free.OriginalURL {
@@ -96,9 +101,8 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestUpdatesAtOnce has editors who look first: of those who saw the same state one wins, and no edit is lost
-// without a word.
-func TestUpdatesAtOnce(t *testing.T) {
+// TestStore_UpdateConcurrently: of concurrent updates of the same version exactly one succeeds.
+func TestStore_UpdateConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -129,7 +133,7 @@ func TestUpdatesAtOnce(t *testing.T) {
 	})
 }
 
-func TestRestore(t *testing.T) {
+func TestStore_Restore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -150,7 +154,8 @@ func TestRestore(t *testing.T) {
 		if _, err := b.Delete(t.Context(), b.mine, l.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().Exec(db.AsSystem(t.Context())); err != nil {
+		if _, err := d.NewUpdate().Model(l).Set("disabled_at = ?", noon).WherePK().
+			Exec(db.AsSystem(t.Context())); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Restore(t.Context(), b.mine, l.ID); !errs.Is(err, errs.UnsafeURL) {

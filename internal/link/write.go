@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"time"
 
 	"github.com/uptrace/bun"
 
@@ -14,7 +13,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// change is one link before and after a write. The caller has locked its row in the transaction.
+// change is a link before and after a write. The caller has locked its row in the transaction.
 type change struct{ before, after *Link }
 
 // observers see all changes of one write, in its transaction. Who made a change is after.In; a link
@@ -93,37 +92,20 @@ func (s *Store) auditChanges(
 // sees the change. The other one is granted, which belongs to hitquota.
 var machineColumns = []string{"ended_at", "destination_status", "last_checked_at", "check_at", "check_failures"}
 
-// set is a column and its new value.
-type set struct {
+// assignment is a column and its new value.
+type assignment struct {
 	column string
 	value  any
 }
 
 // applyMachine prepares an update of machine-owned columns; the caller adds the condition.
-func (s *Store) applyMachine(sets ...set) *bun.UpdateQuery {
+func (s *Store) applyMachine(assignments ...assignment) *bun.UpdateQuery {
 	q := s.DB.NewUpdate().Model((*Link)(nil))
-	for _, c := range sets {
+	for _, c := range assignments {
 		if !slices.Contains(machineColumns, c.column) {
 			panic("link: " + c.column + " is no machine-owned column")
 		}
 		q = q.Set("? = ?", bun.Ident(c.column), c.value)
 	}
 	return q
-}
-
-// SetDisabledAt disables links for the operator, or enables them if the instant is nil. The caller
-// has locked them in the transaction.
-func (s *Store) SetDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.Time, links ...*Link) error {
-	cause := audit.LinkDisabled
-	if disabledAt == nil {
-		cause = audit.LinkEnabled
-	}
-	changes := make([]change, 0, len(links))
-	for _, l := range links {
-		before := *l
-		l.DisabledAt = disabledAt
-		l.touch(s.now())
-		changes = append(changes, change{before: &before, after: l})
-	}
-	return s.apply(ctx, tx, cause, changes)
 }

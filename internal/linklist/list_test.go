@@ -124,13 +124,15 @@ func TestEachFilterAlone(t *testing.T) {
 			"created between":     {CreatedFrom: new(noon.Add(-time.Hour)), CreatedTo: new(noon)},
 			"in another zone":     {CreatedFrom: new(noon.In(time.FixedZone("", 5*60*60)))},
 		} {
-			for _, limit := range []int{0, maxCandidates} {
-				l := lister{bundle: b, member: b.mine, maxCandidates: limit}
-				if n := l.check(t, samples, f, nil, 50); (n == 0) != strings.Contains(name, "no link") &&
-					(n == 0) != strings.Contains(name, "missed") {
-					t.Errorf("%s: %d links", name, n)
+			t.Run(name, func(t *testing.T) {
+				for _, limit := range []int{0, maxCandidates} {
+					l := lister{bundle: b, member: b.mine, maxCandidates: limit}
+					if n := l.check(t, samples, f, nil, 50); (n == 0) != strings.Contains(name, "no link") &&
+						(n == 0) != strings.Contains(name, "missed") {
+						t.Errorf("%d links", n)
+					}
 				}
-			}
+			})
 		}
 	})
 }
@@ -230,17 +232,19 @@ func TestRefusedFilters(t *testing.T) {
 			"a huge tag":           {Filter{Tags: []string{strings.Repeat("a", 1<<20)}}, "tags"},
 			"SQL in a tag":         {Filter{Tags: []string{`' OR 1=1 --`, `\'`, "?"}}, ""},
 		} {
-			_, err := b.List(t.Context(), b.mine, &c.filter, page.Request{Size: 1})
-			_, countErr := b.Count(t.Context(), b.mine, &c.filter)
-			for _, err := range []error{err, countErr} {
-				if c.at == "" && err != nil {
-					t.Errorf("%s: %v", name, err)
+			t.Run(name, func(t *testing.T) {
+				_, err := b.List(t.Context(), b.mine, &c.filter, page.Request{Size: 1})
+				_, countErr := b.Count(t.Context(), b.mine, &c.filter)
+				for _, err := range []error{err, countErr} {
+					if c.at == "" && err != nil {
+						t.Error(err)
+					}
+					if c.at != "" && (!errs.Is(err, errs.InvalidInput) ||
+						!gocmp.Equal(errs.From(err).Field, []string{"filter", c.at})) {
+						t.Errorf("at %v: %v", errs.From(err).Field, err)
+					}
 				}
-				if c.at != "" && (!errs.Is(err, errs.InvalidInput) ||
-					!gocmp.Equal(errs.From(err).Field, []string{"filter", c.at})) {
-					t.Errorf("%s: at %v: %v", name, errs.From(err).Field, err)
-				}
-			}
+			})
 		}
 	})
 }

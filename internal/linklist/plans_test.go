@@ -100,22 +100,24 @@ func TestPlans(t *testing.T) {
 				"two tags":                  {filter: &Filter{Tags: []string{"common", "rare"}, TagMatch: AllTags}, sorts: true},
 				"a common tag and a status": {filter: &Filter{Tags: []string{"common"}, Status: []routing.Status{routing.Active}}},
 			} {
-				r := page.Request{Order: c.order, Size: 20}
-				if c.value != nil {
-					r.After, r.AfterValue = deep.ID, c.value
-				}
-				if c.order == byID {
-					r.AfterValue = nil
-				}
-				plans := b.plans(t, many/10, c.filter, r)
-				if len(plans) == 0 || name == "by clicks" && len(plans) > 1 { // the never clicked are not on that page
-					t.Errorf("%s asks %d times", name, len(plans))
-				}
-				for _, plan := range plans {
-					if scans(d.Kind, plan) || !c.sorts && sorts(d.Kind, plan) {
-						t.Errorf("%s, analyzed %t:\n%s", name, analyzed, plan)
+				t.Run(name, func(t *testing.T) {
+					r := page.Request{Order: c.order, Size: 20}
+					if c.value != nil {
+						r.After, r.AfterValue = deep.ID, c.value
 					}
-				}
+					if c.order == byID {
+						r.AfterValue = nil
+					}
+					plans := b.plans(t, many/10, c.filter, r)
+					if len(plans) == 0 || name == "by clicks" && len(plans) > 1 { // the never clicked are not on that page
+						t.Errorf("%s asks %d times", name, len(plans))
+					}
+					for _, plan := range plans {
+						if scans(d.Kind, plan) || !c.sorts && sorts(d.Kind, plan) {
+							t.Errorf("%s, analyzed %t:\n%s", name, analyzed, plan)
+						}
+					}
+				})
 			}
 		}
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"mime"
 	"mime/quotedprintable"
@@ -368,15 +369,17 @@ func TestURLs(t *testing.T) {
 			password: "p"},
 		"smtp://u:p@localhost?tls=on": {host: "localhost", port: "587", user: "u", password: "p"},
 	} {
-		s, err := newServer(rawURL, from)
-		if err != nil {
-			t.Errorf("%s: %v", rawURL, err)
-			continue
-		}
-		s.from = nil
-		if diff := cmp.Diff(want, *s, cmp.AllowUnexported(server{})); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", rawURL, diff)
-		}
+		t.Run(rawURL, func(t *testing.T) {
+			s, err := newServer(rawURL, from)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			s.from = nil
+			if diff := cmp.Diff(want, *s, cmp.AllowUnexported(server{})); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -405,9 +408,11 @@ func TestRefusedURLs(t *testing.T) {
 		{"smtp://postman:hunter2@mail.example.org", "no-reply"},
 		{"smtp://postman:hunter2@mail.example.org", "no-reply@sho.rt\r\nBcc: eve@example.com"},
 	} {
-		m, err := New(Config{URL: c.url, From: c.from})
-		if err == nil || m != nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "postman") {
-			t.Errorf("%q from %q: %v", c.url, c.from, err)
-		}
+		t.Run(fmt.Sprintf("%q from %q", c.url, c.from), func(t *testing.T) {
+			m, err := New(Config{URL: c.url, From: c.from})
+			if err == nil || m != nil || strings.Contains(err.Error(), "hunter2") || strings.Contains(err.Error(), "postman") {
+				t.Errorf("%q from %q: %v", c.url, c.from, err)
+			}
+		})
 	}
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// BlockedHost is a host that no new link may lead to, nor to any of its subdomains.
+// BlockedHost is a host to which, and to whose subdomains, no new link may redirect.
 type BlockedHost struct {
 	bun.BaseModel `bun:"table:blocked_hosts"`
 
@@ -30,8 +30,7 @@ type BlockedHost struct {
 
 // Blocklist holds the blocked hosts.
 type Blocklist struct {
-	DB *db.DB
-	// Now is the clock.
+	DB  *db.DB
 	Now func() time.Time
 }
 
@@ -62,8 +61,8 @@ func (b *Blocklist) Blocked(ctx context.Context, conn bun.IDB, hosts ...string) 
 	return blocked, nil
 }
 
-// Block puts a host on the list of those that no new link may lead to. Blocking it again changes
-// the reason. Links that are there go on redirecting: see DisableHost. It returns InvalidInput.
+// Block adds a host to the list. Blocking it again changes the reason. Existing links continue to
+// redirect, see Store.DisableHost. It returns InvalidInput.
 func (b *Blocklist) Block(ctx context.Context, host, reason string) (*BlockedHost, error) {
 	host, err := canonicalHost(host)
 	if err != nil {
@@ -81,7 +80,7 @@ func (b *Blocklist) Block(ctx context.Context, host, reason string) (*BlockedHos
 	return blocked, nil
 }
 
-// Unblock takes a host off the list, and reports whether it was on it. It returns InvalidInput.
+// Unblock removes a host from the list, and reports whether it was listed. It returns InvalidInput.
 func (b *Blocklist) Unblock(ctx context.Context, host string) (bool, error) {
 	host, err := canonicalHost(host)
 	if err != nil {
@@ -94,7 +93,7 @@ func (b *Blocklist) Unblock(ctx context.Context, host string) (bool, error) {
 	return n > 0, nil
 }
 
-// List lists the blocked hosts in their order.
+// List returns all blocked hosts in alphabetical order.
 func (b *Blocklist) List(ctx context.Context) ([]BlockedHost, error) {
 	var hosts []BlockedHost
 	if err := b.DB.NewSelect().Model(&hosts).Order("host").Scan(ctx); err != nil {
@@ -103,7 +102,7 @@ func (b *Blocklist) List(ctx context.Context) ([]BlockedHost, error) {
 	return hosts, nil
 }
 
-// hostAndParents are the host and the domains above it.
+// hostAndParents returns the host and the domains above it.
 func hostAndParents(host string) (hosts []string) {
 	for host != "" {
 		hosts = append(hosts, host)
@@ -112,8 +111,8 @@ func hostAndParents(host string) (hosts []string) {
 	return hosts
 }
 
-// canonicalHost is a host as canonical URLs have it. An IPv6 address may have brackets. It returns
-// InvalidInput.
+// canonicalHost returns a host in the spelling of canonical URLs. An IPv6 address may have
+// brackets. It returns InvalidInput.
 func canonicalHost(host string) (string, error) {
 	written := host
 	if addr, err := netip.ParseAddr(host); err == nil && addr.Is6() {

@@ -126,7 +126,7 @@ func (b *bundle) usage(t *testing.T) int64 {
 	return links
 }
 
-// outcomes are what the results say: created, there, or the kind of the error.
+// outcomes names the results: created, there, or the kind of the error.
 func outcomes(results []link.Result) (said []string) {
 	for _, r := range results {
 		switch {

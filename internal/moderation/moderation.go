@@ -1,6 +1,6 @@
-// Package moderation is what the operator does against abuse: blocked hosts, reports of links, and
-// disabling links. It decides which links are disabled; package link writes them, and asks the
-// Blocklist before it creates one. Commands and the resolver of reports call it.
+// Package moderation owns what the operator does against abuse: blocked hosts, reports of links,
+// and disabling links. It decides which links are disabled; package link writes them, and asks the
+// Blocklist about every new destination. The commands and the mutation reportLink call it.
 package moderation
 
 import (
@@ -20,32 +20,30 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
-// batchSize is how many links one transaction looks at.
+// batchSize is how many links one transaction locks.
 const batchSize = 500
 
-// Store disables links and keeps the reports.
+// Store disables links and stores reports.
 type Store struct {
 	DB     *db.DB
 	Links  *link.Store
 	Limits ratelimit.Limiter
-	// Now is the clock.
-	Now func() time.Time
+	Now    func() time.Time
 }
 
-// DisableHost disables every link to a host and to all below it, and returns how many it has
-// disabled. EnableHost takes that back. Both look at every link of the instance, in batches. They
-// return InvalidInput.
+// DisableHost disables every link to a host and its subdomains, and returns how many. It reads all
+// links of the instance, in batches. It returns InvalidInput.
 func (s *Store) DisableHost(ctx context.Context, host string) (int, error) {
 	now := db.Instant(s.Now())
-	return s.setDisabled(ctx, host, "disabled_at IS NULL", &now)
+	return s.setHostDisabled(ctx, host, "disabled_at IS NULL", &now)
 }
 
-// EnableHost is the opposite of DisableHost.
+// EnableHost reverses DisableHost, and returns how many links it enabled. It returns InvalidInput.
 func (s *Store) EnableHost(ctx context.Context, host string) (int, error) {
-	return s.setDisabled(ctx, host, "disabled_at IS NOT NULL", nil)
+	return s.setHostDisabled(ctx, host, "disabled_at IS NOT NULL", nil)
 }
 
-func (s *Store) setDisabled(
+func (s *Store) setHostDisabled(
 	ctx context.Context, host, candidates string, disabledAt *time.Time,
 ) (changed int, err error) {
 	if host, err = canonicalHost(host); err != nil {
@@ -63,7 +61,9 @@ func (s *Store) setDisabled(
 			if last = ""; len(links) > 0 {
 				last = links[len(links)-1].ID
 			}
-			links = leadingTo(links, host)
+			links = slices.DeleteFunc(links, func(l *link.Link) bool {
+				return !slices.Contains(hostAndParents(l.Host()), host)
+			})
 			n = len(links)
 			return s.Links.SetDisabledAt(ctx, tx, disabledAt, links...)
 		})
@@ -77,13 +77,8 @@ func (s *Store) setDisabled(
 	}
 }
 
-// leadingTo are the links to the host and everything below it.
-func leadingTo(links []*link.Link, host string) []*link.Link {
-	return slices.DeleteFunc(links, func(l *link.Link) bool { return !slices.Contains(hostAndParents(l.Host()), host) })
-}
-
-// SetDisabled disables a link for the operator, or takes that back, and reports whether that
-// changed anything: nodes obey within a second. It returns NotFound.
+// SetDisabled disables or enables a link, and reports whether that changed it. Nodes apply the
+// change within a second. It returns NotFound.
 func (s *Store) SetDisabled(ctx context.Context, linkID string, disabled bool) (l *link.Link, changed bool, err error) {
 	if !id.Valid(id.Link, linkID) {
 		return nil, false, errNoSuchLink()

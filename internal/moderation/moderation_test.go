@@ -19,7 +19,7 @@ import (
 	"github.com/linkforge/linkforge/internal/routing"
 )
 
-func TestBlockedHostsAreRefused(t *testing.T) {
+func TestBlocklist_RefusesEveryOperation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -29,7 +29,8 @@ func TestBlockedHostsAreRefused(t *testing.T) {
 		b.block(t, "192.0.2.7")
 		b.block(t, "münchen.example")
 		for _, url := range []string{
-			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/", "https://xn--mnchen-3ya.example/",
+			"https://evil.example/", "https://evil.example:8443/a", "http://deep.below.evil.example", "https://192.0.2.7/",
+			"https://xn--mnchen-3ya.example/",
 		} {
 			b.refuse(t, link.New{URL: url}, errs.UnsafeURL)
 			if _, err := b.Preview(t.Context(), b.mine, url); !errs.Is(err, errs.UnsafeURL) {
@@ -39,13 +40,15 @@ func TestBlockedHostsAreRefused(t *testing.T) {
 				t.Errorf("leading a link to %s: %v", url, err)
 			}
 		}
-		for _, url := range []string{"https://notevil.example/", "https://evil.example.com/", "https://example/", "https://1.192.0.2.example/"} {
+		for _, url := range []string{"https://notevil.example/", "https://evil.example.com/", "https://example/",
+			"https://1.192.0.2.example/"} {
 			b.create(t, link.New{URL: url})
 		}
-		if got := outcomes(b.createMany(t, link.SkipFailed, &link.New{URL: "https://evil.example/"}, &link.New{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
+		if got := outcomes(b.createMany(t, link.SkipFailed, &link.New{URL: "https://evil.example/"},
+			&link.New{URL: "https://good.example/"})); !cmp.Equal(got, []string{"UNSAFE_URL", "created"}) {
 			t.Errorf("a batch came to %v", got)
 		}
-		// What is there goes on, but does not come back once it is gone.
+		// Existing links continue to redirect, but are not restored after a deletion.
 		if l, err := b.Get(t.Context(), b.mine, before.ID); err != nil || l.Status(b.now) != routing.Active {
 			t.Errorf("%v, %v", l, err)
 		}
@@ -63,7 +66,7 @@ func TestBlockedHostsAreRefused(t *testing.T) {
 	})
 }
 
-func TestDisableHost(t *testing.T) {
+func TestStore_DisableHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -76,7 +79,8 @@ func TestDisableHost(t *testing.T) {
 			}
 		}
 		for _, l := range []*link.Link{bad, anonymous} {
-			if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil || target.Status(b.now) != routing.Disabled {
+			if target, err := b.At(t.Context(), resolve.Address{Code: l.Code}); err != nil ||
+				target.Status(b.now) != routing.Disabled {
 				t.Errorf("%v, %v", target, err)
 			}
 		}
@@ -98,7 +102,7 @@ func TestDisableHost(t *testing.T) {
 	})
 }
 
-func TestStore_BlocksIPv6Addresses(t *testing.T) {
+func TestBlocklist_BlocksIPv6Addresses(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	l, _ := b.create(t, link.New{URL: "http://[::1]:8080/abc"})
@@ -114,18 +118,19 @@ func TestStore_BlocksIPv6Addresses(t *testing.T) {
 	}
 }
 
-func TestHostsThatCannotBeBlocked(t *testing.T) {
+func TestBlocklist_RefusesInvalidHosts(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
-	for _, host := range []string{"", "https://example.com", "example.com/path", "example.com:8443", "exa mple.com", "\x1b[2J", "user@example.com", "?"} {
+	for _, host := range []string{"", "https://example.com", "example.com/path", "example.com:8443", "exa mple.com",
+		"\x1b[2J", "user@example.com", "?"} {
 		if _, err := b.blocklist.Block(t.Context(), host, ""); !errs.Is(err, errs.InvalidInput) {
 			t.Errorf("%q: %v", host, err)
 		}
 	}
 }
 
-// TestAllOrNothingRevivesNothing: a link that may not come back keeps the others of its batch from being made.
-func TestAllOrNothingRevivesNothing(t *testing.T) {
+// TestStore_DisabledLinkFailsAllOrNothingBatch: nothing else in the batch is created or revived.
+func TestStore_DisabledLinkFailsAllOrNothingBatch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -139,7 +144,8 @@ func TestAllOrNothingRevivesNothing(t *testing.T) {
 		if _, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil {
 			t.Fatal(err)
 		}
-		results := b.createMany(t, link.AllOrNothing, &link.New{URL: "https://example.com/new"}, &link.New{URL: "https://example.com/gone"}, &link.New{URL: "https://evil.example/"})
+		results := b.createMany(t, link.AllOrNothing, &link.New{URL: "https://example.com/new"},
+			&link.New{URL: "https://example.com/gone"}, &link.New{URL: "https://evil.example/"})
 		if diff := cmp.Diff([]string{"CONFLICT", "CONFLICT", "UNSAFE_URL"}, outcomes(results)); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
@@ -152,8 +158,9 @@ func TestAllOrNothingRevivesNothing(t *testing.T) {
 	})
 }
 
-// TestNoEditBringsABlockedLinkBack: neither a new end, nor more clicks, nor another destination of a disabled link.
-func TestNoEditBringsABlockedLinkBack(t *testing.T) {
+// TestStore_EditsDoNotReactivateBlockedLinks: neither a new end, nor more clicks, nor another
+// destination of a disabled link.
+func TestStore_EditsDoNotReactivateBlockedLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -171,13 +178,15 @@ func TestNoEditBringsABlockedLinkBack(t *testing.T) {
 		title := "fine"
 		changes := []link.Change{
 			{ID: expired.ID, ExpiresAt: to[*time.Time](nil)}, {ID: used.ID, MaxClicks: to[*int64](nil)},
-			{ID: disabled.ID, URL: to("https://example.com/good")}, {ID: fine.ID, Title: to(&title)}, {ID: used.ID, Title: to(&title)},
+			{ID: disabled.ID, URL: to("https://example.com/good")}, {ID: fine.ID, Title: to(&title)},
+			{ID: used.ID, Title: to(&title)},
 		}
 		results, err := b.UpdateMany(t.Context(), b.mine, changes, link.SkipFailed)
 		if err != nil || !cmp.Equal(outcomes(results), []string{"UNSAFE_URL", "UNSAFE_URL", "UNSAFE_URL", "there", "there"}) {
 			t.Errorf("%v: %v", outcomes(results), err)
 		}
-		for l, want := range map[*link.Link]routing.Status{expired: routing.Expired, used: routing.Exhausted, disabled: routing.Disabled, fine: routing.Active} {
+		for l, want := range map[*link.Link]routing.Status{expired: routing.Expired, used: routing.Exhausted,
+			disabled: routing.Disabled, fine: routing.Active} {
 			if got, err := b.Get(t.Context(), b.mine, l.ID); err != nil || got.Status(b.now) != want {
 				t.Errorf("%s is %s: %v", l.OriginalURL, got.Status(b.now), err)
 			}
@@ -185,12 +194,13 @@ func TestNoEditBringsABlockedLinkBack(t *testing.T) {
 	})
 }
 
-// TestADisabledLinkIsRefused, deleted or not.
-func TestADisabledLinkIsRefused(t *testing.T) {
+// TestStore_CreateRefusesDisabledLink, deleted or not.
+func TestStore_CreateRefusesDisabledLink(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		for _, in := range []link.New{{URL: "https://evil.example/"}, {URL: "https://evil.example/", CustomCode: new("promo")}} {
+		for _, in := range []link.New{{URL: "https://evil.example/"},
+			{URL: "https://evil.example/", CustomCode: new("promo")}} {
 			b.create(t, in)
 			if _, err := b.moderation.DisableHost(t.Context(), "evil.example"); err != nil {
 				t.Fatal(err)
@@ -200,13 +210,14 @@ func TestADisabledLinkIsRefused(t *testing.T) {
 	})
 }
 
-// TestDisablingWhileOthersEdit would end in a deadlock if either locked links in another order than that of their ids.
-func TestDisablingWhileOthersEdit(t *testing.T) {
+// TestStore_DisableHostDoesNotDeadlock would end in a deadlock if either locked links in another
+// order than that of their ids.
+func TestStore_DisableHostDoesNotDeadlock(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		made := b.createMany(t, link.SkipFailed, urls(0, 100)...)
-		for _, i := range rand.Perm(len(made)) { // the order in which the rows lie is another one
+		for _, i := range rand.Perm(len(made)) { // changes the physical order of the rows
 			b.update(t, made[i].Link, link.Change{RedirectStatus: to(301)})
 		}
 		var all sync.WaitGroup
@@ -236,7 +247,7 @@ func TestDisablingWhileOthersEdit(t *testing.T) {
 	})
 }
 
-func TestTheOperatorDisablesOneLink(t *testing.T) {
+func TestStore_SetDisabled(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

@@ -15,13 +15,13 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// maxDetails is the largest number of characters that a report may have.
+// maxDetails is the longest text of a report, in characters.
 const maxDetails = 2000
 
-// reportsPerAddress is how many links an address may report.
+// reportsPerAddress is how many links a client address may report.
 var reportsPerAddress = ratelimit.Rate{Name: "report-address", Attempts: 30, Window: time.Hour}
 
-// Reason is what is wrong with a reported link.
+// Reason is why a link is reported.
 type Reason string
 
 // The reasons.
@@ -33,7 +33,7 @@ const (
 	Other    Reason = "OTHER"
 )
 
-// Report is what somebody says of a link. Who says it is not kept.
+// Report is an anonymous complaint about a link.
 type Report struct {
 	bun.BaseModel `bun:"table:reports"`
 
@@ -44,8 +44,8 @@ type Report struct {
 	CreatedAt time.Time
 }
 
-// Report keeps for the operator what somebody says of the link at a short URL. The address is where
-// the request came from, for the rate limit. It returns NotFound, InvalidInput or RateLimited.
+// Report stores a report of the link at a short URL for the operator. The address is the client's,
+// for the rate limit. It returns NotFound, InvalidInput or RateLimited.
 func (s *Store) Report(ctx context.Context, address, shortURL string, reason Reason, details *string) error {
 	lines, err := validate.Lines("The details", optional.Value(details), 0, maxDetails)
 	if err != nil {
@@ -58,17 +58,17 @@ func (s *Store) Report(ctx context.Context, address, shortURL string, reason Rea
 	if err != nil {
 		return errNoShortURL()
 	}
+	now := db.Instant(s.Now())
 	l, err := s.Links.At(ctx, at)
-	if errs.Is(err, errs.NotFound) || err == nil && l.IsHidden(db.Instant(s.Now())) {
+	if errs.Is(err, errs.NotFound) || err == nil && l.IsHidden(now) {
 		return errNoShortURL()
 	}
 	if err != nil {
 		return err
 	}
-	report := Report{ID: id.New(id.Report), LinkID: l.ID, Reason: reason, Details: optional.Of(lines),
-		CreatedAt: db.Instant(s.Now())}
+	report := Report{ID: id.New(id.Report), LinkID: l.ID, Reason: reason, Details: optional.Of(lines), CreatedAt: now}
 	if _, err := s.DB.NewInsert().Model(&report).Exec(ctx); err != nil {
-		return fmt.Errorf("keeping a report: %w", err)
+		return fmt.Errorf("storing a report: %w", err)
 	}
 	return nil
 }
@@ -82,14 +82,10 @@ type Reported struct {
 	RootCode    *string    `bun:",scanonly"`
 	OriginalURL string     `bun:",scanonly"`
 	DisabledAt  *time.Time `bun:",scanonly"`
-	// ShortURL is where the link answers.
-	ShortURL string `bun:"-"`
+	ShortURL    string     `bun:"-"`
 }
 
-// Said are the details; empty when there are none.
-func (r Report) Said() string { return optional.Value(r.Details) }
-
-// Reports lists the latest reports of links that still are, newest first.
+// Reports returns the latest reports of existing links, newest first.
 func (s *Store) Reports(ctx context.Context, limit int) ([]Reported, error) {
 	var reports []Reported
 	err := s.DB.NewSelect().Model(&reports).

@@ -1,4 +1,5 @@
-// Package obs makes what an operator sees: the log.
+// Package obs opens the logger, the Prometheus metrics and the OpenTelemetry traces. It does not
+// choose what is measured: the server lists the metrics, db and redisx start spans.
 package obs
 
 import (

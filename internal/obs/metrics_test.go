@@ -88,11 +88,13 @@ func TestANumberThatCannotBeShown(t *testing.T) {
 		"a label's value":  Gauge("test_value", "Value.", 1).By("x", "\xff"),
 		"two kinds of one": Counter("test_good", "Good.", 1).By("x", "y"),
 	} {
-		lines, logged := scrape(t, func() []Number { return []Number{good, bad} })
-		if got := strings.Join(lines, ""); !strings.Contains(got, "\ntest_good 1\n") ||
-			!strings.Contains(logged, "level=WARN") {
-			t.Errorf("%s: %s\nlogged: %s", name, got, logged)
-		}
+		t.Run(name, func(t *testing.T) {
+			lines, logged := scrape(t, func() []Number { return []Number{good, bad} })
+			if got := strings.Join(lines, ""); !strings.Contains(got, "\ntest_good 1\n") ||
+				!strings.Contains(logged, "level=WARN") {
+				t.Errorf("%s\nlogged: %s", got, logged)
+			}
+		})
 	}
 }
 

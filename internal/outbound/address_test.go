@@ -37,11 +37,13 @@ func TestRefusedAddresses(t *testing.T) {
 		"segment routing": {"5f00::1"},
 		"never given out": {"1fff::1", "4000::1", "8000::1", "200::1"},
 	} {
-		for _, a := range addresses {
-			if Public(netip.MustParseAddr(a)) {
-				t.Errorf("%s: %s is let through", name, a)
+		t.Run(name, func(t *testing.T) {
+			for _, a := range addresses {
+				if Public(netip.MustParseAddr(a)) {
+					t.Errorf("%s is let through", a)
+				}
 			}
-		}
+		})
 	}
 	if Public(netip.Addr{}) {
 		t.Error("no address at all is let through")

@@ -75,15 +75,17 @@ func TestTheCanaryIsNotReached(t *testing.T) {
 		ways["a redirect to IPv6"] = n.URL("a.public.test", "/to?"+n.URL("::1", "/"))
 	}
 	for name, url := range ways {
-		if answer, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: n.Allow}), url); err == nil {
-			t.Errorf("%s: answered %s", name, answer.Status)
-		}
-		if got := n.Reached(t); got != 0 {
-			t.Errorf("%s: the canary was reached %d times", name, got)
-		}
-		if _, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: anywhere}), url); err != nil || n.Reached(t) == 0 {
-			t.Errorf("%s: a client without scruples does not reach the canary either: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if answer, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: n.Allow}), url); err == nil {
+				t.Errorf("answered %s", answer.Status)
+			}
+			if got := n.Reached(t); got != 0 {
+				t.Errorf("the canary was reached %d times", got)
+			}
+			if _, err := get(t, NewClient(Config{Resolver: n.Resolver, Allow: anywhere}), url); err != nil || n.Reached(t) == 0 {
+				t.Errorf("a client without scruples does not reach the canary either: %v", err)
+			}
+		})
 	}
 }
 
@@ -153,14 +155,16 @@ func TestTheAddressThatIsJudged(t *testing.T) {
 		"[fe80::1%eth0]:80":      "fe80::1",
 		"[::ffff:a00:1%eth0]:80": "10.0.0.1",
 	} {
-		got := ""
-		judge := func(a netip.Addr) bool {
-			got = a.String()
-			return true
-		}
-		if err := guard(judge)(t.Context(), "tcp", address, nil); err != nil || got != want {
-			t.Errorf("%s is judged as %q, want %s: %v", address, got, want, err)
-		}
+		t.Run(address, func(t *testing.T) {
+			got := ""
+			judge := func(a netip.Addr) bool {
+				got = a.String()
+				return true
+			}
+			if err := guard(judge)(t.Context(), "tcp", address, nil); err != nil || got != want {
+				t.Errorf("%s is judged as %q, want %s: %v", address, got, want, err)
+			}
+		})
 	}
 	for _, address := range []string{"", "192.0.2.1", "example.com:80", "/run/socket"} {
 		if err := guard(anywhere)(t.Context(), "tcp", address, nil); !errors.Is(err, ErrRefused) {

@@ -125,8 +125,10 @@ func TestHosts_ReservesItsNames(t *testing.T) {
 		"a.localhost": true,
 		"example.com": false, "logo.example.com": false, "a.internal.example": false, "localhost.example": false,
 	} {
-		if got := h.Reserves(host); got != want {
-			t.Errorf("Reserves(%s) = %t, want %t", host, got, want)
-		}
+		t.Run(host, func(t *testing.T) {
+			if got := h.Reserves(host); got != want {
+				t.Errorf("Reserves(%s) = %t, want %t", host, got, want)
+			}
+		})
 	}
 }

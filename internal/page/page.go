@@ -1,5 +1,6 @@
-// Package page holds what every Relay connection shares: its arguments, its cursors, and the cut of
-// one page.
+// Package page owns what all Relay connections share: the check of their arguments, cursors, and the
+// selection of one page in SQL. It does not know what is listed. The stores with lists and package
+// graph call it.
 package page
 
 import (

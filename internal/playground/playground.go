@@ -1,5 +1,5 @@
-// Package playground serves GraphiQL with a log-in helper and example operations, as one page that
-// holds all it needs. The page is built from the folder ui.
+// Package playground serves GraphiQL with a log-in form and example operations, as one page without
+// external resources. The page is built from the folder ui. The server mounts the handler.
 package playground
 
 import (

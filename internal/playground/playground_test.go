@@ -211,9 +211,10 @@ func TestNothingForeign(t *testing.T) {
 }
 
 var (
-	byAttribute = regexp.MustCompile(`(?i)\s(?:src|srcset|action|data|poster|background)\s*=[^>]*|\shref\s*=\s*["']?(?:[^d"'\s]|d[^a])[^>]*`)
-	byStyle     = regexp.MustCompile(`(?i)@import[^;]*|url\(\s*["']?(?:[^d#"'\s]|d[^a])[^)]*`)
-	byScript    = regexp.MustCompile("(?:import|importScripts|Worker) ?\\(? ?[\"'`](?:https?:)?//.{0,60}")
+	byAttribute = regexp.MustCompile(`(?i)\s(?:src|srcset|action|data|poster|background)\s*=[^>]*` +
+		`|\shref\s*=\s*["']?(?:[^d"'\s]|d[^a])[^>]*`)
+	byStyle  = regexp.MustCompile(`(?i)@import[^;]*|url\(\s*["']?(?:[^d#"'\s]|d[^a])[^)]*`)
+	byScript = regexp.MustCompile("(?:import|importScripts|Worker) ?\\(? ?[\"'`](?:https?:)?//.{0,60}")
 )
 
 // foreign returns what a page loads; what stands in a data: address or within a comment is not

@@ -25,6 +25,19 @@ func Until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
+// Settled waits until the value has not changed for the given time. It ends the test when that takes
+// too long.
+func Settled(t testing.TB, what string, quiet time.Duration, value func() int64) {
+	t.Helper()
+	last, since := value(), time.Now()
+	Until(t, what, func() bool {
+		if now := value(); now != last {
+			last, since = now, time.Now()
+		}
+		return time.Since(since) >= quiet
+	})
+}
+
 // Elapse lets an outage, or the pause between two requests of a client, take its time. It waits for
 // no condition: use Until for that.
 func Elapse(d time.Duration) { time.Sleep(d) }

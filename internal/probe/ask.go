@@ -24,7 +24,7 @@ const (
 	// cannot be reached. What it says counts from shortestRest, so that a run does not meet it
 	// again, to longestRest.
 	usualRest    = time.Hour
-	shortestRest = link.CheckClaim
+	shortestRest = link.CheckLease
 	longestRest  = 24 * time.Hour
 )
 

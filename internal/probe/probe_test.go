@@ -227,13 +227,15 @@ func TestHeadThenGet(t *testing.T) {
 			"/moved":    {"201", []string{head + "/moved", head + "/201"}},
 			"/lost":     {"404", []string{head + "/lost", head + "/404", sleep, get + "/lost", get + "/404"}},
 		} {
-			got := b.check(t, b.at(t, "a", path))
-			if said(got) != c.status || !got.LastCheckedAt.Equal(noon) {
-				t.Errorf("%s: said %s, want %s", path, said(got), c.status)
-			}
-			if diff := cmp.Diff(c.happened, b.happened()); diff != "" {
-				t.Errorf("%s (-want +got):\n%s", path, diff)
-			}
+			t.Run(path, func(t *testing.T) {
+				got := b.check(t, b.at(t, "a", path))
+				if said(got) != c.status || !got.LastCheckedAt.Equal(noon) {
+					t.Errorf("said %s, want %s", said(got), c.status)
+				}
+				if diff := cmp.Diff(c.happened, b.happened()); diff != "" {
+					t.Errorf("(-want +got):\n%s", diff)
+				}
+			})
 		}
 		if got := said(b.check(t, b.at(t, "a", "/loop"))); got != "nothing" {
 			t.Errorf("a loop said %s", got)
@@ -331,10 +333,12 @@ func TestTheDestinationIsAskedAsARedirectSendsIt(t *testing.T) {
 		"/100%":                      "/100%25", // net/http does not send it as it is
 		"":                           "/",
 	} {
-		asked = nil
-		if b.check(t, b.at(t, "a", path)); !slices.Equal(asked, []string{want}) {
-			t.Errorf("%s: asked %s, want %s", path, asked, want)
-		}
+		t.Run(fmt.Sprintf("%q", path), func(t *testing.T) {
+			asked = nil
+			if b.check(t, b.at(t, "a", path)); !slices.Equal(asked, []string{want}) {
+				t.Errorf("asked %s, want %s", asked, want)
+			}
+		})
 	}
 	if got := said(b.check(t, b.link(t, "no URL"))); got != "nothing" {
 		t.Errorf("no URL said %s", got)
@@ -447,7 +451,7 @@ func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 			t.Errorf("a run that was interrupted: %v", err)
 		}
 		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 ||
-			!got.CheckAt.Equal(noon.Add(link.CheckClaim)) {
+			!got.CheckAt.Equal(noon.Add(link.CheckLease)) {
 			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
 		}
 	})

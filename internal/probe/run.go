@@ -20,7 +20,7 @@ const (
 	// batches: whoever has a hundred thousand links to one host keeps nobody else waiting.
 	perHost = 60
 	// batchDeadline ends a batch before somebody else may take what is left of it.
-	batchDeadline = link.CheckClaim - time.Minute
+	batchDeadline = link.CheckLease - time.Minute
 )
 
 // Run asks all destinations that are due, and returns when none is left or its time is up: then the

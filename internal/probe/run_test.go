@@ -89,7 +89,7 @@ func TestOneHostKeepsNobodyWaiting(t *testing.T) {
 		if len(asked) != want {
 			t.Errorf("%d asked, want %d", len(asked), want)
 		}
-		b.now = b.now.Add(link.CheckClaim / 2)
+		b.now = b.now.Add(link.CheckLease / 2)
 	}
 	for path, times := range asked {
 		if times != 1 {
@@ -189,10 +189,12 @@ func TestRetryAfter(t *testing.T) {
 		{301, "3600", 0},
 		{200, "3600", 0},
 	} {
-		r := &http.Response{StatusCode: test.status, Header: http.Header{"Retry-After": {test.wish}}}
-		if got := c.restWished(r); got != test.want {
-			t.Errorf("%d, Retry-After: %q: %s, want %s", test.status, test.wish, got, test.want)
-		}
+		t.Run(fmt.Sprintf("%d %q", test.status, test.wish), func(t *testing.T) {
+			r := &http.Response{StatusCode: test.status, Header: http.Header{"Retry-After": {test.wish}}}
+			if got := c.restWished(r); got != test.want {
+				t.Errorf("%d, Retry-After: %q: %s, want %s", test.status, test.wish, got, test.want)
+			}
+		})
 	}
 }
 

@@ -10,10 +10,10 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// Meter is a Limiter for what happens all the time: it takes attempts ahead from Redis, a hundredth
-// of the rate at once, and hands them out from memory. However many nodes there are, nobody gets
-// more than the rate; near its end, who asks several nodes may hear a little early that there is
-// none left, by as much as the others have in hand.
+// Meter is a Limiter for frequent attempts: it reserves a hundredth of the rate in Redis at a time,
+// and consumes the reservation from memory. No subject gets more than the rate, on any number of
+// nodes. A subject that uses several nodes may be refused early, by as much as the other nodes have
+// reserved.
 type Meter struct {
 	Limiter
 	// Now is the clock.
@@ -24,37 +24,38 @@ type Meter struct {
 
 type budgetKey struct{ rate, subject string }
 
-// budget is what has been taken ahead of a subject's rate.
+// budget is the reservation of a subject.
 type budget struct {
-	mu        sync.Mutex // held while Redis is asked: whoever else asks for the subject uses what comes
+	mu        sync.Mutex // held during the call of Redis, whose result concurrent requests share
 	available int64
-	// left is what Redis had left when it was asked, until the window ends.
+	// left is the number of attempts left in Redis after the last call; until is the end of the
+	// window.
 	left  int64
 	until time.Time
-	// unknown says that Redis did not answer: until then nobody waits for it.
+	// unknown means that Redis was unavailable: it is not called again before until.
 	unknown bool
 }
 
 const (
-	// batchPart is how much of a rate is taken at once: one part in so many.
-	batchPart = 100
-	// retryAfterFailure is how long Redis is not asked after it did not answer.
+	// reservationDivisor divides a rate into reservations.
+	reservationDivisor = 100
+	// retryAfterFailure is the pause after a failed call of Redis.
 	retryAfterFailure = time.Second
-	// maxBudgets bounds the memory: those who ask often stay when many others come. One that is not
-	// used goes in time.
+	// maxBudgets bounds the memory; frequent subjects stay. A budget expires when it was unused for
+	// budgetIdle.
 	maxBudgets = 100_000
 	budgetIdle = 5 * time.Minute
 )
 
-// NewMeter prepares a Meter.
+// NewMeter returns a Meter.
 func NewMeter(l Limiter, now func() time.Time) *Meter {
 	return &Meter{Limiter: l, Now: now, budgets: otter.Must(&otter.Options[budgetKey, *budget]{
 		MaximumSize: maxBudgets, ExpiryCalculator: otter.ExpiryAccessing[budgetKey, *budget](budgetIdle),
 	})}
 }
 
-// Spend counts attempts of a subject, and says what is left. It returns RateLimited. Like the
-// Limiter's it fails open.
+// Spend counts attempts of a subject, and returns the remaining allowance. It returns RateLimited.
+// Like Limiter.Spend it allows all attempts while Redis is unavailable.
 func (m *Meter) Spend(ctx context.Context, r Rate, subject string, attempts int64) (Allowance, error) {
 	if m.Off {
 		return Allowance{}, nil
@@ -81,26 +82,25 @@ func (m *Meter) Spend(ctx context.Context, r Rate, subject string, attempts int6
 		Reset: max(p.until.Sub(now), time.Second).Round(time.Second),
 	}
 	if p.available < attempts {
-		p.available, a.Left = 0, 0 // it would have been more than there is: that is used up
+		p.available, a.Left = 0, 0 // a refused attempt uses up the rest
 		return a, errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", a.Reset).After(a.Reset)
 	}
 	p.available -= attempts
 	return a, nil
 }
 
-// budget is a subject's, made when it is missing. It mostly is there: looking is cheaper than
-// setting.
-func (m *Meter) budget(of budgetKey) *budget {
-	if p, ok := m.budgets.GetIfPresent(of); ok {
+// budget returns the budget of a subject. It creates a missing one; reading first is cheaper.
+func (m *Meter) budget(key budgetKey) *budget {
+	if p, ok := m.budgets.GetIfPresent(key); ok {
 		return p
 	}
-	p, _ := m.budgets.SetIfAbsent(of, &budget{})
+	p, _ := m.budgets.SetIfAbsent(key, &budget{})
 	return p
 }
 
-// fill takes attempts ahead. It reports false when Redis does not answer.
+// fill reserves attempts. It reports false if Redis is unavailable.
 func (m *Meter) fill(ctx context.Context, p *budget, r Rate, subject string, attempts int64) bool {
-	want := max(attempts-p.available, r.Attempts/batchPart)
+	want := max(attempts-p.available, r.Attempts/reservationDivisor)
 	count, left, err := m.add(ctx, r, subject, want)
 	if p.unknown = err != nil; p.unknown {
 		p.until = m.Now().Add(retryAfterFailure)

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// meters are nodes that share a Redis.
+// meters returns the meters of nodes that share a Redis.
 func meters(t *testing.T, n int) (all []*Meter) {
 	t.Helper()
 	for range n {
@@ -20,125 +20,123 @@ func meters(t *testing.T, n int) (all []*Meter) {
 	return all
 }
 
-// TestAMeterGivesWhatThereIs to many who ask at once, and no more: also of a rate of which nothing
-// is taken ahead.
-func TestAMeterGivesWhatThereIs(t *testing.T) {
+// TestMeter_AllowsExactlyTheRate spends concurrently, also from rates that are too small for
+// reservations.
+func TestMeter_AllowsExactlyTheRate(t *testing.T) {
 	t.Parallel()
 	for _, attempts := range []int64{1, 7, 99, 100, 1000, 4321} {
 		m := NewMeter(Limiter{KV: dbtest.Redis(t, ""), Log: slog.New(slog.DiscardHandler)}, time.Now)
 		rate := Rate{Name: "test", Attempts: attempts, Window: time.Minute}
-		var given atomic.Int64
-		var asking sync.WaitGroup
+		var allowed atomic.Int64
+		var spending sync.WaitGroup
 		for range 8 {
-			asking.Go(func() {
+			spending.Go(func() {
 				for range attempts/8 + 5 {
-					if _, err := m.Spend(t.Context(), rate, "somebody", 1); err == nil {
-						given.Add(1)
+					if _, err := m.Spend(t.Context(), rate, "subject", 1); err == nil {
+						allowed.Add(1)
 					} else if !errs.Is(err, errs.RateLimited) {
 						t.Error(err)
 					}
 				}
 			})
 		}
-		asking.Wait()
-		if given.Load() != attempts {
-			t.Errorf("%d given, want %d", given.Load(), attempts)
+		spending.Wait()
+		if allowed.Load() != attempts {
+			t.Errorf("%d allowed, want %d", allowed.Load(), attempts)
 		}
-		if _, err := m.Spend(t.Context(), rate, "somebody else", 1); err != nil {
-			t.Errorf("somebody else: %v", err)
+		if _, err := m.Spend(t.Context(), rate, "another subject", 1); err != nil {
+			t.Errorf("another subject: %v", err)
 		}
 	}
 }
 
-// TestMetersTogetherGiveNoMore than the rate, and nearly all of it.
-func TestMetersTogetherGiveNoMore(t *testing.T) {
+// TestMeter_NodesTogetherAllowNoMoreThanTheRate also checks that little of the rate is left unused.
+func TestMeter_NodesTogetherAllowNoMoreThanTheRate(t *testing.T) {
 	t.Parallel()
 	kv := dbtest.Redis(t, "")
 	rate := Rate{Name: "test", Attempts: 3000, Window: time.Minute}
-	var given atomic.Int64
-	var asking sync.WaitGroup
+	var allowed atomic.Int64
+	var spending sync.WaitGroup
 	for range 3 {
 		m := NewMeter(Limiter{KV: kv, Log: slog.New(slog.DiscardHandler)}, time.Now)
-		asking.Go(func() {
+		spending.Go(func() {
 			for i := range 2000 {
-				if _, err := m.Spend(t.Context(), rate, "somebody", int64(1+i%3)); err == nil {
-					given.Add(int64(1 + i%3))
+				if _, err := m.Spend(t.Context(), rate, "subject", int64(1+i%3)); err == nil {
+					allowed.Add(int64(1 + i%3))
 				}
 			}
 		})
 	}
-	asking.Wait()
-	if n := given.Load(); n > rate.Attempts || n < rate.Attempts-3*rate.Attempts/batchPart {
-		t.Errorf("%d given, want %d or a little less", n, rate.Attempts)
+	spending.Wait()
+	if n := allowed.Load(); n > rate.Attempts || n < rate.Attempts-3*rate.Attempts/reservationDivisor {
+		t.Errorf("%d allowed, want %d or a little less", n, rate.Attempts)
 	}
 }
 
-// TestAMeterTellsWhatIsLeft: one less each time, whether Redis is asked or not.
-func TestAMeterTellsWhatIsLeft(t *testing.T) {
+func TestMeter_ReturnsTheRemainingAllowance(t *testing.T) {
 	t.Parallel()
 	m := meters(t, 1)[0]
 	rate := Rate{Name: "test", Attempts: 500, Window: time.Minute}
 	for i := range int64(20) {
-		a, err := m.Spend(t.Context(), rate, "somebody", 1)
+		a, err := m.Spend(t.Context(), rate, "subject", 1)
 		if err != nil || !a.Known || a.Left != 499-i || a.Reset < 50*time.Second || a.Reset > time.Minute {
 			t.Fatalf("attempt %d: %+v: %v", i, a, err)
 		}
 	}
-	if a, err := m.Spend(t.Context(), rate, "somebody", 480); err != nil || a.Left != 0 {
-		t.Errorf("all that is left: %+v: %v", a, err)
+	if a, err := m.Spend(t.Context(), rate, "subject", 480); err != nil || a.Left != 0 {
+		t.Errorf("the rest: %+v: %v", a, err)
 	}
-	if a, err := m.Spend(t.Context(), rate, "somebody", 1); !errs.Is(err, errs.RateLimited) || a.Left != 0 ||
+	if a, err := m.Spend(t.Context(), rate, "subject", 1); !errs.Is(err, errs.RateLimited) || a.Left != 0 ||
 		errs.From(err).RetryAfter == 0 {
 		t.Errorf("once more: %+v: %v", a, err)
 	}
 }
 
-// TestAMeterWithoutRedis hands out what it has in hand, and then lets everything through; nobody
-// waits for Redis each time.
-func TestAMeterWithoutRedis(t *testing.T) {
+// TestMeter_AllowsAllWithoutRedis first consumes the reservation, and does not call Redis for each
+// attempt.
+func TestMeter_AllowsAllWithoutRedis(t *testing.T) {
 	t.Parallel()
 	m, now := meters(t, 1)[0], time.Now()
 	m.Now = func() time.Time { return now }
 	rate := Rate{Name: "test", Attempts: 1000, Window: time.Minute}
-	if _, err := m.Spend(t.Context(), rate, "somebody", 1); err != nil {
+	if _, err := m.Spend(t.Context(), rate, "subject", 1); err != nil {
 		t.Fatal(err)
 	}
 	if err := m.KV.Close(); err != nil {
 		t.Fatal(err)
 	}
 	for i := range 9 {
-		if a, err := m.Spend(t.Context(), rate, "somebody", 1); err != nil || !a.Known {
-			t.Errorf("attempt %d in hand: %+v: %v", i, a, err)
+		if a, err := m.Spend(t.Context(), rate, "subject", 1); err != nil || !a.Known {
+			t.Errorf("reserved attempt %d: %+v: %v", i, a, err)
 		}
 	}
-	if a, err := m.Spend(t.Context(), rate, "somebody", 1); err != nil || a.Known {
-		t.Errorf("with nothing in hand: %+v: %v", a, err)
+	if a, err := m.Spend(t.Context(), rate, "subject", 1); err != nil || a.Known {
+		t.Errorf("without a reservation: %+v: %v", a, err)
 	}
 	now = now.Add(2 * time.Minute)
-	if a, err := m.Spend(t.Context(), rate, "somebody", 5000); err != nil || a.Known {
+	if a, err := m.Spend(t.Context(), rate, "subject", 5000); err != nil || a.Known {
 		t.Errorf("in the next window: %+v: %v", a, err)
 	}
 }
 
-// TestAWindowBeginsAnew: what was in hand is of the window before.
-func TestAWindowBeginsAnew(t *testing.T) {
+func TestMeter_ReservationEndsWithItsWindow(t *testing.T) {
 	t.Parallel()
 	m, start := meters(t, 1)[0], time.Now()
 	now := start
 	m.Now = func() time.Time { return now }
 	rate := Rate{Name: "test", Attempts: 1000, Window: 100 * time.Millisecond}
-	if _, err := m.Spend(t.Context(), rate, "somebody", 1); err != nil {
+	if _, err := m.Spend(t.Context(), rate, "subject", 1); err != nil {
 		t.Fatal(err)
 	}
 	for deadline := time.Now().Add(30 * time.Second); ; {
-		if n, err := m.KV.Exists(t.Context(), rate.key("somebody")).Result(); err != nil || time.Now().After(deadline) {
+		if n, err := m.KV.Exists(t.Context(), rate.key("subject")).Result(); err != nil || time.Now().After(deadline) {
 			t.Fatalf("the counter stays: %v", err)
 		} else if n == 0 {
 			break
 		}
 	}
 	now = start.Add(time.Second)
-	if a, err := m.Spend(t.Context(), rate, "somebody", 1); err != nil || a.Left != 999 {
+	if a, err := m.Spend(t.Context(), rate, "subject", 1); err != nil || a.Left != 999 {
 		t.Errorf("%+v: %v", a, err)
 	}
 }

@@ -17,51 +17,51 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// rateDeadline bounds every question of a rate limit.
+// rateDeadline bounds each call of Redis.
 const rateDeadline = 5 * time.Second
 
-// Rate is a short-term allowance: so many attempts in a window that starts with the first.
+// Rate is a number of attempts in a window of time, which starts with the first attempt.
 type Rate struct {
-	// Name tells rates apart.
+	// Name is part of the key of the counter.
 	Name string
-	// Attempts is how many are allowed, Window how long it takes until they are forgotten.
+	// Attempts is the number of allowed attempts, Window the duration after which the counter expires.
 	Attempts int64
 	Window   time.Duration
-	// Longest is how long a wait may become: whoever goes on after being refused waits twice as
-	// long each time. Zero means that a wait is what is left of the window.
-	Longest time.Duration
+	// MaxWait bounds the wait of a subject that continues after it was refused: each refusal doubles
+	// the wait. Zero means that the wait is the rest of the window.
+	MaxWait time.Duration
 }
 
-// Limiter keeps short-term allowances.
+// Limiter counts attempts in Redis.
 type Limiter struct {
 	// KV is Redis.
 	KV redis.UniversalClient
-	// Log is told when Redis does not answer.
+	// Log receives failures of Redis.
 	Log *slog.Logger
-	// Off lets everything through.
+	// Off allows all attempts.
 	Off bool
 }
 
-// Allowance is what is left of a rate.
+// Allowance is the rest of a rate.
 type Allowance struct {
-	// Known is false where nothing is limited, or nothing is known because Redis is away.
+	// Known is false if rates are off or Redis is unavailable.
 	Known bool
 	Rate  Rate
-	// Left is how many more attempts there are, Reset how long until there are all of them again.
+	// Left is the number of remaining attempts, Reset the duration until the counter expires.
 	Left  int64
 	Reset time.Duration
 }
 
-// Charge counts one attempt of the subject (an account, an address) before it is made, so that
-// attempts at the same time cannot slip past. It returns RateLimited. It fails open: when Redis is
-// away people can still log in, and the cost of the password's hash still slows down whoever
-// guesses.
+// Charge counts one attempt of a subject, such as an account or an address, before the attempt, so
+// that concurrent attempts cannot exceed the rate. It returns RateLimited. It allows all attempts
+// while Redis is unavailable: users can still log in, and the cost of the password hash still
+// limits guessing.
 func (l Limiter) Charge(ctx context.Context, r Rate, subject string) error {
 	_, err := l.Spend(ctx, r, subject, 1)
 	return err
 }
 
-// Spend is Charge of several attempts at once, and says what is left.
+// Spend counts several attempts like Charge, and returns the remaining allowance.
 func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int64) (Allowance, error) {
 	if l.Off {
 		return Allowance{}, nil
@@ -80,47 +80,46 @@ func (l Limiter) Spend(ctx context.Context, r Rate, subject string, attempts int
 	if count <= r.Attempts {
 		return a, nil
 	}
-	if count > r.Attempts+1 && 2*a.Reset <= r.Longest {
+	if count > r.Attempts+1 && 2*a.Reset <= r.MaxWait {
 		a.Reset *= 2
-		l.prolong(ctx, r, subject, a.Reset)
+		l.extend(ctx, r, subject, a.Reset)
 	}
 	return a, errs.New(errs.RateLimited, "Too many attempts. Try again in %s.", a.Reset).After(a.Reset)
 }
 
-// Pardon takes back a charge: the attempt was a good one.
-func (l Limiter) Pardon(ctx context.Context, r Rate, subject string) {
+// Refund reverts a Charge, for a successful attempt that does not count.
+func (l Limiter) Refund(ctx context.Context, r Rate, subject string) {
 	if l.Off {
 		return
 	}
 	if _, _, err := l.add(ctx, r, subject, -1); err != nil {
-		l.Log.WarnContext(ctx, "rate limit not given back", "rate", r.Name, "error", err)
+		l.Log.WarnContext(ctx, "refunding a rate limit failed", "rate", r.Name, "error", err)
 	}
 }
 
-// prolong lets a window end later.
-func (l Limiter) prolong(ctx context.Context, r Rate, subject string, left time.Duration) {
+// extend sets a later end of a window.
+func (l Limiter) extend(ctx context.Context, r Rate, subject string, left time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
 	if err := l.KV.PExpire(ctx, r.key(subject), left).Err(); err != nil {
-		l.Log.WarnContext(ctx, "rate limit not prolonged", "rate", r.Name, "error", err)
+		l.Log.WarnContext(ctx, "extending a rate limit failed", "rate", r.Name, "error", err)
 	}
 }
 
-// Forget lets a subject begin anew.
-func (l Limiter) Forget(ctx context.Context, r Rate, subject string) {
+// Reset deletes the counter of a subject.
+func (l Limiter) Reset(ctx context.Context, r Rate, subject string) {
 	if l.Off {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, rateDeadline)
 	defer cancel()
 	if err := l.KV.Del(ctx, r.key(subject)).Err(); err != nil {
-		l.Log.WarnContext(ctx, "rate limit not forgotten", "rate", r.Name, "error", err)
+		l.Log.WarnContext(ctx, "resetting a rate limit failed", "rate", r.Name, "error", err)
 	}
 }
 
-// add counts attempts up or down, and returns how many there are and how long until they are
-// forgotten. A counter that is missing, because its window has ended, is made with its expiry in
-// the same step.
+// add adds delta to a counter, and returns its value and its remaining lifetime. It creates a
+// missing counter, whose window has ended, together with its expiry.
 func (l Limiter) add(
 	ctx context.Context, r Rate, subject string, delta int64,
 ) (count int64, left time.Duration, err error) {
@@ -134,7 +133,7 @@ func (l Limiter) add(
 	return sum.Val(), ttl.Val(), err
 }
 
-// key does not show the subject, which may be somebody's address.
+// key hashes the subject, which may be an IP address.
 func (r Rate) key(subject string) string {
 	sum := sha256.Sum256([]byte(subject))
 	return fmt.Sprintf("rates:{%s}:%s", hex.EncodeToString(sum[:16]), r.Name)

@@ -32,7 +32,7 @@ func cleaner(d *db.DB, now func() time.Time, run func(context.Context) error) (*
 		jobs.Job{Name: "clean-up", Every: 15 * time.Minute, Run: run}
 }
 
-// TestCleaner is the process that TestCleanUpOnTwoNodes kills; by itself it does nothing.
+// TestCleaner is the process that TestCleanUp_RunsOnTwoNodes kills; by itself it does nothing.
 func TestCleaner(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(cleanerKind))
@@ -53,10 +53,10 @@ func TestCleaner(t *testing.T) {
 	t.Errorf("nobody killed the node: %v", err)
 }
 
-// TestCleanUpOnTwoNodes has one node die while it holds the lease, and two others look each minute
-// at once. Time is the test's: ended links answer 410 until they are purged, 404 after, and nothing
-// else is touched.
-func TestCleanUpOnTwoNodes(t *testing.T) {
+// TestCleanUp_RunsOnTwoNodes has one node die while it holds the lease, and two others look each
+// minute at once. Time is the test's: ended links answer 410 until they are purged, 404 after, and
+// nothing else is touched.
+func TestCleanUp_RunsOnTwoNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
 		d := dbtest.Open(t, kind, where)

@@ -1,6 +1,6 @@
 // Package redirect is the HTTP handler of short URLs: it consumes quotas, records clicks and writes
-// responses. What a link answers is decided in routing, its target is found by resolve. The server
-// calls it.
+// responses. Package routing decides the response, package resolve finds the target. The server
+// calls it for every short URL.
 package redirect
 
 import (
@@ -24,24 +24,24 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// unavailableRetry is what Retry-After says when a dependency is away.
+// unavailableRetry is the value of Retry-After while a dependency is unavailable.
 const unavailableRetry = 5 * time.Second
 
 // Handler answers short URLs.
 type Handler struct {
-	// Resolver resolves addresses.
 	Resolver *resolve.Resolver
 	// Quotas limits monthly hits and MaxClicks. HitQuota is the monthly quota of workspaces without
 	// one of their own.
 	Quotas   *hitquota.Quotas
 	HitQuota int64
-	// Clicks records what was answered, Visits reads who asked, and Keys tells visitors apart.
+	// Clicks records redirects, Visits reads properties of the request, and Keys derives the visitor
+	// keys by which visits are counted.
 	Clicks *ingest.Recorder
 	Visits *visitor.Reader
 	Keys   *ingest.Keys
-	// Orphans counts what led nowhere.
-	Orphans *unmatched.Recorder
-	// Log is told what broke.
+	// Unmatched counts requests without a destination.
+	Unmatched *unmatched.Recorder
+	// Log receives failures of dependencies, and panics.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
@@ -50,8 +50,8 @@ type Handler struct {
 	answers [len(statuses)]atomic.Int64
 }
 
-// Serve answers a request: it resolves the address, decides, consumes what a redirect costs,
-// records the click and writes the response. Every GET that receives a destination is one click.
+// Serve answers a request: it resolves the address, decides, consumes quotas, records the
+// click and writes the response. Every GET that receives a destination is one click.
 // HEAD consumes nothing.
 func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	arrived := h.Now()
@@ -64,7 +64,7 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 			answer = routing.Decide(&target.Program, request)
 		}
 	}
-	if err != nil && r.Context().Err() == nil { // a visitor who has gone is nobody's failure
+	if err != nil && r.Context().Err() == nil { // a disconnected client is no failure
 		web.NameRequest(w, r)
 		h.Log.ErrorContext(r.Context(), "redirect failed", "error", err, "request_id", r.Header.Get("X-Request-Id"))
 	}
@@ -78,12 +78,12 @@ func (h *Handler) Serve(w http.ResponseWriter, r *http.Request, at resolve.Addre
 func (h *Handler) recordUnmatched(r *http.Request, workspaceID, code string, status int, arrived time.Time) {
 	if workspaceID != "" && workspaceID != workspace.PublicID && r.Method == http.MethodGet &&
 		status < http.StatusInternalServerError {
-		h.Orphans.Add(workspaceID, strings.Clone(code), status, arrived)
+		h.Unmatched.Add(workspaceID, strings.Clone(code), status, arrived)
 	}
 }
 
-// consume consumes what a redirect costs and records the click, or notes in the request why there
-// can be none.
+// consume consumes the quotas of a redirect and records the click, or sets in the request why the
+// redirect is refused.
 func (h *Handler) consume(
 	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request,
 ) (err error) {
@@ -98,8 +98,8 @@ func (h *Handler) consume(
 }
 
 // follow consumes one of the link's own clicks and one monthly hit, and records the click. The
-// link's own clicks come first: a link that is exhausted consumes no monthly hit. Whatever was
-// taken for a visitor who does not receive the destination is released.
+// link's own clicks come first: a link that is exhausted consumes no monthly hit. A unit that was
+// consumed for a visitor who does not receive the destination is released.
 func (h *Handler) follow(
 	r *http.Request, t *resolve.Target, redirect routing.Decision, request *routing.Request,
 ) error {
@@ -132,8 +132,8 @@ func (h *Handler) follow(
 	return nil
 }
 
-// takeGrant takes one of the clicks that a link with MaxClicks may still answer. Other links need
-// none.
+// takeGrant consumes one of the remaining clicks of a link with MaxClicks. Other links need no
+// grant.
 func (h *Handler) takeGrant(
 	ctx context.Context, t *resolve.Target, arrived time.Time,
 ) (grant hitquota.Hit, ok bool, err error) {
@@ -143,7 +143,8 @@ func (h *Handler) takeGrant(
 	return h.Quotas.Grants.Take(ctx, t.ID, hitquota.Month{}, t.MaxClicks, arrived)
 }
 
-// visit reads what is kept of who asked. Whoever asked not to be told from others is not.
+// visit sets the properties of the visit. A visitor who opted out by a privacy header gets no
+// visitor key.
 func (h *Handler) visit(r *http.Request, t *resolve.Target, c *click.Click) {
 	address := web.Peer(r)
 	c.Visit = h.Visits.Read(r, address, t.Location)
@@ -152,7 +153,7 @@ func (h *Handler) visit(r *http.Request, t *resolve.Target, c *click.Click) {
 	}
 }
 
-// monthOf is the month that an instant lies in, which is nearly always that of the last redirect.
+// monthOf returns the month of an instant. It caches the last month.
 func (h *Handler) monthOf(t time.Time) *hitquota.Month {
 	if m := h.month.Load(); m != nil && !t.Before(m.Start) && t.Before(m.End) {
 		return m
@@ -162,7 +163,7 @@ func (h *Handler) monthOf(t time.Time) *hitquota.Month {
 	return &m
 }
 
-// page is the text of an answer without a destination.
+// page is the text of a response without a destination.
 type page struct{ title, text string }
 
 var pages = [...]page{
@@ -183,7 +184,7 @@ var pages = [...]page{
 		"The link is fine; a part of this service is not."},
 }
 
-// retryAfter is the value of Retry-After; zero means none.
+// retryAfter returns the value of Retry-After; zero means none.
 func (h *Handler) retryAfter(p routing.Page, now time.Time) time.Duration {
 	switch p {
 	case routing.OverQuota:
@@ -194,8 +195,8 @@ func (h *Handler) retryAfter(p routing.Page, now time.Time) time.Duration {
 	return 0
 }
 
-// What redirects say beside where they lead. A redirect is never cached, whatever its status: the
-// next visit is a click too. The slices are shared between all answers, and never written to.
+// Headers of redirects. A redirect is not cached, whatever its status, because the next visit is a
+// click too. All responses share the slices, which are never written to.
 var (
 	cacheControl   = []string{"private, no-store"}
 	referrerPolicy = []string{"strict-origin-when-cross-origin"}

@@ -32,8 +32,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// bundle is a redirect handler, and a workspace to make links in. Its clock begins now, because
-// Redis has its own.
+// bundle is a redirect handler with a workspace. Its clock starts at the present time, because
+// Redis has its own clock.
 type bundle struct {
 	*Handler
 	links  *link.Store
@@ -41,8 +41,8 @@ type bundle struct {
 	counts *stats.Store
 	mux    *http.ServeMux
 	now    time.Time
-	clock  atomic.Int64 // now, for those who look at it meanwhile
-	ahead  atomic.Int64 // nanoseconds that the clock is ahead of now, while others look at it
+	clock  atomic.Int64 // now, for concurrent readers
+	ahead  atomic.Int64 // nanoseconds that the clock is ahead of now
 	mine   workspace.Membership
 	me     string
 	closed func()
@@ -75,7 +75,7 @@ func setup(t *testing.T, d *db.DB) *bundle {
 	b.Handler = &Handler{
 		Resolver: links.Resolver, Quotas: quotas, HitQuota: 5, Clicks: clicks.Recorder,
 		Visits: visitor.NewReader(nil), Keys: &ingest.Keys{DB: d, Log: log, Now: clock},
-		Orphans: &unmatched.Recorder{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
+		Unmatched: &unmatched.Recorder{DB: d, Log: log, Now: clock}, Log: log, Now: clock,
 	}
 	b.mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
 		at, _ := resolve.PathAddress(r.URL.Path)
@@ -121,9 +121,9 @@ func (b *bundle) clicks(t *testing.T, l *link.Link) int64 {
 	return totals[l.ID].Clicks
 }
 
-// TestWhatEachStateAnswers goes through DESIGN's table of a link's life, at the instants where it
-// changes, by each verb.
-func TestWhatEachStateAnswers(t *testing.T) {
+// TestHandler_AnswersByStatus goes through DESIGN's table of a link's life, at the instants where
+// it changes, by each verb.
+func TestHandler_AnswersByStatus(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -155,7 +155,7 @@ func TestWhatEachStateAnswers(t *testing.T) {
 			code   string
 			get    int
 			head   int
-			silent bool // HEAD is not told where it leads
+			silent bool // HEAD gets no Location
 		}{
 			{"scheduled", start.Add(-time.Microsecond), timed.Code, 404, 404, false},
 			{"at its start", start, timed.Code, 302, 302, false},
@@ -255,7 +255,7 @@ func TestHandler_RefusedVisitorsConsumeNothing(t *testing.T) {
 	}
 }
 
-// visitAtOnce has so many visitors follow a link at once, and counts the responses by status.
+// visitAtOnce sends concurrent requests for a link, and counts the responses by status.
 func (b *bundle) visitAtOnce(t *testing.T, l *link.Link, visitors int) map[int]int {
 	t.Helper()
 	var mu sync.Mutex
@@ -273,7 +273,7 @@ func (b *bundle) visitAtOnce(t *testing.T, l *link.Link, visitors int) map[int]i
 	return got
 }
 
-func TestARedirectLeadsToTheURLAsItWasGiven(t *testing.T) {
+func TestHandler_RedirectsToTheOriginalURL(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -298,7 +298,7 @@ func TestARedirectLeadsToTheURLAsItWasGiven(t *testing.T) {
 	})
 }
 
-func TestTheMonthlyQuota(t *testing.T) {
+func TestHandler_EnforcesTheMonthlyQuota(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -340,9 +340,9 @@ func TestTheMonthlyQuota(t *testing.T) {
 	})
 }
 
-// TestTheMonthTurnsUnderLoad: each month has a quota of its own, and every click is in the month
-// that it arrived in.
-func TestTheMonthTurnsUnderLoad(t *testing.T) {
+// TestHandler_StartsANewQuotaWithTheMonth: each month has a quota of its own, and every click is in
+// the month that it arrived in.
+func TestHandler_StartsANewQuotaWithTheMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -369,7 +369,7 @@ func TestTheMonthTurnsUnderLoad(t *testing.T) {
 			})
 		}
 		all.Wait()
-		// What was taken ahead as the month turned, and not used, comes back in a moment.
+		// Unused hits of leases that were taken at the turn of the month are returned soon.
 		polltest.Until(t, "they have come back", func() bool {
 			b.ahead.Add(int64(20 * time.Millisecond))
 			if w := b.visit(t, http.MethodGet, "/"+l.Code); w.Code == http.StatusFound {
@@ -395,7 +395,7 @@ func TestTheMonthTurnsUnderLoad(t *testing.T) {
 	})
 }
 
-func TestAWorkspaceMayHaveAQuotaOfItsOwn(t *testing.T) {
+func TestHandler_UsesTheQuotaOfTheWorkspace(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -413,8 +413,8 @@ func TestAWorkspaceMayHaveAQuotaOfItsOwn(t *testing.T) {
 	})
 }
 
-// TestWithoutRedisTheDatabaseCounts: redirects go on, and the limit holds.
-func TestWithoutRedisTheDatabaseCounts(t *testing.T) {
+// TestHandler_CountsInTheDatabaseWithoutRedis checks that the limit holds while redirects continue.
+func TestHandler_CountsInTheDatabaseWithoutRedis(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -433,7 +433,7 @@ func TestWithoutRedisTheDatabaseCounts(t *testing.T) {
 	})
 }
 
-func TestWithoutADatabase(t *testing.T) {
+func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	b := setup(t, d)

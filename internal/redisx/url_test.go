@@ -1,6 +1,7 @@
 package redisx
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -30,30 +31,32 @@ func TestURLsOfSeveralServers(t *testing.T) {
 			TLS: true,
 		},
 	} {
-		parsed, list, err := parse(u)
-		if err != nil {
-			t.Errorf("%s: %v", u, err)
-			continue
-		}
-		o, err := parseList(parsed, list)
-		if err != nil {
-			t.Errorf("%s: %v", u, err)
-			continue
-		}
-		got := reading{
-			o.Addrs,
-			o.Username,
-			o.Password,
-			o.SentinelUsername,
-			o.SentinelPassword,
-			o.MasterName,
-			o.DB,
-			o.IsClusterMode,
-			o.TLSConfig != nil,
-		}
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", u, diff)
-		}
+		t.Run(u, func(t *testing.T) {
+			parsed, list, err := parse(u)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			o, err := parseList(parsed, list)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			got := reading{
+				o.Addrs,
+				o.Username,
+				o.Password,
+				o.SentinelUsername,
+				o.SentinelPassword,
+				o.MasterName,
+				o.DB,
+				o.IsClusterMode,
+				o.TLSConfig != nil,
+			}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
 	}
 }
 
@@ -84,13 +87,15 @@ func TestBadURLsAreRefusedWithoutBeingRepeated(t *testing.T) {
 		"redis+sentinel://a/m?sentinel_password=hunter2&db=%zz":  errUnknown,
 		"redis+sentinel://a/m?sentinel_password=hunter2;x=y&z=1": errUnknown,
 	} {
-		err := Check(u)
-		if err != want || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("%s: %v, want %v", u, err, want)
-		}
-		if k, err := Open(u, 1); err == nil || k != nil || strings.Contains(err.Error(), "hunter2") {
-			t.Errorf("opening %s: %v", u, err)
-		}
+		t.Run(fmt.Sprintf("%q", u), func(t *testing.T) {
+			err := Check(u)
+			if err != want || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("%s: %v, want %v", u, err, want)
+			}
+			if k, err := Open(u, 1); err == nil || k != nil || strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("opening %s: %v", u, err)
+			}
+		})
 	}
 	for _, u := range []string{"", "redis://h", "rediss://:p@h:1/0", "redis://h?dial_timeout=3s", "redis+cluster://h/"} {
 		if err := Check(u); err != nil {

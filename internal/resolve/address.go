@@ -33,8 +33,7 @@ func PathAddress(path string) (at Address, ok bool) {
 // isSegment reports whether a segment of a path is not empty, "." or "..".
 func isSegment(s string) bool { return s != "" && s != "." && s != ".." }
 
-// plausible says that the address can be one: what cannot is never asked for, whatever bytes it
-// has.
+// plausible reports whether the address is well-formed. Others are not looked up.
 func (a Address) plausible() bool {
 	return shortcode.IsCode(a.Code) && (a.Slug == "" || shortcode.IsCode(a.Slug)) && isHost(a.Host)
 }
@@ -61,7 +60,7 @@ func (s *Resolver) ByAddress(q *bun.SelectQuery, a Address) (*bun.SelectQuery, e
 	return q.Where("workspace_id = (?)", s.workspaceAt(a)).Where("code = ?", a.Code), nil
 }
 
-// workspaceAt asks for the workspace that has, or had, the slug, or that has the host now.
+// workspaceAt selects the workspace that has or had the slug, or that has the host.
 func (s *Resolver) workspaceAt(a Address) *bun.SelectQuery {
 	if a.Host != "" {
 		return s.DB.NewSelect().Table("domains").Column("workspace_id").Where("host = ?", a.Host).
@@ -70,11 +69,10 @@ func (s *Resolver) workspaceAt(a Address) *bun.SelectQuery {
 	return s.DB.NewSelect().Table("slugs").Column("workspace_id").Where("slug = ?", a.Slug)
 }
 
-// ParseShortURL reads the address out of one of this instance's short URLs, in whatever way it is
-// written and whatever was added as a query. Any other host may be a workspace's own. It returns
-// NotFound for what is no URL.
+// ParseShortURL returns the address in a short URL of this instance, in any spelling and with any
+// query. Any other host can be a domain of a workspace. It returns NotFound if the text is no URL.
 func (s *Resolver) ParseShortURL(shortURL string) (Address, error) {
-	u, err := urlnorm.Canonical(shortURL) // codes have nothing that the canonical form would change
+	u, err := urlnorm.Canonical(shortURL) // the canonical form does not change codes
 	if err != nil {
 		return Address{}, errNotFound()
 	}

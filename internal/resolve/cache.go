@@ -1,6 +1,6 @@
 // Package resolve finds the target of a short URL: it reads addresses, holds the cache of links,
-// and follows the changes that other nodes make. It does not decide what a link answers (routing)
-// and writes no links (link). Packages redirect and link call it.
+// and follows the changes that other nodes make. Package routing decides the response, package link
+// writes links. Packages redirect and link call it.
 package resolve
 
 import (
@@ -24,21 +24,19 @@ import (
 )
 
 const (
-	// absenceLife is how long it is believed that something does not exist: a link that another node
-	// makes at an address that was asked for before is there after so long. This node's own are at
-	// once.
+	// absenceLife is how long a missing link is cached. It delays a new link of another node at an
+	// address that was requested before; links of this node are available immediately.
 	absenceLife = time.Second
-	// staleLife is how long what is cached is believed while the database does not say what has
-	// changed.
+	// staleLife is how long cached entries are used while the change feed is unavailable.
 	staleLife = 5 * time.Minute
-	// loadDeadline bounds one look into the database.
+	// loadDeadline bounds one query of the database.
 	loadDeadline = 5 * time.Second
-	// defaultCacheBytes bounds the cache unless it is configured.
+	// defaultCacheBytes applies if CacheBytes is zero.
 	defaultCacheBytes = 64 << 20
 )
 
-// subject is what an entry of the cache is about: a link by its workspace and code, or by its code
-// alone at the root, and by the spaces below a slug, a host or a workspace.
+// subject is the key of a cache entry. A link has the space of its workspace, or root if its code
+// works at the root; the other spaces hold slugs, hosts and workspaces.
 type subject struct{ space, name string }
 
 const (
@@ -48,7 +46,7 @@ const (
 	workspaces = "#"
 )
 
-// parseSubject reads what the triggers of migration 0006 write.
+// parseSubject returns the subjects of a row of the change feed, in the format of migration 0006.
 func parseSubject(text string) []subject {
 	if workspaceID, code, ok := strings.Cut(text, "/"); ok {
 		return []subject{{workspaceID, code}, {root, code}}
@@ -59,7 +57,7 @@ func parseSubject(text string) []subject {
 	return []subject{{workspaces, text}}
 }
 
-// Config is what a Resolver needs. All fields but CacheBytes are required.
+// Config configures a Resolver. All fields but CacheBytes are required.
 type Config struct {
 	DB *db.DB
 	// PublicURL is the origin of short URLs.
@@ -99,8 +97,7 @@ func New(c Config) (*Resolver, error) {
 	}, nil
 }
 
-// key is of a subject in the current epoch: entries from before changes may have been missed are
-// not found.
+// key hashes a subject with the current epoch, so that entries of earlier epochs are not found.
 func (s *Resolver) key(at subject) uint64 {
 	return maphash.Comparable(s.seed, struct {
 		epoch uint64
@@ -108,28 +105,28 @@ func (s *Resolver) key(at subject) uint64 {
 	}{s.feed.epoch.Load(), at})
 }
 
-// forget discards the entries of subjects, also those that are being loaded.
+// forget removes the entries of subjects, also those that are being loaded.
 func (s *Resolver) forget(all ...subject) {
 	for _, at := range all {
 		s.entries.Invalidate(s.key(at))
 	}
 }
 
-// Forget discards this node's entries of a link, after it has changed.
+// Forget removes this node's entries of a link that has changed.
 func (s *Resolver) Forget(workspaceID, code string) {
 	s.forget(subject{workspaceID, code}, subject{root, code})
 }
 
-// CacheStats tell how the cache does.
+// CacheStats are the counters of the cache.
 type CacheStats struct {
-	// Misses are looks into the database.
+	// Hits, Misses and Evictions count since the start. A miss is a query of the database.
 	Hits, Misses, Evictions uint64
-	// Entries and Bytes are what it holds now.
+	// Entries and Bytes are the present contents.
 	Entries int
 	Bytes   uint64
 }
 
-// CacheStats tell how the cache of redirects does.
+// CacheStats returns the counters of the cache.
 func (s *Resolver) CacheStats() CacheStats {
 	at := s.counter.Snapshot()
 	return CacheStats{
@@ -168,7 +165,7 @@ func (s *Resolver) Resolve(ctx context.Context, a Address, now time.Time) (Targe
 	return t, err
 }
 
-// placeOf is the workspace that has, or had, the slug, or that has the host now; empty if none.
+// placeOf returns the workspace that has or had the slug, or that has the host; empty if none.
 func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time) (string, error) {
 	at := subject{hosts, a.Host}
 	if a.Host == "" {
@@ -181,7 +178,7 @@ func (s *Resolver) placeOf(ctx context.Context, a Address, now time.Time) (strin
 	return string(rest), nil
 }
 
-// workspaceFacts are what holds for all links of a workspace.
+// workspaceFacts returns what applies to all links of a workspace.
 func (s *Resolver) workspaceFacts(
 	ctx context.Context, workspaceID string, now time.Time,
 ) (hitQuota int64, gone bool, err error) {
@@ -189,14 +186,14 @@ func (s *Resolver) workspaceFacts(
 	if err != nil {
 		return 0, false, err
 	}
-	if kind == entryAbsent { // purged between two looks
+	if kind == entryAbsent { // purged between two queries
 		return -1, true, nil
 	}
 	return int64(rest.number(8)), rest.byte() == 1, nil
 }
 
-// lookUp finds what is known of the subject, in memory or in the database: one look at a time for
-// each. While the database does not answer, what is in memory holds on for staleLife.
+// lookUp returns the entry of a subject, from the cache or the database, with one query at a time
+// per subject. While the database is unavailable, cached entries are used for staleLife.
 func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
 	if !s.feed.fresh(now) {
 		return s.loadAlone(ctx, at)
@@ -218,8 +215,8 @@ func absenceHolds(since read, now time.Time) bool {
 	return now.UnixMicro()-int64(since.number(8)) < absenceLife.Microseconds()
 }
 
-// renew asks again for what did not exist a moment ago. It goes on not to while the database does
-// not answer.
+// renew queries a subject again that did not exist before. While the database is unavailable, the
+// subject remains absent.
 func (s *Resolver) renew(ctx context.Context, at subject, key uint64, absent read) (byte, read, error) {
 	s.entries.Invalidate(key)
 	kind, rest, err := s.load(ctx, at, key)
@@ -230,11 +227,11 @@ func (s *Resolver) renew(ctx context.Context, at subject, key uint64, absent rea
 	return kind, rest, nil
 }
 
-// clone is the subject without the memory of the request that it came from.
+// clone returns a copy that does not reference the memory of the request.
 func (s subject) clone() subject { return subject{strings.Clone(s.space), strings.Clone(s.name)} }
 
-// load looks into the database, once for all who ask for the same at the same time, also when the
-// first of them goes away.
+// load queries the database once for all concurrent requests for a subject. It continues if the
+// client of the first request disconnects.
 func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, read, error) {
 	e, err := s.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadDeadline)
@@ -247,10 +244,10 @@ func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, read
 	if kind, rest, ok := e.open(at); ok {
 		return kind, rest, nil
 	}
-	return s.loadAlone(ctx, at) // another subject has the same key
+	return s.loadAlone(ctx, at) // another subject has the same hash
 }
 
-// loadAlone looks into the database and keeps nothing.
+// loadAlone queries the database without the cache.
 func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, read, error) {
 	e, err := s.query(ctx, at)
 	if err != nil {
@@ -260,7 +257,7 @@ func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, read, error
 	return kind, rest, nil
 }
 
-// query is one indexed SELECT.
+// query runs one indexed SELECT.
 func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 	ctx = db.AsResolver(ctx)
 	switch at.space {

@@ -24,7 +24,7 @@ const (
 	isDisabled
 )
 
-// What an entry of the cache says of its subject.
+// Kinds of entries.
 const (
 	entryAbsent byte = iota
 	entryLink
@@ -32,12 +32,12 @@ const (
 	entryWorkspace // what holds for all links of a workspace
 )
 
-// An entry is one text without a pointer in it, so that a million of them are a million things to
-// the garbage collector and not ten: a kind, the subject that it is of, and fields in a fixed
+// entry is one string without pointers, so that a million entries are a million objects for the
+// garbage collector, and not ten million. It contains a kind, the subject, and fields in a fixed
 // order.
 type entry string
 
-// appendSubject begins an entry.
+// appendSubject appends the start of an entry.
 func appendSubject(b []byte, kind byte, s subject) []byte {
 	b = append(b, kind)
 	b = appendText(b, s.space)
@@ -49,7 +49,7 @@ func appendText(b []byte, text string) []byte {
 	return append(b, text...)
 }
 
-// absence is what is known of a subject that does not exist, and since when.
+// absence returns the entry of a subject that does not exist, with the time of the query.
 func absence(s subject, now time.Time) entry {
 	return entry(binary.LittleEndian.AppendUint64(appendSubject(nil, entryAbsent, s), uint64(now.UnixMicro())))
 }
@@ -84,7 +84,7 @@ func linkEntry(s subject, t *Target) entry {
 	return entry(append(b, t.Location...))
 }
 
-// read takes an entry apart from its front. Entries are this process's own, and never cut short.
+// read decodes an entry from its front. Entries are written by this process, and never truncated.
 type read string
 
 func (r *read) byte() byte {
@@ -116,8 +116,8 @@ func (r *read) text() string {
 	return string(text)
 }
 
-// open returns what the entry says after its subject, and false when it is of another subject,
-// whose key is the same by chance.
+// open returns the kind and the fields of an entry. It reports false if the entry has another
+// subject with the same hash.
 func (e entry) open(s subject) (kind byte, rest read, ok bool) {
 	if e == "" {
 		return 0, "", false
@@ -138,8 +138,8 @@ func (r read) target() Target {
 	return t
 }
 
-// entryWeight is what an entry costs beside its own bytes: the cache's node and table (measured,
-// see docs/PERFORMANCE.md).
+// entryWeight is the memory of an entry in addition to its bytes: the node and the table of the
+// cache (measured, see docs/PERFORMANCE.md).
 const entryWeight = 112
 
 func (e entry) weight() uint32 { return uint32(min(len(e)+entryWeight, math.MaxUint32)) }

@@ -14,42 +14,40 @@ import (
 )
 
 const (
-	// followEvery is how often a node asks what others have changed: it knows within a second.
-	followEvery = 250 * time.Millisecond
-	// followDeadline bounds one question, and unheard is how long there may be no answer before
-	// somebody is told.
-	followDeadline = 5 * time.Second
-	unheard        = 10 * time.Second
-	// changesKept is how long the database keeps changes for nodes that have not asked.
-	changesKept = 15 * time.Minute
+	// pollInterval is the time between two polls of the feed: a change is visible within a second.
+	pollInterval = 250 * time.Millisecond
+	// pollDeadline bounds one poll. Failures are logged after reportAfter without a successful poll.
+	pollDeadline = 5 * time.Second
+	reportAfter  = 10 * time.Second
+	// changeRetention is how long the database stores changes for nodes that do not poll.
+	changeRetention = 15 * time.Minute
 )
 
-// feed is how far this node has followed the changes that the database lists. The list is written
-// by triggers in the transaction of each change, so none is missed, whoever made it and by whatever
-// way, and none is heard of that was not committed. No message between nodes could say as much: one
-// can be lost after the commit.
+// feed is the position of this node in the change feed, a table that triggers write in the
+// transaction of each change. So every committed change is listed, by whatever statement, and no
+// other. Messages between nodes could be lost after the commit.
 type feed struct {
-	mu       sync.Mutex // one question at a time
+	mu       sync.Mutex // serializes polls
 	position int64
 	started  bool
-	// at is when the last answer was asked for, in nanoseconds since 1970; zero before the first.
+	// at is the start of the last successful poll, in nanoseconds since 1970; zero before the first.
 	at atomic.Int64
 	// epoch counts how often changes may have been missed.
 	epoch atomic.Uint64
 }
 
-// fresh says that what is cached may be believed.
+// fresh reports whether cached entries may be used.
 func (f *feed) fresh(now time.Time) bool {
 	return now.UnixNano()-f.at.Load() < int64(staleLife)
 }
 
-// Follow learns of changes that other nodes make, until the context ends. It returns nil. That the
-// database does not answer is logged once.
+// Follow polls the feed until the context ends, and returns nil. It logs the first of consecutive
+// failures.
 func (s *Resolver) Follow(ctx context.Context) error {
-	failures := poll.Failures{Log: s.Log, Message: "changes of links are not learnt of"}
-	poll.Every(ctx, followEvery, failures, func(ctx context.Context) error {
+	failures := poll.Failures{Log: s.Log, Message: "polling link changes failed"}
+	poll.Every(ctx, pollInterval, failures, func(ctx context.Context) error {
 		err := s.CatchUp(ctx)
-		if s.Now().UnixNano()-s.feed.at.Load() <= int64(unheard) {
+		if s.Now().UnixNano()-s.feed.at.Load() <= int64(reportAfter) {
 			return nil
 		}
 		return err
@@ -57,37 +55,38 @@ func (s *Resolver) Follow(ctx context.Context) error {
 	return nil
 }
 
-// CatchUp forgets what has changed since the last time. A node does so before it serves.
+// CatchUp removes the entries of subjects that have changed since the last poll. A node calls it
+// before it serves.
 func (s *Resolver) CatchUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), followDeadline)
+	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), pollDeadline)
 	defer cancel()
 	f := &s.feed
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	asked := s.Now()
+	start := s.Now()
 	texts, next, err := s.changes(ctx, f.position, f.started)
 	if err != nil {
-		return fmt.Errorf("looking for changes of links: %w", err)
+		return fmt.Errorf("polling link changes: %w", err)
 	}
-	if f.started && asked.UnixNano()-f.at.Load() > int64(changesKept/2) {
-		f.epoch.Add(1) // some may have been removed before this node asked
+	if f.started && start.UnixNano()-f.at.Load() > int64(changeRetention/2) {
+		f.epoch.Add(1) // changes may have been deleted before this poll
 	}
 	for _, text := range texts {
 		s.forget(parseSubject(text)...)
 	}
 	f.position, f.started = next, true
-	f.at.Store(asked.UnixNano())
+	f.at.Store(start.UnixNano())
 	return nil
 }
 
-// change is a row of the list.
+// change is a row of the feed.
 type change struct {
 	Next    int64
 	Subject *string
 }
 
-// changes are what changed after the position, and the next position. At the start nothing is
-// cached, and nothing asked for.
+// changes returns the changes after a position, and the next position. Before the first poll the
+// cache is empty, so no change is read.
 func (s *Resolver) changes(ctx context.Context, position int64, started bool) (texts []string, next int64, err error) {
 	var rows []change
 	if err := s.changesQuery(position, started).Scan(ctx, &rows); err != nil {
@@ -102,19 +101,19 @@ func (s *Resolver) changes(ctx context.Context, position int64, started bool) (t
 	return texts, next, nil
 }
 
-// ForgetChanges removes changes that every node has heard of, or has been away for too long to be
-// told of. The last one stays: SQLite would give its number to the next.
-func (s *Resolver) ForgetChanges(ctx context.Context) (int, error) {
+// DeleteExpiredChanges deletes changes that are older than changeRetention. The last one stays,
+// because SQLite would reuse its number.
+func (s *Resolver) DeleteExpiredChanges(ctx context.Context) error {
 	last := s.DB.NewSelect().Table("changes").ColumnExpr("max(id)")
-	_, err := s.DB.NewDelete().Table("changes").Where("changed_at < ?", db.Instant(s.Now()).Add(-changesKept)).
+	_, err := s.DB.NewDelete().Table("changes").Where("changed_at < ?", db.Instant(s.Now()).Add(-changeRetention)).
 		Where("id < (?)", last).Exec(ctx)
-	return 0, err
+	return err
 }
 
-// changesQuery asks for changes at or after a position, which are told again rather than missed: on
-// PostgreSQL a transaction may commit after a later one, so a position is the oldest transaction
-// that had not ended. SQLite commits one after the other. It is no raw query, which would wait for
-// SQLite's one writer, and with it for a whole batch of clicks.
+// changesQuery selects changes at or after a position; some are read twice, none is missed. On
+// PostgreSQL, transactions commit out of order, so the position is the oldest open transaction.
+// SQLite commits in order. A raw query would wait for the only writer of SQLite, and so for a batch
+// of clicks.
 func (s *Resolver) changesQuery(position int64, started bool) *bun.SelectQuery {
 	q := s.DB.NewSelect().ColumnExpr("h.next, c.subject")
 	if s.DB.Kind == db.Postgres {

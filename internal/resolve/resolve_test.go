@@ -38,9 +38,11 @@ func TestParseShortURL(t *testing.T) {
 		"https://LINKS.example.com/abc?x": {Host: "links.example.com", Code: "abc"},
 		"http://other/a/b":                {Host: "other", Code: "a/b"},
 	} {
-		if got, err := r.ParseShortURL(in); err != nil || got != want {
-			t.Errorf("%s: %+v, %v; want %+v", in, got, err, want)
-		}
+		t.Run(in, func(t *testing.T) {
+			if got, err := r.ParseShortURL(in); err != nil || got != want {
+				t.Errorf("%+v, %v; want %+v", got, err, want)
+			}
+		})
 	}
 	for _, in := range []string{"", "abc", "ftp://sho.rt/abc", "\x00"} {
 		if got, err := r.ParseShortURL(in); !errs.Is(err, errs.NotFound) {

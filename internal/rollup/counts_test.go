@@ -227,22 +227,24 @@ func TestPercentilesAreRightToFivePerCent(t *testing.T) {
 		"two humps":   func() float64 { return []float64{0.05, 250}[random.IntN(2)] * (1 + random.Float64()) },
 		"on the edge": func() float64 { return math.Pow(rollup.LatencyGrowth, float64(random.IntN(100))) / 1000 },
 	} {
-		for _, n := range []int{1, 2, 3, 10, 1001} {
-			steps, all := rollup.Values{}, []float64{}
-			for range n {
-				ms := draw()
-				all = append(all, ms)
-				steps.Add(string([]byte{rollup.LatencyStep(ms)}), rollup.Count{Clicks: 1})
-			}
-			slices.Sort(all)
-			wanted := []float64{0.5, 0.95, 0.99}
-			for i, got := range steps.Percentiles(wanted...) {
-				want := all[int(math.Ceil(wanted[i]*float64(n)))-1]
-				if math.Abs(got-want) > 0.05*want {
-					t.Errorf("%s, %d values: percentile %g is %g, want %g", name, n, wanted[i], got, want)
+		t.Run(name, func(t *testing.T) {
+			for _, n := range []int{1, 2, 3, 10, 1001} {
+				steps, all := rollup.Values{}, []float64{}
+				for range n {
+					ms := draw()
+					all = append(all, ms)
+					steps.Add(string([]byte{rollup.LatencyStep(ms)}), rollup.Count{Clicks: 1})
+				}
+				slices.Sort(all)
+				wanted := []float64{0.5, 0.95, 0.99}
+				for i, got := range steps.Percentiles(wanted...) {
+					want := all[int(math.Ceil(wanted[i]*float64(n)))-1]
+					if math.Abs(got-want) > 0.05*want {
+						t.Errorf("%s, %d values: percentile %g is %g, want %g", name, n, wanted[i], got, want)
+					}
 				}
 			}
-		}
+		})
 	}
 	for _, odd := range []float64{math.NaN(), -1, 0, math.Inf(-1)} {
 		if step := rollup.LatencyStep(odd); step != 0 {

@@ -44,10 +44,12 @@ func TestDecide(t *testing.T) {
 		"failed":         {&Program{Unknown: true}, Request{Failed: true}, Decision{Page: Unavailable, Status: 503}},
 		"failed, limits": {limited, Request{Exhausted: true, Failed: true}, Decision{Page: Unavailable, Status: 503}},
 	} {
-		c.request.Now = noon
-		if got := Decide(c.program, c.request); got != c.want {
-			t.Errorf("%s: %+v, want %+v", name, got, c.want)
-		}
+		t.Run(name, func(t *testing.T) {
+			c.request.Now = noon
+			if got := Decide(c.program, c.request); got != c.want {
+				t.Errorf("%+v, want %+v", got, c.want)
+			}
+		})
 	}
 }
 

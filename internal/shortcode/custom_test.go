@@ -2,6 +2,7 @@ package shortcode_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -73,8 +74,10 @@ func TestReserved(t *testing.T) {
 		{"", false},
 	}
 	for _, tt := range tests {
-		if got := shortcode.Reserved(tt.word); got != tt.want {
-			t.Errorf("Reserved(%q) = %t, want %t", tt.word, got, tt.want)
-		}
+		t.Run(fmt.Sprintf("%q", tt.word), func(t *testing.T) {
+			if got := shortcode.Reserved(tt.word); got != tt.want {
+				t.Errorf("Reserved(%q) = %t, want %t", tt.word, got, tt.want)
+			}
+		})
 	}
 }

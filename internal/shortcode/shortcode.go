@@ -1,4 +1,6 @@
-// Package shortcode makes and judges the codes that short URLs end in.
+// Package shortcode computes and checks the codes at the end of short URLs, and lists the reserved
+// words. It is pure: package codecounter issues the codes of counters, package link decides which code
+// a link gets.
 package shortcode
 
 import (

@@ -13,7 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// golden is the part of the golden vectors that is about codes. The file is shared with package urlnorm.
+// golden is the part of the golden vectors that is about codes. The file is shared with package
+// urlnorm.
 type golden struct {
 	Alphabet   string `json:"alphabet"`
 	CodeLength int    `json:"code_length"`
@@ -160,7 +161,8 @@ func TestDeterministicKeepsApart(t *testing.T) {
 			}
 		}
 	}
-	// By the order of hashing, salt 1 of workspace "1" is salt 0 of workspace "1|1". No workspace id holds a bar.
+	// By the order of hashing, salt 1 of workspace "1" is salt 0 of workspace "1|1". No workspace id
+	// holds a bar.
 	if got, want := len(seen), 3*3*Salts-3; got != want {
 		t.Errorf("%d codes, want %d", got, want)
 	}

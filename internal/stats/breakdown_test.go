@@ -150,15 +150,17 @@ func TestValuesThatNobodyKnows(t *testing.T) {
 			{stats.Filter{Values: map[click.Dimension]string{click.Country: "NP", click.Status: "308"}}, click.Content,
 				[]stats.Slice{{Count: rollup.Count{Clicks: 1}}}},
 		} {
-			q.F = one.f
-			got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
-			if diff := cmp.Diff(one.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
-				t.Errorf("%v by %s (-want +got):\n%s%v", one.f.Values, one.by, diff, err)
-			}
-			total, err := w.QueryStats(t, q).Total(t.Context())
-			if want := clicktest.CountAll(w.Meant(q)); total != want || err != nil {
-				t.Errorf("%v: %+v in all, want %+v: %v", one.f.Values, total, want, err)
-			}
+			t.Run(fmt.Sprintf("%v by %s", one.f.Values, one.by), func(t *testing.T) {
+				q.F = one.f
+				got, err := w.QueryStats(t, q).Breakdown(t.Context(), one.by, 10)
+				if diff := cmp.Diff(one.want, got, cmpopts.EquateEmpty()); diff != "" || err != nil {
+					t.Errorf("%v by %s (-want +got):\n%s%v", one.f.Values, one.by, diff, err)
+				}
+				total, err := w.QueryStats(t, q).Total(t.Context())
+				if want := clicktest.CountAll(w.Meant(q)); total != want || err != nil {
+					t.Errorf("%v: %+v in all, want %+v: %v", one.f.Values, total, want, err)
+				}
+			})
 		}
 	})
 }
@@ -174,9 +176,11 @@ func TestBadQuestions(t *testing.T) {
 	}
 	for name, value := range map[string]string{"long": fmt.Sprintf("%0301d", 1), "two lines": "a\nb", "no text": "\xff",
 		"the others": rollup.Others} {
-		if _, err := w.Stats(t.Context(), q.Member, q.Of, &q.R, "",
-			stats.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := w.Stats(t.Context(), q.Member, q.Of, &q.R, "",
+				stats.Filter{Values: map[click.Dimension]string{click.Referrer: value}}); !errs.Is(err, errs.InvalidInput) {
+				t.Error(err)
+			}
+		})
 	}
 }

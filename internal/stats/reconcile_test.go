@@ -179,17 +179,19 @@ func TestNothingIsLostWhileDaysAreSummedUp(t *testing.T) {
 			}{{"by the day", w.QueryStats(t, q)}, {"by the quarter",
 				w.QueryStats(t, clicktest.Question{Member: m, R: stats.Range{q.R.From.Add(time.Hour), q.R.To},
 					Zone: "Asia/Kathmandu"})}} {
-				points, err := read.stats.Series(t.Context(), stats.Day)
-				if err != nil {
-					t.Fatal(err)
-				}
-				var sum rollup.Count
-				for _, p := range points {
-					sum.Add(p.Count)
-				}
-				if want := clicktest.CountAll(w.Meant(q)); sum != want {
-					t.Errorf("%s, %s: %+v, want %+v", m.Slug(), read.how, sum, want)
-				}
+				t.Run(m.Slug()+" "+read.how, func(t *testing.T) {
+					points, err := read.stats.Series(t.Context(), stats.Day)
+					if err != nil {
+						t.Fatal(err)
+					}
+					var sum rollup.Count
+					for _, p := range points {
+						sum.Add(p.Count)
+					}
+					if want := clicktest.CountAll(w.Meant(q)); sum != want {
+						t.Errorf("%+v, want %+v", sum, want)
+					}
+				})
 			}
 		}
 	})

@@ -1,6 +1,7 @@
 package stats_test
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -127,26 +128,28 @@ func TestDaysOfTheZone(t *testing.T) {
 		{"UTC", stats.Week, month, "2026-11-22T12:00:00Z", []string{"16 00:00", "23 00:00", "30 00:00"}},
 		{"UTC", stats.Month, 4 * month, "2026-11-20T12:00:00Z", []string{"01 00:00", "01 00:00", "01 00:00"}},
 	} {
-		location, err := time.LoadLocation(c.zone)
-		if err != nil {
-			t.Fatal(err)
-		}
-		from, err := time.Parse(time.RFC3339, c.from)
-		if err != nil {
-			t.Fatal(err)
-		}
-		s := stats.Stats{Range: stats.Range{From: from, To: from.Add(c.long)}, Zone: location}
-		var got []string
-		points, err := s.Intervals(c.interval)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for _, p := range points[:3] {
-			got = append(got, p.Start.In(location).Format("02 15:04"))
-		}
-		if !slices.Equal(got, c.want) {
-			t.Errorf("%s %s from %s: %v, want %v", c.zone, c.interval, c.from, got, c.want)
-		}
+		t.Run(fmt.Sprintf("%s by %s from %s", c.zone, c.interval, c.from), func(t *testing.T) {
+			location, err := time.LoadLocation(c.zone)
+			if err != nil {
+				t.Fatal(err)
+			}
+			from, err := time.Parse(time.RFC3339, c.from)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := stats.Stats{Range: stats.Range{From: from, To: from.Add(c.long)}, Zone: location}
+			var got []string
+			points, err := s.Intervals(c.interval)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, p := range points[:3] {
+				got = append(got, p.Start.In(location).Format("02 15:04"))
+			}
+			if !slices.Equal(got, c.want) {
+				t.Errorf("%s %s from %s: %v, want %v", c.zone, c.interval, c.from, got, c.want)
+			}
+		})
 	}
 }
 
@@ -173,9 +176,11 @@ func TestBadRanges(t *testing.T) {
 		"the server":  {nil, "Local"},
 		"out of tree": {nil, "../../etc/passwd"},
 	} {
-		if _, err := b.Store.Stats(t.Context(), b.Member, stats.Subject{}, c.r, c.zone,
-			stats.Filter{}); !errs.Is(err, errs.InvalidInput) {
-			t.Errorf("%s: %v", name, err)
-		}
+		t.Run(name, func(t *testing.T) {
+			if _, err := b.Store.Stats(t.Context(), b.Member, stats.Subject{}, c.r, c.zone,
+				stats.Filter{}); !errs.Is(err, errs.InvalidInput) {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -1,5 +1,5 @@
-// Package statspage draws the page that people see at a short URL with a plus behind it: the stats
-// of a link whose owner made them public. It knows nothing but what it is handed.
+// Package statspage renders the public stats page of a link, which a short URL with a + at its end
+// shows. It is pure: the server checks who may see the page and reads the numbers.
 package statspage
 
 import (

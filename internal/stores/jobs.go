@@ -30,7 +30,7 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "click days", Every: jobInterval, Run: s.Stats.Seal},
 		{Name: "click details", Every: jobInterval, Run: s.Stats.Detail},
 		{Name: "click months", Every: retainInterval, Run: func(ctx context.Context) error {
-			return errors.Join(s.Unmatched.Forget(ctx), s.Stats.Retain(ctx))
+			return errors.Join(s.Unmatched.DeleteExpired(ctx), s.Stats.Retain(ctx))
 		}},
 		{Name: "domains", Every: jobInterval, Run: s.Domains.CheckAll},
 		{Name: "workspaces", Every: jobInterval, Run: func(ctx context.Context) error {

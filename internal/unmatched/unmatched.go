@@ -1,6 +1,7 @@
-// Package unmatched counts requests for short URLs that matched no active link, so that a broken
-// campaign is noticed. The counts are kept in memory and written every second. The redirect handler
-// records; resolvers list.
+// Package unmatched counts requests for short URLs that matched no active link, so that a workspace
+// notices a broken campaign. It buffers the counts in memory and writes them every second; unlike
+// clicks, the last second of a killed process is lost. The redirect handler records requests,
+// resolvers list them.
 package unmatched
 
 import (
@@ -20,46 +21,46 @@ import (
 )
 
 const (
-	// orphansKept is how long requests that led nowhere are remembered, in days.
-	orphansKept = 90
-	// orphansAtOnce bounds what is counted in memory, orphanCodes the codes of a workspace and day
-	// that are told apart: whoever tries codes out fills nobody's disk.
-	orphansAtOnce = 10_000
-	orphanCodes   = 1000
-	// orphanFlush is how often what was counted is written.
-	orphanFlush = time.Second
+	// retentionDays is how long requests are stored.
+	retentionDays = 90
+	// maxBuffered bounds the counts in memory, maxCodesPerDay the codes that are stored for a
+	// workspace and day. Requests for further codes are counted together, so that guessing codes does
+	// not fill the database.
+	maxBuffered    = 10_000
+	maxCodesPerDay = 1000
+	// flushInterval is the time between two writes.
+	flushInterval = time.Second
 )
 
-// Request is requests for an address of a workspace that led nowhere.
+// Request is the number of requests for one code of a workspace that were answered with a status.
 type Request struct {
 	bun.BaseModel `bun:"table:orphans,alias:orphan"`
 
 	WorkspaceID string `bun:",pk"`
-	Day         int64  `bun:",pk"`
-	// Code is what was asked for; empty stands for all codes that are not told apart.
+	// Day counts UTC days since 1970.
+	Day int64 `bun:",pk"`
+	// Code is the requested code; empty for all codes beyond maxCodesPerDay.
 	Code string `bun:",pk"`
-	// Status is what was answered: 404, 410 or 429.
+	// Status is the HTTP status of the response: 404, 410 or 429.
 	Status   int `bun:",pk"`
 	Requests int64
-	// LastAt is when it was last asked for.
+	// LastAt is the time of the latest request.
 	LastAt time.Time
 }
 
-// Recorder count requests that led nowhere, so that a broken campaign is seen. They are counted in
-// memory and written every second: unlike clicks, those of a process that is killed are lost.
+// Recorder counts unmatched requests.
 type Recorder struct {
-	// DB is the database.
 	DB *db.DB
-	// Log is told what goes wrong.
+	// Log receives failures of writes.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 
-	mu      sync.Mutex
-	counted map[orphanKey]*Request
+	mu     sync.Mutex
+	buffer map[requestKey]*Request
 }
 
-type orphanKey struct {
+type requestKey struct {
 	workspaceID string
 	day         int64
 	code        string
@@ -67,32 +68,33 @@ type orphanKey struct {
 }
 
 // Add counts a request for a code of a workspace.
-func (o *Recorder) Add(workspaceID, code string, status int, at time.Time) {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	key := orphanKey{workspaceID, click.DayOf(at), code, status}
-	if o.counted[key] == nil && len(o.counted) >= orphansAtOnce {
+func (r *Recorder) Add(workspaceID, code string, status int, at time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	key := requestKey{workspaceID, click.DayOf(at), code, status}
+	if r.buffer[key] == nil && len(r.buffer) >= maxBuffered {
 		key.code = ""
 	}
-	one := o.counted[key]
+	one := r.buffer[key]
 	if one == nil {
-		if o.counted == nil {
-			o.counted = map[orphanKey]*Request{}
+		if r.buffer == nil {
+			r.buffer = map[requestKey]*Request{}
 		}
 		one = &Request{WorkspaceID: workspaceID, Day: key.day, Code: key.code, Status: status}
-		o.counted[key] = one
+		r.buffer[key] = one
 	}
 	one.Requests++
 	one.LastAt = db.Instant(at)
 }
 
-// Run writes until the context ends, and then what is left. That it does not work is logged once.
-func (o *Recorder) Run(ctx context.Context) error {
-	failures := poll.Failures{Log: o.Log, Message: "requests that led nowhere are not written"}
+// Run writes the buffer every second until the context ends, and then once more. It logs the first
+// of consecutive failures.
+func (r *Recorder) Run(ctx context.Context) error {
+	failures := poll.Failures{Log: r.Log, Message: "writing unmatched requests failed"}
 	for {
-		ended := poll.Wait(ctx, orphanFlush) != nil
-		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), orphanFlush)
-		err := o.Flush(writing)
+		ended := poll.Wait(ctx, flushInterval) != nil
+		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushInterval)
+		err := r.Flush(writing)
 		cancel()
 		failures.Report(context.WithoutCancel(ctx), err)
 		if ended {
@@ -101,40 +103,40 @@ func (o *Recorder) Run(ctx context.Context) error {
 	}
 }
 
-// Flush writes what was counted.
-func (o *Recorder) Flush(ctx context.Context) error {
-	o.mu.Lock()
-	counted := o.counted
-	o.counted = nil
-	o.mu.Unlock()
+// Flush writes the buffer.
+func (r *Recorder) Flush(ctx context.Context) error {
+	r.mu.Lock()
+	buffer := r.buffer
+	r.buffer = nil
+	r.mu.Unlock()
 	byWorkspace := map[string][]*Request{}
-	for _, one := range counted {
+	for _, one := range buffer {
 		byWorkspace[one.WorkspaceID] = append(byWorkspace[one.WorkspaceID], one)
 	}
 	var failed error
 	for workspaceID, rows := range byWorkspace {
-		if err := o.write(db.AsSystem(ctx), workspaceID, rows); err != nil {
-			failed = fmt.Errorf("counting requests that led nowhere: %w", err)
+		if err := r.write(db.AsSystem(ctx), workspaceID, rows); err != nil {
+			failed = fmt.Errorf("counting unmatched requests: %w", err)
 		}
 	}
 	return failed
 }
 
-// write adds to what there is. New codes of a day that has enough of them are counted together.
-func (o *Recorder) write(ctx context.Context, workspaceID string, rows []*Request) error {
-	return o.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		room := map[int64]int{}
+// write adds rows to the stored counts. New codes beyond maxCodesPerDay are counted together.
+func (r *Recorder) write(ctx context.Context, workspaceID string, rows []*Request) error {
+	return r.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		available := map[int64]int{}
 		for _, one := range rows {
-			if _, ok := room[one.Day]; !ok {
+			if _, ok := available[one.Day]; !ok {
 				n, err := tx.NewSelect().Model((*Request)(nil)).Where("workspace_id = ?", workspaceID).Where("day = ?", one.Day).
 					Count(ctx)
 				if err != nil {
 					return err
 				}
-				room[one.Day] = orphanCodes - int(n)
+				available[one.Day] = maxCodesPerDay - int(n)
 			}
 			row := *one
-			if room[one.Day]--; room[one.Day] < 0 {
+			if available[one.Day]--; available[one.Day] < 0 {
 				known, err := tx.NewSelect().Model(&row).WherePK().Exists(ctx)
 				if err != nil {
 					return err
@@ -154,36 +156,36 @@ func (o *Recorder) write(ctx context.Context, workspaceID string, rows []*Reques
 	})
 }
 
-// mostOrphans bounds a list.
-const mostOrphans = 100
+// maxListed is the largest number of rows that List returns.
+const maxListed = 100
 
-// List returns the requests for addresses of a workspace that led nowhere in the last 90 days, the
+// List returns the unmatched requests of a workspace in the last 90 days, by code and status, the
 // most frequent first. It returns InvalidInput or Forbidden.
-func (o *Recorder) List(ctx context.Context, m workspace.Membership, first int) ([]*Request, error) {
+func (r *Recorder) List(ctx context.Context, m workspace.Membership, first int) ([]*Request, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadStats)
 	if err != nil {
 		return nil, err
 	}
-	if first < 1 || first > mostOrphans {
-		return nil, errs.New(errs.InvalidInput, "first goes from 1 to %d.", mostOrphans).At("first")
+	if first < 1 || first > maxListed {
+		return nil, errs.New(errs.InvalidInput, "first goes from 1 to %d.", maxListed).At("first")
 	}
 	found := []*Request{}
-	err = o.DB.NewSelect().Model(&found).Column("code", "status").
+	err = r.DB.NewSelect().Model(&found).Column("code", "status").
 		ColumnExpr("CAST(SUM(requests) AS BIGINT) AS requests").ColumnExpr("MAX(last_at) AS last_at").
-		Where("workspace_id = ?", m.ID()).Where("day >= ?", click.DayOf(o.Now())-orphansKept).
+		Where("workspace_id = ?", m.ID()).Where("day >= ?", click.DayOf(r.Now())-retentionDays).
 		Group("code", "status").OrderExpr("3 DESC, code, status").Limit(int64(first)).Scan(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("reading requests that led nowhere: %w", err)
+		return nil, fmt.Errorf("reading unmatched requests: %w", err)
 	}
 	return found, nil
 }
 
-// Forget removes what is older than 90 days.
-func (o *Recorder) Forget(ctx context.Context) error {
-	_, err := o.DB.NewDelete().Model((*Request)(nil)).Where("day < ?", click.DayOf(o.Now())-orphansKept).
+// DeleteExpired deletes requests that are older than 90 days.
+func (r *Recorder) DeleteExpired(ctx context.Context) error {
+	_, err := r.DB.NewDelete().Model((*Request)(nil)).Where("day < ?", click.DayOf(r.Now())-retentionDays).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
-		return fmt.Errorf("forgetting requests that led nowhere: %w", err)
+		return fmt.Errorf("deleting expired unmatched requests: %w", err)
 	}
 	return nil
 }

@@ -1,8 +1,7 @@
-// Package urlnorm writes a URL in its canonical form, profile LF-1, so that two spellings of one address meet
-// in one short link. Two links for one page are harmless, one link for two pages misdirects: only what the
-// twelve rules R1 to R12 name, or RFC 3986 calls equivalent, is folded together.
-//
-// It is not built on net/url, whose Parse, ParseQuery and Values.Encode each break some of these rules.
+// Package urlnorm writes URLs in their canonical form, profile LF-1, so that two spellings of one URL
+// get the same short link. Two links for one page are harmless, one link for two pages misdirects: only
+// the rules R1 to R12, and what RFC 3986 calls equivalent, are applied. It is pure; links and domains
+// use it.
 package urlnorm
 
 import (

@@ -364,14 +364,16 @@ func TestURLAccessors(t *testing.T) {
 		{"http://bücher.example", "xn--bcher-kva.example", 80},
 	}
 	for _, tt := range tests {
-		u, err := urlnorm.Canonical(tt.raw)
-		if err != nil {
-			t.Errorf("Canonical(%q): %v", tt.raw, err)
-			continue
-		}
-		if u.Host() != tt.host || u.Port() != tt.port {
-			t.Errorf("Canonical(%q): host %q, port %d, want %q, %d", tt.raw, u.Host(), u.Port(), tt.host, tt.port)
-		}
+		t.Run(tt.raw, func(t *testing.T) {
+			u, err := urlnorm.Canonical(tt.raw)
+			if err != nil {
+				t.Errorf("Canonical(%q): %v", tt.raw, err)
+				return
+			}
+			if u.Host() != tt.host || u.Port() != tt.port {
+				t.Errorf("Canonical(%q): host %q, port %d, want %q, %d", tt.raw, u.Host(), u.Port(), tt.host, tt.port)
+			}
+		})
 	}
 }
 

@@ -3,6 +3,7 @@ package visitor
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"log/slog"
 	"net/netip"
 	"os"
@@ -92,7 +93,9 @@ func TestCountryOfAnAddress(t *testing.T) {
 		"64:ff9b::5102:4501":   "",
 		"ffff:ffff:ffff::ffff": "",
 	} {
-		wantCountry(t, c, address, want)
+		t.Run(fmt.Sprintf("%q", address), func(t *testing.T) {
+			wantCountry(t, c, address, want)
+		})
 	}
 	if got := c.Of(netip.Addr{}); got != "" {
 		t.Errorf("the country of no address is %q", got)
@@ -121,13 +124,15 @@ func TestOpenRefusesWhatHasNoCountries(t *testing.T) {
 		"cut short": good[:len(good)-10],
 		"no tree":   good[len(good)/2:],
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.WriteFile(path, content, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := OpenCountries(path, slog.New(slog.DiscardHandler)); err == nil {
-			t.Errorf("%s: opened", name)
-		}
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(dir, name)
+			if err := os.WriteFile(path, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := OpenCountries(path, slog.New(slog.DiscardHandler)); err == nil {
+				t.Error("opened")
+			}
+		})
 	}
 	other := filepath.Join(dir, "other")
 	if err := visitortest.WriteRecords(other, map[string]visitortest.Record{"81.2.69.0/24": {}}); err != nil {

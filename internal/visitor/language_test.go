@@ -1,6 +1,7 @@
 package visitor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -39,8 +40,10 @@ func TestLanguageIsTheOneWantedMost(t *testing.T) {
 		strings.Repeat("a", 10_000):        "",
 		"en;q=" + strings.Repeat("1", 999): "",
 	} {
-		if got := language(header); got != want {
-			t.Errorf("language(%.80q) = %q, want %q", header, got, want)
-		}
+		t.Run(fmt.Sprintf("%.80q", header), func(t *testing.T) {
+			if got := language(header); got != want {
+				t.Errorf("language(%.80q) = %q, want %q", header, got, want)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package visitor
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -74,8 +75,10 @@ func TestReferrerIsTheHostThatTheVisitorCameFrom(t *testing.T) {
 		"chrome-extension://mhjfbmdgcfjbbpaeojofohoefgiehjai": "",
 		"javascript:alert(1)": "",
 	} {
-		if got := referrer(header); got != want {
-			t.Errorf("referrer(%.80q) = %q, want %q", header, got, want)
-		}
+		t.Run(fmt.Sprintf("%.80q", header), func(t *testing.T) {
+			if got := referrer(header); got != want {
+				t.Errorf("referrer(%.80q) = %q, want %q", header, got, want)
+			}
+		})
 	}
 }

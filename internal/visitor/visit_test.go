@@ -59,15 +59,17 @@ func TestReadProfilesNobodyWhoAskedNotToBe(t *testing.T) {
 			Referrer: "example.com", Country: "GB", Device: Desktop, Browser: "Chrome", OS: "Windows", Language: "en",
 			Source: "flyer"}},
 	} {
-		req := request("utm_source=flyer", map[string]string{
-			"User-Agent": tt.agent, "Referer": "https://example.com/", "Accept-Language": "en", tt.header: tt.value,
+		t.Run(tt.name, func(t *testing.T) {
+			req := request("utm_source=flyer", map[string]string{
+				"User-Agent": tt.agent, "Referer": "https://example.com/", "Accept-Language": "en", tt.header: tt.value,
+			})
+			if got := IsPrivate(req.Header); got != tt.isPrivate {
+				t.Errorf("private is %v", got)
+			}
+			if diff := cmp.Diff(tt.want, r.Read(req, visitor, "")); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
 		})
-		if got := IsPrivate(req.Header); got != tt.isPrivate {
-			t.Errorf("%s: private is %v", tt.name, got)
-		}
-		if diff := cmp.Diff(tt.want, r.Read(req, visitor, "")); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", tt.name, diff)
-		}
 	}
 }
 
@@ -86,10 +88,12 @@ func TestReadTakesPrefetchesForBots(t *testing.T) {
 		{"Purpose", "pre", false},
 		{"X-Other", "prefetch", false},
 	} {
-		got := r.Read(request("", map[string]string{"User-Agent": chrome, tt.header: tt.value}), visitor, "")
-		if got.Bot != tt.want || got.Browser != "Chrome" {
-			t.Errorf("%s: %s is read as %+v", tt.header, tt.value, got)
-		}
+		t.Run(tt.header+": "+tt.value, func(t *testing.T) {
+			got := r.Read(request("", map[string]string{"User-Agent": chrome, tt.header: tt.value}), visitor, "")
+			if got.Bot != tt.want || got.Browser != "Chrome" {
+				t.Errorf("%s: %s is read as %+v", tt.header, tt.value, got)
+			}
+		})
 	}
 }
 

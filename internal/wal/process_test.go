@@ -11,23 +11,13 @@ import (
 	"strconv"
 	"syscall"
 	"testing"
+
+	"github.com/linkforge/linkforge/internal/proctest"
 )
 
 // The environment variable that makes a test of this file the process that another one watches: it
 // names the folder of its log.
 const folder = "LINKFORGE_TEST_JOURNAL"
-
-// again runs a test of this binary in a process of its own.
-func again(t *testing.T, test, dir string) *exec.Cmd {
-	t.Helper()
-	if testing.Short() {
-		t.Skip("starts processes")
-	}
-	process := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+test+"$", "-test.timeout=1m")
-	process.Env = append(os.Environ(), folder+"="+dir)
-	process.Stderr = os.Stderr
-	return process
-}
 
 // TestAppender is the process that TestWhatAKilledProcessReportedIsRead kills; by itself it does
 // nothing.
@@ -50,7 +40,7 @@ func TestAppender(t *testing.T) {
 func TestWhatAKilledProcessReportedIsRead(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	process := again(t, "TestAppender", dir)
+	process := proctest.Self(t, "TestAppender", folder+"="+dir)
 	out, err := process.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -101,7 +91,7 @@ func TestNoRoomOnTheDisk(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)
 	if dir == "" {
-		process := again(t, "TestNoRoomOnTheDisk", t.TempDir())
+		process := proctest.Self(t, "TestNoRoomOnTheDisk", folder+"="+t.TempDir())
 		if out, err := process.Output(); err != nil {
 			t.Errorf("%v:\n%s", err, out)
 		}

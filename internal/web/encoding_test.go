@@ -1,6 +1,9 @@
 package web
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func TestAcceptsGzip(t *testing.T) {
 	t.Parallel()
@@ -28,8 +31,10 @@ func TestAcceptsGzip(t *testing.T) {
 		{[]string{"br"}, false},
 	}
 	for _, tt := range tests {
-		if got := AcceptsGzip(tt.fields); got != tt.want {
-			t.Errorf("AcceptsGzip(%q) = %t, want %t", tt.fields, got, tt.want)
-		}
+		t.Run(fmt.Sprintf("%q", tt.fields), func(t *testing.T) {
+			if got := AcceptsGzip(tt.fields); got != tt.want {
+				t.Errorf("AcceptsGzip(%q) = %t, want %t", tt.fields, got, tt.want)
+			}
+		})
 	}
 }

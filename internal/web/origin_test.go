@@ -1,6 +1,7 @@
 package web
 
 import (
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"testing"
@@ -30,16 +31,18 @@ func TestOriginsAllow(t *testing.T) {
 		"*":                            false,
 		"%":                            false,
 	} {
-		r := httptest.NewRequest(http.MethodPost, "http://api.internal:8080/graphql", nil)
-		if origin != "" {
-			r.Header.Set("Origin", origin)
-		}
-		if got := own.Allow(r); got != want {
-			t.Errorf("%q: %t, want %t", origin, got, want)
-		}
-		if all := (Origins{Listed: []string{"*"}}); !all.Allow(r) {
-			t.Errorf("%q is not every origin", origin)
-		}
+		t.Run(fmt.Sprintf("%q", origin), func(t *testing.T) {
+			r := httptest.NewRequest(http.MethodPost, "http://api.internal:8080/graphql", nil)
+			if origin != "" {
+				r.Header.Set("Origin", origin)
+			}
+			if got := own.Allow(r); got != want {
+				t.Errorf("%q: %t, want %t", origin, got, want)
+			}
+			if all := (Origins{Listed: []string{"*"}}); !all.Allow(r) {
+				t.Errorf("%q is not every origin", origin)
+			}
+		})
 	}
 }
 

@@ -1,5 +1,6 @@
-// Package web holds what every HTTP answer shares: request ids, the access log, recovery from
-// panics, and the small pages that people see when a link does not lead anywhere.
+// Package web owns what all HTTP responses share: request ids, the access log, recovery from panics,
+// allowed origins, addresses of clients behind proxies, traces, and the pages for people. The routes
+// are in the server, GraphQL over HTTP in graph/transport.
 package web
 
 import (

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -82,15 +83,17 @@ func TestRequestIDs(t *testing.T) {
 		"ünïcödé-":                             false,
 		"a;b=c,d/e":                            false,
 	} {
-		var seen string
-		h := Before(NameRequest)(http.HandlerFunc(func(_ http.ResponseWriter,
-			r *http.Request) {
-			seen = r.Header.Get("X-Request-Id")
-		}))
-		answered := serve(h, "/", func(r *http.Request) { r.Header.Set("X-Request-Id", given) }).Header().Get("X-Request-Id")
-		if !plain(answered) || seen != answered || kept != (answered == given) {
-			t.Errorf("%q: the handler saw %q, the client %q; want it kept: %t", given, seen, answered, kept)
-		}
+		t.Run(fmt.Sprintf("%.80q", given), func(t *testing.T) {
+			var seen string
+			h := Before(NameRequest)(http.HandlerFunc(func(_ http.ResponseWriter,
+				r *http.Request) {
+				seen = r.Header.Get("X-Request-Id")
+			}))
+			answered := serve(h, "/", func(r *http.Request) { r.Header.Set("X-Request-Id", given) }).Header().Get("X-Request-Id")
+			if !plain(answered) || seen != answered || kept != (answered == given) {
+				t.Errorf("%q: the handler saw %q, the client %q; want it kept: %t", given, seen, answered, kept)
+			}
+		})
 	}
 	first, second := serve(Before(NameRequest)(say("")), "/", nil), serve(Before(NameRequest)(say("")), "/", nil)
 	if first.Header().Get("X-Request-Id") == second.Header().Get("X-Request-Id") {
@@ -227,9 +230,11 @@ func TestNetworks(t *testing.T) {
 		"[2001:db8::1]":                      "",
 		"203.0.113.77:4321, 198.51.100.1:80": "",
 	} {
-		if got := network(remote); got != want {
-			t.Errorf("%q is of %q, want %q", remote, got, want)
-		}
+		t.Run(fmt.Sprintf("%q", remote), func(t *testing.T) {
+			if got := network(remote); got != want {
+				t.Errorf("%q is of %q, want %q", remote, got, want)
+			}
+		})
 	}
 }
 

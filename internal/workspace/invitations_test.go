@@ -154,9 +154,11 @@ func TestInvitationsThatAreNotGood(t *testing.T) {
 		}
 		for name, token := range map[string]string{"replaced": replaced, "revoked": revoked, "none": "",
 			"made up": "invite_x", "SQL": "' OR true --", "NUL": "\x00"} {
-			if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
-				t.Errorf("%s: %v", name, err)
-			}
+			t.Run(name, func(t *testing.T) {
+				if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.NotFound) {
+					t.Error(err)
+				}
+			})
 		}
 		if _, err := b.RevokeInvitation(t.Context(), m, i.ID); !errs.Is(err, errs.NotFound) {
 			t.Errorf("revoked again: %v", err)

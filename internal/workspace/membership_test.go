@@ -73,10 +73,12 @@ func TestAForeignWorkspaceIsNone(t *testing.T) {
 			"not UTF-8":         {b.ada, "ws_\xff\xfe"},
 			"long":              {b.ada, "ws_" + strings.Repeat("0", 10_000)},
 		} {
-			m, err := b.Require(t.Context(), c.actor, c.workspaceID)
-			if diff := cmp.Diff(said(unknown), said(err)); diff != "" || m != (Membership{}) {
-				t.Errorf("%s: %+v, and is told (-unknown +this):\n%s", name, m, diff)
-			}
+			t.Run(name, func(t *testing.T) {
+				m, err := b.Require(t.Context(), c.actor, c.workspaceID)
+				if diff := cmp.Diff(said(unknown), said(err)); diff != "" || m != (Membership{}) {
+					t.Errorf("%+v, and is told (-unknown +this):\n%s", m, diff)
+				}
+			})
 		}
 	})
 }

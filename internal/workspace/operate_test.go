@@ -1,6 +1,7 @@
 package workspace
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -148,17 +149,19 @@ func TestTenants(t *testing.T) {
 			{limit: 10, slug: "second", want: []string{"second"}},
 			{limit: 10, slug: "nobody", want: []string{}},
 		} {
-			tenants, err := b.AdminList(t.Context(), c.slug, c.after, c.limit)
-			slugs := []string{}
-			for _, w := range tenants {
-				slugs = append(slugs, w.Slug)
-				if w.Members != 1 || (w.DeletedAt != nil) != (w.Slug == "second") {
-					t.Errorf("%+v", w)
+			t.Run(fmt.Sprintf("slug %q, after %t, limit %d", c.slug, c.after != "", c.limit), func(t *testing.T) {
+				tenants, err := b.AdminList(t.Context(), c.slug, c.after, c.limit)
+				slugs := []string{}
+				for _, w := range tenants {
+					slugs = append(slugs, w.Slug)
+					if w.Members != 1 || (w.DeletedAt != nil) != (w.Slug == "second") {
+						t.Errorf("%+v", w)
+					}
 				}
-			}
-			if diff := cmp.Diff(c.want, slugs); diff != "" || err != nil {
-				t.Errorf("%+v: %v (-want +got):\n%s", c, err, diff)
-			}
+				if diff := cmp.Diff(c.want, slugs); diff != "" || err != nil {
+					t.Errorf("%+v: %v (-want +got):\n%s", c, err, diff)
+				}
+			})
 		}
 	})
 }

@@ -50,11 +50,15 @@ func TestUpdatesThatAreRefused(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		m := b.create(t, b.ada, "ada")
-		for _, c := range []Change{{Name: new("")}, {DefaultStrategy: new("CUSTOM")}, {DefaultStrategy: new("")},
-			{DefaultRedirectStatus: new(200)}} {
-			if _, err := b.Update(t.Context(), m, c); !errs.Is(err, errs.InvalidInput) {
-				t.Errorf("%+v: %v", c, err)
-			}
+		for name, c := range map[string]Change{
+			"empty name": {Name: new("")}, "custom strategy": {DefaultStrategy: new("CUSTOM")},
+			"empty strategy": {DefaultStrategy: new("")}, "unknown status": {DefaultRedirectStatus: new(200)},
+		} {
+			t.Run(name, func(t *testing.T) {
+				if _, err := b.Update(t.Context(), m, c); !errs.Is(err, errs.InvalidInput) {
+					t.Errorf("%+v: %v", c, err)
+				}
+			})
 		}
 		m.role = Editor
 		if _, err := b.Update(t.Context(), m, Change{Name: new("mine")}); !errs.Is(err, errs.Forbidden) {

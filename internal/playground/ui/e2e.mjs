@@ -160,8 +160,13 @@ async function writeVariables(value) {
   await page.keyboard.press('ControlOrMeta+V');
 }
 
+// shot takes a screenshot, which no check depends on. Chromium sometimes has no frame to capture on a busy machine.
 async function shot(name, of = page) {
-  await of.screenshot({ path: path.join(folder, `${String(steps + 1).padStart(2, '0')}-${name}.png`) });
+  try {
+    await of.screenshot({ path: path.join(folder, `${String(steps + 1).padStart(2, '0')}-${name}.png`) });
+  } catch (error) {
+    console.log(`no screenshot of ${name}: ${error.message.split('\n')[0]}`);
+  }
 }
 
 // watch counts and stops every request that would leave this machine, and hears every complaint of the browser.

@@ -13,11 +13,11 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// New is what a caller says of a link to be made.
+// New is the input for creating a link.
 type New struct {
-	// URL is the destination as the caller wrote it.
+	// URL is the destination in the caller's spelling.
 	URL string
-	// Strategy says how the code is made; nil means Custom when a code is given, else the workspace's
+	// Strategy may be nil: then it is Custom if there is a CustomCode, or else the workspace's
 	// default.
 	Strategy *Strategy
 	// CustomCode is the code of a Custom link.
@@ -29,23 +29,22 @@ type New struct {
 	RedirectStatus *int
 	StartsAt       *time.Time
 	ExpiresAt      *time.Time
-	// MaxClicks is how many redirects the link answers; nil means any number.
+	// MaxClicks is the limit of redirects; nil means no limit.
 	MaxClicks *int64
 
 	claimHash []byte
 }
 
 const (
-	// maxTitle and maxNote are the longest title and note, in characters.
+	// maxTitle, maxNote and maxTag are lengths in characters, maxTags is a number of tags.
 	maxTitle = 200
 	maxNote  = 2000
-	// maxTags is how many tags a link may have, maxTag how many characters one.
-	maxTags = 20
-	maxTag  = 50
+	maxTags  = 20
+	maxTag   = 50
 )
 
-// draft checks what the caller says and makes a link of it that has no code yet. It returns
-// InvalidInput or InvalidURL.
+// draft validates the input and returns a link without a code. It returns InvalidInput or
+// InvalidURL.
 func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, error) {
 	l := &Link{
 		In:          m,
@@ -58,10 +57,17 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 		CheckAt:     &now,
 		CreatedBy:   optional.Of(m.AccountID()),
 	}
-	if err := l.lead(in.URL); err != nil {
+	err := l.setDestination(in.URL)
+	if err != nil {
 		return nil, err
 	}
-	if err := l.describe(in.Title, in.Note, in.Tags); err != nil {
+	if l.Title, err = checkTitle(in.Title); err != nil {
+		return nil, err
+	}
+	if l.Note, err = checkNote(in.Note); err != nil {
+		return nil, err
+	}
+	if l.tags, err = CheckTags(in.Tags); err != nil {
 		return nil, err
 	}
 	if err := l.checkExpiry(now); err != nil {
@@ -80,26 +86,14 @@ func (in New) settings(m workspace.Membership) routing.Settings {
 	}
 }
 
-// describe gives the link its title, its note and its tags.
-func (l *Link) describe(title, note *string, tags []string) (err error) {
-	if l.Title, err = checkTitle(title); err != nil {
-		return err
-	}
-	if l.Note, err = checkNote(note); err != nil {
-		return err
-	}
-	l.tags, err = CheckTags(tags)
-	return err
-}
-
-// lead makes the link lead to a URL. Whether it may, refused says.
-func (l *Link) lead(raw string) error {
+// setDestination sets the URL. Whether the link may redirect there is checked by Store.refused.
+func (l *Link) setDestination(raw string) error {
 	canonical, err := canonical(raw)
 	if err != nil {
 		return err
 	}
 	hash := sha256.Sum256([]byte(canonical.String()))
-	l.OriginalURL = strings.ReplaceAll(raw, "\x00", "") // only at its ends, and no database keeps it
+	l.OriginalURL = strings.ReplaceAll(raw, "\x00", "") // at its ends only; no database stores it
 	l.CanonicalURL, l.CanonicalHash = canonical.String(), hash[:]
 	return nil
 }
@@ -114,7 +108,7 @@ func (in New) strategy(m workspace.Membership) Strategy {
 	return Strategy(m.Workspace().DefaultStrategy)
 }
 
-// checkTitle and checkNote take text of nothing for no text.
+// checkTitle and checkNote return nil for blank text.
 func checkTitle(title *string) (*string, error) {
 	line, err := validate.Line("The title", optional.Value(title), 0, maxTitle)
 	if err != nil {
@@ -157,7 +151,7 @@ func (l *Link) checkExpiry(now time.Time) error {
 	return nil
 }
 
-// check checks what must hold of every link.
+// check validates the settings of a link.
 func (l *Link) check() error {
 	switch l.RedirectStatus {
 	case 301, 302, 307, 308:

@@ -1,0 +1,77 @@
+package linkforge_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/vektah/gqlparser/v2"
+	"github.com/vektah/gqlparser/v2/ast"
+
+	"github.com/linkforge/linkforge"
+)
+
+// documents returns the Markdown files of the product by their paths.
+func documents(t *testing.T) map[string]string {
+	t.Helper()
+	texts := map[string]string{}
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
+		files, err := filepath.Glob(pattern)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			texts[file] = string(text)
+		}
+	}
+	if len(texts) < 15 {
+		t.Fatalf("only %d documents found", len(texts))
+	}
+	return texts
+}
+
+var (
+	codeBlock    = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
+	relativeLink = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+)
+
+func TestDocs_RelativeLinksResolve(t *testing.T) {
+	t.Parallel()
+	for file, text := range documents(t) {
+		for _, link := range relativeLink.FindAllStringSubmatch(codeBlock.ReplaceAllString(text, ""), -1) {
+			if _, err := os.Stat(filepath.Join(filepath.Dir(file), link[1])); err != nil {
+				t.Errorf("%s links to %s: %v", file, link[1], err)
+			}
+		}
+	}
+}
+
+// TestDocs_OperationsAreValid validates all GraphQL operations of the documentation.
+func TestDocs_OperationsAreValid(t *testing.T) {
+	t.Parallel()
+	schema, err := gqlparser.LoadSchema(&ast.Source{Name: "schema.graphql", Input: linkforge.Schema})
+	if err != nil {
+		t.Fatal(err)
+	}
+	operations := 0
+	for file, text := range documents(t) {
+		for _, block := range codeBlock.FindAllStringSubmatch(text, -1) {
+			if block[1] != "graphql" {
+				continue
+			}
+			operations++
+			if _, errs := gqlparser.LoadQuery(schema, block[2]); errs != nil {
+				t.Errorf("%s: %v\n%s", file, errs, strings.TrimSpace(block[2]))
+			}
+		}
+	}
+	if operations < 15 {
+		t.Errorf("only %d operations found", operations)
+	}
+}

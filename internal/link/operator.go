@@ -1,0 +1,138 @@
+package link
+
+import (
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/audit"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
+	"github.com/linkforge/linkforge/internal/id"
+	"github.com/linkforge/linkforge/internal/shortcode"
+	"github.com/linkforge/linkforge/internal/urlnorm"
+	"github.com/linkforge/linkforge/internal/validate"
+)
+
+// Found is a link of any workspace, for the operator.
+type Found struct {
+	Link `bun:",extend"`
+
+	Slug     string `bun:",scanonly"`
+	ShortURL string `bun:"-"`
+}
+
+// Find returns at most limit links of any workspace for the operator, newest first, in every state
+// but purged: the one with the id or at the short URL, or else all that have the code, redirect to
+// the URL, or contain the text in their title, note, URL or code. It returns InvalidInput.
+func (s *Store) Find(ctx context.Context, query string, limit int) ([]Found, error) {
+	query, err := validate.Opaque("What is looked for", query, 1, urlnorm.MaxBytes)
+	if err != nil {
+		return nil, err
+	}
+	found := []Found{}
+	q := s.selectFound(&found).Where("?TableAlias.purged_at IS NULL").Limit(int64(limit))
+	if q, err = s.whereMatches(ctx, q, query); err != nil {
+		return nil, err
+	}
+	if err := q.Scan(db.AsSystem(ctx)); err != nil {
+		return nil, fmt.Errorf("looking for links: %w", err)
+	}
+	for i, l := range found {
+		found[i].ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
+	}
+	return found, nil
+}
+
+// selectFound selects links of any workspace, newest first, with the workspace's slug.
+func (s *Store) selectFound(found *[]Found) *bun.SelectQuery {
+	return s.DB.NewSelect().Model(found).ColumnExpr("?TableColumns").ColumnExpr("w.slug").
+		Join("JOIN workspaces AS w ON w.id = ?TableAlias.workspace_id").OrderExpr("?TableAlias.id DESC")
+}
+
+// whereMatches restricts q to the one link that the query identifies, or else to all that match it.
+func (s *Store) whereMatches(ctx context.Context, q *bun.SelectQuery, query string) (*bun.SelectQuery, error) {
+	if id.Valid(id.Link, query) {
+		return q.Where("?TableAlias.id = ?", query), nil
+	}
+	hash := []byte{} // of no link
+	if u, err := urlnorm.Canonical(query); err == nil {
+		at, err := s.Resolver.ParseShortURL(query)
+		if err != nil {
+			return nil, err
+		}
+		l, err := s.At(ctx, at)
+		if err == nil {
+			return q.Where("?TableAlias.id = ?", l.ID), nil
+		}
+		if !errs.Is(err, errs.NotFound) {
+			return nil, err
+		}
+		sum := sha256.Sum256([]byte(u.String()))
+		hash = sum[:]
+	}
+	return q.WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
+		return s.DB.Contains(q, "link.search", Fold(query)).WhereOr("?TableAlias.canonical_hash = ?", hash)
+	}), nil
+}
+
+// Candidate is one of the codes that a URL can get in a workspace, and the links that hold it.
+type Candidate struct {
+	Code string
+	// Reserved reports that the server keeps the code for itself.
+	Reserved bool
+	// Holders are the links that have the code: one of the workspace, and one of any workspace
+	// whose code works at the root.
+	Holders []Found
+}
+
+// Holders returns the candidates of a URL in a workspace, in the order in which they are tried,
+// with the links that hold them in any workspace and state, purged ones included. It is for the
+// operator. It returns InvalidURL.
+func (s *Store) Holders(ctx context.Context, workspaceID, raw string) ([]Candidate, error) {
+	u, err := canonical(raw)
+	if err != nil {
+		return nil, err
+	}
+	candidates := make([]Candidate, 0, shortcode.Salts)
+	codes := make([]string, 0, shortcode.Salts)
+	for salt := range shortcode.Salts {
+		code := s.candidate(u.String(), workspaceID, salt)
+		candidates, codes = append(candidates, Candidate{Code: code, Reserved: shortcode.Reserved(code)}), append(codes, code)
+	}
+	var holders []Found
+	err = s.selectFound(&holders).WhereGroup(" AND ", func(q *bun.SelectQuery) *bun.SelectQuery {
+		return q.Where("?TableAlias.workspace_id = ? AND ?TableAlias.code IN (?)", workspaceID, bun.In(codes)).
+			WhereOr("?TableAlias.root_code IN (?)", bun.In(codes))
+	}).Scan(db.AsSystem(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("looking up the holders of codes: %w", err)
+	}
+	for _, l := range holders {
+		l.ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)
+		c := &candidates[slices.Index(codes, l.Code)]
+		c.Holders = append(c.Holders, l)
+	}
+	return candidates, nil
+}
+
+// SetDisabledAt disables links for the operator, or enables them if the instant is nil. The caller
+// has locked them in the transaction.
+func (s *Store) SetDisabledAt(ctx context.Context, tx bun.Tx, disabledAt *time.Time, links ...*Link) error {
+	cause := audit.LinkDisabled
+	if disabledAt == nil {
+		cause = audit.LinkEnabled
+	}
+	changes := make([]change, 0, len(links))
+	for _, l := range links {
+		before := *l
+		l.DisabledAt = disabledAt
+		l.touch(s.now())
+		changes = append(changes, change{before: &before, after: l})
+	}
+	return s.apply(ctx, tx, cause, changes)
+}
