@@ -10,10 +10,13 @@ require (
 	github.com/jackc/pgx/v5 v5.12.0
 	github.com/linkforge/linkforge v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
-	github.com/uptrace/bun v1.3.0
 	github.com/vektah/gqlparser/v2 v2.5.64
-	golang.org/x/sync v0.24.0
 	modernc.org/sqlite v1.60.1
+)
+
+require (
+	github.com/uptrace/bun v1.3.0 // indirect
+	golang.org/x/sync v0.24.0 // indirect
 )
 
 require (
@@ -53,7 +56,7 @@ require (
 	golang.org/x/crypto v0.58.0 // indirect
 	golang.org/x/net v0.62.0 // indirect
 	golang.org/x/sys v0.49.0 // indirect
-	golang.org/x/text v0.43.0 // indirect
+	golang.org/x/text v0.43.0
 	modernc.org/libc v1.77.1 // indirect
 	modernc.org/mathutil v1.7.1 // indirect
 	modernc.org/memory v1.12.1 // indirect

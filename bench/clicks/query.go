@@ -1,148 +1,247 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
-	"slices"
+	"strings"
 	"time"
 
+	"github.com/linkforge/linkforge/bench/internal/rig"
 	"github.com/linkforge/linkforge/internal/click"
-	"github.com/linkforge/linkforge/internal/page"
+	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/rollup"
 	"github.com/linkforge/linkforge/internal/stats"
-	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// question is something that a tenant asks.
-type question struct {
-	name string
-	// goal is what it may take, at the 95th percentile; zero when nothing was said of it.
-	goal time.Duration
-	// of draws whose clicks are asked for, and ask asks.
-	of  func(*rand.Rand) subject
-	ask func(context.Context, *rand.Rand, subject) error
-}
+// subject is a link, or a workspace if the link is below zero.
+type subject struct{ link, workspace int }
 
-// subject is a link, or a workspace, as one of its members sees it.
-type subject struct {
-	stats.Subject
-	member workspace.Membership
-}
-
-// answer is how long a question took.
-type answer struct {
-	question
-	p50, p95 time.Duration
-}
-
-// warmUps is how often a question is asked before it is measured.
-const warmUps = 10
-
-// Whose clicks are asked for. The hottest link is the first workspace's, and that one has the most
-// clicks.
-func (b *bench) link(k int) subject {
-	return subject{stats.Subject{LinkID: b.stream.links[k]}, b.owner(k)}
-}
-func (b *bench) hottest(*rand.Rand) subject        { return b.link(0) }
-func (b *bench) anyLink(random *rand.Rand) subject { return b.link(random.IntN(b.links)) }
-func (b *bench) largest(*rand.Rand) subject        { return subject{member: b.members[0]} }
-func (b *bench) anyWorkspace(random *rand.Rand) subject {
-	return subject{member: b.members[random.IntN(workspaces)]}
-}
-
-// questions are all that are asked.
-func (b *bench) questions() []question {
-	const quick, soon, late = 10 * time.Millisecond, 25 * time.Millisecond, 150 * time.Millisecond
-	return []question{
-		{"a 90 days of the hottest link by the day, UTC", quick, b.hottest, b.series(90, stats.Day, "UTC")},
-		{"a 90 days of a link by the day, UTC", quick, b.anyLink, b.series(90, stats.Day, "UTC")},
-		{"a 90 days of the hottest link by the day, Europe/Berlin", quick, b.hottest,
-			b.series(90, stats.Day, "Europe/Berlin")},
-		{"a 90 days of a link by the day, Europe/Berlin", quick, b.anyLink, b.series(90, stats.Day, "Europe/Berlin")},
-		{"b top 10 referrers of the largest workspace in 30 days", soon, b.largest, b.top(click.Referrer)},
-		{"b top 10 referrers of a workspace in 30 days", soon, b.anyWorkspace, b.top(click.Referrer)},
-		{"c 13 months of a link by the month, country and device", late, b.anyLink, b.combined},
-		{"c 13 months of the hottest link by the month, country and device", late, b.hottest, b.combined},
-		{"c 13 months of the largest workspace by the month, country and device", late, b.largest, b.combined},
-		{"d top 10 links of the largest workspace in 30 days", 0, b.largest, b.top(click.ByLink)},
-		{"d top 10 links of a workspace in 30 days", 0, b.anyWorkspace, b.top(click.ByLink)},
-		{"e the latest clicks of the largest workspace", 0, b.largest, b.latest},
-		{"e the latest clicks of a workspace", 0, b.anyWorkspace, b.latest},
+func (b *bench) stats(s subject, r stats.Range, zone string, f stats.Filter) *stats.Stats {
+	var of stats.Subject
+	if s.link >= 0 {
+		of.LinkID = b.links[s.link]
 	}
+	return rig.Must(b.store.Stats(b, b.members[s.workspace], of, &r, zone, f))
 }
 
-// ask asks all questions, one at a time.
-func (b *bench) ask(ctx context.Context) error {
-	for _, q := range b.questions() {
-		random := rand.New(rand.NewPCG(b.seed, 1))
+// query measures queries of tenants, and returns the goals that they missed.
+func (b *bench) query() (missed []string) {
+	link := func(n int) subject { return subject{n, n % workspaces} }
+	hottest := func(*rand.Rand) subject { return link(0) }
+	anyLink := func(random *rand.Rand) subject { return link(random.IntN(len(b.links))) }
+	largest := func(*rand.Rand) subject { return subject{-1, 0} }
+	anyWorkspace := func(random *rand.Rand) subject { return subject{-1, random.IntN(workspaces)} }
+	// recent is a range that ends in the last month.
+	recent := func(random *rand.Rand, days int) stats.Range {
+		to := b.end.Add(-time.Duration(random.Float64() * float64(30*click.Day)))
+		return stats.Range{From: to.AddDate(0, 0, -days), To: to}
+	}
+	series := func(zone string) func(*rand.Rand, subject) {
+		return func(random *rand.Rand, of subject) {
+			rig.Must(b.stats(of, recent(random, 90), zone, stats.Filter{}).Series(b, stats.Day))
+		}
+	}
+	top := func(random *rand.Rand, of subject) {
+		rig.Must(b.stats(of, recent(random, 30), "UTC", stats.Filter{}).Breakdown(b, click.Referrer, 10))
+	}
+	combined := func(random *rand.Rand, of subject) {
+		from := time.Date(b.end.Year(), b.end.Month()-time.Month(*months-1), 1, 0, 0, 0, 0, time.UTC)
+		filter := stats.Filter{Values: map[click.Dimension]string{click.Country: countries[random.IntN(len(countries))],
+			click.Device: []string{"desktop", "mobile", "tablet"}[random.IntN(3)]}}
+		rig.Must(b.stats(of, stats.Range{From: from, To: b.end}, "UTC", filter).Series(b, stats.Month))
+	}
+	rows := [][]string{{fmt.Sprintf("question, %d times", *queries), "p50 ms", "p95 ms", "wanted"}}
+	for _, q := range []struct {
+		name string
+		goal float64 // ms, at the 95th percentile
+		of   func(*rand.Rand) subject
+		send func(*rand.Rand, subject)
+	}{
+		{"90 days of the hottest link by the day, UTC", 10, hottest, series("UTC")},
+		{"90 days of a link by the day, UTC", 10, anyLink, series("UTC")},
+		{"90 days of the hottest link by the day, Europe/Berlin", 10, hottest, series("Europe/Berlin")},
+		{"90 days of a link by the day, Europe/Berlin", 10, anyLink, series("Europe/Berlin")},
+		{"top 10 referrers of the largest workspace in 30 days", 25, largest, top},
+		{"top 10 referrers of a workspace in 30 days", 25, anyWorkspace, top},
+		{"13 months of a link by the month, country and device", 150, anyLink, combined},
+		{"13 months of the hottest link by the month, country and device", 150, hottest, combined},
+		{"13 months of the largest workspace by the month, country and device", 150, largest, combined},
+	} {
+		const warmUps = 10
+		random := b.random(1)
 		var took []time.Duration
-		for n := range warmUps + b.asks {
+		for n := range warmUps + *queries {
 			of, began := q.of(random), time.Now()
-			if err := q.ask(ctx, random, of); err != nil {
-				return fmt.Errorf("%s: %w", q.name, err)
-			}
-			if n >= warmUps {
+			if q.send(random, of); n >= warmUps {
 				took = append(took, time.Since(began))
 			}
 		}
-		slices.Sort(took)
-		b.answers = append(b.answers, answer{q, took[len(took)/2], took[len(took)*95/100]})
-		if b.plans {
-			if err := b.explain(ctx, q, random); err != nil {
-				return err
+		p50, p95 := rig.Millis(rig.Percentile(took, 0.5)), rig.Millis(rig.Percentile(took, 0.95))
+		rows = append(rows, []string{q.name, fmt.Sprintf("%.2f", p50), fmt.Sprintf("%.2f", p95), fmt.Sprint(q.goal)})
+		if p95 >= q.goal {
+			missed = append(missed, fmt.Sprintf("%s: %.1f ms, not %.0f", q.name, p95, q.goal))
+		}
+	}
+	rig.Table(rows...)
+	return missed
+}
+
+// checkClicks compares the clicks in the database with those that were sent, by each dimension.
+func (b *bench) checkClicks() {
+	for _, d := range click.StoredDimensions {
+		var rows []struct {
+			Value  string
+			Clicks int64
+		}
+		rig.Check(b.db.NewRaw("SELECT coalesce(CAST("+d.Column+" AS TEXT), '') AS value, count(*) AS clicks FROM clicks "+
+			"GROUP BY 1").Scan(db.AsSystem(b), &rows))
+		sent := b.sentBy[d.Name]
+		for _, r := range rows {
+			if r.Clicks != sent[r.Value] {
+				b.Wrongf("%s: %d clicks have the %s %q, not %d", b.kind, r.Clicks, d.Name, r.Value, sent[r.Value])
 			}
 		}
-	}
-	return nil
-}
-
-// series asks for some days that end within the last month, by an interval and in a zone.
-func (b *bench) series(days int, by stats.Interval, zone string) func(context.Context, *rand.Rand, subject) error {
-	return func(ctx context.Context, random *rand.Rand, of subject) error {
-		to := b.recently(random)
-		found, err := b.store.Stats(ctx, of.member, of.Subject, &stats.Range{From: to.AddDate(0, 0, -days), To: to}, zone,
-			stats.Filter{})
-		if err == nil {
-			_, err = found.Series(ctx, by)
+		if len(rows) != len(sent) {
+			b.Wrongf("%s: clicks have %d values of %s, not %d", b.kind, len(rows), d.Name, len(sent))
 		}
-		return err
+	}
+	var visits int64
+	rig.Check(b.db.NewRaw("SELECT count(*) FROM clicks WHERE visit").Scan(db.AsSystem(b), &visits))
+	if visits != b.visits {
+		b.Wrongf("%s: %d visits, not %d", b.kind, visits, b.visits)
 	}
 }
 
-// top asks for the ten values with the most clicks in 30 days.
-func (b *bench) top(by click.Dimension) func(context.Context, *rand.Rand, subject) error {
-	return func(ctx context.Context, random *rand.Rand, of subject) error {
-		to := b.recently(random)
-		found, err := b.store.Stats(ctx, of.member, of.Subject, &stats.Range{From: to.AddDate(0, 0, -30), To: to}, "UTC",
-			stats.Filter{})
-		if err == nil {
-			_, err = found.Breakdown(ctx, by, 10)
+// zones have offsets of all kinds, and clock changes by half an hour, at midnight, or never.
+var zones = strings.Fields(`UTC Europe/Berlin America/New_York Asia/Kathmandu Australia/Lord_Howe America/St_Johns
+	Pacific/Chatham Asia/Kolkata America/Santiago Asia/Beirut Pacific/Kiritimati Africa/Casablanca`)
+
+// checkRanges compares stats of random ranges with the clicks one by one.
+func (b *bench) checkRanges(when string) {
+	b.Say("%s: checking %d ranges%s", b.kind, *checks, when)
+	random, agreed, all := b.random(2), 0, int64(0)
+	for range *checks {
+		clicks, difference := b.checkRange(random)
+		all += clicks
+		if difference == "" {
+			agreed++
+		} else {
+			b.Wrongf("%s%s: %s", b.kind, when, difference)
 		}
-		return err
 	}
+	fmt.Printf("- %d of %d random ranges agree%s: total, series and breakdown are what was sent, %d clicks in all.\n",
+		agreed, *checks, when, all)
 }
 
-// combined asks for all months with two filters, in UTC.
-func (b *bench) combined(ctx context.Context, random *rand.Rand, of subject) error {
-	filter := stats.Filter{Values: map[click.Dimension]string{
-		click.Country: countries[random.IntN(len(countries))], click.Device: []string{"desktop", "mobile",
-			"tablet"}[random.IntN(3)],
-	}}
-	from := time.Date(b.end.Year(), b.end.Month()-time.Month(b.months-1), 1, 0, 0, 0, 0, time.UTC)
-	found, err := b.store.Stats(ctx, of.member, of.Subject, &stats.Range{From: from, To: b.end}, "UTC", filter)
-	if err == nil {
-		_, err = found.Series(ctx, stats.Month)
+// drawRange draws a range, as many short ones as long ones, with an interval of its series.
+func (b *bench) drawRange(random *rand.Rand) (stats.Range, stats.Interval) {
+	all := b.end.Sub(b.begin)
+	length := time.Duration(float64(all) * math.Pow(float64(time.Hour)/float64(all), random.Float64()))
+	from := b.begin.Add(time.Duration(random.Float64() * float64(all-length)))
+	interval := []stats.Interval{stats.Day, stats.Week, stats.Month}[random.IntN(3)]
+	if length < 30*click.Day && random.IntN(2) == 0 {
+		interval = stats.Hour
 	}
-	return err
+	return stats.Range{From: from, To: from.Add(length)}, interval
 }
 
-// latest asks for the first page of the clicks themselves.
-func (b *bench) latest(ctx context.Context, _ *rand.Rand, of subject) error {
-	_, err := b.store.List(ctx, of.member, of.Subject, nil, stats.Filter{}, page.Request{Size: page.Default})
-	return err
+// checkRange returns the clicks of a random range, and what differs.
+func (b *bench) checkRange(random *rand.Rand) (clicks int64, difference string) {
+	link := int(b.ranks.Uint64())
+	of := subject{link, link % workspaces}
+	if random.IntN(2) == 0 {
+		of.link = -1
+	}
+	span, interval := b.drawRange(random)
+	filter := stats.Filter{Values: map[click.Dimension]string{}}
+	where, args := "workspace_id = ?", []any{b.members[of.workspace].ID()}
+	if of.link >= 0 {
+		where, args = where+" AND link_id = ?", append(args, b.links[of.link])
+	}
+	dimensions := click.StoredDimensions
+	for range random.IntN(4) / 2 * (1 + random.IntN(2)) { // none in half of the ranges, else one or two
+		if d := dimensions[random.IntN(len(dimensions))]; d.Name != click.ByLink && filter.Values[d.Name] == "" {
+			for filter.Values[d.Name] = range b.sentBy[d.Name] {
+				break // any value
+			}
+			where += " AND coalesce(CAST(" + d.Column + " AS TEXT), '') = ?"
+			args = append(args, filter.Values[d.Name])
+		}
+	}
+	if n := random.IntN(4); n < 2 {
+		filter.Bots = new(n == 0)
+		where, args = where+" AND bot = ?", append(args, n == 0)
+	}
+	by := dimensions[random.IntN(len(dimensions))]
+	found := b.stats(of, span, zones[random.IntN(len(zones))], filter)
+	points := rig.Must(found.Series(b, interval))
+	got := map[string]rollup.Count{"total": rig.Must(found.Total(b))}
+	for _, p := range points {
+		got["from "+p.Start.String()] = p.Count
+	}
+	slices, others := rollup.Count{}, false
+	for _, p := range rig.Must(found.Breakdown(b, by.Name, 1000)) {
+		slices.Add(p.Count)
+		got["value "+p.Value], others = p.Count, others || p.IsOther
+	}
+	got["slices"] = slices
+	want := b.recount(found.Range, by.Column, where, args, points)
+	for key := range want {
+		n, ok := got[key]
+		if _, value := strings.CutPrefix(key, "value "); (n != want[key] || !ok) && !(value && others) {
+			difference = fmt.Sprintf("%+v, %+v in %s by %s, %s %v: %s is %+v, not %+v", of, found.Range, found.Zone, by.Name,
+				where, args, key, n, want[key])
+		}
+	}
+	return want["total"].Clicks, difference
 }
 
-// recently is an instant of the last month, the same for nobody.
-func (b *bench) recently(random *rand.Rand) time.Time {
-	return b.end.Add(-time.Duration(random.Float64() * float64(30*day)))
+// recount counts clicks one by one, by the starts of a series and by value.
+func (b *bench) recount(span stats.Range, column, where string, args []any, points []stats.Point) map[string]rollup.Count {
+	quarter := "CAST(floor(extract(epoch FROM clicked_at) / 900) AS BIGINT)"
+	if b.kind == db.SQLite {
+		quarter = "CAST(strftime('%s', clicked_at) AS INTEGER) / 900"
+	}
+	var rows []struct {
+		Quarter              int64
+		Value                string
+		Clicks, Visits, Bots int64
+	}
+	rig.Check(b.db.NewRaw("SELECT "+quarter+" AS quarter, coalesce(CAST("+column+" AS TEXT), '') AS value, count(*) AS "+
+		"clicks, count(*) FILTER (WHERE visit) AS visits, count(*) FILTER (WHERE bot) AS bots FROM clicks WHERE "+where+
+		" AND clicked_at >= ? AND clicked_at < ? GROUP BY 1, 2 ORDER BY 1", append(args, span.From, span.To)...).
+		Scan(db.AsSystem(b), &rows))
+	want := rollup.Values{"total": {}, "slices": {}}
+	for _, p := range points {
+		want["from "+p.Start.String()] = rollup.Count{}
+	}
+	at := 0
+	for _, r := range rows {
+		for at+1 < len(points) && r.Quarter*900 >= points[at+1].Start.Unix() {
+			at++
+		}
+		for _, key := range []string{"total", "slices", "from " + points[at].Start.String(), "value " + r.Value} {
+			want.Add(key, rollup.Count{Clicks: r.Clicks, Visits: r.Visits, Bots: r.Bots})
+		}
+	}
+	return want
+}
+
+// rebuild verifies all rollups, deletes those of the hottest link's days and of a workspace's
+// quarters, rebuilds them, and checks again.
+func (b *bench) rebuild() {
+	began, months := time.Now(), 0
+	subjects := rig.Must(b.store.Verify(b, func(d stats.Difference) {
+		months++
+		b.Wrongf("%s: verify found %+v", b.kind, d)
+	}))
+	fmt.Printf("- Verified %d subjects in %.1f s: %d months differ.\n", subjects, time.Since(began).Seconds(), months)
+	system := db.AsSystem(b)
+	rig.Must(b.db.ExecContext(system, "DELETE FROM click_days WHERE subject_id = ?", b.links[0]))
+	rig.Must(b.db.ExecContext(system, "DELETE FROM click_buckets WHERE workspace_id = ?", b.members[workspaces-1].ID()))
+	began = time.Now()
+	subjects = rig.Must(b.store.Rebuild(b))
+	fmt.Printf("- Rebuilt the rollups of %d subjects in %.1f s.\n", subjects, time.Since(began).Seconds())
+	b.checkRanges(" after the rebuild")
 }

@@ -1,14 +1,13 @@
 package main
 
 import (
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -18,211 +17,286 @@ import (
 )
 
 const (
-	// visitors and creators are how many people there are at a time.
+	// visitors and creators send requests at the same time.
 	visitors = 30
 	creators = 5
-	// limitedVisitors follow the limited link, at limitedRate visits a second together.
-	limitedVisitors = 6
-	limitedRate     = 60
-	// patience is how long they wait for an answer.
-	patience = 30 * time.Second
-	// repeated is how many creations of a hundred are of URLs that have a link.
+	// repeated is the percentage of creations of URLs that have a link.
 	repeated = 40
 )
 
-// newClient comes by nginx, over connections of its own that are kept.
-func (l *layout) newClient() *http.Client {
-	return &http.Client{
-		Timeout:       patience,
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-		Transport: &http.Transport{
-			MaxIdleConnsPerHost: visitors + creators + limitedVisitors,
-			TLSClientConfig:     &tls.Config{RootCAs: l.proxy.roots},
-			DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
-				return (&net.Dialer{}).DialContext(ctx, network, l.proxy.address) // whatever localhost may be
-			},
-		},
+// kind is a kind of request.
+type kind int
+
+const (
+	visits        kind = iota // of links that exist from the beginning
+	creations                 // of new and known URLs
+	firstVisits               // of links that have just been created
+	limitedVisits             // of the link whose quota is used up
+	kinds
+)
+
+func (k kind) String() string {
+	return [kinds]string{"links followed", "createLink", "new links followed", "the limited link followed"}[k]
+}
+
+// visitCount counts visits of a link: seen are redirects, unsure are requests without a response of
+// Linkforge, which may have been counted or not.
+type visitCount struct{ seen, unsure int }
+
+// figures are about the requests of one kind in one phase.
+type figures struct {
+	requests, refused int // refused with 429, which is right for the limited link
+	failures          map[string]int
+	slowest           time.Duration
+	// impairedFrom and impairedUntil enclose requests that failed or were slow.
+	impairedFrom, impairedUntil time.Time
+}
+
+type phase struct {
+	name  string
+	kinds [kinds]figures
+}
+
+// book records all responses. A request belongs to the phase in which it ends.
+type book struct {
+	mu      sync.Mutex
+	phases  []*phase
+	started [kinds]time.Time // beginning of the latest request with a good response
+
+	visits         map[string]visitCount // by the link's id
+	acknowledged   []rig.Link
+	contradictions []string // links that got another code, or were created twice
+}
+
+func newBook() *book { return &book{visits: map[string]visitCount{}} }
+
+// enter begins another phase.
+func (b *book) enter(name string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	p := &phase{name: name}
+	for k := range p.kinds {
+		p.kinds[k].failures = map[string]int{}
+	}
+	b.phases = append(b.phases, p)
+}
+
+// note records a request that has ended now. The problem is empty for a good response.
+func (b *book) note(k kind, began time.Time, problem string) {
+	const slow = time.Second
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	f := &b.phases[len(b.phases)-1].kinds[k]
+	ended := time.Now()
+	f.requests++
+	f.slowest = max(f.slowest, ended.Sub(began))
+	refused := k == limitedVisits && problem == strconv.Itoa(http.StatusTooManyRequests)
+	good := problem == "" || refused
+	if !good || ended.Sub(began) > slow {
+		if f.impairedFrom.IsZero() || began.Before(f.impairedFrom) {
+			f.impairedFrom = began
+		}
+		f.impairedUntil = ended
+	}
+	if !good {
+		f.failures[problem]++
+		return
+	}
+	if refused {
+		f.refused++
+	}
+	if began.After(b.started[k]) {
+		b.started[k] = began
 	}
 }
 
-// crowd are people who come until it is stopped.
-type crowd struct {
-	running sync.WaitGroup
-	cancel  context.CancelFunc
+func (b *book) startedLast(k kind) time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.started[k]
 }
 
-// gather has n people do something, so many times a second together.
-func gather(ctx context.Context, n, perSecond int, do func(ctx context.Context)) *crowd {
-	ctx, cancel := context.WithCancel(ctx)
-	c := &crowd{cancel: cancel}
-	every := time.Second * time.Duration(n) / time.Duration(perSecond)
-	for range n {
-		c.running.Go(func() {
-			if rig.Pause(ctx, rand.N(every)) != nil {
-				return
+func (b *book) visitsOf(id string) visitCount {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.visits[id]
+}
+
+func (b *book) redirects() (all int) {
+	for _, n := range b.visits {
+		all += n.seen
+	}
+	return all
+}
+
+func (b *book) drilled(name string) bool {
+	return slices.ContainsFunc(b.phases, func(p *phase) bool { return p.name == name })
+}
+
+// failuresOf returns failures of some kinds in a phase, by problem.
+func (b *book) failuresOf(name string, of ...kind) map[string]int {
+	all := map[string]int{}
+	for _, p := range b.phases {
+		for _, k := range of {
+			for problem, n := range p.kinds[k].failures {
+				if p.name == name {
+					all[problem] += n
+				}
 			}
+		}
+	}
+	return all
+}
+
+func (b *book) failures(name string, of ...kind) string { return format(b.failuresOf(name, of...)) }
+
+func format(failures map[string]int) string {
+	var words []string
+	for _, problem := range slices.Sorted(maps.Keys(failures)) {
+		words = append(words, fmt.Sprintf("%d × %s", failures[problem], problem))
+	}
+	return strings.Join(words, ", ")
+}
+
+// rows are those of the report's table.
+func (b *book) rows() [][]string {
+	rows := [][]string{{"phase", "what", "requests", "failed", "slowest", "impaired"}}
+	for _, p := range b.phases {
+		for k := range kinds {
+			f := &p.kinds[k]
+			if f.requests == 0 {
+				continue
+			}
+			failed := format(f.failures)
+			if f.refused > 0 {
+				failed = strings.TrimPrefix(failed+fmt.Sprintf(", %d were 429", f.refused), ", ")
+			}
+			rows = append(rows, []string{p.name, k.String(), strconv.Itoa(f.requests), failed,
+				fmt.Sprintf("%.2f", f.slowest.Seconds()), fmt.Sprintf("%.1f", f.impairedUntil.Sub(f.impairedFrom).Seconds())})
+		}
+	}
+	return rows
+}
+
+// repeat has n workers call do, perSecond times a second together. The function that it returns
+// stops them, and waits for their requests.
+func repeat(n, perSecond int, do func(worker int)) (stop func()) {
+	var running sync.WaitGroup
+	ended := make(chan struct{})
+	every := time.Second * time.Duration(n) / time.Duration(perSecond)
+	for worker := range n {
+		running.Go(func() {
+			time.Sleep(rand.N(every))
 			next := time.NewTicker(every)
 			defer next.Stop()
-			for ctx.Err() == nil {
-				do(context.WithoutCancel(ctx)) // who has asked hears the answer
+			for {
+				do(worker)
 				select {
 				case <-next.C:
-				case <-ctx.Done():
+				case <-ended:
+					return
 				}
 			}
 		})
 	}
-	return c
+	return sync.OnceFunc(func() {
+		close(ended)
+		running.Wait()
+	})
 }
 
-// stop waits until everybody has had an answer.
-func (c *crowd) stop() {
-	c.cancel()
-	c.running.Wait()
+// startLoad starts visitors and creators. A creator repeats a creation that failed.
+func (d *drill) startLoad() {
+	d.stops = append(d.stops, repeat(visitors, *rate, func(int) { d.visit(visits, d.links[rand.IntN(len(d.links))]) }))
+	var pending [creators]string
+	var number [creators]int
+	d.stops = append(d.stops, repeat(creators, *creates, func(c int) {
+		if pending[c] == "" && rand.IntN(100) < repeated && d.createAgain() {
+			return
+		}
+		if pending[c] == "" {
+			number[c]++
+			pending[c] = fmt.Sprintf("https://example.com/drill/%d/%d", c, number[c])
+		}
+		if result, ok := d.create(pending[c]); ok {
+			pending[c] = ""
+			d.mu.Lock()
+			d.acknowledged = append(d.acknowledged, result.Link)
+			d.mu.Unlock()
+			d.visit(firstVisits, result.Link)
+		}
+	}))
 }
 
-// visit follows a link, and writes down what came of it.
-func (d *scenario) visit(ctx context.Context, k kind, at link) {
-	e := entry{kind: k, began: time.Now()}
-	status, _, err := d.tenant.Follow(ctx, at.path)
-	e.ended = time.Now()
+func (d *drill) stopLoad() {
+	for _, stop := range d.stops {
+		stop()
+	}
+}
+
+// visit follows a link.
+func (d *drill) visit(k kind, at rig.Link) {
+	began := time.Now()
+	status, _, err := d.tenant.Follow(http.MethodGet, at.Path())
+	var count visitCount
+	problem := ""
 	switch {
 	case err != nil:
-		e.outcome = failureOf(err)
-		d.tally.add(at.id, visitCount{unsure: 1})
+		problem, count.unsure = problemOf(err), 1
 	case status == http.StatusFound:
-		d.tally.add(at.id, visitCount{seen: 1})
+		count.seen = 1
 	default:
-		e.outcome = strconv.Itoa(status)
-		if status == http.StatusBadGateway || status == http.StatusGatewayTimeout { // nginx's, who may have asked a node
-			d.tally.add(at.id, visitCount{unsure: 1})
+		problem = strconv.Itoa(status)
+		if status == http.StatusBadGateway || status == http.StatusGatewayTimeout { // of nginx
+			count.unsure = 1
 		}
 	}
-	d.book.note(e)
+	d.note(k, began, problem)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	had := d.book.visits[at.ID]
+	d.book.visits[at.ID] = visitCount{had.seen + count.seen, had.unsure + count.unsure}
 }
 
-// failureOf is what is said of a request without an answer.
-func failureOf(err error) string {
+// problemOf names an error of a request.
+func problemOf(err error) string {
+	if refusal, ok := errors.AsType[rig.Refusal](err); ok {
+		return refusal.Code
+	}
 	if e, ok := errors.AsType[net.Error](err); ok && e.Timeout() {
 		return "timeout"
 	}
-	return "no answer"
+	return "no response"
 }
 
-func linkOf(m rig.Link, to string) (link, error) {
-	u, err := url.Parse(m.Link.ShortURL)
+// create creates a link.
+func (d *drill) create(to string) (result rig.Result, ok bool) {
+	began := time.Now()
+	result, err := d.tenant.CreateLink(to)
 	if err != nil {
-		return link{}, err
+		d.note(creations, began, problemOf(err))
+		return result, false
 	}
-	return link{m.Link.ID, to, m.Link.Code, u.EscapedPath()}, nil
+	d.note(creations, began, "")
+	return result, true
 }
 
-// create makes a link, and writes down what came of it.
-func (d *scenario) create(ctx context.Context, to string) (l link, created, ok bool) {
-	e := entry{kind: creations, began: time.Now()}
-	m, err := d.tenant.CreateLink(ctx, to)
-	e.ended = time.Now()
-	if err == nil {
-		l, err = linkOf(m, to)
+// createAgain creates a link that was acknowledged, which must be the same. It returns false when
+// there is none.
+func (d *drill) createAgain() bool {
+	d.mu.Lock()
+	var known rig.Link
+	if len(d.acknowledged) > 0 {
+		known = d.acknowledged[rand.IntN(len(d.acknowledged))]
 	}
-	if err != nil {
-		e.outcome = failureOf(err)
-		if r, ok := errors.AsType[rig.Refusal](err); ok {
-			e.outcome = r.Code
-		}
-		d.book.note(e)
-		d.notebook.remember(e.outcome, err)
-		return l, false, false
+	d.mu.Unlock()
+	if known.ID == "" {
+		return false
 	}
-	d.book.note(e)
-	return l, m.Created, true
-}
-
-// creator makes links of its own, and asks for others' again. What it was not told of, it asks for
-// again, as people are told to.
-type creator struct {
-	*scenario
-	name    string
-	number  int
-	pending string
-}
-
-// step does one thing.
-func (c *creator) step(ctx context.Context) {
-	if c.pending == "" && rand.IntN(100) < repeated {
-		if known, ok := c.acknowledged.any(); ok {
-			if l, created, ok := c.create(ctx, known.url); ok {
-				c.acknowledged.again(known, l, created)
-			}
-			return
-		}
+	if result, ok := d.create(known.OriginalURL); ok && (result.Created || result.Link != known) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		d.contradictions = append(d.contradictions, fmt.Sprintf("%+v became %+v", known, result))
 	}
-	if c.pending == "" {
-		c.number++
-		c.pending = "https://example.com/drill/" + c.name + "/" + strconv.Itoa(c.number)
-	}
-	l, _, ok := c.create(ctx, c.pending)
-	if !ok {
-		return
-	}
-	c.pending = ""
-	c.acknowledged.add(l)
-	c.visit(ctx, firstVisits, l)
-}
-
-// register has the links that were acknowledged, and what was said of them later that cannot be.
-type register struct {
-	mu    sync.Mutex
-	all   []link
-	wrong []string
-}
-
-func (r *register) add(l link) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.all = append(r.all, l)
-}
-
-func (r *register) any() (link, bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if len(r.all) == 0 {
-		return link{}, false
-	}
-	return r.all[rand.IntN(len(r.all))], true
-}
-
-// again compares what was answered for a URL that has a link with that link.
-func (r *register) again(was, is link, created bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	switch {
-	case was.code != is.code || was.id != is.id:
-		r.wrong = append(r.wrong, fmt.Sprintf("%s had the code %s, and then %s", was.url, was.code, is.code))
-	case created:
-		r.wrong = append(r.wrong, was.url+" was made twice")
-	}
-}
-
-func (r *register) snapshot() (all []link, wrong []string) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return append([]link(nil), r.all...), append([]string(nil), r.wrong...)
-}
-
-// notebook keeps an example of each failure, for people.
-type notebook struct {
-	mu       sync.Mutex
-	examples map[string]string
-}
-
-func (n *notebook) remember(what string, err error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if n.examples == nil {
-		n.examples = map[string]string{}
-	}
-	if _, ok := n.examples[what]; !ok {
-		n.examples[what] = strings.TrimSpace(err.Error())
-	}
+	return true
 }

@@ -1,147 +1,364 @@
 // Command cluster drills the layout of production on one machine: PostgreSQL with a standby, a
 // Redis Cluster of three masters with a replica each, PgBouncer, three Linkforge nodes, and nginx
-// in front of them as docs/deploy/nginx.conf has it. Under a load that never stops it replaces the
-// nodes one after the other, kills a master of Redis, and kills the PostgreSQL primary, and sees
-// whether what docs/OPERATIONS.md promises is so:
+// in front of them as docs/deploy/nginx.conf has it. Under a constant load it replaces the nodes one
+// after the other, kills a master of Redis, kills the PostgreSQL primary, and checks the promises of
+// docs/OPERATIONS.md. It exits with 1 when one is broken. Everything is on loopback, in a temporary
+// folder; when root starts it, servers run as an unprivileged user.
 //
-//	make cluster
-//	make cluster ARGS='-stay'          keeps everything running when the drill is over
-//	make cluster ARGS='-phases= -stay' starts it all, without a drill
-//
-// Everything is on loopback, in a temporary folder, with passwords of the run's own, and is gone at
-// the end and after Ctrl-C. It needs Linux. Servers run as an unprivileged user when root starts
-// it.
-//
-// PgBouncer pools sessions, because Linkforge refuses poolers of transactions: what a connection
-// may see is kept in its session. The promotion points PgBouncer at the new primary, as an
-// operator's failover tool does, so that it is decided in one place who the primary is: nodes that
-// looked for it by themselves could find an old one that has come back. With -direct they do look
-// by themselves, without PgBouncer: both hosts are in their URL, and
-// target_session_attrs=read-write.
-//
-// It exits with 1 when a promise was not kept.
+// After the promotion PgBouncer is pointed at the new primary, as a failover tool does. With -direct,
+// nodes find the primary themselves, by both hosts in their URL.
 package main
 
 import (
 	"context"
-	"errors"
+	"crypto/tls"
+	"encoding/json"
 	"flag"
 	"fmt"
-	"io"
-	"os"
+	"maps"
+	"net"
+	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// options are the command line's.
-type options struct {
-	// phases are what is drilled, in the order of allPhases.
-	phases []string
-	// links is how many are followed, rate how many visits a second there are, creates how many calls
-	// that create.
-	links, rate, creates int
-	// quota is the monthly allowance of the one link whose allowance is used up.
-	quota int
-	// notice is how long after the primary's death its standby is promoted: what a failover tool takes
-	// to be sure.
-	notice time.Duration
-	// drain is LINKFORGE_DRAIN_DELAY.
-	drain time.Duration
-	// direct says that nodes do without PgBouncer.
-	direct bool
-	// stay says that everything goes on when the drill is over.
-	stay bool
-	// server is the binary to drill; empty means this tree's.
-	server string
-}
-
-// The phases beside the calm one, which is always first.
-const (
-	phaseRestart  = "restart"
-	phaseRedis    = "redis"
-	phasePostgres = "postgres"
+var (
+	phaseNames = flag.String("phases", "restart,redis,postgres", "what is drilled, separated by commas; empty for nothing")
+	linkCount  = flag.Int("links", 200, "number of links that are followed")
+	rate       = flag.Int("rate", 300, "visits a second")
+	creates    = flag.Int("creates", 20, "calls of createLink a second")
+	quota      = flag.Int("quota", 600, "monthly quota of the link whose quota is used up")
+	notice     = flag.Duration("notice", 2*time.Second, "time from the primary's death to the promotion of its standby")
+	drain      = flag.Duration("drain", 3*time.Second, "LINKFORGE_DRAIN_DELAY of the nodes")
+	direct     = flag.Bool("direct", false, "without PgBouncer: nodes name both PostgreSQL hosts")
+	stay       = flag.Bool("stay", false, "keep everything running after the drill, until Ctrl-C")
 )
 
-func allPhases() []string { return []string{phaseRestart, phaseRedis, phasePostgres} }
+const (
+	batch = 100 // links of a call
+	// calm is the duration of phases in which nothing happens, settleTime that of a pause after a node
+	// or server is back: nginx retries it after two seconds.
+	calm       = 8 * time.Second
+	settleTime = 3 * time.Second
+	// quotaQuiet is how long the limited link has had no redirect when its quota counts as used up:
+	// nodes return leased hits within that time.
+	quotaQuiet = 4 * time.Second
+	// creationsBack is how soon after the promotion a link must be created.
+	creationsBack = 15 * time.Second
+)
+
+// The phases of the report.
+const (
+	nameCalm     = "calm"
+	nameRestart  = "rolling restart"
+	nameRedis    = "a Redis master dies"
+	namePostgres = "the PostgreSQL primary dies"
+	nameRejoin   = "it comes back as standby"
+)
 
 func main() {
-	rig.Main("cluster", func(ctx context.Context, args []string) error {
-		o, err := parse(args)
-		if err != nil {
-			return err
+	rig.Main(func(r *rig.Run) {
+		if *linkCount < 1 || *linkCount > 1000 || *rate < visitors || *creates < creators || *quota < 1 {
+			rig.Failf("1 to 1000 links, %d visits, %d creations a second and a quota of 1 are the least", visitors, creators)
 		}
-		return drill(ctx, o, os.Stdout, rig.Progress(os.Stderr))
+		d := &drill{layout: &layout{Run: r}, book: newBook()}
+		d.start()
+		defer d.stopNodes()
+		d.prepare()
+		if *phaseNames != "" {
+			d.run()
+			d.report()
+		}
+		if *stay {
+			d.describe()
+			<-r.Done()
+		}
+	}, nil)
+}
+
+// stopNodes stops all nodes at once, before anything that they depend on.
+func (l *layout) stopNodes() {
+	var all []func()
+	for _, n := range l.nodes {
+		all = append(all, n.Stop)
+	}
+	rig.Parallel(all...)
+}
+
+type drill struct {
+	*layout
+	*book
+	tenant  *rig.Tenant
+	links   []rig.Link // that are followed all the time
+	limited rig.Link
+	stops   []func() // of the load
+
+	// redisBack is how long after the master's death all nodes counted at Redis again, redisNoticed
+	// whether any noticed it. atRisk hits of the limited link could be given twice.
+	redisBack           time.Duration
+	redisNoticed        bool
+	atRisk, limitedSeen int
+	// promotedAfter and createdAfter count from the primary's death to the promotion and to the first
+	// link created.
+	promotedAfter, createdAfter time.Duration
+}
+
+// prepare creates the account, the workspaces and the links.
+func (d *drill) prepare() {
+	d.tenant = d.NewTenant("https://"+d.public, "drill", &http.Transport{TLSClientConfig: &tls.Config{RootCAs: d.roots},
+		DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+			if address == d.public { // localhost may have other addresses
+				address = d.proxy.Address
+			}
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		}})
+	for _, created := range d.tenant.Fill(*linkCount, batch, 1, func(i int) map[string]any {
+		return map[string]any{"url": rig.URLOf(i)}
+	}) {
+		d.links = append(d.links, created.Link)
+	}
+	workspace := d.tenant.CreateWorkspace("drill-limited")
+	rig.Must(d.Linkforge(d.nodes[0].Env, "workspaces", "limits", "drill-limited", "--hits", strconv.Itoa(*quota)))
+	d.limited = rig.Must(d.tenant.In(workspace).CreateLink("https://example.com/limited")).Link
+}
+
+func (d *drill) begin(name string) {
+	d.enter(name)
+	d.Say("%s", name)
+}
+
+// run is the drill itself.
+func (d *drill) run() {
+	d.begin(nameCalm)
+	d.startLoad()
+	defer d.stopLoad()
+	d.Pause(calm)
+	for phase := range strings.SplitSeq(*phaseNames, ",") {
+		switch phase {
+		case "restart":
+			d.replaceNodes()
+		case "redis":
+			d.killRedis()
+		case "postgres":
+			d.killPostgres()
+		default:
+			rig.Failf("there is no phase %q", phase)
+		}
+	}
+	d.stopLoad()
+	d.Say("the load has ended: counting")
+}
+
+// replaceNodes stops and starts the nodes, one after the other.
+func (d *drill) replaceNodes() {
+	d.begin(nameRestart)
+	for _, n := range d.nodes {
+		stopped := d.Timed("stopping "+n.Name, n.Stop)
+		started := d.Timed("starting "+n.Name, func() { d.runNode(n) })
+		d.Say("%s stopped in %s, and was ready %s later", n.Name, seconds(stopped), seconds(started))
+		d.Pause(settleTime)
+	}
+}
+
+// killRedis kills the master that counts the limited link's hits when half of them are used, and
+// follows the link until its quota is used up.
+func (d *drill) killRedis() {
+	d.begin(nameRedis)
+	const limitedVisitors, limitedRate = 6, 60
+	stop := repeat(limitedVisitors, limitedRate, func(int) { d.visit(limitedVisits, d.limited) })
+	defer stop()
+	seen := func() int { return d.visitsOf(d.limited.ID).seen }
+	d.Await("half of the quota is used", func() bool { return seen() >= *quota/2 })
+	victim := d.masterOf("links:{" + d.limited.ID + "}")
+	// At risk are hits that the database does not have yet, and those that nodes have leased.
+	known := d.Number(d.ownerURL(d.primary, "linkforge"),
+		"SELECT coalesce(sum(clicks), 0)::BIGINT FROM click_totals WHERE subject_id = $1", d.limited.ID)
+	d.atRisk = max(0, seen()-int(known)) + int(d.sum(victim, "links:{"+d.limited.ID+"}:lease:*"))
+	victim.Kill()
+	died := time.Now()
+	d.Say("%s is dead", victim.Name)
+	last := died // time at which a node counted in the database, or was down
+	d.Await("all nodes count at Redis again", func() bool {
+		for _, n := range d.nodes {
+			if fallback, ok := d.Metric(n.admin, "linkforge_quota_fallback"); !ok || fallback != 0 {
+				last, d.redisNoticed = time.Now(), true
+			}
+		}
+		return time.Since(last) > 3*nodeTimeout
 	})
+	d.redisBack = last.Sub(died)
+	before, since := seen(), time.Now()
+	d.Await("the quota is used up", func() bool {
+		if now := seen(); now != before {
+			before, since = now, time.Now()
+		}
+		return time.Since(since) > quotaQuiet
+	})
+	stop()
+	d.limitedSeen = seen()
+	d.rejoinRedis(victim)
+	d.Pause(settleTime)
 }
 
-func parse(args []string) (options, error) {
-	var o options
-	flags := flag.NewFlagSet("cluster", flag.ContinueOnError)
-	phases := flags.String("phases", strings.Join(allPhases(), ","),
-		"what is drilled, with commas between; empty for nothing")
-	flags.IntVar(&o.links, "links", 200, "how many links are followed")
-	flags.IntVar(&o.rate, "rate", 300, "how many visits a second there are")
-	flags.IntVar(&o.creates, "creates", 20, "how many calls of createLink a second there are")
-	flags.IntVar(&o.quota, "quota", 600, "the monthly allowance of the link whose allowance is used up")
-	flags.DurationVar(&o.notice, "notice", 2*time.Second, "how long after the primary's death the standby is promoted")
-	flags.DurationVar(&o.drain, "drain", 3*time.Second, "LINKFORGE_DRAIN_DELAY of the nodes")
-	flags.BoolVar(&o.direct, "direct", false, "without PgBouncer: nodes name both PostgreSQL hosts")
-	flags.BoolVar(&o.stay, "stay", false, "keep everything running when the drill is over, until Ctrl-C")
-	flags.StringVar(&o.server, "server", "", "the linkforge binary to drill; built from this tree when empty")
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	for phase := range strings.SplitSeq(*phases, ",") {
-		if phase == "" {
-			continue
+// killPostgres kills the primary, promotes the standby, and makes the old primary its standby.
+func (d *drill) killPostgres() {
+	d.begin(namePostgres)
+	for _, n := range d.nodes { // each node caches each link
+		for _, l := range d.links {
+			if status, _, err := d.tenant.At(n.Address).Follow(http.MethodHead, l.Path()); err != nil || status != http.StatusFound {
+				rig.Failf("%s: status %d to HEAD %s: %w", n.Name, status, l.Path(), err)
+			}
 		}
-		if !slices.Contains(allPhases(), phase) {
-			return o, fmt.Errorf("there is no phase %q: the phases are %s", phase, strings.Join(allPhases(), ", "))
-		}
-		o.phases = append(o.phases, phase)
 	}
-	if o.links < 1 || o.links > 1000 || o.rate < visitors || o.creates < creators || o.quota < 1 {
-		return o, fmt.Errorf("1 to 1000 links, %d visits, %d creations a second and an allowance of 1 are the least",
-			visitors, creators)
-	}
-	return o, nil
+	d.Pause(settleTime)
+	d.Say("killing %s", d.primary.name)
+	d.killPrimary()
+	died := time.Now()
+	d.Pause(*notice)
+	d.promote()
+	d.promotedAfter = time.Since(died)
+	d.Say("%s is the primary after %s", d.primary.name, seconds(d.promotedAfter))
+	d.Await("a link is created", func() bool { return d.startedLast(creations).After(died) })
+	d.createdAfter = time.Since(died)
+	d.Pause(calm)
+	d.begin(nameRejoin)
+	d.rejoinPostgres()
+	d.Say("%s is its synchronous standby", d.standby.name)
+	d.Pause(calm)
 }
 
-// drill tells the whole story: start everything, let people in, let servers die, count, and report.
-func drill(ctx context.Context, o options, out io.Writer, say func(string, ...any)) (err error) {
-	l := &layout{options: o, say: say}
-	defer func() {
-		if l.host != nil {
-			say("stopping everything")
-		}
-		err = errors.Join(err, l.close())
-	}()
-	d := &scenario{layout: l, book: newBook(), tally: newTally()}
-	if err := d.prepare(ctx); err != nil {
-		return orInterrupted(ctx, err)
+// report compares the database with the responses, and prints everything.
+func (d *drill) report() {
+	missing, kept := d.missingLinks()
+	clicks := d.clickDifference()
+	rig.Table(d.rows()...)
+	fmt.Println("Seconds. Impaired is from the first to the last " +
+		"request that failed or took over a second.")
+	if d.limitedSeen > 0 {
+		fmt.Printf("- Redis: nodes noticed: %t; all counted there again %s after the master's death.\n", d.redisNoticed,
+			seconds(d.redisBack))
+		fmt.Printf("- The limited link was followed %d times of %d. When the master died, %d of its hits were leased or "+
+			"not in the database yet.\n", d.limitedSeen, *quota, d.atRisk)
 	}
-	if len(o.phases) > 0 {
-		if err := d.run(ctx); err != nil {
-			return orInterrupted(ctx, err)
-		}
-		d.report(out)
-		err = d.promises().Broken()
+	if d.createdAfter > 0 {
+		fmt.Printf("- PostgreSQL: promoted after %s, of which %s are the notice; links were created again after %s.\n",
+			seconds(d.promotedAfter), seconds(*notice), seconds(d.createdAfter))
 	}
-	if o.stay {
-		d.stay(ctx, out)
-	}
-	return err
+	fmt.Printf("- %d visits were redirected; %d links were acknowledged.\n", d.redirects(), kept)
+	d.reportWarnings()
+	fmt.Println()
+	d.promises(missing, clicks)
 }
 
-var errInterrupted = errors.New("interrupted")
-
-// orInterrupted is the error, unless it is only what an interrupt has come to.
-func orInterrupted(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return errInterrupted
+// promises checks those of the phases that were drilled.
+func (d *drill) promises(missing []string, clicks string) {
+	none := func(what, problems string) { d.Promise(what, problems == "", "%s", strings.TrimSpace(problems+" ")) }
+	none(nameCalm+": no request fails", d.failures(nameCalm, visits, creations, firstVisits))
+	if d.drilled(nameRestart) {
+		none(nameRestart+": no request fails", d.failures(nameRestart, visits, creations, firstVisits))
 	}
-	return err
+	if d.drilled(nameRedis) {
+		none(nameRedis+": no redirect fails", d.failures(nameRedis, visits, firstVisits, limitedVisits))
+		none(nameRedis+": no creation fails", d.failures(nameRedis, creations))
+		more := d.limitedSeen - *quota
+		d.Promise(nameRedis+": the quota is given, and no more beyond it than was at risk", more >= 0 && more <= d.atRisk,
+			"%d beyond it, %d at risk", more, d.atRisk)
+	}
+	if d.drilled(namePostgres) {
+		none(namePostgres+": links in memory are redirected", d.failures(namePostgres, visits))
+		others := d.failuresOf(namePostgres, creations)
+		delete(others, "UNAVAILABLE")
+		none(namePostgres+": failed creations are UNAVAILABLE", format(others))
+		late := d.createdAfter - d.promotedAfter
+		d.Promise(fmt.Sprintf("%s: links are created within %s of the promotion", namePostgres, seconds(creationsBack)),
+			late <= creationsBack, "%s", seconds(late))
+		none(nameRejoin+": no request fails", d.failures(nameRejoin, visits, creations, firstVisits))
+	}
+	none("the same URL always has the same code", strings.Join(d.contradictions, "; "))
+	none("every link that was acknowledged exists, with its code", strings.Join(missing, "; "))
+	none("every redirect is counted once", clicks)
+}
+
+// missingLinks creates every acknowledged link again: it must exist, with its code.
+func (d *drill) missingLinks() (missing []string, kept int) {
+	all := append(slices.Clone(d.links), d.acknowledged...)
+	for i, found := range d.tenant.Fill(len(all), batch, 1, func(i int) map[string]any {
+		return map[string]any{"url": all[i].OriginalURL}
+	}) {
+		if found.Created || found.Link != all[i] {
+			missing = append(missing, fmt.Sprintf("%+v became %+v", all[i], found))
+		}
+	}
+	return missing, len(all)
+}
+
+// clickDifference waits until the database has every click, and returns how it differs from the
+// redirects: in its totals, its sums by the quarter of an hour, and click by click.
+func (d *drill) clickDifference() (difference string) {
+	for deadline := time.Now().Add(time.Minute); ; d.Pause(400 * time.Millisecond) {
+		links, lost, twice := 0, 0, 0
+		left := maps.Clone(d.book.visits)
+		for _, r := range rig.Rows[struct {
+			ID                string
+			Total, Sums, Rows int
+		}](d.Run, d.url(d.primary.address, ""), `
+			SELECT id, sum(total)::BIGINT, sum(sums)::BIGINT, sum(n)::BIGINT FROM (
+			SELECT subject_id AS id, clicks AS total, 0 AS sums, 0 AS n FROM click_totals WHERE subject_id LIKE 'lnk%'
+			UNION ALL SELECT subject_id, 0, clicks, 0 FROM click_buckets WHERE subject_id LIKE 'lnk%'
+			UNION ALL SELECT link_id, 0, 0, 1 FROM clicks) AS counts GROUP BY id`) {
+			seen := left[r.ID]
+			delete(left, r.ID)
+			low, high := min(r.Total, r.Sums, r.Rows), max(r.Total, r.Sums, r.Rows)
+			if low < seen.seen || high > seen.seen+seen.unsure || low != high {
+				links, lost, twice = links+1, lost+max(0, seen.seen-low), twice+max(0, high-seen.seen-seen.unsure)
+			}
+		}
+		for _, seen := range left {
+			if seen.seen > 0 {
+				links, lost = links+1, lost+seen.seen
+			}
+		}
+		if links == 0 {
+			return ""
+		}
+		difference = fmt.Sprintf("of %d links, %d visits are missing and %d are counted twice", links, lost, twice)
+		if time.Now().After(deadline) {
+			return difference
+		}
+	}
+}
+
+// reportWarnings prints the warnings of the nodes by message.
+func (d *drill) reportWarnings() {
+	messages := map[string]int{}
+	for _, n := range d.nodes {
+		for _, line := range n.Warnings() {
+			var l struct{ Level, Msg string }
+			rig.Check(json.Unmarshal([]byte(line), &l))
+			messages[l.Level+" "+l.Msg]++
+		}
+	}
+	for _, message := range slices.Sorted(maps.Keys(messages)) {
+		fmt.Printf("- the nodes logged %d × %s\n", messages[message], message)
+	}
+}
+
+func seconds(d time.Duration) string { return fmt.Sprintf("%.1f s", d.Seconds()) }
+
+// describe prints the address of each server.
+func (d *drill) describe() {
+	fmt.Printf("\nnginx        https://%s (the certificate is its own: curl -k)\n", d.public)
+	fmt.Printf("log in as    %s, password %s\n", rig.TenantEmail, rig.TenantPassword)
+	fmt.Printf("a link       https://%s%s\n", d.public, d.links[0].Path())
+	for _, n := range d.nodes {
+		fmt.Printf("%s        http://%s, metrics http://%s/metrics, process %d\n", n.Name, n.Address, n.admin, n.PID)
+	}
+	for _, s := range []*postgres{d.primary, d.standby} {
+		fmt.Printf("%-12s %s, process %d\n", s.name, d.url(s.address, ""), s.PID)
+	}
+	fmt.Printf("Redis        %s\nlogs         %s\n\nCtrl-C ends it.\n", d.redisURL(), d.Folder)
 }

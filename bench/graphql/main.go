@@ -23,7 +23,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/bench/internal/rig2"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 var (
@@ -189,14 +189,10 @@ func (b *bench) prepare() {
 // fill creates links in a workspace. Each workspace has many, so that PostgreSQL does not plan for
 // one that has all links.
 func (b *bench) fill(workspace string) {
-	const listed, batchSize = 500, 250
-	for from := 0; from < listed; from += batchSize {
-		var some []any
-		for n := from; n < from+batchSize; n++ {
-			some = append(some, map[string]any{"url": listedURL(n), "title": listedTitle(n), "tags": listedTags(n)})
-		}
-		rig.Must(b.tenant.In(workspace).CreateLinks(some))
-	}
+	const listed = 500
+	b.tenant.In(workspace).Fill(listed, listed/2, 1, func(n int) map[string]any {
+		return map[string]any{"url": listedURL(n), "title": listedTitle(n), "tags": listedTags(n)}
+	})
 	b.created += listed
 }
 
@@ -276,7 +272,9 @@ func (b *bench) profile() {
 	for _, o := range b.operations {
 		b.Say("a profile of %s", o.name)
 		file := filepath.Join(*details, o.name)
-		rig.Check(os.WriteFile(file+".sql", []byte(o.sql), 0o600))
+		if o.sql != "" {
+			rig.Check(os.WriteFile(file+".sql", []byte(o.sql), 0o600))
+		}
 		length := max(*burst, 2*time.Second).Round(time.Second)
 		rig.Parallel(func() {
 			text := b.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", b.admin, length.Seconds()))

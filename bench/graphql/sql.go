@@ -20,7 +20,7 @@ import (
 
 	"github.com/jackc/pgx/v5/pgproto3"
 
-	"github.com/linkforge/linkforge/bench/internal/rig2"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 // measureSQL runs a script with pgbench for a burst, over as many connections. Of its log of

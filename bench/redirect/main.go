@@ -21,7 +21,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/bench/internal/rig2"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 var (
@@ -36,13 +36,7 @@ var (
 var connections = []int{64, 256}
 
 func main() {
-	rig.Main(run, rig.Helpers{"constant": rig.ServeConstant(urlOf(0)), "textbook": serveTextbook})
-}
-
-// urlOf returns the destination of a link by its number.
-func urlOf(number int) string {
-	c := rig.Code(number)
-	return "https://www.example.com/articles/" + c[:5] + "/a-title-of-some-words?utm_source=" + c[5:]
+	rig.Main(run, rig.Helpers{"constant": rig.ServeConstant(rig.URLOf(0)), "textbook": serveTextbook})
 }
 
 type bench struct {
@@ -145,7 +139,7 @@ func (b *bench) fill(on *backend) {
 	if on.redisURL != "" {
 		// PostgreSQL must not vacuum it while others are measured.
 		b.Copy(on.textbook, table+" WITH (autovacuum_enabled = false)", "textbook", []string{"code", "url"}, *links,
-			func(i int) []any { return []any{rig.Code(i), urlOf(i)} })
+			func(i int) []any { return []any{rig.Code(i), rig.URLOf(i)} })
 		b.Exec(on.textbook, "GRANT SELECT ON textbook TO linkforge_system")
 	} else {
 		attach, number, hash = "ATTACH '"+on.textbook+"' AS other", "printf('%026d', rowid)", "randomblob(32)"
@@ -175,7 +169,7 @@ func (b *bench) insert(d *sql.DB, table string) {
 	tx := rig.Must(d.BeginTx(b, nil))
 	insert := rig.Must(tx.PrepareContext(b, "INSERT INTO textbook (code, url) VALUES ($1, $2)"))
 	for i := range *links {
-		rig.Must(insert.ExecContext(b, rig.Code(i), urlOf(i)))
+		rig.Must(insert.ExecContext(b, rig.Code(i), rig.URLOf(i)))
 	}
 	rig.Check(tx.Commit())
 }
@@ -224,7 +218,7 @@ func (b *bench) startNginx() *rig.Process {
 	rig.Check(os.Mkdir(folder, 0o755))
 	var destinations bytes.Buffer
 	for number := range *links {
-		fmt.Fprintf(&destinations, "/%s \"%s\";\n", rig.Code(number), urlOf(number))
+		fmt.Fprintf(&destinations, "/%s \"%s\";\n", rig.Code(number), rig.URLOf(number))
 	}
 	config := fmt.Sprintf(nginxConfig, 2*max(*links, 1024), address)
 	rig.Check(os.WriteFile(filepath.Join(folder, "links.map"), destinations.Bytes(), 0o644))

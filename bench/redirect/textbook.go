@@ -11,7 +11,7 @@ import (
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
 
-	"github.com/linkforge/linkforge/bench/internal/rig2"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 const (

@@ -16,12 +16,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/bench/internal/rig2"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 var (
@@ -113,16 +114,13 @@ func (d *drill) quiet(env []string, command ...string) {
 	}
 }
 
-// link is one that was created.
-type link struct{ URL, ID, Code string }
-
 // drill is that of one backend.
 type drill struct {
 	*rig.Run
 	backend
 	server *rig.Process
 	tenant *rig.Tenant
-	links  []link // deterministic ones, and every tenth of the strategy COUNTER
+	links  []rig.Result // deterministic ones, and every tenth of the strategy COUNTER
 	steps  [][]string
 	// asked and responded count redirects by link, before the restore.
 	asked, responded []atomic.Int64
@@ -142,8 +140,18 @@ func (d *drill) run() {
 	d.start("before", d.env)
 	d.tenant = d.NewTenant(d.server.Address, "drill", &http.Transport{})
 	d.step("creating the links", func() {
-		d.links = make([]link, *linkCount)
-		rig.InBatches(*linkCount, batch, callers, d.createLinks)
+		d.links = d.tenant.Fill(*linkCount, batch, callers, func(number int) map[string]any {
+			one := map[string]any{"url": rig.URLOf(number)}
+			if number < limited {
+				one["maxClicks"] = maxClicks
+			} else if isCounter(number) {
+				one["strategy"] = "COUNTER"
+			}
+			return one
+		})
+		for _, l := range d.links {
+			d.give(l.Link.Code)
+		}
 	})
 	d.step("following them", func() {
 		rig.InBatches(*clickCount, 100, 4*callers, func(from, to int) {
@@ -154,7 +162,7 @@ func (d *drill) run() {
 	})
 	d.step("until the database has the clicks", func() {
 		want := total(loads(d.responded))
-		d.Eventually(want, func() int64 { return total(d.clicksIn(d.database)) })
+		d.Await("the clicks are ingested", func() bool { return total(d.clicksIn(d.database)) == want })
 	})
 	least, most, size := d.backUpUnderLoad()
 	d.server.Stop()
@@ -174,30 +182,8 @@ func (d *drill) start(name string, env []string) {
 		"LINKFORGE_ENV=development", "LINKFORGE_LINK_QUOTA=1000000000", "LINKFORGE_HIT_QUOTA=1000000000"}, env...)...)
 }
 
-func (d *drill) createLinks(from, to int) {
-	var some []any
-	for number := from; number < to; number++ {
-		one := map[string]any{"url": urlOf(number)}
-		if number < limited {
-			one["maxClicks"] = maxClicks
-		} else if isCounter(number) {
-			one["strategy"] = "COUNTER"
-		}
-		some = append(some, one)
-	}
-	for i, c := range rig.Must(d.tenant.CreateLinks(some)) {
-		d.links[from+i] = link{urlOf(from + i), c.Link.ID, c.Link.Code}
-		d.give(c.Link.Code)
-	}
-}
-
 // isCounter reports which links are of the strategy COUNTER.
 func isCounter(number int) bool { return number%10 == 9 }
-
-// urlOf returns the destination of a link, in canonical form.
-func urlOf(number int) string {
-	return fmt.Sprintf("https://www.example.com/articles/%d/a-title-of-some-words?n=%d", number%997, number)
-}
 
 // give notes a code, and reports whether it was given before.
 func (d *drill) give(code string) (again bool) {
@@ -218,7 +204,7 @@ func (d *drill) visit(number int) {
 }
 
 func (d *drill) follow(number int) int {
-	status, _, err := d.tenant.Follow(http.MethodGet, "/"+d.links[number].Code)
+	status, _, err := d.tenant.Follow(http.MethodGet, "/"+d.links[number].Link.Code)
 	rig.Check(err)
 	return status
 }
@@ -255,16 +241,14 @@ func (d *drill) backUpUnderLoad() (least, most []int64, size float64) {
 }
 
 // createNew creates links with new URLs, and returns how many of their codes were given before.
-func (d *drill) createNew(n int, strategy string) (created []rig.Link, again int) {
+func (d *drill) createNew(n int, strategy string) (created []rig.Result, again int) {
 	d.mu.Lock()
 	from := 1_000_000_000 + d.created
 	d.created += n
 	d.mu.Unlock()
-	var some []any
-	for number := from; number < from+n; number++ {
-		some = append(some, map[string]any{"url": urlOf(number), "strategy": strategy})
-	}
-	created = rig.Must(d.tenant.CreateLinks(some))
+	created = d.tenant.Fill(n, n, 1, func(i int) map[string]any {
+		return map[string]any{"url": rig.URLOf(from + i), "strategy": strategy}
+	})
 	for _, c := range created {
 		if d.give(c.Link.Code) {
 			again++
@@ -284,7 +268,7 @@ func (d *drill) clicksIn(database string) []int64 {
 	}
 	clicks := make([]int64, followed)
 	for number := range clicks {
-		clicks[number] = byID[d.links[number].ID]
+		clicks[number] = byID[d.links[number].Link.ID]
 	}
 	return clicks
 }
@@ -311,4 +295,160 @@ func (d *drill) exec(args ...string) error {
 		d.Say("%s", strings.TrimSpace(out))
 	}
 	return err
+}
+
+const (
+	// sample is how many links are queried one by one.
+	sample = 2000
+	// fresh is how many links are created of each strategy.
+	fresh = 500
+	// spare is how much is left of a quota that is to be used up.
+	spare = 7
+)
+
+// check compares the restored server with what existed before.
+func (d *drill) check(least, most []int64) {
+	clicks := d.clicksIn(d.copied)
+	d.checkLinks()
+	d.checkKnownURLs()
+	wrong := 0
+	for number, n := range clicks {
+		if n < least[number] || n > most[number] {
+			wrong++
+		}
+	}
+	d.Promise("every click of the backup is counted once", wrong == 0, "%d clicks, from %d to %d may be; %d of %d links "+
+		"differ", total(clicks), total(least), total(most), wrong, len(clicks))
+	err := d.exec("stats", "verify")
+	d.Promise("stats verify finds no difference", err == nil, "%.300v", err)
+	d.checkUsage(clicks)
+	d.checkMaxClicks(clicks)
+	d.checkHitQuota(clicks)
+	for _, strategy := range []string{"COUNTER", "RANDOM", "DETERMINISTIC"} {
+		created, again := d.createNew(fresh, strategy)
+		d.Promise(strategy+" gives new codes", again == 0, "%d created, %d with a code of before", len(created), again)
+	}
+	d.checkLinkQuota()
+}
+
+// checkLinks compares the links in the database with those that were created.
+func (d *drill) checkLinks() {
+	restored := map[rig.Link]bool{}
+	for _, r := range rig.Rows[struct{ ID, Code, URL string }](d.Run, d.copied, "SELECT id, code, original_url FROM links") {
+		restored[rig.Link{ID: r.ID, Code: r.Code, OriginalURL: r.URL}] = true
+	}
+	missing := 0
+	for _, l := range d.links {
+		if l.Link.ShortURL = ""; !restored[l.Link] {
+			missing++
+		}
+	}
+	d.Promise("every link exists, with its code", missing == 0, "%d links of before, %d missing; %d in all",
+		len(d.links), missing, len(restored))
+}
+
+// checkKnownURLs creates links of URLs that have one.
+func (d *drill) checkKnownURLs() {
+	wrong := 0
+	var want []rig.Link
+	for len(want) < sample {
+		number := limited + rand.IntN(len(d.links)-limited)
+		if !isCounter(number) { // each call creates another one of those
+			want = append(want, d.links[number].Link)
+		}
+	}
+	for i, c := range d.tenant.Fill(sample, batch, 1, func(i int) map[string]any {
+		return map[string]any{"url": want[i].OriginalURL}
+	}) {
+		if c.Created || c.Link != want[i] {
+			wrong++
+		}
+	}
+	d.Promise("a URL has the link and the code that it had", wrong == 0, "%d created again, %d with another", sample, wrong)
+}
+
+// checkUsage queries what is used of the monthly hits.
+func (d *drill) checkUsage(clicks []int64) {
+	wrong := 0
+	for from := 0; from < sample; from += 100 {
+		var ids []string
+		for _, l := range d.links[from : from+100] {
+			ids = append(ids, l.Link.ID)
+		}
+		var got struct {
+			Nodes []struct {
+				ClickCount int64
+				HitQuota   struct{ Used int64 }
+			}
+		}
+		rig.Check(d.tenant.Do(&got, `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { clickCount
+			hitQuota { used } } } }`, map[string]any{"ids": ids}))
+		for i, n := range got.Nodes {
+			if n.ClickCount != clicks[from+i] || n.HitQuota.Used != clicks[from+i] {
+				wrong++
+			}
+		}
+	}
+	d.Promise("the month's hits are counted from the clicks", wrong == 0, "%d links queried, %d wrong", sample, wrong)
+}
+
+// checkMaxClicks uses up limited links: before and after the restore they redirect as often as they
+// may. Their limit is set close to their clicks, to save time.
+func (d *drill) checkMaxClicks(clicks []int64) {
+	wrong := 0
+	for number := range limited {
+		id := d.links[number].Link.ID
+		granted := d.Number(d.copied, "SELECT granted FROM links WHERE id = $1", id)
+		rig.Check(d.tenant.Do(&struct{}{}, `mutation ($id: ID!, $n: Int64!) { updateLink(input: {id: $id, maxClicks: $n}) {
+			errors { message } } }`, map[string]any{"id": id, "n": clicks[number] + spare}))
+		if redirects, last := d.useUp(number); granted != clicks[number] || redirects != spare || last != http.StatusGone {
+			wrong++
+		}
+	}
+	d.Promise("maxClicks is what the clicks have left of it, exactly", wrong == 0, "%d links with %d left, %d wrong",
+		limited, spare, wrong)
+}
+
+// checkHitQuota sets the workspace's quota to what a link has used and a little more.
+func (d *drill) checkHitQuota(clicks []int64) {
+	const number = limited
+	d.limit("--hits", "hitQuota", clicks[number]+spare)
+	redirects, last := d.useUp(number)
+	d.Promise("a link redirects as often as its month allows", redirects == spare && last == http.StatusTooManyRequests,
+		"%d times of %d, then %d", redirects, spare, last)
+	rig.Check(d.exec("workspaces", "limits", "drill", "--hits", "default"))
+}
+
+// useUp follows a link until it does not redirect.
+func (d *drill) useUp(number int) (redirects, last int) {
+	for ; redirects < 10*spare; redirects++ {
+		if last = d.follow(number); last != http.StatusFound {
+			break
+		}
+	}
+	return redirects, last
+}
+
+// limit sets a quota of the workspace, and waits until the server has read it.
+func (d *drill) limit(option, field string, n int64) {
+	rig.Check(d.exec("workspaces", "limits", "drill", option, strconv.FormatInt(n, 10)))
+	d.Await("the quota is read", func() bool {
+		var got struct{ Workspace map[string]int64 }
+		rig.Check(d.tenant.Do(&got, fmt.Sprintf("query ($w: ID!) { workspace(by: {id: $w}) { %s } }", field),
+			map[string]any{"w": d.tenant.Workspace}))
+		return got.Workspace[field] == n
+	})
+	d.Pause(2 * time.Second) // redirects read it within a second
+}
+
+// checkLinkQuota sets the workspace's quota of new links to what it has used and a little more.
+func (d *drill) checkLinkQuota() {
+	d.limit("--links", "linkQuota", d.Number(d.copied, "SELECT count(*) FROM links")+spare)
+	created := 0
+	for ; created < 3*spare; created++ {
+		if rig.Try(func() { d.createNew(1, "DETERMINISTIC") }) != nil {
+			break
+		}
+	}
+	d.Promise("the month's new links are those that exist", created == spare, "%d created, %d were left", created, spare)
 }

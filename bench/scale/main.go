@@ -19,12 +19,15 @@ import (
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/bench/internal/rig2"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
+
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 var (
 	partNames   = flag.String("parts", "links,nodes,tenants", "what is compared, separated by commas")
-	opNames     = flag.String("operations", strings.Join(operationNames(), ","), "operations, of those that a part has")
+	opNames     = flag.String("operations", allOperations, "operations, of those that a part has")
 	linkCounts  = flag.String("links", "100000,1000000,10000000", "numbers of links that are compared")
 	tenants     = flag.Int("tenants", 1000, "number of workspaces while links and nodes are compared")
 	manyTenants = flag.String("many-tenants", "10,1000,100000", "numbers of workspaces that are compared")
@@ -36,6 +39,8 @@ var (
 	idle        = flag.Duration("idle", 10*time.Second, "how long nodes without requests are measured")
 	connections = flag.Int("connections", 8, "number of connections")
 )
+
+const allOperations = "hot,look,cold,create,known,large,small,word,serial,stats"
 
 func main() { rig.Main(run, rig.Helpers{"constant": rig.ServeConstant(urlOf(0))}) }
 
@@ -83,17 +88,27 @@ func run(r *rig.Run) {
 	}
 	rig.InBatches(len(b.datasets), 1, 2, func(i, _ int) { b.fill(b.datasets[len(b.datasets)-1-i]) }) // largest first
 	b.constant = r.Helper("constant", nil, "constant")
-	fmt.Printf("%d connections, %s of bursts of %s after %s, %s. Medians.\n", *connections, plural(*rounds, "round"),
+	fmt.Printf("%d connections, %d rounds of bursts of %s after %s, %s. Medians.\n", *connections, *rounds,
 		*burst, *warmUp, rig.Machine())
 	for _, part := range parts {
 		b.Say("part %s", part)
 		switch part {
 		case "links":
-			b.compareLinks(links)
+			var columns []*column
+			for _, n := range links {
+				columns = append(columns, b.start(thousands(n)+" links", b.find(n, *tenants), 1))
+			}
+			b.compare(fmt.Sprintf("With the links, in %s workspaces, one node", thousands(*tenants)), allOperations, columns)
+			reportDisk(columns)
 		case "nodes":
 			b.compareNodes(nodes)
 		case "tenants":
-			b.compareTenants(many)
+			var columns []*column
+			for _, n := range many {
+				columns = append(columns, b.start(thousands(n)+" workspaces", b.find(*at, n), 1))
+			}
+			b.compare(fmt.Sprintf("With the workspaces, %s links, one node", thousands(*at)), "hot,look,create,known,small",
+				columns)
 		default:
 			rig.Failf("there is no part %q", part)
 		}
@@ -202,22 +217,10 @@ func (b *bench) rest(op operation, c *column) {
 	b.Rest(b.target(c).PIDs(), 15*time.Second)
 }
 
-// wanted returns those of the operations that are to be measured.
-func wanted(names ...string) []string {
-	return slices.DeleteFunc(names, func(name string) bool { return !slices.Contains(strings.Split(*opNames, ","), name) })
-}
-
-// compareLinks compares one node each on databases of different sizes.
-func (b *bench) compareLinks(links []int) {
-	var columns []*column
-	for _, n := range links {
-		columns = append(columns, b.start(thousands(n)+" links", b.find(n, *tenants), 1))
-	}
-	names := wanted(operationNames()...)
-	constant := b.takeTurns(names, columns)
-	heading(fmt.Sprintf("With the links, in %s workspaces, one node", thousands(*tenants)), constant)
-	report(names, columns)
-	reportDisk(columns)
+// compare compares one node each on several databases.
+func (b *bench) compare(title, operations string, columns []*column) {
+	constant := b.takeTurns(operations, columns)
+	b.report(title, operations, constant, columns)
 	for _, c := range columns {
 		c.stop()
 	}
@@ -225,44 +228,24 @@ func (b *bench) compareLinks(links []int) {
 
 // compareNodes compares numbers of nodes on one database.
 func (b *bench) compareNodes(nodes []int) {
-	names := wanted("hot", "create")
+	const operations = "hot,create"
 	var columns []*column
 	var constant []figures
 	rows := [][]string{{"Without requests, CPU ms a second", "each node", "PostgreSQL + Redis, in all"}}
 	for _, n := range nodes {
-		c := b.start(plural(n, "node"), b.find(*at, *tenants), n)
+		c := b.start(fmt.Sprintf("nodes: %d", n), b.find(*at, *tenants), n)
 		before := rig.Used(b.target(c))
 		b.Pause(*idle)
 		u := rig.Used(b.target(c)).Since(before)
 		rows = append(rows, []string{c.title, fmt.Sprintf("%.1f", rig.Millis(u.Own)/u.At.Seconds()/float64(n)),
 			fmt.Sprintf("%.1f", rig.Millis(u.Beside)/u.At.Seconds())})
-		constant = append(constant, b.takeTurns(names, []*column{c})...)
+		constant = append(constant, b.takeTurns(operations, []*column{c})...)
 		columns = append(columns, c)
 		c.stop()
 	}
-	heading(fmt.Sprintf("With the nodes, %s links in %s workspaces", thousands(*at), thousands(*tenants)), constant)
-	report(names, columns)
+	b.report(fmt.Sprintf("With the nodes, %s links in %s workspaces", thousands(*at), thousands(*tenants)), operations,
+		constant, columns)
 	rig.Table(rows...)
-}
-
-// compareTenants compares one node each on databases with different numbers of workspaces.
-func (b *bench) compareTenants(many []int) {
-	var columns []*column
-	for _, n := range many {
-		columns = append(columns, b.start(thousands(n)+" workspaces", b.find(*at, n), 1))
-	}
-	names := wanted("hot", "look", "create", "known", "small")
-	constant := b.takeTurns(names, columns)
-	heading(fmt.Sprintf("With the workspaces, %s links, one node", thousands(*at)), constant)
-	report(names, columns)
-	for _, c := range columns {
-		c.stop()
-	}
-}
-
-func heading(title string, constant []figures) {
-	fmt.Printf("\n### %s\n\nA handler that only redirects took %.0f µs meanwhile (p50 %.2f ms, p99 %.2f ms).\n", title,
-		rig.Median(constant, cpu), rig.Median(constant, p50), rig.Median(constant, p99))
 }
 
 func cpu(f figures) float64    { return f.CPU() }
@@ -289,7 +272,15 @@ var tables = []figuresOf{
 		blocks, func(f figures) float64 { return f.reads }, func(f figures) float64 { return f.log }}, blocks},
 }
 
-func report(names []string, columns []*column) {
+// wanted returns those of the operations that are selected.
+func wanted(operations string) []string {
+	selected := strings.Split(*opNames, ",")
+	return slices.DeleteFunc(strings.Split(operations, ","), func(name string) bool { return !slices.Contains(selected, name) })
+}
+
+func (b *bench) report(title, operations string, constant []figures, columns []*column) {
+	fmt.Printf("\n### %s\n\nA handler that only redirects took %.0f µs meanwhile (p50 %.2f ms, p99 %.2f ms).\n", title,
+		rig.Median(constant, cpu), rig.Median(constant, p50), rig.Median(constant, p99))
 	first, last := columns[0], columns[len(columns)-1]
 	for _, t := range tables {
 		rows := [][]string{{t.title}}
@@ -301,7 +292,7 @@ func report(names []string, columns []*column) {
 		} else {
 			rows[0] = append(rows[0], last.title+" ÷ "+first.title)
 		}
-		for _, name := range names {
+		for _, name := range wanted(operations) {
 			row := []string{operationNamed(name).title}
 			for _, c := range columns {
 				var values []any
@@ -350,18 +341,5 @@ func reportDisk(columns []*column) {
 	rig.Table(rows...)
 }
 
-func plural(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}
-
 // thousands formats a number with commas.
-func thousands(n int) string {
-	text := strconv.Itoa(n)
-	for at := len(text) - 3; at > 0; at -= 3 {
-		text = text[:at] + "," + text[at:]
-	}
-	return text
-}
+var thousands = message.NewPrinter(language.English).Sprint

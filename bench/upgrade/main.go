@@ -18,9 +18,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/bench/internal/rig2"
+	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
 var (
@@ -31,7 +33,6 @@ var (
 )
 
 const (
-	batch      = 1000         // number of links of a call
 	firstStep  = "0007_stats" // of the oldest schema that can be upgraded under load: see docs/OPERATIONS.md
 	migrations = "migrations/postgres"
 )
@@ -100,8 +101,11 @@ func (d *drill) run() {
 	d.early = d.start("early", binary)
 	d.tenant = d.NewTenant(d.early.Address, "drill", &http.Transport{})
 	filled := d.Timed("creating the links", func() {
-		d.codes = make([]string, *linkCount)
-		rig.InBatches(*linkCount, batch, 4, d.createLinks)
+		for _, created := range d.tenant.Fill(*linkCount, 1000, 4, func(number int) map[string]any {
+			return map[string]any{"url": rig.URLOf(number)}
+		}) {
+			d.codes = append(d.codes, created.Link.Code)
+		}
 	})
 	d.Exec(d.DatabaseURL, "VACUUM ANALYZE")
 	d.load = newLoad(d)
@@ -113,8 +117,7 @@ func (d *drill) run() {
 	rig.Parallel(d.dump, func() { taken = d.migrate() })
 	d.load.aim(d.early.Address, d.late.Address)
 	d.during(beside)
-	d.load.aim(d.late.Address)
-	d.load.drain(d.early.Address) // as a proxy does before the server is stopped
+	d.load.aim(d.late.Address) // and waits for requests in flight, as a proxy does before the server is stopped
 	d.early.Stop()
 	d.during(after)
 	stop()
@@ -136,21 +139,6 @@ func (d *drill) run() {
 func (d *drill) start(name, binary string) *rig.Process {
 	return d.Serve(name, binary, append(d.ServicesEnv(), "LINKFORGE_PUBLIC_URL="+rig.PublicURL,
 		"LINKFORGE_DATA_DIR="+filepath.Join(d.Folder, "data"), "LINKFORGE_DRAIN_DELAY=0s")...)
-}
-
-func (d *drill) createLinks(from, to int) {
-	var some []any
-	for number := from; number < to; number++ {
-		some = append(some, map[string]any{"url": urlOf(number)})
-	}
-	for i, c := range rig.Must(d.tenant.CreateLinks(some)) {
-		d.codes[from+i] = c.Link.Code
-	}
-}
-
-// urlOf returns the destination of a link, in canonical form.
-func urlOf(number int) string {
-	return fmt.Sprintf("https://www.example.com/articles/%d/a-title-of-some-words?n=%d", number%997, number)
 }
 
 func (d *drill) during(p phase) {
@@ -232,7 +220,7 @@ func (d *drill) check(all []taken) {
 	wrong := 0
 	for range again {
 		number := rand.IntN(len(d.codes))
-		if c := rig.Must(d.tenant.At(d.late.Address).CreateLink(urlOf(number))); c.Created || c.Link.Code != d.codes[number] {
+		if c := rig.Must(d.tenant.At(d.late.Address).CreateLink(rig.URLOf(number))); c.Created || c.Link.Code != d.codes[number] {
 			wrong++
 		}
 	}
@@ -253,7 +241,9 @@ func (d *drill) check(all []taken) {
 // checkClicks waits until all redirects are counted, and compares link by link.
 func (d *drill) checkClicks() {
 	want := d.load.redirects()
-	d.Eventually(want, func() int64 { return d.Number(d.DatabaseURL, "SELECT count(*) FROM clicks") })
+	_ = rig.Try(func() { // the promise fails otherwise
+		d.Await("all are counted", func() bool { return d.Number(d.DatabaseURL, "SELECT count(*) FROM clicks") >= want })
+	})
 	clicks := map[string]int64{}
 	var all, uneven int64
 	for _, c := range rig.Rows[struct {
@@ -287,16 +277,230 @@ func (d *drill) checkLinks() {
 	}
 	wrong := 0
 	for number, code := range d.codes {
-		if codes[urlOf(number)] != code {
+		if codes[rig.URLOf(number)] != code {
 			wrong++
 		}
 	}
 	for number, code := range d.load.codes {
-		if codes[urlOf(number)] != code {
+		if codes[rig.URLOf(number)] != code {
 			wrong++
 		}
 	}
 	want := len(d.codes) + len(d.load.codes)
 	d.Promise("every link that was created exists", wrong == 0 && len(rows) == want && len(codes) == want,
 		"%d created, %d in the database; %d without their code", want, len(rows), wrong)
+}
+
+// phase is a part of the drill.
+type phase int32
+
+const (
+	before phase = iota
+	migrating
+	beside
+	after
+	phases
+)
+
+func (p phase) String() string {
+	return [...]string{"the early server alone", "the late server starts and migrates", "both, side by side",
+		"the late server alone"}[p]
+}
+
+// kinds are the kinds of requests: how many workers send them, and how long each pauses after a
+// response. A small machine is busy with these hundreds of requests a second, and not overloaded.
+var kinds = []struct {
+	name    string
+	workers int
+	pause   time.Duration
+	send    func(*load, *rig.Tenant) error
+}{
+	{"redirect", 8, 20 * time.Millisecond, (*load).redirect},
+	{"createLink, a new URL", 3, 50 * time.Millisecond, (*load).create},
+	{"createLink, a URL that has a link", 3, 50 * time.Millisecond, (*load).createAgain},
+	{"query: a page of links with clicks", 2, 100 * time.Millisecond, (*load).query},
+}
+
+// load is what is sent during the drill.
+type load struct {
+	*drill
+	phase  atomic.Int32
+	clicks []atomic.Int64 // redirects by link
+	next   atomic.Int64   // of new URLs, which are numbered from the end of the drill's
+
+	// targets are the servers to which requests go in turn. Requests in flight hold the lock.
+	inFlight sync.RWMutex
+	targets  []string
+	turn     atomic.Int64
+
+	mu      sync.Mutex
+	results [][phases]results // by kind
+	codes   map[int]string    // of new URLs, by number
+}
+
+// results are those of the requests of one kind in a phase.
+type results struct {
+	times  []time.Duration
+	failed []string
+}
+
+func newLoad(d *drill) *load {
+	l := &load{drill: d, clicks: make([]atomic.Int64, len(d.codes)), results: make([][phases]results, len(kinds)),
+		targets: []string{d.early.Address}, codes: map[int]string{}}
+	return l
+}
+
+// aim waits for requests in flight, and sends all further requests to these servers.
+func (l *load) aim(addresses ...string) {
+	l.inFlight.Lock()
+	defer l.inFlight.Unlock()
+	l.targets = addresses
+}
+
+func (l *load) enter(p phase) { l.phase.Store(int32(p)) }
+
+// start starts the load, and returns a function that stops it and waits for requests in flight.
+func (l *load) start() (stop func()) {
+	var running sync.WaitGroup
+	ended := make(chan struct{})
+	for i, k := range kinds {
+		for range k.workers {
+			running.Go(func() {
+				for l.sendOne(i); ; l.sendOne(i) {
+					select {
+					case <-ended:
+						return
+					case <-time.After(k.pause/2 + rand.N(k.pause)):
+					}
+				}
+			})
+		}
+	}
+	return sync.OnceFunc(func() {
+		close(ended)
+		running.Wait()
+	})
+}
+
+func (l *load) sendOne(kind int) {
+	l.inFlight.RLock()
+	defer l.inFlight.RUnlock()
+	address := l.targets[int(l.turn.Add(1))%len(l.targets)]
+	began, p := time.Now(), phase(l.phase.Load())
+	err := kinds[kind].send(l, l.tenant.At(address))
+	if p == before && phase(l.phase.Load()) >= migrating { // it overlaps the migration
+		p = migrating
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	r := &l.results[kind][p]
+	r.times = append(r.times, time.Since(began))
+	if err != nil {
+		r.failed = append(r.failed, err.Error())
+	}
+}
+
+// redirect follows any link.
+func (l *load) redirect(c *rig.Tenant) error {
+	number := rand.IntN(len(l.drill.codes))
+	status, to, err := c.Follow(http.MethodGet, "/"+l.drill.codes[number])
+	if status == http.StatusFound {
+		l.clicks[number].Add(1)
+	}
+	if err == nil && (status != http.StatusFound || to != rig.URLOf(number)) {
+		err = fmt.Errorf("status %d, to %q", status, to)
+	}
+	return err
+}
+
+// create creates a link of a URL that has none.
+func (l *load) create(c *rig.Tenant) error {
+	number := len(l.drill.codes) + int(l.next.Add(1)) - 1
+	created, err := c.CreateLink(rig.URLOf(number))
+	if err != nil {
+		return err
+	}
+	l.mu.Lock()
+	l.codes[number] = created.Link.Code
+	l.mu.Unlock()
+	if !created.Created || created.Link.Code == "" {
+		err = fmt.Errorf("URL %d: %+v", number, created)
+	}
+	return err
+}
+
+// createAgain creates a link that exists: of the beginning, or of those created since, perhaps by
+// the other version.
+func (l *load) createAgain(c *rig.Tenant) error {
+	number := rand.IntN(len(l.drill.codes))
+	want := l.drill.codes[number]
+	if rand.IntN(2) == 0 {
+		l.mu.Lock()
+		for n, code := range l.codes { // any
+			number, want = n, code
+			break
+		}
+		l.mu.Unlock()
+	}
+	created, err := c.CreateLink(rig.URLOf(number))
+	if err == nil && (created.Created || created.Link.Code != want) {
+		err = fmt.Errorf("URL %d: %+v, which had the code %q", number, created, want)
+	}
+	return err
+}
+
+func (l *load) query(c *rig.Tenant) error {
+	var got struct {
+		Workspace struct {
+			Links struct {
+				Edges []struct{ Node struct{ Code string } }
+			}
+		}
+	}
+	err := c.Do(&got, `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 20) { edges { node {
+		id code originalUrl clickCount } } } } }`, map[string]any{"w": l.tenant.Workspace})
+	if n := len(got.Workspace.Links.Edges); err == nil && n != 20 {
+		err = fmt.Errorf("a page of %d links", n)
+	}
+	return err
+}
+
+// failures returns the number of failed requests.
+func (l *load) failures() (all int) {
+	for _, byPhase := range l.results {
+		for _, r := range byPhase {
+			all += len(r.failed)
+		}
+	}
+	return all
+}
+
+// redirects returns the number of redirects.
+func (l *load) redirects() (all int64) {
+	for i := range l.clicks {
+		all += l.clicks[i].Load()
+	}
+	return all
+}
+
+func (l *load) report() {
+	for p := range phases {
+		rows := [][]string{{p.String(), "responses", "failures", "median", "99 %", "slowest"}}
+		for i, k := range kinds {
+			r := &l.results[i][p]
+			row := []string{k.name, fmt.Sprint(len(r.times)), fmt.Sprint(len(r.failed))}
+			for _, part := range []float64{0.5, 0.99, 1} {
+				row = append(row, fmt.Sprintf("%.1f ms", rig.Millis(rig.Percentile(r.times, part))))
+			}
+			rows = append(rows, row)
+		}
+		rig.Table(rows...)
+	}
+	for i, byPhase := range l.results {
+		for p, r := range byPhase {
+			if len(r.failed) > 0 {
+				fmt.Printf("- failed: %s, %s: %s\n", kinds[i].name, phase(p), r.failed[0])
+			}
+		}
+	}
 }

@@ -2,7 +2,6 @@ package rig
 
 import (
 	"bufio"
-	"context"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -21,158 +21,167 @@ import (
 var loadScript string
 
 const (
-	// answerTimeout is how long after its end a load may wait for answers, longestLoad how long one
-	// without an end may take.
-	answerTimeout = 30 * time.Second
-	longestLoad   = 30 * time.Minute
+	responseTimeout = 30 * time.Second
+	longestLoad     = 30 * time.Minute // of a load without an end
 )
 
-// NumberPlace stands in a request where a number of as many digits goes, so that no two requests
-// are the same.
+// NumberPlace is replaced by a number of as many digits, so that no two requests are the same.
 const NumberPlace = "NNNNNNNNNNNN"
 
-// Load describes requests that wrk sends: over each connection, one follows the answer to the one
-// before.
+// Load is what wrk sends: over each connection, one request follows the response to the one before.
 type Load struct {
 	Address, Token string
-	// Requests writes n requests, one a line: a path to follow, a path after a question mark that is
-	// only resolved by HEAD, or a GraphQL document as JSON. With a Burst they are repeated until it
-	// ends; without one, each is sent once.
+	// Requests writes n requests, one a line: a path to follow, a path after a question mark for a
+	// HEAD request, or a GraphQL request as JSON. With a Burst they are repeated until it ends;
+	// without one, each is sent once.
 	Requests    func(i int) string
 	N           int
 	Connections int
 	Burst       time.Duration
-	// Status and Expected are what each right answer has.
+	// Status and Expected are what each right response has.
 	Status   int
 	Expected string
-	// First is the first number that takes NumberPlace.
-	First int
+	First    int // the first number that replaces NumberPlace
 }
 
 // Outcome is the result of a load.
 type Outcome struct {
 	Sent, Right, Wrong, Bytes int64
-	Sample                    string // a wrong answer
-	// Next is the first number that was not used.
-	Next                int
-	Took, P50, P99, CPU time.Duration
+	Sample                    string // a wrong response
+	Next                      int    // the first number that was not used
+	Took, P50, P99, CPU       time.Duration
 }
 
 // generatorThreads leaves most of the machine to what is measured.
 func generatorThreads() int { return max(1, runtime.NumCPU()/3) }
 
-// Drive sends a load with wrk, and waits for all answers. Wrong and missing answers are noted in
-// r.Wrong under the name.
-func (r *Run) Drive(ctx context.Context, name string, l Load) (o Outcome, err error) {
-	folder, err := os.MkdirTemp(r.Folder, "load.")
-	if err != nil {
-		return o, err
+// Drive sends a load with wrk, and waits for all responses. Wrong and missing responses fail the run.
+func (r *Run) Drive(name string, l Load) Outcome {
+	if r.wrk == "" {
+		r.wrk = Program("wrk")
 	}
-	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	folder := Must(os.MkdirTemp(r.Folder, "load."))
+	defer os.RemoveAll(folder)
 	threads := min(generatorThreads(), l.Connections)
-	if err := errors.Join(writePlans(folder, threads, l), os.WriteFile(folder+"/load.lua", []byte(loadScript),
-		0o600)); err != nil {
-		return o, err
-	}
-	limit := l.Burst + answerTimeout
+	writePlans(folder, threads, l)
+	Check(os.WriteFile(folder+"/load.lua", []byte(loadScript), 0o600))
+	limit := l.Burst + responseTimeout
 	if l.Burst == 0 {
 		limit = longestLoad
 	}
-	args := []string{
-		"-t", strconv.Itoa(threads), "-c", strconv.Itoa(l.Connections), "-d", fmt.Sprintf("%ds", int(limit.Seconds())+1),
-		"--timeout", "30s", "-s", folder + "/load.lua", "-H", "Content-Type: application/json", "-H",
-		"Accept: application/json",
-	}
+	args := []string{"-t", strconv.Itoa(threads), "-c", strconv.Itoa(l.Connections), "-d",
+		fmt.Sprintf("%ds", int(limit.Seconds())+1), "--timeout", "30s", "-s", folder + "/load.lua",
+		"-H", "Content-Type: application/json", "-H", "Accept: application/json"}
 	if l.Token != "" {
 		args = append(args, "-H", "Authorization: Bearer "+l.Token)
 	}
 	args = append(args, "http://"+l.Address, "--", folder, l.Expected, fmt.Sprint(l.Burst.Seconds()),
-		strconv.Itoa(l.First),
-		strconv.Itoa(threads), strconv.Itoa(l.Status))
-	cmd := exec.CommandContext(ctx, r.wrk, args...)
+		strconv.Itoa(l.First), strconv.Itoa(threads), strconv.Itoa(l.Status))
+	cmd := exec.CommandContext(r, r.wrk, args...)
 	cmd.Stderr = os.Stderr
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		return o, err
-	}
-	if err := cmd.Start(); err != nil {
-		return o, err
-	}
+	out := Must(cmd.StdoutPipe())
+	Check(cmd.Start())
 	text, err := awaitThreads(cmd, out, threads)
-	if err := errors.Join(err, cmd.Wait()); err != nil {
-		return o, fmt.Errorf("wrk, at %s: %w", name, err)
-	}
-	if o, err = parseOutcome(text); err != nil {
-		return o, fmt.Errorf("wrk, at %s: %w", name, err)
-	}
+	Check(errors.Join(err, cmd.Wait()))
+	o, err := parseOutcome(text)
+	Check(err)
 	o.CPU = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
-	r.mu.Lock()
-	defer r.mu.Unlock()
 	if o.Wrong > 0 {
-		r.Wrong = append(r.Wrong, fmt.Sprintf("%s: %d answers were wrong, such as %s", name, o.Wrong, o.Sample))
+		r.Wrongf("%s: %d responses were wrong, such as %s", name, o.Wrong, o.Sample)
 	}
 	if missing := o.Sent - o.Right - o.Wrong; missing != 0 {
-		r.Wrong = append(r.Wrong, fmt.Sprintf("%s: %d of %d requests had no answer", name, missing, o.Sent))
+		r.Wrongf("%s: %d of %d requests had no response", name, missing, o.Sent)
 	}
-	return o, ctx.Err()
+	Check(r.Err())
+	return o
 }
 
 // writePlans deals the requests to the threads.
-func writePlans(folder string, threads int, l Load) error {
+func writePlans(folder string, threads int, l Load) {
 	for t := range threads {
-		file, err := os.Create(filepath.Join(folder, "plan."+strconv.Itoa(t)))
-		if err != nil {
-			return err
-		}
+		file := Must(os.Create(filepath.Join(folder, "plan."+strconv.Itoa(t))))
 		w := bufio.NewWriter(file)
 		for i := t; i < l.N; i += threads {
-			_, _ = w.WriteString(l.Requests(i))
-			_ = w.WriteByte('\n') // Flush returns what went wrong
+			_, _ = w.WriteString(l.Requests(i) + "\n") // Flush returns the error
 		}
-		if err := errors.Join(w.Flush(), file.Close()); err != nil {
-			return err
-		}
+		Check(errors.Join(w.Flush(), file.Close()))
 	}
-	return nil
 }
 
-// awaitThreads interrupts wrk, which has no other end before its time, once all its threads have
-// finished.
+// awaitThreads interrupts wrk once all its threads have finished: else it runs until its limit.
 func awaitThreads(cmd *exec.Cmd, out io.Reader, threads int) (text string, err error) {
-	lines := bufio.NewReader(out)
-	for {
-		line, err := lines.ReadString('\n')
-		switch {
-		case errors.Is(err, io.EOF):
-			return text + line, nil
-		case err != nil:
-			return text, err
-		case line == "finished\n":
-			if threads--; threads == 0 {
-				err = cmd.Process.Signal(syscall.SIGINT)
-			}
-			if err != nil {
-				return text, err
-			}
-		default:
-			text += line
+	lines := bufio.NewScanner(out)
+	for lines.Scan() {
+		if lines.Text() != "finished" {
+			text += lines.Text() + "\n"
+		} else if threads--; threads == 0 {
+			err = errors.Join(err, cmd.Process.Signal(syscall.SIGINT))
 		}
 	}
+	return text, errors.Join(err, lines.Err())
 }
 
 func parseOutcome(text string) (o Outcome, err error) {
 	_, rest, ok := strings.Cut(text, "outcome ")
 	if !ok {
-		return o, fmt.Errorf("no outcome: %q", text)
+		return o, fmt.Errorf("wrk printed no outcome: %q", text)
 	}
 	line, sample, _ := strings.Cut(rest, "\n")
 	var took float64
 	var p50, p99, broken int64
 	_, err = fmt.Sscan(line, &o.Sent, &o.Right, &o.Wrong, &o.Bytes, &o.Next, &took, &p50, &p99, &broken)
-	o.Sample, o.Took = sample, time.Duration(took*float64(time.Second))
+	o.Sample, o.Took = strings.TrimSpace(sample), time.Duration(took*float64(time.Second))
 	o.P50, o.P99 = time.Duration(p50)*time.Microsecond, time.Duration(p99)*time.Microsecond
 	if err == nil && broken > 0 {
 		err = fmt.Errorf("%d connections broke", broken)
 	}
 	return o, err
+}
+
+// Figures are the results of one burst.
+type Figures struct {
+	Rate        float64 // requests a second
+	Own, Beside float64 // CPU µs a request: of the target, and of PostgreSQL and Redis
+	P50, P99    float64 // ms
+	Bytes       float64 // of a response's body
+	Rest        float64 // seconds until deferred work was done
+}
+
+// CPU returns the CPU time of a request in µs.
+func (f Figures) CPU() float64 { return f.Own + f.Beside }
+
+// FiguresOf divides the CPU time used by the right responses.
+func FiguresOf(o Outcome, used Usage) Figures {
+	n := float64(max(o.Right, 1))
+	return Figures{
+		Rate: float64(o.Right) / max(o.Took.Seconds(), 1e-9), Own: Micros(used.Own) / n, Beside: Micros(used.Beside) / n,
+		P50: Millis(o.P50), P99: Millis(o.P99), Bytes: float64(o.Bytes) / n,
+	}
+}
+
+// Target is what a load is sent to: processes of its own, and those that work for it.
+type Target struct {
+	Name        string
+	Own, Beside []int
+}
+
+// PIDs are all processes of the target.
+func (t Target) PIDs() []int { return slices.Concat(t.Own, t.Beside) }
+
+// Measure drives a target for a burst, after a shorter one that warms it up. Deferred work of its
+// processes is included.
+func (r *Run) Measure(t Target, warmUp time.Duration, l Load) (f Figures, o, before Outcome) {
+	first := l
+	first.Burst = warmUp
+	before = r.Drive(t.Name, first)
+	l.First = before.Next
+	start := Used(t)
+	o = r.Drive(t.Name, l)
+	rest := r.Rest(t.PIDs(), 5*time.Minute)
+	used := Used(t).Since(start)
+	f = FiguresOf(o, used)
+	f.Rest = rest.Seconds()
+	r.Generator = append(r.Generator, Micros(o.CPU)/float64(max(o.Right, 1)))
+	r.Others = append(r.Others, max(0, (used.Machine-used.Own-used.Beside-o.CPU).Seconds()/used.At.Seconds()))
+	return f, o, before
 }

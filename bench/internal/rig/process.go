@@ -4,311 +4,289 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
-const (
-	// startPatience and stopPatience bound how long a server may take to listen, and to write what it
-	// still has.
-	startPatience = 2 * time.Minute
-	stopPatience  = 2 * time.Minute
-	// tick is the unit in which Linux shows CPU time to programs, everywhere.
-	tick = time.Second / 100
-)
+const stopTimeout = 2 * time.Minute
 
-// Process is a server that this program has started.
-type Process struct {
-	// Address is where it listens.
-	Address string
-
-	name  string
-	log   string // a file
-	cmd   *exec.Cmd
-	ended chan struct{}
-	err   error // once it has ended
+// Command is a server to start.
+type Command struct {
+	Name    string
+	Address string // where it listens
+	Args    []string
+	Env     []string
+	Quit    syscall.Signal // ends it; SIGTERM when zero
 }
 
-// Start starts a command, whose output goes to a file in the folder, and waits until it listens.
-func Start(ctx context.Context, folder, name, address string, env []string, command ...string) (*Process, error) {
-	p := &Process{name: name, Address: address, log: filepath.Join(folder, name+".log"), ended: make(chan struct{})}
-	log, err := os.Create(p.log)
-	if err != nil {
-		return nil, err
+// Process is a server that the run has started.
+type Process struct {
+	Command
+	PID     int
+	log     string // a file
+	process *os.Process
+	ended   chan struct{}
+	err     error // once it has ended
+}
+
+// Start starts a server, and waits until it listens. The end of the run stops it. It has a process
+// group of its own, so that Ctrl-C does not end servers in any order.
+func (r *Run) Start(c Command) *Process {
+	if c.Quit == 0 {
+		c.Quit = syscall.SIGTERM
 	}
+	p := &Process{Command: c, log: filepath.Join(r.Folder, c.Name+".log"), ended: make(chan struct{})}
+	log := Must(os.OpenFile(p.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600))
 	defer log.Close()
-	cmd := exec.Command(command[0], command[1:]...)
-	cmd.Env, cmd.Stdout, cmd.Stderr = append(CleanEnvironment(), env...), log, log
-	if err := cmd.Start(); err != nil {
-		return nil, fmt.Errorf("starting %s: %w", name, err)
-	}
-	p.cmd = cmd
+	cmd := exec.Command(c.Args[0], c.Args[1:]...)
+	cmd.Dir, cmd.Env, cmd.Stdout, cmd.Stderr = r.Folder, append(cleanEnvironment(), c.Env...), log, log
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: r.User, Setpgid: true, Pdeathsig: c.Quit}
+	Check(cmd.Start())
+	p.process, p.PID = cmd.Process, cmd.Process.Pid
 	go func() {
 		p.err = cmd.Wait()
 		close(p.ended)
 	}()
-	if err := p.waitUp(ctx); err != nil {
-		return nil, errors.Join(err, p.Stop())
-	}
-	return p, nil
-}
-
-// CleanEnvironment is without the settings of a developer's own server.
-func CleanEnvironment() []string {
-	var env []string
-	for _, e := range os.Environ() {
-		if !strings.HasPrefix(e, "LINKFORGE_") {
-			env = append(env, e)
+	r.Cleanup(p.stop)
+	r.Await(c.Name+" listens", func() bool {
+		if p.gone() {
+			Failf("%s ended: %w\n%s", c.Name, p.err, p.tail())
 		}
-	}
-	return env
-}
-
-func (p *Process) waitUp(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, startPatience)
-	defer cancel()
-	for {
-		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", p.Address)
+		conn, err := (&net.Dialer{}).DialContext(r, "tcp", c.Address)
 		if err == nil {
-			return conn.Close()
+			conn.Close()
 		}
-		select {
-		case <-p.ended:
-			return fmt.Errorf("%s ended instead of listening: %w\n%s", p.name, p.err, p.said())
-		case <-ctx.Done():
-			return fmt.Errorf("%s does not listen: %w\n%s", p.name, ctx.Err(), p.said())
-		case <-time.After(20 * time.Millisecond):
-		}
+		return err == nil
+	})
+	return p
+}
+
+func cleanEnvironment() []string {
+	return slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, "LINKFORGE_") })
+}
+
+func (p *Process) gone() bool {
+	select {
+	case <-p.ended:
+		return true
+	default:
+		return false
 	}
 }
 
-// said is the end of what the process has printed.
-func (p *Process) said() string {
-	text, _ := os.ReadFile(p.log) // for people: nothing depends on it
+func (p *Process) tail() string {
+	text, _ := os.ReadFile(p.log) // for the error message
 	return string(text[max(0, len(text)-2000):])
 }
 
-// Warnings are the warnings and errors in its log, when it is Linkforge's and written as JSON.
+// Warnings returns the warnings and errors in the JSON log of a Linkforge.
 func (p *Process) Warnings() (lines []string) {
-	text, _ := os.ReadFile(p.log) // as in said
-	for line := range strings.Lines(string(text)) {
-		if strings.HasPrefix(line, "{") && (strings.Contains(line, `"level":"WARN"`) ||
-			strings.Contains(line, `"level":"ERROR"`)) {
+	for line := range strings.Lines(string(Must(os.ReadFile(p.log)))) {
+		if strings.Contains(line, `"level":"WARN"`) || strings.Contains(line, `"level":"ERROR"`) {
 			lines = append(lines, strings.TrimSpace(line))
 		}
 	}
 	return lines
 }
 
-// Stop asks the process to end, and waits for it. A second call does nothing.
-func (p *Process) Stop() error {
-	if p == nil || p.cmd == nil {
-		return nil
-	}
-	cmd := p.cmd
-	p.cmd = nil
-	_ = cmd.Process.Signal(syscall.SIGTERM) // else it has ended already
+// Stop stops the process, and waits for it. A second call does nothing.
+func (p *Process) Stop() { Check(p.stop()) }
+
+func (p *Process) stop() error {
+	_ = p.process.Signal(p.Quit) // it may have ended
 	select {
 	case <-p.ended:
-	case <-time.After(stopPatience):
-		_ = cmd.Process.Kill()
-		<-p.ended
-		return fmt.Errorf("%s did not end by itself\n%s", p.name, p.said())
+	case <-time.After(stopTimeout):
+		p.Kill()
+		return fmt.Errorf("%s did not stop\n%s", p.Name, p.tail())
 	}
-	if p.err != nil && cmd.ProcessState.ExitCode() >= 0 { // below it was the signal, which not everybody handles
-		return fmt.Errorf("%s ended badly: %w\n%s", p.name, p.err, p.said())
+	exit, ok := errors.AsType[*exec.ExitError](p.err)
+	if ok && exit.ExitCode() > 0 { // below zero the signal ended it
+		return fmt.Errorf("%s: %w\n%s", p.Name, p.err, p.tail())
 	}
 	return nil
 }
 
-// PID is the number of the process.
-func (p *Process) PID() int { return p.cmd.Process.Pid }
+// Signal sends a signal to the process.
+func (p *Process) Signal(signal os.Signal) { Check(p.process.Signal(signal)) }
 
-// FreeAddress is one that nobody listened on a moment ago.
-func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+// Kill ends the process and its children at once, as when their machine fails.
+func (p *Process) Kill() {
+	for _, pid := range append([]int{p.PID}, childrenOf([]int{p.PID})...) { // the parent starts no others
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
 	}
-	defer l.Close()
-	return l.Addr().String(), nil
+	<-p.ended
 }
 
-// stat is what Linux tells of a process: its parent, and its CPU time with that of its children
-// that have ended.
-type stat struct {
-	name   string
-	parent int
-	used   time.Duration
-}
-
-// readStat reads /proc/PID/stat (https://man7.org/linux/man-pages/man5/proc_pid_stat.5.html).
-func readStat(pid int) (stat, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
-	if err != nil {
-		return stat{}, err
-	}
-	return parseStat(string(text))
-}
-
-func parseStat(text string) (stat, error) {
-	open, end := strings.Index(text, "("), strings.LastIndex(text, ")") // a name may have any of both
-	if open < 0 || end < open {
-		return stat{}, fmt.Errorf("no stat of a process: %q", text)
-	}
-	fields := strings.Fields(text[end+1:])
-	if len(fields) < 15 {
-		return stat{}, fmt.Errorf("no stat of a process: %q", text)
-	}
-	var numbers [5]int64
-	for i, field := range []int{1, 11, 12, 13, 14} { // ppid, utime, stime, cutime, cstime
-		n, err := strconv.ParseInt(fields[field], 10, 64)
-		if err != nil {
-			return stat{}, fmt.Errorf("no stat of a process: %q", text)
+// FreeAddress returns an address on loopback that is free. It is below the range from which
+// outgoing connections take their ports, so that a server can be started again there.
+func FreeAddress() string {
+	addresses.Lock()
+	defer addresses.Unlock()
+	for {
+		address := fmt.Sprintf("127.0.0.1:%d", 15_000+rand.IntN(7000))
+		if l, err := net.Listen("tcp", address); err == nil && !addresses.taken[address] {
+			addresses.taken[address] = true
+			l.Close()
+			return address
 		}
-		numbers[i] = n
 	}
-	used := numbers[1] + numbers[2] + numbers[3] + numbers[4]
-	return stat{name: text[open+1 : end], parent: int(numbers[0]), used: time.Duration(used) * tick}, nil
 }
 
-// CPU is what the processes have used so far, with their children.
-func CPU(pids []int) (used time.Duration, err error) {
-	for _, pid := range pids {
-		s, err := readStat(pid)
-		if err != nil {
-			return 0, err
+var addresses = struct {
+	sync.Mutex
+	taken map[string]bool
+}{taken: map[string]bool{}}
+
+// Port returns the port of an address.
+func Port(address string) string {
+	_, port, err := net.SplitHostPort(address)
+	Check(err)
+	return port
+}
+
+const (
+	// Unlimited is a quota or rate that is counted and never reached.
+	Unlimited = "1099511627776"
+	// Secret is what servers of a run sign with.
+	Secret = "benchmarkbenchmarkbenchmarkbenchmark"
+	// PublicURL is for servers that share sessions: tokens are valid at one URL.
+	PublicURL = "http://sho.rt"
+)
+
+// Serve starts a Linkforge and waits until it is ready, with everything on that neither queries the
+// internet nor refuses load. Later settings replace earlier ones.
+func (r *Run) Serve(name, binary string, env ...string) *Process {
+	address := FreeAddress()
+	p := r.Start(Command{Name: name, Address: address, Args: []string{binary, "serve"}, Env: append([]string{
+		"LINKFORGE_LISTEN=" + address, "LINKFORGE_PUBLIC_URL=http://" + address, "LINKFORGE_ENV=production",
+		"LINKFORGE_LOG_LEVEL=warn", "LINKFORGE_LOG_FORMAT=json", "LINKFORGE_DATA_DIR=" + filepath.Join(r.Folder, name+"-data"),
+		"LINKFORGE_JWT_SECRET=" + Secret, "LINKFORGE_CODE_SECRET=" + Secret, "LINKFORGE_RATE_LIMITS=off",
+		"LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_LINK_QUOTA=" + Unlimited, "LINKFORGE_HIT_QUOTA=" + Unlimited,
+	}, env...)})
+	r.AwaitReady(p)
+	return p
+}
+
+// AwaitReady waits until a Linkforge is ready for requests.
+func (r *Run) AwaitReady(p *Process) {
+	r.Await(p.Name+" is ready", func() bool {
+		if p.gone() {
+			Failf("%s ended: %w\n%s", p.Name, p.err, p.tail())
 		}
-		used += s.used
-	}
-	for _, s := range children(pids) {
-		used += s.used
-	}
-	return used, nil
+		return r.Get("http://"+p.Address+"/readyz") != nil
+	})
 }
 
-// Children are the processes that this one has started, and that have not ended.
-func Children(parent int) (pids []int) {
-	for pid := range children([]int{parent}) {
-		pids = append(pids, pid)
+// Metric returns a metric without labels that a node reports at its admin address. ok is false when
+// the node is down.
+func (r *Run) Metric(admin, name string) (value float64, ok bool) {
+	for line := range strings.Lines(string(r.Get("http://" + admin + "/metrics"))) {
+		if rest, found := strings.CutPrefix(line, name+" "); found {
+			return Must(strconv.ParseFloat(strings.TrimSpace(rest), 64)), true
+		}
+	}
+	return 0, false
+}
+
+// Helper starts a helper of this program, whose last argument is the address to listen at.
+func (r *Run) Helper(name string, env []string, args ...string) *Process {
+	address := FreeAddress()
+	command := append([]string{Must(os.Executable())}, append(args, address)...)
+	return r.Start(Command{Name: name, Address: address, Args: command, Env: env})
+}
+
+// ServeHTTP serves until the context ends.
+func ServeHTTP(ctx context.Context, address string, handler http.Handler) {
+	server := &http.Server{Addr: address, Handler: handler, ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout: 2 * time.Minute}
+	context.AfterFunc(ctx, func() { server.Close() })
+	if err := server.ListenAndServe(); !errors.Is(err, http.ErrServerClosed) {
+		Check(err)
+	}
+}
+
+// ServeConstant is the helper that only redirects to one URL: the lower bound of net/http.
+func ServeConstant(location string) func(context.Context, []string) {
+	return func(ctx context.Context, args []string) {
+		ServeHTTP(ctx, args[0], http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { Redirect(w, location) }))
+	}
+}
+
+// Redirect responds with 302.
+func Redirect(w http.ResponseWriter, location string) {
+	w.Header().Set("Location", location)
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(http.StatusFound)
+}
+
+func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+
+// childrenOf returns the running child processes.
+func childrenOf(parents []int) (pids []int) {
+	for _, p := range Must(procfs.AllProcs()) {
+		if s, err := p.Stat(); err == nil && slices.Contains(parents, s.PPID) { // else it has ended
+			pids = append(pids, p.PID)
+		}
 	}
 	return pids
 }
 
-// children are the processes that these have started, and that have not ended.
-func children(parents []int) map[int]stat {
-	found := map[int]stat{}
-	all, _ := filepath.Glob("/proc/[0-9]*")
-	for _, folder := range all {
-		pid, _ := strconv.Atoi(filepath.Base(folder))
-		if s, err := readStat(pid); err == nil && slices.Contains(parents, s.parent) { // else it has ended meanwhile
-			found[pid] = s
+// CPU returns the CPU time that processes have used, with their children.
+func CPU(pids []int) (used time.Duration) {
+	for _, pid := range append(slices.Clone(pids), childrenOf(pids)...) {
+		if s, err := Must(procfs.NewFS("/proc")).Proc(pid); err == nil {
+			if stat, err := s.Stat(); err == nil {
+				used += seconds(stat.CPUTime()) + seconds(float64(stat.CUTime+stat.CSTime)/100)
+			}
 		}
 	}
-	return found
+	return used
 }
 
-// MachineCPU is what all processes have used so far, and what the machine has given to others
-// (https://man7.org/linux/man-pages/man5/proc_stat.5.html).
-func MachineCPU() (time.Duration, error) {
-	text, err := os.ReadFile("/proc/stat")
-	if err != nil {
-		return 0, err
-	}
-	return parseMachine(string(text))
-}
+// RSS returns the memory of a process in bytes.
+func RSS(pid int) int { return Must(Must(procfs.NewProc(pid)).Stat()).ResidentMemory() }
 
-func parseMachine(text string) (used time.Duration, err error) {
-	line, _, _ := strings.Cut(text, "\n")
-	fields := strings.Fields(line)
-	if len(fields) < 9 || fields[0] != "cpu" {
-		return 0, fmt.Errorf("no stat of a machine: %q", line)
-	}
-	for i, field := range fields[1:9] { // user, nice, system, idle, iowait, irq, softirq, steal
-		n, err := strconv.ParseInt(field, 10, 64)
-		if err != nil {
-			return 0, fmt.Errorf("no stat of a machine: %q", line)
-		}
-		if i != 3 && i != 4 {
-			used += time.Duration(n) * tick
-		}
-	}
-	return used, nil
-}
-
-// RSS is the memory that a process has, in bytes.
-func RSS(pid int) (int64, error) {
-	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/statm")
-	if err != nil {
-		return 0, err
-	}
-	fields := strings.Fields(string(text))
-	if len(fields) < 2 {
-		return 0, fmt.Errorf("no statm of a process: %q", text)
-	}
-	pages, err := strconv.ParseInt(fields[1], 10, 64)
-	return pages * int64(os.Getpagesize()), err
-}
-
-const (
-	// window is how long processes must use less than idle of a core to be at rest, and looks how
-	// often that is looked at. It is longer than any of them pauses in the middle of what it has put
-	// off.
-	window = 3 * time.Second
-	looks  = 12
-	idle   = 0.05
-)
-
-// Rest waits until the processes have done what they put off, and tells how long that took: a
-// server that answers now and works later must not be taken for a faster one, and must not disturb
-// the next. When patience ends first, it took that long.
-func Rest(ctx context.Context, pids []int, patience time.Duration) (time.Duration, error) {
+// Rest waits until processes use less than 5 % of a core for 3 s, and returns how long they took
+// until then. It gives up after the timeout. Deferred work is part of the cost of a request, and
+// must not disturb the next burst.
+func (r *Run) Rest(pids []int, timeout time.Duration) time.Duration {
+	const window, samples, idle = 3 * time.Second, 12, 0.05
 	began := time.Now()
-	var used []time.Duration // at each look
-	for {
-		now, err := CPU(pids)
-		if err != nil {
-			return 0, err
-		}
-		used = append(used, now)
-		since := used[max(0, len(used)-1-looks)]
-		calm := len(used) > looks && float64(now-since) < idle*float64(window)
-		if calm || time.Since(began) > patience {
-			return max(0, time.Since(began)-window).Truncate(window / looks), nil
-		}
-		select {
-		case <-ctx.Done():
-			return 0, ctx.Err()
-		case <-time.After(window / looks):
+	for used := []time.Duration{}; ; r.Pause(window / samples) {
+		used = append(used, CPU(pids))
+		n := len(used)
+		calm := n > samples && used[n-1]-used[n-1-samples] < time.Duration(idle*float64(window))
+		if calm || time.Since(began) > timeout {
+			return max(0, time.Since(began)-window).Truncate(window / samples)
 		}
 	}
 }
 
-// Usage is the CPU time of a target's own processes, of those beside, and of the whole machine,
-// with the time it is of.
+// Usage is the CPU time of a target's own processes, of PostgreSQL and Redis, and of the whole
+// machine, at or within a time.
 type Usage struct{ Own, Beside, Machine, At time.Duration }
 
-// Used is what has been used so far.
-func Used(own, beside []int) (u Usage, err error) {
-	u.At = time.Duration(time.Now().UnixNano())
-	if u.Own, err = CPU(own); err != nil {
-		return u, err
-	}
-	if u.Beside, err = CPU(beside); err != nil {
-		return u, err
-	}
-	u.Machine, err = MachineCPU()
-	return u, err
+// Used returns the CPU time used so far.
+func Used(t Target) Usage {
+	c := Must(Must(procfs.NewFS("/proc")).Stat()).CPUTotal
+	return Usage{CPU(t.Own), CPU(t.Beside), seconds(c.User + c.Nice + c.System + c.IRQ + c.SoftIRQ + c.Steal),
+		time.Duration(time.Now().UnixNano())}
 }
 
-// Minus is what has been used since.
-func (u Usage) Minus(before Usage) Usage {
+// Since returns what was used after another measurement.
+func (u Usage) Since(before Usage) Usage {
 	return Usage{u.Own - before.Own, u.Beside - before.Beside, u.Machine - before.Machine, u.At - before.At}
 }

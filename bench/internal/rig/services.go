@@ -1,5 +1,3 @@
-// Package rig is what benchmarks and drills of servers share: databases of a run's own, servers as
-// processes, wrk as the load generator, CPU time, and tables of medians. It needs Linux.
 package rig
 
 import (
@@ -9,62 +7,103 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/url"
-	"os/exec"
-	"path/filepath"
+	"os"
+	"reflect"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/prometheus/procfs"
 	"github.com/redis/go-redis/v9"
 	_ "modernc.org/sqlite" // the driver "sqlite"
 )
 
-// Services are a database on PostgreSQL and one on Redis, which are a run's own.
-type Services struct {
-	DatabaseURL, RedisURL string
-	// Redis is a client of that database.
-	Redis                 *redis.Client
-	postgresPID, redisPID int // zero when they are not on this machine
+// errURL does not show a URL, which may hold a password.
+var errURL = errors.New("the URL of the database cannot be parsed")
 
-	postgres *sql.DB // the database in which others are created
-	created  []string
-	server   string
+// OpenServices creates a database on PostgreSQL, and takes an empty one of Redis.
+func (r *Run) OpenServices() {
+	if os.Getenv("LINKFORGE_TEST_DATABASE_URL") == "" || os.Getenv("LINKFORGE_TEST_REDIS_URL") == "" {
+		Failf("PostgreSQL and Redis are needed: scripts/with-services provides them")
+	}
+	r.DatabaseURL = r.CreateDatabase()
+	r.takeRedis()
+	var session int // its parent is PostgreSQL's first process
+	r.In(r.DatabaseURL, false, func(d *sql.DB) {
+		Check(d.QueryRowContext(r, "SELECT pg_backend_pid()").Scan(&session))
+		if s, err := stat(session); err == nil && strings.HasPrefix(s.Comm, "postgres") {
+			r.ServicePIDs = append(r.ServicePIDs, s.PPID)
+		}
+	})
+	pid, _ := strconv.Atoi(Must(r.Redis.InfoMap(r, "server").Result())["Server"]["process_id"])
+	if s, err := stat(pid); err == nil && strings.HasPrefix(s.Comm, "redis") {
+		r.ServicePIDs = append(r.ServicePIDs, pid)
+	}
 }
 
-// ErrURL does not show a URL, which may hold a password.
-var ErrURL = errors.New("the URL of the database cannot be read")
+func stat(pid int) (s procfs.ProcStat, err error) {
+	p, err := procfs.NewProc(pid)
+	if err != nil {
+		return s, err
+	}
+	return p.Stat()
+}
 
-// OpenServices creates a database on PostgreSQL and takes an empty one of Redis. What it returns is
-// to be closed, also when there is an error.
-func OpenServices(ctx context.Context, databaseURL, redisURL string) (s *Services, err error) {
-	s = &Services{server: databaseURL, RedisURL: redisURL}
-	if s.postgres, err = Open(databaseURL, false); err != nil {
-		return s, err
+// ServicesEnv returns the settings of a server that uses the run's PostgreSQL and Redis.
+func (r *Run) ServicesEnv() []string {
+	return []string{"LINKFORGE_DATABASE_URL=" + r.DatabaseURL, "LINKFORGE_REDIS_URL=" + r.RedisURL}
+}
+
+// CreateDatabase creates a database, and returns its URL. The end of the run drops it.
+func (r *Run) CreateDatabase() string {
+	server, name := os.Getenv("LINKFORGE_TEST_DATABASE_URL"), fmt.Sprintf("bench_%016x", rand.Uint64())
+	r.Exec(server, "CREATE DATABASE "+name)
+	r.Cleanup(func() error { // also after an interrupt
+		return Try(func() { (&Run{Context: context.Background()}).Exec(server, "DROP DATABASE "+name+" WITH (FORCE)") })
+	})
+	return withPath(server, name)
+}
+
+func withPath(serverURL, path string) string {
+	u, err := url.Parse(serverURL)
+	if err != nil {
+		Check(errURL)
 	}
-	if s.DatabaseURL, err = s.CreateDatabase(ctx); err != nil {
-		return s, err
+	u.Path = "/" + path
+	return u.String()
+}
+
+// takeRedis selects an empty database, which the end of the run empties.
+func (r *Run) takeRedis() {
+	for number := range 16 { // as many as Redis has by default
+		r.RedisURL = withPath(os.Getenv("LINKFORGE_TEST_REDIS_URL"), strconv.Itoa(number))
+		options, err := redis.ParseURL(r.RedisURL)
+		if err != nil {
+			Check(errURL)
+		}
+		r.Redis = redis.NewClient(options)
+		if Must(r.Redis.DBSize(r).Result()) == 0 {
+			r.Cleanup(func() error { return errors.Join(r.Redis.FlushDB(context.Background()).Err(), r.Redis.Close()) })
+			return
+		}
+		r.Redis.Close()
 	}
-	if err := s.takeRedis(ctx); err != nil {
-		return s, err
-	}
-	s.findPIDs(ctx)
-	return s, nil
+	Failf("no database of Redis is empty")
 }
 
 // Open opens PostgreSQL by its URL, or SQLite by its path. As the system, PostgreSQL shows the rows
-// of all workspaces; otherwise the connection is the owner's, which row-level security hides them
-// from.
-func Open(where string, system bool) (*sql.DB, error) {
+// of all workspaces; otherwise the connection is the owner's, from which row-level security hides
+// them.
+func Open(where string, system bool) *sql.DB {
 	if !strings.Contains(where, "://") {
 		query := url.Values{"_pragma": {"journal_mode(WAL)", "synchronous(FULL)", "busy_timeout(10000)"}}
 		source := url.URL{Scheme: "file", Opaque: (&url.URL{Path: where}).EscapedPath(), RawQuery: query.Encode()}
-		return sql.Open("sqlite", source.String())
+		return Must(sql.Open("sqlite", source.String()))
 	}
 	config, err := pgx.ParseConfig(where)
 	if err != nil {
-		return nil, ErrURL
+		Check(errURL)
 	}
 	var options []stdlib.OptionOpenDB
 	if system {
@@ -75,133 +114,76 @@ func Open(where string, system bool) (*sql.DB, error) {
 	}
 	d := stdlib.OpenDB(*config, options...)
 	d.SetMaxOpenConns(2)
-	return d, nil
+	return d
 }
 
-// Within opens a database while do uses it.
-func Within(where string, system bool, do func(*sql.DB) error) error {
-	d, err := Open(where, system)
-	if err != nil {
+// In opens a database while do uses it.
+func (r *Run) In(where string, system bool, do func(*sql.DB)) {
+	d := Open(where, system)
+	defer d.Close()
+	do(d)
+}
+
+// Exec runs statements as the owner of a database.
+func (r *Run) Exec(where string, statements ...string) {
+	r.In(where, false, func(d *sql.DB) {
+		for _, statement := range statements {
+			if _, err := d.ExecContext(r, statement); err != nil {
+				Failf("%.60s: %w", statement, err)
+			}
+		}
+	})
+}
+
+// Number queries one number as the system.
+func (r *Run) Number(where, query string, args ...any) (n int64) {
+	r.In(where, true, func(d *sql.DB) { Check(d.QueryRowContext(r, query, args...).Scan(&n)) })
+	return n
+}
+
+// Rows reads all rows of a query, as the system, into structs whose fields take the columns in
+// order.
+func Rows[T any](r *Run, where, query string, args ...any) (all []T) {
+	r.In(where, true, func(d *sql.DB) {
+		rows := Must(d.QueryContext(r, query, args...))
+		defer rows.Close()
+		for rows.Next() {
+			var one T
+			value := reflect.ValueOf(&one).Elem()
+			fields := make([]any, value.NumField())
+			for i := range fields {
+				fields[i] = value.Field(i).Addr().Interface()
+			}
+			Check(rows.Scan(fields...))
+			all = append(all, one)
+		}
+		Check(rows.Err())
+	})
+	return all
+}
+
+// Copy copies n rows into a table after another statement, in one transaction: PostgreSQL need not
+// log rows of a table that the transaction has truncated.
+func (r *Run) Copy(where, before, table string, columns []string, n int, row func(i int) []any) {
+	conn := Must(pgx.Connect(r, where))
+	defer conn.Close(context.WithoutCancel(r))
+	Check(pgx.BeginFunc(r, conn, func(tx pgx.Tx) error {
+		if _, err := tx.Exec(r, before); err != nil {
+			return err
+		}
+		rows := pgx.CopyFromSlice(n, func(i int) ([]any, error) { return row(i), nil })
+		_, err := tx.CopyFrom(r, pgx.Identifier{table}, columns, rows)
 		return err
-	}
-	return errors.Join(do(d), d.Close())
+	}))
 }
 
-// CreateDatabase creates one more database on the same server, and returns its URL.
-func (s *Services) CreateDatabase(ctx context.Context) (databaseURL string, err error) {
-	name := fmt.Sprintf("bench_%016x", rand.Uint64())
-	if _, err := s.postgres.ExecContext(ctx, "CREATE DATABASE "+name); err != nil {
-		return "", err
-	}
-	s.created = append(s.created, name)
-	return withPath(s.server, name)
-}
-
-func withPath(serverURL, path string) (string, error) {
-	u, err := url.Parse(serverURL)
+// LibpqEnv returns the environment with which PostgreSQL's own programs find a database: command
+// lines are visible to all users of the machine.
+func LibpqEnv(databaseURL string) []string {
+	c, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
-		return "", ErrURL
+		Check(errURL)
 	}
-	u.Path = "/" + path
-	return u.String(), nil
-}
-
-// takeRedis selects an empty database, which is emptied at the end.
-func (s *Services) takeRedis(ctx context.Context) error {
-	for number := range 16 { // as many as Redis has by default
-		where, err := withPath(s.RedisURL, strconv.Itoa(number))
-		if err != nil {
-			return err
-		}
-		options, err := redis.ParseURL(where)
-		if err != nil {
-			return ErrURL
-		}
-		client := redis.NewClient(options)
-		size, err := client.DBSize(ctx).Result()
-		if err == nil && size == 0 {
-			s.Redis, s.RedisURL = client, where
-			return nil
-		}
-		client.Close()
-		if err != nil {
-			return err
-		}
-	}
-	return errors.New("no database of Redis is empty")
-}
-
-// findPIDs finds both servers when they are on this machine: a session's parent is PostgreSQL's
-// first process.
-func (s *Services) findPIDs(ctx context.Context) {
-	var session int
-	if err := s.postgres.QueryRowContext(ctx, "SELECT pg_backend_pid()").Scan(&session); err == nil {
-		if of, err := readStat(session); err == nil && strings.HasPrefix(of.name, "postgres") {
-			s.postgresPID = of.parent
-		}
-	}
-	if info, err := s.Redis.InfoMap(ctx, "server").Result(); err == nil {
-		pid, _ := strconv.Atoi(info["Server"]["process_id"])
-		if of, err := readStat(pid); err == nil && strings.HasPrefix(of.name, "redis") {
-			s.redisPID = pid
-		}
-	}
-}
-
-// PIDs are the processes of PostgreSQL and Redis that were found.
-func (s *Services) PIDs() (pids []int) {
-	for _, pid := range []int{s.postgresPID, s.redisPID} {
-		if pid > 0 {
-			pids = append(pids, pid)
-		}
-	}
-	return pids
-}
-
-// Close drops what was created.
-func (s *Services) Close() (err error) {
-	if s == nil {
-		return nil
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute) // also after an interrupt
-	defer cancel()
-	if s.Redis != nil {
-		err = errors.Join(err, s.Redis.FlushDB(ctx).Err(), s.Redis.Close())
-	}
-	for _, name := range s.created {
-		// FORCE fails while one of the server's own workers is connected, for which the server waits
-		// without it.
-		if _, forced := s.postgres.ExecContext(ctx, "DROP DATABASE "+name+" WITH (FORCE)"); forced != nil {
-			_, problem := s.postgres.ExecContext(ctx, "DROP DATABASE "+name)
-			err = errors.Join(err, problem)
-		}
-	}
-	if s.postgres != nil {
-		err = errors.Join(err, s.postgres.Close())
-	}
-	return err
-}
-
-// Root returns the folder of the server's module.
-func Root(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/linkforge/linkforge").Output()
-	if err != nil {
-		return "", fmt.Errorf("finding the server's module: %w", err)
-	}
-	return strings.TrimSpace(string(out)), nil
-}
-
-// Build builds this tree's server into a folder, and returns its path.
-func Build(ctx context.Context, folder string) (string, error) {
-	root, err := Root(ctx)
-	if err != nil {
-		return "", err
-	}
-	binary := filepath.Join(folder, "linkforge")
-	cmd := exec.CommandContext(ctx, "go", "build", "-o", binary, "./server")
-	cmd.Dir = root
-	if out, err := cmd.CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building the server: %w\n%s", err, out)
-	}
-	return binary, nil
+	return []string{"PGHOST=" + c.Host, "PGPORT=" + strconv.Itoa(int(c.Port)), "PGUSER=" + c.User,
+		"PGPASSWORD=" + c.Password, "PGDATABASE=" + c.Database}
 }
