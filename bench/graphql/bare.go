@@ -12,7 +12,7 @@ import (
 	"github.com/99designs/gqlgen/graphql/handler/transport"
 	"github.com/vektah/gqlparser/v2/ast"
 
-	"github.com/linkforge/linkforge/bench/internal/rig"
+	"github.com/linkforge/linkforge/bench/internal/rig2"
 	"github.com/linkforge/linkforge/graph/gen"
 	"github.com/linkforge/linkforge/internal/account"
 	"github.com/linkforge/linkforge/internal/id"
@@ -23,50 +23,35 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// bareDatabase names the variable with the URL of the database that new links go to. Not on the
-// command line, which everybody on the machine can read.
+// bareDatabase names the variable with the URL of the database for new links: command lines are
+// visible to all users.
 const bareDatabase = "BARE_DATABASE_URL"
 
-// runBare is the baseline's process: gqlgen over net/http as its users write it, with the schema of
-// Linkforge and nothing behind it, or with a table for new links alone.
-func runBare(ctx context.Context, args []string) error {
-	gathered, address := args[0] == "gathered", args[1]
-	var k *keeper
+// serveBare is the helper that is the baseline: gqlgen over net/http as its users write it, with the
+// schema of Linkforge and constants, or with a table for new links.
+func serveBare(ctx context.Context, args []string) {
+	c := newConstants("http://" + args[1])
 	if database := os.Getenv(bareDatabase); database != "" {
-		var err error
-		if k, err = openKeeper(ctx, database, gathered); err != nil {
-			return err
-		}
-		defer k.pool.Close()
+		c.inserter = openInserter(ctx, database, args[0] == "batched")
 	}
-	mux := http.NewServeMux()
-	mux.Handle("/graphql", newBare("http://"+address, k))
-	return rig.ServeHTTP(ctx, address, mux)
-}
-
-// queryCache is how many documents the handler keeps.
-const queryCache = 1000
-
-// newBare is the handler. What it answers looks like what Linkforge answers.
-func newBare(publicURL string, k *keeper) http.Handler {
-	c := newConstants(publicURL)
-	c.keeper = k
 	server := handler.New(gen.NewExecutableSchema(gen.Config{Resolvers: c}))
 	server.AddTransport(transport.POST{})
-	server.SetQueryCache(lru.New[*ast.QueryDocument](queryCache))
-	return server
+	server.SetQueryCache(lru.New[*ast.QueryDocument](1000))
+	mux := http.NewServeMux()
+	mux.Handle("/graphql", server)
+	rig.ServeHTTP(ctx, args[1], mux)
 }
 
-// constants are all that the resolvers return. The interfaces within are nil: they name what no
-// measured operation asks for.
+// constants are all that the resolvers return. The embedded interfaces are nil: no measured
+// operation calls their other methods.
 type constants struct {
 	gen.ResolverRoot
-	me      *account.Account
-	page    *gen.LinkConnection
-	created *gen.CreateLinkPayload
-	tags    []string
-	short   string
-	keeper  *keeper // nil when new links are kept nowhere
+	me       *account.Account
+	page     *gen.LinkConnection
+	created  *gen.CreateLinkPayload
+	tags     []string
+	short    string
+	inserter *inserter // nil when new links are not stored
 }
 
 type (
@@ -91,7 +76,7 @@ type (
 func newConstants(publicURL string) *constants {
 	now := time.Now().UTC()
 	c := &constants{
-		me:    &account.Account{ID: id.New(id.Account), Email: email, Name: personName},
+		me:    &account.Account{ID: id.New(id.Account), Email: rig.TenantEmail, Name: rig.TenantName},
 		page:  &gen.LinkConnection{PageInfo: &gen.PageInfo{HasNextPage: true}},
 		tags:  listedTags(1),
 		short: publicURL + "/" + constantCode,
@@ -107,7 +92,7 @@ func newConstants(publicURL string) *constants {
 	title := newTitle
 	c.created = &gen.CreateLinkPayload{Created: true, Errors: []*gen.UserError{}, Link: &link.Link{
 		ID: id.New(id.Link), Code: constantCode, Title: &title, CreatedAt: now,
-		OriginalURL: strings.ReplaceAll(newURL(), rig.NumberPlace, strings.Repeat("0", len(rig.NumberPlace))),
+		OriginalURL: strings.ReplaceAll(newURL, rig.NumberPlace, strings.Repeat("0", len(rig.NumberPlace))),
 	}}
 	return c
 }
@@ -130,8 +115,8 @@ func (q bareQuery) Workspace(context.Context, gen.WorkspaceBy) (*workspace.Membe
 }
 
 func (m bareMutation) CreateLink(ctx context.Context, in gen.CreateLinkInput) (*gen.CreateLinkPayload, error) {
-	if m.c.keeper != nil {
-		return m.c.keeper.create(ctx, in, *m.c.created.Link)
+	if m.c.inserter != nil {
+		return m.c.inserter.create(ctx, in, *m.c.created.Link)
 	}
 	return m.c.created, nil
 }

@@ -1,99 +1,104 @@
 // Command graphql measures what an operation costs beside its lower bounds: the same document on a
 // bare gqlgen handler over the same schema, whose resolvers return constants; the same SQL sent by
-// pgbench; and, for creations, that handler with nothing behind it but an INSERT into a table of
-// the same columns and indexes. All of it happens in one run, in turns, because machines differ and
-// are shared: quote the ratios. It needs Linux, wrk, and scripts/with-services for PostgreSQL and
-// Redis:
+// pgbench; and, for creations, that handler with an INSERT into a table of the same columns and
+// indexes. All targets are measured in one run, in turns, because machines differ and are shared:
+// quote the ratios.
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./graphql -rounds 1 -burst 1s
 //
-// Every target is a process of its own, Linkforge with everything on but destination checks, which
-// would query the internet; rate limits are on, and generous. The SQL is recorded at the start of
-// each run, from a Linkforge that connects to PostgreSQL through this program.
-//
-// It exits with 1 when something went wrong: a wrong answer, or links that do not add up. A slow
-// machine, and a goal that was missed, are not errors.
+// Linkforge has everything on but destination checks, which would query the internet; rate limits
+// count and never refuse. It exits with 1 after a wrong response, or when the links do not add up.
+// A missed goal is no error.
 package main
 
 import (
-	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
+	"net/http"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/bench/internal/rig"
+	"github.com/linkforge/linkforge/bench/internal/rig2"
 )
 
-// options are the command line's.
-type options struct {
-	rounds, connections int
-	burst               time.Duration
-	operations          []operation
-	server              string
-	// details is a folder for the SQL that was recorded and a CPU profile of Linkforge under each
-	// operation; empty for none.
-	details string
+var (
+	rounds      = flag.Int("rounds", 3, "number of bursts of each target and operation")
+	burst       = flag.Duration("burst", 2*time.Second, "duration of a burst")
+	connections = flag.Int("connections", 64, "number of connections")
+	opNames     = flag.String("operations", "me,page,create,create16", "operations, separated by commas")
+	details     = flag.String("details", "", "a folder for the recorded SQL, and CPU profiles of Linkforge from another "+
+		"burst of each operation")
+)
+
+func main() { rig.Main(run, rig.Helpers{"bare": serveBare}) }
+
+// operation is what is measured.
+type operation struct {
+	name, title, document string
+	expected              string // part of every right response, and of no other
+	creates               bool   // each response is a new link
+	workspaces            []string
+	sql                   string // for pgbench; empty for creations
 }
 
-func main() {
-	rig.Main("graphql", func(ctx context.Context, args []string) error {
-		if len(args) > 1 && args[0] == "bare" {
-			return runBare(ctx, args[1:])
+const (
+	meDocument   = `{ me { id email } }`
+	pageDocument = `query Page($workspace: ID!) {
+  workspace(by: {id: $workspace}) {
+    links(first: 20) {
+      edges {
+        node { code shortUrl originalUrl title tags clickCount status createdAt createdBy { name } }
+      }
+      pageInfo { hasNextPage endCursor }
+    }
+  }
+}`
+	createDocument = `mutation Create($input: CreateLinkInput!) {
+  createLink(input: $input) {
+    link { id code shortUrl originalUrl title status createdAt }
+    created
+    errors { message code field }
+  }
+}`
+	pageSize = 20
+	newURL   = "https://www.example.com/articles/" + rig.NumberPlace + "/a-title-of-some-words"
+	newTitle = "A title of some words"
+)
+
+// bodies returns the requests of an operation, one for each workspace.
+func (o operation) bodies() (all []string) {
+	for _, workspace := range o.workspaces {
+		variables := map[string]any{"workspace": workspace}
+		if o.creates {
+			variables = map[string]any{"input": map[string]any{"workspaceId": workspace, "url": newURL, "title": newTitle}}
 		}
-		return run(ctx, args)
-	})
+		all = append(all, string(rig.Must(json.Marshal(map[string]any{"query": o.document, "variables": variables}))))
+	}
+	return all
 }
 
-func parse(args []string) (o options, err error) {
-	var names string
-	flags := flag.NewFlagSet("graphql", flag.ContinueOnError)
-	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
-	flags.DurationVar(&o.burst, "burst", 2*time.Second, "how long each target is measured at a time")
-	flags.IntVar(&o.connections, "connections", 64, "over how many connections")
-	flags.StringVar(&names, "operations", strings.Join(operationNames(), ","),
-		"which operations, with commas between them")
-	flags.StringVar(&o.server, "server", "", "the linkforge binary to measure; built from this tree when empty")
-	flags.StringVar(&o.details, "details", "", "a folder for the recorded SQL, and CPU profiles of Linkforge from "+
-		"another burst of each operation")
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	for name := range strings.SplitSeq(names, ",") {
-		at := slices.Index(operationNames(), name)
-		if at < 0 {
-			return o, fmt.Errorf("there is no operation %q: there are %s", name, strings.Join(operationNames(), ", "))
-		}
-		o.operations = append(o.operations, operations()[at])
-	}
-	if o.rounds < 1 || o.burst <= 0 || o.connections < 1 {
-		return o, errors.New("at least one round, one connection and some time are needed")
-	}
-	return o, nil
+// The links of the listed page, which the account of the run has created.
+func listedURL(n int) string {
+	return fmt.Sprintf("https://www.example.com/catalogue/%06d/a-page-of-some-words?utm_source=newsletter", n)
 }
+func listedTitle(n int) string  { return fmt.Sprintf("A page of some words, number %06d", n) }
+func listedTags(n int) []string { return []string{fmt.Sprintf("season-%02d", n%20), "spring sale"} }
 
-// bench is one run.
 type bench struct {
-	options
 	*rig.Run
-	pgbenchBinary string // empty when there is none
-	bare, ours    *target
-	sql           *target   // pgbench
-	bounds        []*target // the bare handler with a table for new links
-	tenant        *rig.Tenant
-	estate        estate
-	admin         string            // where ours serves its profiles
-	scripts       map[string]string // for pgbench, by operation
-	next          int               // the number of the next request
-
-	// created is how many links were acknowledged, found how many the database has.
-	created, found int64
+	bare, ours, sql *target
+	bounds          []*target // the bare handler with a table for new links
+	tenant          *rig.Tenant
+	operations      []*operation
+	admin           string // where Linkforge serves its profiles
+	next            int    // the number of the next request
+	// created is the number of links that were acknowledged or created beforehand.
+	created int64
 }
 
 // target is a server that is measured.
@@ -103,191 +108,258 @@ type target struct {
 	figures        map[string][]rig.Figures // by operation, one a round
 }
 
-func run(ctx context.Context, args []string) (err error) {
-	o, err := parse(args)
-	if err != nil {
-		return err
+func newTarget(name string, p *rig.Process, beside []int) *target {
+	t := &target{Target: rig.Target{Name: name, Beside: beside}, figures: map[string][]rig.Figures{}}
+	if p != nil {
+		t.Own, t.address = []int{p.PID}, p.Address
 	}
-	b := &bench{options: o}
-	b.Run, err = rig.NewRun(ctx, o.server, os.Stderr)
-	defer func() { err = errors.Join(err, b.Close()) }()
-	if err != nil {
-		return err
-	}
-	for _, step := range []func(context.Context) error{b.prepare, b.compare, b.record, b.measureAll, b.profile, b.count} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	b.report(os.Stdout)
-	return b.Problems()
+	return t
 }
 
-// boundsOf are the targets that an operation is compared with beside the bare handler.
-func (b *bench) boundsOf(o operation) []*target {
-	if !o.creates {
-		return nil
-	}
-	return b.bounds
-}
-
-// compare checks that all targets answer each operation in the same shape.
-func (b *bench) compare(ctx context.Context) error {
+func run(r *rig.Run) {
+	r.OpenServices()
+	b := &bench{Run: r}
+	b.prepare()
 	for _, o := range b.operations {
-		var first []byte
-		for _, t := range append([]*target{b.bare, b.ours}, b.boundsOf(o)...) {
-			tenant := &rig.Tenant{Address: t.address, Token: t.token, HTTP: b.tenant.HTTP}
-			answer, err := tenant.Post(ctx, withNumber(o.bodies(b.estate.of(o))[0], b.next))
-			b.next++
-			if err != nil {
-				return fmt.Errorf("%s, %s: %w", t.Name, o.name, err)
-			}
-			if t == b.bare {
-				first = answer
-			}
-			if err := sameShape(first, answer); err != nil {
-				return fmt.Errorf("%s, %s: %w", t.Name, o.name, err)
-			}
-		}
-		if o.creates {
-			b.created++
-		}
+		b.compare(o)
 	}
-	return nil
-}
-
-// sameShape returns an error when two answers differ in more than their values, or by 5 % in their
-// length.
-func sameShape(one, other []byte) error {
-	shapes := make([]string, 2)
-	for i, text := range [][]byte{one, other} {
-		var value any
-		if err := json.Unmarshal(text, &value); err != nil {
-			return fmt.Errorf("no answer: %w", err)
-		}
-		shapes[i] = shape(value)
-	}
-	if shapes[0] != shapes[1] {
-		return fmt.Errorf("the answers differ:\n%s\n%s", shapes[0], shapes[1])
-	}
-	if short, long := min(len(one), len(other)), max(len(one), len(other)); float64(long-short) > 0.05*float64(long) {
-		return fmt.Errorf("the answers have %d and %d bytes", len(one), len(other))
-	}
-	return nil
-}
-
-// shape is a JSON value without its texts and numbers.
-func shape(value any) string {
-	switch value := value.(type) {
-	case map[string]any:
-		var fields []string
-		for name, of := range value {
-			fields = append(fields, name+": "+shape(of))
-		}
-		slices.Sort(fields)
-		return "{" + strings.Join(fields, ", ") + "}"
-	case []any:
-		var items []string
-		for _, of := range value {
-			items = append(items, shape(of))
-		}
-		return "[" + strings.Join(items, ", ") + "]"
-	case nil:
-		return "null"
-	}
-	return fmt.Sprintf("%T", value)
-}
-
-// measureAll measures each operation on one target right after the other, round by round.
-func (b *bench) measureAll(ctx context.Context) error {
-	for round := range b.rounds {
-		b.Say("round %d of %d", round+1, b.rounds)
-		// PostgreSQL does at once what it would do in time, while something is measured.
-		err := rig.Within(b.Services.DatabaseURL, false, func(d *sql.DB) error {
-			_, err := d.ExecContext(ctx, "VACUUM ANALYZE")
-			return err
-		})
-		if err != nil {
-			return err
-		}
+	b.record()
+	for round := range *rounds {
+		b.Say("round %d of %d", round+1, *rounds)
+		b.Exec(b.DatabaseURL, "VACUUM ANALYZE") // now, and not while something is measured
 		for _, o := range b.operations {
-			for _, t := range append([]*target{b.bare, b.ours}, b.boundsOf(o)...) {
-				if err := b.measure(ctx, t, o); err != nil {
-					return err
-				}
+			for _, t := range b.targetsOf(o) {
+				b.measure(t, o)
 			}
-			if script, ok := b.scripts[o.name]; ok {
-				f, err := b.measureSQL(ctx, script)
-				if err != nil {
-					return err
-				}
-				b.sql.figures[o.name] = append(b.sql.figures[o.name], f)
+			if o.sql != "" {
+				b.sql.figures[o.name] = append(b.sql.figures[o.name], b.measureSQL(o.sql))
 			}
 		}
 	}
-	return nil
+	if *details != "" {
+		b.profile()
+	}
+	b.report()
+}
+
+// prepare starts everything, and creates the workspaces and links.
+func (b *bench) prepare() {
+	b.admin = rig.FreeAddress()
+	env := append(b.ServicesEnv(), "LINKFORGE_ADMIN_LISTEN="+b.admin, "LINKFORGE_RATE_LIMITS=on",
+		"LINKFORGE_REQUEST_RATE="+rig.Unlimited, "LINKFORGE_COST_RATE="+rig.Unlimited)
+	b.ours = newTarget("Linkforge on PostgreSQL + Redis", b.Serve("linkforge", b.Server, env...), b.ServicePIDs)
+	b.sql = newTarget("the same SQL by pgbench", nil, nil)
+	b.tenant = b.NewTenant(b.ours.address, "listed", &http.Transport{})
+	b.ours.token = b.tenant.Token
+	workspaces := []string{b.tenant.Workspace}
+	for n := range 17 {
+		workspaces = append(workspaces, b.tenant.CreateWorkspace(fmt.Sprintf("bench-%d", n+1)))
+	}
+	for _, w := range workspaces {
+		b.fill(w)
+	}
+	b.Exec(b.DatabaseURL, "CREATE TABLE "+leastTable+" (LIKE links INCLUDING ALL)")
+	database := []string{bareDatabase + "=" + b.DatabaseURL}
+	b.bare = newTarget("gqlgen over net/http, constants", b.Helper("bare", nil, "bare", "alone"), nil)
+	b.bounds = []*target{
+		newTarget("gqlgen over net/http, one INSERT a request", b.Helper("bare-alone", database, "bare", "alone"),
+			b.ServicePIDs),
+		newTarget("gqlgen over net/http, one INSERT for all waiting requests of a workspace",
+			b.Helper("bare-batched", database, "bare", "batched"), b.ServicePIDs),
+	}
+	all := []*operation{
+		{name: "me", title: "`me { id email }`", document: meDocument, expected: `"me":{"id":"usr_`,
+			workspaces: workspaces[:1]},
+		{name: "page", title: "a page of 20 links", document: pageDocument, expected: `"edges":[{"node":{"code":"`,
+			workspaces: workspaces[:1]},
+		{name: "create", title: "`createLink`, one workspace", document: createDocument, expected: `"created":true`,
+			creates: true, workspaces: workspaces[1:2]},
+		{name: "create16", title: "`createLink`, 16 workspaces", document: createDocument, expected: `"created":true`,
+			creates: true, workspaces: workspaces[2:]},
+	}
+	for name := range strings.SplitSeq(*opNames, ",") {
+		at := slices.IndexFunc(all, func(o *operation) bool { return o.name == name })
+		if at < 0 {
+			rig.Failf("there is no operation %q", name)
+		}
+		b.operations = append(b.operations, all[at])
+	}
+}
+
+// fill creates links in a workspace. Each workspace has many, so that PostgreSQL does not plan for
+// one that has all links.
+func (b *bench) fill(workspace string) {
+	const listed, batchSize = 500, 250
+	for from := 0; from < listed; from += batchSize {
+		var some []any
+		for n := from; n < from+batchSize; n++ {
+			some = append(some, map[string]any{"url": listedURL(n), "title": listedTitle(n), "tags": listedTags(n)})
+		}
+		rig.Must(b.tenant.In(workspace).CreateLinks(some))
+	}
+	b.created += listed
+}
+
+func (b *bench) targetsOf(o *operation) []*target {
+	if o.creates {
+		return append([]*target{b.bare, b.ours}, b.bounds...)
+	}
+	return []*target{b.bare, b.ours}
+}
+
+// compare checks that all targets respond to an operation in the same shape, and in the same length
+// within 5 %.
+func (b *bench) compare(o *operation) {
+	var first []byte
+	for _, t := range b.targetsOf(o) {
+		tenant := b.tenant.At(t.address)
+		body := strings.Replace(o.bodies()[0], rig.NumberPlace, fmt.Sprintf("%0*d", len(rig.NumberPlace), b.next), 1)
+		response := rig.Must(tenant.Post(body))
+		b.next++
+		if t == b.bare {
+			first = response
+		}
+		length, difference := float64(len(first)), float64(len(response)-len(first))
+		if !reflect.DeepEqual(shapeOf(first), shapeOf(response)) || max(difference, -difference) > 0.05*length {
+			rig.Failf("%s, %s: the responses differ:\n%s\n%s", t.Name, o.name, first, response)
+		}
+	}
+	if o.creates {
+		b.created++
+	}
+}
+
+// shapeOf returns a JSON value with types in the place of texts and numbers.
+func shapeOf(text []byte) any {
+	var value any
+	rig.Check(json.Unmarshal(text, &value))
+	var shape func(any) any
+	shape = func(value any) any {
+		switch value := value.(type) {
+		case map[string]any:
+			for name, of := range value {
+				value[name] = shape(of)
+			}
+		case []any:
+			for i, of := range value {
+				value[i] = shape(of)
+			}
+		case nil:
+		default:
+			return fmt.Sprintf("%T", value)
+		}
+		return value
+	}
+	return shape(value)
+}
+
+func (b *bench) load(t *target, o *operation, burst time.Duration) rig.Load {
+	bodies := o.bodies()
+	return rig.Load{Address: t.address, Token: t.token, N: 16 * len(bodies), Connections: *connections, Burst: burst,
+		Requests: func(i int) string { return bodies[i%len(bodies)] }, Status: 200, Expected: o.expected, First: b.next}
 }
 
 const warmUpTime = 500 * time.Millisecond
 
-func (b *bench) load(t *target, o operation, burst time.Duration) rig.Load {
-	bodies := o.bodies(b.estate.of(o))
-	return rig.Load{
-		Address: t.address, Token: t.token, Requests: func(i int) string { return bodies[i%len(bodies)] },
-		N:           16 * len(bodies),
-		Connections: b.connections, Burst: burst, Status: 200, Expected: o.good, First: b.next,
-	}
-}
-
-func (b *bench) measure(ctx context.Context, t *target, o operation) error {
-	f, came, before, err := b.Measure(ctx, t.Target, warmUpTime, b.load(t, o, b.burst))
-	b.next = max(b.next, came.Next)
+func (b *bench) measure(t *target, o *operation) {
+	f, outcome, before := b.Measure(t.Target, warmUpTime, b.load(t, o, *burst))
+	b.next = max(b.next, outcome.Next)
 	if t == b.ours && o.creates {
-		b.created += before.Right + came.Right
+		b.created += before.Right + outcome.Right
 	}
 	t.figures[o.name] = append(t.figures[o.name], f)
-	return err
 }
 
-// profile writes a CPU profile of Linkforge under each operation when details are wanted.
-func (b *bench) profile(ctx context.Context) error {
-	if b.details == "" {
-		return nil
-	}
+// profile writes the recorded SQL, and a CPU profile of Linkforge under each operation.
+func (b *bench) profile() {
+	rig.Check(os.MkdirAll(*details, 0o755))
 	for _, o := range b.operations {
 		b.Say("a profile of %s", o.name)
-		length := max(b.burst, 2*time.Second).Round(time.Second)
-		ended := make(chan error, 1)
-		go func() {
-			text, err := rig.Get(ctx, fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", b.admin, length.Seconds()))
-			ended <- errors.Join(err, b.writeDetail(o.name+".pprof", text))
-		}()
-		came, err := b.Drive(ctx, b.ours.Name, b.load(b.ours, o, length))
-		if err := errors.Join(err, <-ended); err != nil {
-			return err
-		}
-		if b.next = max(b.next, came.Next); o.creates {
-			b.created += came.Right
-		}
+		file := filepath.Join(*details, o.name)
+		rig.Check(os.WriteFile(file+".sql", []byte(o.sql), 0o600))
+		length := max(*burst, 2*time.Second).Round(time.Second)
+		rig.Parallel(func() {
+			text := b.Get(fmt.Sprintf("http://%s/debug/pprof/profile?seconds=%.0f", b.admin, length.Seconds()))
+			rig.Check(os.WriteFile(file+".pprof", text, 0o600))
+		}, func() {
+			outcome := b.Drive(b.ours.Name, b.load(b.ours, o, length))
+			if b.next = max(b.next, outcome.Next); o.creates {
+				b.created += outcome.Right
+			}
+		})
 	}
-	return nil
 }
 
-func (b *bench) writeDetail(name string, text []byte) error {
-	if b.details == "" {
-		return nil
+// report prints everything in Markdown.
+func (b *bench) report() {
+	fmt.Printf("%d connections, %d rounds of %s, %s. Medians, with the least and the most.\n", *connections, *rounds,
+		*burst, rig.Machine())
+	columns := []struct {
+		format string
+		of     func(rig.Figures) float64
+	}{
+		{"%.0f", rate}, {"%.0f", rig.Figures.CPU}, {"%.0f", func(f rig.Figures) float64 { return f.Beside }}, {"%.2f", p50},
+		{"%.2f", func(f rig.Figures) float64 { return f.P99 }}, {"%.0f", func(f rig.Figures) float64 { return f.Bytes }},
 	}
-	return errors.Join(os.MkdirAll(b.details, 0o755), os.WriteFile(filepath.Join(b.details, name), text, 0o600))
+	for _, o := range b.operations {
+		rows := [][]string{{o.title, "requests/s", "CPU µs", "of which PostgreSQL + Redis", "p50 ms", "p99 ms", "bytes"}}
+		for _, t := range append(b.targetsOf(o), b.sql) {
+			if len(t.figures[o.name]) == 0 {
+				continue
+			}
+			row := []string{t.Name}
+			for _, c := range columns {
+				row = append(row, rig.Spread(t.figures[o.name], c.format, c.of))
+			}
+			rows = append(rows, row)
+		}
+		rig.Table(rows...)
+	}
+	b.ReportMachine()
+	found := b.Number(b.DatabaseURL, "SELECT count(*) FROM links")
+	fmt.Printf("- Links created: %d in the database, %d acknowledged.\n", found, b.created)
+	if found != b.created {
+		b.Wrongf("links in the database %d, acknowledged %d", found, b.created)
+	}
+	for _, o := range b.operations {
+		b.reportGoals(o)
+	}
 }
 
-// count compares the new links in the database with the answers that acknowledged one.
-func (b *bench) count(ctx context.Context) error {
-	err := rig.Within(b.Services.DatabaseURL, true, func(d *sql.DB) error {
-		return d.QueryRowContext(ctx, "SELECT count(*) FROM links").Scan(&b.found)
-	})
-	b.found -= int64(b.estate.links)
-	if b.found != b.created {
-		b.Wrong = append(b.Wrong, fmt.Sprintf("links in the database %d, acknowledged %d", b.found, b.created))
+func p50(f rig.Figures) float64  { return f.P50 }
+func rate(f rig.Figures) float64 { return f.Rate }
+
+// ratios divides a figure of one target by the sum of others', round by round.
+func ratios(o *operation, of func(rig.Figures) float64, one *target, others ...*target) (all []float64) {
+	for i, f := range one.figures[o.name] {
+		sum := 0.0
+		for _, t := range others {
+			sum += of(t.figures[o.name][i])
+		}
+		all = append(all, of(f)/sum)
 	}
-	return err
+	return all
+}
+
+// reportGoals compares the medians with the goals: how many times the cost of the bare handler and
+// the SQL together a query may cost, and the part of the bare mutation's rate that a creation is to
+// reach.
+func (b *bench) reportGoals(o *operation) {
+	const costGoal, rateGoal = 1.3, 0.6
+	verdict := map[bool]string{true: "met", false: "missed"}
+	if o.creates {
+		parts := ratios(o, rate, b.ours, b.bare)
+		fmt.Printf("- %s: %s. %s of the bare handler's requests a second, at least %.2f wanted.\n", o.title,
+			verdict[rig.Median(parts, rig.Same) >= rateGoal], rig.Spread(parts, "%.2f", rig.Same), rateGoal)
+		for _, t := range b.bounds {
+			fmt.Printf("- %s, %s: %s of them.\n", o.title, t.Name,
+				rig.Spread(ratios(o, rate, t, b.bare), "%.2f", rig.Same))
+		}
+		return
+	}
+	for name, of := range map[string]func(rig.Figures) float64{"CPU time": rig.Figures.CPU, "p50": p50} {
+		times := ratios(o, of, b.ours, b.bare, b.sql)
+		fmt.Printf("- %s, %s: %s. %s × that of the bare handler and the same SQL together, at most %.1f wanted.\n",
+			o.title, name, verdict[rig.Median(times, rig.Same) <= costGoal], rig.Spread(times, "%.2f", rig.Same), costGoal)
+	}
 }

@@ -1,97 +1,53 @@
 // Command redirect measures the redirect path beside its limits: nginx and a net/http handler that
-// do nothing but redirect, and the textbook's ways to count. All of it happens in one run, in
-// pairs, because machines differ and are shared: quote the ratios. It needs Linux, wrk, and
-// scripts/with-services for PostgreSQL and Redis:
+// only redirect, and the textbook's ways to count. All targets are measured in one run, in pairs,
+// because machines differ and are shared: quote the ratios.
 //
 //	../scripts/with-services go run ./redirect -links 20000 -rounds 1 -burst 1s
 //
-// It exits with 1 when something went wrong: a wrong answer, or clicks that do not add up. A slow
-// machine, and a goal that was missed, are not errors.
+// It exits with 1 after a wrong response, or when the clicks do not add up. A missed goal is no error.
 package main
 
 import (
-	"context"
+	"bytes"
 	"database/sql"
-	"errors"
 	"flag"
 	"fmt"
+	"math/rand/v2"
 	"net/http"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
 
-	"github.com/linkforge/linkforge/bench/internal/rig"
+	"github.com/linkforge/linkforge/bench/internal/rig2"
 )
 
-// options are the command line's.
-type options struct {
-	links, rounds int
-	burst         time.Duration
-	// textbook measures the textbook's ways as well.
-	textbook bool
-	// resolve fills caches by HEAD: then no link has been followed in the month before it is measured.
-	resolve bool
-	server  string
-}
+var (
+	links        = flag.Int("links", 1_000_000, "number of links")
+	rounds       = flag.Int("rounds", 5, "number of bursts of each target and number of connections")
+	burst        = flag.Duration("burst", 3*time.Second, "duration of a burst")
+	withTextbook = flag.Bool("textbook", true, "measure the textbook's ways as well")
+	resolve      = flag.Bool("look", false, "fill caches by HEAD: measured visits are then the first of the month")
+)
 
-// connections are those that the bursts come over.
+// connections are the numbers of connections over which bursts are sent.
 var connections = []int{64, 256}
 
 func main() {
-	rig.Main("redirect", func(ctx context.Context, args []string) error {
-		if len(args) > 1 {
-			switch args[0] {
-			case "constant":
-				return rig.ServeConstant(ctx, args[1], urlOf(0))
-			case "textbook":
-				return runTextbook(ctx, args[1:])
-			}
-		}
-		return run(ctx, args)
-	})
+	rig.Main(run, rig.Helpers{"constant": rig.ServeConstant(urlOf(0)), "textbook": serveTextbook})
 }
 
-func parse(args []string) (o options, err error) {
-	flags := flag.NewFlagSet("redirect", flag.ContinueOnError)
-	flags.IntVar(&o.links, "links", 1_000_000, "how many links there are")
-	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
-	flags.DurationVar(&o.burst, "burst", 3*time.Second, "how long each target is measured at a time")
-	flags.BoolVar(&o.textbook, "textbook", true, "whether the textbook's ways are measured as well")
-	flags.BoolVar(&o.resolve, "look", false, "fill caches by HEAD: measured visits are then the first of the month")
-	flags.StringVar(&o.server, "server", "", "the linkforge binary to measure; built from this tree when empty")
-	if err = flags.Parse(args); err == nil && (o.links < 2 || o.rounds < 1 || o.burst <= 0) {
-		err = errors.New("at least 2 links, one round and some time are needed")
-	}
-	return o, err
+// urlOf returns the destination of a link by its number.
+func urlOf(number int) string {
+	c := rig.Code(number)
+	return "https://www.example.com/articles/" + c[:5] + "/a-title-of-some-words?utm_source=" + c[5:]
 }
 
-// bench is one run.
 type bench struct {
-	options
 	*rig.Run
-	embedded, servers *backend
-	targets           []*target
-}
-
-func run(ctx context.Context, args []string) (err error) {
-	o, err := parse(args)
-	if err != nil {
-		return err
-	}
-	b := &bench{options: o}
-	b.Run, err = rig.NewRun(ctx, o.server, os.Stderr)
-	defer func() { err = errors.Join(err, b.Close()) }()
-	if err != nil {
-		return err
-	}
-	for _, step := range []func(context.Context) error{b.prepare, b.start, b.warmUp, b.measureAll, b.count} {
-		if err := step(ctx); err != nil {
-			return err
-		}
-	}
-	b.report(os.Stdout)
-	return b.Problems()
+	targets []*target
 }
 
 // kind is the role of a target.
@@ -104,16 +60,24 @@ const (
 	competitor             // the textbook
 )
 
+// backend is where Linkforge and the textbook store data. SQLite has a file for each, since each is
+// its only writer.
+type backend struct {
+	name            string
+	settings        []string // of Linkforge
+	links, textbook string   // databases, as rig.Open takes them
+	redisURL        string   // of the textbook; empty starts one in its process
+}
+
 // target is a server that is measured.
 type target struct {
 	rig.Target
 	kind    kind
 	on      *backend     // nil when it has no data
 	process *rig.Process // nil when it is not installed
-	// seen is how many redirects it has answered, counted how many clicks its database has.
+	// seen is the number of its redirects, counted the number of clicks in its database.
 	seen, counted int64
-	// before and after are its memory around the warm-up.
-	before, after int64
+	before, after int               // its memory around the warm-up
 	figures       map[int][]figures // by the number of connections
 }
 
@@ -124,249 +88,290 @@ type figures struct {
 	ofRate, ofP99 float64
 }
 
-// start starts all targets; those that are not measured are idle.
-func (b *bench) start(ctx context.Context) error {
-	for _, t := range []struct {
-		name  string
-		kind  kind
-		on    *backend
-		start func(context.Context, *target) (*rig.Process, error)
-	}{
-		{"nginx, `return 302` by a `map`", webServer, nil, b.startNginx},
-		{"net/http, a constant 302", baseline, nil, func(ctx context.Context, _ *target) (*rig.Process, error) {
-			return b.Helper(ctx, "constant", nil, "constant")
-		}},
-		{"Linkforge embedded", ours, b.embedded, b.startLinkforge},
-		{"Linkforge on PostgreSQL + Redis", ours, b.servers, b.startLinkforge},
-		{"SELECT, DECR, UPDATE on SQLite", competitor, b.embedded, b.startTextbook("quota")},
-		{"SELECT, UPDATE on SQLite", competitor, b.embedded, b.startTextbook("plain")},
-		{"SELECT, DECR, UPDATE on PostgreSQL + Redis", competitor, b.servers, b.startTextbook("quota")},
-		{"SELECT, UPDATE on PostgreSQL", competitor, b.servers, b.startTextbook("plain")},
-	} {
-		if t.kind == competitor && !b.textbook {
-			continue
-		}
-		one := &target{Target: rig.Target{Name: t.name}, kind: t.kind, on: t.on, figures: map[int][]figures{}}
-		if t.on == b.servers {
-			one.Beside = b.Services.PIDs()
-		}
-		b.targets = append(b.targets, one)
-		var err error
-		if one.process, err = t.start(ctx, one); err != nil {
-			return err
-		}
-		if one.process != nil {
-			one.Own = []int{one.process.PID()}
+func run(r *rig.Run) {
+	r.OpenServices()
+	b := &bench{Run: r}
+	data, own := filepath.Join(r.Folder, "data"), filepath.Join(r.Folder, "textbook.db")
+	embedded := &backend{name: "SQLite", settings: []string{"LINKFORGE_DATA_DIR=" + data},
+		links: filepath.Join(data, "linkforge.db"), textbook: own}
+	servers := &backend{name: "PostgreSQL",
+		settings: append(r.ServicesEnv(), "LINKFORGE_JWT_SECRET="+rig.Secret, "LINKFORGE_CODE_SECRET="+rig.Secret),
+		links:    r.DatabaseURL, textbook: r.DatabaseURL, redisURL: r.RedisURL}
+	rig.Parallel(func() { b.fill(embedded) }, func() { b.fill(servers) })
+	r.Say("%d links are on both backends", *links)
+
+	b.add("nginx, `return 302` by a `map`", webServer, nil, b.startNginx())
+	b.add("net/http, a constant 302", baseline, nil, r.Helper("constant", nil, "constant"))
+	b.add("Linkforge embedded", ours, embedded, b.startLinkforge(embedded))
+	b.add("Linkforge on PostgreSQL + Redis", ours, servers, b.startLinkforge(servers))
+	if *withTextbook {
+		b.add("SELECT, DECR, UPDATE on SQLite", competitor, embedded, b.startTextbook(embedded, "quota"))
+		b.add("SELECT, UPDATE on SQLite", competitor, embedded, b.startTextbook(embedded, "plain"))
+		b.add("SELECT, DECR, UPDATE on PostgreSQL + Redis", competitor, servers, b.startTextbook(servers, "quota"))
+		b.add("SELECT, UPDATE on PostgreSQL", competitor, servers, b.startTextbook(servers, "plain"))
+	}
+	for _, t := range b.targets {
+		b.warmUp(t)
+	}
+	for round := range *rounds {
+		b.Say("round %d of %d", round+1, *rounds)
+		for _, n := range connections {
+			b.measureAll(n, uint64(round))
 		}
 	}
-	return nil
+	for _, t := range b.targets {
+		b.stopAndCount(t)
+	}
+	b.report()
 }
 
-func (b *bench) startLinkforge(ctx context.Context, t *target) (*rig.Process, error) {
-	const defaultCache, cachedLink = 256 << 20, 600 // LINKFORGE_CACHE_BYTES, and what a link takes of it: all links fit
-	return b.Serve(ctx, "linkforge-"+t.on.name, b.Server,
-		append([]string{"LINKFORGE_CACHE_BYTES=" + strconv.Itoa(max(defaultCache, b.links*cachedLink))}, t.on.settings...)...)
+func (b *bench) add(name string, k kind, on *backend, p *rig.Process) {
+	t := &target{Target: rig.Target{Name: name}, kind: k, on: on, process: p, figures: map[int][]figures{}}
+	if p != nil {
+		t.Own = []int{p.PID}
+	}
+	if on != nil && on.redisURL != "" {
+		t.Beside = b.ServicePIDs
+	}
+	b.targets = append(b.targets, t)
 }
 
-func (b *bench) startTextbook(variant string) func(context.Context, *target) (*rig.Process, error) {
-	return func(ctx context.Context, t *target) (*rig.Process, error) {
-		return b.Helper(ctx, "textbook-"+t.on.name+"-"+variant, t.on.textbookSettings, "textbook", variant)
+// fill migrates a backend, and inserts the textbook's rows and the links made of them. Columns that
+// only searches need stay empty.
+func (b *bench) fill(on *backend) {
+	rig.Must(b.Linkforge(on.settings, "migrate", "up"))
+	const table = "CREATE TABLE textbook (code TEXT PRIMARY KEY, url TEXT NOT NULL, clicks BIGINT NOT NULL DEFAULT 0)"
+	attach, number, hash := "SELECT 1", "lpad((row_number() OVER ())::text, 26, '0')", "sha256(url::bytea)"
+	if on.redisURL != "" {
+		// PostgreSQL must not vacuum it while others are measured.
+		b.Copy(on.textbook, table+" WITH (autovacuum_enabled = false)", "textbook", []string{"code", "url"}, *links,
+			func(i int) []any { return []any{rig.Code(i), urlOf(i)} })
+		b.Exec(on.textbook, "GRANT SELECT ON textbook TO linkforge_system")
+	} else {
+		attach, number, hash = "ATTACH '"+on.textbook+"' AS other", "printf('%026d', rowid)", "randomblob(32)"
+		b.In(on.textbook, false, func(d *sql.DB) { b.insert(d, table) })
+	}
+	const created = "'2026-01-01 00:00:00+00:00'"
+	workspace := fmt.Sprintf("'ws_%026d'", 1)
+	b.In(on.links, true, func(d *sql.DB) {
+		d.SetMaxOpenConns(1)
+		for _, statement := range []string{attach,
+			"INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES (" + workspace + ", 'bench', 'Bench', " +
+				created + ", " + created + ")",
+			"INSERT INTO slugs (slug, workspace_id, created_at) VALUES ('bench', " + workspace + ", " + created + ")",
+			`INSERT INTO links (id, workspace_id, code, root_code, original_url, canonical_url, canonical_hash, strategy,
+				redirect_status, created_at, updated_at) SELECT 'lnk_' || ` + number + ", " + workspace + ", code, code, url, url, " +
+				hash + ", 'DETERMINISTIC', 302, " + created + ", " + created + " FROM textbook"} {
+			rig.Must(d.ExecContext(b, statement))
+		}
+	})
+	if on.redisURL != "" {
+		b.Exec(on.links, "VACUUM ANALYZE")
 	}
 }
 
-// load is a burst of visits. Without one, each link is visited once.
-func (b *bench) load(t *target, connections int, burst time.Duration, seed uint64) rig.Load {
-	l := rig.Load{Address: t.process.Address, Connections: connections, Status: http.StatusFound, Burst: burst, N: b.links}
+func (b *bench) insert(d *sql.DB, table string) {
+	rig.Must(d.ExecContext(b, table))
+	tx := rig.Must(d.BeginTx(b, nil))
+	insert := rig.Must(tx.PrepareContext(b, "INSERT INTO textbook (code, url) VALUES ($1, $2)"))
+	for i := range *links {
+		rig.Must(insert.ExecContext(b, rig.Code(i), urlOf(i)))
+	}
+	rig.Check(tx.Commit())
+}
+
+func (b *bench) startLinkforge(on *backend) *rig.Process {
+	const defaultCache, cachedLink = 256 << 20, 600 // LINKFORGE_CACHE_BYTES, and its part for a link: all links fit
+	cache := "LINKFORGE_CACHE_BYTES=" + strconv.Itoa(max(defaultCache, *links*cachedLink))
+	return b.Serve("linkforge-"+on.name, b.Server, append([]string{cache}, on.settings...)...)
+}
+
+func (b *bench) startTextbook(on *backend, variant string) *rig.Process {
+	return b.Helper("textbook-"+on.name+"-"+variant, []string{textbookDatabase + "=" + on.textbook,
+		textbookRedis + "=" + on.redisURL}, "textbook", variant)
+}
+
+// nginxConfig has a map of all links, and a worker for each core.
+const nginxConfig = `daemon off;
+pid nginx.pid;
+error_log stderr warn;
+worker_processes auto;
+events { worker_connections 1024; }
+http {
+	access_log off;
+	keepalive_requests 1000000000;
+	client_body_temp_path body; proxy_temp_path proxy; fastcgi_temp_path fastcgi; uwsgi_temp_path uwsgi; scgi_temp_path scgi;
+	map_hash_max_size %d;
+	map_hash_bucket_size 1024;
+	map $uri $to { include links.map; }
+	server {
+		listen %s;
+		location / {
+			if ($to = "") { return 404; }
+			return 302 $to;
+		}
+	}
+}
+`
+
+// startNginx starts no process when nginx is not installed.
+func (b *bench) startNginx() *rig.Process {
+	binary, err := exec.LookPath("nginx")
+	if err != nil {
+		return nil
+	}
+	folder, address := filepath.Join(b.Folder, "nginx"), rig.FreeAddress()
+	rig.Check(os.Mkdir(folder, 0o755))
+	var destinations bytes.Buffer
+	for number := range *links {
+		fmt.Fprintf(&destinations, "/%s \"%s\";\n", rig.Code(number), urlOf(number))
+	}
+	config := fmt.Sprintf(nginxConfig, 2*max(*links, 1024), address)
+	rig.Check(os.WriteFile(filepath.Join(folder, "links.map"), destinations.Bytes(), 0o644))
+	rig.Check(os.WriteFile(filepath.Join(folder, "nginx.conf"), []byte(config), 0o644))
+	return b.Start(rig.Command{Name: "nginx", Address: address,
+		Args: []string{binary, "-p", folder, "-e", "stderr", "-c", "nginx.conf"}})
+}
+
+// load is a burst of visits by a Zipf distribution, or without one a visit of each link. Which links
+// are popular does not depend on when they were created.
+func (t *target) load(connections int, burst time.Duration, seed uint64) rig.Load {
+	l := rig.Load{Address: t.process.Address, Connections: connections, Status: http.StatusFound, Burst: burst, N: *links}
 	l.Requests = func(i int) string { return "/" + rig.Code(i) }
 	if burst > 0 {
-		visits := draw(b.links, seed)
-		l.N, l.Requests = len(visits), func(i int) string { return "/" + rig.Code(visits[i]) }
+		byRank := rand.New(rand.NewPCG(0, 0)).Perm(*links)
+		rank := rand.NewZipf(rand.New(rand.NewPCG(seed, 1)), rig.Skew, 1, uint64(*links-1))
+		l.N = 1 << 18 // a burst that has more requests repeats them
+		l.Requests = func(int) string { return "/" + rig.Code(byRank[rank.Uint64()]) }
 	}
 	return l
 }
 
-// warmUp visits every link once on Linkforge, or resolves it, and visits all other targets for a
-// moment.
-func (b *bench) warmUp(ctx context.Context) (err error) {
+// warmUp visits or resolves every link once on Linkforge, and visits other targets for a moment.
+func (b *bench) warmUp(t *target) {
+	if t.process == nil {
+		return
+	}
+	l := t.load(connections[0], min(*burst, time.Second), 0)
+	if t.kind == ours {
+		l = t.load(connections[0], 0, 0)
+		if *resolve {
+			l.Requests = func(i int) string { return "?/" + rig.Code(i) }
+		}
+	}
+	t.before = rig.RSS(t.process.PID)
+	o := b.Drive(t.Name, l)
+	if !*resolve || t.kind != ours {
+		t.seen += o.Right
+	}
+	b.Rest(t.PIDs(), 30*time.Minute)
+	t.after = rig.RSS(t.process.PID)
+	b.Say("%s is warm: %d requests in %.1f s", t.Name, o.Right, o.Took.Seconds())
+}
+
+// measureAll measures each target right after the constant handler, but not the textbook, which is
+// compared with Linkforge.
+func (b *bench) measureAll(n int, seed uint64) {
+	constant := b.targets[1]
+	var base figures
 	for _, t := range b.targets {
-		if t.process == nil {
+		if t.process == nil || t == constant {
 			continue
 		}
-		l := b.load(t, connections[0], min(b.burst, time.Second), 0)
-		if t.kind == ours {
-			l = b.load(t, connections[0], 0, 0)
-			if b.resolve {
-				l.Requests = func(i int) string { return "?/" + rig.Code(i) }
-			}
+		if t.kind != competitor {
+			base = b.measure(constant, n, seed, base)
 		}
-		if t.before, err = rig.RSS(t.process.PID()); err != nil {
-			return err
-		}
-		o, err := b.Drive(ctx, t.Name, l)
-		if err != nil {
-			return err
-		}
-		if !b.resolve || t.kind != ours {
-			t.seen += o.Right
-		}
-		if _, err := rig.Rest(ctx, append(t.Own, t.Beside...), 30*time.Minute); err != nil {
-			return err
-		}
-		if t.after, err = rig.RSS(t.process.PID()); err != nil {
-			return err
-		}
-		b.Say("%s is warm: %d requests in %.1f s", t.Name, o.Right, o.Took.Seconds())
+		b.measure(t, n, seed, base)
 	}
-	return nil
 }
 
-// warmUpTime is how long a target is driven before it is measured: after a pause, its short-lived
-// caches are empty.
-const warmUpTime = 2 * time.Second
-
-// measureAll measures each target right after the constant handler, but the textbook, which is
-// compared with Linkforge.
-func (b *bench) measureAll(ctx context.Context) error {
-	constant := b.targets[1]
-	for round := range b.rounds {
-		b.Say("round %d of %d", round+1, b.rounds)
-		for _, n := range connections {
-			var base figures
-			for _, t := range b.targets {
-				if t.process == nil || t == constant {
-					continue
-				}
-				var err error
-				if t.kind != competitor {
-					if base, err = b.measure(ctx, constant, n, uint64(round), base); err != nil {
-						return err
-					}
-				}
-				if _, err = b.measure(ctx, t, n, uint64(round), base); err != nil {
-					return err
-				}
-			}
-		}
-	}
-	return nil
-}
-
-func (b *bench) measure(ctx context.Context, t *target, n int, seed uint64, base figures) (figures, error) {
-	got, o, before, err := b.Measure(ctx, t.Target, warmUpTime, b.load(t, n, b.burst, seed))
+func (b *bench) measure(t *target, n int, seed uint64, base figures) figures {
+	const warmUp = 2 * time.Second // after a pause, short-lived caches are empty
+	got, o, before := b.Measure(t.Target, warmUp, t.load(n, *burst, seed))
 	t.seen += o.Right + before.Right
 	f := figures{got, 1, 1}
 	if t.kind != baseline {
 		f.ofRate, f.ofP99 = f.Rate/base.Rate, f.P99/base.P99
 	}
 	t.figures[n] = append(t.figures[n], f)
-	return f, err
+	return f
 }
 
-// count stops all targets, and compares the clicks in Linkforge's databases with the redirects that
-// were answered.
-func (b *bench) count(ctx context.Context) error {
-	b.Say("stopping the servers, and counting")
-	for _, t := range b.targets {
-		if err := t.process.Stop(); err != nil {
-			return err
-		}
-		if t.kind != ours {
-			continue
-		}
-		if err := t.countClicks(ctx); err != nil {
-			return err
-		}
-		if t.counted < t.seen { // the next start ingests the rest of the click log before it is ready
-			again, err := b.startLinkforge(ctx, t)
-			if err != nil {
-				return err
-			}
-			if err := errors.Join(again.Stop(), t.countClicks(ctx)); err != nil {
-				return err
-			}
-		}
-		if t.counted != t.seen {
-			b.Wrong = append(b.Wrong, fmt.Sprintf("%s: clicks counted %d, redirects seen %d", t.Name, t.counted, t.seen))
-		}
+// stopAndCount stops a target, and compares the clicks in Linkforge's database with its redirects.
+func (b *bench) stopAndCount(t *target) {
+	if t.process == nil {
+		return
 	}
-	return nil
+	t.process.Stop()
+	if t.kind != ours {
+		return
+	}
+	const clicks = "SELECT coalesce(sum(clicks), 0) FROM click_totals WHERE subject_id <> workspace_id"
+	if t.counted = b.Number(t.on.links, clicks); t.counted < t.seen {
+		b.startLinkforge(t.on).Stop() // ingests the rest of the click log before it is ready
+		t.counted = b.Number(t.on.links, clicks)
+	}
+	if t.counted != t.seen {
+		b.Wrongf("%s: clicks counted %d, redirects seen %d", t.Name, t.counted, t.seen)
+	}
 }
 
-func (t *target) countClicks(ctx context.Context) error {
-	return rig.Within(t.on.links, true, func(d *sql.DB) error {
-		return d.QueryRowContext(ctx, "SELECT coalesce(sum(clicks), 0) FROM click_totals WHERE subject_id <> workspace_id").
-			Scan(&t.counted)
-	})
-}
-
-// The goals: the parts of the constant handler's rate and p99, and how many times the textbook's
-// rate.
-const (
-	rateGoal    = 0.85
-	p99Goal     = 2
-	outpaceGoal = 8
-)
-
-// report prints everything, in Markdown.
-func (b *bench) report(w *os.File) {
-	fmt.Fprintf(w, "%d links, %d rounds of %s, %s. Medians, with the least and the most.\n", b.links, b.rounds, b.burst,
+// report prints everything in Markdown.
+func (b *bench) report() {
+	fmt.Printf("%d links, %d rounds of %s, %s. Medians, with the least and the most.\n", *links, *rounds, *burst,
 		rig.Machine())
 	var missed []string
 	for _, n := range connections {
-		rows := [][]string{{
-			fmt.Sprintf("%d connections", n), "requests/s", "of net/http", "Linkforge is × faster", "CPU µs",
-			"CPU µs, PostgreSQL + Redis",
-			"p50 ms", "p99 ms", "p99 of net/http's", "at rest after s",
-		}}
+		rows := [][]string{{fmt.Sprintf("%d connections", n), "requests/s", "of net/http", "Linkforge is × faster",
+			"CPU µs", "CPU µs, PostgreSQL + Redis", "p50 ms", "p99 ms", "p99 of net/http's", "at rest after s"}}
 		for _, t := range b.targets {
 			if t.process == nil {
 				rows = append(rows, append([]string{t.Name, "not installed"}, make([]string, 8)...))
 				continue
 			}
-			all := t.figures[n]
+			row := []string{t.Name}
 			outpaced := b.outpaced(t, n)
-			of := func(format string, value func(f figures) float64) string { return rig.Spread(all, format, value) }
-			beside := ""
-			if len(t.Beside) > 0 {
-				beside = of("%.1f", func(f figures) float64 { return f.Beside })
+			for _, c := range columns {
+				row = append(row, rig.Spread(t.figures[n], c.format, c.of))
 			}
-			rows = append(rows, []string{
-				t.Name, of("%.0f", func(f figures) float64 { return f.Rate }), of("%.2f", ofRate),
-				rig.Spread(outpaced, "%.1f", same),
-				of("%.1f", func(f figures) float64 { return f.Own }), beside, of("%.2f", func(f figures) float64 { return f.P50 }),
-				of("%.2f", func(f figures) float64 { return f.P99 }), of("%.2f", ofP99),
-				of("%.1f", func(f figures) float64 { return f.Rest }),
-			})
-			missed = append(missed, missedGoals(t, n, outpaced)...)
+			row[3] = rig.Spread(outpaced, "%.1f", rig.Same)
+			if len(t.Beside) == 0 {
+				row[5] = ""
+			}
+			rows, missed = append(rows, row), append(missed, missedGoals(t, n, outpaced)...)
 		}
-		rig.Table(w, rows...)
+		rig.Table(rows...)
 	}
-	fmt.Fprintln(w)
-	b.ReportMachine(w)
+	b.ReportMachine()
 	for _, t := range b.targets {
-		if t.kind != ours {
-			continue
-		}
-		fmt.Fprintf(w, "- %s: clicks counted %d, redirects seen %d. %d MiB before every link was visited, %d after: %d "+
-			"bytes a link.\n",
-			t.Name, t.counted, t.seen, t.before>>20, t.after>>20, (t.after-t.before)/int64(b.links))
-		if lines := t.process.Warnings(); len(lines) > 0 {
-			fmt.Fprintf(w, "- %s: %d warnings, the first `%s`.\n", t.Name, len(lines), lines[0])
+		if t.kind == ours {
+			fmt.Printf("- %s: clicks counted %d, redirects seen %d. %d MiB before every link was visited, %d after: %d bytes "+
+				"a link.\n", t.Name, t.counted, t.seen, t.before>>20, t.after>>20, (t.after-t.before) / *links)
+			rig.ReportWarnings(t.process)
 		}
 	}
 	if len(missed) > 0 {
-		fmt.Fprintf(w, "\ngoals: fail: %s\n", strings.Join(missed, "; "))
+		fmt.Printf("\ngoals: fail: %s\n", strings.Join(missed, "; "))
 		return
 	}
-	fmt.Fprintln(w, "\ngoals: pass")
+	fmt.Println("\ngoals: pass")
 }
 
-func same(f float64) float64   { return f }
 func ofRate(f figures) float64 { return f.ofRate }
 func ofP99(f figures) float64  { return f.ofP99 }
 
-// outpaced is how many times as fast as the textbook Linkforge is on the same backend, round by
-// round.
+var columns = []struct {
+	format string
+	of     func(figures) float64
+}{
+	{"%.0f", func(f figures) float64 { return f.Rate }}, {"%.2f", ofRate},
+	{"%.0f", func(figures) float64 { return 0 }}, // of the textbook only
+	{"%.1f", func(f figures) float64 { return f.Own }}, {"%.1f", func(f figures) float64 { return f.Beside }},
+	{"%.2f", func(f figures) float64 { return f.P50 }}, {"%.2f", func(f figures) float64 { return f.P99 }},
+	{"%.2f", ofP99}, {"%.1f", func(f figures) float64 { return f.Rest }},
+}
+
+// outpaced returns the ratios of Linkforge's rate to the textbook's on the same backend.
 func (b *bench) outpaced(t *target, connections int) (times []float64) {
 	for _, l := range b.targets {
 		if t.kind == competitor && l.kind == ours && l.on == t.on {
@@ -378,14 +383,17 @@ func (b *bench) outpaced(t *target, connections int) (times []float64) {
 	return times
 }
 
+// missedGoals compares medians with the goals: the parts of the constant handler's rate and p99, and
+// the ratio to the textbook's rate.
 func missedGoals(t *target, n int, outpaced []float64) (missed []string) {
+	const rateGoal, p99Goal, outpaceGoal = 0.85, 2, 8
 	if rate := rig.Median(t.figures[n], ofRate); t.kind == ours && rate < rateGoal {
 		missed = append(missed, fmt.Sprintf("%s at %d: %.2f of net/http, not %.2f", t.Name, n, rate, rateGoal))
 	}
 	if p99 := rig.Median(t.figures[n], ofP99); t.kind == ours && p99 > p99Goal {
 		missed = append(missed, fmt.Sprintf("%s at %d: p99 %.1f × net/http's, not %d", t.Name, n, p99, p99Goal))
 	}
-	if times := rig.Median(outpaced, same); t.kind == competitor && times < outpaceGoal {
+	if times := rig.Median(outpaced, rig.Same); t.kind == competitor && times < outpaceGoal {
 		missed = append(missed, fmt.Sprintf("%s at %d: outpaced %.1f ×, not %d", t.Name, n, times, outpaceGoal))
 	}
 	return missed

@@ -1,16 +1,14 @@
 package main
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/linkforge/linkforge/bench/internal/rig"
+	"github.com/linkforge/linkforge/bench/internal/rig2"
 )
 
 // phase is a part of the drill.
@@ -29,65 +27,46 @@ func (p phase) String() string {
 		"the late server alone"}[p]
 }
 
-// kind is a kind of request: how many workers send it, and how long each rests after an answer.
-type kind struct {
+// kinds are the kinds of requests: how many workers send them, and how long each pauses after a
+// response. A small machine is busy with these hundreds of requests a second, and not overloaded.
+var kinds = []struct {
 	name    string
 	workers int
 	pause   time.Duration
-	send    func(*load, context.Context, *rig.Tenant) error
-}
-
-// kinds come to some hundred requests a second, with which a small machine is busy and not short of
-// time.
-var kinds = []kind{
+	send    func(*load, *rig.Tenant) error
+}{
 	{"redirect", 8, 20 * time.Millisecond, (*load).redirect},
 	{"createLink, a new URL", 3, 50 * time.Millisecond, (*load).create},
-	{"createLink, a URL that has a link", 3, 50 * time.Millisecond, (*load).repeat},
+	{"createLink, a URL that has a link", 3, 50 * time.Millisecond, (*load).createAgain},
 	{"query: a page of links with clicks", 2, 100 * time.Millisecond, (*load).query},
 }
 
-// load is what goes on during the drill.
+// load is what is sent during the drill.
 type load struct {
-	*estate
-	http    *http.Client
-	running sync.WaitGroup
-	ended   chan struct{}
-	end     sync.Once
-	phase   atomic.Int32
-	// clicks are the redirects that were answered, by link.
-	clicks []atomic.Int64
-	// created counts the links made from new URLs, which are numbered from the end of the estate's.
-	created, next atomic.Int64
+	*drill
+	phase  atomic.Int32
+	clicks []atomic.Int64 // redirects by link
+	next   atomic.Int64   // of new URLs, which are numbered from the end of the drill's
 
 	mu sync.Mutex
-	// targets are the servers that requests go to in turn, inFlight how many requests each has not
-	// answered.
+	// targets are the servers to which requests go in turn, inFlight their unfinished requests.
 	targets  []string
 	inFlight map[string]*sync.WaitGroup
 	turn     int
-	// noted is what came of the requests, by kind and phase.
-	noted [][phases]noted
-	// codes are those of the new URLs, by number.
-	codes map[int]string
+	results  [][phases]results // by kind
+	codes    map[int]string    // of new URLs, by number
 }
 
-// noted is what came of requests.
-type noted struct {
-	times   []time.Duration
-	answers int
-	// failures are how many were not answered as they should; the first of them are told.
-	failures int
-	told     []string
+// results are those of the requests of one kind in a phase.
+type results struct {
+	times  []time.Duration
+	failed []string
 }
 
-func newLoad(e *estate, address string) *load {
-	l := &load{
-		estate: e, ended: make(chan struct{}), clicks: make([]atomic.Int64, len(e.codes)),
-		noted:    make([][phases]noted, len(kinds)),
-		inFlight: map[string]*sync.WaitGroup{}, codes: map[int]string{},
-		http: rig.NewClient(),
-	}
-	l.aim(address)
+func newLoad(d *drill) *load {
+	l := &load{drill: d, clicks: make([]atomic.Int64, len(d.codes)), results: make([][phases]results, len(kinds)),
+		inFlight: map[string]*sync.WaitGroup{}, codes: map[int]string{}}
+	l.aim(d.early.Address)
 	return l
 }
 
@@ -103,8 +82,8 @@ func (l *load) aim(addresses ...string) {
 	}
 }
 
-// rest waits until a server that gets no more requests has answered the last ones.
-func (l *load) rest(address string) {
+// drain waits until a server that gets no more requests has responded to the last ones.
+func (l *load) drain(address string) {
 	l.mu.Lock()
 	waiting := l.inFlight[address]
 	l.mu.Unlock()
@@ -113,43 +92,30 @@ func (l *load) rest(address string) {
 
 func (l *load) enter(p phase) { l.phase.Store(int32(p)) }
 
-func (l *load) start() {
+// start starts the load, and returns a function that stops it and waits for requests in flight.
+func (l *load) start() (stop func()) {
+	var running sync.WaitGroup
+	ended := make(chan struct{})
 	for i, k := range kinds {
 		for range k.workers {
-			l.running.Go(func() { l.work(i, k) })
+			running.Go(func() {
+				for l.sendOne(i); ; l.sendOne(i) {
+					select {
+					case <-ended:
+						return
+					case <-time.After(k.pause/2 + rand.N(k.pause)):
+					}
+				}
+			})
 		}
 	}
+	return sync.OnceFunc(func() {
+		close(ended)
+		running.Wait()
+	})
 }
 
-// stop lets what is in flight end. A second call does nothing.
-func (l *load) stop() {
-	l.end.Do(func() { close(l.ended) })
-	l.running.Wait()
-}
-
-func (l *load) work(i int, k kind) {
-	for {
-		began, phase := time.Now(), phase(l.phase.Load())
-		err := l.sendOne(k)
-		l.note(i, l.overlapping(phase), time.Since(began), err)
-		select {
-		case <-l.ended:
-			return
-		case <-time.After(k.pause/2 + rand.N(k.pause)):
-		}
-	}
-}
-
-// overlapping is the phase that a request counts to which began in another: one that has seen
-// anything of the migration counts to it.
-func (l *load) overlapping(began phase) phase {
-	if now := phase(l.phase.Load()); began == before && now >= migrating {
-		return migrating
-	}
-	return began
-}
-
-func (l *load) sendOne(k kind) error {
+func (l *load) sendOne(kind int) {
 	l.mu.Lock()
 	l.turn++
 	address := l.targets[l.turn%len(l.targets)]
@@ -157,61 +123,54 @@ func (l *load) sendOne(k kind) error {
 	waiting.Add(1)
 	l.mu.Unlock()
 	defer waiting.Done()
-	return k.send(l, context.Background(), &rig.Tenant{Address: address, Token: l.Token, HTTP: l.http})
-}
-
-func (l *load) note(kind int, p phase, took time.Duration, err error) {
+	began, p := time.Now(), phase(l.phase.Load())
+	err := kinds[kind].send(l, l.tenant.At(address))
+	if p == before && phase(l.phase.Load()) >= migrating { // it overlaps the migration
+		p = migrating
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := &l.noted[kind][p]
-	n.times = append(n.times, took)
-	n.answers++
+	r := &l.results[kind][p]
+	r.times = append(r.times, time.Since(began))
 	if err != nil {
-		n.failures++
-		if len(n.told) < 3 {
-			n.told = append(n.told, err.Error())
-		}
+		r.failed = append(r.failed, err.Error())
 	}
 }
 
 // redirect follows any link.
-func (l *load) redirect(ctx context.Context, c *rig.Tenant) error {
-	number := rand.IntN(len(l.estate.codes))
-	status, to, err := c.Follow(ctx, "/"+l.estate.codes[number])
-	if err != nil {
-		return err
-	}
+func (l *load) redirect(c *rig.Tenant) error {
+	number := rand.IntN(len(l.drill.codes))
+	status, to, err := c.Follow(http.MethodGet, "/"+l.drill.codes[number])
 	if status == http.StatusFound {
 		l.clicks[number].Add(1)
 	}
-	if status != http.StatusFound || to != urlOf(number) {
-		return fmt.Errorf("answered with %d, to %q", status, to)
+	if err == nil && (status != http.StatusFound || to != urlOf(number)) {
+		err = fmt.Errorf("status %d, to %q", status, to)
 	}
-	return nil
+	return err
 }
 
-// create makes a link of a URL that has none.
-func (l *load) create(ctx context.Context, c *rig.Tenant) error {
-	number := len(l.estate.codes) + int(l.next.Add(1)) - 1
-	created, code, err := l.createLink(ctx, c, number)
+// create creates a link of a URL that has none.
+func (l *load) create(c *rig.Tenant) error {
+	number := len(l.drill.codes) + int(l.next.Add(1)) - 1
+	created, err := c.CreateLink(urlOf(number))
 	if err != nil {
 		return err
 	}
-	l.created.Add(1)
 	l.mu.Lock()
-	l.codes[number] = code
+	l.codes[number] = created.Link.Code
 	l.mu.Unlock()
-	if !created || code == "" {
-		return fmt.Errorf("URL %d: created %t, code %q", number, created, code)
+	if !created.Created || created.Link.Code == "" {
+		err = fmt.Errorf("URL %d: %+v", number, created)
 	}
-	return nil
+	return err
 }
 
-// repeat makes a link again that is there: of the estate's, or of those made since, maybe by the
-// other version.
-func (l *load) repeat(ctx context.Context, c *rig.Tenant) error {
-	number := rand.IntN(len(l.estate.codes))
-	want := l.estate.codes[number]
+// createAgain creates a link that exists: of the beginning, or of those created since, perhaps by
+// the other version.
+func (l *load) createAgain(c *rig.Tenant) error {
+	number := rand.IntN(len(l.drill.codes))
+	want := l.drill.codes[number]
 	if rand.IntN(2) == 0 {
 		l.mu.Lock()
 		for n, code := range l.codes { // any
@@ -220,21 +179,14 @@ func (l *load) repeat(ctx context.Context, c *rig.Tenant) error {
 		}
 		l.mu.Unlock()
 	}
-	created, code, err := l.createLink(ctx, c, number)
-	if err == nil && (created || code != want) {
-		err = fmt.Errorf("URL %d: created %t, code %q, which was %q", number, created, code, want)
+	created, err := c.CreateLink(urlOf(number))
+	if err == nil && (created.Created || created.Link.Code != want) {
+		err = fmt.Errorf("URL %d: %+v, which had the code %q", number, created, want)
 	}
 	return err
 }
 
-func (l *load) createLink(ctx context.Context, c *rig.Tenant, number int) (created bool, code string, err error) {
-	in := *c
-	in.Workspace = l.Workspace
-	made, err := in.CreateLink(ctx, urlOf(number))
-	return made.Created, made.Link.Code, err
-}
-
-func (l *load) query(ctx context.Context, c *rig.Tenant) error {
+func (l *load) query(c *rig.Tenant) error {
 	var got struct {
 		Workspace struct {
 			Links struct {
@@ -242,45 +194,50 @@ func (l *load) query(ctx context.Context, c *rig.Tenant) error {
 			}
 		}
 	}
-	err := c.Do(ctx, &got, `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 20) { edges { node { id code originalUrl clickCount } } } } }`,
-		map[string]any{"w": l.Workspace})
+	err := c.Do(&got, `query ($w: ID!) { workspace(by: {id: $w}) { links(first: 20) { edges { node {
+		id code originalUrl clickCount } } } } }`, map[string]any{"w": l.tenant.Workspace})
 	if n := len(got.Workspace.Links.Edges); err == nil && n != 20 {
 		err = fmt.Errorf("a page of %d links", n)
 	}
 	return err
 }
 
-// failures are those of all kinds and phases.
+// failures returns the number of failed requests.
 func (l *load) failures() (all int) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, byPhase := range l.noted {
-		for _, n := range byPhase {
-			all += n.failures
+	for _, byPhase := range l.results {
+		for _, r := range byPhase {
+			all += len(r.failed)
 		}
 	}
 	return all
 }
 
-// redirected is how many redirects were answered.
-func (l *load) redirected() (all int64) {
+// redirects returns the number of redirects.
+func (l *load) redirects() (all int64) {
 	for i := range l.clicks {
 		all += l.clicks[i].Load()
 	}
 	return all
 }
 
-// told are the first failures, each once.
-func (l *load) told() (all []string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for i, byPhase := range l.noted {
-		for p, n := range byPhase {
-			for _, one := range n.told {
-				all = append(all, fmt.Sprintf("%s, %s: %s", kinds[i].name, phase(p), one))
+func (l *load) report() {
+	for p := range phases {
+		rows := [][]string{{p.String(), "responses", "failures", "median", "99 %", "slowest"}}
+		for i, k := range kinds {
+			r := &l.results[i][p]
+			row := []string{k.name, fmt.Sprint(len(r.times)), fmt.Sprint(len(r.failed))}
+			for _, part := range []float64{0.5, 0.99, 1} {
+				row = append(row, fmt.Sprintf("%.1f ms", rig.Millis(rig.Percentile(r.times, part))))
+			}
+			rows = append(rows, row)
+		}
+		rig.Table(rows...)
+	}
+	for i, byPhase := range l.results {
+		for p, r := range byPhase {
+			if len(r.failed) > 0 {
+				fmt.Printf("- failed: %s, %s: %s\n", kinds[i].name, phase(p), r.failed[0])
 			}
 		}
 	}
-	slices.Sort(all)
-	return slices.Compact(all)
 }
