@@ -163,10 +163,10 @@ var scopes = map[string][]string{
 	},
 	"AsSystem": {
 		"account.Delete", "audit.CleanUp", "audit.Export", "audit.WorkspacesOf", "stats.WorkspacesOf", "clickstream.begin",
-		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.ForgetBatches", "stats.ForgetVisitors",
+		"stats.eachSubject", "unmatched.DeleteExpired", "clickstream.DeleteExpiredBatches", "stats.ForgetVisitors",
 		"stats.ForgetWho",
 		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",
-		"stats.PurgeWorkspace", "clickstream.readOn", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
+		"stats.PurgeWorkspace", "clickstream.readAfter", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
 		"ingest.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds",
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",

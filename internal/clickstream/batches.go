@@ -16,36 +16,35 @@ import (
 )
 
 const (
-	// batchesKept is how long the database keeps what was written together; for lateAfter of it, it is
-	// certain that all is still there, whatever the clocks of the nodes say.
-	batchesKept = 24 * time.Hour
-	lateAfter   = batchesKept - time.Hour
-	// stepBatches and stepClicks bound what is read at once, but for a single batch.
-	stepBatches = 500
-	stepClicks  = 10_000
-	// wholeBatch is the place after all clicks of a batch.
+	// batchRetention is how long batches are stored. Cursors expire after cursorLife, an hour earlier,
+	// to allow for different clocks of the nodes.
+	batchRetention = 24 * time.Hour
+	cursorLife     = batchRetention - time.Hour
+	// maxBatchesPerRead and maxClicksPerRead bound one read; a single batch is always read as a whole.
+	maxBatchesPerRead = 500
+	maxClicksPerRead  = 10_000
+	// wholeBatch is the click of the position after a batch.
 	wholeBatch = math.MaxInt64
 )
 
-// place is how far somebody has got in the one order in which every node tells of clicks: batches
-// in the order of the transactions that wrote them, and the clicks of one in the order of their
-// ids. The transaction is zero on SQLite, where one commits after the other and batches are in the
-// order of their ids.
-type place struct {
+// position is a position in the order of clicks, which is the same on every node: batches in the
+// order of the transactions that wrote them, and the clicks of a batch in the order of their ids.
+// The transaction is zero on SQLite, which commits in the order of batch ids.
+type position struct {
 	xid, batch, click int64
-	// at is when there was nothing after the place, or when the batch was written: what came later is
-	// still there for a day.
+	// at is when the batch was written, or when no click followed the position. Later clicks are
+	// stored for batchRetention from then on.
 	at time.Time
 }
 
-func (p place) compare(q place) int {
+func (p position) compare(q position) int {
 	return cmp.Or(cmp.Compare(p.xid, q.xid), cmp.Compare(p.batch, q.batch), cmp.Compare(p.click, q.click))
 }
 
-// placed is a click and its place.
-type placed struct {
+// positioned is a click with its position.
+type positioned struct {
 	*click.Click
-	place place
+	position position
 }
 
 // batchRow is a row of click_batches.
@@ -57,13 +56,12 @@ type batchRow struct {
 	WrittenAt       time.Time
 }
 
-func (b *batchRow) at(click int64) place {
-	return place{xid: b.XID, batch: b.ID, click: click, at: b.WrittenAt}
+func (b *batchRow) at(click int64) position {
+	return position{xid: b.XID, batch: b.ID, click: click, at: b.WrittenAt}
 }
 
-// batches selects batches. On PostgreSQL a transaction may commit after a later one. Those that are
-// visible here are of transactions before the oldest one that goes on, so no other will ever come
-// between them.
+// batches selects batches in order. On PostgreSQL, transactions commit out of order: only batches
+// of transactions before the oldest open one are selected, so no batch can be added between them.
 func (l *Live) batches() *bun.SelectQuery {
 	q := l.DB.NewSelect().Table("click_batches").Column("id", "first_id", "last_id", "first_at", "last_at", "written_at")
 	if l.DB.Kind == db.Postgres {
@@ -72,9 +70,9 @@ func (l *Live) batches() *bun.SelectQuery {
 	return q.ColumnExpr("0 AS xid").Order("id")
 }
 
-// head is the place after all that is visible.
-func (l *Live) head(ctx context.Context) (place, error) {
-	p := place{click: wholeBatch, at: l.Now()}
+// head returns the position after all visible clicks.
+func (l *Live) head(ctx context.Context) (position, error) {
+	p := position{click: wholeBatch, at: l.Now()}
 	var err error
 	if l.DB.Kind == db.Postgres {
 		p.batch = math.MaxInt64
@@ -85,7 +83,7 @@ func (l *Live) head(ctx context.Context) (place, error) {
 	return p, err
 }
 
-// batchOf is the batch that a click was written with; nil when it is not kept any more.
+// batchOf returns the batch of a click; nil if it was deleted.
 func (l *Live) batchOf(ctx context.Context, clickID int64) (*batchRow, error) {
 	columns := []string{"id", "first_id", "last_id", "written_at"}
 	q := l.DB.NewSelect().Table("click_batches").Column(columns...).Where("last_id >= ?", clickID).Order("last_id").
@@ -100,21 +98,21 @@ func (l *Live) batchOf(ctx context.Context, clickID int64) (*batchRow, error) {
 	return &rows[0], nil
 }
 
-// step is what was read at once: clicks in their order, the place that was reached, and whether
-// there may be more.
+// step is the result of one read: clicks in order, the position after them, and whether more may
+// follow.
 type step struct {
-	clicks  []*placed
-	reached place
+	clicks  []*positioned
+	reached position
 	more    bool
 }
 
-// readOn reads what comes after a place: clicks of the workspaces or, if it is given, of the link
-// alone. It returns Expired when some of that may have been forgotten.
-func (l *Live) readOn(ctx context.Context, after place, workspaceIDs []string, linkID string) (step, error) {
-	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), tellDeadline)
+// readAfter reads clicks after a position, of the workspaces or of one link. It returns Expired if
+// some of them may have been deleted.
+func (l *Live) readAfter(ctx context.Context, after position, workspaceIDs []string, linkID string) (step, error) {
+	ctx, cancel := context.WithTimeout(db.AsSystem(ctx), readDeadline)
 	defer cancel()
 	asked := l.Now()
-	if asked.Sub(after.at) > lateAfter {
+	if asked.Sub(after.at) > cursorLife {
 		return step{}, errCursorGone()
 	}
 	batches, more, err := l.batchesAfter(ctx, after)
@@ -127,7 +125,7 @@ func (l *Live) readOn(ctx context.Context, after place, workspaceIDs []string, l
 		if s.clicks, err = l.clicksOf(ctx, batches, workspaceIDs, linkID); err != nil {
 			return step{}, fmt.Errorf("reading new clicks: %w", err)
 		}
-		s.clicks = slices.DeleteFunc(s.clicks, func(c *placed) bool { return c.place.compare(after) <= 0 })
+		s.clicks = slices.DeleteFunc(s.clicks, func(c *positioned) bool { return c.position.compare(after) <= 0 })
 	}
 	if !more {
 		s.reached.at = asked
@@ -135,8 +133,8 @@ func (l *Live) readOn(ctx context.Context, after place, workspaceIDs []string, l
 	return s, nil
 }
 
-// batchesAfter are the next batches, as many as are read at once, and whether there may be more.
-func (l *Live) batchesAfter(ctx context.Context, after place) (rows []batchRow, more bool, err error) {
+// batchesAfter returns the batches of one read, and whether more may follow.
+func (l *Live) batchesAfter(ctx context.Context, after position) (rows []batchRow, more bool, err error) {
 	first := after.batch
 	if after.click == wholeBatch && first < math.MaxInt64 {
 		first++
@@ -145,24 +143,24 @@ func (l *Live) batchesAfter(ctx context.Context, after place) (rows []batchRow, 
 	if l.DB.Kind == db.Postgres {
 		q = l.batches().Where("xid >= ?", after.xid).Where("xid > ? OR id >= ?", after.xid, first)
 	}
-	if err := q.Limit(stepBatches).Scan(ctx, &rows); err != nil {
+	if err := q.Limit(maxBatchesPerRead).Scan(ctx, &rows); err != nil {
 		return nil, false, err
 	}
 	clicks := int64(0)
 	for i, b := range rows {
-		if clicks += b.LastID - b.FirstID + 1; clicks > stepClicks && i > 0 {
+		if clicks += b.LastID - b.FirstID + 1; clicks > maxClicksPerRead && i > 0 {
 			return rows[:i], true, nil
 		}
 	}
-	return rows, len(rows) == stepBatches, nil
+	return rows, len(rows) == maxBatchesPerRead, nil
 }
 
-// clicksOf reads the clicks of batches, in their order. The time leads to them: it is in the key,
-// behind the workspace.
+// clicksOf reads the clicks of batches in order. The condition on the time selects by the primary
+// key, where the time follows the workspace.
 func (l *Live) clicksOf(
 	ctx context.Context, batches []batchRow, workspaceIDs []string, linkID string,
-) ([]*placed, error) {
-	byID := make([]int, len(batches)) // their places in the order of batches, in the order of ids
+) ([]*positioned, error) {
+	byID := make([]int, len(batches)) // the indexes of batches, in the order of ids
 	first, last := batches[0].FirstAt, batches[0].LastAt
 	for i, b := range batches {
 		byID[i] = i
@@ -189,25 +187,25 @@ func (l *Live) clicksOf(
 	if err := q.Scan(ctx); err != nil {
 		return nil, err
 	}
-	clicks := make([]*placed, 0, len(rows))
+	clicks := make([]*positioned, 0, len(rows))
 	for _, r := range rows {
 		at, _ := slices.BinarySearchFunc(byID, r.ID,
 			func(i int, clickID int64) int { return cmp.Compare(batches[i].LastID, clickID) })
-		clicks = append(clicks, &placed{r.Click(), batches[byID[at]].at(r.ID)})
+		clicks = append(clicks, &positioned{r.Click(), batches[byID[at]].at(r.ID)})
 	}
-	slices.SortFunc(clicks, func(a, b *placed) int { return a.place.compare(b.place) })
+	slices.SortFunc(clicks, func(a, b *positioned) int { return a.position.compare(b.position) })
 	return clicks, nil
 }
 
-// ForgetBatches removes what was written together a day ago. The last row stays: SQLite would give
-// its number to the next.
-func (l *Live) ForgetBatches(ctx context.Context) error {
+// DeleteExpiredBatches deletes batches that are older than batchRetention. The last row stays,
+// because SQLite would reuse its number.
+func (l *Live) DeleteExpiredBatches(ctx context.Context) error {
 	last := l.DB.NewSelect().Table("click_batches").ColumnExpr("max(id)")
-	_, err := l.DB.NewDelete().Table("click_batches").Where("written_at < ?", db.Instant(l.Now().Add(-batchesKept))).
+	_, err := l.DB.NewDelete().Table("click_batches").Where("written_at < ?", db.Instant(l.Now().Add(-batchRetention))).
 		Where("id < (?)", last).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
-		return fmt.Errorf("forgetting batches of clicks: %w", err)
+		return fmt.Errorf("deleting expired batches of clicks: %w", err)
 	}
 	return nil
 }

@@ -16,82 +16,83 @@ import (
 )
 
 const (
-	// tellEvery is how often a node that somebody watches at looks for new clicks.
-	tellEvery = 250 * time.Millisecond
-	// tellDeadline bounds one look.
-	tellDeadline = 5 * time.Second
-	// watchBuffer is how many clicks wait for one who watches; who has more to come reads them from
-	// the database.
+	// pollInterval is the time between two reads of new clicks, while the node has subscriptions.
+	pollInterval = 250 * time.Millisecond
+	// readDeadline bounds one read.
+	readDeadline = 5 * time.Second
+	// watchBuffer is the number of clicks that are buffered for a Watch. A slower Watch reads from the
+	// database.
 	watchBuffer = 1000
 )
 
-// Live tells those who watch of clicks as they come into the database, whichever node has written
-// them: each once, and in the same order on every node.
+// Live delivers clicks of all nodes to the watches of this node, each once and in the same order on
+// every node.
 type Live struct {
 	// DB is the database.
 	DB *db.DB
-	// Log is told when the database does not answer.
+	// Log receives failures of the database.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 
-	// telling is held while clicks are looked for and told: nobody joins in between. It guards told.
-	telling sync.Mutex
-	// told is the place up to which those who have joined were told.
-	told place
+	// delivering is held during a read and its delivery, so that no watch attaches in between. It
+	// guards delivered.
+	delivering sync.Mutex
+	// delivered is the position up to which the attached watches have received clicks.
+	delivered position
 
-	mu     sync.Mutex
-	joined map[string]map[*Watch]bool // by workspace
-	all    int                        // that are open, joined or not
-	asked  time.Time                  // when the last answer was asked for
+	mu       sync.Mutex
+	attached map[string]map[*Watch]bool // by workspace
+	open     int                        // the number of open watches, attached or not
+	readAt   time.Time                  // the start of the last successful read
 }
 
-// LiveStats are numbers for metrics.
+// LiveStats are the values of metrics.
 type LiveStats struct {
-	// Watches is how many watch at this node.
+	// Watches is the number of open watches of this node.
 	Watches int
-	// Lag is how long ago the last look for new clicks was; zero while nobody watches.
+	// Lag is the time since the last read of new clicks; zero without attached watches.
 	Lag time.Duration
 }
 
-// Stats are the numbers of this moment.
+// Stats returns the present values.
 func (l *Live) Stats() LiveStats {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	s := LiveStats{Watches: l.all}
-	if len(l.joined) > 0 {
-		s.Lag = l.Now().Sub(l.asked)
+	s := LiveStats{Watches: l.open}
+	if len(l.attached) > 0 {
+		s.Lag = l.Now().Sub(l.readAt)
 	}
 	return s
 }
 
-// Run tells of clicks until the context ends. It returns nil. That the database does not answer is
-// logged once; nobody misses anything by it.
+// Run delivers clicks until the context ends, and returns nil. It logs the first of consecutive
+// failures; no click is lost by a failure.
 func (l *Live) Run(ctx context.Context) error {
-	failures := poll.Failures{Log: l.Log, Message: "new clicks are not told to those who watch"}
-	poll.Every(ctx, tellEvery, failures, func(ctx context.Context) error {
+	failures := poll.Failures{Log: l.Log, Message: "reading new clicks for subscriptions failed"}
+	poll.Every(ctx, pollInterval, failures, func(ctx context.Context) error {
 		more, err := true, error(nil)
 		for more && err == nil && ctx.Err() == nil {
-			more, err = l.tell(ctx)
+			more, err = l.deliver(ctx)
 		}
 		return err
 	})
 	return nil
 }
 
-// tell looks for clicks once, and reports whether there may be more. Without anybody who watches it
-// asks nothing.
-func (l *Live) tell(ctx context.Context) (more bool, err error) {
-	l.telling.Lock()
-	defer l.telling.Unlock()
+// deliver reads and delivers clicks once, and reports whether more may follow. Without attached
+// watches it does not query the database.
+func (l *Live) deliver(ctx context.Context) (more bool, err error) {
+	l.delivering.Lock()
+	defer l.delivering.Unlock()
 	workspaceIDs := l.watched()
 	if len(workspaceIDs) == 0 {
 		return false, nil
 	}
 	asked := l.Now()
-	s, err := l.readOn(ctx, l.told, workspaceIDs, "")
-	if errs.Is(err, errs.Expired) { // the database was away for a day: each will be told so
-		l.sendAway()
+	s, err := l.readAfter(ctx, l.delivered, workspaceIDs, "")
+	if errs.Is(err, errs.Expired) { // the database was unavailable for a day: each watch will return Expired
+		l.detachAll()
 		return false, nil
 	}
 	if err != nil {
@@ -100,27 +101,27 @@ func (l *Live) tell(ctx context.Context) (more bool, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, c := range s.clicks {
-		for w := range l.joined[c.WorkspaceID] {
+		for w := range l.attached[c.WorkspaceID] {
 			w.offer(c)
 		}
 	}
-	l.told, l.asked = s.reached, asked
+	l.delivered, l.readAt = s.reached, asked
 	return s.more, nil
 }
 
-// watched are the workspaces at which somebody has joined.
+// watched returns the workspaces with attached watches.
 func (l *Live) watched() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return slices.Sorted(maps.Keys(l.joined))
+	return slices.Sorted(maps.Keys(l.attached))
 }
 
-func (l *Live) sendAway() {
+func (l *Live) detachAll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	for _, watches := range l.joined {
+	for _, watches := range l.attached {
 		for w := range watches {
-			w.leave()
+			w.detach()
 		}
 	}
 }

@@ -25,7 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// newLive makes what a node has to tell of clicks; it does not run.
+// newLive returns the Live of a node that does not run.
 func newLive(d *db.DB) *Live {
 	return &Live{DB: d, Log: slog.New(slog.DiscardHandler), Now: clicktest.AtNoon}
 }
@@ -54,7 +54,7 @@ func (l *Live) watch(t *testing.T, m workspace.Membership, linkID, after string)
 	return w
 }
 
-// hear waits for n clicks, of which it returns the ids.
+// hear waits for n clicks and returns their ids.
 func (w *Watch) hear(t *testing.T, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
@@ -71,10 +71,10 @@ func (w *Watch) hear(t *testing.T, n int) []string {
 	return ids
 }
 
-// hearsNothing wants nothing to come until the node has looked once more.
+// hearsNothing fails if a click is delivered during two polls.
 func (w *Watch) hearsNothing(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*tellEvery)
+	ctx, cancel := context.WithTimeout(t.Context(), 2*pollInterval)
 	defer cancel()
 	if c, err := w.Next(ctx); err == nil {
 		t.Errorf("heard of %s, which is one too many", c.PublicID())
@@ -113,7 +113,7 @@ func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
 			})
 		}
 		slow := nodes[0].watch(t, b.Member, "", "")
-		if !slow.join() {
+		if !slow.attach() {
 			t.Fatal("it does not join")
 		}
 		theirs := nodes[1].watch(t, other, "", "")
@@ -211,8 +211,8 @@ func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 		t.Error(err)
 	}
 	for range 3 {
-		if s, err := l.readOn(t.Context(), watch.place, []string{b.Member.ID()}, ""); err != nil ||
-			slices.ContainsFunc(s.clicks, func(c *placed) bool { return c.place.batch > 1 }) {
+		if s, err := l.readAfter(t.Context(), watch.position, []string{b.Member.ID()}, ""); err != nil ||
+			slices.ContainsFunc(s.clicks, func(c *positioned) bool { return c.position.batch > 1 }) {
 			t.Errorf("told before the earlier transaction has ended: %+v: %v", s.clicks, err)
 		}
 	}
@@ -252,7 +252,7 @@ func TestWhoDoesNotTakeClicksHarmsNobody(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, l := clicktest.Setup(t, d), newLive(d).run(t)
 		lazy, linkID := l.watch(t, b.Member, "", ""), id.New(id.Link)
-		if !lazy.join() {
+		if !lazy.attach() {
 			t.Fatal("it does not join")
 		}
 		eager := l.watch(t, b.Member, "", "")
@@ -304,7 +304,7 @@ func TestCursors(t *testing.T) {
 		b.RecordClicks(linkID, clicktest.Noon, 4)
 		b.FlushClicks(t)
 		if err := (&Live{DB: d, Now: func() time.Time { return clicktest.Noon.Add(25 * time.Hour) }}).
-			ForgetBatches(t.Context()); err != nil {
+			DeleteExpiredBatches(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := d.NewSelect().Table("click_batches").Count(db.AsSystem(t.Context())); err != nil || n != 1 {
@@ -322,7 +322,7 @@ func TestCursors(t *testing.T) {
 // withLater asks for what comes after the watch's place at a later time.
 func withLater(l *Live, w *Watch, later time.Time) error {
 	late := &Live{DB: l.DB, Now: func() time.Time { return later }}
-	_, err := late.readOn(context.Background(), w.place, []string{w.workspaceID}, "")
+	_, err := late.readAfter(context.Background(), w.position, []string{w.workspaceID}, "")
 	return err
 }
 
@@ -335,13 +335,13 @@ func TestAnOutageIsSaidOnceAndHidesNothing(t *testing.T) {
 		l.Log = slog.New(slog.NewTextHandler(&said, nil))
 		linkID := id.New(id.Link)
 		w := l.watch(t, b.Member, "", "")
-		if !w.join() {
+		if !w.attach() {
 			t.Fatal("it does not join")
 		}
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2)
 		b.FlushClicks(t)
 		clicktest.Rename(t, d, "click_batches", "elsewhere")
-		ctx, cancel := context.WithTimeout(t.Context(), 4*tellEvery)
+		ctx, cancel := context.WithTimeout(t.Context(), 4*pollInterval)
 		_ = l.Run(ctx)
 		cancel()
 		clicktest.Rename(t, d, "elsewhere", "click_batches")

@@ -12,83 +12,80 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Watch is told of the clicks of a workspace, or of one of its links, one after the other. As long
-// as it takes them fast enough it has joined those whom the node tells. Else it leaves them, reads
-// for itself what it has not been told, and joins again: whoever is slow costs nobody else
-// anything. One goroutine uses it.
+// Watch returns the clicks of a workspace, or of one of its links, one at a time. A fast Watch is
+// attached to Live. If its buffer is full, it is detached, reads the missed clicks by itself, and
+// attaches again, so that slow clients do not delay others. One goroutine uses it.
 type Watch struct {
 	live                *Live
 	workspaceID, linkID string
-	// place is the one up to which clicks have been read or taken, and next those that were read and
-	// not taken.
-	place place
-	next  []*placed
-	// atEnd says that there was nothing after the place when it was reached.
+	// position is the one up to which clicks were read; next holds those that were not returned yet.
+	position position
+	next     []*positioned
+	// atEnd means that no click followed the position when it was read.
 	atEnd bool
-	// buffer is nil unless the watch has joined, and closed when it has to leave. began is the place
-	// at which it has joined.
-	buffer chan *placed
-	began  place
-	// last is the last click that was taken; nil before the first.
+	// buffer is nil unless the watch is attached, and closed when it is detached. began is the
+	// position at which it was attached.
+	buffer chan *positioned
+	began  position
+	// last is the last click that was returned; nil before the first.
 	last *click.Click
 }
 
-// Watch begins after the click with the id or, if that is empty, with what is written from now on.
-// An empty link means all of the workspace's. It returns Forbidden, InvalidInput for what is no
-// click's id, and Expired for a click that the workspace does not have, or that was written more
-// than 23 hours ago. The caller closes the watch.
+// Watch starts after the click with the id after or, if it is empty, with new clicks. An empty
+// linkID means all links of the workspace. It returns Forbidden, InvalidInput for an invalid id,
+// and Expired for a click that the workspace does not have, or that was written more than 23 hours
+// ago. The caller closes the watch.
 func (l *Live) Watch(ctx context.Context, m workspace.Membership, linkID, after string) (*Watch, error) {
 	ctx, err := m.Enter(ctx, workspace.ReadStats)
 	if err != nil {
 		return nil, err
 	}
 	w := &Watch{live: l, workspaceID: m.ID(), linkID: linkID}
-	if w.place, err = l.begin(ctx, m, after); err != nil {
+	if w.position, err = l.begin(ctx, m, after); err != nil {
 		return nil, err
 	}
 	w.atEnd = after == ""
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.all++
+	l.open++
 	return w, nil
 }
 
-// begin is the place after a click, or after all that there is.
-func (l *Live) begin(ctx context.Context, m workspace.Membership, after string) (place, error) {
-	ctx, cancel := context.WithTimeout(ctx, tellDeadline)
+// begin returns the position after a click, or after all clicks.
+func (l *Live) begin(ctx context.Context, m workspace.Membership, after string) (position, error) {
+	ctx, cancel := context.WithTimeout(ctx, readDeadline)
 	defer cancel()
 	if after == "" {
 		p, err := l.head(db.AsSystem(ctx))
 		if err != nil {
-			return place{}, fmt.Errorf("looking for the latest clicks: %w", err)
+			return position{}, fmt.Errorf("looking for the latest clicks: %w", err)
 		}
 		return p, nil
 	}
 	at, number, ok := stats.SplitID(after)
 	if !ok {
-		return place{}, errs.New(errs.InvalidInput, "That is no click's id.").At("after")
+		return position{}, errs.New(errs.InvalidInput, "That is no click's id.").At("after")
 	}
 	known, err := l.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", m.ID()).
 		Where("clicked_at = ?", at).Where("id = ?", number).Exists(ctx)
 	if err != nil {
-		return place{}, fmt.Errorf("looking for a click: %w", err)
+		return position{}, fmt.Errorf("looking for a click: %w", err)
 	}
 	if !known { // it may be another tenant's
-		return place{}, errCursorGone()
+		return position{}, errCursorGone()
 	}
 	b, err := l.batchOf(db.AsSystem(ctx), number)
 	if err != nil {
-		return place{}, fmt.Errorf("looking for a click's batch: %w", err)
+		return position{}, fmt.Errorf("looking for a click's batch: %w", err)
 	}
-	if b == nil || l.Now().Sub(b.WrittenAt) > lateAfter {
-		return place{}, errCursorGone()
+	if b == nil || l.Now().Sub(b.WrittenAt) > cursorLife {
+		return position{}, errCursorGone()
 	}
 	return b.at(number), nil
 }
 
-// Next waits for the next click. It returns the context's error, or Expired when it was not called
-// for so long that clicks have been forgotten that were to come. While the database does not answer
-// it waits.
+// Next waits for the next click. It returns the error of the context, or Expired if it was not
+// called for so long that clicks were deleted. It waits while the database is unavailable.
 func (w *Watch) Next(ctx context.Context) (*click.Click, error) {
 	for {
 		if len(w.next) > 0 {
@@ -96,7 +93,7 @@ func (w *Watch) Next(ctx context.Context) (*click.Click, error) {
 			return w.last, nil
 		}
 		if w.buffer != nil {
-			if c, err := w.take(ctx); c != nil || err != nil {
+			if c, err := w.receive(ctx); c != nil || err != nil {
 				return c, err
 			}
 			continue
@@ -107,96 +104,95 @@ func (w *Watch) Next(ctx context.Context) (*click.Click, error) {
 	}
 }
 
-// take waits for what the node tells; nil means that the watch had to leave.
-func (w *Watch) take(ctx context.Context) (*click.Click, error) {
+// receive waits for a delivered click; nil means that the watch was detached.
+func (w *Watch) receive(ctx context.Context) (*click.Click, error) {
 	select {
 	case c, ok := <-w.buffer:
 		if !ok {
 			w.buffer, w.atEnd = nil, false
 			return nil, nil
 		}
-		w.place, w.last = c.place, c.Click
+		w.position, w.last = c.position, c.Click
 		return w.last, nil
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
 }
 
-// catchUp joins or, as long as there is something before what the node tells next, reads some of
-// it.
+// catchUp attaches the watch, or reads some of the clicks before the next delivery.
 func (w *Watch) catchUp(ctx context.Context) error {
-	if w.join() {
+	if w.attach() {
 		return nil
 	}
-	s, err := w.live.readOn(ctx, w.place, []string{w.workspaceID}, w.linkID)
+	s, err := w.live.readAfter(ctx, w.position, []string{w.workspaceID}, w.linkID)
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
 	if errs.Is(err, errs.Expired) {
 		return err
 	}
-	if err != nil { // Run says it
-		return poll.Wait(ctx, tellEvery)
+	if err != nil { // Run logs it
+		return poll.Wait(ctx, pollInterval)
 	}
-	w.next, w.place, w.atEnd = s.clicks, s.reached, !s.more
+	w.next, w.position, w.atEnd = s.clicks, s.reached, !s.more
 	return nil
 }
 
-// join has the node tell the watch what comes after its place, and reports whether it does: not
-// when the others have been told more already, nor when there is too much to come for a buffer.
-func (w *Watch) join() bool {
+// attach adds the watch to Live, and reports whether it did: not if the attached watches have
+// received more, nor if more clicks follow than a buffer holds.
+func (w *Watch) attach() bool {
 	l := w.live
 	if !w.atEnd {
 		return false
 	}
-	l.telling.Lock()
-	defer l.telling.Unlock()
+	l.delivering.Lock()
+	defer l.delivering.Unlock()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.joined) == 0 {
-		l.told, l.asked = w.place, l.Now()
+	if len(l.attached) == 0 {
+		l.delivered, l.readAt = w.position, l.Now()
 	}
-	if w.place.compare(l.told) < 0 {
+	if w.position.compare(l.delivered) < 0 {
 		return false
 	}
-	if l.joined == nil {
-		l.joined = map[string]map[*Watch]bool{}
+	if l.attached == nil {
+		l.attached = map[string]map[*Watch]bool{}
 	}
-	if l.joined[w.workspaceID] == nil {
-		l.joined[w.workspaceID] = map[*Watch]bool{}
+	if l.attached[w.workspaceID] == nil {
+		l.attached[w.workspaceID] = map[*Watch]bool{}
 	}
-	l.joined[w.workspaceID][w] = true
-	w.buffer, w.began = make(chan *placed, watchBuffer), w.place
+	l.attached[w.workspaceID][w] = true
+	w.buffer, w.began = make(chan *positioned, watchBuffer), w.position
 	return true
 }
 
-// offer tells a watch that has joined of a click of its workspace, unless it had to leave before.
-// It does not wait. The node's lock is held.
-func (w *Watch) offer(c *placed) {
-	if w.linkID != "" && w.linkID != c.LinkID || c.place.compare(w.began) <= 0 {
+// offer puts a click into the buffer of an attached watch, without waiting. The caller holds mu of
+// Live.
+func (w *Watch) offer(c *positioned) {
+	if w.linkID != "" && w.linkID != c.LinkID || c.position.compare(w.began) <= 0 {
 		return
 	}
 	select {
 	case w.buffer <- c:
 	default:
-		w.leave()
+		w.detach()
 	}
 }
 
-// leave ends that the node tells the watch of clicks. The node's lock is held.
-func (w *Watch) leave() {
+// detach removes the watch from Live. The caller holds mu of Live.
+func (w *Watch) detach() {
 	l := w.live
-	if !l.joined[w.workspaceID][w] {
+	if !l.attached[w.workspaceID][w] {
 		return
 	}
 	close(w.buffer)
-	delete(l.joined[w.workspaceID], w)
-	if len(l.joined[w.workspaceID]) == 0 {
-		delete(l.joined, w.workspaceID)
+	delete(l.attached[w.workspaceID], w)
+	if len(l.attached[w.workspaceID]) == 0 {
+		delete(l.attached, w.workspaceID)
 	}
 }
 
-// Last is the cursor to go on with: the id of the last click that Next has returned; empty before
+// Last returns the cursor to resume from, the id of the last click that Next returned; empty before
 // the first.
 func (w *Watch) Last() string {
 	if w.last == nil {
@@ -209,6 +205,6 @@ func (w *Watch) Last() string {
 func (w *Watch) Close() {
 	w.live.mu.Lock()
 	defer w.live.mu.Unlock()
-	w.leave()
-	w.live.all--
+	w.detach()
+	w.live.open--
 }

@@ -26,7 +26,7 @@ func (s *Stores) Jobs() []jobs.Job {
 		{Name: "audit log", Every: jobInterval, Run: s.Audit.CleanUp},
 		{Name: "granted hits", Every: jobInterval, Run: s.QuotaStore.ForgetUsage},
 		{Name: "visitors", Every: jobInterval, Run: s.Stats.ForgetVisitors},
-		{Name: "click batches", Every: jobInterval, Run: s.ClickStream.ForgetBatches},
+		{Name: "click batches", Every: jobInterval, Run: s.ClickStream.DeleteExpiredBatches},
 		{Name: "click days", Every: jobInterval, Run: s.Stats.Seal},
 		{Name: "click details", Every: jobInterval, Run: s.Stats.Detail},
 		{Name: "click months", Every: retainInterval, Run: func(ctx context.Context) error {

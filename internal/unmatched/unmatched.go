@@ -5,9 +5,12 @@
 package unmatched
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -28,8 +31,9 @@ const (
 	// not fill the database.
 	maxBuffered    = 10_000
 	maxCodesPerDay = 1000
-	// flushInterval is the time between two writes.
+	// flushInterval is the time between two writes, writeTimeout the longest time that one takes.
 	flushInterval = time.Second
+	writeTimeout  = 5 * time.Second
 )
 
 // Request is the number of requests for one code of a workspace that were answered with a status.
@@ -93,7 +97,7 @@ func (r *Recorder) Run(ctx context.Context) error {
 	failures := poll.Failures{Log: r.Log, Message: "writing unmatched requests failed"}
 	for {
 		ended := poll.Wait(ctx, flushInterval) != nil
-		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), flushInterval)
+		writing, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeTimeout)
 		err := r.Flush(writing)
 		cancel()
 		failures.Report(context.WithoutCancel(ctx), err)
@@ -123,37 +127,61 @@ func (r *Recorder) Flush(ctx context.Context) error {
 }
 
 // write adds rows to the stored counts. New codes beyond maxCodesPerDay are counted together.
+//
+// Several nodes count the same requests. One statement that locks the rows in the order of their key
+// keeps them from blocking each other in a circle.
 func (r *Recorder) write(ctx context.Context, workspaceID string, rows []*Request) error {
 	return r.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
-		available := map[int64]int{}
-		for _, one := range rows {
-			if _, ok := available[one.Day]; !ok {
-				n, err := tx.NewSelect().Model((*Request)(nil)).Where("workspace_id = ?", workspaceID).Where("day = ?", one.Day).
-					Count(ctx)
-				if err != nil {
-					return err
-				}
-				available[one.Day] = maxCodesPerDay - int(n)
-			}
-			row := *one
-			if available[one.Day]--; available[one.Day] < 0 {
-				known, err := tx.NewSelect().Model(&row).WherePK().Exists(ctx)
-				if err != nil {
-					return err
-				}
-				if !known {
-					row.Code = ""
-				}
-			}
-			_, err := tx.NewInsert().Model(&row).On("CONFLICT (workspace_id, day, code, status) DO UPDATE").
-				Set("requests = orphan.requests + excluded.requests").
-				Set("last_at = excluded.last_at").Returning("NULL").Exec(ctx)
-			if err != nil {
-				return err
-			}
+		stored, err := limitCodes(ctx, tx, workspaceID, rows)
+		if err != nil {
+			return err
 		}
-		return nil
+		_, err = tx.NewInsert().Model(&stored).On("CONFLICT (workspace_id, day, code, status) DO UPDATE").
+			Set("requests = orphan.requests + excluded.requests").
+			Set("last_at = excluded.last_at").Returning("NULL").Exec(ctx)
+		return err
 	})
+}
+
+// limitCodes returns the rows in the order of their key. Rows of new codes beyond maxCodesPerDay are
+// merged into a row without a code.
+func limitCodes(ctx context.Context, tx bun.Tx, workspaceID string, rows []*Request) ([]*Request, error) {
+	var stored []*Request
+	days := map[int64]bool{}
+	for _, row := range rows {
+		days[row.Day] = true
+	}
+	err := tx.NewSelect().Model(&stored).Column("day", "code", "status").Where("workspace_id = ?", workspaceID).
+		Where("day IN (?)", bun.List(slices.Collect(maps.Keys(days)))).Where("code <> ''").Scan(ctx)
+	if err != nil {
+		return nil, err
+	}
+	known, codesOfDay := map[requestKey]bool{}, map[int64]int{}
+	for _, row := range stored {
+		known[requestKey{workspaceID, row.Day, row.Code, row.Status}] = true
+		codesOfDay[row.Day]++
+	}
+	merged := map[requestKey]*Request{}
+	for _, row := range rows {
+		key := requestKey{workspaceID, row.Day, row.Code, row.Status}
+		if !known[key] && codesOfDay[key.day] >= maxCodesPerDay {
+			key.code = ""
+		} else if !known[key] {
+			codesOfDay[key.day]++
+		}
+		total := merged[key]
+		if total == nil {
+			total = &Request{WorkspaceID: workspaceID, Day: key.day, Code: key.code, Status: key.status}
+			merged[key] = total
+		}
+		total.Requests += row.Requests
+		if row.LastAt.After(total.LastAt) {
+			total.LastAt = row.LastAt
+		}
+	}
+	return slices.SortedFunc(maps.Values(merged), func(a, b *Request) int {
+		return cmp.Or(cmp.Compare(a.Day, b.Day), cmp.Compare(a.Code, b.Code), cmp.Compare(a.Status, b.Status))
+	}), nil
 }
 
 // maxListed is the largest number of rows that List returns.
