@@ -7,7 +7,7 @@ FUZZTIME ?= 30s
 LINKS ?= 1000000
 ROUNDS ?= 5
 BURST ?= 3s
-# What bench-clicks sends, and ARGS for more: -plans, -rebuild, -sqlite-clicks 0. Those of bench-graphql: -rounds 5, -operations page,create; of bench-scale: -links, -parts. Those of drill-upgrade: -links, -from, -phase, -dump; of drill-restore: -links, -clicks.
+# ARGS of the benchmarks: bench-clicks -sqlite-clicks 0; bench-graphql -rounds 5 -operations page,create; bench-scale -links, -parts; drill-upgrade -links, -from, -phase, -dump; drill-restore -links, -clicks.
 CLICKS ?= 10000000
 ARGS ?=
 IMAGE ?= linkforge

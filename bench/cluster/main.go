@@ -236,8 +236,7 @@ func (d *drill) report() {
 	missing, kept := d.missingLinks()
 	clicks := d.clickDifference()
 	rig.Table(d.rows()...)
-	fmt.Println("Seconds. Impaired is from the first to the last " +
-		"request that failed or took over a second.")
+	fmt.Println("Seconds. Impaired is from the first to the last request that failed or took over a second.")
 	if d.limitedSeen > 0 {
 		fmt.Printf("- Redis: nodes noticed: %t; all counted there again %s after the master's death.\n", d.redisNoticed,
 			seconds(d.redisBack))
