@@ -1,6 +1,7 @@
 package linkforge_test
 
 import (
+	"io/fs"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -17,7 +18,7 @@ import (
 func documents(t *testing.T) map[string]string {
 	t.Helper()
 	texts := map[string]string{}
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "examples/*/*.md", "bench/*.md"} {
 		files, err := filepath.Glob(pattern)
 		if err != nil {
 			t.Fatal(err)
@@ -37,8 +38,10 @@ func documents(t *testing.T) map[string]string {
 }
 
 var (
-	codeBlock    = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
-	relativeLink = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
+	codeBlock       = regexp.MustCompile("(?s)```([a-z]*)\n(.*?)```")
+	testName        = regexp.MustCompile("`(Test[A-Z][A-Za-z0-9_]*)`")
+	testDeclaration = regexp.MustCompile(`(?m)^func (Test[A-Z][A-Za-z0-9_]*)\(`)
+	relativeLink    = regexp.MustCompile(`\]\(([^)#:]+)(#[^)]*)?\)`)
 )
 
 func TestDocs_RelativeLinksResolve(t *testing.T) {
@@ -49,6 +52,37 @@ func TestDocs_RelativeLinksResolve(t *testing.T) {
 				t.Errorf("%s links to %s: %v", file, link[1], err)
 			}
 		}
+	}
+}
+
+// TestDocs_NamedTestsExist checks the tests that documents name as proof.
+func TestDocs_NamedTestsExist(t *testing.T) {
+	t.Parallel()
+	declared := map[string]bool{}
+	err := filepath.WalkDir(".", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		for _, name := range testDeclaration.FindAllStringSubmatch(string(text), -1) {
+			declared[name[1]] = true
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	named := 0
+	for file, text := range documents(t) {
+		for _, name := range testName.FindAllStringSubmatch(text, -1) {
+			named++
+			if !declared[name[1]] && name[1] != "TestType_Behaviour" { // the form of a name
+				t.Errorf("%s names %s, which does not exist", file, name[1])
+			}
+		}
+	}
+	if named < 20 {
+		t.Errorf("only %d tests are named", named)
 	}
 }
 

@@ -14,7 +14,7 @@ import (
 const (
 	// gcPercent has the garbage collector run a quarter as often as it would by itself: at the
 	// default, a third of the time that a small heap under load takes went to it
-	// (docs/PERFORMANCE.md).
+	// (docs/decisions/0011-garbage-collector.md).
 	gcPercent = 400
 	// leastMemory is what the process may take however small the cache is: from there on the collector
 	// runs more often again.

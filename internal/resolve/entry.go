@@ -139,7 +139,7 @@ func (r read) target() Target {
 }
 
 // entryWeight is the memory of an entry in addition to its bytes: the node and the table of the
-// cache (measured, see docs/PERFORMANCE.md).
+// cache (measured).
 const entryWeight = 112
 
 func (e entry) weight() uint32 { return uint32(min(len(e)+entryWeight, math.MaxUint32)) }
