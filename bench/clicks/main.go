@@ -5,8 +5,8 @@
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./clicks -clicks 300000
 //
-// Its clock is that of the clicks. It exits with 1 when a click is lost, or when stats are not what
-// was sent.
+// Its clock is that of the clicks. It exits with 1 when a click is lost, or when stats differ from
+// the clicks that were sent.
 package main
 
 import (
@@ -91,7 +91,7 @@ type bench struct {
 
 func (b *bench) now() time.Time { return time.UnixMicro(b.clock.Load()).UTC() }
 
-// run sends all clicks, queries, and compares the results with what was sent.
+// run sends all clicks, measures queries, and compares stats with the clicks that were sent.
 func (b *bench) run() {
 	stop := b.open()
 	for len(b.rounds) == 0 || b.sent < b.total {
@@ -182,7 +182,7 @@ func (r round) total() time.Duration { return r.ingest + r.jobs[0] + r.jobs[1] +
 // each divides a part of a round by its clicks, in microseconds.
 func (r round) each(part time.Duration) float64 { return rig.Micros(part) / float64(r.clicks) }
 
-// sendRound generates clicks, has them ingested, and copies them.
+// sendRound generates clicks, ingests them, and copies them.
 func (b *bench) sendRound() {
 	clicks := make([]click.Click, 0, *roundSize)
 	var c click.Click
@@ -235,7 +235,7 @@ func (b *bench) send(clicks []click.Click) {
 	rig.Check(b.recorder.Flush(b))
 }
 
-// runJobs runs what the jobs do after a day.
+// runJobs runs the daily jobs.
 func (b *bench) runJobs(r *round) {
 	if b.now() != b.end {
 		b.clock.Store(time.Unix(b.today*int64(click.Day/time.Second), 0).UnixMicro())

@@ -83,7 +83,7 @@ func (b *bench) query() {
 	rig.Table(rows...)
 }
 
-// checkClicks compares the clicks in the database with those that were sent, by each dimension.
+// checkClicks compares the stored clicks with the sent ones, by each dimension.
 func (b *bench) checkClicks() {
 	for _, d := range click.StoredDimensions {
 		var rows []struct {

@@ -40,8 +40,8 @@ var (
 
 const (
 	batch = 100 // links of a call
-	// calm is the duration of phases in which nothing happens, settleTime that of a pause after a node
-	// or server is back: nginx retries it after two seconds.
+	// calm is the duration of phases without faults. settleTime is the pause after a node or server has
+	// restarted: nginx retries it after two seconds.
 	calm       = 8 * time.Second
 	settleTime = 3 * time.Second
 	// quotaQuiet is how long the limited link has had no redirect when its quota counts as used up:
@@ -174,7 +174,7 @@ func (d *drill) killRedis() {
 	seen := func() int { return d.visitsOf(d.limited.ID).seen }
 	d.Await("half of the quota is used", func() bool { return seen() >= *quota/2 })
 	victim := d.masterOf("links:{" + d.limited.ID + "}")
-	// At risk are hits that the database does not have yet, and those that nodes have leased.
+	// At risk are leased hits, and hits whose clicks are not yet in the database.
 	known := d.Number(d.ownerURL(d.primary, "linkforge"),
 		"SELECT coalesce(sum(clicks), 0)::BIGINT FROM click_totals WHERE subject_id = $1", d.limited.ID)
 	d.atRisk = max(0, seen()-int(known)) + int(d.sum(victim, "links:{"+d.limited.ID+"}:lease:*"))
@@ -295,8 +295,8 @@ func (d *drill) missingLinks() (missing []string, kept int) {
 	return missing, len(all)
 }
 
-// clickDifference waits until the database has every click, and returns how it differs from the
-// redirects: in its totals, its sums by the quarter of an hour, and click by click.
+// clickDifference waits until the database has every click. It returns the differences between the
+// redirects and the totals, the quarter-hour rollups and the single clicks.
 func (d *drill) clickDifference() (difference string) {
 	for deadline := time.Now().Add(time.Minute); ; d.Pause(400 * time.Millisecond) {
 		links, lost, twice := 0, 0, 0

@@ -177,8 +177,8 @@ func (l *layout) rejoinPostgres() {
 	l.replicate()
 }
 
-// killPrimary kills the primary. If it does not come back, its segment of shared memory, named in
-// the seventh line of its pid file, has to be removed.
+// killPrimary kills the primary. If it is not started again, the end of the run removes its shared
+// memory segment, which the seventh line of its pid file names.
 func (l *layout) killPrimary() {
 	file := filepath.Join(l.primary.data, "postmaster.pid")
 	l.primary.Kill()
@@ -363,8 +363,8 @@ func (l *layout) startProxy(address string) {
 // proxyNodes are the nodes of a pool: lines that differ only in the address.
 var proxyNodes = regexp.MustCompile(`(?m)(^[ \t]*server )10\.\d+\.\d+\.\d+:\d+( [^\n]*;\n)(?:[ \t]*server 10\.[^\n]*;\n)*`)
 
-// adapt replaces the addresses and files in the documented configuration. It fails when one is not
-// found: then the drill would not test what is documented.
+// adapt replaces the addresses and files in the documented configuration. It fails when one is
+// missing, because the drill must test the documented configuration.
 func (l *layout) adapt(text, folder, address, certificate, key string) string {
 	if !proxyNodes.MatchString(text) {
 		rig.Failf("%s has no node", proxyFile)

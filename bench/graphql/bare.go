@@ -142,8 +142,8 @@ func (l bareLink) ClickCount(context.Context, *link.Link) (int64, error) { retur
 // triggers.
 const leastTable = "least_links"
 
-// inserter inserts links into it, and does nothing else: the least that a creation can be. It checks
-// and counts nothing, and writes no audit log.
+// inserter inserts links into it and does nothing else: the lower bound of a creation. It checks and
+// counts nothing, and writes no audit log.
 type inserter struct {
 	pool *pgxpool.Pool
 	// batched means that requests which arrive during a statement of the workspace share the next one.

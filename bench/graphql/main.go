@@ -1,4 +1,4 @@
-// Command graphql measures what an operation costs beside its lower bounds: the same document on a
+// Command graphql compares the cost of operations with their lower bounds: the same document on a
 // bare gqlgen handler over the same schema, whose resolvers return constants; the same SQL sent by
 // pgbench; and, for creations, that handler with an INSERT into a table of the same columns and
 // indexes. All targets are measured in one run, in turns, because machines differ and are shared:
@@ -36,7 +36,7 @@ var (
 
 func main() { rig.Main(run, rig.Helpers{"bare": serveBare}) }
 
-// operation is what is measured.
+// operation is a GraphQL operation under measurement.
 type operation struct {
 	name, title, document string
 	expected              string // part of every right response, and of no other
@@ -225,7 +225,7 @@ func (b *bench) compare(o *operation) {
 	}
 }
 
-// shapeOf returns a JSON value with types in the place of texts and numbers.
+// shapeOf replaces all texts and numbers of a JSON value with their types.
 func shapeOf(text []byte) any {
 	var value any
 	rig.Check(json.Unmarshal(text, &value))
@@ -298,7 +298,7 @@ func (b *bench) report() {
 		{"%.2f", func(f rig.Figures) float64 { return f.P99 }}, {"%.0f", func(f rig.Figures) float64 { return f.Bytes }},
 	}
 	for _, o := range b.operations {
-		rows := [][]string{{o.title, "requests/s", "CPU µs", "of which PostgreSQL + Redis", "p50 ms", "p99 ms", "bytes"}}
+		rows := [][]string{{o.title, "requests/s", "CPU µs", "PostgreSQL + Redis", "p50 ms", "p99 ms", "bytes"}}
 		for _, t := range append(b.targetsOf(o), b.sql) {
 			if len(t.figures[o.name]) == 0 {
 				continue

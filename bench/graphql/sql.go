@@ -23,8 +23,8 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// measureSQL runs a script with pgbench for a burst, over as many connections. Of its log of
-// transactions those count that end within the burst: not what it costs to connect.
+// measureSQL runs a script with pgbench for a burst, over as many connections. It counts
+// the transactions in pgbench's log that end within the burst, without the time to connect.
 func (b *bench) measureSQL(script string) rig.Figures {
 	folder := rig.Must(os.MkdirTemp(b.Folder, "pgbench."))
 	defer os.RemoveAll(folder)
@@ -105,7 +105,7 @@ func (b *bench) record() {
 			continue
 		}
 		var sequences [][]statement
-		const repetitions = 40 // to tell statements of the request from those of jobs
+		const repetitions = 40 // distinguishes statements of the request from those of jobs
 		for range repetitions {
 			r.take()
 			rig.Must(b.tenant.At(p.Address).Post(o.bodies()[0]))
@@ -238,8 +238,8 @@ func usual(sequences [][]statement) []statement {
 	return last[most]
 }
 
-// script is what pgbench runs: the statements, and before them, as in Linkforge, those that set a
-// connection's scope where it changes. A scope that all statements share is set once a connection.
+// script returns the script for pgbench: the statements, and those that set the scope where it
+// changes, as in Linkforge. A scope that all statements share is set once per connection.
 func script(statements []statement) string {
 	var out strings.Builder
 	for i, s := range statements {

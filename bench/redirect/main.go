@@ -1,5 +1,5 @@
-// Command redirect measures the redirect path beside a net/http handler that only redirects, and
-// beside the textbook's ways to count. All targets are measured in one run, in pairs, because
+// Command redirect measures the redirect path beside a constant net/http handler and
+// beside the textbook's implementations. All targets are measured in one run, in pairs, because
 // machines differ and are shared: quote the ratios.
 //
 //	../scripts/with-services go run ./redirect -links 20000 -rounds 1 -burst 1s

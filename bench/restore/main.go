@@ -302,7 +302,7 @@ const (
 	sample = 2000
 	// fresh is how many links are created of each strategy.
 	fresh = 500
-	// spare is how much is left of a quota that is to be used up.
+	// spare is the remaining number of redirects of a quota before it is used up.
 	spare = 7
 )
 
@@ -331,7 +331,7 @@ func (d *drill) check(least, most []int64) {
 	d.checkLinkQuota()
 }
 
-// checkLinks compares the links in the database with those that were created.
+// checkLinks compares the restored links with the created ones.
 func (d *drill) checkLinks() {
 	restored := map[rig.Link]bool{}
 	for _, r := range rig.Rows[struct{ ID, Code, URL string }](d.Run, d.copied, "SELECT id, code, original_url FROM links") {
@@ -367,7 +367,7 @@ func (d *drill) checkKnownURLs() {
 	d.Promise("a URL has the link and the code that it had", wrong == 0, "%d created again, %d with another", sample, wrong)
 }
 
-// checkUsage queries what is used of the monthly hits.
+// checkUsage checks the used monthly hits of links.
 func (d *drill) checkUsage(clicks []int64) {
 	wrong := 0
 	for from := 0; from < sample; from += 100 {
@@ -409,7 +409,7 @@ func (d *drill) checkMaxClicks(clicks []int64) {
 		limited, spare, wrong)
 }
 
-// checkHitQuota sets the workspace's quota to what a link has used and a little more.
+// checkHitQuota sets the workspace's quota slightly above the used hits of a link, and uses it up.
 func (d *drill) checkHitQuota(clicks []int64) {
 	const number = limited
 	d.limit("--hits", "hitQuota", clicks[number]+spare)
@@ -441,7 +441,7 @@ func (d *drill) limit(option, field string, n int64) {
 	d.Pause(2 * time.Second) // redirects read it within a second
 }
 
-// checkLinkQuota sets the workspace's quota of new links to what it has used and a little more.
+// checkLinkQuota sets the workspace's link quota slightly above its usage, and uses it up.
 func (d *drill) checkLinkQuota() {
 	d.limit("--links", "linkQuota", d.Number(d.copied, "SELECT count(*) FROM links")+spare)
 	created := 0

@@ -1,5 +1,5 @@
-// Command scale measures how the cost of an operation grows: with the links in the database, with
-// the nodes beside each other, and with the workspaces. It reports the CPU time of Linkforge, and
+// Command scale measures how the cost of an operation grows with the number of links, nodes and
+// workspaces. It reports the CPU time of Linkforge, and
 // of PostgreSQL with Redis, for one operation, and its latency: on a machine of few cores
 // throughput cannot grow with the nodes.
 //

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/bench/internal/rig"
 )
 
-// operation is what is measured on a dataset.
+// operation is an operation under measurement.
 type operation struct {
 	name, title string
 	// link returns the link to follow in a turn, by GET, or by HEAD if the operation only resolves. It
@@ -26,7 +26,7 @@ type operation struct {
 	once bool
 	// turns is the number of requests of a burst; zero for most, whose bursts have a duration.
 	turns int
-	// defers means that there is work to do after the response.
+	// defers means that the server has work to do after the response.
 	defers    bool
 	document  string
 	variables func(s shape, turn int) map[string]any
@@ -250,11 +250,11 @@ func (b *bench) count(c *column) (n [5]int64) {
 }
 
 const (
-	// maxHot is the number of links that every node caches, maxFollowed of those that are followed
-	// again and again.
+	// maxHot is the number of links that every node caches, maxFollowed the number of links that are
+	// followed repeatedly.
 	maxHot      = 20_000
 	maxFollowed = 1000
-	// maxQueried is the number of workspaces in which links are created and queried.
+	// maxQueried is the number of workspaces that operations use.
 	maxQueried = 1000
 	// rareLinks of the largest workspace have a word that no other link has.
 	rareLinks = 20
@@ -263,8 +263,8 @@ const (
 	largest = 10
 )
 
-// shape describes the contents of a database, all of which are computed from it. IDs contain its
-// number, so that no two databases share a key of Redis.
+// shape determines the contents of a database. IDs contain its number, so that no two databases
+// share a key of Redis.
 type shape struct{ Number, Links, Tenants int }
 
 func (s shape) id(prefix string, n int) string {
@@ -378,8 +378,8 @@ func (b *bench) fill(d *dataset) {
 	for _, r := range rig.Rows[struct {
 		Name string
 		Size int64
-	}](b.Run, d.databaseURL, `SELECT 'of which the table', pg_table_size('links') UNION ALL
-		SELECT 'of which ' || indexrelid::regclass::text, pg_relation_size(indexrelid) FROM pg_index
+	}](b.Run, d.databaseURL, `SELECT 'table', pg_table_size('links') UNION ALL
+		SELECT 'index ' || indexrelid::regclass::text, pg_relation_size(indexrelid) FROM pg_index
 		WHERE indrelid = 'links'::regclass`) {
 		d.disk[r.Name] = float64(r.Size) / float64(d.Links)
 	}

@@ -1,6 +1,6 @@
-// Command upgrade is the drill of an upgrade: a server of an early version works on a schema of its
-// time with a million links under load, a server of this tree starts beside it and migrates, the
-// load moves over, and the early one stops. No request may fail meanwhile, every URL keeps its code,
+// Command upgrade is the drill of an upgrade. A server of an early version serves a million links under
+// load. A server of this tree starts beside it and migrates the schema, the load moves over, and the
+// early one stops. No request may fail meanwhile, every URL keeps its code,
 // and every redirect is counted once. It needs git, which has the early version:
 //
 //	LINKFORGE_TEST_DURABLE=1 ../scripts/with-services go run ./upgrade -links 100000
@@ -134,8 +134,8 @@ func (d *drill) run() {
 	d.check(taken)
 }
 
-// start starts a server. Both share a data folder, so that the late one adopts what the early one
-// may leave in its log.
+// start starts a server. Both share a data folder, so that the late one adopts clicks in the
+// early one's log.
 func (d *drill) start(name, binary string) *rig.Process {
 	return d.Serve(name, binary, append(d.ServicesEnv(), "LINKFORGE_PUBLIC_URL="+rig.PublicURL,
 		"LINKFORGE_DATA_DIR="+filepath.Join(d.Folder, "data"), "LINKFORGE_DRAIN_DELAY=0s")...)
@@ -321,14 +321,14 @@ var kinds = []struct {
 	{"query: a page of links with clicks", 2, 100 * time.Millisecond, (*load).query},
 }
 
-// load is what is sent during the drill.
+// load is the traffic of the drill.
 type load struct {
 	*drill
 	phase  atomic.Int32
 	clicks []atomic.Int64 // redirects by link
 	next   atomic.Int64   // of new URLs, which are numbered from the end of the drill's
 
-	// targets are the servers to which requests go in turn. Requests in flight hold the lock.
+	// targets are the servers that receive requests in turn. Requests in flight hold the lock.
 	inFlight sync.RWMutex
 	targets  []string
 	turn     atomic.Int64

@@ -64,7 +64,7 @@ func Machine() string {
 	return fmt.Sprintf("%s, %d cores, %s", name, runtime.NumCPU(), runtime.Version())
 }
 
-// Table prints a table in Markdown, the first row of which is its head.
+// Table prints a table in Markdown. The first row is its head.
 func Table(rows ...[]string) {
 	fmt.Println()
 	for i, row := range rows {
@@ -76,7 +76,7 @@ func Table(rows ...[]string) {
 	fmt.Println()
 }
 
-// Promise prints an assertion of a drill with what was found. The run fails if it does not hold.
+// Promise prints an assertion of a drill with the measured values. The run fails if it is broken.
 func (r *Run) Promise(what string, kept bool, found string, args ...any) {
 	found = fmt.Sprintf(found, args...)
 	verdict := "kept"
@@ -105,8 +105,8 @@ func (r *Run) ReportMachine() {
 	}
 }
 
-// Skew is the exponent of the Zipf distribution of visits: of a million links the first has every
-// eighth visit.
+// Skew is the exponent of the Zipf distribution of visits. Among a million links, one visit in eight is
+// of the most popular link.
 const Skew = 1.1
 
 const (

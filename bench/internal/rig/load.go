@@ -52,7 +52,7 @@ type Outcome struct {
 	Took, P50, P99, CPU       time.Duration
 }
 
-// generatorThreads leaves most of the machine to what is measured.
+// generatorThreads leaves most cores to the measured processes.
 func generatorThreads() int { return max(1, runtime.NumCPU()/3) }
 
 // Drive sends a load with wrk, and waits for all responses. Wrong and missing responses fail the run.
@@ -159,7 +159,7 @@ func FiguresOf(o Outcome, used Usage) Figures {
 	}
 }
 
-// Target is what a load is sent to: processes of its own, and those that work for it.
+// Target is the receiver of a load: its own processes, and the services beside it.
 type Target struct {
 	Name        string
 	Own, Beside []int

@@ -286,7 +286,7 @@ func Used(t Target) Usage {
 		time.Duration(time.Now().UnixNano())}
 }
 
-// Since returns what was used after another measurement.
+// Since returns the difference from an earlier measurement.
 func (u Usage) Since(before Usage) Usage {
 	return Usage{u.Own - before.Own, u.Beside - before.Beside, u.Machine - before.Machine, u.At - before.At}
 }

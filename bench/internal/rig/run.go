@@ -203,7 +203,7 @@ func (r *Run) Await(what string, holds func() bool) {
 	}
 }
 
-// Output runs a command to its end, and returns what it prints.
+// Output runs a command to its end, and returns its standard output and error.
 func (r *Run) Output(env []string, command ...string) (string, error) {
 	cmd := exec.CommandContext(r, command[0], command[1:]...)
 	cmd.Dir, cmd.Env = r.Folder, append(cleanEnvironment(), env...)

@@ -76,7 +76,7 @@ func withPath(serverURL, path string) string {
 
 // takeRedis selects an empty database, which the end of the run empties.
 func (r *Run) takeRedis() {
-	for number := range 16 { // as many as Redis has by default
+	for number := range 16 { // Redis's default number of databases
 		r.RedisURL = withPath(os.Getenv("LINKFORGE_TEST_REDIS_URL"), strconv.Itoa(number))
 		options, err := redis.ParseURL(r.RedisURL)
 		if err != nil {
@@ -177,8 +177,8 @@ func (r *Run) Copy(where, before, table string, columns []string, n int, row fun
 	}))
 }
 
-// LibpqEnv returns the environment with which PostgreSQL's own programs find a database: command
-// lines are visible to all users of the machine.
+// LibpqEnv returns the environment of PostgreSQL's own programs for a database. Command lines would be
+// visible to all users of the machine.
 func LibpqEnv(databaseURL string) []string {
 	c, err := pgx.ParseConfig(databaseURL)
 	if err != nil {
