@@ -1,6 +1,6 @@
 // Package jobs runs periodic jobs. A lease row in the database ensures that each job runs on at
-// most one node, and another node takes over from one that has died. The server runs it, and
-// commands run single jobs; what a job does is its caller's.
+// most one node, and that another node takes over from one that has died. It does not know the
+// jobs: internal/stores lists them. The server runs it, and operator commands run single jobs.
 package jobs
 
 import (
@@ -21,8 +21,8 @@ type Job struct {
 	Name string
 	// Every is the time from one run to the next. Every other time of a job is a part of it.
 	Every time.Duration
-	// Run does it once. Its context ends when the lease does, and when the node shuts down. It must
-	// bear to be killed anywhere: what it has not finished, the next run does.
+	// Run runs the job once. Its context ends with the lease, and when the node shuts down. It must
+	// tolerate being killed at any point; the next run continues unfinished work.
 	Run func(ctx context.Context) error
 }
 
@@ -47,13 +47,13 @@ func (j Job) slack() time.Duration { return j.Every / 900 }
 type Runner struct {
 	// DB has the leases.
 	DB *db.DB
-	// Log is told of runs that failed.
+	// Log receives failed runs.
 	Log *slog.Logger
 	// Now is the clock. No job runs on two nodes at once as long as their clocks agree.
 	Now func() time.Time
 	// Jobs are what Run looks after.
 	Jobs []Job
-	// Node is what the operator knows this node by.
+	// Node names this node to the operator.
 	Node string
 
 	mu sync.Mutex
@@ -81,8 +81,8 @@ type JobStats struct {
 	LastSuccess time.Time
 }
 
-// Stats are the numbers of the jobs, in their order. Which node does a job changes: whoever wants
-// to know how a job is asks all.
+// Stats returns the statistics of the jobs, in their order, as far as this node ran them. Jobs move
+// between nodes, so a monitor adds up all nodes.
 func (r *Runner) Stats() []JobStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -141,7 +141,7 @@ func (r *Runner) Try(ctx context.Context, job Job) (ran bool, err error) {
 	return r.attempt(ctx, job, false)
 }
 
-// RunNow is Try of a job that need not be due: only while somebody does it, it is left alone.
+// RunNow is like Try, but the job need not be due. It does nothing while another node runs the job.
 func (r *Runner) RunNow(ctx context.Context, job Job) (ran bool, err error) {
 	return r.attempt(ctx, job, true)
 }
@@ -171,8 +171,8 @@ func (r *Runner) poll(ctx context.Context, job Job) {
 	}
 }
 
-// report is the one place where a run's error is logged. An interrupted run, of which it tells, is
-// no failure: another follows.
+// report logs the error of a run, and reports whether the run was interrupted. An interruption is
+// not a failure: another run follows.
 func (r *Runner) report(ctx context.Context, job Job, err error) (interrupted bool) {
 	if err == nil {
 		return false
@@ -189,7 +189,7 @@ func (r *Runner) report(ctx context.Context, job Job, err error) (interrupted bo
 	return false
 }
 
-// panicError is what a job panicked with.
+// panicError is the value of a job's panic.
 type panicError struct {
 	value any
 	stack []byte
@@ -197,8 +197,7 @@ type panicError struct {
 
 func (p *panicError) Error() string { return fmt.Sprintf("panic: %v", p.value) }
 
-// run turns a panic into an error: the job's lease is to be given back, and the node has other
-// things to do.
+// run returns a panic as an error, so that the lease is released and other jobs continue.
 func run(ctx context.Context, job Job) (err error) {
 	defer func() {
 		if value := recover(); value != nil {

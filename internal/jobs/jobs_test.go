@@ -55,8 +55,8 @@ func wait(t *testing.T, what string, signal <-chan struct{}) {
 	}
 }
 
-// TestRunLivesOn has a job that fails, then panics, then ends well, beside another that always
-// does.
+// TestRunLivesOn has a job that fails, then panics, then succeeds, beside a job that always
+// succeeds.
 func TestRunLivesOn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -99,8 +99,7 @@ func TestRunLivesOn(t *testing.T) {
 	})
 }
 
-// TestStatsOfAJobThatNeverEndsWell: its last success is when the runner began, whatever has
-// happened since.
+// The last success of a job that never succeeded is the start of the runner.
 func TestStatsOfAJobThatNeverEndsWell(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

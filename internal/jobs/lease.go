@@ -19,7 +19,7 @@ const deadline = 10 * time.Second
 // lease is one taking of a job's lease, by one holder.
 type lease struct {
 	name, holder, node string
-	// takenAt is when it is taken, and dueAt when the job is to be run next.
+	// takenAt is the time at which it is taken, dueAt the time of the next run.
 	takenAt, dueAt time.Time
 	// heldUntil and freeAt are when others may take it: if it is given back, and if it is not.
 	heldUntil, freeAt time.Time
@@ -33,11 +33,11 @@ func newLease(job Job, node string, now time.Time) lease {
 	}
 }
 
-// acquire takes the lease, and reports whether it was available: once it is free, when the job is
-// due or its last holder has never given it back. It is one statement, of which the database lets
-// one node at a time through, so that of many who ask at once one gets a row back.
+// acquire takes the lease, and reports whether it was available: when it is free and the job is
+// due, or when its last holder has not released it in time. It is one statement, which the database
+// serializes, so one of several concurrent callers receives a row.
 //
-// At once, it is there to be taken unless somebody holds it.
+// With atOnce the job need not be due.
 func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -57,10 +57,10 @@ func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error)
 	return true, nil
 }
 
-// release ends the lease, unless another holder has it by now. It does so although the context may
-// have ended, since others would wait for the whole lease otherwise. An interrupted job is due at
-// once: it goes on as soon as the lease was kept long enough. A failed one waits for its time,
-// since it would most likely fail again. What came of it is kept for the operator.
+// release ends the lease unless another node holds it by now. It does so even after the context has
+// ended, because other nodes would wait for the whole lease otherwise. An interrupted job is due at
+// once, after the minimum duration of a lease. A failed job is due at its regular time, because it
+// would probably fail again. The outcome is stored for the operator.
 func (l lease) release(ctx context.Context, d *db.DB, now time.Time, failed error, interrupted bool) error {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
 	defer cancel()
@@ -81,8 +81,8 @@ func (l lease) release(ctx context.Context, d *db.DB, now time.Time, failed erro
 	return nil
 }
 
-// longestError bounds what is kept of an error, in characters.
-const longestError = 500
+// maxErrorLength bounds the stored text of an error, in characters.
+const maxErrorLength = 500
 
 // errorLine is an error in one line, nil when there is none.
 func errorLine(err error) *string {
@@ -90,6 +90,6 @@ func errorLine(err error) *string {
 		return nil
 	}
 	line := []rune(strings.ToValidUTF8(strings.Join(strings.Fields(err.Error()), " "), ""))
-	said := strings.ReplaceAll(string(line[:min(len(line), longestError)]), "\x00", "")
+	said := strings.ReplaceAll(string(line[:min(len(line), maxErrorLength)]), "\x00", "")
 	return &said
 }

@@ -66,7 +66,7 @@ func quarterly(run func(ctx context.Context) error) Job {
 
 func nothing(context.Context) error { return nil }
 
-// look is what a node sees that looks so long after noon.
+// look tries to run the job at a time after noon.
 func look(t *testing.T, d *db.DB, afterNoon time.Duration, job Job, want bool) {
 	t.Helper()
 	r, c := setup(d)

@@ -10,19 +10,19 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// State is what the database knows of a job, whichever node has done it.
+// State is the stored state of a job on all nodes.
 type State struct {
 	bun.BaseModel `bun:"table:leases"`
 
 	Name   string `bun:",pk"`
 	Holder string
 	FreeAt time.Time
-	// DueAt is when it is to be done next; nil means as soon as a node looks.
+	// DueAt is the time of the next run; nil means at once.
 	DueAt *time.Time
-	// Node has done it last, or does it, since BeganAt; nil means that nobody has.
+	// Node is the node of the last or current run, which began at BeganAt; nil before the first run.
 	Node    *string
 	BeganAt *time.Time
-	// EndedAt is when it was done; nil while it goes on, and when the node has died.
+	// EndedAt is the end of the last run; nil during a run, and after the node has died.
 	EndedAt *time.Time
 	// Error is why it failed when it ended last.
 	Error *string

@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// stateOf is what the operator sees of the job so long after noon.
+// stateOf returns the state of the job as the operator sees it.
 func stateOf(t *testing.T, r *Runner, job Job) State {
 	t.Helper()
 	r.Jobs = []Job{job}
@@ -38,7 +38,7 @@ func TestWhatCameOfAJob(t *testing.T) {
 				t.Errorf("while it goes on: %+v", s)
 			}
 			c.set(time.Minute)
-			return errors.New("broken\nby a test\x00" + strings.Repeat("é", 2*longestError))
+			return errors.New("broken\nby a test\x00" + strings.Repeat("é", 2*maxErrorLength))
 		}
 		if _, err := r.Try(t.Context(), job); err == nil {
 			t.Error("the job did not fail")
@@ -47,7 +47,7 @@ func TestWhatCameOfAJob(t *testing.T) {
 		if !s.EndedAt.Equal(noon.Add(time.Minute)) || s.Running(noon) ||
 			!s.DueAt.Equal(noon.Add(15*time.Minute-time.Second)) ||
 			!strings.HasPrefix(*s.Error, "broken by a testé") ||
-			len([]rune(*s.Error)) > longestError {
+			len([]rune(*s.Error)) > maxErrorLength {
 			t.Errorf("of a job that has failed: %+v", s)
 		}
 		job.Run = nothing
@@ -61,7 +61,7 @@ func TestWhatCameOfAJob(t *testing.T) {
 	})
 }
 
-// TestAJobIsDoneNow although it is not due, and not while somebody does it.
+// TestAJobIsDoneNow runs a job that is not due, but not while another node runs it.
 func TestAJobIsDoneNow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -73,8 +73,8 @@ type Mailer struct {
 	full    bool // messages have been dropped
 	closed  bool
 
-	// failures counts consecutive attempts in which the server was unavailable, and rest is the end of
-	// the pause. Only Run's goroutine accesses them.
+	// failures counts consecutive attempts in which the server was unavailable; rest is the end of the
+	// pause. Run's goroutine alone accesses them.
 	failures int
 	rest     time.Time
 
@@ -135,7 +135,7 @@ func isAddress(to string) bool {
 	return err == nil && parsed.Address == to && !strings.ContainsFunc(to, unicode.IsControl)
 }
 
-// Run sends messages until the context ends, and then those that are left. It returns an error if
+// Run sends messages until the context ends, and then sends the queued ones. It returns an error if
 // messages were lost.
 func (m *Mailer) Run(ctx context.Context) error {
 	lasting, cancel := outlast(ctx, drainDeadline)

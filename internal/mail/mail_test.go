@@ -16,13 +16,13 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// What the tests' letters say, none of which may be logged.
+// The texts of the tests' messages, none of which may be logged.
 const (
 	ada    = "ada@example.com"
 	secret = "mailed_SECRET"
 )
 
-// journal is a log that must name nobody.
+// journal is a log that must not contain addresses or texts.
 type journal struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -124,7 +124,7 @@ func stopwatch() func() int {
 	return func() int { return int(time.Since(began).Seconds()) }
 }
 
-// pass lets time pass, and everybody do what they have to do by then.
+// pass advances the time, and waits until all goroutines are blocked.
 func pass(d time.Duration) {
 	time.Sleep(d)
 	synctest.Wait()
@@ -237,8 +237,8 @@ func TestLettersOutlastAnOutage(t *testing.T) {
 	})
 }
 
-// TestALetterThatBreaksTheConnection stands for what a server cannot bear: the others are not to
-// wait for it.
+// TestALetterThatBreaksTheConnection sends a message that makes the server close the connection.
+// Other messages must not wait for it.
 func TestALetterThatBreaksTheConnection(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
@@ -295,7 +295,7 @@ func TestShutdownSendsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// TestShutdownAfterAnOutage tries the server once more, however long it was to be left alone.
+// TestShutdownAfterAnOutage tries the server once more, even during a pause.
 func TestShutdownAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
@@ -400,7 +400,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 			time.Sleep(time.Second)
 			return nil
 		})
-		for range maxWaiting + 100 { // nobody sends them: Send waits for nothing
+		for range maxWaiting + 100 { // without a running mailer: Send does not block
 			o.send(t, "a letter")
 		}
 		if o.left() != maxWaiting {
@@ -414,7 +414,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 		if sent.Load() != maxWaiting+1 {
 			t.Errorf("%d letters arrived", sent.Load())
 		}
-		for range maxWaiting + 100 { // faster than anybody sends them
+		for range maxWaiting + 100 { // faster than they are sent
 			o.send(t, "a letter")
 		}
 		j.says(t, "too many letters wait", 2)

@@ -22,13 +22,14 @@ import (
 // postOffice is a little mail server.
 type postOffice struct {
 	listener net.Listener
-	// tls is nil when there is no STARTTLS; implicit has every connection begin with TLS.
+	// tls is nil without STARTTLS; implicit begins every connection with TLS.
 	tls      *tls.Config
 	implicit bool
 	// ways are the kinds of AUTH offered.
 	ways string
-	// answer replaces what a command, or its first line, is answered; empty leaves it, and "hang up"
-	// does that. A connection begins with the command "CONNECT", and a letter ends with ".".
+	// answer replaces the response to a command or its first line. Empty means the usual response, and
+	// "hang up" closes the connection. A connection begins with the command "CONNECT", and a message
+	// ends with ".".
 	answer func(command string) string
 
 	mu       sync.Mutex
@@ -140,7 +141,7 @@ func (p *postOffice) extensions(conn net.Conn) string {
 	return answer + "250 8BITMIME"
 }
 
-// authenticate believes everybody who comes in a way that is offered, and remembers whom.
+// authenticate accepts any credentials by an offered method, and records them.
 func (p *postOffice) authenticate(lines *textproto.Conn, command string) {
 	if !slices.Contains(strings.Fields(p.ways), strings.Fields(command)[1]) {
 		_ = lines.PrintfLine("504 not in this way")

@@ -124,8 +124,8 @@ func TestTheLogInIsBehindTLS(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentInTheClear: whoever sits in between can leave STARTTLS out, or answer in the
-// server's stead.
+// TestNothingIsSentInTheClear: an attacker on the network can remove STARTTLS, or respond in place
+// of the server.
 func TestNothingIsSentInTheClear(t *testing.T) {
 	t.Parallel()
 	certificate, _ := certified(t)
@@ -218,7 +218,7 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestALetterIsTakenOnce: what the server says after it has taken the letter changes nothing.
+// TestALetterIsTakenOnce: responses after the accepted message have no effect.
 func TestALetterIsTakenOnce(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{"hang up", "554 never", "nonsense"} {
@@ -246,7 +246,7 @@ func TestAServerThatSaysNothing(t *testing.T) {
 	}
 }
 
-// run has a Mailer send what the test gives it, until the test shuts it down.
+// run starts a Mailer, and stops it at the end of the test.
 func run(t *testing.T, j *journal, rawURL string) (m *Mailer, stop func() error) {
 	t.Helper()
 	m, err := New(Config{URL: rawURL, From: from, Log: j.logger()})

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// steps are the durations between which others are told apart: from an answer out of memory to the
+// steps are the upper bounds of the histogram's buckets: from a response out of memory to the
 // deadline of an operation.
 var steps = [...]time.Duration{
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
@@ -25,7 +25,7 @@ type Spread struct {
 	// Count is how many there were, Sum how long they took together.
 	Count uint64
 	Sum   time.Duration
-	// within are how many took no longer than each step, and longer than the one before.
+	// within counts durations per bucket: at most its bound, and above the bound before.
 	within [len(steps)]uint64
 }
 
@@ -43,14 +43,14 @@ func (d *Durations) Add(took time.Duration) {
 	}
 }
 
-// Spread is what was counted up to now.
+// Spread returns the counts so far.
 func (d *Durations) Spread() Spread {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.spread
 }
 
-// upTo is how many took no longer than each step, by its seconds.
+// upTo returns the cumulative counts by the upper bound in seconds.
 func (s *Spread) upTo() map[float64]uint64 {
 	all, sum := make(map[float64]uint64, len(steps)), uint64(0)
 	for i, step := range steps {

@@ -1,5 +1,5 @@
 // Package obs opens the logger, the Prometheus metrics and the OpenTelemetry traces. It does not
-// choose what is measured: the server lists the metrics, db and redisx start spans.
+// define the metrics and spans: the server lists the metrics, and db and redisx start spans.
 package obs
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// Number is what a metric is at the moment of asking. Rooms keep plain numbers, and know nothing of
+// Number is the current value of a metric. Packages store plain numbers and do not depend on
 // metrics.
 type Number struct {
 	name, help string
@@ -21,7 +21,7 @@ type Number struct {
 	labels, values []string
 }
 
-// plain are the types in which rooms keep numbers.
+// plain are the types of numbers that packages store.
 type plain interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
@@ -49,7 +49,7 @@ func (n Number) By(label, value string) Number {
 	return n
 }
 
-// metric is the number as Prometheus takes it: an error in its place, should it be none.
+// metric converts the number to Prometheus's type, or to an error metric if its value is invalid.
 func (n Number) metric() prometheus.Metric {
 	d := prometheus.NewDesc(n.name, n.help, n.labels, nil)
 	m, err := n.measured(d)
@@ -79,7 +79,7 @@ func Metrics(read func() []Number, log *slog.Logger) http.Handler {
 	})
 }
 
-// collector asks for all numbers at once, so that those of one room are of one moment.
+// collector reads all numbers at once, so that the numbers of a package belong to one instant.
 type collector func() []Number
 
 // Describe implements prometheus.Collector. It says nothing beforehand: the registry checks what

@@ -10,8 +10,7 @@ import (
 	"time"
 )
 
-// scrape is what the metrics of some numbers look like, without those of the runtime, and what is
-// logged meanwhile.
+// scrape returns the metrics of some numbers, without those of the runtime, and the log.
 func scrape(t *testing.T, read func() []Number) (lines []string, logged string) {
 	t.Helper()
 	var log bytes.Buffer

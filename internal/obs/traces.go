@@ -64,7 +64,7 @@ func (t *Traces) Tracer() trace.Tracer {
 	return t.provider.Tracer(scope)
 }
 
-// Close sends what is left, for a few seconds at most.
+// Close sends the remaining spans, for a few seconds at most.
 func (t *Traces) Close() error {
 	if t == nil {
 		return nil
@@ -80,13 +80,13 @@ func (t *Traces) Close() error {
 // onlyWithChildren marks a span that is sent only when something happened within it.
 var onlyWithChildren = attribute.Bool("linkforge.only_with_children", true)
 
-// StartQuiet starts a span that is sent only when there are spans within it: of a redirect that
-// memory answers there is nothing to tell.
+// StartQuiet starts a span that is exported only when it has child spans. A redirect out of memory
+// has none.
 func StartQuiet(ctx context.Context, t trace.Tracer, name string) (context.Context, trace.Span) {
 	return t.Start(ctx, name, trace.WithSpanKind(trace.SpanKindServer), trace.WithAttributes(onlyWithChildren))
 }
 
-// eventful leaves out quiet spans in which nothing happened.
+// eventful drops quiet spans without child spans.
 type eventful struct{ sdk.SpanProcessor }
 
 // OnEnd implements sdk.SpanProcessor.
@@ -101,7 +101,7 @@ func (e eventful) OnEnd(s sdk.ReadOnlySpan) {
 	e.SpanProcessor.OnEnd(s)
 }
 
-// complaints tells the log now and then that spans cannot be sent.
+// complaints logs failed exports of spans at most once in a while.
 type complaints struct {
 	log *slog.Logger
 	now func() time.Time

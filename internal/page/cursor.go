@@ -33,7 +33,7 @@ func (o Order) Cursor(value any, itemID string) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(place))
 }
 
-// tag tells the order's cursors from those of others. The plainest order has none.
+// tag distinguishes cursors of this order from those of others. The order by ID has none.
 func (o Order) tag() string {
 	if o.Ascending {
 		return o.Name + "+"

@@ -7,8 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 )
 
-// A store selects one row more than the page holds, and Cut tells from it whether there is a next
-// page.
+// A store selects one row more than the page holds. Cut removes it, and reports a next page.
 func ExampleCut() {
 	first := 2
 	r, err := page.Parse(id.Link, &first, nil, nil, nil)

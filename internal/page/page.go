@@ -1,5 +1,5 @@
-// Package page owns what all Relay connections share: the check of their arguments, cursors, and the
-// selection of one page in SQL. It does not know what is listed. The stores with lists and package
+// Package page owns the common part of all Relay connections: checks of arguments, cursors, and the
+// selection of one page in SQL. It does not know the listed objects. Stores with lists and package
 // graph call it.
 package page
 
@@ -20,25 +20,24 @@ const (
 	Default = 20
 )
 
-// Order is what a connection is ordered by: a value, with ids deciding among equals, or ids alone.
-// The zero Order is that of ids, newest first.
+// Order is the order of a connection: by a value with IDs as tie-breaker, or by ID alone. The zero
+// Order is by ID, newest first.
 type Order struct {
-	// Name tells the order's values from those of other orders; empty means that ids alone are
-	// compared.
+	// Name distinguishes cursors of this order from those of others. Empty means order by ID alone.
 	Name string
 	// Numbers says that the values are whole numbers (int64); else they are text.
 	Numbers bool
-	// Ascending begins with the least, not with the greatest.
+	// Ascending lists the smallest value first.
 	Ascending bool
 }
 
-// Request asks for one page. The zero Order and a Size are enough.
+// Request describes one page. The zero Order and a Size are enough.
 type Request struct {
 	// Order is the order that the pages are cut from.
 	Order Order
 	// Size is how many items the page holds at most, 1 to Max.
 	Size int
-	// Backward asks for the last items before Before, not for the first ones after After.
+	// Backward selects the last items before Before instead of the first ones after After.
 	Backward bool
 	// After and Before are the ids between which the page lies, both exclusive; empty means open.
 	After, Before string
@@ -86,8 +85,8 @@ type Page[T any] struct {
 	HasNext, HasPrevious bool
 }
 
-// Limit adds the bounds, order and limit of a request by ids to a query over rows whose ids are in
-// the column. It asks for one row more than the page holds, for Cut.
+// Limit adds the bounds, order and limit of a request by ID to a query whose rows have their IDs in
+// the column. It selects one row more than the page holds, for Cut.
 func Limit(q *bun.SelectQuery, r Request, column string) *bun.SelectQuery {
 	q = between(q, r, bun.Ident(column), r.After, r.Before)
 	return q.OrderExpr("? ?", bun.Ident(column), r.direction()).Limit(int64(r.Size) + 1)
@@ -119,8 +118,8 @@ func between(q *bun.SelectQuery, r Request, place, after, before any) *bun.Selec
 	return q
 }
 
-// Upward says that the rows are walked from the least to the greatest: they are in the order, but
-// reversed when Backward.
+// Upward reports whether the query reads rows in ascending order. A backward request reads them in
+// reverse.
 func (r Request) Upward() bool { return r.Order.Ascending != r.Backward }
 
 func (r Request) direction() bun.Safe {
@@ -157,8 +156,8 @@ func (r Request) Among(value int64) (Request, bool) {
 	return among, true
 }
 
-// Cut makes the page from what the database gave: up to Size+1 rows, in the order of walking
-// (reversed when Backward). The extra row only says that there is more.
+// Cut builds the page from the rows of the database: up to Size+1, in the order of reading
+// (reversed when Backward). The extra row shows that there is another page.
 func Cut[T any](r Request, rows []T) Page[T] {
 	more := len(rows) > r.Size
 	if more {

@@ -157,8 +157,8 @@ func TestHostileCursorsOfValues(t *testing.T) {
 	}
 }
 
-// TestSpareBitsOfCursors: base64 has bits that say nothing, in which a cursor could be another and
-// the same.
+// TestSpareBitsOfCursors: base64 has unused bits, so that two different cursors could decode to the
+// same value.
 func TestSpareBitsOfCursors(t *testing.T) {
 	t.Parallel()
 	cursor := Order{Name: "NUMBER", Numbers: true}.Cursor(int64(12), one)
@@ -353,8 +353,7 @@ func everyPage(t *testing.T, d *db.DB, o Order, all []item) {
 	}
 }
 
-// TestAmong compares the part of a request that lies among equals with what the whole request lets
-// through there.
+// TestAmong compares the part of a condition for rows with equal values with the whole condition.
 func TestAmong(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -41,15 +41,15 @@ func OpenNames(t testing.TB) *Names {
 	return &Names{Resolver: s.resolver(), server: s}
 }
 
-// SetTXT gives the name these TXT records, in place of those that it has. Without any the name is
-// there all the same; a name that was never set is not.
+// SetTXT replaces the TXT records of the name. With no texts the name exists without records; a
+// name that was never set does not exist.
 func (n *Names) SetTXT(name string, texts ...string) {
 	n.server.mu.Lock()
 	defer n.server.mu.Unlock()
 	n.server.texts[name] = texts
 }
 
-// Break has the name server answer to TXT questions that it has failed, until it is mended.
+// Break makes TXT queries fail until it is called with false.
 func (n *Names) Break(broken bool) {
 	n.server.mu.Lock()
 	defer n.server.mu.Unlock()
@@ -135,7 +135,7 @@ func (s *nameServer) reply(packet []byte) ([]byte, error) {
 	return reply.Pack()
 }
 
-// answer is what the name leads to this time.
+// answer returns the addresses of the name for this query.
 func (s *nameServer) answer(q dnsmessage.Question) []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

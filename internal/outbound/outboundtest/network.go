@@ -1,5 +1,5 @@
 // Package outboundtest is a small internet on loopback, for tests of outgoing requests: a public
-// server, a canary that nobody may reach, and a name server that lies.
+// server, a canary that no request may reach, and a name server with false answers.
 package outboundtest
 
 import (
@@ -47,11 +47,11 @@ type Network struct {
 	reached atomic.Int64
 }
 
-// Open starts a network, whose public server is the handler, and closes it after the test.
+// Open starts a network with the handler as its public server, and closes it after the test.
 //
-// The names are those that the name server answers in its own way: with the addresses of the first
-// look-up, of the second and so on; the last ones stay. Names that end in PublicName lead to the
-// public server, and all others to the canary.
+// names lists the addresses that the name server returns to the first query of a name, to the
+// second and so on; the last ones repeat. Other names that end in PublicName resolve to the public
+// server, and all others to the canary.
 func Open(t testing.TB, public http.Handler, names map[string][][]string) *Network {
 	t.Helper()
 	n := &Network{}
@@ -72,7 +72,7 @@ func (n *Network) URL(host, path string) string {
 	return "http://" + host + ":" + n.Port + path
 }
 
-// Lookups is how often the IPv4 addresses of the name have been asked for.
+// Lookups returns the number of queries for the IPv4 addresses of the name.
 func (n *Network) Lookups(name string) int { return n.names.lookups(name) }
 
 // Reached is how many connections the canary has been sent since it was last asked. It connects to
@@ -101,7 +101,7 @@ func (n *Network) listen(t testing.TB, public http.Handler) {
 		open, err := net.Listen("tcp", net.JoinHostPort(Public, n.Port))
 		if err != nil {
 			private.Close()
-			continue // somebody has the port there, or the system has no such address
+			continue // the port is taken, or the system has no such address
 		}
 		serve(t, open, public)
 		n.serveCanary(t, private)
