@@ -26,9 +26,10 @@ type Click struct {
 	LatencyMs float64
 	// Status is that of the redirect.
 	Status int
-	// Visit is what is kept of who asked.
+	// Visit has the stored properties of the visitor.
 	visitor.Visit
-	// Visitor tells visitors of the link apart on the day of the click; zero for who asked not to be.
+	// Visitor distinguishes the link's visitors on the day of the click. It is zero for visitors who
+	// asked not to be tracked.
 	Visitor int64
 	// IsVisit says that this is the first click of its visitor on the link and day (UTC); the database knows.
 	IsVisit bool

@@ -38,7 +38,7 @@ type Live struct {
 	// delivering is held during a read and its delivery, so that no watch attaches in between. It
 	// guards delivered.
 	delivering sync.Mutex
-	// delivered is the position up to which the attached watches have received clicks.
+	// delivered is the position up to which clicks were sent to the attached watches.
 	delivered position
 
 	mu       sync.Mutex

@@ -81,9 +81,9 @@ func (w *Watch) hearsNothing(t *testing.T) {
 	}
 }
 
-// TestEverybodyHearsOfEachClickOnceInOneOrder: at two nodes, while several processes write, whoever
-// watches hears of all that is theirs. Among them are some who are too slow for the buffer, some
-// who come later, and some who change the node.
+// TestEverybodyHearsOfEachClickOnceInOneOrder: while several processes write, subscribers at two
+// nodes receive all clicks of their workspaces. Some are too slow for the buffer, some subscribe
+// later, and some change the node.
 func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -178,8 +178,8 @@ func isSubsequence(part, whole []string) bool {
 	return len(part) == 0
 }
 
-// TestNobodyIsToldBeforeAnEarlierTransactionHasEnded: what was begun first comes first, even if it
-// commits last.
+// TestNobodyIsToldBeforeAnEarlierTransactionHasEnded: clicks are delivered in the order in which
+// their transactions began, even if an earlier one commits last.
 func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
@@ -230,14 +230,14 @@ func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.ID != 1<<40 && len(heard) == 0 {
-			continue // the very first, should somebody else's transaction have held it back
+			continue // the first click, if the transaction of another test delayed it
 		}
 		heard = append(heard, c.LinkID)
 	}
 	if diff := cmp.Diff([]string{early, late}, heard); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
-	// Whoever has heard of the first only goes on with the second, at any node.
+	// A subscriber that resumes after the first click receives the second one, at any node.
 	again := newLive(d).run(t).watch(t, b.Member, "", (&click.Click{ID: 1 << 40, ClickedAt: clicktest.Noon}).PublicID())
 	if got := again.hear(t, 1); len(got) != 1 || again.last.LinkID != late {
 		t.Errorf("after the first comes %v", got)
@@ -245,8 +245,8 @@ func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 	again.hearsNothing(t)
 }
 
-// TestWhoDoesNotTakeClicksHarmsNobody: its buffer fills, and it reads what it has missed once it
-// goes on.
+// TestWhoDoesNotTakeClicksHarmsNobody: a subscriber that does not read fills its buffer. When it
+// resumes, it receives the clicks that it missed.
 func TestWhoDoesNotTakeClicksHarmsNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -319,7 +319,7 @@ func TestCursors(t *testing.T) {
 	})
 }
 
-// withLater asks for what comes after the watch's place at a later time.
+// withLater reads the clicks after the watch's position at a later time.
 func withLater(l *Live, w *Watch, later time.Time) error {
 	late := &Live{DB: l.DB, Now: func() time.Time { return later }}
 	_, err := late.readAfter(context.Background(), w.position, []string{w.workspaceID}, "")

@@ -18,7 +18,7 @@ import (
 type Watch struct {
 	live                *Live
 	workspaceID, linkID string
-	// position is the one up to which clicks were read; next holds those that were not returned yet.
+	// position is the end of the clicks that were read; next holds those that were not returned yet.
 	position position
 	next     []*positioned
 	// atEnd means that no click followed the position when it was read.

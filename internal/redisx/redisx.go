@@ -20,12 +20,12 @@ import (
 )
 
 const (
-	// dialDeadline bounds how long a server may take to answer the phone, and dials how often it is
-	// called before the command is tried again: a server that has died is to be noticed long before
-	// those give up who wait for it.
+	// dialDeadline bounds one attempt to connect, and dials the number of attempts before the command
+	// is tried again. A dead server must be noticed long before the waiting requests time out.
 	dialDeadline = 2 * time.Second
 	dials        = 1
-	// noPipelinePool leaves pipelines to the one pool, so that its size is what it says.
+	// noPipelinePool disables the separate pool for pipelines, so that the pool's size is the
+	// configured one.
 	noPipelinePool = -1
 )
 
@@ -88,10 +88,10 @@ func (c *Client) Sharded() bool {
 	return yes
 }
 
-// LogTo sends what the client library itself says, for every client of the process, to the log.
+// LogTo sends the log of the client library, for all clients of the process, to log.
 func LogTo(log *slog.Logger) { redis.SetLogger(libraryLog{log}) }
 
-// libraryLog is the library's log: what it says is about connections that it makes anew.
+// libraryLog is the log of the client library. It reports connections that it re-creates.
 type libraryLog struct{ *slog.Logger }
 
 // Printf implements the library's interface.
@@ -136,8 +136,8 @@ func openEmbedded(pool int) (*Client, error) {
 // tick is how often time passes while there are few keys.
 const tick = time.Second
 
-// passTime makes keys expire: miniredis lets time pass only when it is told to, and its own ticking
-// option walks every key on every command.
+// passTime makes keys expire: the time of miniredis advances only by a call, and its own ticker
+// walks every key on every command.
 func (e *embedded) passTime() {
 	timer := time.NewTimer(tick)
 	defer timer.Stop()
@@ -151,7 +151,7 @@ func (e *embedded) passTime() {
 		now := time.Now()
 		e.server.FastForward(now.Sub(last))
 		last = now
-		// It walks every key and lets nobody else at them: a hundredth of the time at most.
+		// It walks every key under the global lock: a hundredth of the time at most.
 		timer.Reset(max(tick, 100*time.Since(now)))
 	}
 }
@@ -162,8 +162,7 @@ func (e *embedded) stop() {
 	e.server.Close()
 }
 
-// Ready asks Redis for a sign of life; in a cluster, every master, and whether it knows who has
-// every key.
+// Ready pings Redis. In a cluster it pings every master, and checks that all slots are served.
 func (c *Client) Ready(ctx context.Context) error {
 	cluster, ok := c.UniversalClient.(*redis.ClusterClient)
 	if !ok {

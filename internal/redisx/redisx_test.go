@@ -67,7 +67,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestAClusterIsReadyAsAWhole: not while one of its masters is away, and nobody takes its place.
+// TestAClusterIsReadyAsAWhole: a cluster is not ready while a master without a replica is down.
 func TestAClusterIsReadyAsAWhole(t *testing.T) {
 	t.Parallel()
 	c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
@@ -79,7 +79,7 @@ func TestAClusterIsReadyAsAWhole(t *testing.T) {
 	if err := k.Ready(t.Context()); err == nil {
 		t.Error("ready without a master")
 	}
-	// The others take note, and tell the client, who knows of no dead master then.
+	// The other masters notice the failure and report it to the client.
 	polltest.Until(t, "the others have noticed", func() bool {
 		return strings.Contains(fmt.Sprint(k.Ready(t.Context())), "nobody serves")
 	})
@@ -109,7 +109,7 @@ func TestDeadlinesInterrupt(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		began := time.Now()
-		err := k.BLPop(ctx, 30*time.Second, id.New(id.Log)).Err() // waits for what nobody pushes
+		err := k.BLPop(ctx, 30*time.Second, id.New(id.Log)).Err() // the list stays empty
 		if err == nil || time.Since(began) > 10*time.Second {
 			t.Errorf("returned after %s: %v", time.Since(began), err)
 		}

@@ -10,9 +10,8 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Trace makes a span of each command, or pipeline of them, that is part of another one. It says the
-// command's name: not its keys, some of which are addresses, nor its values, nor the text of an
-// error, which repeats them.
+// Trace creates a span for each command or pipeline within another span. It records the command's
+// name. Keys, values and texts of errors are omitted, because they may contain addresses.
 func (c *Client) Trace(t trace.Tracer) { c.AddHook(spans{t}) }
 
 // spans makes a span of each command.

@@ -15,7 +15,7 @@ import (
 // schemes are those of one server, of sentinels and of a cluster, without TLS and with it.
 var schemes = []string{"redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
 
-// What a URL can be refused for. Nothing of the URL is repeated: it may hold a password.
+// Reasons to refuse a URL. They repeat no part of it, because it may contain a password.
 var (
 	errScheme = errors.New("must start with redis://, redis+sentinel:// or redis+cluster://, or with rediss for TLS")
 	errForm   = errors.New(
@@ -30,7 +30,7 @@ var (
 	errNumber = errors.New("must have the number of a database in db, from 0 on")
 )
 
-// Check says what is wrong with a URL, without repeating any of it. The empty one is good.
+// Check returns the problem of a URL without repeating any part of it. The empty URL is valid.
 func Check(redisURL string) error {
 	if redisURL == "" {
 		return nil
@@ -47,7 +47,7 @@ func Check(redisURL string) error {
 	return err
 }
 
-// parse reads a URL with its list of hosts, of which net/url understands the first alone.
+// parse parses a URL with a list of hosts. net/url accepts only one.
 func parse(redisURL string) (u *url.URL, list string, err error) {
 	scheme, rest, _ := strings.Cut(redisURL, "://")
 	authority := rest
@@ -69,7 +69,8 @@ func parse(redisURL string) (u *url.URL, list string, err error) {
 // isList says that the URL names several servers.
 func isList(u *url.URL) bool { return strings.Contains(u.Scheme, "+") }
 
-// parseOne reads the URL of one server. What the library says of a bad one may hold the password.
+// parseOne parses the URL of one server. The library's errors are dropped, because they may contain
+// the password.
 func parseOne(redisURL string) (*redis.Options, error) {
 	options, err := redis.ParseURL(redisURL)
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/click"
 )
 
-// CommonStatus is that of a click of which its counts say nothing.
+// CommonStatus is the status of clicks whose counts omit it.
 const CommonStatus = 302
 
 // Count is how many clicks there were, how many of them were the first of a visitor on a day (UTC),
@@ -38,8 +38,8 @@ func (v Values) Add(value string, c Count) {
 	v[value] = sum
 }
 
-// Others is the value of what has found no room: no visitor can send it. The values of a dimension
-// in one row are bounded, so that nobody makes rows grow by making values up.
+// Others is the value of clicks beyond the bound on values. No visitor can send it. The number of
+// values of a dimension per row is bounded, so that made-up values cannot make rows grow.
 const (
 	Others    = "\x01"
 	MaxValues = 1000
@@ -83,8 +83,8 @@ type countedValue struct {
 	Count
 }
 
-// QuartersBytes bounds what the quarters of a day take, which come first in its counts: who asks
-// for nothing else need not read the rest.
+// QuartersBytes bounds the quarters of a day, which come first in its counts. A query of quarters
+// does not read the rest.
 const QuartersBytes = 2 + int(click.Day/click.BucketLength)*(2+3*binary.MaxVarintLen64)
 
 // Encode writes counts: for each dimension its number, how many values and, for each, its length
@@ -262,8 +262,8 @@ func (v Values) Percentiles(wanted ...float64) []float64 {
 	return found
 }
 
-// Equal says that both count the same. Which values found room depends on the order in which they
-// came: of a dimension that has too many, all of them together are compared.
+// Equal reports whether both have the same counts. If a dimension has too many values, its totals
+// are compared, because the order of clicks decides which values are stored.
 func (c Counts) Equal(o Counts) bool {
 	for _, d := range click.Dimensions {
 		a, b := c.Of(d.Number), o.Of(d.Number)

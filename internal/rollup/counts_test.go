@@ -77,8 +77,7 @@ func TestCountsAreReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-// TestQuartersAreReadFromTheFront: however many clicks there were, and whatever else is known of
-// them.
+// TestQuartersAreReadFromTheFront, however many clicks and other dimensions follow.
 func TestQuartersAreReadFromTheFront(t *testing.T) {
 	t.Parallel()
 	c, want := rollup.Counts{}, rollup.Values{}
@@ -191,8 +190,8 @@ func TestWhatIsReadAgainIsTheSame(t *testing.T) {
 	}
 }
 
-// TestValuesMadeUpDriveNoneOut: somebody who makes values up takes no room from those that were
-// counted before, more often.
+// TestValuesMadeUpDriveNoneOut: made-up values do not replace values that were counted before and
+// more often.
 func TestValuesMadeUpDriveNoneOut(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -12,7 +12,7 @@ type Tally struct {
 	LatencyM2   float64
 }
 
-// Add counts one redirect that took so many milliseconds.
+// Add counts one redirect with its latency in milliseconds.
 func (t *Tally) Add(latencyMs float64) {
 	t.Merge(Tally{Clicks: 1, LatencyMean: latencyMs})
 }

@@ -17,7 +17,8 @@ func ticks(most int64) []uint64 {
 	return all
 }
 
-// step is the least of 1, 2, 5, 10, 20, 50 and so on of which four reach the most.
+// step returns the smallest of 1, 2, 5, 10, 20, 50 and so on that reaches the maximum in four
+// steps.
 func step(most uint64) uint64 {
 	for power := uint64(1); ; power *= 10 {
 		for _, digit := range []uint64{1, 2, 5} {

@@ -10,7 +10,7 @@ import (
 const (
 	mostBars   = 62   // more days than this are drawn as an area
 	widestBar  = 12.0 // percent of the plot
-	lowestBar  = .75  // percent of the plot: a click can be seen beside a billion
+	lowestBar  = .75  // percent of the plot: one click stays visible beside a billion
 	areaHeight = 1000 // units of the area's own coordinates
 )
 
@@ -22,7 +22,7 @@ type chart struct {
 	Labels         []label
 	Bars           bool
 	Empty          bool
-	Marks          template.HTML // Marks are the bars, and what the pointer finds out about each day.
+	Marks          template.HTML // Marks are the bars with their tooltips.
 	Area, Outline  string        // Area and Outline are paths.
 	AreaWidth      int
 	AreaHeight     int
@@ -61,7 +61,7 @@ func newChart(days []Day) *chart {
 	return c
 }
 
-// summary says what the chart shows to those who cannot see it.
+// summary describes the chart for screen readers.
 func summary(days []Day, most Day) string {
 	kind := "Bar chart"
 	if len(days) > mostBars {

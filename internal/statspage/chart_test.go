@@ -61,8 +61,8 @@ func TestTicksAreRoundAndCoverTheMost(t *testing.T) {
 	})
 }
 
-// TestDatesKeepApart measures labels by itself: by their letters, none of which is wider than .62
-// of its size.
+// TestDatesKeepApart estimates the width of labels: no character is wider than .62 of the font
+// size.
 func TestDatesKeepApart(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {

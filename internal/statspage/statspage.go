@@ -24,7 +24,7 @@ var pageTemplate = template.Must(template.New("page").Parse(pageText))
 var policy = "default-src 'none'; style-src '" + hash(style(pageText)) +
 	"'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
-// Page is what the page shows.
+// Page has the contents of the page.
 type Page struct {
 	Title       string // Title may be empty: then the short URL is the heading.
 	ShortURL    string
@@ -35,8 +35,7 @@ type Page struct {
 	// Clicks, Visitors and Bots are sums over the days. A bot's click is among the clicks.
 	Clicks, Visitors, Bots int64
 
-	// Referrers and Countries begin with the most clicks. The empty value stands for those that are
-	// not known.
+	// Referrers and Countries begin with the most clicks. The empty value means unknown.
 	Referrers, Countries []Slice
 
 	Since time.Time // Since is zero, or the first day that is still known.
@@ -58,7 +57,7 @@ type Slice struct {
 // Write answers with the page.
 func Write(w http.ResponseWriter, r *http.Request, p Page) {
 	var body bytes.Buffer
-	body.Grow(16<<10 + 256*len(p.Days))         // about what it comes to
+	body.Grow(16<<10 + 256*len(p.Days))         // an estimate
 	_ = pageTemplate.Execute(&body, newView(p)) // plain values into a buffer: there is nothing to fail
 	h := w.Header()
 	h.Set("Cache-Control", "private, max-age=60")
@@ -70,7 +69,7 @@ func Write(w http.ResponseWriter, r *http.Request, p Page) {
 	h.Set("X-Robots-Tag", "noindex")
 	w.WriteHeader(http.StatusOK)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write(body.Bytes()) // a client that has gone cannot be told
+		_, _ = w.Write(body.Bytes()) // the client has disconnected
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 var first = time.Date(2025, 10, 18, 0, 0, 0, 0, time.UTC)
 
-// example is a page with that many days; day i has i clicks, of which every second is a visitor's.
+// example is a page with n days. Day i has i clicks, half of them visits.
 func example(n int) Page {
 	p := Page{
 		Title: "Autumn newsletter", ShortURL: "https://lnk.example/autumn",
@@ -113,7 +113,7 @@ func TestHEADHasNoBody(t *testing.T) {
 	}
 }
 
-// TestNothingThatThePolicyForbids covers what a browser would refuse without a word to the reader.
+// TestNothingThatThePolicyForbids covers elements that a browser would block silently.
 func TestNothingThatThePolicyForbids(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 30, 400} {

@@ -10,8 +10,7 @@ import (
 
 var colour = regexp.MustCompile(`--(\w+): #(\w+);`)
 
-// TestContrast holds both palettes to what WCAG calls AA: 4.5 to 1 for text, 3 to 1 for what is
-// drawn.
+// TestContrast checks both palettes against WCAG AA: 4.5 to 1 for text, 3 to 1 for graphics.
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	light, rest, _ := strings.Cut(style(pageText), "@media")

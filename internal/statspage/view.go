@@ -65,7 +65,7 @@ func newView(p Page) view {
 	return v
 }
 
-// tame drops what would make text read in another order than it is written in, and what is no text.
+// tame removes characters that change the reading order, and control characters.
 func tame(s string) string {
 	return strings.Map(func(r rune) rune {
 		if '\u202a' <= r && r <= '\u202e' || '\u2066' <= r && r <= '\u2069' {

@@ -12,13 +12,13 @@ const (
 	// maxAgent is how much of a User-Agent is looked at, in bytes. Those of browsers are shorter than
 	// half of it.
 	maxAgent = 512
-	// memoBytes bounds what is remembered of agents: some 15,000 of them.
+	// memoBytes bounds the cache of user agents: about 15,000.
 	memoBytes = 4 << 20
-	// memoWeight is what an agent costs beside its own bytes: the cache's node and table.
+	// memoWeight is the overhead of a cached user agent: the cache's node and table.
 	memoWeight = 160
 )
 
-// agent is what a User-Agent says. Its texts are constants.
+// agent has the properties of a user agent. Its texts are constants.
 type agent struct {
 	device, browser, os string
 	bot                 bool
@@ -41,8 +41,8 @@ func newAgents() *agents {
 	}
 }
 
-// of is what the text says. What plainly is no browser is told sooner than it is remembered, so
-// that a flood of it drives nothing else out.
+// of returns the properties of a user agent. Texts that are clearly not of a browser are not
+// cached, so that a flood of them evicts nothing.
 func (a *agents) of(text string) agent {
 	text = text[:min(len(text), maxAgent)]
 	if !isBrowser(text) {
@@ -76,7 +76,7 @@ func (a *agents) parse(text string) agent {
 	return known
 }
 
-// mark is a part of a User-Agent, and what it says.
+// mark maps a part of a user agent to a name.
 type mark struct{ part, name string }
 
 // The first mark found holds, so what others pretend to be comes last.
@@ -137,8 +137,8 @@ func osName(o name.OS, text string) string {
 	return string(o)
 }
 
-// deviceOf tells devices apart. On Android only telephones say "Mobile". Most iPads say word for
-// word what a Mac says, and are desktops here.
+// deviceOf returns the kind of device. On Android only telephones send "Mobile". Most iPads send
+// the same text as a Mac and are counted as desktops.
 func deviceOf(text, os string) string {
 	if device := findMark(deviceMarks, text); device != "" {
 		return device

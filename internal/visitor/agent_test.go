@@ -115,7 +115,7 @@ func TestAgentsOfBrowsers(t *testing.T) {
 	}
 }
 
-// bots say what they are, mostly.
+// bots are user agents of bots, most of which identify themselves.
 var bots = []string{
 	"",
 	"Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)",

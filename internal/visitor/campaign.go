@@ -11,8 +11,8 @@ import (
 const (
 	// maxQuery is how much of a query is looked at.
 	maxQuery = 8 << 10
-	// maxText is the longest text of a campaign in bytes, maxDecoded what is decoded for it: some of
-	// that is left out.
+	// maxText is the maximum length of a campaign text in bytes, maxDecoded the number of bytes that
+	// are decoded for it, before some of them are removed.
 	maxText    = 100
 	maxDecoded = 512
 )
@@ -29,8 +29,8 @@ func queryOf(location string) string {
 	return location[query+1:]
 }
 
-// readCampaign reads the texts that are still missing. Of one that is there twice, the first counts
-// that says anything.
+// readCampaign reads the texts that are still missing. Of a repeated parameter the first non-empty
+// value counts.
 func (v *Visit) readCampaign(query string) {
 	query = query[:min(len(query), maxQuery)]
 	if !strings.Contains(query, "utm_") {

@@ -20,9 +20,9 @@ import (
 const (
 	// lookInterval is how often Watch looks unless it is said.
 	lookInterval = 30 * time.Second
-	// maxFile bounds what is read into memory. The largest file of cities in 2025 has 130 MB.
+	// maxFile bounds the size of a file in memory. The largest file of cities in 2025 has 130 MB.
 	maxFile = 1 << 30
-	// sample is how many networks of a file are looked at for a country, to tell a file of another
+	// sample is the number of networks that are searched for a country, to detect a file of another
 	// kind.
 	sample = 10_000
 )
@@ -62,8 +62,8 @@ func (c *Countries) Of(address netip.Addr) string {
 	return c.db.Load().of(address)
 }
 
-// Watch looks for a new file now and then until the context is done, and uses it. A file that is
-// broken, or gone, is logged once; what was read before stays in use.
+// Watch polls for a new file until the context ends, and loads it. A broken or missing file is
+// logged once, and the previous one stays in use.
 func (c *Countries) Watch(ctx context.Context) error {
 	if c == nil {
 		return nil
@@ -101,7 +101,7 @@ func (c *Countries) load() error {
 	if err != nil {
 		return err
 	}
-	c.db.Store(db) // whoever still reads the old one keeps it
+	c.db.Store(db) // concurrent readers continue with the old one
 	return nil
 }
 
@@ -111,7 +111,8 @@ type database struct {
 	records sync.Pool // decoding into one that is used again allocates nothing
 }
 
-// record is what is read of a network: where it is, else where whoever has it is registered.
+// record has the fields that are read of a network: its country, or else the country in which its
+// owner is registered.
 type record struct {
 	Country    country `maxminddb:"country"`
 	Registered country `maxminddb:"registered_country"`

@@ -81,7 +81,7 @@ func TestCountryOfAnAddress(t *testing.T) {
 		"2001:218::1":          "JP",
 		"2001:218::1%eth0":     "JP",
 		"2001:219::1":          "",
-		"10.1.2.3":             "", // private, whatever the file says
+		"10.1.2.3":             "", // private, even if the file has it
 		"fd00::1":              "",
 		"127.0.0.1":            "",
 		"::1":                  "",

@@ -9,9 +9,9 @@ import (
 )
 
 // The list of crawlers is one large regular expression: it takes 2 to 7 µs for a byte, so 0.2 ms
-// for a common browser and 3.4 ms for the longest agent (BenchmarkAgentMiss). Agents come again, so
-// what it says is remembered. But whoever sends ever new ones must not get a core for it: beyond so
-// much a second the list is not asked, a few words decide, and what they say is not remembered.
+// for a common browser and 3.4 ms for the longest user agent (BenchmarkAgentMiss). Results are
+// cached, because user agents repeat. A client that sends ever new ones must not occupy a core:
+// beyond a budget per second, a few words decide instead, and their result is not cached.
 const (
 	// wait pays for one byte: at most 7 µs of work for 120 µs, 6 % of a core, or 70 new agents a
 	// second.
@@ -21,10 +21,10 @@ const (
 	saved = 64 << 10 * wait
 )
 
-// crawlers tells bots from browsers.
+// crawlers distinguishes bots from browsers.
 type crawlers struct {
 	now  func() time.Time // or nil
-	paid atomic.Int64     // the instant, in nanoseconds since 1970, up to which time has paid for what was asked
+	paid atomic.Int64     // the time, in nanoseconds since 1970, up to which the budget is used
 }
 
 // isOne says whether the agent of a browser is a bot's, and whether that is sure.
@@ -35,7 +35,7 @@ func (c *crawlers) isOne(text string) (bot, sure bool) {
 	return crawlerdetect.IsCrawler(text), true
 }
 
-// afford takes what a look into the list costs, if it is there.
+// afford deducts the cost of a search in the list from the budget, and reports whether it sufficed.
 func (c *crawlers) afford(cost time.Duration) bool {
 	now := time.Now
 	if c.now != nil {
@@ -54,9 +54,8 @@ func (c *crawlers) afford(cost time.Duration) bool {
 	}
 }
 
-// isBrowser says that an agent may be a browser's. Browsers have said since 1994 that they are
-// Mozilla, but for a few that go by their own names. None carries a URL, by which crawlers
-// introduce themselves.
+// isBrowser reports whether a user agent may be a browser's. Browsers have identified as Mozilla
+// since 1994, but for a few with names of their own. A URL in the text identifies a crawler.
 func isBrowser(text string) bool {
 	if strings.Contains(text, "Mozilla/") {
 		return strings.IndexByte(text, '(') >= 0 && !strings.Contains(text, "://")

@@ -8,8 +8,8 @@ import (
 // maxLanguages is how many languages of a request are looked at. Browsers send fewer.
 const maxLanguages = 16
 
-// language is the primary subtag of what an Accept-Language header wants most: the first of those
-// that it wants equally.
+// language returns the primary subtag of the most preferred language of an Accept-Language header,
+// the first of several equal ones.
 func language(header string) string {
 	best, most := "", 0.0
 	for range maxLanguages {
@@ -27,8 +27,7 @@ func language(header string) string {
 	return strings.ToLower(best)
 }
 
-// primarySubtag is what a tag begins with, if that is a language: not "*", "x-private" or
-// "i-klingon".
+// primarySubtag returns the first subtag if it is a language: not "*", "x-private" or "i-klingon".
 func primarySubtag(tag string) (string, bool) {
 	end := 0
 	for end < len(tag) && (tag[end]|0x20 >= 'a' && tag[end]|0x20 <= 'z') {

@@ -9,8 +9,8 @@ const (
 	maxAuthority = 1024
 )
 
-// referrer is the host that a Referer header names. What is no address of a page or an app names
-// none: a file's could hold a person's name.
+// referrer returns the host of a Referer header. Only addresses of pages and apps have one; a
+// file's path could contain a user's name.
 func referrer(header string) string {
 	scheme, rest, ok := strings.Cut(header[:min(len(header), maxAuthority)], "://")
 	if !ok || !isPlace(strings.TrimSpace(scheme)) {

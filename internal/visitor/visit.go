@@ -1,7 +1,7 @@
-// Package visitor reads what is stored of the visitor who follows a link: origin, device and
-// language. It stores nothing that identifies a person: no address, no user agent, no path of a
-// referrer, no cookie. Campaign texts are those of the short URL or its destination. It is pure;
-// redirects call it.
+// Package visitor derives what a click records of its visitor: origin, device and language. It
+// neither stores nor returns anything that identifies a user: no address, no user agent, no path of
+// a referrer, no cookie. Campaign texts come from the short URL or its destination. It is pure;
+// package redirect calls it before the click is recorded.
 package visitor
 
 import (
@@ -10,13 +10,13 @@ import (
 	"strings"
 )
 
-// Visit is what is kept of who followed a link. Empty texts are not known. Texts may be parts of
-// the request that they were read from, and keep it in memory: encode or clone what outlives it.
+// Visit has the recorded properties of a visitor. Empty texts are unknown. Texts may share memory
+// with the request that they were read from: encode or clone those that outlive it.
 type Visit struct {
 	// Referrer is the host that the visitor came from, in lower case, without port, user and a leading
 	// "www.": at most 253 bytes of a-z, 0-9, ".", "-" and "_", or an IPv6 address in brackets. It is
-	// empty when the visitor came directly, and when what the browser said cannot be read. Of an app
-	// it is the app's package name.
+	// empty for direct visits and for headers that cannot be parsed. For an app it is the package
+	// name.
 	Referrer string
 	// Country is ISO 3166-1 alpha-2, in upper case.
 	Country string
@@ -52,7 +52,7 @@ const (
 	Other   = "other"   // a browser that says nothing of its device, or one on another: a headset, a car
 )
 
-// Reader reads visits. Its memory is bounded, whatever it is made to read.
+// Reader reads visits. Its memory is bounded for any sequence of requests.
 type Reader struct {
 	countries *Countries
 	agents    *agents
@@ -63,8 +63,9 @@ func NewReader(countries *Countries) *Reader {
 	return &Reader{countries: countries, agents: newAgents()}
 }
 
-// Read keeps what may be kept of a request from an address for a link that leads to the location.
-// Of visitors who asked not to be profiled that is only whether they are bots: they are counted.
+// Read returns the recorded properties of a request from an address, for a link with the
+// destination location. For visitors who asked not to be profiled, that is only whether they are
+// bots.
 func (r *Reader) Read(req *http.Request, address netip.Addr, location string) Visit {
 	h := req.Header
 	agent := r.agents.of(first(h, "User-Agent"))
@@ -86,7 +87,7 @@ func IsPrivate(h http.Header) bool { return first(h, "Dnt") == "1" || first(h, "
 
 // isPrefetch says that a browser asked before its user did, who may never follow the link.
 func isPrefetch(h http.Header) bool {
-	const prefetch = "prefetch" // Sec-Purpose goes on: "prefetch;prerender"
+	const prefetch = "prefetch" // a prefix: the value may be "prefetch;prerender"
 	for _, name := range [...]string{"Sec-Purpose", "Purpose", "X-Moz"} {
 		if s := first(h, name); len(s) >= len(prefetch) && strings.EqualFold(s[:len(prefetch)], prefetch) {
 			return true

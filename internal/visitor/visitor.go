@@ -10,9 +10,8 @@ import (
 // day is over.
 type Key [32]byte
 
-// Visitor is what a visitor of a link is told from others by: a hash of link, address and agent
-// under the day's key, never 0. Without the key nobody can make it again. Agents that begin with
-// the same 512 bytes are one.
+// Visitor returns a hash of link, address and user agent under the day's key, which is never 0.
+// Without the key it cannot be computed again. User agents with the same first 512 bytes are equal.
 func (k *Key) Visitor(linkID, address, agent string) int64 {
 	var room [1024]byte // on the stack: only an absurd link or address is too long for it
 	b := append(room[:0], k[:]...)

@@ -92,7 +92,7 @@ func Start(t *testing.T, r *ingest.Recorder) func() error {
 	return stop
 }
 
-// Record takes clicks of a link at an instant, each of which took so many milliseconds.
+// RecordClicks records one click of a link for each latency in milliseconds.
 func (b *bundle) RecordClicks(linkID string, at time.Time, latencies ...float64) {
 	for _, ms := range latencies {
 		b.Record(&click.Click{WorkspaceID: b.Member.ID(), LinkID: linkID, ClickedAt: at, LatencyMs: ms})
@@ -116,7 +116,7 @@ func (b *bundle) FlushClicks(t *testing.T) {
 	}
 }
 
-// ClickOf is a click of a link of nobody's.
+// ClickOf returns a click of a link without an owner.
 func ClickOf(linkID string) click.Click {
 	return click.Click{WorkspaceID: "ws_nobody", LinkID: linkID, ClickedAt: Noon, LatencyMs: 1}
 }

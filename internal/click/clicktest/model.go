@@ -24,7 +24,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Question is what is asked of the stats.
+// Question is a query of stats.
 type Question struct {
 	Member workspace.Membership
 	Of     stats.Subject
@@ -106,7 +106,7 @@ func (q Question) whole() stats.Range {
 	return stats.Range{From: time.Unix(q.R.From.Unix()/quarter*quarter, 0).UTC(), To: time.Unix(to, 0).UTC()}
 }
 
-// Meant are the clicks that are asked for.
+// Meant returns the clicks that a query selects.
 func (w *World) Meant(q Question) (found []*click.Click) {
 	r := q.whole()
 	for i := range w.Clicks {
@@ -152,7 +152,7 @@ func (w *World) QueryStats(t *testing.T, q Question) *stats.Stats {
 	return s
 }
 
-// Check asks for all that there is to know, and compares it with what was written.
+// Check compares all stats of a query with the written clicks.
 func (w *World) Check(t *testing.T, random *rand.Rand, q Question) {
 	t.Helper()
 	s, meant := w.QueryStats(t, q), w.Meant(q)
@@ -287,13 +287,13 @@ func (w *World) checkLatency(t *testing.T, q Question, meant []*click.Click) {
 			0.05},
 		{got.P95, sorted[int(math.Ceil(0.95*n))-1], 0.05}, {got.P99, sorted[int(math.Ceil(0.99*n))-1], 0.05},
 	} {
-		if math.Abs(one.got-one.want) > one.margin*(0.02+one.want) { // a microsecond is the shortest that is told
+		if math.Abs(one.got-one.want) > one.margin*(0.02+one.want) { // latencies are reported in microseconds
 			t.Errorf("%v: figure %d of the latency is %g, want %g", q, i, one.got, one.want)
 		}
 	}
 }
 
-// Move gives a link that nobody owned to the first workspace.
+// MoveLink moves a link without an owner to the first workspace.
 func (w *World) MoveLink(t *testing.T, linkID string) {
 	t.Helper()
 	err := w.DB.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
@@ -315,7 +315,7 @@ func (w *World) Moved(linkID string) {
 	}
 }
 
-// Tidy does what the server's jobs do, twice: the second time changes nothing.
+// Tidy runs the server's jobs twice. The second run must change nothing.
 func (w *World) Tidy(t *testing.T) {
 	t.Helper()
 	for range 2 {

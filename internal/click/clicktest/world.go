@@ -31,7 +31,7 @@ func Sized(variable string, small int) int {
 	return small
 }
 
-// texts are what the dimensions of a click may be; some are not known.
+// texts are the values of dimensions that clicks are drawn from. Empty means unknown.
 var texts = map[click.Dimension][]string{
 	click.Referrer: {"", "example.com", "news.example", "t.example"}, click.Country: {"", "DE", "NP", "CA"},
 	click.Device:  {"", visitor.Desktop, visitor.Mobile},
@@ -49,8 +49,8 @@ func textsOf(d click.Dimension) []string {
 	return []string{"", "a", "b"}
 }
 
-// World is what has been written, beside the database that was told of it: every question is
-// answered twice.
+// World records all clicks that tests write, beside the database, so that each query has an
+// expected result.
 type World struct {
 	*stats.Store
 	Writer  ingest.Writer
@@ -71,7 +71,7 @@ type visitorOf struct {
 	visitor int64
 }
 
-// NewWorld has two workspaces, some links in each, and some of nobody's.
+// NewWorld has two workspaces with some links each, and some links without an owner.
 func NewWorld(t *testing.T, d *db.DB) *World {
 	t.Helper()
 	w := &World{Log: id.New(id.Log), seen: map[visitorOf]bool{}}
@@ -94,8 +94,8 @@ func NewWorld(t *testing.T, d *db.DB) *World {
 
 func (w *World) Set(t time.Time) { w.clock.Store(t.UnixNano()) }
 
-// Draw makes a click of one of the links in a span of time, half of them near midnights: of
-// somebody who may come back, of somebody who is not told from others, or of a bot.
+// Draw returns a click of one of the links in a span of time. Half of the clicks are near midnight.
+// Its visitor is a returning one, an unidentified one, or a bot.
 func (w *World) Draw(random *rand.Rand, from, to time.Time) click.Click {
 	c := w.Links[random.IntN(len(w.Links))]
 	c.ClickedAt = from.Add(time.Duration(random.Int64N(int64(to.Sub(from))))).Truncate(time.Microsecond)
@@ -134,7 +134,7 @@ func (w *World) Write(t *testing.T, batch ...click.Click) {
 	w.Remember(batch)
 }
 
-// Remember finds who is counted: whoever is the first to come, in the order of writing.
+// Remember marks visits: the first click of a visitor in the order of writing.
 func (w *World) Remember(batch []click.Click) {
 	for _, c := range batch {
 		who := visitorOf{c.LinkID, c.ClickedAt.Format(time.DateOnly), c.Visitor}
@@ -205,7 +205,7 @@ func (w *World) CheckTotals(t *testing.T) {
 	}
 }
 
-// All asks for everything of a workspace.
+// All is a query of all clicks of a workspace.
 func (w *World) All(m workspace.Membership, from, to time.Time) Question {
 	return Question{Member: m, R: stats.Range{From: from, To: to}}
 }

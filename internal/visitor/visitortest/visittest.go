@@ -12,16 +12,16 @@ import (
 	"slices"
 )
 
-// Record is what a file says of a network.
+// Record is the file's entry of a network.
 type Record struct {
-	// Country and Registered are the codes of the country that the network is in, and of the one where
-	// whoever has it is registered. Empty ones are left out.
+	// Country is the country of the network, and Registered the country in which its owner is
+	// registered. Empty ones are omitted.
 	Country, Registered string
 }
 
-// WriteCountries writes a file that says which networks are in which country: {"81.2.69.0/24":
-// "GB", "2001:218::/32": "JP"}. Of networks within one another the narrower holds. It replaces a
-// file that is there, as a whole.
+// WriteCountries writes a file that maps networks to countries: {"81.2.69.0/24": "GB",
+// "2001:218::/32": "JP"}. The narrowest network of an address counts. An existing file is replaced
+// atomically.
 func WriteCountries(path string, countries map[string]string) error {
 	records := make(map[string]Record, len(countries))
 	for network, code := range countries {
@@ -43,8 +43,8 @@ func WriteRecords(path string, records map[string]Record) error {
 	return os.Rename(next, path)
 }
 
-// tree is a search tree by the bits of addresses: nodes[0] is its root. What a node leads to is
-// another node, data (as a negative number, the offset's complement), or nothing.
+// tree is a search tree by the bits of addresses: nodes[0] is its root. A node's branch is another
+// node, data (as a negative number, the offset's complement), or empty.
 type tree struct{ nodes [][2]int }
 
 // encode follows https://maxmind.github.io/MaxMind-DB/, with records of 32 bits, IPv6, and IPv4 at
