@@ -14,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// TestWithoutItsSourceTheFallbackCounts: what was taken from either goes back to where it came
-// from, and the source is told to resume before it is used again.
+// TestWithoutItsSourceTheFallbackCounts: hits return to the source that granted them, and the
+// source resumes before it is used again.
 func TestWithoutItsSourceTheFallbackCounts(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -59,7 +59,7 @@ func TestWithoutItsSourceTheFallbackCounts(t *testing.T) {
 	})
 }
 
-// TestALeaseOfTheFallbackGoesBackToIt, also when the source is there again.
+// TestALeaseOfTheFallbackGoesBackToIt, even after the source is available again.
 func TestALeaseOfTheFallbackGoesBackToIt(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -94,7 +94,7 @@ func TestWithoutAFallbackNobodyCanSay(t *testing.T) {
 			t.Errorf("it was logged %d times that the source has gone, want once", got)
 		}
 		source.fail(nil)
-		if got := take(t, d.Leases, linkID, 5, 100); got != 5 { // before anybody has looked whether it is back
+		if got := take(t, d.Leases, linkID, 5, 100); got != 5 { // before the source is known to be available
 			t.Errorf("%d hits given, want 5", got)
 		}
 		after(abundantLife + 2*reapInterval)
@@ -118,13 +118,13 @@ func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
 					d.Fallback = fallback
 				}
 				lost := 0
-				source.taking = func(_ context.Context, asks []*Ask) error {
+				source.taking = func(_ context.Context, requests []*Request) error {
 					if lost++; lost > 1 {
 						return nil
 					}
 					source.mu.Lock()
 					defer source.mu.Unlock()
-					for _, a := range asks {
+					for _, a := range requests {
 						if source.grant(a); !answered {
 							a.Granted, a.Left = 0, 0
 						}
@@ -135,7 +135,7 @@ func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
 				var err error
 				var waiting sync.WaitGroup
 				waiting.Go(func() { given, err = tryTake(t.Context(), d.Leases, linkID, 3, 100) })
-				synctest.Wait() // so that they are one ask
+				synctest.Wait() // so that they share a request
 				stop := run(t, d.Leases)
 				waiting.Wait()
 				if fallback == nil && (given != 0 || !errors.Is(err, errGone)) ||
@@ -150,8 +150,8 @@ func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
 	}
 }
 
-// TestAFallbackThatFailsToo: nobody can say, and what it had granted before it failed is given back
-// to it.
+// TestAFallbackThatFailsToo: callers receive an error, and hits that the fallback granted before
+// its failure return to it.
 func TestAFallbackThatFailsToo(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -159,10 +159,10 @@ func TestAFallbackThatFailsToo(t *testing.T) {
 		d := newDesk(source, fallback)
 		source.fail(errGone)
 		broken := errors.New("broken")
-		fallback.taking = func(_ context.Context, asks []*Ask) error {
+		fallback.taking = func(_ context.Context, requests []*Request) error {
 			fallback.mu.Lock()
 			defer fallback.mu.Unlock()
-			fallback.grant(asks[0])
+			fallback.grant(requests[0])
 			return broken
 		}
 		run(t, d.Leases)
@@ -174,14 +174,14 @@ func TestAFallbackThatFailsToo(t *testing.T) {
 	})
 }
 
-// TestWhoeverWaitsGetsAnAnswer: when the end comes while the source thinks, while asks wait for
+// TestWhoeverWaitsGetsAnAnswer: when the end comes while the source thinks, while requests wait for
 // their turn, and after it.
 func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := newTally()
 		d := newDesk(source, newTally())
-		source.taking = func(ctx context.Context, _ []*Ask) error {
+		source.taking = func(ctx context.Context, _ []*Request) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}
@@ -203,8 +203,8 @@ func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 			t.Errorf("it took %s until everybody was told, want no time", took)
 		}
 		if _, ok, err := d.Take(context.Background(), id.New(id.Link), thisMonth(), 1, time.Now()); ok ||
-			!errors.Is(err, errOver) {
-			t.Errorf("after the end: given %t: %v, want %v", ok, err, errOver)
+			!errors.Is(err, errClosed) {
+			t.Errorf("after the end: given %t: %v, want %v", ok, err, errClosed)
 		}
 		if d.Stats().Away {
 			t.Error("the source was thought to be away because the end had come")
@@ -212,14 +212,13 @@ func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 	})
 }
 
-// TestWhoeverDoesNotWaitKeepsNobodyWaiting: a hit that nobody takes any more is there for the
-// others.
+// TestWhoeverDoesNotWaitKeepsNobodyWaiting: a hit whose caller has gone is available to others.
 func TestWhoeverDoesNotWaitKeepsNobodyWaiting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
 		d := newDesk(source, nil)
-		source.taking = func(context.Context, []*Ask) error { time.Sleep(time.Second); return nil }
+		source.taking = func(context.Context, []*Request) error { time.Sleep(time.Second); return nil }
 		stop := run(t, d.Leases)
 		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 		defer cancel()
@@ -240,7 +239,7 @@ func TestASourceThatHangsIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source, fallback, linkID := newTally(), newTally(), id.New(id.Link)
 		d := newDesk(source, fallback)
-		source.taking = func(ctx context.Context, _ []*Ask) error {
+		source.taking = func(ctx context.Context, _ []*Request) error {
 			<-ctx.Done()
 			return ctx.Err()
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// TestTheLimitIsExactInACluster: three nodes ask for the hits of many links, which lie on all
-// masters, in the same breath; each link's visitors are five times as many as its limit.
+// TestTheLimitIsExactInACluster: three nodes concurrently take hits of many links, which are spread
+// over all masters. Each link has five times as many visitors as its limit.
 func TestTheLimitIsExactInACluster(t *testing.T) {
 	t.Parallel()
 	const links, limit, visitors, rounds = 40, 1000, 50, 33 // of each node
@@ -33,7 +33,7 @@ func TestTheLimitIsExactInACluster(t *testing.T) {
 	for range rounds {
 		followAll()
 	}
-	for range 2 { // what a node holds and does not use comes back to the others
+	for range 2 { // unused hits of a node return to the others
 		c.advance(plentyLife)
 		for _, n := range nodes {
 			n.reap(t.Context(), false)

@@ -38,8 +38,8 @@ type Grants struct {
 
 // Take implements Source: one conditional statement for each link decides, so no more than
 // MaxClicks are ever granted, however many nodes ask at once.
-func (g Grants) Take(ctx context.Context, asks []*Ask) error {
-	for _, a := range asks {
+func (g Grants) Take(ctx context.Context, requests []*Request) error {
+	for _, a := range requests {
 		for _, hits := range []int64{a.Want, 1} {
 			if err := g.take(ctx, a, hits); err != nil {
 				return fmt.Errorf("granting redirects: %w", err)
@@ -52,7 +52,7 @@ func (g Grants) Take(ctx context.Context, asks []*Ask) error {
 	return nil
 }
 
-func (g Grants) take(ctx context.Context, a *Ask, hits int64) error {
+func (g Grants) take(ctx context.Context, a *Request, hits int64) error {
 	return g.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 		a.Granted = 0
 		result, err := updateGranted(tx, "granted + ?", hits).
@@ -76,7 +76,8 @@ func (g Grants) take(ctx context.Context, a *Ask, hits int64) error {
 	})
 }
 
-// Return implements Source: whoever removes the lease's row gives back what is left of it.
+// Return implements Source. The statement that deletes the lease's row also returns its unused
+// hits.
 func (g Grants) Return(ctx context.Context, leases []Lease) error {
 	return g.Recover(ctx, g.LogID, leases)
 }
@@ -97,8 +98,8 @@ func (g Grants) Recover(ctx context.Context, logID string, leases []Lease) error
 // Resume implements Source: the database needs no preparation.
 func (g Grants) Resume(context.Context) error { return nil }
 
-// RecountGrants makes what links with MaxClicks have granted what they have had of clicks: of a
-// restored database, in which no process has anything to give back any more.
+// RecountGrants sets the granted clicks of links with MaxClicks to the clicks that they have. It is
+// for a restored database, whose leases have all ended.
 func (s *Store) RecountGrants(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for after := ""; ; {

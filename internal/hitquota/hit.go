@@ -2,8 +2,8 @@ package hitquota
 
 // Hit is one hit of a link, taken from a lease. The first call of Commit or Release settles it and
 // the others do nothing, so that a caller may defer Release. The lease stays open until all its
-// hits are settled: whatever happens between taking a hit and recording its click, the source ends
-// up with exactly the hits that became clicks. The zero Hit needs no settling.
+// hits are settled, so the source counts exactly the hits that became clicks. The zero Hit needs no
+// settling.
 type Hit struct {
 	leases *Leases
 	key    linkKey

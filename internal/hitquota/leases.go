@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// nearLife is how long hits that a node has taken and not used are out of the reach of others.
-	// While more than half of a link's hits are left it is plentyLife, and abundantLife while more
-	// than nine tenths are: nobody lacks them yet. Most links are followed less than once in two
-	// seconds: each redirect would ask for a lease.
+	// nearLife is the life of a lease near the limit: the longest time for which unused hits are
+	// unavailable to other nodes. It is plentyLife while more than half of a link's hits remain, and
+	// abundantLife while more than nine tenths do. Most links are followed less than once in two
+	// seconds, so each redirect would need a lease otherwise.
 	nearLife     = 2 * time.Second
 	plentyLife   = time.Minute
 	abundantLife = 5 * time.Minute
 	// reapInterval is how often leases that have ended are given back.
 	reapInterval = 500 * time.Millisecond
-	// minScanLinks is the largest shard that is scanned at each reap; a larger one is scanned once
-	// in scanTurns reaps: 200,000 of them took a sixth of a node's own time. Leases that live
-	// shortly, and those that keep far too much of the log, end in time all the same.
+	// minScanLinks is the largest shard that is scanned at each reap; a larger one is scanned once in
+	// scanTurns reaps, because scanning 200,000 links took a sixth of a node's CPU time. Leases with a
+	// short life, and those that pin too much of the log, end in time all the same.
 	minScanLinks = 128
 	scanTurns    = 10
 	// idleLife is how long a link that is not followed is remembered at least, after its lease has
 	// ended.
 	idleLife = 30 * time.Second
-	// refusedLife is how long a link without hits is not asked for again: what others give back is
-	// found after so long.
+	// refusedLife is how long a refusal is remembered. After it, hits that other nodes returned are
+	// found.
 	refusedLife = 250 * time.Millisecond
-	// maxLeaseHits bounds a lease, and leaseShare the part of what is left that one may take: near
-	// the limit, they are taken one by one.
+	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits: near the limit,
+	// hits are taken one by one.
 	maxLeaseHits = 128
 	leaseShare   = 16
 	// maxBatch bounds how many links hits are taken for in one go, returnBatch how many leases are
@@ -52,22 +52,22 @@ const (
 	noPosition = math.MaxInt64
 )
 
-// Ask requests hits of a link. A Source grants it.
-type Ask struct {
+// Request requests hits of a link. A Source grants it.
+type Request struct {
 	LinkID string
-	// Month is the month that they are of; the zero month for what a link may answer ever.
+	// Month is the month of the hits; the zero month for grants of maxClicks, which have none.
 	Month Month
 	// Limit is how many there are in all. A source that knows better may ignore it.
 	Limit int64
-	// Want is how many are wanted, Number what the lease is called in this process's log.
+	// Want is the number of requested hits, Number identifies the lease in this process's log.
 	Want   int64
 	Number int64
 	// Known says that this process may have clicks of the link and month that the database does not
 	// have.
 	Known bool
 
-	// Granted is how many are given: at most Want; Left is how many there are beside them, as far
-	// as the source knows.
+	// Granted is the number of granted hits, at most Want. Left is the number of hits that remain, as
+	// far as the source knows.
 	Granted int64
 	Left    int64
 	// Err is why nothing can be said.
@@ -77,7 +77,7 @@ type Ask struct {
 	waiters int64
 }
 
-// Lease is what was taken and is given back.
+// Lease is a number of hits that was granted to a process, some of which may return.
 type Lease struct {
 	LinkID string
 	Month  Month
@@ -88,10 +88,10 @@ type Lease struct {
 
 // Source is where hits are counted for all nodes.
 type Source interface {
-	// Take grants the asks, each as a lease that is given back once, whatever happens to this
-	// process. It sets Err where it cannot, and returns an error when it cannot be reached at all.
-	Take(ctx context.Context, asks []*Ask) error
-	// Return ends leases and gives back what was not used.
+	// Take grants the requests, each as a lease that returns once even if this process dies. It sets
+	// Err of requests that fail, and returns an error when the source is unavailable.
+	Take(ctx context.Context, requests []*Request) error
+	// Return ends leases and returns their unused hits.
 	Return(ctx context.Context, leases []Lease) error
 	// Resume is called before the source is used again after it could not be reached.
 	Resume(ctx context.Context) error
@@ -99,15 +99,15 @@ type Source interface {
 
 // LeasesConfig is what Leases need.
 type LeasesConfig struct {
-	// What says what is counted, in the log.
+	// What names the counted unit in the log.
 	What string
 	// Source is where hits are taken from; Fallback, if any, while the source cannot be reached.
 	Source, Fallback Source
-	// Own says that the source is this process's own and answers at once: whoever needs a hit asks
-	// for it.
+	// Own means that the source is in this process and responds at once: callers use it without a
+	// queue.
 	Own bool
-	// Note keeps in this process's log that a lease is about to be taken, and returns its position
-	// there; nil where nothing has to come back when the process dies.
+	// Note writes to this process's log that a lease is about to be taken, and returns the position in
+	// the log. It is nil if nothing has to return when the process dies.
 	Note func(l Lease) (int64, error)
 	// LogEnd is the position that the log has reached, LogLag how old the oldest click is that
 	// waits in it, and LogRoom how many bytes it has for all that it keeps; zero means any number.
@@ -116,7 +116,7 @@ type LeasesConfig struct {
 	LogRoom int64
 	// Numbers numbers leases; all that share a log share it.
 	Numbers *atomic.Int64
-	// Log is told when the source goes away and comes back.
+	// Log receives changes of the source's availability.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
@@ -129,9 +129,9 @@ type Leases struct {
 	shards [64]shard
 
 	mu       sync.Mutex
-	asks     []*queued
+	requests []*queued
 	returns  map[bool][]ended // by whether the lease is the fallback's
-	over     bool             // nobody serves asks any more
+	over     bool             // no more requests are served
 	wake     chan struct{}
 	seeding  sync.WaitGroup
 	turn     int   // of tidying
@@ -156,7 +156,7 @@ type held struct {
 	left     int32 // hits of the lease that are not used
 	pending  int32 // hits taken from the open lease whose redirect has been neither committed nor released
 	size     int32 // hits of the lease, or of the one that has ended
-	free     int32 // hits that the source had beside them
+	free     int32 // remaining hits of the source
 	month    int32
 	life     int32 // how long the lease may be kept, in milliseconds
 	open     bool  // it has not been given back
@@ -164,7 +164,7 @@ type held struct {
 	refused  bool  // there were none at that time
 }
 
-// lifeOf is how long a lease may be kept that leaves so many of a number of hits.
+// lifeOf returns the life of a lease after which left of limit hits remain.
 func lifeOf(left, limit int64) time.Duration {
 	switch {
 	case left > limit-limit/10:
@@ -176,29 +176,28 @@ func lifeOf(left, limit int64) time.Duration {
 }
 
 type shard struct {
-	mu    sync.Mutex
-	links map[linkKey]held
-	most  int // links that there have been since the map was made
-	asks  map[linkKey]*queued
+	mu       sync.Mutex
+	links    map[linkKey]held
+	most     int // links that there have been since the map was made
+	requests map[linkKey]*queued
 	// closing holds leases that are over and have pending hits, by number. The last of these hits
 	// ends the lease.
 	closing map[int64]*closing
 
-	// What is known of the open leases: how many there are, with how many hits; and from which
-	// position of the log on, and when the first of those is over that live shortly, both at the
-	// earliest.
+	// Totals of the open leases: their number, their hits, the oldest position in the log, and the
+	// earliest end of those with a short life. The last two may be too early.
 	open, held, pin, due int64
 }
 
-// queued is an ask that waits for its turn, with where its link is kept.
+// queued is a request in the queue, with the entry of its link.
 type queued struct {
-	Ask
+	Request
 	key      linkKey
 	position int64 // in the log, before the lease's record
 }
 
-// ended is a lease that is to be returned to its source. It has no pointers: during an outage of
-// the source there may be one for each of a million links.
+// ended is a lease that is to be returned to its source. It has no pointers, because during an
+// outage of the source there may be one for each of a million links.
 type ended struct {
 	key        linkKey
 	month      int32
@@ -221,11 +220,11 @@ type closing struct {
 	pending int32
 }
 
-// NewLeases prepares Leases: Run takes and gives back.
+// NewLeases returns Leases. Run takes and returns them.
 func NewLeases(c LeasesConfig) *Leases {
 	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1), returns: map[bool][]ended{}}
 	for i := range l.shards {
-		l.shards[i].links, l.shards[i].asks = map[linkKey]held{}, map[linkKey]*queued{}
+		l.shards[i].links, l.shards[i].requests = map[linkKey]held{}, map[linkKey]*queued{}
 		l.shards[i].closing = map[int64]*closing{}
 		l.shards[i].clear()
 	}
@@ -254,8 +253,8 @@ func (m Month) number() int32 {
 	return int32(m.Start.Year()*12 + int(m.Start.Month()))
 }
 
-// Take takes one hit of the link's; false means that there is none left. The caller commits the hit
-// once its click is recorded, or releases it. An error means that nobody could say.
+// Take takes one hit of the link; false means that none is left. The caller commits the hit once
+// its click is recorded, or releases it. An error means that no source is available.
 func (l *Leases) Take(
 	ctx context.Context, linkID string, m Month, limit int64, now time.Time,
 ) (hit Hit, ok bool, err error) {
@@ -290,8 +289,8 @@ func (l *Leases) Take(
 	}
 }
 
-// try takes a hit from the lease that there is, or joins the wish for another, which is to be made
-// known if it is mine.
+// try takes a hit from the existing lease, or joins the request for another one. mine means that
+// the caller has to queue the request.
 func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok bool, wait *queued, mine bool) {
 	month, s := m.number(), l.shard(key)
 	s.mu.Lock()
@@ -309,28 +308,28 @@ func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok 
 			return 0, false, nil, false
 		}
 	}
-	if wait = s.asks[*key]; wait == nil || wait.Month != m {
-		wait = &queued{key: *key, Ask: Ask{
+	if wait = s.requests[*key]; wait == nil || wait.Month != m {
+		wait = &queued{key: *key, Request: Request{
 			LinkID: string(key[:]), Month: m, Limit: limit, Known: known && h.month == month, done: make(chan struct{}),
 		}}
-		s.asks[*key], mine = wait, true
+		s.requests[*key], mine = wait, true
 	}
 	wait.waiters++
 	return 0, false, wait, mine
 }
 
-// errOver is what those are told who ask when everything has been given back.
-var errOver = errors.New("no more hits are taken")
+// errClosed is the error of requests after the shutdown.
+var errClosed = errors.New("no more hits are taken")
 
 func (l *Leases) enqueue(q *queued) {
 	l.mu.Lock()
 	over := l.over
 	if !over {
-		l.asks = append(l.asks, q)
+		l.requests = append(l.requests, q)
 	}
 	l.mu.Unlock()
 	if over {
-		q.Err = errOver
+		q.Err = errClosed
 		l.finish(q, false)
 		return
 	}
@@ -340,7 +339,7 @@ func (l *Leases) enqueue(q *queued) {
 	}
 }
 
-// LeasesStats tell how the leases do.
+// LeasesStats are the statistics of Leases.
 type LeasesStats struct {
 	// Open is how many there are, and Held how many hits that are not used. Leases, Taken and
 	// Returned count leases, and the hits that were taken and given back, since the process began.
@@ -349,7 +348,7 @@ type LeasesStats struct {
 	Away bool
 }
 
-// Stats tell how the leases do.
+// Stats returns the statistics.
 func (l *Leases) Stats() LeasesStats {
 	return LeasesStats{
 		Open:     l.open.Load(),
@@ -364,7 +363,7 @@ func (l *Leases) Stats() LeasesStats {
 // Pin is the position in the log from which on leases are open.
 func (l *Leases) Pin() int64 { return l.pin.Load() }
 
-// Run takes hits and gives them back until the context ends; then it gives back all that is left.
+// Run takes and returns leases until the context ends, and then returns all of them.
 func (l *Leases) Run(ctx context.Context) error {
 	var tidying sync.WaitGroup
 	tidying.Go(func() {
@@ -385,7 +384,7 @@ func (l *Leases) Run(ctx context.Context) error {
 	l.mu.Lock()
 	l.over = true
 	l.mu.Unlock()
-	l.serve(ctx) // nobody waits for long
+	l.serve(ctx) // ends at once, since the queue is closed
 	l.seeding.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnDeadline)
 	defer cancel()

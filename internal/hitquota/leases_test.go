@@ -26,9 +26,9 @@ type tally struct {
 	used    map[string]int64 // by link and month
 	open    map[int64]int64  // hits of leases, by their numbers
 	wants   []int64
-	events  []string // what was called, without repetition
+	events  []string // calls, without repetition
 	failing error    // what every call returns
-	taking  func(ctx context.Context, asks []*Ask) error
+	taking  func(ctx context.Context, requests []*Request) error
 }
 
 func newTally() *tally { return &tally{used: map[string]int64{}, open: map[int64]int64{}} }
@@ -40,11 +40,11 @@ func (c *tally) called(name string) error {
 	return c.failing
 }
 
-// Take grants what there is, asks that come before an error included: so a database may that takes
+// Take grants what there is, requests that come before an error included: so a database may that takes
 // them one by one.
-func (c *tally) Take(ctx context.Context, asks []*Ask) error {
+func (c *tally) Take(ctx context.Context, requests []*Request) error {
 	if c.taking != nil {
-		if err := c.taking(ctx, asks); err != nil {
+		if err := c.taking(ctx, requests); err != nil {
 			return err
 		}
 	}
@@ -53,13 +53,13 @@ func (c *tally) Take(ctx context.Context, asks []*Ask) error {
 	if err := c.called("take"); err != nil {
 		return err
 	}
-	for _, a := range asks {
+	for _, a := range requests {
 		c.grant(a)
 	}
 	return nil
 }
 
-func (c *tally) grant(a *Ask) {
+func (c *tally) grant(a *Request) {
 	key := a.LinkID + a.Month.String()
 	c.wants = append(c.wants, a.Want)
 	a.Granted = max(0, min(a.Want, a.Limit-c.used[key]))
@@ -91,14 +91,14 @@ func (c *tally) Resume(context.Context) error {
 	return c.called("resume")
 }
 
-// fail has every call fail from now on, or work again.
+// fail makes every call return the error; nil ends that.
 func (c *tally) fail(err error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.failing = err
 }
 
-// want checks how many of a link's hits are taken, in so many leases.
+// want checks the number of taken hits and open leases of a link.
 func (c *tally) want(t *testing.T, when, linkID string, hits int64, leases int) {
 	t.Helper()
 	c.mu.Lock()
@@ -183,8 +183,7 @@ func tryTake(ctx context.Context, l *Leases, linkID string, n int, limit int64) 
 	return given.Load(), nil
 }
 
-// hold leaves so many hits in the hands of leases that do not run yet: those who wanted them have
-// gone.
+// hold leaves n hits in leases before Run, whose callers have gone.
 func hold(t *testing.T, l *Leases, linkID string, n int, limit int64) {
 	t.Helper()
 	gone, cancel := context.WithCancel(t.Context())
@@ -290,7 +289,7 @@ func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
 	for _, c := range []struct {
 		every time.Duration
 		limit int64
-		most  int // asks in half an hour
+		most  int // requests in half an hour
 	}{
 		{5 * time.Second, 1 << 40, 31}, {time.Minute, 1 << 40, 12}, {20 * time.Minute, 1 << 40, 2},
 		{5 * time.Second, 400, 360},
@@ -314,8 +313,8 @@ func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
 	}
 }
 
-// TestLeasesKeepLittleOfTheLog: what was taken long ago by the log's measure is given back, or the
-// log would fill up.
+// TestLeasesKeepLittleOfTheLog: leases that pin much of the log return early, so that the log does
+// not fill up.
 func TestLeasesKeepLittleOfTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -336,7 +335,7 @@ func TestLeasesKeepLittleOfTheLog(t *testing.T) {
 	})
 }
 
-// crowd holds a hit of so many other links, which are kept beside those of one.
+// crowd holds a hit of each of n other links in the shard of one.
 func crowd(t *testing.T, l *Leases, linkID string, n int) {
 	t.Helper()
 	beside := func(linkID string) *shard {
@@ -404,7 +403,7 @@ func TestLeasesAmongManyEnd(t *testing.T) {
 	}
 }
 
-// TestARefusalIsShort: what another node gives back is found soon.
+// TestARefusalIsShort: hits that another node returns are found soon.
 func TestARefusalIsShort(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -416,7 +415,7 @@ func TestARefusalIsShort(t *testing.T) {
 		}
 		asked := len(source.wants)
 		if got := take(t, d.Leases, linkID, 100, 50); got != 0 || len(source.wants) != asked {
-			t.Errorf("%d hits given at once, by %d asks, want none", got, len(source.wants)-asked)
+			t.Errorf("%d hits given at once, by %d requests, want none", got, len(source.wants)-asked)
 		}
 		after(refusedLife)
 		if got := take(t, d.Leases, linkID, 100, 50); got != 45 {
@@ -430,13 +429,13 @@ func TestARefusalIsShort(t *testing.T) {
 	})
 }
 
-// TestHit_SettlesOnce: each way to settle hits leaves the source with exactly those that were
-// committed, also when their lease has been replaced or has ended meanwhile.
+// TestHit_SettlesOnce: for every way to settle hits, the source counts exactly the committed ones,
+// even if their lease has been replaced or has ended.
 func TestHit_SettlesOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		settle func(d *desk, linkID string, h *Hit)
-		used   int64 // of a limit of 3, of which 2 others are used
+		used   int64 // of a limit of 3, of which another node uses 2
 	}{
 		"committed":                 {func(_ *desk, _ string, h *Hit) { h.Commit() }, 3},
 		"committed, released later": {func(_ *desk, _ string, h *Hit) { h.Commit(); h.Release() }, 3},
@@ -479,7 +478,7 @@ func TestHit_SettlesOnce(t *testing.T) {
 	}
 }
 
-// replaceLease has the link ask for another lease, which it is refused.
+// replaceLease makes the link request another lease, which is refused.
 func replaceLease(d *desk, linkID string) {
 	_, _ = tryTake(context.Background(), d.Leases, linkID, 1, 3)
 }
@@ -564,8 +563,8 @@ func TestManyLinksAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		source := newTally()
 		most := 0
-		source.taking = func(_ context.Context, asks []*Ask) error {
-			most = max(most, len(asks))
+		source.taking = func(_ context.Context, requests []*Request) error {
+			most = max(most, len(requests))
 			return nil
 		}
 		d := newDesk(source, nil)

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// forgetful is a source that has lost the counters that it has not been told to seed.
+// forgetful is a source that has lost all counters that it was not seeded with.
 type forgetful struct {
 	*tally
 	seeded  map[string]bool
@@ -28,10 +28,10 @@ func newForgetful() *forgetful {
 	return c
 }
 
-func (c *forgetful) Take(_ context.Context, asks []*Ask) error {
+func (c *forgetful) Take(_ context.Context, requests []*Request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, a := range asks {
+	for _, a := range requests {
 		if !c.seeded[a.LinkID] {
 			a.Err = ErrLost
 			continue
@@ -41,13 +41,13 @@ func (c *forgetful) Take(_ context.Context, asks []*Ask) error {
 	return nil
 }
 
-func (c *forgetful) Seed(ctx context.Context, asks []*Ask) error {
+func (c *forgetful) Seed(ctx context.Context, requests []*Request) error {
 	if err := c.seeding(ctx); err != nil {
 		return err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, a := range asks {
+	for _, a := range requests {
 		c.seeded[a.LinkID] = true
 		c.asked = append(c.asked, fmt.Sprintf("%s known %t", a.LinkID, a.Known))
 	}
@@ -61,7 +61,7 @@ func (c *forgetful) lose(linkID string) {
 	delete(c.seeded, linkID)
 }
 
-// TestALostCounterIsSeededBeforeAnythingIsGranted: once, with what is known of the link.
+// TestALostCounterIsSeededBeforeAnythingIsGranted: once, with the known hits of the link.
 func TestALostCounterIsSeededBeforeAnythingIsGranted(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -145,11 +145,11 @@ type vanishing struct {
 	times int
 }
 
-func (c *vanishing) Seed(ctx context.Context, asks []*Ask) error {
+func (c *vanishing) Seed(ctx context.Context, requests []*Request) error {
 	if c.times--; c.times >= 0 {
 		return nil
 	}
-	return c.forgetful.Seed(ctx, asks)
+	return c.forgetful.Seed(ctx, requests)
 }
 
 func TestACounterThatVanishesAgain(t *testing.T) {
@@ -167,7 +167,7 @@ func TestACounterThatVanishesAgain(t *testing.T) {
 	}
 }
 
-// TestTheEndWhileACounterIsSeeded: whoever waits is told.
+// TestTheEndWhileACounterIsSeeded: waiting callers receive an error.
 func TestTheEndWhileACounterIsSeeded(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -218,8 +218,8 @@ func TestLinksThatAreIdleAreForgotten(t *testing.T) {
 	})
 }
 
-// TestThePinIsBeforeEveryOpenLease: of those that are held, that are being taken, and that could
-// not be given back. Whoever finds the log of this process has to find them in it.
+// TestThePinIsBeforeEveryOpenLease: held ones, requested ones, and those that could not be
+// returned. The process that adopts the log has to find them in it.
 func TestThePinIsBeforeEveryOpenLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -253,14 +253,14 @@ func TestThePinIsBeforeEveryOpenLease(t *testing.T) {
 		pin("the second is given back", -1)
 
 		third := d.end.Load()
-		source.taking = func(context.Context, []*Ask) error { pin("a lease is being taken", third); return nil }
+		source.taking = func(context.Context, []*Request) error { pin("a lease is being taken", third); return nil }
 		hold(t, d.Leases, linkID, 1, 9)
 		source.taking = nil
 		pin("it was taken", third)
 	})
 }
 
-// TestLeasesThatNoLogKnowsPinNothing: they need not come back.
+// TestLeasesThatNoLogKnowsPinNothing: they need not return.
 func TestLeasesThatNoLogKnowsPinNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

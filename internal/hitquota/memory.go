@@ -7,9 +7,8 @@ import (
 	"sync"
 )
 
-// Memory counts hits in this process. It is the Source of a process that shares its Redis with
-// nobody: both end together, so nothing that Redis could do better is lost, and a hit costs no
-// round trip.
+// Memory counts hits in this process. It is the Source of a process with an in-process Redis. Both
+// end together, so a counter in Redis would survive no longer, and a hit costs no round trip.
 type Memory struct {
 	// Seeds count the hits of links that the database knows, as Hits has them.
 	Seeds func(ctx context.Context, m Month, linkIDs []string, known bool) (map[string]int64, error)
@@ -27,10 +26,10 @@ type memoryKey struct {
 }
 
 // Take implements Source.
-func (c *Memory) Take(_ context.Context, asks []*Ask) error {
+func (c *Memory) Take(_ context.Context, requests []*Request) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for _, a := range asks {
+	for _, a := range requests {
 		key, err := memoryKeyOf(a.LinkID, a.Month)
 		if err != nil {
 			return err
@@ -48,8 +47,8 @@ func (c *Memory) Take(_ context.Context, asks []*Ask) error {
 }
 
 // Seed implements Seeder. Months that are over are forgotten by then.
-func (c *Memory) Seed(ctx context.Context, asks []*Ask) error {
-	for _, a := range asks {
+func (c *Memory) Seed(ctx context.Context, requests []*Request) error {
+	for _, a := range requests {
 		seeds, err := c.Seeds(ctx, a.Month, []string{a.LinkID}, a.Known)
 		if err != nil {
 			return fmt.Errorf("counting the month's hits: %w", err)
@@ -61,7 +60,7 @@ func (c *Memory) Seed(ctx context.Context, asks []*Ask) error {
 	return nil
 }
 
-func (c *Memory) seed(a *Ask, used int64) error {
+func (c *Memory) seed(a *Request, used int64) error {
 	key, err := memoryKeyOf(a.LinkID, a.Month)
 	if err != nil {
 		return err

@@ -26,8 +26,7 @@ func TestMonthOf(t *testing.T) {
 	}
 }
 
-// TestAMonthIsReadAsItIsWritten: what a log says of a month is understood, and leases know it by a
-// number.
+// TestAMonthIsReadAsItIsWritten: the log's text of a month and the number in leases convert back.
 func TestAMonthIsReadAsItIsWritten(t *testing.T) {
 	t.Parallel()
 	for month := (Month{}); month.Start.Year() < 2030; {

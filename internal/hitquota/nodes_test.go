@@ -52,7 +52,7 @@ func (n *node) note(l Lease) (int64, error) {
 	return int64(len(n.noted)), nil
 }
 
-// follow has so many visitors follow a link at once, and returns how many were let through.
+// follow has visitors concurrently follow a link, and returns the number of redirects.
 func (n *node) follow(t *testing.T, linkID string, visitors int, limit int64) int64 {
 	t.Helper()
 	var through atomic.Int64
@@ -89,7 +89,7 @@ func (n *node) left(t *testing.T, linkID string) int32 {
 	return s.links[key].left
 }
 
-// died is what the log of the node says of its leases, as whoever finds it reads it.
+// died returns the leases in the node's log, as an adopter reads them.
 func (n *node) died() []Lease {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -113,8 +113,8 @@ func together(t *testing.T, nodes []*node, linkID string, visitors int, limit in
 	return through.Load()
 }
 
-// exhaust has all nodes follow a link, again and again, until nobody is let through even when all
-// leases have ended. It returns how many were let through, which is never more than the limit.
+// exhaust follows a link from all nodes until it is refused even after all leases have ended. It
+// returns the number of redirects, which is never above the limit.
 func exhaust(t *testing.T, c *clock, nodes []*node, linkID string, visitors int, limit int64) (through int64) {
 	t.Helper()
 	for idle := 0; idle < 2; {
@@ -170,8 +170,7 @@ func TestTheLimitIsExact(t *testing.T) {
 	}
 }
 
-// TestAKilledNodeCostsNoHits: what it held comes back by its log, once, and nothing of what it had
-// used.
+// TestAKilledNodeCostsNoHits: its unused hits return once, by its log.
 func TestAKilledNodeCostsNoHits(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {

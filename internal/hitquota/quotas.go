@@ -1,8 +1,9 @@
-// Package hitquota limits how often links redirect: by the monthly hit quota, and by maxClicks. A
-// node takes hits in leases from a source (Redis, the database or this process), redirects consume
-// them from memory, and a node that finds the click log of a dead process returns its leases. It
-// owns the leases and what was granted, but neither the clicks nor the links: ClickLog and Clicks
-// are what it needs of them. The redirect handler and the click recorder call it.
+// Package hitquota limits how often links redirect, across all nodes: by the monthly hit quota and
+// by maxClicks. A node takes hits in leases from a source (Redis, the database or this process),
+// redirects consume them from memory, and the node that adopts the click log of a dead process
+// returns its leases. The package owns leases and counters, but neither clicks nor links: it
+// declares the interfaces ClickLog and Clicks, which package ingest implements. Packages redirect
+// and ingest call it.
 package hitquota
 
 import (
@@ -20,24 +21,23 @@ import (
 
 // Config is what Quotas need.
 type Config struct {
-	// ClickLog is this process's click log, which the leases belong to, and Clicks counts what the
-	// database has of clicks.
+	// ClickLog is this process's click log, in which leases are recorded. Clicks counts the clicks in
+	// the database.
 	ClickLog ClickLog
 	Clicks   Clicks
 	// KV is Redis, DB the database.
 	KV *redisx.Client
 	DB *db.DB
-	// Fallback says that the database counts monthly hits while Redis is away.
+	// Fallback has the database count monthly hits while Redis is unavailable.
 	Fallback bool
-	// Log is told when Redis goes away and comes back.
+	// Log receives changes of Redis's availability.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Quotas are the allowances that a redirect takes from: monthly hits, which are counted in Redis
-// or, while it is away, in the database; and what a link with MaxClicks may answer ever, which its
-// row says.
+// Quotas are the two limits of a redirect: monthly hits, which Redis counts or, while it is
+// unavailable, the database; and MaxClicks of a link, which its row counts.
 type Quotas struct {
 	// Hits are the monthly hits, Grants what links with MaxClicks may answer.
 	Hits, Grants *Leases
@@ -86,11 +86,10 @@ func (q *Quotas) Run(ctx context.Context) error {
 	return both.Wait()
 }
 
-// Pin is the position of the oldest open lease in the click log. The log is retained from there on.
+// Pin is the position of the oldest open lease in the click log, which is retained from there on.
 func (q *Quotas) Pin() int64 { return min(q.Hits.Pin(), q.Grants.Pin()) }
 
-// Recover returns what a process that has died had taken and not used, to the source it was taken
-// from.
+// Recover returns the unused hits of a dead process to their sources.
 func (q *Quotas) Recover(ctx context.Context, logID string, leases []Lease) error {
 	var ever, monthly []Lease
 	for _, l := range leases {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// reap ends leases that are over, all of them at the end, and gives back what has ended.
+// reap ends leases whose life is over (with all, every lease), and returns ended ones.
 func (l *Leases) reap(ctx context.Context, all bool) {
 	l.reconnect(ctx)
 	pin := l.LogEnd()
@@ -21,7 +21,7 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 	now := l.Now().UnixMilli()
 	l.mu.Lock()
 	l.turn++
-	turn, back := l.turn, now < l.reapedAt // set back, that is: what was taken later than now is over
+	turn, back := l.turn, now < l.reapedAt // the clock was set back: leases from the future have ended
 	l.reapedAt = now
 	l.mu.Unlock()
 	var open, hits int64
@@ -32,7 +32,7 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 			l.reapShard(s, oldest, all)
 		}
 		open, hits, pin = open+s.open, hits+s.held, min(pin, s.pin)
-		for _, q := range s.asks { // the log may have what is being taken
+		for _, q := range s.requests { // the log may contain requested leases
 			if q.Number > 0 {
 				pin = min(pin, q.position)
 			}
@@ -47,8 +47,8 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 	l.pin.Store(min(pin, l.returnAll(ctx)))
 }
 
-// reapShard ends the leases of a shard that are over, forgets links that are idle, and counts what
-// is left. The shard is locked.
+// reapShard ends the leases of a shard whose life is over, forgets idle links, and counts the open
+// leases. The shard is locked.
 func (l *Leases) reapShard(s *shard, oldest int64, all bool) {
 	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
 	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
@@ -70,7 +70,7 @@ func (l *Leases) reapShard(s *shard, oldest int64, all bool) {
 	s.shrink()
 }
 
-// clear forgets what is known of the open leases, count adds one, and drop takes one off.
+// clear resets the totals of open leases, count adds a lease, and drop subtracts one.
 func (s *shard) clear() { s.open, s.held, s.pin, s.due = 0, 0, noPosition, noPosition }
 
 func (s *shard) count(h *held) {
@@ -97,8 +97,8 @@ func (s *shard) shrink() {
 	s.links, s.most = links, len(links)
 }
 
-// returnAll returns the leases that have ended to their sources, and reports the oldest position of
-// those that a source did not accept. The next call tries these again.
+// returnAll returns ended leases to their sources, and reports the oldest position of those that a
+// source did not accept. The next call tries these again.
 func (l *Leases) returnAll(ctx context.Context) (pin int64) {
 	pin = noPosition
 	for _, fallback := range []bool{false, true} {
@@ -117,8 +117,8 @@ func (l *Leases) returnAll(ctx context.Context) (pin int64) {
 	return pin
 }
 
-// returnTo returns leases to one source, a batch at a time, and stops at the first error: it
-// returns what is left.
+// returnTo returns leases to one source in batches. It stops at the first error, and returns the
+// remaining leases.
 func (l *Leases) returnTo(ctx context.Context, fallback bool, returns []ended) (left []ended) {
 	for len(returns) > 0 {
 		batch := returns[:min(len(returns), returnBatch)]

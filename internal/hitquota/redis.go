@@ -14,9 +14,9 @@ import (
 )
 
 const (
-	// guard stands in the place of a counter that vanished under a request, until that request has
-	// removed it: far above every limit, so that nobody takes it for a count. guardTTL removes it
-	// should the request die.
+	// guard replaces a counter that vanished during a request until the request has removed it. It is
+	// far above every limit, so that it is never mistaken for a count. guardTTL removes it if the
+	// process dies.
 	guard    = int64(1) << 52
 	guardTTL = 2 * sourceDeadline
 	// guardWait is how long others wait for a guard to go.
@@ -24,8 +24,7 @@ const (
 	// afterlife is how long a counter outlives its month, which its key names: requests that
 	// arrived in the month's last moments, and clocks that differ, still find it.
 	afterlife = 24 * time.Hour
-	// leaseTTL is how long a process that has died may be found by another, that what it had taken
-	// comes back.
+	// leaseTTL is the time within which the lease of a dead process can be recovered.
 	leaseTTL = 24 * time.Hour
 )
 
@@ -35,29 +34,28 @@ type Hits struct {
 	KV *redisx.Client
 	// LogID names this process's log, and so its leases.
 	LogID string
-	// Seeds count the hits of links that are known to have been granted in the month: what the
-	// database knows and, if known says that there may be some, what this process has not written
-	// yet.
+	// Seeds returns the known hits of links in a month: those in the database and, if known is true,
+	// those that this process has not written yet.
 	Seeds func(ctx context.Context, m Month, linkIDs []string, known bool) (map[string]int64, error)
-	// Granted calls f with what was granted without Redis since a time, link by link, and what is
-	// known to be used of it.
+	// Granted calls f with the hits of each link that were granted without Redis since a time, and its
+	// known usage.
 	Granted func(ctx context.Context, since time.Time, f func(linkID string, m Month, hits int64) error) error
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Take implements Source: it adds what is wanted to counters that are there, and never makes one,
-// since a counter that has vanished must be seeded and not start over. INCRBY would make one: a
-// guard is put in its place within the same step, which is removed at once. With the counter, the
-// lease is kept under a key of its own, so that it is given back once.
-func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
-	sums := make([]sum, len(asks))
-	if err := h.addAll(ctx, asks, sums); err != nil {
+// Take implements Source. It adds the requested hits to existing counters and never creates one,
+// because a counter that has vanished must be seeded and not begin at zero. INCRBY would create it,
+// so the same step puts a guard in its place, which is removed at once. In the same step the lease
+// is stored under a key of its own, so that it returns once.
+func (h *Hits) Take(ctx context.Context, requests []*Request) error {
+	sums := make([]sum, len(requests))
+	if err := h.addAll(ctx, requests, sums); err != nil {
 		return fmt.Errorf("taking hits: %w", err)
 	}
-	var lost []*Ask
+	var lost []*Request
 	var excess []Lease
-	for i, a := range asks {
+	for i, a := range requests {
 		if sums[i].guarded || sums[i].count >= guard/2 {
 			a.Err = ErrLost
 			lost = append(lost, a)
@@ -74,8 +72,7 @@ func (h *Hits) Take(ctx context.Context, asks []*Ask) error {
 	return h.shrink(ctx, excess)
 }
 
-// sum is what a counter says after something was added, and whether a guard had to be put in its
-// place.
+// sum is the value of a counter after an addition, and whether a guard had to replace it.
 type sum struct {
 	count   int64
 	guarded bool
@@ -87,22 +84,22 @@ const atOnce = 16
 // addAll adds everything in one transaction or, in a cluster, in one for each link: none spans two
 // of its slots, and a link has its own. After an error some may have been added; their leases are
 // known, and given back.
-func (h *Hits) addAll(ctx context.Context, asks []*Ask, sums []sum) error {
+func (h *Hits) addAll(ctx context.Context, requests []*Request, sums []sum) error {
 	if !h.KV.Sharded() {
-		return h.add(ctx, asks, sums)
+		return h.add(ctx, requests, sums)
 	}
 	var adding errgroup.Group
 	adding.SetLimit(atOnce)
-	for i := range asks {
-		adding.Go(func() error { return h.add(ctx, asks[i:i+1], sums[i:i+1]) })
+	for i := range requests {
+		adding.Go(func() error { return h.add(ctx, requests[i:i+1], sums[i:i+1]) })
 	}
 	return adding.Wait()
 }
 
-func (h *Hits) add(ctx context.Context, asks []*Ask, sums []sum) error {
+func (h *Hits) add(ctx context.Context, requests []*Request, sums []sum) error {
 	pipe := h.KV.TxPipeline()
-	guarded, counts := make([]*redis.BoolCmd, len(asks)), make([]*redis.IntCmd, len(asks))
-	for i, a := range asks {
+	guarded, counts := make([]*redis.BoolCmd, len(requests)), make([]*redis.IntCmd, len(requests))
+	for i, a := range requests {
 		key := hitsKey(a.LinkID, a.Month)
 		guarded[i] = pipe.SetNX(ctx, key, guard, guardTTL)
 		counts[i] = pipe.IncrBy(ctx, key, a.Want)
@@ -111,21 +108,21 @@ func (h *Hits) add(ctx context.Context, asks []*Ask, sums []sum) error {
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
 	}
-	for i := range asks {
+	for i := range requests {
 		sums[i] = sum{counts[i].Val(), guarded[i].Val()}
 	}
 	return nil
 }
 
-// remove removes a guard, and nothing else: a counter may stand in its place again.
+// remove removes a guard, but not a counter that has replaced it.
 var remove = redis.NewScript(`
 local hits = tonumber(redis.call('GET', KEYS[1]))
 if hits and hits >= tonumber(ARGV[1]) then return redis.call('DEL', KEYS[1]) end
 return 0`)
 
-// unguard removes guards, one's own and those that somebody has left who got no answer, and the
-// leases of what was not granted. Else they expire.
-func (h *Hits) unguard(ctx context.Context, lost []*Ask) {
+// unguard removes guards, including those of requests that received no response, and the leases of
+// hits that were not granted. If it fails, they expire.
+func (h *Hits) unguard(ctx context.Context, lost []*Request) {
 	if len(lost) == 0 {
 		return
 	}
@@ -139,13 +136,13 @@ func (h *Hits) unguard(ctx context.Context, lost []*Ask) {
 
 // Seed implements Seeder. A counter is made with its expiry in one step, so none stays for ever;
 // should another process have been first, its count holds.
-func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
+func (h *Hits) Seed(ctx context.Context, requests []*Request) error {
 	type group struct {
 		month Month
 		known bool
 	}
 	groups := map[group][]string{}
-	for _, a := range asks {
+	for _, a := range requests {
 		g := group{a.Month, a.Known}
 		groups[g] = append(groups[g], a.LinkID)
 	}
@@ -159,7 +156,7 @@ func (h *Hits) Seed(ctx context.Context, asks []*Ask) error {
 			pipe.SetArgs(ctx, hitsKey(linkID, g.month), seeds[linkID],
 				redis.SetArgs{Mode: "NX", ExpireAt: g.month.End.Add(afterlife)})
 		}
-		made, _ := pipe.Exec(ctx) // its error is the first one's, which is often that a counter is there
+		made, _ := pipe.Exec(ctx) // the error is the first one's, which often means that the counter exists
 		for _, c := range made {
 			if err := c.Err(); err != nil && !errors.Is(err, redis.Nil) {
 				return fmt.Errorf("making hit counters: %w", err)
@@ -189,7 +186,7 @@ func (h *Hits) Return(ctx context.Context, leases []Lease) error {
 	return h.settleAll(ctx, leases, "end")
 }
 
-// shrink gives back what was taken beyond the limit, and keeps the rest of the lease.
+// shrink returns the hits beyond the limit, and reduces the lease to the others.
 func (h *Hits) shrink(ctx context.Context, leases []Lease) error {
 	return h.settleAll(ctx, leases, strconv.FormatInt(leaseTTL.Milliseconds(), 10))
 }
@@ -213,21 +210,21 @@ func (h *Hits) settleAll(ctx context.Context, leases []Lease, how string) error 
 	return nil
 }
 
-// Recover ends the leases of a process that has died, and gives back what it had not used.
+// Recover ends the leases of a dead process, and returns their unused hits.
 func (h *Hits) Recover(ctx context.Context, logID string, leases []Lease) error {
 	dead := *h
 	dead.LogID = logID
 	return dead.Return(ctx, leases)
 }
 
-// raise brings a counter up to what is known to have been granted, if it is there.
+// raise raises an existing counter to the known usage.
 var raise = redis.NewScript(`
 local hits = tonumber(redis.call('GET', KEYS[1]))
 if not hits or hits >= tonumber(ARGV[1]) then return 0 end
 return redis.call('INCRBY', KEYS[1], ARGV[1] - hits)`)
 
-// Resume implements Source: what was granted without Redis is added to the counters that Redis
-// still has.
+// Resume implements Source: it adds the hits that were granted without Redis to the counters that
+// Redis still has.
 func (h *Hits) Resume(ctx context.Context) error {
 	if err := h.KV.Ready(ctx); err != nil {
 		return err

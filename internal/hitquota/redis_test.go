@@ -32,29 +32,29 @@ func newHits(k *redisx.Client, seeds func(context.Context, Month, []string, bool
 // leaseNumbers numbers the leases of all tests, which is as good as one for each process.
 var leaseNumbers atomic.Int64
 
-// askFor is a wish for so many of a link's hits in this month.
-func askFor(linkID string, want, limit int64) *Ask {
-	return &Ask{LinkID: linkID, Month: thisMonth(), Want: want, Limit: limit, Number: leaseNumbers.Add(1)}
+// requestFor requests hits of a link in this month.
+func requestFor(linkID string, want, limit int64) *Request {
+	return &Request{LinkID: linkID, Month: thisMonth(), Want: want, Limit: limit, Number: leaseNumbers.Add(1)}
 }
 
-// lease is what was granted, of which so many were used.
-func (a *Ask) lease(used int64) Lease {
+// lease is the granted lease with a number of used hits.
+func (a *Request) lease(used int64) Lease {
 	return Lease{LinkID: a.LinkID, Month: a.Month, Number: a.Number, Hits: a.Granted, Used: used}
 }
 
-// seededSource is a source that begins with what the database knows.
+// seededSource is a source that begins with the known usage.
 type seededSource interface {
 	Source
 	Seeder
 }
 
-// grant takes what is asked for, and seeds what is missing first, as Leases do; it returns how many
-// were granted.
-func grant(t *testing.T, h seededSource, a *Ask) int64 {
+// grant takes the requested hits and seeds a missing counter first, as Leases do. It returns the
+// number of granted hits.
+func grant(t *testing.T, h seededSource, a *Request) int64 {
 	t.Helper()
 	for range seedRounds {
 		a.Err = nil
-		if err := h.Take(t.Context(), []*Ask{a}); err != nil {
+		if err := h.Take(t.Context(), []*Request{a}); err != nil {
 			t.Fatal(err)
 		}
 		if a.Err == nil {
@@ -63,7 +63,7 @@ func grant(t *testing.T, h seededSource, a *Ask) int64 {
 		if !errors.Is(a.Err, ErrLost) {
 			t.Fatal(a.Err)
 		}
-		if err := h.Seed(t.Context(), []*Ask{a}); err != nil {
+		if err := h.Seed(t.Context(), []*Request{a}); err != nil {
 			t.Fatal(err)
 		}
 		_ = poll.Wait(t.Context(), guardWait)
@@ -72,7 +72,7 @@ func grant(t *testing.T, h seededSource, a *Ask) int64 {
 	return 0
 }
 
-// countOf is what a link's counter says, and -1 when there is none.
+// countOf returns the value of a link's counter, and -1 if it does not exist.
 func countOf(t *testing.T, k *redisx.Client, linkID string) int64 {
 	t.Helper()
 	if k.Exists(t.Context(), hitsKey(linkID, thisMonth())).Val() == 0 {
@@ -127,7 +127,7 @@ func TestHitsAreGrantedUpToTheLimit(t *testing.T) {
 				{30, 120, 20, 0},  // and raised: the refused ones are not held against it
 				{30, 200, 30, 50}, // and raised again
 			} {
-				a := askFor(linkID, c.want, c.limit)
+				a := requestFor(linkID, c.want, c.limit)
 				grant(t, h, a)
 				if a.Granted != c.granted || a.Left != c.left {
 					t.Errorf("%s, ask %d: %d granted and %d left, want %d and %d", name, i, a.Granted, a.Left,
@@ -146,7 +146,7 @@ func TestCountersEndADayAfterTheMonth(t *testing.T) {
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID, month := newHits(k, none), id.New(id.Link), thisMonth()
 		for range 3 {
-			a := askFor(linkID, 8, 20)
+			a := requestFor(linkID, 8, 20)
 			grant(t, h, a)
 			if err := h.Return(t.Context(), []Lease{a.lease(4)}); err != nil {
 				t.Fatal(err)
@@ -165,7 +165,7 @@ func TestALateRequestOfAMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		now := time.Now()
-		a := askFor(id.New(id.Link), 1, 1)
+		a := requestFor(id.New(id.Link), 1, 1)
 		a.Month = Month{Start: now.AddDate(0, -1, 0), End: now.Add(-time.Second)}
 		if got := grant(t, newHits(k, none), a); got != 1 {
 			t.Errorf("%d hits given, want 1", got)
@@ -184,7 +184,7 @@ func TestALostCounterIsSeeded(t *testing.T) {
 		})
 		linkID := id.New(id.Link)
 		for round, want := range []int64{20, 20, 10, 0} {
-			a := askFor(linkID, 20, 50)
+			a := requestFor(linkID, 20, 50)
 			a.Known = round > 0
 			if got := grant(t, h, a); got != want {
 				t.Errorf("round %d: %d hits given, want %d", round, got, want)
@@ -200,18 +200,19 @@ func TestALostCounterIsSeeded(t *testing.T) {
 	})
 }
 
-// TestALostCounterLeavesNothingBehind: neither a guard nor a lease of what was not granted.
+// TestALostCounterLeavesNothingBehind: no guard, and no lease of hits that were not granted.
 func TestALostCounterLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, there, lost := newHits(k, none), id.New(id.Link), id.New(id.Link)
-		grant(t, h, askFor(there, 1, 10))
-		asks := []*Ask{askFor(there, 1, 10), askFor(lost, 1, 10)}
-		if err := h.Take(t.Context(), asks); err != nil || asks[0].Err != nil || !errors.Is(asks[1].Err, ErrLost) {
-			t.Errorf("%v; got %v for the counter that is there and %v for the other", err, asks[0].Err, asks[1].Err)
+		grant(t, h, requestFor(there, 1, 10))
+		requests := []*Request{requestFor(there, 1, 10), requestFor(lost, 1, 10)}
+		if err := h.Take(t.Context(), requests); err != nil || requests[0].Err != nil ||
+			!errors.Is(requests[1].Err, ErrLost) {
+			t.Errorf("%v; got %v for the counter that is there and %v for the other", err, requests[0].Err, requests[1].Err)
 		}
-		if keys := keysOf(t, k, lost); len(keys) > 0 || asks[1].Granted != 0 {
-			t.Errorf("%d hits granted, and %v left", asks[1].Granted, keys)
+		if keys := keysOf(t, k, lost); len(keys) > 0 || requests[1].Granted != 0 {
+			t.Errorf("%d hits granted, and %v left", requests[1].Granted, keys)
 		}
 	})
 }
@@ -225,19 +226,19 @@ func TestAGuardThatWasLeftBehind(t *testing.T) {
 		if err := k.Set(t.Context(), hitsKey(linkID, thisMonth()), guard+1, guardTTL).Err(); err != nil {
 			t.Fatal(err)
 		}
-		if got := grant(t, h, askFor(linkID, 3, 10)); got != 3 || countOf(t, k, linkID) != 3 {
+		if got := grant(t, h, requestFor(linkID, 3, 10)); got != 3 || countOf(t, k, linkID) != 3 {
 			t.Errorf("%d hits given and %d counted, want 3", got, countOf(t, k, linkID))
 		}
 	})
 }
 
-// TestTheFirstToSeedWins: a seed that is older than the counter which is there changes nothing.
+// TestTheFirstToSeedWins: a seed that is older than an existing counter changes nothing.
 func TestTheFirstToSeedWins(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
-		grant(t, h, askFor(linkID, 30, 50))
-		if err := h.Seed(t.Context(), []*Ask{askFor(linkID, 1, 50)}); err != nil {
+		grant(t, h, requestFor(linkID, 30, 50))
+		if err := h.Seed(t.Context(), []*Request{requestFor(linkID, 1, 50)}); err != nil {
 			t.Fatal(err)
 		}
 		if got := countOf(t, k, linkID); got != 30 {
@@ -260,7 +261,7 @@ func TestCountersVanishUnderLoad(t *testing.T) {
 		for range takers {
 			taking.Go(func() {
 				for range each {
-					if grant(t, h, askFor(linkID, 1, limit)) == 1 && recorded.Add(1)%loss == 0 {
+					if grant(t, h, requestFor(linkID, 1, limit)) == 1 && recorded.Add(1)%loss == 0 {
 						flush(t, k, linkID)
 					}
 				}
@@ -285,7 +286,7 @@ func TestAFailingSeedGivesNothing(t *testing.T) {
 		broken := errors.New("the database is away")
 		h := newHits(k, func(context.Context, Month, []string, bool) (map[string]int64, error) { return nil, broken })
 		linkID := id.New(id.Link)
-		if err := h.Seed(t.Context(), []*Ask{askFor(linkID, 1, 50)}); !errors.Is(err, broken) {
+		if err := h.Seed(t.Context(), []*Request{requestFor(linkID, 1, 50)}); !errors.Is(err, broken) {
 			t.Errorf("seeding: %v, want %v", err, broken)
 		}
 		if got := countOf(t, k, linkID); got != -1 {

@@ -14,7 +14,7 @@ func TestWhatIsNotUsedComesBackOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
-		used, unused := askFor(linkID, 10, 50), askFor(linkID, 10, 50)
+		used, unused := requestFor(linkID, 10, 50), requestFor(linkID, 10, 50)
 		grant(t, h, used)
 		grant(t, h, unused)
 		for range 3 {
@@ -31,16 +31,16 @@ func TestWhatIsNotUsedComesBackOnce(t *testing.T) {
 	})
 }
 
-// TestALeaseThatWasCutIsGivenBackAsItIs: what was beyond the limit has been given back already.
+// TestALeaseThatWasCutIsGivenBackAsItIs: the hits beyond the limit have returned already.
 func TestALeaseThatWasCutIsGivenBackAsItIs(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
-		grant(t, h, askFor(linkID, 40, 50))
-		cut := askFor(linkID, 30, 50)
+		grant(t, h, requestFor(linkID, 40, 50))
+		cut := requestFor(linkID, 30, 50)
 		grant(t, h, cut)
 		asWanted := cut.lease(4)
-		asWanted.Hits = cut.Want // which is what the log of a process that has died says
+		asWanted.Hits = cut.Want // as in the log of a dead process
 		if err := h.Return(t.Context(), []Lease{asWanted}); err != nil {
 			t.Fatal(err)
 		}
@@ -50,15 +50,15 @@ func TestALeaseThatWasCutIsGivenBackAsItIs(t *testing.T) {
 	})
 }
 
-// TestARefusalLeavesNothing: a link that is over its limit is asked for again and again.
+// TestARefusalLeavesNothing: repeated requests of a link over its limit leave no lease.
 func TestARefusalLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
-		all := askFor(linkID, 50, 50)
+		all := requestFor(linkID, 50, 50)
 		grant(t, h, all)
 		for range 5 {
-			if got := grant(t, h, askFor(linkID, 3, 50)); got != 0 {
+			if got := grant(t, h, requestFor(linkID, 3, 50)); got != 0 {
 				t.Errorf("%d hits granted beyond the limit", got)
 			}
 		}
@@ -68,18 +68,18 @@ func TestARefusalLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestWhatADeadProcessHeldComesBackOnce: by whoever finds its log, and whoever else does.
+// TestWhatADeadProcessHeldComesBackOnce, even if several nodes find its log.
 func TestWhatADeadProcessHeldComesBackOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		dead, linkID := newHits(k, none), id.New(id.Link)
-		held, ended := askFor(linkID, 20, 50), askFor(linkID, 10, 50)
+		held, ended := requestFor(linkID, 20, 50), requestFor(linkID, 10, 50)
 		grant(t, dead, held)
 		grant(t, dead, ended)
 		if err := dead.Return(t.Context(), []Lease{ended.lease(5)}); err != nil {
 			t.Fatal(err)
 		}
-		neverTaken := askFor(linkID, 30, 50) // the process was killed before it asked
+		neverTaken := requestFor(linkID, 30, 50) // the process was killed before it asked
 		neverTaken.Granted = neverTaken.Want
 		for range 3 {
 			finder := newHits(k, none)
@@ -94,21 +94,20 @@ func TestWhatADeadProcessHeldComesBackOnce(t *testing.T) {
 	})
 }
 
-// TestOldLeasesDoNotLowerANewCounter: it was seeded with what was used, and knows nothing of what
-// was held.
+// TestOldLeasesDoNotLowerANewCounter: it was seeded with the used hits only.
 func TestOldLeasesDoNotLowerANewCounter(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, func(_ context.Context, _ Month, linkIDs []string, _ bool) (map[string]int64, error) {
 			return map[string]int64{linkIDs[0]: 7}, nil
 		}), id.New(id.Link)
-		old := askFor(linkID, 20, 50)
+		old := requestFor(linkID, 20, 50)
 		grant(t, h, old)
 		flush(t, k, linkID)
 		if err := h.Return(t.Context(), []Lease{old.lease(0)}); err != nil || countOf(t, k, linkID) != -1 {
 			t.Errorf("giving back to a counter that is not there made one of %d: %v", countOf(t, k, linkID), err)
 		}
-		grant(t, h, askFor(linkID, 1, 50))
+		grant(t, h, requestFor(linkID, 1, 50))
 		if err := h.Return(t.Context(), []Lease{old.lease(0)}); err != nil {
 			t.Fatal(err)
 		}
@@ -118,14 +117,14 @@ func TestOldLeasesDoNotLowerANewCounter(t *testing.T) {
 	})
 }
 
-// TestResumeRaisesCounters: to what was granted while Redis was away, where Redis still has a
-// counter.
+// TestResumeRaisesCounters: existing counters are raised to the hits that were granted while Redis
+// was unavailable.
 func TestResumeRaisesCounters(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, behind, ahead, unknown := newHits(k, none), id.New(id.Link), id.New(id.Link), id.New(id.Link)
-		grant(t, h, askFor(behind, 10, 100))
-		grant(t, h, askFor(ahead, 60, 100))
+		grant(t, h, requestFor(behind, 10, 100))
+		grant(t, h, requestFor(ahead, 60, 100))
 		h.Granted = func(_ context.Context, since time.Time, f func(string, Month, int64) error) error {
 			if want := thisMonth().Start; !since.Equal(want) {
 				t.Errorf("asked for what was granted since %s, want %s", since, want)
@@ -164,7 +163,7 @@ func TestResumeNeedsRedis(t *testing.T) {
 	if err := h.Resume(t.Context()); err == nil {
 		t.Error("a Redis that is away was resumed")
 	}
-	if err := h.Take(t.Context(), []*Ask{askFor(id.New(id.Link), 1, 1)}); err == nil {
+	if err := h.Take(t.Context(), []*Request{requestFor(id.New(id.Link), 1, 1)}); err == nil {
 		t.Error("hits were taken from a Redis that is away")
 	}
 }

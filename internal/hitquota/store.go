@@ -37,7 +37,7 @@ type Clicks interface {
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
 }
 
-// Store reads and removes what the database knows of granted hits.
+// Store reads and removes the records of granted hits.
 type Store struct {
 	// DB is the database.
 	DB *db.DB
@@ -100,7 +100,7 @@ func (s *Store) ForgetLeases(ctx context.Context) error {
 	return nil
 }
 
-// ForgetUsage removes what was granted in months that are over.
+// ForgetUsage removes the grants of past months.
 func (s *Store) ForgetUsage(ctx context.Context) error {
 	before := MonthOf(s.Now()).Start.AddDate(0, -1, 0)
 	_, err := s.DB.NewDelete().Model((*hitUsage)(nil)).Where("changed_at < ?", before).Exec(db.AsSystem(ctx))

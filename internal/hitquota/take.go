@@ -8,12 +8,12 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// serve answers the asks that wait.
+// serve answers the requests that wait.
 func (l *Leases) serve(ctx context.Context) {
 	for {
 		l.mu.Lock()
-		batch := l.asks[:min(len(l.asks), maxBatch)]
-		l.asks = l.asks[len(batch):]
+		batch := l.requests[:min(len(l.requests), maxBatch)]
+		l.requests = l.requests[len(batch):]
 		l.mu.Unlock()
 		if len(batch) == 0 {
 			return
@@ -22,16 +22,16 @@ func (l *Leases) serve(ctx context.Context) {
 	}
 }
 
-// take asks the source for a batch. What the source has to look up elsewhere first, it does while
-// others are asked for.
+// take requests a batch from the source. Lost counters are seeded in the background while other
+// batches continue.
 func (l *Leases) take(ctx context.Context, batch []*queued) {
-	asks := make([]*Ask, len(batch))
+	requests := make([]*Request, len(batch))
 	for i, q := range batch {
 		l.begin(q)
-		asks[i] = &q.Ask
+		requests[i] = &q.Request
 	}
 	fallback := l.away.Load() && l.Fallback != nil
-	err := l.requestAll(ctx, fallback, batch, asks)
+	err := l.requestAll(ctx, fallback, batch, requests)
 	if err != nil && !fallback && ctx.Err() == nil {
 		l.failOver(ctx, err)
 		if l.Fallback != nil {
@@ -39,7 +39,7 @@ func (l *Leases) take(ctx context.Context, batch []*queued) {
 			for _, q := range batch {
 				l.begin(q)
 			}
-			err = l.requestAll(ctx, fallback, batch, asks)
+			err = l.requestAll(ctx, fallback, batch, requests)
 		}
 	}
 	if lost := l.finishAll(batch, err, fallback); len(lost) > 0 {
@@ -47,8 +47,8 @@ func (l *Leases) take(ctx context.Context, batch []*queued) {
 	}
 }
 
-// finishAll lets those go on who have an answer, or an error in the place of all answers, and
-// returns the others: their counters are to be counted anew.
+// finishAll completes the requests that have a result, or all with an error. It returns the others,
+// whose counters have to be seeded.
 func (l *Leases) finishAll(batch []*queued, err error, fallback bool) (lost []*queued) {
 	for _, q := range batch {
 		if err != nil {
@@ -63,14 +63,14 @@ func (l *Leases) finishAll(batch []*queued, err error, fallback bool) (lost []*q
 	return lost
 }
 
-// ErrLost is what a source says of a counter that it has lost, and must count anew before it can
-// grant anything.
+// ErrLost is the error of a source that has lost a counter. It must be seeded before it grants
+// anything.
 var ErrLost = errors.New("the hit counter has been lost")
 
 // Seeder is a source that may lose counters.
 type Seeder interface {
-	// Seed counts anew what was lost.
-	Seed(ctx context.Context, asks []*Ask) error
+	// Seed re-creates lost counters from the known usage.
+	Seed(ctx context.Context, requests []*Request) error
 }
 
 // seedRounds is how often a counter may vanish before a request is refused.
@@ -78,14 +78,14 @@ const seedRounds = 20
 
 func (l *Leases) takeLost(ctx context.Context, batch []*queued) {
 	for range seedRounds {
-		asks := make([]*Ask, len(batch))
+		requests := make([]*Request, len(batch))
 		for i, q := range batch {
 			q.Err = nil
-			asks[i] = &q.Ask
+			requests[i] = &q.Request
 		}
-		err := l.seed(ctx, asks)
+		err := l.seed(ctx, requests)
 		if err == nil {
-			err = l.requestAll(ctx, false, batch, asks)
+			err = l.requestAll(ctx, false, batch, requests)
 		}
 		if batch = l.finishAll(batch, err, false); len(batch) == 0 {
 			return
@@ -97,22 +97,22 @@ func (l *Leases) takeLost(ctx context.Context, batch []*queued) {
 	}
 }
 
-func (l *Leases) seed(ctx context.Context, asks []*Ask) error {
+func (l *Leases) seed(ctx context.Context, requests []*Request) error {
 	ctx, cancel := context.WithTimeout(ctx, sourceDeadline)
 	defer cancel()
-	return l.Source.(Seeder).Seed(ctx, asks)
+	return l.Source.(Seeder).Seed(ctx, requests)
 }
 
-// requestAll asks for what the batch wants. After an error, whatever was taken all the same is
-// given back.
-func (l *Leases) requestAll(ctx context.Context, fallback bool, batch []*queued, asks []*Ask) error {
+// requestAll requests the hits of a batch. After an error, hits that were granted all the same are
+// returned.
+func (l *Leases) requestAll(ctx context.Context, fallback bool, batch []*queued, requests []*Request) error {
 	source := l.Source
 	if fallback {
 		source = l.Fallback
 	}
 	ctx, cancel := context.WithTimeout(ctx, sourceDeadline)
 	defer cancel()
-	err := source.Take(ctx, asks)
+	err := source.Take(ctx, requests)
 	if err == nil {
 		return nil
 	}
@@ -129,9 +129,8 @@ func (l *Leases) requestAll(ctx context.Context, fallback bool, batch []*queued,
 	return err
 }
 
-// begin says how many hits are wanted, and keeps in the log that they are about to be taken. A log
-// that takes nothing does not keep anybody from being redirected: only a crash at this moment would
-// cost hits.
+// begin decides the number of hits, and writes to the log that the lease is about to be taken. If
+// the log is full the lease is taken without it: only a crash would lose its hits.
 func (l *Leases) begin(q *queued) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
@@ -147,8 +146,9 @@ func (l *Leases) begin(q *queued) {
 	}
 }
 
-// size is how many hits are wanted: as many as wait or, if the link was followed lately, as many as
-// it will need while it may keep them; and no more than a share of what is left.
+// size returns the number of hits to request: as many as callers wait for or, if the link was
+// followed lately, as many as it needs during the life of the lease; at most a share of the
+// remaining hits.
 func (l *Leases) size(h held, known bool, q *queued) int64 {
 	want := q.waiters
 	if !known || h.month != q.Month.number() {
@@ -163,7 +163,7 @@ func (l *Leases) size(h held, known bool, q *queued) int64 {
 	return max(1, min(want, maxLeaseHits, int64(h.free)/leaseShare))
 }
 
-// finish keeps what was granted, and lets those go on who wait for it.
+// finish stores the granted lease, and wakes the waiting callers.
 func (l *Leases) finish(q *queued, fallback bool) {
 	s := l.shard(&q.key)
 	s.mu.Lock()
@@ -183,8 +183,8 @@ func (l *Leases) finish(q *queued, fallback bool) {
 			s.count(&h)
 		}
 	}
-	if s.asks[q.key] == q {
-		delete(s.asks, q.key)
+	if s.requests[q.key] == q {
+		delete(s.requests, q.key)
 	}
 	s.mu.Unlock()
 	close(q.done)

@@ -10,15 +10,15 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Usage counts monthly hits in the database: it is the Source while Redis is unavailable. It knows
-// every click that was ingested, and what was granted since Redis became unavailable.
+// Usage counts monthly hits in the database. It is the Source while Redis is unavailable. It counts
+// every ingested click, and the hits that were granted since Redis became unavailable.
 type Usage struct {
 	*Store
 	// Log is this process's click log, which the leases belong to.
 	Log ClickLog
 }
 
-// hitUsage is what is known to have been granted of a link's month.
+// hitUsage is the known usage of a link in a month.
 type hitUsage struct {
 	bun.BaseModel `bun:"table:hit_usage"`
 
@@ -28,9 +28,8 @@ type hitUsage struct {
 	ChangedAt time.Time
 }
 
-// Seeds are the hits of a month that are known to have been granted, as Hits wants them: the clicks
-// that the database has and, if there may be some, those that still wait in this process's log; or
-// what was granted without Redis, if that is more.
+// Seeds returns the known hits of a month for Hits: the clicks in the database and, if waiting is
+// true, those in this process's log; or the hits that were granted without Redis, if that is more.
 func (u *Usage) Seeds(ctx context.Context, m Month, linkIDs []string, waiting bool) (map[string]int64, error) {
 	ctx = db.AsSystem(ctx)
 	known, err := u.knownOf(ctx, m, linkIDs)
@@ -48,15 +47,14 @@ func (u *Usage) Seeds(ctx context.Context, m Month, linkIDs []string, waiting bo
 	return known.clicks, nil
 }
 
-// known is what the database has of links and a month at one moment.
+// known is the usage of links in a month at one instant.
 type known struct {
 	clicks, granted map[string]int64
 	// position is up to where it has this process's log.
 	position int64
 }
 
-// knownOf asks for all of it in one statement: it is on the way of the first redirect that a link
-// answers in a month.
+// knownOf reads it in one statement, because the first redirect of a link in a month waits for it.
 func (u *Usage) knownOf(ctx context.Context, m Month, linkIDs []string) (known, error) {
 	const clicks, position, granted = 0, 1, 2
 	var rows []struct {
@@ -91,8 +89,8 @@ func (u *Usage) knownOf(ctx context.Context, m Month, linkIDs []string) (known, 
 
 // Take implements Source: one conditional statement for each link decides, so that no more are
 // granted than the limit, however many nodes ask at once.
-func (u *Usage) Take(ctx context.Context, asks []*Ask) error {
-	for _, a := range asks {
+func (u *Usage) Take(ctx context.Context, requests []*Request) error {
+	for _, a := range requests {
 		seeds, err := u.Seeds(ctx, a.Month, []string{a.LinkID}, a.Known)
 		if err != nil {
 			return err
@@ -104,8 +102,8 @@ func (u *Usage) Take(ctx context.Context, asks []*Ask) error {
 	return nil
 }
 
-// take tries to get as many as are wanted, and then a single one.
-func (u *Usage) take(ctx context.Context, a *Ask, seed int64) error {
+// take tries to take all requested hits, and then a single one.
+func (u *Usage) take(ctx context.Context, a *Request, seed int64) error {
 	for _, hits := range []int64{a.Want, 1} {
 		err := u.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
 			a.Granted = 0
@@ -139,7 +137,8 @@ func (u *Usage) take(ctx context.Context, a *Ask, seed int64) error {
 	return nil
 }
 
-// Return implements Source: whoever removes the lease's row gives back what is left of it.
+// Return implements Source. The statement that deletes the lease's row also returns its unused
+// hits.
 func (u *Usage) Return(ctx context.Context, leases []Lease) error {
 	return u.Recover(ctx, u.Log.LogID(), leases)
 }
@@ -160,7 +159,7 @@ func (u *Usage) Recover(ctx context.Context, logID string, leases []Lease) error
 // Resume implements Source: the database needs no preparation.
 func (u *Usage) Resume(context.Context) error { return nil }
 
-// Granted tells what was granted without Redis since a time, as Hits wants it.
+// Granted calls f with the hits that were granted without Redis since a time.
 func (u *Usage) Granted(ctx context.Context, since time.Time, f func(linkID string, m Month, hits int64) error) error {
 	var rows []hitUsage
 	if err := u.DB.NewSelect().Model(&rows).Where("changed_at >= ?", since).Scan(db.AsResolver(ctx)); err != nil {

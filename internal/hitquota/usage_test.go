@@ -48,7 +48,7 @@ func recordOf(c clicktest.Clicks, linkID string, n int) {
 	}
 }
 
-// ingestAll runs the recorder until the database has every click.
+// ingestAll runs the recorder until all clicks are in the database.
 func ingestAll(t *testing.T, c clicktest.Clicks) {
 	t.Helper()
 	stop := clicktest.Run(t, c.Recorder)
@@ -64,14 +64,14 @@ var number atomic.Int64
 // takeUsage takes hits, and returns how many were granted, as the lease that they are.
 func takeUsage(t *testing.T, u *hitquota.Usage, linkID string, want, limit int64) hitquota.Lease {
 	t.Helper()
-	a := &hitquota.Ask{LinkID: linkID, Month: november, Want: want, Limit: limit, Number: number.Add(1)}
-	if err := u.Take(t.Context(), []*hitquota.Ask{a}); err != nil {
+	a := &hitquota.Request{LinkID: linkID, Month: november, Want: want, Limit: limit, Number: number.Add(1)}
+	if err := u.Take(t.Context(), []*hitquota.Request{a}); err != nil {
 		t.Error(err)
 	}
 	return hitquota.Lease{LinkID: linkID, Month: november, Number: a.Number, Hits: a.Granted}
 }
 
-// grantedOf is what the database knows to be granted of a link.
+// grantedOf returns the granted hits of a link in the database.
 func grantedOf(t *testing.T, u *hitquota.Usage, linkID string) int64 {
 	t.Helper()
 	seeds, err := u.Seeds(t.Context(), november, []string{linkID}, false)
@@ -90,7 +90,7 @@ func TestTheDatabaseGrantsUpToTheLimit(t *testing.T) {
 		u := usageOf(d, r)
 		for i, c := range []struct{ want, limit, granted int64 }{
 			{20, 50, 20},
-			{20, 50, 1}, // as many as are wanted, or one
+			{20, 50, 1}, // all of the requested hits, or one
 			{9, 50, 9},
 			{5, 50, 0},
 			{5, 30, 0},
@@ -127,7 +127,7 @@ func TestManyProcessesTakeFromTheDatabase(t *testing.T) {
 	})
 }
 
-// TestTheDatabaseTakesBackOnce: from the process, or from whoever finds its log.
+// TestTheDatabaseTakesBackOnce: from the process, or from the adopter of its log.
 func TestTheDatabaseTakesBackOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -234,8 +234,8 @@ func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
 	})
 }
 
-// TestALeaseThatWasCutIsRecoveredAsItIs: the log says what was wanted, which is more than there
-// was.
+// TestALeaseThatWasCutIsRecoveredAsItIs: the log has the requested number, which is more than was
+// granted.
 func TestALeaseThatWasCutIsRecoveredAsItIs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -85,9 +85,9 @@ func (b *bundle) create(t *testing.T, in New) (l *Link, created bool) {
 func (b *bundle) grant(t *testing.T, l *Link, want int64) {
 	t.Helper()
 	b.leases++
-	ask := &hitquota.Ask{LinkID: l.ID, Want: 1, Number: b.leases}
-	if err := b.grants().Take(t.Context(), []*hitquota.Ask{ask}); err != nil || ask.Granted != want {
-		t.Fatalf("granted %d, want %d: %v", ask.Granted, want, err)
+	request := &hitquota.Request{LinkID: l.ID, Want: 1, Number: b.leases}
+	if err := b.grants().Take(t.Context(), []*hitquota.Request{request}); err != nil || request.Granted != want {
+		t.Fatalf("granted %d, want %d: %v", request.Granted, want, err)
 	}
 }
 

@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Copy hands keep the segments of all logs within dir, in their order, beside the processes that
-// write them: the log's id, the segment's file name, and its records. A record that was appended
-// before Copy was called is among them, unless its segment has been released meanwhile. It stops at
-// keep's first error.
+// Copy calls keep with the segments of all logs in dir, in their order, while other processes write
+// them: the log's ID, the segment's file name, and its records. It includes every record that was
+// appended before the call, unless its segment has been released meanwhile. It stops at keep's
+// first error.
 func Copy(dir string, keep func(id, name string, content []byte) error) error {
 	folders, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -77,9 +77,9 @@ func copyFile(path string) ([]byte, error) {
 	return copySegment(file)
 }
 
-// copySegment reads a segment twice. The first reading finds out where a record ends that is whole;
-// while it lasted, others may have been appended, of which it saw the later and not the earlier.
-// All that lies before that end is there for the second one.
+// copySegment reads a segment twice. The first reading finds the end of a complete record. Records
+// that are appended meanwhile may be seen out of order. Everything before that end is complete for
+// the second reading.
 func copySegment(file interface {
 	io.Reader
 	io.ReaderAt

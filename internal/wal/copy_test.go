@@ -49,8 +49,8 @@ func TestACopyHasAllThatWasAppended(t *testing.T) {
 	}
 }
 
-// TestCopyWhileOthersAppendAndRelease: whatever moment a copy is of, it has no holes, and all that
-// was there when it began and has not been released.
+// TestCopyWhileOthersAppendAndRelease: a copy has no gaps, and contains all records that existed at
+// its beginning and were not released.
 func TestCopyWhileOthersAppendAndRelease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -65,8 +65,8 @@ func TestARecordThatWasCutOff(t *testing.T) {
 	}
 }
 
-// TestADamagedRecordCostsNoOther damages each byte of each record but the last, which is told from
-// one that was cut off by nothing.
+// TestADamagedRecordCostsNoOther damages each byte of each record but the last, which cannot be
+// distinguished from one that was cut off.
 func TestADamagedRecordCostsNoOther(t *testing.T) {
 	t.Parallel()
 	first, records := written(t, 12)
@@ -118,8 +118,7 @@ func TestMuchDamage(t *testing.T) {
 	}
 }
 
-// TestLongRecordsAfterDamage: the one that is cut by the end of what was read at once is read with
-// what follows.
+// TestLongRecordsAfterDamage: a record beyond the end of the buffer is read with the next one.
 func TestLongRecordsAfterDamage(t *testing.T) {
 	t.Parallel()
 	j := create(t, segmentBytes)
@@ -138,7 +137,7 @@ func TestLongRecordsAfterDamage(t *testing.T) {
 		got, damaged := readAll(t, lay(t, map[int64][]byte{0: damage}), 0, 100)
 		want := headerBytes + MaxRecord
 		if i == 39 {
-			want = 0 // nothing tells it from one that was cut off
+			want = 0 // it looks like a record that was cut off
 		}
 		if len(got) != 39 || len(damaged) != want {
 			t.Errorf("record %d: %d records and %d damaged bytes, want 39 and %d", i, len(got), len(damaged), want)
@@ -146,7 +145,7 @@ func TestLongRecordsAfterDamage(t *testing.T) {
 	}
 }
 
-// TestASegmentThatIsGoneOrShort costs what was in it.
+// TestASegmentThatIsGoneOrShort loses that segment's records only.
 func TestASegmentThatIsGoneOrShort(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)
@@ -250,7 +249,7 @@ func TestAFailedWriteLeavesNothing(t *testing.T) {
 	}
 }
 
-// fixed is a tail that takes so many bytes, as a full disk does.
+// fixed is a tail with room for a number of bytes, like a full disk.
 type fixed struct {
 	tail
 	room int
@@ -296,7 +295,7 @@ func TestAFullDiskIsLeftBehind(t *testing.T) {
 	}
 }
 
-// TestAFirstWriteThatFails leaves a segment without a record, which the next one begins anew.
+// TestAFirstWriteThatFails leaves a segment without a record, which the next append re-creates.
 func TestAFirstWriteThatFails(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)
@@ -318,8 +317,7 @@ func TestAFirstWriteThatFails(t *testing.T) {
 	}
 }
 
-// FuzzRead reads whatever a disk may have made of a segment: it ends, and what lies around the
-// damage is read.
+// FuzzRead reads damaged segments: reading ends, and returns the records around the damage.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte{})
 	f.Add([]byte{4, 0, 0, 0, 1, 2, 3, 4, 'd', 'a', 't', 'a'})

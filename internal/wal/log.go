@@ -1,11 +1,12 @@
 // Package wal is a write-ahead log: records in files that survive the process. When Append returns,
-// the kernel has the record, and it outlives a kill -9. (A loss of power may take what the kernel
-// has not written to the disk yet.) The click recorder uses it.
+// the kernel has the record, which survives a kill -9. (A loss of power may lose records that the
+// kernel has not written to disk yet.) It does not know the contents of records. The click recorder
+// uses it.
 //
-// A log is a folder that one process holds a lock on. Its name is the log's id, for ever, wherever
-// the folder is moved to. Records are numbered by where they end, in bytes since the log began.
-// They lie in files, the segments, named by where they begin, and are removed by whole segments
-// once nobody needs them any more.
+// A log is a folder that one process holds a lock on. The folder's name is the log's ID, wherever
+// the folder is moved to. The position of a record is the offset of its end, in bytes since the log
+// began. Records are in segments, files that are named by their first position, and segments are
+// removed once all their records are released.
 package wal
 
 import (
@@ -25,7 +26,7 @@ import (
 const (
 	// headerBytes come before each record: its length and its checksum, four bytes each.
 	headerBytes = 8
-	// MaxRecord bounds a record, so that a damaged length is told from a real one.
+	// MaxRecord bounds a record, which exposes most damaged lengths.
 	MaxRecord = 64 << 10
 	// segmentBytes is where a segment ends and the next begins, but one takes no more than a part
 	// of the log's bound: the last is never removed, and must leave room.
@@ -33,8 +34,8 @@ const (
 	segmentPart  = 4
 	// segmentEnding is the ending of a segment's name.
 	segmentEnding = ".log"
-	// lockName is the file that the process which holds a log has locked, and beside the logs the
-	// file that is locked while one is made, found or removed.
+	// lockName is the file that the process locks in its log's folder. The file of this name beside
+	// the logs is locked while a log is created, found or removed.
 	lockName = "lock"
 )
 
@@ -128,7 +129,7 @@ func find(dir string) (found []*Log, err error) {
 				found = append(found, j)
 				continue
 			}
-			_ = j.Close() // it is left to whoever comes next
+			_ = j.Close() // another process takes it over
 		}
 		err = errors.Join(err, problem)
 	}
@@ -153,7 +154,7 @@ func (j *Log) load() error {
 		j.segments = append(j.segments, segment{begin, begin + info.Size()})
 	}
 	slices.SortFunc(j.segments, func(a, b segment) int { return int(a.begin - b.begin) })
-	for i := range len(j.segments) - 1 { // what a failed write has left goes no further than the next segment's begin
+	for i := range len(j.segments) - 1 { // the remains of a failed write end where the next segment begins
 		j.segments[i].end = min(j.segments[i].end, j.segments[i+1].begin)
 	}
 	if len(j.segments) == 0 {
@@ -202,8 +203,8 @@ func (j *Log) bytes() int64 {
 	return j.end - j.segments[0].begin
 }
 
-// Append keeps a record, which must not be empty nor longer than MaxRecord, and returns where it
-// ends. It returns ErrFull, and nothing is kept, when there is no room.
+// Append stores a record of 1 to MaxRecord bytes, and returns its end. It returns ErrFull, and
+// stores nothing, when the log has no space.
 func (j *Log) Append(record []byte) (end int64, err error) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -225,7 +226,7 @@ func (j *Log) Append(record []byte) (end int64, err error) {
 	if err := j.tail.write(j.buffer); err != nil {
 		j.stuck = true
 		if errors.Is(err,
-			errTorn) { // the next record begins a segment: whoever reads finds that this one goes no further
+			errTorn) { // the next record begins a segment, at whose start readers of this one stop
 			_ = j.tail.close()
 			j.tail = nil
 		}
@@ -236,7 +237,7 @@ func (j *Log) Append(record []byte) (end int64, err error) {
 	return j.end, nil
 }
 
-// full says in one way that there is no room.
+// full wraps all errors of missing space in ErrFull.
 func full(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EFBIG) {
 		return fmt.Errorf("%w: %w", ErrFull, err)
@@ -244,8 +245,8 @@ func full(err error) error {
 	return fmt.Errorf("writing a journal: %w", err)
 }
 
-// turn begins the next segment, which has room for a record of that size. A segment that nothing
-// was written to is begun anew.
+// turn begins the next segment, which has space for a record of that size. An empty segment is
+// re-created.
 func (j *Log) turn(size int64) error {
 	if j.tail != nil {
 		_ = j.tail.close() // every write has been answered
@@ -266,8 +267,8 @@ func (j *Log) path(begin int64) string {
 	return filepath.Join(j.dir, fmt.Sprintf("%020d%s", begin, segmentEnding))
 }
 
-// Release removes the segments that lie before the position. The last one stays, unless it could
-// not grow: its room is what the next needs.
+// Release removes the segments before the position. The last one stays, unless it cannot grow: then
+// its space is needed for the next.
 func (j *Log) Release(position int64) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -302,7 +303,7 @@ func (j *Log) Remove() error {
 	return nil
 }
 
-// Close leaves the log to whoever comes next: it takes nothing any more.
+// Close unlocks the log for other processes. Later appends fail.
 func (j *Log) Close() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -315,7 +316,7 @@ func (j *Log) Close() error {
 	return errors.Join(err, j.lock.Close())
 }
 
-// SetAside keeps bytes that could not be used beside the logs, for a person to look at.
+// SetAside stores unusable bytes in a file beside the logs, for the operator.
 func (j *Log) SetAside(data []byte) error {
 	file, err := os.OpenFile(j.dir+".damaged", os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err == nil {

@@ -17,7 +17,7 @@ import (
 // ample is a bound that no test reaches.
 const ample = 1 << 30
 
-// create makes a log in a folder of the test's, whose segments end after so many bytes.
+// create creates a log in a temporary folder with segments of a size.
 func create(t testing.TB, turns int64) *Log {
 	t.Helper()
 	j := createIn(t, t.TempDir(), "one", ample)
@@ -25,7 +25,7 @@ func create(t testing.TB, turns int64) *Log {
 	return j
 }
 
-// plain appends by system calls, so that files are as long as what is in them.
+// plain appends by system calls, so that files are as long as their contents.
 func plain(path string, _ int64) (tail, error) { return openPlain(path) }
 
 func createIn(t testing.TB, dir, id string, bound int64) *Log {
@@ -53,7 +53,7 @@ func fill(t testing.TB, j *Log, n int) []Record {
 	return records
 }
 
-// readAll reads from a position to the end, so many records at a time.
+// readAll reads from a position to the end, most records at a time.
 func readAll(t *testing.T, j *Log, position int64, most int) (records []Record, damaged []byte) {
 	t.Helper()
 	for {
@@ -144,7 +144,7 @@ func appendedIsRead(t *testing.T, j *Log) {
 	}
 }
 
-// TestLongRecords are longer than what is read at a time has room for many of.
+// TestLongRecords are longer than half of the read buffer.
 func TestLongRecords(t *testing.T) {
 	t.Parallel()
 	j := create(t, segmentBytes)
@@ -256,8 +256,8 @@ func TestAJournalThatIsHeldIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyFindsAJournalThatIsBeingMade: a process that starts has its log, whoever looks for
-// those of the dead.
+// TestNobodyFindsAJournalThatIsBeingMade: a process that starts keeps its log, even while others
+// search for logs of dead processes.
 func TestNobodyFindsAJournalThatIsBeingMade(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -385,7 +385,7 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestAClosedJournalTakesNothing: it may be somebody else's by now.
+// TestAClosedJournalTakesNothing: another process may hold it by now.
 func TestAClosedJournalTakesNothing(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)

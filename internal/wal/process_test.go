@@ -85,8 +85,8 @@ func TestWhatAKilledProcessReportedIsRead(t *testing.T) {
 	}
 }
 
-// TestNoRoomOnTheDisk has a process that may write no more than so many bytes to a file: the kernel
-// takes a part of the record, as when a disk becomes full, and then nothing.
+// TestNoRoomOnTheDisk limits the file size of a process. The kernel writes a part of the record, as
+// when a disk becomes full, and then nothing.
 func TestNoRoomOnTheDisk(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)

@@ -13,7 +13,7 @@ import (
 // readBytes is how much is read at a time: many records, and more than the longest.
 const readBytes = 1 << 20
 
-// Record is one that was kept, and where it ends.
+// Record is a stored record and its end.
 type Record struct {
 	Data []byte
 	End  int64
@@ -29,9 +29,9 @@ type Chunk struct {
 	Damaged []byte
 }
 
-// Read returns up to most records from the position on, which is 0 or where a record ends; fewer
-// mean that there are no more. What a process was writing when it was killed is cut off: it was
-// never answered for.
+// Read returns up to most records after the position, which is 0 or the end of a record. Fewer
+// records mean the end of the log. A record that a killed process did not complete is dropped: its
+// Append never returned.
 func (j *Log) Read(position int64, most int) (c Chunk, err error) {
 	j.mu.Lock()
 	segments := append([]segment(nil), j.segments...)
@@ -52,7 +52,8 @@ func (j *Log) Read(position int64, most int) (c Chunk, err error) {
 	return c, nil
 }
 
-// readSegment adds the segment's records to the chunk. Only the last may end in what is cut short.
+// readSegment adds the segment's records to the chunk. Only the last segment may end with an
+// incomplete record.
 func (j *Log) readSegment(s segment, c *Chunk, most int, last bool) error {
 	file, err := os.Open(j.path(s.begin))
 	if err != nil {
@@ -73,18 +74,18 @@ func (j *Log) readSegment(s segment, c *Chunk, most int, last bool) error {
 	return nil
 }
 
-// take adds the records in the buffer. At the end of a segment no record goes on in the next
-// buffer, and at that of the last segment, what is cut short is no record.
+// take adds the records in the buffer. Records do not continue in the next buffer at the end of a
+// segment, and an incomplete record at the end of the last segment is dropped.
 func (c *Chunk) take(rest []byte, most int, end, last bool) {
 	for len(rest) > 0 && len(c.Records) < most {
 		record, size := parse(rest)
 		if size == 0 && !end && len(rest) < headerBytes+MaxRecord {
-			return // it may go on in the next buffer
+			return // it may continue in the next buffer
 		}
 		if size == 0 {
 			size = nextRecord(rest)
 			if size == len(rest) && !end {
-				size -= headerBytes + MaxRecord - 1 // in these, one may begin that goes on in the next buffer
+				size -= headerBytes + MaxRecord - 1 // a record that begins in these bytes may continue in the next buffer
 			}
 			if size < len(rest) || !last {
 				c.Damaged = append(c.Damaged, rest[:size]...)
@@ -128,8 +129,8 @@ func nextRecord(b []byte) int {
 	return len(b)
 }
 
-// used is how much of a file of so many bytes was written to: a process that was killed leaves its
-// last segment as long as it could have become. The zeros that a record may end in are left.
+// used returns the number of written bytes of a file: the last segment of a killed process still
+// has its full allocated size. Zeros at the end of a record remain.
 func used(file *os.File, size int64) (int64, error) {
 	buffer := make([]byte, min(readBytes, size))
 	for end := size; end > 0; {

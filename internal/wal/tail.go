@@ -7,14 +7,14 @@ import (
 
 // tail is the end of the last segment, where records are appended.
 type tail interface {
-	// write appends; after an error nothing of it is there.
+	// write appends a record; after an error no part of it is stored.
 	write(record []byte) error
 	// close ends the segment where the last record does.
 	close() error
 }
 
-// errTorn says that what a failed write has left could not be cut off: the segment is over.
-var errTorn = errors.New("the segment could not be mended")
+// errTorn means that the remains of a failed write could not be removed: the segment ends.
+var errTorn = errors.New("the remains of a failed write could not be removed")
 
 // plainTail appends by a system call for each record.
 type plainTail struct {

@@ -6,17 +6,17 @@ import (
 	"syscall"
 )
 
-// mappedTail appends by copying into memory that the kernel shares with the file: a tenth of what a
-// system call costs, and it survives the process as well. The file's room is taken beforehand, so
-// that no copy can find the disk full.
+// mappedTail appends by copying into memory that the kernel shares with the file, for a tenth of
+// the cost of a system call; the data survives the process as well. The file's space is allocated
+// in advance, so that no copy meets a full disk.
 type mappedTail struct {
 	file   *os.File
 	memory []byte
 	size   int64
 }
 
-// openTail begins a segment of up to so many bytes. Where a file system cannot take the room
-// beforehand, or has less, each record is a system call.
+// openTail begins a segment of up to most bytes. If the file system cannot allocate the space in
+// advance, each record is a system call.
 func openTail(path string, most int64) (tail, error) {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
