@@ -29,7 +29,7 @@ func (statsVerify) Run(ctx context.Context, f *config.Flags, io IO) error {
 			if !d.Month.IsZero() {
 				what = "in " + d.Month.Format("2006-01")
 			}
-			fmt.Fprintf(io.Out, "%s: %d clicks %s, of which the sums say %d\n", d.SubjectID, d.Clicks, what, d.Sum)
+			fmt.Fprintf(io.Out, "%s: %d clicks %s, but the rollups have %d\n", d.SubjectID, d.Clicks, what, d.Rollup)
 		})
 		if err != nil {
 			return err

@@ -25,8 +25,8 @@ type batch struct {
 	source *wal.Log
 }
 
-// next reads the batch that begins at the position, of so many records at most. What cannot be
-// understood is set aside.
+// next reads the batch that begins at the position, of at most most records. Invalid records are
+// set aside.
 func (r *Recorder) next(j *wal.Log, position int64, most int) (*batch, error) {
 	chunk, err := j.Read(position, most)
 	if err != nil {
@@ -59,8 +59,8 @@ func (r *Recorder) setAside(j *wal.Log, data []byte) {
 	}
 }
 
-// ingestHalves writes a batch of which the database refuses something: that is found half by half,
-// and set aside.
+// ingestHalves writes a batch with clicks that the database refuses. It bisects the batch to find
+// them, and sets them aside.
 func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 	if len(b.Clicks) == 1 {
 		r.setAside(b.source, appendClick(nil, &b.Clicks[0]))
@@ -76,9 +76,8 @@ func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 	return r.ingest(ctx, &second)
 }
 
-// Adopt ingests the logs of processes that have died, gives back what they had taken and not used,
-// and removes them. A server does so before it serves: what it knows of this month's clicks is what
-// quotas begin with.
+// Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. A
+// server adopts before it serves, because quotas begin with this month's known clicks.
 func (r *Recorder) Adopt(ctx context.Context) error {
 	_, err := r.adoptAll(ctx, r.Dir)
 	return err
@@ -86,15 +85,15 @@ func (r *Recorder) Adopt(ctx context.Context) error {
 
 // Adopted is what came of logs that lay elsewhere.
 type Adopted struct {
-	// Logs were ingested and removed, and had so many Clicks that the database did not have.
+	// Logs is the number of logs that were ingested and removed, Clicks the number of their clicks
+	// that were not yet in the database.
 	Logs, Clicks int
 	// Held are the logs that processes have which live: they are left alone.
 	Held []string
 }
 
-// AdoptFrom is Adopt of what a node has left in a folder that is not its own: whoever calls it
-// again changes nothing. It returns InvalidInput when there is anything in the folder that is no
-// click log, because logs are removed.
+// AdoptFrom is Adopt for the logs of another node in a folder. It is idempotent. It returns
+// InvalidInput when the folder contains anything but click logs, because logs are removed.
 func (r *Recorder) AdoptFrom(ctx context.Context, dir string) (a Adopted, err error) {
 	before, err := logsIn(dir)
 	if err != nil {

@@ -45,7 +45,7 @@ func adopted(t *testing.T, d *db.DB, dir string) *ingest.Recorder {
 	return r
 }
 
-// wantClicks checks what the database has of a link, in sums and click by click.
+// wantClicks checks a link's clicks in the database, in rollups and one by one.
 func wantClicks(t *testing.T, d *db.DB, linkID string, want int64) {
 	t.Helper()
 	rows, err := d.NewSelect().Model((*click.Row)(nil)).Where("link_id = ?", linkID).Count(db.AsSystem(t.Context()))
@@ -121,7 +121,7 @@ func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
 	})
 }
 
-// TestTwoProcessesSideBySide: each has a log of its own, and nobody touches that of one that lives.
+// TestTwoProcessesSideBySide: each has a log of its own, which the other does not adopt.
 func TestTwoProcessesSideBySide(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -208,7 +208,7 @@ func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
 	}
 }
 
-// TestLeasesOfTheDeadAreGivenBack: each once, as it was noted last, with what had become of it.
+// TestLeasesOfTheDeadAreGivenBack: each lease once, with its last recorded state.
 func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
@@ -229,10 +229,10 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	note(hitquota.Lease{LinkID: other, Number: 2, Hits: 5}) // of max clicks
 	follow(other, 1, 2)
 	follow(linkID, 1, 0)
-	follow(linkID, 0, 0) // counted by nobody
+	follow(linkID, 0, 0) // without a counter
 	ingestAll(t, dead)
 	note(hitquota.Lease{LinkID: linkID, Month: month, Number: 3, Hits: 64})
-	for range ingest.MaxBatch { // beyond what is read at once
+	for range ingest.MaxBatch { // more than one read buffer
 		follow(linkID, 3, 0)
 	}
 	follow(other, 1, 2)
@@ -266,8 +266,8 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	}
 }
 
-// The environment variables that make TestRecording a process that records, and the line by which
-// it says that it has.
+// The environment variables that make TestRecording a recording process, and the line that it
+// prints when it has recorded.
 const (
 	recordingKind = "LINKFORGE_TEST_RECORDING_KIND"
 	recordingURL  = "LINKFORGE_TEST_RECORDING_URL"

@@ -7,16 +7,16 @@ import (
 	"github.com/linkforge/linkforge/internal/wal"
 )
 
-// What the tests of package ingest_test see of this package. They are outside of it because their
-// helpers, package clicktest, import it.
+// The parts of this package that tests of package ingest_test use. Those tests are outside of the
+// package because their helper, package clicktest, imports it.
 
 // The limits.
 const (
 	MaxBatch      = maxBatch
 	MinBatch      = minBatch
 	DrainDeadline = drainDeadline
-	LongestRest   = longestRest
-	Lull          = lull
+	LongestRest   = maxPause
+	Lull          = idleTime
 	KeyLead       = keyLead
 )
 
@@ -26,7 +26,7 @@ var AppendClick = appendClick
 // Journal returns the log below the click log.
 func (l *Log) Journal() *wal.Log { return l.journal }
 
-// Position returns the position up to which the database has the log.
+// Position returns the position in the log up to which clicks are in the database.
 func (l *Log) Position() int64 { return l.position.Load() }
 
 // Progress returns the channel that is closed when the position moves.

@@ -16,8 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// idBlock is how many ids of clicks a process takes from the database at once. What it has not used
-// when it ends is a gap.
+// idBlock is the number of click IDs that a process reserves at once. Unused ones are a gap.
 const idBlock = 1 << 16
 
 // Writer writes clicks into the database.
@@ -35,7 +34,7 @@ type Writer struct {
 // a commit whose answer got lost can be tried again, also as a part of a larger batch.
 func (w *Writer) Write(ctx context.Context, logID string, position int64, batch []click.Click) error {
 	ctx = db.AsSystem(ctx)
-	firstID, err := w.makeRoom(ctx, batch)
+	firstID, err := w.prepare(ctx, batch)
 	if err != nil {
 		return fmt.Errorf("making room for clicks: %w", err)
 	}
@@ -55,7 +54,7 @@ func (w *Writer) Write(ctx context.Context, logID string, position int64, batch 
 			return w.Add(ctx, tx, clicks, trusting)
 		})
 	}
-	// a total knew too little of its sums: somebody has removed or restored it
+	// a total was removed or restored, and no longer matches its rollups
 	if err = attempt(true); db.IsUniqueViolation(err) {
 		err = attempt(false)
 	}
@@ -68,9 +67,9 @@ func (w *Writer) Write(ctx context.Context, logID string, position int64, batch 
 	return nil
 }
 
-// makeRoom sees to everything that a batch needs and no transaction may wait for: its months, and
-// its ids, of which it returns the first.
-func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int64, err error) {
+// prepare prepares a batch outside of its transaction: it creates the months' partitions, and
+// reserves IDs. It returns the first ID.
+func (w *Writer) prepare(ctx context.Context, batch []click.Click) (firstID int64, err error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for i := range batch {
@@ -100,12 +99,12 @@ func (w *Writer) makeRoom(ctx context.Context, batch []click.Click) (firstID int
 	return w.next - n, nil
 }
 
-// Add writes clicks and everything that is summed up of them. Whoever trusts the totals does not
-// look for sums that cannot be there.
+// Add writes clicks and all their rollups. With trusting it relies on totals to know which rollups
+// do not exist yet.
 //
-// Links come first and workspaces last, each in the order of their ids: nobody deadlocks who writes
-// the same rows. The total of each is locked from then on, so no link moves before the commit; a
-// workspace, which many wait for, is locked for a short time.
+// Links come first and workspaces last, each in the order of their IDs, so that concurrent writers
+// do not deadlock. The total of each is locked until the commit, so no link moves to another
+// workspace meanwhile. A workspace's total, which many writers need, is locked for a short time.
 func (w *Writer) Add(ctx context.Context, tx bun.Tx, clicks []click.Click, trusting bool) error {
 	links := totalsOf(clicks, func(c *click.Click) string { return c.LinkID })
 	if err := stats.MergeTotals(ctx, tx, links); err != nil {
@@ -115,17 +114,17 @@ func (w *Writer) Add(ctx context.Context, tx bun.Tx, clicks []click.Click, trust
 	if err := w.markVisits(ctx, tx, clicks); err != nil {
 		return err
 	}
-	ofLinks, ofSpaces := make(chan []*stats.Sum, 1), make(chan []*stats.Sum, 1)
-	var summing sync.WaitGroup // goes on while the database takes what is there
+	ofLinks, ofSpaces := make(chan []*stats.Rollup, 1), make(chan []*stats.Rollup, 1)
+	var summing sync.WaitGroup // runs while the database reads the stored rows
 	summing.Go(func() {
-		ofLinks <- stats.SumUp(clicks, stats.Sums.AddToLink)
-		ofSpaces <- stats.SumUp(clicks, stats.Sums.AddToWorkspace)
+		ofLinks <- stats.Aggregate(clicks, stats.Rollups.AddToLink)
+		ofSpaces <- stats.Aggregate(clicks, stats.Rollups.AddToWorkspace)
 	})
 	defer summing.Wait()
 	if err := insertClicks(ctx, w.DB, tx, clicks); err != nil {
 		return err
 	}
-	if err := w.addSums(ctx, tx, <-ofLinks, links, trusting); err != nil {
+	if err := w.addRollups(ctx, tx, <-ofLinks, links, trusting); err != nil {
 		return err
 	}
 	spaces := totalsOf(clicks, func(c *click.Click) string { return c.WorkspaceID })
@@ -133,14 +132,16 @@ func (w *Writer) Add(ctx context.Context, tx bun.Tx, clicks []click.Click, trust
 	if err := stats.MergeTotals(ctx, tx, spaces); err != nil {
 		return err
 	}
-	if err := w.addSums(ctx, tx, <-ofSpaces, spaces, trusting); err != nil {
+	if err := w.addRollups(ctx, tx, <-ofSpaces, spaces, trusting); err != nil {
 		return err
 	}
 	return w.announce(ctx, tx, clicks)
 }
 
-// addSums adds to the sums of subjects whose totals have been merged.
-func (w *Writer) addSums(ctx context.Context, tx bun.Tx, all []*stats.Sum, totals []stats.Total, trusting bool) error {
+// addRollups adds to the sums of subjects whose totals have been merged.
+func (w *Writer) addRollups(
+	ctx context.Context, tx bun.Tx, all []*stats.Rollup, totals []stats.Total, trusting bool,
+) error {
 	known := make(map[string]*stats.Total, len(totals))
 	for i := range totals {
 		known[totals[i].SubjectID] = &totals[i]
@@ -151,12 +152,12 @@ func (w *Writer) addSums(ctx context.Context, tx bun.Tx, all []*stats.Sum, total
 	if !trusting {
 		known = nil
 	}
-	return stats.AddSums(ctx, w.DB, tx, stats.Quarters, all, known)
+	return stats.AddRollups(ctx, w.DB, tx, stats.Quarters, all, known)
 }
 
-// advance moves the log's position forward, and returns where it was before. Its row is locked
-// first: whoever else writes of the same log, be it a commit that nobody waits for any more, is
-// waited for.
+// advance moves the log's position forward, and returns the previous one. It locks the position's
+// row first, so that it waits for other writers of the same log, such as a commit whose caller has
+// given up.
 func advance(ctx context.Context, tx bun.Tx, logID string, position int64) (before int64, err error) {
 	err = tx.NewRaw(`INSERT INTO click_logs AS l (id, position) VALUES (?, 0)
 		ON CONFLICT (id) DO UPDATE SET position = l.position RETURNING position`, logID).Scan(ctx, &before)
@@ -208,8 +209,8 @@ func totalsOf(clicks []click.Click, subject func(*click.Click) string) []stats.T
 	return totals
 }
 
-// follow puts clicks into the workspaces of their links' totals, which the database has told: a
-// link may have moved since its clicks were recorded.
+// follow sets the workspaces of clicks to those of their links' totals, because a link may have
+// moved since its clicks were recorded.
 func follow(totals []stats.Total, clicks []click.Click) {
 	workspaces := make(map[string]string, len(totals))
 	for _, t := range totals {
@@ -220,7 +221,7 @@ func follow(totals []stats.Total, clicks []click.Click) {
 	}
 }
 
-// clickColumns are the columns of clicks: those that each click has, then the texts of the visit.
+// clickColumns are the columns of clicks: the common ones, then the texts of the visit.
 var clickColumns = func() []string {
 	columns := []string{"id", "workspace_id", "link_id", "clicked_at", "latency_ms", "visit", "bot", "status"}
 	for _, d := range click.VisitDimensions {
@@ -257,7 +258,7 @@ func insertClicks(ctx context.Context, d *db.DB, tx bun.Tx, clicks []click.Click
 	return nil
 }
 
-// announce tells those who watch that clicks were written, whose ids follow each other.
+// announce notifies subscribers of the written clicks, whose IDs are consecutive.
 func (w *Writer) announce(ctx context.Context, tx bun.Tx, clicks []click.Click) error {
 	first, last := clicks[0].ClickedAt, clicks[0].ClickedAt
 	for i := range clicks {

@@ -18,7 +18,7 @@ import (
 // defaultLogBytes bounds a log unless it is configured.
 const defaultLogBytes = 1 << 30
 
-// LogConfig is what a Log needs.
+// LogConfig configures a Log.
 type LogConfig struct {
 	// Dir is the folder of the logs. Each of the processes that share it has a folder of its own in
 	// it.
@@ -38,14 +38,14 @@ type Log struct {
 	LogConfig
 	journal *wal.Log
 
-	mu     sync.Mutex // orders what is counted with what is appended
+	mu     sync.Mutex // keeps counts consistent with appended records
 	record []byte     // the encoded record
 	full   bool       // the last click did not fit
 	closed bool
 
 	handled        atomic.Int64 // clicks of this log that the database has, or that were set aside
 	recorded, lost atomic.Int64
-	position       atomic.Int64 // what the database has
+	position       atomic.Int64 // end of the ingested records
 	oldest         atomic.Int64 // when the oldest waiting click was recorded, in microseconds; zero when none waits
 	progress       chan struct{}
 	progressMu     sync.Mutex
@@ -133,7 +133,7 @@ func (l *Log) Lag() time.Duration {
 	return 0
 }
 
-// Flush waits until the database has every click recorded so far.
+// Flush waits until all clicks recorded so far are in the database.
 func (l *Log) Flush(ctx context.Context) error {
 	target := l.journal.End()
 	for {
@@ -153,9 +153,9 @@ func (l *Log) Flush(ctx context.Context) error {
 	}
 }
 
-// AddWaiting adds the clicks of a month that lie in the log behind the position to the counts of
-// their links. Should some of them have gone meanwhile, it is to be tried again from a later
-// position.
+// AddWaiting adds the clicks of a month that are in the log after the position to the counts of
+// their links. again means that some of them were released meanwhile: the caller reads the position
+// again and retries.
 func (l *Log) AddWaiting(counts map[string]int64, m hitquota.Month, position int64) (again bool, err error) {
 	waiting := make(map[string]int64, len(counts))
 	for at, end := position, l.journal.End(); at < end; {
@@ -181,7 +181,7 @@ func (l *Log) AddWaiting(counts map[string]int64, m hitquota.Month, position int
 	return false, nil
 }
 
-// signal wakes whoever waits on the channel, now or next.
+// signal wakes the receiver of the channel, now or at its next receive.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:

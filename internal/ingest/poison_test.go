@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/ingest"
 )
 
-// poison is what can be wrong with a record. Each writes one such into a log, and returns the bytes
-// that are to be set aside.
+// poison has the possible defects of a record. Each function writes one into a log, and returns the
+// bytes that are to be set aside.
 var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	"no record": func(t *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
 		if _, err := r.Journal().Append([]byte("gibberish")); err != nil {

@@ -15,7 +15,8 @@ type queue struct {
 // processor to spare it is a few microseconds.
 const longWait = 50e-6
 
-// isLong says that half of those who have waited since it was asked last have waited for long.
+// isLong reports whether at least half of the goroutines that became ready since the last call
+// waited for a long time.
 func (q *queue) isLong() bool {
 	q.sample[0].Name = "/sched/latencies:seconds"
 	metrics.Read(q.sample[:])

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// TestAQueue: a process with nothing to do has none; one whose goroutines all want to go on has.
+// TestAQueue: an idle process has no queue; one whose goroutines are all ready has one.
 func TestAQueue(t *testing.T) {
 	var q queue
 	if q.isLong() {
@@ -37,7 +37,7 @@ func TestAQueue(t *testing.T) {
 	for range 1000 { // until others leave this machine alone
 		q.isLong()
 		for range 100 {
-			handed <- true // whoever waits for it goes on at once
+			handed <- true // wakes the receiver at once
 		}
 		if !q.isLong() {
 			return

@@ -12,10 +12,10 @@ import (
 	"github.com/linkforge/linkforge/internal/rollup"
 )
 
-// What a record of the log says. A number that was given out keeps its meaning for ever: a log may
-// be read by a later version than wrote it.
+// The types of records in the log. A number keeps its meaning forever, because a later version may
+// read the log.
 const (
-	plainClickRecord = 1 // a click of which only the time is known
+	plainClickRecord = 1 // a click with its time only
 	leaseRecord      = 2
 	clickRecord      = 3
 )
@@ -108,7 +108,7 @@ func parseWhat(data []byte) (linkID []byte, clickedAt time.Time, ok bool) {
 	return linkID, clickedAt, !r.failed
 }
 
-// visit reads what is kept of who asked.
+// visit reads the visitor's properties.
 func (r *reader) visit(c *click.Click) {
 	c.Status, c.Visitor, c.Bot = int(r.uvarint()), int64(r.fixed()), r.byte() == 1
 	for i, d := range click.VisitDimensions {

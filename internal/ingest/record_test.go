@@ -123,8 +123,8 @@ func TestWhatIsNoRecord(t *testing.T) {
 	}
 }
 
-// TestAnyBytesAreARecordOrNone: what is read can be written, and is no longer then. Half of the
-// bytes begin as a record.
+// TestAnyBytesAreARecordOrNone: a record that was read can be written, and is not longer then. Half
+// of the inputs begin like a record.
 func TestAnyBytesAreARecordOrNone(t *testing.T) {
 	t.Parallel()
 	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon),

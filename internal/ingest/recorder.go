@@ -1,6 +1,8 @@
-// Package ingest takes clicks from redirects to the database: the click log, which survives a
-// crash, the recorder, which writes the log's clicks in batches exactly once, and the daily keys by
-// which visitors are counted once. Redirects record into it; stats reads what it wrote.
+// Package ingest takes clicks from redirects to the database exactly once: the click log, which
+// survives a crash; the recorder, which writes the log's clicks in batches; adoption of the logs of
+// dead processes; and the daily keys by which visitors are counted once. It does not query clicks:
+// package stats does. Package redirect records clicks, and hitquota records its leases in the same
+// log.
 package ingest
 
 import (
@@ -19,43 +21,43 @@ import (
 const (
 	// maxBatch bounds one transaction.
 	maxBatch = 10_000
-	// gather is how long the first click of a batch waits for others.
-	gather = 20 * time.Millisecond
-	// ingestDeadline bounds one attempt to write a batch, drainDeadline everything that is left at the
-	// end.
+	// batchDelay is how long the first click of a batch waits for others.
+	batchDelay = 20 * time.Millisecond
+	// ingestDeadline bounds one attempt to write a batch, drainDeadline all batches at shutdown.
 	ingestDeadline = 30 * time.Second
 	drainDeadline  = 20 * time.Second
-	// firstPause and longestPause lie between attempts while the database does not answer.
-	firstPause   = 100 * time.Millisecond
-	longestPause = 2 * time.Second
-	// ease is how many times as long as a batch took the next one waits while little waits and
-	// redirects want the processors: they come first. The fuller the log, the less it waits.
-	ease = 9
-	// longestRest bounds that: the batch may have waited for a database that was away. It ends when
-	// the processors have been free for a lull.
-	longestRest = 15 * time.Second
-	lull        = time.Second
-	// turn is how long a batch may take while redirects go on wanting the processors: they are to have
-	// theirs at any time, not after seconds. leastInTurn is what it may have however long that takes,
-	// since a part of the time is no click's; and once only so much of the log is free as is scarce,
-	// whole batches are written, which cost less a click.
-	turn     = 250 * time.Millisecond
-	minBatch = 1000
-	scarce   = 0.5
+	// minRetryPause and maxRetryPause bound the pauses between attempts while the database is
+	// unavailable.
+	minRetryPause = 100 * time.Millisecond
+	maxRetryPause = 2 * time.Second
+	// throttleRatio is the pause after a batch as a multiple of its duration, while redirects wait for
+	// processors and the log is empty. The fuller the log, the shorter the pause.
+	throttleRatio = 9
+	// maxPause bounds that pause, because a batch may have waited for the database. It ends when the
+	// processors have been idle for idleTime.
+	maxPause = 15 * time.Second
+	idleTime = time.Second
+	// maxBatchDuration is the longest time of a batch while redirects wait for processors. minBatch is
+	// the number of clicks that a batch has in any case, because a part of its time does not depend on
+	// clicks. When only minFreeLog of the log is free, full batches are written, which take less time
+	// per click.
+	maxBatchDuration = 250 * time.Millisecond
+	minBatch         = 1000
+	minFreeLog       = 0.5
 	// adoptEvery is how often a process looks for the logs of others that have died.
 	adoptEvery = 10 * time.Second
 )
 
 // Leases owns the leases whose records are in click logs; hitquota.Quotas implements it.
 type Leases interface {
-	// Pin is the position of the oldest open lease in this process's log. The log is retained from
-	// there on.
+	// Pin is the position of the oldest open lease in this process's log, which is retained from there
+	// on.
 	Pin() int64
 	// Recover returns the unused hits of the leases of a process that has died.
 	Recover(ctx context.Context, logID string, leases []hitquota.Lease) error
 }
 
-// RecorderConfig is what a Recorder needs.
+// RecorderConfig configures a Recorder.
 type RecorderConfig struct {
 	// DB is the database.
 	DB *db.DB
@@ -85,11 +87,11 @@ func NewRecorder(c RecorderConfig) *Recorder {
 	}
 }
 
-// RecorderStats tell how the log does.
+// RecorderStats are the statistics of a recorder.
 type RecorderStats struct {
-	// Recorded and Lost count clicks since the process began; Ingested counts those that it has
-	// written to the database, in so many Batches: also clicks of processes that have died. Waiting is
-	// how many of its own are still to be.
+	// Recorded and Lost count clicks since the process began. Ingested counts the clicks that it has
+	// written to the database, including those of dead processes, in Batches batches. Waiting is the
+	// number of its clicks that are not in the database yet.
 	Recorded, Ingested, Lost, Batches, Waiting int64
 	// Poison counts records that were set aside.
 	Poison int64
@@ -99,7 +101,7 @@ type RecorderStats struct {
 	LogBytes int64
 }
 
-// Stats tell how the log does.
+// Stats returns the statistics.
 func (r *Recorder) Stats() RecorderStats {
 	return RecorderStats{
 		Recorded: r.recorded.Load(), Ingested: r.ingested.Load(), Lost: r.lost.Load(), Batches: r.batches.Load(),
@@ -108,8 +110,9 @@ func (r *Recorder) Stats() RecorderStats {
 	}
 }
 
-// Run writes clicks until the context ends, and then what is left; it adopts the logs of processes
-// that have died. What the database does not take in time stays in the log, for the next process.
+// Run writes clicks until the context ends, and then writes the remaining ones. It also adopts the
+// logs of dead processes. Clicks that the database does not accept in time stay in the log, for the
+// next process.
 func (r *Recorder) Run(ctx context.Context) error {
 	var adopting sync.WaitGroup
 	adopting.Go(func() {
@@ -120,12 +123,12 @@ func (r *Recorder) Run(ctx context.Context) error {
 		}
 	})
 	defer adopting.Wait()
-	for most := maxBatch; r.gather(ctx); {
+	for most := maxBatch; r.batchDelay(ctx); {
 		before, began := r.handled.Load(), time.Now() // not the injected clock: this is about the machine's load
 		r.ingestNext(ctx, most)
 		most = r.rest(ctx, r.handled.Load()-before, time.Since(began))
 	}
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainDeadline) // not ctx, by which adopting ends
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), drainDeadline) // not ctx, which also ends adoption
 	defer cancel()
 	r.mu.Lock()
 	r.closed = true
@@ -135,8 +138,8 @@ func (r *Recorder) Run(ctx context.Context) error {
 	return r.leave(last)
 }
 
-// leave removes the log when the database has all of it and every lease in it has ended, and else
-// leaves it to whoever comes next.
+// leave removes the log if all its clicks are in the database and all its leases have ended.
+// Otherwise another process adopts it.
 func (r *Recorder) leave(ctx context.Context) error {
 	if r.needed(r.position.Load()) >= r.journal.End() {
 		return r.remove(ctx, r.journal)
@@ -146,7 +149,7 @@ func (r *Recorder) leave(ctx context.Context) error {
 	return r.journal.Close()
 }
 
-// needed is the position from which on the log is needed, once the database has it up to another.
+// needed returns the position from which the log is retained, when it is ingested up to position.
 func (r *Recorder) needed(position int64) int64 {
 	if r.leases == nil {
 		return position
@@ -154,8 +157,8 @@ func (r *Recorder) needed(position int64) int64 {
 	return min(position, r.leases.Pin())
 }
 
-// remove removes a log that the database has all of, and then what the database knows of it: in
-// this order, so that nobody finds a log that the database knows nothing of.
+// remove removes an ingested log, and then its row in the database. In this order no process finds
+// a log without a row and ingests it again.
 func (r *Recorder) remove(ctx context.Context, j *wal.Log) error {
 	if err := j.Remove(); err != nil {
 		return err
@@ -167,40 +170,40 @@ func (r *Recorder) remove(ctx context.Context, j *wal.Log) error {
 	return nil
 }
 
-// gather waits for clicks, and a little longer for more of them. It returns false when the context
-// ends.
-func (r *Recorder) gather(ctx context.Context) bool {
+// batchDelay waits for clicks, and a little longer for more of them. It returns false when the
+// context ends.
+func (r *Recorder) batchDelay(ctx context.Context) bool {
 	select {
 	case <-r.wake:
 	case <-ctx.Done():
 		return false
 	}
-	if r.recorded.Load()-r.handled.Load() >= maxBatch { // a whole batch is there already
+	if r.recorded.Load()-r.handled.Load() >= maxBatch { // a full batch
 		return true
 	}
-	r.wait(ctx, gather)
+	r.wait(ctx, batchDelay)
 	return ctx.Err() == nil
 }
 
-// rest leaves the processors to the redirects for a while, if these want them and nobody waits for
-// the clicks: a click is safe in the log. It returns how many records the next batch may have, when
-// so many clicks have taken so long.
+// rest yields the processors to redirects for a while, if redirects wait for them and no caller
+// waits for the clicks, which are safe in the log. It returns the maximum number of records of the
+// next batch, from the duration and clicks of the last one.
 func (r *Recorder) rest(ctx context.Context, clicks int64, took time.Duration) (most int) {
 	free := 1 - float64(r.journal.Bytes())/float64(r.MaxBytes)
 	r.crowded() // from now on
-	for rest := min(longestRest, time.Duration(ease*max(0, free)*float64(took))); rest > 0; rest -= lull {
-		if !r.wait(ctx, min(rest, lull)) || !r.crowded() {
+	for rest := min(maxPause, time.Duration(throttleRatio*max(0, free)*float64(took))); rest > 0; rest -= idleTime {
+		if !r.wait(ctx, min(rest, idleTime)) || !r.crowded() {
 			return maxBatch
 		}
 	}
-	if clicks == 0 || free < scarce {
+	if clicks == 0 || free < minFreeLog {
 		return maxBatch
 	}
-	n := float64(clicks) * float64(turn) / float64(max(took, 1))
+	n := float64(clicks) * float64(maxBatchDuration) / float64(max(took, 1))
 	return int(min(max(n, minBatch), maxBatch))
 }
 
-// wait reports false when it ended early: somebody waits for Flush, or the context ended.
+// wait reports whether it waited for d. It ends early for a Flush, or with the context.
 func (r *Recorder) wait(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
@@ -213,8 +216,8 @@ func (r *Recorder) wait(ctx context.Context, d time.Duration) bool {
 	return false
 }
 
-// ingestNext writes the next batch, of so many records at most, however often it takes, and reports
-// whether it did: false when nothing waits or the context ended.
+// ingestNext writes the next batch of at most most records, and retries until it succeeds. It
+// returns false when no record waits, or the context ended.
 func (r *Recorder) ingestNext(ctx context.Context, most int) bool {
 	b, err := r.next(r.journal, r.position.Load(), most)
 	if err != nil {
@@ -254,16 +257,16 @@ func (r *Recorder) moveTo(b *batch) {
 // persist tries until the database has the batch, and reports false when the context ended first.
 // An outage is logged once.
 func (r *Recorder) persist(ctx context.Context, b *batch) bool {
-	for wait := firstPause; ; wait = min(2*wait, longestPause) {
+	for wait := minRetryPause; ; wait = min(2*wait, maxRetryPause) {
 		err := r.ingest(ctx, b)
-		if err == nil && wait > firstPause {
+		if err == nil && wait > minRetryPause {
 			r.Logger.InfoContext(ctx, "clicks are written again", "clicks", len(b.Clicks))
 		}
 		if err == nil {
 			r.batches.Add(1)
 			return true
 		}
-		if wait == firstPause && ctx.Err() == nil {
+		if wait == minRetryPause && ctx.Err() == nil {
 			r.Logger.ErrorContext(ctx, "clicks wait for the database", "clicks", len(b.Clicks), "error", err)
 		}
 		if poll.Wait(ctx, wait) != nil {

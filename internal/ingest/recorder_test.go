@@ -63,7 +63,7 @@ func recordOf(r *ingest.Recorder, linkID string, n int) {
 	}
 }
 
-// flush waits for a recorder that runs, ingest has one that does not run write what it has.
+// flush waits for a running recorder; ingest writes the clicks of one that does not run.
 func flush(t *testing.T, r *ingest.Recorder) {
 	t.Helper()
 	if err := r.Flush(t.Context()); err != nil {
@@ -149,8 +149,8 @@ func TestClicksWaitForTheDatabase(t *testing.T) {
 	})
 }
 
-// TestClicksThatFindNoRoomAreLostAndCounted: the answer is given all the same, and it is logged
-// once. When the database has what was there, there is room again.
+// TestClicksThatFindNoRoomAreLostAndCounted: the visitor is redirected all the same, and the first
+// loss is logged. After ingest the log has space again.
 func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -182,7 +182,7 @@ func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
 	})
 }
 
-// TestTheLagIsThatOfWhatWaits: of a click, whatever else is in the log.
+// TestTheLagIsThatOfWhatWaits: the lag counts clicks, not other records.
 func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
@@ -225,9 +225,9 @@ func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	lag("all is ingested but what is no record", 0)
 }
 
-// TestRestIsShort: as long as is told while the processors are wanted, but not for as long as the
-// database was away, nor while the log is full. As long as they are wanted, batches are short as
-// well: one of ten thousand can take seconds.
+// TestRestIsShort: the pause is bounded while redirects wait for processors, and does not follow an
+// outage of the database or a full log. Batches are short meanwhile: one of ten thousand clicks can
+// take seconds.
 func TestRestIsShort(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -405,8 +405,8 @@ func TestAtTheEndTheLogStaysWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatGotLost: the database has a batch, and the recorder does not know. What it writes
-// next begins with the same clicks, and has more.
+// TestAnAnswerThatGotLost: the database has committed a batch, but the recorder received an error.
+// Its next batch begins with the same clicks, and has more.
 func TestAnAnswerThatGotLost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -478,8 +478,8 @@ func TestABatchThatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestTwoNodesMergeIntoTheSameRows lets several recorders write the same links at once: the sums
-// stay exact, and nobody deadlocks.
+// TestTwoNodesMergeIntoTheSameRows has several recorders write clicks of the same links: rollups
+// stay exact, and there is no deadlock.
 func TestTwoNodesMergeIntoTheSameRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -520,7 +520,8 @@ func TestTwoNodesMergeIntoTheSameRows(t *testing.T) {
 			fromTotals.Merge(totals[linkID])
 			err = clicktest.StatsOf(t, b, stats.Subject{LinkID: linkID}, &stats.Range{From: clicktest.Noon.Add(-time.Hour),
 				To: clicktest.Noon.Add(3 * time.Hour)}, "", stats.Filter{}).
-				EachSum(db.AsSystem(t.Context()), nil, func(sum *stats.Bucket) error { fromBuckets.Merge(sum.Tally); return nil })
+				EachRollup(db.AsSystem(t.Context()), nil,
+					func(sum *stats.Bucket) error { fromBuckets.Merge(sum.Tally); return nil })
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,18 +19,18 @@ import (
 )
 
 const (
-	// keyLead is how long before a day begins its key is there, keyCheck how often somebody looks.
+	// keyLead is how long before its day a key is created, keyCheck the interval of checks.
 	keyLead  = 2 * time.Hour
 	keyCheck = time.Minute
 )
 
-// Keys are what visitors are told apart by: a key for each day in UTC, which all nodes share, and
-// which is forgotten when the day is over. Whoever had the database afterwards could not find out
-// whether somebody has followed a link.
+// Keys are the keys of visitor hashes: one for each UTC day, which all nodes share, and which is
+// deleted after the day. With the database alone, it is then impossible to find out whether a user
+// has followed a link.
 type Keys struct {
 	// DB is the database.
 	DB *db.DB
-	// Log is told when there is no key.
+	// Log receives missing keys.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
@@ -38,7 +38,7 @@ type Keys struct {
 	held atomic.Pointer[map[int64]*visitor.Key] // by day since 1970
 }
 
-// Of is the key of a day, or nil when this node has not got it: then visitors are not told apart.
+// Of returns the key of a day, or nil when this node has none: then clicks have no visitor.
 func (k *Keys) Of(t time.Time) *visitor.Key {
 	if held := k.held.Load(); held != nil {
 		return (*held)[click.DayOf(t)]
@@ -85,7 +85,7 @@ func (k *Keys) share(ctx context.Context, day int64) (*visitor.Key, error) {
 	return &key, nil
 }
 
-// Run keeps the keys until the context ends. That there is none is logged once.
+// Run refreshes the keys until the context ends. It logs the first of consecutive failures.
 func (k *Keys) Run(ctx context.Context) error {
 	failures := poll.Failures{Log: k.Log, Message: "visitors cannot be told apart"}
 	for {
@@ -99,8 +99,8 @@ func (k *Keys) Run(ctx context.Context) error {
 // visitorsAtOnce bounds a statement.
 const visitorsAtOnce = 5000
 
-// markVisits finds the first click of each visitor on a day. A visitor is one of a link's, whose
-// total is locked: nobody else looks for the same ones meanwhile.
+// markVisits marks the first click of each visitor of a link on a day. The link's total is locked,
+// so no other writer marks the same visitors.
 func (w *Writer) markVisits(ctx context.Context, tx bun.Tx, clicks []click.Click) error {
 	firsts := map[int64]map[int64]*click.Click{} // by day and visitor
 	for i := range clicks {

@@ -73,8 +73,7 @@ func TestAVisitorIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestABatchThatFailsCountsNobody: what is tried again counts each visitor once, and not as known
-// already.
+// TestABatchThatFailsCountsNobody: the retry counts each visitor once, as new.
 func TestABatchThatFailsCountsNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -167,7 +166,7 @@ func keysAt(d *db.DB, now *time.Time) *ingest.Keys {
 	return &ingest.Keys{DB: d, Log: slog.New(slog.DiscardHandler), Now: func() time.Time { return *now }}
 }
 
-// daysKept are the days of which a table has something, with 20 November as 0.
+// daysKept returns the days with rows in a table; 20 November is 0.
 func daysKept(t *testing.T, d *db.DB, table string) (kept []int64) {
 	t.Helper()
 	err := d.NewSelect().Distinct().Table(table).ColumnExpr("day - ? AS day", click.DayOf(clicktest.Noon)).
@@ -237,8 +236,8 @@ func TestNodesShareTheKeyOfADay(t *testing.T) {
 	})
 }
 
-// TestWithoutAKeyClicksCount: while the database is away there is none, and visitors are not told
-// apart.
+// TestWithoutAKeyClicksCount: while the database is unavailable there is no key, and clicks have no
+// visitor.
 func TestWithoutAKeyClicksCount(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
@@ -275,7 +274,7 @@ func TestWithoutAKeyClicksCount(t *testing.T) {
 	}
 }
 
-// TestAKeyIsForgottenInTime, also by a node that has no database to ask for the next.
+// TestAKeyIsForgottenInTime, even by a node that cannot reach the database for the next one.
 func TestAKeyIsForgottenInTime(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
@@ -293,8 +292,8 @@ func TestAKeyIsForgottenInTime(t *testing.T) {
 	}
 }
 
-// TestVisitorsAreForgotten: those of a day are kept two days longer, for clicks that come late, who
-// are then no visitors again.
+// TestVisitorsAreForgotten: a day's visitors are stored for two more days, so that late clicks do
+// not count as new visits.
 func TestVisitorsAreForgotten(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

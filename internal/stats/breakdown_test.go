@@ -121,7 +121,7 @@ func TestAFilterFindsWhatHasNoRoom(t *testing.T) {
 	})
 }
 
-// TestValuesThatNobodyKnows: an empty text stands for what is not known, in a filter as in a slice.
+// TestValuesThatNobodyKnows: an empty text means unknown, in a filter and in a slice.
 func TestValuesThatNobodyKnows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestColumns: of one value, of as many as a byte numbers, of one more, and of so many that two
-// bytes are too few.
+// TestColumns of one value, of 256, of 257, and of more than two bytes can number.
 func TestColumns(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 255, 256, 257, 65536, 65537} {

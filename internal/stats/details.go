@@ -19,9 +19,10 @@ import (
 // click.
 const details = "click_details"
 
-// busyDay is from how many clicks a day is kept column by column. Of days with fewer, a year is
-// some thousand clicks, which are read one by one fast enough. Tests make it smaller.
-var busyDay = 8
+// minDetailedClicks is the number of clicks from which the details of a day are stored by column. A
+// year of days with fewer clicks has some thousand clicks, which are read one by one fast enough.
+// Tests reduce it.
+var minDetailedClicks = 8
 
 // detail is a subject's clicks of a day, column by column. They are in the order of time.
 type detail struct {
@@ -31,15 +32,15 @@ type detail struct {
 	columns                []column // of the dimensions that clicks have columns of
 }
 
-// A moment is the number of the click's quarter of an hour on its day, and what it is.
+// A moment is the click's quarter of an hour on its day, with its flags.
 const (
 	momentBytes = 2
 	momentVisit = 1
 	momentBot   = 2
 )
 
-// column is what clicks are of one dimension: the values that there are and, for each click, the
-// number of its value.
+// column has the values of one dimension of a day's clicks: the distinct values and, for each
+// click, the index of its value.
 type column struct {
 	values []string
 	known  map[string]int
@@ -111,7 +112,7 @@ type codes struct {
 	bytes  []byte
 }
 
-// readCodes reads a column of so many clicks.
+// readCodes reads a column of clicks values.
 func readCodes(b []byte, clicks int) (c codes, err error) {
 	n, size := binary.Uvarint(b)
 	if size <= 0 || n > uint64(len(b)) || n == 0 && clicks > 0 {
@@ -151,7 +152,7 @@ func (c *codes) code(value string) int {
 	return -1
 }
 
-// dayOfDetails is a row of the table, with those columns that were asked for.
+// dayOfDetails is a row of the table with the selected columns.
 type dayOfDetails struct {
 	start   time.Time
 	moments []byte
@@ -187,9 +188,8 @@ clicks:
 	}
 }
 
-// eachDetail goes through those days of the range that are kept column by column, and returns the
-// spans of the range that are not. A day of which more clicks, or fewer, are known by now is one of
-// those.
+// eachDetail reads the days of the range whose details are stored by column, and returns the other
+// spans of the range. A day whose number of clicks has changed since is one of the others.
 func (s *Stats) eachDetail(
 	ctx context.Context, columns []click.Dimension, f func(*dayOfDetails),
 ) (rest []Range, err error) {
@@ -268,8 +268,8 @@ func scanDetails(scan func(...any) error, columns []click.Dimension) (*dayOfDeta
 // detailedAtOnce is how many workspaces are looked at between two looks for more.
 const detailedAtOnce = 100
 
-// Detail writes the busy days that are over and summed up column by column: of workspaces, and of
-// their links. It is done again for days to which clicks have come since.
+// Detail writes the details of sealed busy days, of workspaces and their links, by column. It
+// repeats that for days with later clicks.
 func (s *Store) Detail(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for last := ""; ; {
@@ -295,7 +295,7 @@ func (s *Store) Detail(ctx context.Context) error {
 func (s *Store) detailWorkspace(ctx context.Context, t *Total) error {
 	var busy []time.Time
 	err := s.DB.NewSelect().Table(Days).Column("starts_at").Where("subject_id = ?", t.SubjectID).
-		Where("clicks >= ?", busyDay).
+		Where("clicks >= ?", minDetailedClicks).
 		Where("starts_at >= ?", t.DetailedAt).Where("starts_at >= ?", s.ClicksSince()).Where("starts_at < ?", t.SealedAt).
 		Order("starts_at").Scan(ctx, &busy)
 	if err != nil {
@@ -336,8 +336,8 @@ func (s *Store) detailDay(ctx context.Context, t *Total, start time.Time) error 
 	})
 }
 
-// detailedUntil says how far a workspace is kept by column, unless clicks have come to days before
-// meanwhile.
+// detailedUntil records how far the details of a workspace are stored, unless clicks of earlier
+// days have arrived meanwhile.
 func (s *Store) detailedUntil(ctx context.Context, conn bun.IDB, t *Total, until time.Time) error {
 	_, err := conn.NewUpdate().Model((*Total)(nil)).Set("detailed_at = ?", until).
 		Where("subject_id = ?", t.SubjectID).Where("detailed_at = ?", t.DetailedAt).Exec(ctx)
@@ -369,7 +369,7 @@ func (s *Store) readDetails(ctx context.Context, workspaceID string, start time.
 	}
 	made := []*detail{whole}
 	for _, d := range links {
-		if d.clicks() >= busyDay {
+		if d.clicks() >= minDetailedClicks {
 			made = append(made, d)
 		}
 	}
@@ -391,7 +391,7 @@ func insertDetails(ctx context.Context, d *db.DB, tx bun.Tx, start time.Time, ma
 	})
 }
 
-// reopen has the days of a workspace from one on kept by column anew.
+// reopen schedules the details of a workspace from a day on to be written again.
 func reopen(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) error {
 	_, err := tx.NewUpdate().Model((*Total)(nil)).Set("detailed_at = ?", from).
 		Where("subject_id = ?", workspaceID).Where("detailed_at > ?", from).Exec(ctx)

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// detailed is how many days of a subject are kept by column, and how many clicks are in them.
+// detailed returns the number of days of a subject that are stored by column, and of their clicks.
 func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	t.Helper()
 	err := d.NewSelect().Table(stats.Details).ColumnExpr("COUNT(*), CAST(COALESCE(SUM(clicks), 0) AS BIGINT)").
@@ -72,8 +72,8 @@ func TestBusyDaysAreKeptByColumn(t *testing.T) {
 	})
 }
 
-// TestCombinedFiltersReadColumns: clicks that are kept by column are not read one by one. What
-// columns say of a day that knows of more clicks is not believed.
+// TestCombinedFiltersReadColumns: clicks that are stored by column are not read one by one. Columns
+// of a day with a different number of clicks are ignored.
 func TestCombinedFiltersReadColumns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

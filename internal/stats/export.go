@@ -18,8 +18,8 @@ import (
 // exportedAtOnce is how many clicks of an export are in memory.
 const exportedAtOnce = 1000
 
-// Export goes through the clicks of a subject in a range, in the order of time: each is there once
-// that was written before. It returns InvalidInput for a range that begins before clicks are kept.
+// Export reads the clicks of a subject in a range, in the order of time, each of those that were
+// written before exactly once. It returns InvalidInput for a range that begins before ClicksSince.
 func (s *Stats) Export(ctx context.Context, each func([]*click.Click) error) error {
 	ctx, err := s.member.Enter(ctx, workspace.ReadStats)
 	if err != nil {
@@ -56,7 +56,7 @@ const (
 	JSONLines Format = "JSON_LINES"
 )
 
-// ExportRequest is what a signed URL lets its bearer download.
+// ExportRequest is the download that a signed URL permits.
 type ExportRequest struct {
 	WorkspaceID string                     `json:"w"`
 	LinkID      string                     `json:"l,omitempty"`
@@ -67,7 +67,7 @@ type ExportRequest struct {
 	Format      Format                     `json:"x"`
 	// Actor is the id of the account or the API key that signed it.
 	Actor string `json:"a"`
-	// SessionID is the session in which the account signed it; empty for an API key.
+	// SessionID is the session that signed it; empty for an API key.
 	SessionID string `json:"s,omitempty"`
 	// Until is when it ends.
 	Until time.Time `json:"u"`
@@ -99,8 +99,8 @@ func (e Exports) Sign(s *Stats, f Format, sessionID string) (url string, until t
 		nil
 }
 
-// Open reads what a token lets its bearer download. It returns NotFound for what was not signed
-// here, and Expired.
+// Open returns the download that a token permits. It returns NotFound for a token that was not
+// signed by this instance, and Expired.
 func (e Exports) Open(token string) (*ExportRequest, error) {
 	text, signature, _ := strings.Cut(token, ".")
 	signed, err := base64.RawURLEncoding.DecodeString(signature)

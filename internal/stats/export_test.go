@@ -1,6 +1,6 @@
 package stats
 
-func init() { busyDay = BusyDay }
+func init() { minDetailedClicks = BusyDay }
 
 // What tests of the database need to know.
 const (

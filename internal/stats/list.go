@@ -15,8 +15,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// List is a page of the clicks of a subject, newest first. A nil range means all that are kept. It
-// returns InvalidInput or Forbidden.
+// List returns a page of the clicks of a subject, newest first. A nil range means all stored
+// clicks. It returns InvalidInput or Forbidden.
 func (s *Store) List(
 	ctx context.Context, m workspace.Membership, of Subject, r *Range, f Filter, request page.Request,
 ) (page.Page[*click.Click], error) {

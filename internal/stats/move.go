@@ -11,9 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// Move gives the clicks of a link that nobody owned to a workspace, whose sums they are added to.
-// The total is moved first, and made if there is none: it is where clicks that are still to be
-// written find their workspace.
+// Move moves the clicks of a link without an owner to a workspace, and adds them to its rollups.
+// The total is moved first, or created: pending clicks find their workspace there.
 func (s *Store) Move(ctx context.Context, tx bun.Tx, linkID, workspaceID string) error {
 	moved := Total{SubjectID: linkID, WorkspaceID: workspaceID, LastAt: Never, BeforeAt: Never, SealedAt: Never}
 	_, err := tx.NewInsert().Model(&moved).On("CONFLICT (subject_id) DO UPDATE").
@@ -48,7 +47,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *Total) erro
 	if err := tx.NewSelect().Model(&rows).Where("subject_id = ?", link.SubjectID).Scan(ctx); err != nil {
 		return err
 	}
-	moved := Sums{}
+	moved := Rollups{}
 	for i := range rows {
 		one := moved.at(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt)
 		if err := one.add(&rows[i]); err != nil {
@@ -60,7 +59,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *Total) erro
 	if err := AddLate(ctx, s.DB, tx, LateOf(all, known), known); err != nil {
 		return err
 	}
-	return AddSums(ctx, s.DB, tx, Quarters, all, known)
+	return AddRollups(ctx, s.DB, tx, Quarters, all, known)
 }
 
 // purgeBatch is how many clicks are removed at once.
@@ -91,7 +90,7 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 	return nil
 }
 
-// removeAll removes what the query finds of a table, batch after batch.
+// removeAll deletes the rows that the query finds, batch by batch.
 func (s *Store) removeAll(ctx context.Context, table, keys string, batch *bun.SelectQuery) error {
 	for {
 		result, err := s.DB.NewDelete().Table(table).Where("("+keys+") IN (?)", batch).Exec(ctx)

@@ -51,7 +51,7 @@ func TestAClaimedLinkBringsItsPast(t *testing.T) {
 				stage(1, clicktest.Noon.Add(-10*click.Day), clicktest.Noon)
 				w.MoveLink(t, anonymous)
 				w.VerifyRollups(t)
-				// clicks that come late do so as those of nobody
+				// late clicks, of a link without an owner
 				stage(2, clicktest.Noon.Add(-20*click.Day), clicktest.Noon.Add(click.Day))
 				w.CheckTotals(t)
 				w.VerifyRollups(t)
@@ -76,8 +76,8 @@ func TestAClaimedLinkBringsItsPast(t *testing.T) {
 	}
 }
 
-// TestALinkIsClaimedWhileItIsFollowed, and what is written meanwhile is in one place or the other,
-// and then in the workspace.
+// TestALinkIsClaimedWhileItIsFollowed: concurrent clicks are counted without a workspace or with
+// the new one, and after the claim with the new one.
 func TestALinkIsClaimedWhileItIsFollowed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

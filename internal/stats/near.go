@@ -15,8 +15,8 @@ type Busy struct {
 	Links, Hits, Allowed int64
 }
 
-// BusyLinks tells of the workspaces that have such links in this month, by their ids: for the
-// operator. The quota is that of workspaces without one of their own.
+// BusyLinks returns the workspaces with links that have used a share of their monthly hits, by
+// workspace ID, for the operator. hitQuota is the quota of workspaces without one of their own.
 func (s *Store) BusyLinks(ctx context.Context, share float64, hitQuota int64) (map[string]Busy, error) {
 	var found []Busy
 	links := s.DB.NewSelect().Model((*Bucket)(nil)).Column("subject_id", "workspace_id").ColumnExpr("SUM(clicks) AS hits").

@@ -17,8 +17,8 @@ import (
 // This file reads the sums that stats are made of: by the day where it can, by the quarter of an
 // hour where it must.
 
-// countSums counts by the sums, none of which lies across a cut.
-func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, error) {
+// countRollups counts rollups, none of which spans a cut.
+func (s *Stats) countRollups(ctx context.Context, cuts []time.Time) ([]countAt, error) {
 	sealed, err := s.sealedAt(ctx)
 	if err != nil {
 		return nil, err
@@ -47,8 +47,8 @@ func (s *Stats) countSums(ctx context.Context, cuts []time.Time) ([]countAt, err
 	return points, nil
 }
 
-// countWithin counts the quarters of an hour of days that have been summed up, by what the days
-// know of them. Days that do not know are returned: they were summed up before days did.
+// countWithin counts quarters of an hour from daily rollups. Days that were sealed by a version
+// that did not store quarters are returned.
 func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countAt, unknown []Range, err error) {
 	if len(spans) == 0 {
 		return nil, nil, nil
@@ -88,9 +88,9 @@ func (s *Stats) countWithin(ctx context.Context, spans []Range) (points []countA
 	return points, unknown, nil
 }
 
-// EachSum goes through the sums of the range, none of which lies across a cut, in any order: by the
-// day where a whole day (UTC) that is over lies between two cuts, else by the quarter of an hour.
-func (s *Stats) EachSum(ctx context.Context, cuts []time.Time, f func(*Bucket) error) error {
+// EachRollup calls f with the rollups of the range in any order, none of which spans a cut: by day
+// where a whole sealed day (UTC) lies between two cuts, otherwise by quarter of an hour.
+func (s *Stats) EachRollup(ctx context.Context, cuts []time.Time, f func(*Bucket) error) error {
 	sealed, err := s.sealedAt(ctx)
 	if err != nil {
 		return err
@@ -158,8 +158,8 @@ func within(q *bun.SelectQuery, column string, spans []Range) *bun.SelectQuery {
 	})
 }
 
-// divide divides the range into spans that are not summed up by the day, days of which only a part
-// is meant or which are cut, and whole days.
+// divide divides the range into spans without daily rollups, days that are cut or only partly in
+// the range, and whole days.
 func (s *Stats) divide(cuts []time.Time, sealed time.Time) (fine, cut, whole []Range) {
 	isCut := map[time.Time]bool{}
 	for _, c := range cuts {
@@ -221,8 +221,7 @@ func (s *Stats) checkKept(ctx context.Context, fine []Range) error {
 	return nil
 }
 
-// checkClicks returns InvalidInput if there were clicks in a span of which less is known than was
-// asked for.
+// checkClicks returns InvalidInput if there were clicks in a span whose detail has been deleted.
 func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, what string) error {
 	q := s.subject(s.store.DB.NewSelect().Table(Days), "subject_id").Where("workspace_id = ?", s.member.ID()).
 		Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?", span.To)

@@ -16,10 +16,9 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// This file answers what the sums do not know: from the clicks themselves, as far back as they are
-// kept.
+// This file answers queries that rollups cannot, from single clicks, as long as they are stored.
 
-// checkCombined refuses to show what is left where clicks are no longer kept one by one.
+// checkCombined refuses a range whose single clicks have been deleted.
 func (s *Stats) checkCombined(ctx context.Context) error {
 	since := s.store.ClicksSince()
 	if !s.From.Before(since) {
@@ -28,7 +27,7 @@ func (s *Stats) checkCombined(ctx context.Context) error {
 	return s.checkClicks(ctx, Range{s.From, earlier(since, s.To)}, since, "Combined filters are told")
 }
 
-// clicks asks for the clicks of some spans, one by one.
+// clicks selects the clicks of some spans.
 func (s *Stats) clicks(spans ...Range) *bun.SelectQuery {
 	q := within(s.store.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", s.member.ID()), "clicked_at",
 		spans)
@@ -38,12 +37,12 @@ func (s *Stats) clicks(spans ...Range) *bun.SelectQuery {
 	return s.filter(q)
 }
 
-// longestValue bounds the text of a filter: none that is kept is longer.
-const longestValue = 300
+// maxFilterLength bounds the text of a filter: no stored value is longer.
+const maxFilterLength = 300
 
 func (f Filter) check() error {
 	for _, value := range f.Values {
-		if _, err := validate.Opaque("A value", value, 0, longestValue); err != nil {
+		if _, err := validate.Opaque("A value", value, 0, maxFilterLength); err != nil {
 			return errs.From(err).At("filter")
 		}
 	}
@@ -73,7 +72,7 @@ func (f Filter) filter(q *bun.SelectQuery) *bun.SelectQuery {
 	return q
 }
 
-// counted is what a query counts as a Count.
+// counted are the columns of a Count.
 const counted = "COUNT(*) AS clicks, COUNT(*) FILTER (WHERE visit) AS visits, COUNT(*) FILTER (WHERE bot) AS bots"
 
 // countClicks counts clicks by the quarter of an hour: by columns, and one by one where there are

@@ -20,20 +20,19 @@ const subjectsAtOnce = 500
 
 // Difference is a link, or a workspace, whose sums are not those of its clicks in a month.
 type Difference struct {
-	// SubjectID is the link's, or the workspace's.
+	// SubjectID is the ID of the link or workspace.
 	SubjectID string
-	// Month is the first instant of the month in UTC; zero when it is the total that differs from the
-	// other sums.
+	// Month is the first instant of the month in UTC; zero if the total differs from the
+	// other rollups.
 	Month time.Time
-	// Clicks is how many there are row by row, or by the other sums; Sum is what the sums, or the
-	// total, say.
-	Clicks, Sum int64
+	// Clicks is the count of single clicks, or of the other rollups. Rollup is the count in the
+	// rollups, or in the total.
+	Clicks, Rollup int64
 }
 
-// Verify compares the sums of every link and workspace with their clicks, row by row, and calls
-// found for each month that differs; it returns how many subjects it has looked at. Only months of
-// which all clicks are still there are looked at, each in one transaction, so clicks may come in
-// meanwhile.
+// Verify compares the rollups of every link and workspace with their single clicks, and calls found
+// for each month that differs. It returns the number of subjects. Only months whose clicks are all
+// stored are compared, each in one transaction, so ingest can continue.
 func (s *Store) Verify(ctx context.Context, found func(Difference)) (subjects int, err error) {
 	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
 		return s.compare(ctx, subject, false,
@@ -41,9 +40,9 @@ func (s *Store) Verify(ctx context.Context, found func(Difference)) (subjects in
 	})
 }
 
-// Rebuild makes the sums of every link and workspace anew from their clicks, where they differ, and
-// returns how many subjects it has looked at. Whoever writes clicks of a subject waits for its
-// transactions, of a month each.
+// Rebuild writes the rollups of every link and workspace again where they differ from the clicks,
+// and returns the number of subjects. Ingest of a subject waits for its transactions, of a month
+// each.
 func (s *Store) Rebuild(ctx context.Context) (subjects int, err error) {
 	return s.eachSubject(ctx, func(ctx context.Context, subject string) error {
 		return s.compare(ctx, subject, true, func(Difference) {})
@@ -80,14 +79,13 @@ func (s *Store) eachSubject(
 	}
 }
 
-// compare looks at each month of a subject, and then at its total. If it is to, it mends what
-// differs.
-func (s *Store) compare(ctx context.Context, subject string, mend bool, found func(Difference)) error {
+// compare compares each month of a subject, and then its total. With fix it corrects differences.
+func (s *Store) compare(ctx context.Context, subject string, fix bool, found func(Difference)) error {
 	now := s.Now().UTC()
 	for month := s.ClicksSince(); !month.After(now); month = month.AddDate(0, 1, 0) {
 		var differs *Difference
 		err := s.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
-			differs, err = s.compareMonth(ctx, tx, subject, month, mend)
+			differs, err = s.compareMonth(ctx, tx, subject, month, fix)
 			return err
 		})
 		if err != nil {
@@ -106,8 +104,8 @@ func (s *Store) compare(ctx context.Context, subject string, mend bool, found fu
 		if err != nil || t.Near(want.Tally) && t.Bots == want.Bots {
 			return err
 		}
-		found(Difference{SubjectID: subject, Clicks: want.Clicks, Sum: t.Clicks})
-		if mend {
+		found(Difference{SubjectID: subject, Clicks: want.Clicks, Rollup: t.Clicks})
+		if fix {
 			_, err = tx.NewUpdate().Model(want).Column("clicks", "bots", "last_at", "latency_mean", "latency_m2").WherePK().
 				Exec(ctx)
 		}
@@ -117,7 +115,7 @@ func (s *Store) compare(ctx context.Context, subject string, mend bool, found fu
 
 // compareMonth compares the sums of a month with its clicks.
 func (s *Store) compareMonth(
-	ctx context.Context, tx bun.Tx, subject string, month time.Time, mend bool,
+	ctx context.Context, tx bun.Tx, subject string, month time.Time, fix bool,
 ) (*Difference, error) {
 	t, err := s.lockTotal(ctx, tx, subject)
 	if err != nil {
@@ -125,14 +123,14 @@ func (s *Store) compareMonth(
 	}
 	end := month.AddDate(0, 1, 0)
 	want, err := s.count(ctx, tx, t, month, end)
-	if err != nil || len(want) == 0 { // without any click, they are kept no longer: months go as a whole
+	if err != nil || len(want) == 0 { // without any click: expired months are deleted as a whole
 		return nil, err
 	}
 	wantDays := LateOf(want.sorted(), map[string]*Total{subject: t})
 	differs, clicks := false, int64(0)
 	for _, part := range []struct {
 		table string
-		want  Sums
+		want  Rollups
 	}{{Quarters, want}, {Days, wantDays}} {
 		var is []Bucket
 		err := tx.NewSelect().Model(&is).ModelTableExpr("? AS bucket", bun.Ident(part.table)).
@@ -149,7 +147,7 @@ func (s *Store) compareMonth(
 			continue
 		}
 		differs = true
-		if mend {
+		if fix {
 			if err := s.rewrite(ctx, tx, part.table, subject, month, end, part.want); err != nil {
 				return nil, err
 			}
@@ -161,17 +159,17 @@ func (s *Store) compareMonth(
 	if err != nil || !differs {
 		return nil, err
 	}
-	if mend {
+	if fix {
 		if err := s.forgetDetails(ctx, tx, t, month, end); err != nil {
 			return nil, err
 		}
 	}
-	return &Difference{SubjectID: subject, Month: month, Clicks: want.clicks(), Sum: clicks}, nil
+	return &Difference{SubjectID: subject, Month: month, Clicks: want.clicks(), Rollup: clicks}, nil
 }
 
-// detailsDiffer compares what is kept by column of a subject's month with its days.
+// detailsDiffer compares the details of a subject's month with its days.
 func (s *Store) detailsDiffer(
-	ctx context.Context, tx bun.Tx, subject string, month time.Time, want Sums,
+	ctx context.Context, tx bun.Tx, subject string, month time.Time, want Rollups,
 ) (bool, error) {
 	var columns []click.Dimension
 	for _, d := range click.StoredDimensions {
@@ -188,7 +186,7 @@ func (s *Store) detailsDiffer(
 	return differs, err
 }
 
-// forgetDetails has what is kept by column of a subject's month written anew.
+// forgetDetails schedules the details of a subject's month to be written again.
 func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *Total, from, to time.Time) error {
 	_, err := tx.NewDelete().Table(details).Where("subject_id = ?", t.SubjectID).Where("starts_at >= ?", from).
 		Where("starts_at < ?", to).Exec(ctx)
@@ -198,21 +196,21 @@ func (s *Store) forgetDetails(ctx context.Context, tx bun.Tx, t *Total, from, to
 	return reopen(ctx, tx, t.WorkspaceID, from)
 }
 
-func (s Sums) clicks() (n int64) {
+func (s Rollups) clicks() (n int64) {
 	for _, one := range s {
 		n += one.Clicks
 	}
 	return n
 }
 
-// rewrite puts sums in the place of all that the table has of a subject in a span of time.
-func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, from, to time.Time, want Sums) error {
+// rewrite replaces all rows of a subject in a span of time.
+func (s *Store) rewrite(ctx context.Context, tx bun.Tx, table, subject string, from, to time.Time, want Rollups) error {
 	_, err := tx.NewDelete().Table(table).Where("subject_id = ?", subject).Where("starts_at >= ?", from).
 		Where("starts_at < ?", to).Exec(ctx)
 	if err != nil {
 		return err
 	}
-	return AddSums(ctx, s.DB, tx, table, want.sorted(), nil)
+	return AddRollups(ctx, s.DB, tx, table, want.sorted(), nil)
 }
 
 // lockTotal reads a subject's total and keeps others from writing sums of it until the transaction
@@ -236,7 +234,7 @@ func (s *Store) lockTotal(ctx context.Context, tx bun.Tx, subject string) (*Tota
 
 func isWorkspace(subject string) bool { return strings.HasPrefix(subject, string(id.Workspace)) }
 
-// addUp is what the total of a subject should be: its days, and the quarters of an hour since.
+// addUp computes the total of a subject from its days and the later quarters of an hour.
 func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *Total) (*Total, error) {
 	want := &Total{SubjectID: t.SubjectID, LastAt: t.LastAt}
 	for table, where := range map[string]string{Days: "starts_at < ?", Quarters: "starts_at >= ?"} {
@@ -258,10 +256,10 @@ func (s *Store) addUp(ctx context.Context, tx bun.Tx, t *Total) (*Total, error) 
 }
 
 // count sums up the clicks of a subject in a span of time, row by row.
-func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Time) (Sums, error) {
-	column, add := "link_id", Sums.AddToLink
+func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Time) (Rollups, error) {
+	column, add := "link_id", Rollups.AddToLink
 	if isWorkspace(t.SubjectID) {
-		column, add = "workspace_id", Sums.AddToWorkspace
+		column, add = "workspace_id", Rollups.AddToWorkspace
 	}
 	rows, err := tx.NewSelect().Model((*click.Row)(nil)).Where("? = ?", bun.Ident(column), t.SubjectID).
 		Where("clicked_at >= ?", from).Where("clicked_at < ?", to).Rows(ctx)
@@ -269,7 +267,7 @@ func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Ti
 		return nil, err
 	}
 	defer rows.Close()
-	counted := Sums{}
+	counted := Rollups{}
 	for rows.Next() {
 		var r click.Row
 		if err := s.DB.ScanRow(ctx, rows, &r); err != nil {
@@ -281,7 +279,7 @@ func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Ti
 }
 
 // equal says that rows say the same; latencies may differ by how they were rounded.
-func (s Sums) equal(rows []Bucket) bool {
+func (s Rollups) equal(rows []Bucket) bool {
 	if len(s) != len(rows) {
 		return false
 	}

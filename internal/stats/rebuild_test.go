@@ -52,7 +52,7 @@ func TestSumsAreMadeAnew(t *testing.T) {
 			t.Errorf("%d links: %v", n, err)
 		}
 		verify(0)
-		b.RecordClicks(links[0], clicktest.Noon, 5) // and clicks go on
+		b.RecordClicks(links[0], clicktest.Noon, 5) // ingest continues
 		b.FlushClicks(t)
 		verify(0)
 		is, err := b.Totals(t.Context(), b.Member, links[1:]...)

@@ -21,11 +21,10 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// TestWhateverIsAskedAddsUp writes clicks of 14 months in any order, many of them for days that
-// have been summed up, and asks at each stage whatever comes to mind. Whichever way the answer is
-// found, by the day, by the quarter of an hour or click by click, it is what was written.
-// LINKFORGE_TEST_CLICKS, LINKFORGE_TEST_QUESTIONS, LINKFORGE_TEST_DIMENSIONS and
-// LINKFORGE_TEST_SEED make it larger and other.
+// TestWhateverIsAskedAddsUp writes clicks of 14 months in any order, many of them for sealed days,
+// and compares random queries with the written clicks at each stage: queries by day, by quarter of
+// an hour, and click by click. LINKFORGE_TEST_CLICKS, LINKFORGE_TEST_QUESTIONS,
+// LINKFORGE_TEST_DIMENSIONS and LINKFORGE_TEST_SEED change its size.
 func TestWhateverIsAskedAddsUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
-// How many whole months are kept unless it is configured: clicks one by one, and sums by the
-// quarter of an hour. Sums by the day are kept for ever.
+// The default numbers of whole months for which single clicks and quarter-hour rollups are stored.
+// Daily rollups are stored forever.
 const (
 	DefaultClickMonths   = 13
 	DefaultQuarterMonths = 25
@@ -23,8 +23,8 @@ const (
 // database. The day's key is forgotten when the day is over.
 const visitorsKept = 2 * click.Day
 
-// ClicksSince is the instant since which all clicks are kept, quartersSince that since which all
-// sums by the quarter are: not less than there are clicks.
+// ClicksSince is the instant since which single clicks are stored, quartersSince that of
+// quarter-hour rollups, which is not later.
 func (s *Store) ClicksSince() time.Time { return s.since(s.ClickMonths, DefaultClickMonths) }
 func (s *Store) quartersSince() time.Time {
 	if since := s.since(s.QuarterMonths, DefaultQuarterMonths); since.Before(s.ClicksSince()) {
@@ -71,7 +71,7 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 	if err != nil || len(totals) == 0 {
 		return nil, err
 	}
-	whole, sealedAt, oldest := Sums{}, map[string]time.Time{}, today
+	whole, sealedAt, oldest := Rollups{}, map[string]time.Time{}, today
 	for _, t := range totals {
 		subjects = append(subjects, t.SubjectID)
 		sealedAt[t.SubjectID] = t.SealedAt
@@ -107,7 +107,7 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 	return subjects, err
 }
 
-// Retain makes room for the months to come, and removes what is kept no longer. Days must have been
+// Retain creates the partitions of the next months, and deletes expired ones. Days must have been
 // sealed before.
 func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
@@ -159,8 +159,8 @@ func (s *Store) forgetRows(ctx context.Context) error {
 	return nil
 }
 
-// ForgetWho removes every key and every visitor, of a copy of the database that is to be kept: with
-// today's key, somebody could find out who has followed which link today.
+// ForgetWho deletes every key and every visitor, from a copy of the database that is stored:
+// today's key would reveal who has followed which link today.
 func (s *Store) ForgetWho(ctx context.Context) error {
 	for _, table := range []string{"visitor_keys", "visitors"} {
 		if _, err := s.DB.NewDelete().Table(table).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
@@ -170,7 +170,8 @@ func (s *Store) ForgetWho(ctx context.Context) error {
 	return nil
 }
 
-// ForgetVisitors removes keys of days that are over, and visitors that nobody waits for any more.
+// ForgetVisitors deletes the keys of past days, and visitors of days for which no more clicks are
+// expected.
 func (s *Store) ForgetVisitors(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	now := s.Now()
@@ -178,7 +179,7 @@ func (s *Store) ForgetVisitors(ctx context.Context) error {
 	if err == nil {
 		_, err = s.DB.NewDelete().Table("visitors").Where("day < ?", click.DayOf(now.Add(-visitorsKept))).Exec(ctx)
 	}
-	if err == nil && s.DB.Kind == db.SQLite { // else they lie in its log until that is written anew
+	if err == nil && s.DB.Kind == db.SQLite { // on SQLite deleted rows remain in its log until a checkpoint
 		_, err = s.DB.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	if err != nil {

@@ -18,13 +18,13 @@ import (
 	"github.com/linkforge/linkforge/internal/visitor"
 )
 
-// What is kept at noon: clicks of 13 whole months, and quarters of an hour of 25.
+// The retention at noon: single clicks of 13 whole months, and quarters of an hour of 25.
 var (
 	clicksKept   = time.Date(2025, 10, 1, 0, 0, 0, 0, time.UTC)
 	quartersKept = time.Date(2024, 10, 1, 0, 0, 0, 0, time.UTC)
 )
 
-// aged is a world of 30 months of which only that is left which is kept.
+// aged is a world of 30 months after retention.
 func aged(t *testing.T, d *db.DB) (*clicktest.World, *rand.Rand) {
 	t.Helper()
 	w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(8, 8))
@@ -65,7 +65,7 @@ func months(t *testing.T, d *db.DB, table string) (names []string) {
 	return names
 }
 
-// wantKept compares what is left with what is to be kept.
+// wantKept compares the stored rows with the expected ones.
 func wantKept(t *testing.T, w *clicktest.World) {
 	t.Helper()
 	var clicks int64
@@ -113,7 +113,7 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 		wantKept(t, w)
 		w.CheckTotals(t)
 		w.VerifyRollups(t)
-		if _, err := w.Rebuild(t.Context()); err != nil { // which leaves alone what it cannot make anew
+		if _, err := w.Rebuild(t.Context()); err != nil { // it does not change what it cannot compute
 			t.Fatal(err)
 		}
 		w.CheckTotals(t)
@@ -189,7 +189,8 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 	})
 }
 
-// TestAClickThatComesMonthsLate counts, though its month is gone, and what is written with it too.
+// TestAClickThatComesMonthsLate counts, although its month has been deleted; so do other clicks of
+// its batch.
 func TestAClickThatComesMonthsLate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -240,8 +241,8 @@ func TestAClickThatComesMonthsLate(t *testing.T) {
 	})
 }
 
-// TestALinkOfWhichNothingIsOld may be asked about for longer than anything is kept: that it had no
-// clicks then is known.
+// TestALinkOfWhichNothingIsOld can be queried for any range, because it is known to have had no
+// clicks.
 func TestALinkOfWhichNothingIsOld(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -290,8 +291,8 @@ func TestOnlyWhatIsNotKnownIsRefused(t *testing.T) {
 	})
 }
 
-// TestMoreIsToBeKeptThanThereIs: who raises how many months are kept gets no sums made anew of
-// nothing.
+// TestMoreIsToBeKeptThanThereIs: raising the number of stored months does not rebuild rollups from
+// deleted clicks.
 func TestMoreIsToBeKeptThanThereIs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -313,8 +314,8 @@ func TestMoreIsToBeKeptThanThereIs(t *testing.T) {
 	})
 }
 
-// TestDaysThatDoNotKnowTheirQuarters were summed up before days did: their quarters of an hour are
-// read as long as they are kept.
+// TestDaysThatDoNotKnowTheirQuarters were sealed by an earlier version. Their quarters of an hour
+// are read as long as they are stored.
 func TestDaysThatDoNotKnowTheirQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -9,8 +9,8 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// Total is what is known of a subject, a link or a workspace, since it was made. Its row is locked
-// by whoever writes sums of the subject.
+// Total is the total of a subject (a link or workspace) since its creation. Writers of the
+// subject's rollups lock its row.
 type Total struct {
 	bun.BaseModel `bun:"table:click_totals"`
 
@@ -61,9 +61,9 @@ func KeepMonth(ctx context.Context, d *db.DB, t time.Time) error {
 	return err
 }
 
-// addTotal adds to a total that is there by Chan's formula, and reads back what only the table
-// knows: the workspace, and what has been there and sealed before. When all that was there is
-// sealed, so are the days without clicks that followed.
+// addTotal adds to an existing total by Chan's formula, and returns what only the table has: the
+// workspace, the stored rollups and the sealed ones. If everything stored is sealed, the following
+// days without clicks are sealed too.
 const addTotal = `ON CONFLICT (subject_id) DO UPDATE SET
 	clicks = t.clicks + excluded.clicks, bots = t.bots + excluded.bots, before_at = t.last_at,
 	sealed_at = CASE WHEN t.last_at < t.sealed_at AND t.sealed_at < excluded.sealed_at

@@ -42,12 +42,12 @@ type Subject struct {
 type Filter struct {
 	// Bots keeps only bots, or only people; nil keeps both.
 	Bots *bool
-	// Values are what the dimensions must be. An empty text means that it is not known.
+	// Values are the required values of dimensions. An empty text means unknown.
 	Values map[click.Dimension]string
 }
 
-// Stats are the clicks of a subject in a range, as seen from a time zone. What is asked of them is
-// read when it is asked.
+// Stats are the clicks of a subject in a range, as seen from a time zone. Each method reads when it
+// is called.
 type Stats struct {
 	Range
 	Subject
@@ -95,7 +95,7 @@ func (s *Store) Stats(
 	return &Stats{Range: whole, Subject: of, Filter: f, store: s, member: m, Zone: location}, nil
 }
 
-// Member is the membership by which the stats are read.
+// Member returns the membership by which the stats are read.
 func (s *Stats) Member() workspace.Membership { return s.member }
 
 // Previous are the stats of the period before: it is as long, and ends where this one begins.
@@ -128,14 +128,13 @@ func (s *Stats) Total(ctx context.Context) (rollup.Count, error) {
 	return all, nil
 }
 
-// countAt is what was counted from a start on, until the next one at the earliest.
+// countAt is a count from a start on, until the next one at the earliest.
 type countAt struct {
 	start time.Time
 	rollup.Count
 }
 
-// points counts clicks piece by piece, none of which lies across one of the cuts, in the order of
-// time.
+// points counts clicks in pieces, none of which spans a cut, in the order of time.
 func (s *Stats) points(ctx context.Context, cuts []time.Time) (points []countAt, err error) {
 	ctx, err = s.member.Enter(ctx, workspace.ReadStats)
 	if err != nil {
@@ -143,7 +142,7 @@ func (s *Stats) points(ctx context.Context, cuts []time.Time) (points []countAt,
 	}
 	switch len(s.Values) {
 	case 0:
-		points, err = s.countSums(ctx, cuts)
+		points, err = s.countRollups(ctx, cuts)
 	case 1:
 		var all bool
 		points, all, err = s.countValue(ctx, cuts)
@@ -163,7 +162,7 @@ func (s *Stats) points(ctx context.Context, cuts []time.Time) (points []countAt,
 	return points, nil
 }
 
-// people keeps of a count what the filter of bots does. Bots are no visitors.
+// people applies the filter of bots to a count. Bots are not visitors.
 func (s *Stats) people(n rollup.Count) rollup.Count {
 	switch {
 	case s.Bots == nil:
@@ -178,7 +177,7 @@ func (s *Stats) people(n rollup.Count) rollup.Count {
 // some among others.
 func (s *Stats) countValue(ctx context.Context, cuts []time.Time) (points []countAt, all bool, err error) {
 	all = true
-	err = s.EachSum(ctx, cuts, func(b *Bucket) error {
+	err = s.EachRollup(ctx, cuts, func(b *Bucket) error {
 		for dimension, value := range s.Values {
 			found, err := valuesOf(b, dimension)
 			if err != nil {
@@ -194,8 +193,8 @@ func (s *Stats) countValue(ctx context.Context, cuts []time.Time) (points []coun
 	return points, all, err
 }
 
-// valuesOf are the counts of a sum by the values of a dimension, with those of clicks of which it
-// is not known.
+// valuesOf returns the counts of a rollup by the values of a dimension, including clicks of unknown
+// value.
 func valuesOf(b *Bucket, dimension click.Dimension) (rollup.Values, error) {
 	rest := b.count()
 	found := rollup.Values{}
@@ -217,8 +216,8 @@ func unknownValue(dimension click.Dimension) string {
 	return ""
 }
 
-// Slice is a part of the clicks: those of one value or, with IsOther, of all values that are not
-// told one by one.
+// Slice is the part of the clicks with one value or, with IsOther, with any value that is not
+// listed.
 type Slice struct {
 	Value   string
 	IsOther bool
@@ -237,7 +236,7 @@ func (s *Stats) Breakdown(ctx context.Context, by click.Dimension, first int) ([
 	}
 	all := rollup.Values{}
 	if len(s.Values) == 0 && (by != click.ByLink || s.isWorkspace()) {
-		err = s.EachSum(ctx, nil, func(b *Bucket) error {
+		err = s.EachRollup(ctx, nil, func(b *Bucket) error {
 			found, err := valuesOf(b, by)
 			for value, n := range found {
 				all.Add(value, n)
@@ -278,8 +277,8 @@ func (s *Stats) slices(all rollup.Values, first int) []Slice {
 	return sorted
 }
 
-// Latency tells how long redirects took to be ready, in milliseconds: the mean and the standard
-// deviation exactly, percentiles to five per cent.
+// Latency describes the time that redirects took, in milliseconds: the exact mean and standard
+// deviation, and percentiles to five per cent.
 type Latency struct {
 	Mean, StdDev, P50, P95, P99 float64
 }
@@ -292,7 +291,7 @@ func (s *Stats) Latency(ctx context.Context) (*Latency, error) {
 	}
 	tally, steps := rollup.Tally{}, rollup.Values{}
 	if len(s.Values) == 0 && s.Bots == nil {
-		err = s.EachSum(ctx, nil, func(b *Bucket) error {
+		err = s.EachRollup(ctx, nil, func(b *Bucket) error {
 			tally.Merge(b.Tally)
 			return rollup.EachCount(b.Counts, click.LatencyDimension,
 				func(_ byte, value []byte, n rollup.Count) { steps.Add(string(value), n) })

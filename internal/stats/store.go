@@ -16,12 +16,12 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Store reads what the recorder wrote.
+// Store queries and maintains the rollups that the recorder writes.
 type Store struct {
 	// DB is the database.
 	DB *db.DB
-	// ClickMonths and QuarterMonths are how many whole months clicks are kept one by one, and their
-	// sums by the quarter of an hour; zero means DefaultClickMonths and DefaultQuarterMonths.
+	// ClickMonths and QuarterMonths are the numbers of whole months for which single clicks and
+	// quarter-hour rollups are stored; zero means DefaultClickMonths and DefaultQuarterMonths.
 	ClickMonths, QuarterMonths int
 	// Now is the clock.
 	Now func() time.Time

@@ -91,8 +91,8 @@ func (r *Recorder) Add(workspaceID, code string, status int, at time.Time) {
 	one.LastAt = db.Instant(at)
 }
 
-// Run writes the buffer every second until the context ends, and then once more. It logs the first
-// of consecutive failures.
+// Run writes the buffer every second until the context ends, and a last time then. It logs the
+// first of consecutive failures.
 func (r *Recorder) Run(ctx context.Context) error {
 	failures := poll.Failures{Log: r.Log, Message: "writing unmatched requests failed"}
 	for {
@@ -128,8 +128,8 @@ func (r *Recorder) Flush(ctx context.Context) error {
 
 // write adds rows to the stored counts. New codes beyond maxCodesPerDay are counted together.
 //
-// Several nodes count the same requests. One statement that locks the rows in the order of their key
-// keeps them from blocking each other in a circle.
+// Several nodes count the same requests. One statement that locks the rows in the order of their
+// key keeps them from blocking each other in a circle.
 func (r *Recorder) write(ctx context.Context, workspaceID string, rows []*Request) error {
 	return r.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
 		stored, err := limitCodes(ctx, tx, workspaceID, rows)
@@ -143,8 +143,8 @@ func (r *Recorder) write(ctx context.Context, workspaceID string, rows []*Reques
 	})
 }
 
-// limitCodes returns the rows in the order of their key. Rows of new codes beyond maxCodesPerDay are
-// merged into a row without a code.
+// limitCodes returns the rows in the order of their key. Rows of new codes beyond maxCodesPerDay
+// are merged into a row without a code.
 func limitCodes(ctx context.Context, tx bun.Tx, workspaceID string, rows []*Request) ([]*Request, error) {
 	var stored []*Request
 	days := map[int64]bool{}

@@ -22,31 +22,31 @@ type slot struct {
 	start   int64
 }
 
-// Sum is a row of sums whose counts are open.
-type Sum struct {
+// Rollup is a row of sums whose counts are open.
+type Rollup struct {
 	Bucket
 	counts rollup.Counts
 }
 
-// Sums are what is to be added to a table of sums. They are merged in memory first, so that each
-// row is written once.
-type Sums map[slot]*Sum
+// Rollups are additions to a table of rollups. They are merged in memory first, so that each row is
+// written once.
+type Rollups map[slot]*Rollup
 
-func (s Sums) at(subject, workspaceID string, start time.Time) *Sum {
+func (s Rollups) at(subject, workspaceID string, start time.Time) *Rollup {
 	k := slot{subject, start.Unix()}
 	if s[k] == nil {
-		s[k] = &Sum{Bucket{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
+		s[k] = &Rollup{Bucket{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
 	}
 	return s[k]
 }
 
 // AddToLink counts a click with its link.
-func (s Sums) AddToLink(c *click.Click) {
+func (s Rollups) AddToLink(c *click.Click) {
 	s.at(c.LinkID, c.WorkspaceID, quarterAt(c)).addClick(c, oneClick(c))
 }
 
-// AddToWorkspace counts a click with the workspace of its link, unless nobody owns that.
-func (s Sums) AddToWorkspace(c *click.Click) {
+// AddToWorkspace counts a click for the workspace of its link, if the link has an owner.
+func (s Rollups) AddToWorkspace(c *click.Click) {
 	if c.WorkspaceID == workspace.PublicID {
 		return
 	}
@@ -58,7 +58,7 @@ func (s Sums) AddToWorkspace(c *click.Click) {
 // quarterAt is when the quarter of an hour of a click began.
 func quarterAt(c *click.Click) time.Time { return c.ClickedAt.UTC().Truncate(click.BucketLength) }
 
-// oneClick is what a click adds to a count.
+// oneClick is the count of one click.
 func oneClick(c *click.Click) rollup.Count {
 	one := rollup.Count{Clicks: 1}
 	if c.IsVisit {
@@ -70,7 +70,7 @@ func oneClick(c *click.Click) rollup.Count {
 	return one
 }
 
-func (s *Sum) addClick(c *click.Click, one rollup.Count) {
+func (s *Rollup) addClick(c *click.Click, one rollup.Count) {
 	s.Tally.Add(c.LatencyMs)
 	s.Visits += one.Visits
 	s.Bots += one.Bots
@@ -78,7 +78,7 @@ func (s *Sum) addClick(c *click.Click, one rollup.Count) {
 }
 
 // add adds a row.
-func (s *Sum) add(b *Bucket) error {
+func (s *Rollup) add(b *Bucket) error {
 	s.Tally.Merge(b.Tally)
 	s.Visits += b.Visits
 	s.Bots += b.Bots
@@ -86,20 +86,20 @@ func (s *Sum) add(b *Bucket) error {
 }
 
 // sorted are the sums in the order of their keys.
-func (s Sums) sorted() []*Sum {
-	all := make([]*Sum, 0, len(s))
+func (s Rollups) sorted() []*Rollup {
+	all := make([]*Rollup, 0, len(s))
 	for _, one := range s {
 		all = append(all, one)
 	}
-	slices.SortFunc(all, func(a, b *Sum) int {
+	slices.SortFunc(all, func(a, b *Rollup) int {
 		return cmp.Or(cmp.Compare(a.SubjectID, b.SubjectID), a.StartsAt.Compare(b.StartsAt))
 	})
 	return all
 }
 
-// SumUp are the sums of clicks, in the order of their keys and with their counts encoded.
-func SumUp(clicks []click.Click, add func(Sums, *click.Click)) []*Sum {
-	s := Sums{}
+// Aggregate are the sums of clicks, in the order of their keys and with their counts encoded.
+func Aggregate(clicks []click.Click, add func(Rollups, *click.Click)) []*Rollup {
+	s := Rollups{}
 	for i := range clicks {
 		add(s, &clicks[i])
 	}
@@ -112,8 +112,8 @@ func SumUp(clicks []click.Click, add func(Sums, *click.Click)) []*Sum {
 
 // LateOf are the days among sums that have been sealed: what comes to them comes to click_days as
 // well.
-func LateOf(all []*Sum, known map[string]*Total) Sums {
-	late := Sums{}
+func LateOf(all []*Rollup, known map[string]*Total) Rollups {
+	late := Rollups{}
 	for _, one := range all {
 		if one.StartsAt.Before(known[one.SubjectID].SealedAt) {
 			d := late.at(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(click.Day))
@@ -126,11 +126,11 @@ func LateOf(all []*Sum, known map[string]*Total) Sums {
 }
 
 // AddLate adds to days that have been summed up.
-func AddLate(ctx context.Context, d *db.DB, tx bun.Tx, late Sums, totals map[string]*Total) error {
+func AddLate(ctx context.Context, d *db.DB, tx bun.Tx, late Rollups, totals map[string]*Total) error {
 	if len(late) == 0 {
 		return nil
 	}
-	if err := AddSums(ctx, d, tx, Days, late.sorted(), totals); err != nil {
+	if err := AddRollups(ctx, d, tx, Days, late.sorted(), totals); err != nil {
 		return err
 	}
 	for workspaceID, from := range late.workspaces() {
@@ -142,7 +142,7 @@ func AddLate(ctx context.Context, d *db.DB, tx bun.Tx, late Sums, totals map[str
 }
 
 // workspaces are those among the subjects, with the oldest of their sums.
-func (s Sums) workspaces() map[string]time.Time {
+func (s Rollups) workspaces() map[string]time.Time {
 	found := map[string]time.Time{}
 	for _, one := range s {
 		if one.SubjectID != one.WorkspaceID {
@@ -158,11 +158,11 @@ func (s Sums) workspaces() map[string]time.Time {
 // sumsAtOnce bounds a statement.
 const sumsAtOnce = 1000
 
-// AddSums adds sums, which are in the order of their keys, to what the table has. The totals of the
-// subjects are locked, so nobody adds to the same rows meanwhile; what they know says which rows
-// cannot be there.
-func AddSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum, totals map[string]*Total) error {
-	old := make([]*Sum, 0, len(all))
+// AddRollups adds rollups, in the order of their keys, to the table. The caller has locked the
+// totals of the subjects, so no other writer changes these rows. The totals tell which rows cannot
+// exist yet.
+func AddRollups(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Rollup, totals map[string]*Total) error {
+	old := make([]*Rollup, 0, len(all))
 	for _, one := range all {
 		if t := totals[one.SubjectID]; t == nil || !one.StartsAt.After(t.BeforeAt) {
 			old = append(old, one)
@@ -195,15 +195,15 @@ func AddSums(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum,
 	return insertBuckets(ctx, d, tx, added)
 }
 
-// replaceSum is what becomes of a sum that is there.
-const replaceSum = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
+// replaceRollup replaces a stored rollup.
+const replaceRollup = `ON CONFLICT (subject_id, starts_at) DO UPDATE SET
 	workspace_id = excluded.workspace_id, clicks = excluded.clicks,
 	visits = excluded.visits, bots = excluded.bots,
 	latency_mean = excluded.latency_mean, latency_m2 = excluded.latency_m2, counts = excluded.counts`
 
-// replace writes rows in the place of those that are there, if any.
+// replace writes rows in place of existing ones.
 func replace(ctx context.Context, tx bun.Tx, table string, rows []Bucket) error {
-	return db.InsertRows(ctx, tx, db.Insert{Into: table, Rest: replaceSum}, rows)
+	return db.InsertRows(ctx, tx, db.Insert{Into: table, Rest: replaceRollup}, rows)
 }
 
 // insertBuckets writes rows that are not there yet, in the order of their keys.
@@ -232,7 +232,7 @@ func insertBuckets(ctx context.Context, d *db.DB, tx bun.Tx, rows []Bucket) erro
 }
 
 // existing are the rows that the table has of the sums.
-func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum) (map[slot]*Bucket, error) {
+func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Rollup) (map[slot]*Bucket, error) {
 	found := make(map[slot]*Bucket, len(all))
 	for chunk := range slices.Chunk(all, sumsAtOnce) {
 		var rows []Bucket
@@ -246,10 +246,10 @@ func existing(ctx context.Context, d *db.DB, tx bun.Tx, table string, all []*Sum
 	return found, nil
 }
 
-// lookUp asks for rows by their keys. PostgreSQL has to be told to look each of them up: it does
-// not know how few there are. The statement is not kept: a plan from when a month had hardly any
-// rows would read them all for each key.
-func lookUp(d *db.DB, tx bun.Tx, table string, all []*Sum) *bun.RawQuery {
+// lookUp selects rows by their keys. It forces PostgreSQL to look each of them up by index, because
+// it cannot estimate their number. The statement is not prepared: a plan from the beginning of a
+// month would read the whole month for each key later.
+func lookUp(d *db.DB, tx bun.Tx, table string, all []*Rollup) *bun.RawQuery {
 	if d.Kind == db.Postgres {
 		subjects, starts := make([]string, len(all)), make([]time.Time, len(all))
 		for i, one := range all {
