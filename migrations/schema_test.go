@@ -15,8 +15,8 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// facts are queries that tell what a schema is made of, a sentence a row. The table that records
-// migrations is left out: Migrate makes it itself.
+// facts are queries that describe a schema, one sentence per row. They omit the table of
+// migrations, which Migrate creates.
 var facts = map[db.Kind][]string{
 	db.Postgres: {
 		// Columns. Time has a type of its own.
@@ -39,7 +39,7 @@ var facts = map[db.Kind][]string{
 		FROM pg_constraint WHERE contype = 'c' AND connamespace = 'public'::regnamespace GROUP BY conrelid`,
 	},
 	db.SQLite: {
-		// Columns. Time is text, and told by the name.
+		// Columns. Time is text, recognized by the column's name.
 		`SELECT m.name || '.' || c.name || ' ' || CASE WHEN c.type = 'TEXT' AND c.name LIKE '%@_at' ESCAPE '@'
 			THEN 'INSTANT' ELSE c.type END ||
 			CASE c."notnull" WHEN 1 THEN ' NOT NULL' ELSE '' END || coalesce(' DEFAULT ' || c.dflt_value, '')
@@ -60,7 +60,7 @@ var facts = map[db.Kind][]string{
 	},
 }
 
-// ask returns what the query's only column holds.
+// ask returns the only column of a query.
 func ask(t *testing.T, d *db.DB, query string) (answers []string) {
 	t.Helper()
 	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &answers); err != nil {
@@ -69,10 +69,9 @@ func ask(t *testing.T, d *db.DB, query string) (answers []string) {
 	return answers
 }
 
-// apart are facts that a dialect has for itself: each searches text with what the other does not
-// have. PostgreSQL has a GIN index of trigrams. SQLite has a virtual table, the tables that FTS5
-// keeps behind it, and the numbers by which it knows links. And PostgreSQL alone commits in another
-// order than that of ids.
+// apart are facts of one dialect only. Text search differs: PostgreSQL has a GIN index of trigrams;
+// SQLite has a virtual table, the tables of FTS5 behind it, and row numbers of links. Only
+// PostgreSQL commits in another order than that of IDs.
 var apart = map[db.Kind]*regexp.Regexp{
 	db.Postgres: regexp.MustCompile(`^CREATE INDEX links_by_search ON links USING gin |` +
 		`^CREATE INDEX (changes|click_batches)_by_xid |^(changes|click_batches).xid `),
@@ -143,8 +142,8 @@ func TestSQLiteTablesAreStrict(t *testing.T) {
 	}
 }
 
-// TestPostgresComparesBytes: text that is looked for or put into an order must be compared as
-// SQLite compares it, whatever the server's locale.
+// TestPostgresComparesBytes: text in lookups and orders must be compared as in SQLite, in any
+// locale of the server.
 func TestPostgresComparesBytes(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -163,7 +162,7 @@ func TestPostgresComparesBytes(t *testing.T) {
 	})
 }
 
-// TestNewLinksDoNotWaitForLong: whoever fills the list of what is to be put into the index of text
+// TestNewLinksDoNotWaitForLong: the transaction that fills the pending list of the text index
 // empties it, while others wait.
 func TestNewLinksDoNotWaitForLong(t *testing.T) {
 	t.Parallel()

@@ -55,7 +55,7 @@ func addLink(t *testing.T, d *db.DB, id, workspaceID, title string, deletedAt an
 		id, workspaceID, "https://Example.com/"+id, []byte{0, 1}, title, at, deletedAt)
 }
 
-// tell is what every version of the table says of its links.
+// tell returns the links' properties that every version of the table has.
 func tell(t *testing.T, d *db.DB) []string {
 	t.Helper()
 	return ask(t, d, `SELECT id || ' ' || code || ' ' || root_code || ' ' || original_url || ' ' || coalesce(title,
@@ -112,7 +112,7 @@ func TestStepsGoBackAndForth(t *testing.T) {
 	}
 }
 
-// checkFilledIn checks what the step makes of links that were there.
+// checkFilledIn checks the properties that the migration adds to existing links.
 func checkFilledIn(t *testing.T, d *db.DB) {
 	t.Helper()
 	expect(t, "title keys", ask(t, d, "SELECT title_key FROM links ORDER BY id"), "", "the report")

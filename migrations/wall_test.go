@@ -17,8 +17,7 @@ const (
 	me, stranger  = "usr_mine", "usr_foreign"
 )
 
-// rows make one row of each table that has a tenant's, for the tenant whose name is put in place of
-// $. What is not said may be anything.
+// rows insert a row of each table with tenant data, for the tenant whose name replaces $.
 var rows = map[string]string{
 	"workspaces": `INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_$', '$', 'n',
 		now(), now())`,
@@ -48,12 +47,12 @@ var rows = map[string]string{
 	"orphans": `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
-// inOrder are the tables in the order in which rows can be made.
+// inOrder are the tables in an order in which rows can be inserted.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "orphans"}
 
-// tenantTables are the tables in which each row is some workspace's.
+// tenantTables are the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {
 	t.Helper()
 	return ask(t, d, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
@@ -102,8 +101,8 @@ func column(table string) string {
 	return "workspace_id"
 }
 
-// TestTheSecondWall looks at each table that has tenants' rows, with statements that have no
-// condition: what the application says of workspaces is left out, and policies alone decide.
+// TestTheSecondWall reads each table with tenant data by statements without a condition, so that
+// policies alone decide.
 func TestTheSecondWall(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

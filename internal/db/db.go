@@ -134,8 +134,8 @@ func makePrivate(path string) error {
 	return f.Close()
 }
 
-// sqliteDSN selects immediate transactions: a deferred one that reads and then writes fails at once
-// if another has written in between, whatever the busy timeout.
+// sqliteDSN selects immediate transactions. A deferred one that reads and then writes fails at once
+// if another has written in between, even with a busy timeout.
 func sqliteDSN(path string, pragmas ...string) string {
 	query := url.Values{"_txlock": {"immediate"}, "_pragma": pragmas}
 	return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: path}).EscapedPath(), RawQuery: query.Encode()}).String()

@@ -77,7 +77,7 @@ func TestSQLitePaths(t *testing.T) {
 			t.Errorf("%s is not the file that was written: %v", name, err)
 		}
 	}
-	// And nothing was written beside them.
+	// No other file was written.
 	files, err := os.ReadDir(dir)
 	if err != nil || len(files) != 13 {
 		t.Errorf("%d files, want 13: %v, %v", len(files), files, err)
@@ -152,7 +152,7 @@ func TestSQLiteSettings(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("settings (-want +got):\n%s", diff)
 	}
-	if n := d.DB.DB.Stats().MaxOpenConnections; n != 1 { // those who write wait in line here, not in SQLite's busy handler
+	if n := d.DB.DB.Stats().MaxOpenConnections; n != 1 { // writers queue here, not in SQLite's busy handler
 		t.Errorf("%d connections may write, want 1", n)
 	}
 }
@@ -161,7 +161,7 @@ func TestSQLiteReadersCannotWrite(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
 	setup(t, d)
-	// A SELECT of bun's goes to the readers, whatever follows it.
+	// A SELECT of bun uses the readers, even with another statement behind it.
 	_, err := d.NewSelect().TableExpr("things; INSERT INTO things (id) VALUES ('by a reader')").ColumnExpr("*").
 		Exec(db.AsOwner(t.Context()))
 	if diff := cmp.Diff(map[string]int64{"first": 0}, things(t, d)); diff != "" || err == nil {

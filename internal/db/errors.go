@@ -103,8 +103,8 @@ func IsRefused(err error) bool {
 	return code == 18 || code == 19 || code == 20 // SQLITE_TOOBIG, SQLITE_CONSTRAINT, SQLITE_MISMATCH
 }
 
-// NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with what was
-// attempted.
+// NoRowsAs returns missing if err is sql.ErrNoRows, and otherwise err wrapped with the attempted
+// action.
 func NoRowsAs(missing, err error, attempted string) error {
 	if errors.Is(err, sql.ErrNoRows) {
 		return missing

@@ -85,9 +85,8 @@ func (w *wire) cut() {
 	}
 }
 
-// TestAServerThatIsAwayIsUnavailable: whoever asks meanwhile is told that trying again helps,
-// whether there is nobody, a connection breaks, or the server ends it. What an operator has to mend
-// says no such thing.
+// TestAServerThatIsAwayIsUnavailable: errors are retryable if no server listens, a connection
+// breaks, or the server ends it. Errors of the configuration are not.
 func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

@@ -12,8 +12,7 @@ import (
 	"github.com/uptrace/bun/dialect/pgdialect"
 )
 
-// oneSession is what a pooler of transactions makes of two connections that are never in a
-// transaction at once.
+// oneSession simulates a pooler of transactions: two connections share one session.
 type oneSession struct {
 	driver.Connector
 	mu   sync.Mutex

@@ -38,7 +38,8 @@ func InsertRows[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T) erro
 	return nil
 }
 
-// InsertReturning inserts at least one row with one statement and scans what it returns into dest.
+// InsertReturning inserts at least one row with one statement, and scans the returned rows into
+// dest.
 func InsertReturning[T any](ctx context.Context, tx bun.Tx, in Insert, rows []T, dest any) error {
 	q, ctx := insertion(ctx, tx, in, rows)
 	return q.Scan(ctx, dest)

@@ -38,7 +38,7 @@ type sample struct {
 	Ignored string
 }
 
-// setupSamples makes a table that numbers its rows in the order in which they come.
+// setupSamples creates a table that numbers its rows in the order of insertion.
 func setupSamples(t *testing.T, d *db.DB) {
 	t.Helper()
 	serial, timestamp, blob := "INTEGER PRIMARY KEY", "TIMESTAMP", "BLOB"
@@ -66,7 +66,7 @@ func inTx(t *testing.T, d *db.DB, f func(ctx context.Context, tx bun.Tx) error) 
 	return d.Tx(db.AsOwner(t.Context()), f)
 }
 
-// TestRowsAreInserted as they are, in their order, and adds to those that are there.
+// TestRowsAreInserted in their order and with their values, beside existing ones.
 func TestRowsAreInserted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -130,7 +130,7 @@ func TestAnyNumberOfRows(t *testing.T) {
 	})
 }
 
-// TestARowThatIsRefused takes the others with it, and the statement goes on being of use.
+// TestARowThatIsRefused fails the whole statement, which can be used again.
 func TestARowThatIsRefused(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -165,7 +165,7 @@ func TestARowThatIsRefused(t *testing.T) {
 }
 
 // TestAKeptPlanKeepsTheScope: a statement that a connection has prepared for one workspace inserts
-// nothing into another, whoever the connection has served meanwhile.
+// nothing into another.
 func TestAKeptPlanKeepsTheScope(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

@@ -11,7 +11,7 @@ import (
 	"github.com/uptrace/bun"
 )
 
-// sqliteTime is the format in which bun stores time in SQLite.
+// sqliteTime is bun's format of time in SQLite.
 const sqliteTime = "2006-01-02 15:04:05.999999-07:00"
 
 // Load inserts n rows within Tx: on PostgreSQL by COPY, which bypasses row-level security and so

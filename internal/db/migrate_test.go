@@ -283,8 +283,8 @@ func TestTheRealMigrations(t *testing.T) {
 	})
 }
 
-// TestAStepGivesWay: while a step waits for a table that somebody reads, those who come later read
-// it too.
+// TestAStepGivesWay: while a migration waits for a table that is being read, later readers do not
+// wait.
 func TestAStepGivesWay(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
@@ -307,8 +307,8 @@ func TestAStepGivesWay(t *testing.T) {
 	})
 }
 
-// givesWay has a step wait for a table that somebody reads for long, and sees to it that nobody who
-// comes meanwhile waits for it.
+// givesWay runs a migration that waits for a table with a long reader, and checks that later
+// readers do not wait for it.
 func givesWay(t *testing.T, d *db.DB, step func(ctx context.Context) error) {
 	t.Helper()
 	ctx := db.AsOwner(t.Context())

@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// TestParams: a statement with parameters finds what one with values would, whatever they are, and
-// PostgreSQL keeps one text of it.
+// TestParams: a statement with parameters finds the same rows as one with literals, and PostgreSQL
+// stores one text of it.
 func TestParams(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -27,7 +27,7 @@ func TestParams(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for round := range 3 { // of which PostgreSQL plans the first
+		for round := range 3 { // PostgreSQL plans the first round
 			for _, c := range []struct {
 				words []string
 				least int

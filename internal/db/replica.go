@@ -30,7 +30,7 @@ const (
 type Replica struct {
 	*sql.DB
 	looks *bun.DB // one connection, which looks how far it is
-	// here is true while the replica responds; until is the time in nanoseconds before which it has
+	// here is true while the replica responds. until is the time in nanoseconds up to which it has
 	// every commit, zero if unknown.
 	here   atomic.Bool
 	until  atomic.Int64
@@ -77,7 +77,7 @@ func (r *Replica) ResolveConn(ctx context.Context, query bun.Query) bun.IConn {
 	return r.DB
 }
 
-// Has reports whether the replica has every commit before a time.
+// Has reports whether the replica has every commit up to a time.
 func (r *Replica) Has(moment time.Time) bool {
 	return r.here.Load() && r.until.Load() >= moment.UnixNano()
 }
@@ -91,7 +91,7 @@ func (r *Replica) Lag(now time.Time) time.Duration {
 	return now.Sub(time.Unix(0, max(r.until.Load(), r.opened.UnixNano())))
 }
 
-// Await waits until the replica has every commit before now, but at most MaxLag.
+// Await waits until the replica has every commit up to now, but at most MaxLag.
 func (r *Replica) Await(ctx context.Context, now time.Time) error {
 	for waited := time.Duration(0); waited < MaxLag && !r.Has(now); waited += lookEvery {
 		if err := poll.Wait(ctx, lookEvery); err != nil {
@@ -156,11 +156,11 @@ type position struct {
 	lsn int64
 }
 
-// look appends the primary's position and removes those that the replica has passed.
+// look appends the primary's position, and removes those that the replica has reached.
 func (d *DB) look(ctx context.Context, seen []position, now time.Time) ([]position, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
 	defer cancel()
-	// What was committed before now is in the log before this place.
+	// Every commit up to now is in the log before this position.
 	p := position{at: now}
 	ahead := d.NewRaw("SELECT (pg_current_wal_flush_lsn() - '0/0'::pg_lsn)::bigint").Scan(ctx, &p.lsn)
 	if ahead == nil {
@@ -206,7 +206,7 @@ func (d detour) Connect(ctx context.Context) (driver.Conn, error) {
 	return &readConn{conn.(*scopedConn), d.replica, true}, nil
 }
 
-// readConn is a connection to the replica, or to the primary in its place.
+// readConn is a connection to the replica, or to the primary while the replica is too old.
 type readConn struct {
 	*scopedConn
 	replica *Replica

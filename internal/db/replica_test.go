@@ -14,8 +14,8 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// TestTheReplicaIsRead for whoever says how new it must be what is read, as long as it is as new as
-// that.
+// TestTheReplicaIsRead by callers that state the required age of data, as long as it is recent
+// enough.
 func TestTheReplicaIsRead(t *testing.T) {
 	t.Parallel()
 	pair := dbtest.NewPair(t)
@@ -53,7 +53,7 @@ func TestTheReplicaIsRead(t *testing.T) {
 		}
 		return time.Now()
 	}
-	// read says what is there, and whether a standby has said so.
+	// read returns the texts, and whether they came from the standby.
 	read := func(ctx context.Context) (texts string, standby bool) {
 		t.Helper()
 		if err := d.NewSelect().Table("notes").

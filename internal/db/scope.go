@@ -22,7 +22,7 @@ const (
 	ownerRole    = "none" // the role that has connected
 )
 
-// scope limits what a statement sees: the rows of one workspace and the memberships of one account.
+// scope bounds the visible rows of a statement: one workspace and the memberships of one account.
 // The zero scope sees no tenant's rows.
 type scope struct{ role, workspace, account string }
 

@@ -28,9 +28,8 @@ func impatient(t *testing.T) *db.DB {
 	return d
 }
 
-// TestStatementsEnd: those of requests do after the timeout, with an error that says that trying
-// again helps; those of jobs, commands and migrations go on. Both take turns on the same
-// connection.
+// TestStatementsEnd: statements of requests end after the timeout with a retryable error. Those of
+// jobs, commands and migrations continue. Both share a connection.
 func TestStatementsEnd(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -67,7 +66,7 @@ func TestStatementsEnd(t *testing.T) {
 	})
 }
 
-// TestWaitingEnds: a request does not wait for ever for what somebody else holds; a job does.
+// TestWaitingEnds: a request waits for a lock for a limited time; a job waits without limit.
 func TestWaitingEnds(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -181,8 +180,8 @@ func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 	})
 }
 
-// TestALostStatementTellsOfAPooler that gives the session to others: it is said what to do, and the
-// connection goes on.
+// TestALostStatementTellsOfAPooler: if a pooler gives the session to other clients, the log states
+// the remedy, and the connection remains usable.
 func TestALostStatementTellsOfAPooler(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {

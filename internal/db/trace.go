@@ -12,9 +12,9 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// Trace makes a span of each statement that is part of another one. It says which kind of statement
-// it is and of which table: neither its text, which holds the values, nor that of an error, which
-// may. It is called before the database is used.
+// Trace creates a span for each statement within another span. It records the kind of statement and
+// the table. The texts of statements and errors are omitted, because they contain values. Call it
+// before the database is used.
 func (d *DB) Trace(t trace.Tracer) { d.DB = d.WithQueryHook(spans{t, systems[d.Kind]}) }
 
 // systems are the databases' names in spans
@@ -61,7 +61,7 @@ func (s spans) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	span.End()
 }
 
-// describe finds out what a text does and, where that is written, which table it does it to.
+// describe returns the operation of a statement and, if it is written in the text, its table.
 func describe(text string) (operation, table string) {
 	words := append(strings.Fields(text[:min(len(text), 100)]), "", "", "")
 	switch operation = word(words[0]); operation {

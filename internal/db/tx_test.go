@@ -57,8 +57,8 @@ func insert(ctx context.Context, tx bun.Tx, id string) error {
 	return err
 }
 
-// count reads, and writes what it read and one more: only transactions that take turns get it
-// right.
+// count reads a number and writes the next one, which is correct only if transactions are
+// serialized.
 func count(ctx context.Context, tx bun.Tx, id string) error {
 	row := thing{ID: id}
 	q := tx.NewSelect().Model(&row).WherePK()

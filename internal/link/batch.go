@@ -200,7 +200,7 @@ func (b *batch) findOrInsert(ctx context.Context) error {
 	return nil
 }
 
-// finish makes the results of the attempt final, except deleted links, which are to be revived.
+// finish makes the results of the attempt final, except deleted links that are to be revived.
 func (b *batch) finish() {
 	for _, it := range b.items {
 		if it.pending() && (it.attempt.Link == nil || it.attempt.Link.DeletedAt == nil) {

@@ -21,7 +21,7 @@ type Result struct {
 	Err     error
 }
 
-// Policy states what happens to a batch in which some links have errors.
+// Policy is the effect of errors of single links on a batch.
 type Policy string
 
 // The policies.

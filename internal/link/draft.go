@@ -76,7 +76,7 @@ func (s *Store) draft(m workspace.Membership, in New, now time.Time) (*Link, err
 	return l, l.check()
 }
 
-// settings returns the settings, with the workspace's defaults for those that are absent.
+// settings returns the settings, with the workspace's defaults in place of absent ones.
 func (in New) settings(m workspace.Membership) routing.Settings {
 	return routing.Settings{
 		RedirectStatus: optional.Or(in.RedirectStatus, m.Workspace().DefaultRedirectStatus),

@@ -62,7 +62,7 @@ func sees(t *testing.T, s *Store, a resolve.Address, want func(resolve.Target, e
 }
 
 // TestFeed_DeliversChangesWithinASecond changes and deletes links on one node, a thousand times,
-// while another node has them in its cache. Only the table of changes connects the two.
+// while another node caches them. Only the table of changes connects the two.
 func TestFeed_DeliversChangesWithinASecond(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

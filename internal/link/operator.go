@@ -90,9 +90,9 @@ type Candidate struct {
 	Holders []Found
 }
 
-// Holders returns the candidates of a URL in a workspace, in the order in which they are tried,
-// with the links that hold them in any workspace and state, purged ones included. It is for the
-// operator. It returns InvalidURL.
+// Holders returns the candidate codes of a URL in a workspace, in the order of their use, with the
+// links that have them in any workspace and state, including purged ones. It is for the operator.
+// It returns InvalidURL.
 func (s *Store) Holders(ctx context.Context, workspaceID, raw string) ([]Candidate, error) {
 	u, err := canonical(raw)
 	if err != nil {

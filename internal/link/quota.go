@@ -57,8 +57,8 @@ func (s *Store) Usages(ctx context.Context) ([]SpaceUsage, error) {
 	return usages, nil
 }
 
-// consumeQuota locks the workspace's quota of the month and consumes so many links, even beyond the
-// limit. It returns how many were left before. Anonymous links have no quota.
+// consumeQuota locks the workspace's quota of the month and consumes n links, even beyond the
+// limit. It returns the number of links that remained before. Anonymous links have no quota.
 func (s *Store) consumeQuota(
 	ctx context.Context, tx bun.Tx, m workspace.Membership, now time.Time, links int,
 ) (left int, err error) {

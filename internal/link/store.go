@@ -25,19 +25,20 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// Config is what a Store needs.
+// Config configures a Store.
 type Config struct {
 	// DB is the database.
 	DB *db.DB
 	// PublicURL is the origin that short URLs start with.
 	PublicURL string
-	// Own are the hosts of the instance, to which no link may redirect; nil means that of PublicURL.
+	// Own are the hosts of the instance, to which links must not redirect; nil means that of
+	// PublicURL.
 	Own *ownhost.Hosts
 	// LinkQuota is how many links a workspace without its own quota may create in a month.
 	LinkQuota int64
 	// CodeSecrets are the keys of the strategy Counter: the current one, then its predecessors.
 	CodeSecrets [][]byte
-	// AnonymousTTL is the lifetime of anonymous links; zero means that there are none.
+	// AnonymousTTL is the lifetime of anonymous links; zero disables them.
 	AnonymousTTL time.Duration
 	// CacheBytes bounds the cache of the Resolver; zero means 64 MiB.
 	CacheBytes int64
@@ -55,7 +56,7 @@ type Config struct {
 
 // Clicks is what this package needs of packages ingest and stats.
 type Clicks interface {
-	// Flush waits until the database has every click that this node has recorded.
+	// Flush waits until the clicks that this node has recorded are in the database.
 	Flush(ctx context.Context) error
 	// Counts returns the total clicks of links. Links without clicks are omitted.
 	Counts(ctx context.Context, conn bun.IDB, linkIDs ...string) (map[string]int64, error)
@@ -71,14 +72,14 @@ type Domains interface {
 
 // Blocklist is what this package needs of package moderation.
 type Blocklist interface {
-	// Blocked returns those of the hosts to which no new link may redirect.
+	// Blocked returns the blocked ones among the hosts.
 	Blocked(ctx context.Context, conn bun.IDB, hosts ...string) (map[string]bool, error)
 }
 
 // Store stores links.
 type Store struct {
 	Config
-	// Resolver caches links by their addresses. The store invalidates what it changes.
+	// Resolver caches links by address. The store invalidates links that it changes.
 	Resolver *resolve.Resolver
 	// candidate returns the code of a URL in a workspace for one salt.
 	candidate   func(canonical, workspaceID string, salt int) string

@@ -178,8 +178,8 @@ func rowIDs(rows []*row) []string {
 	return ids
 }
 
-// boundByTags bounds a walk by ID to the range in which links have the tag. The tag of a campaign
-// is often common among the links of one month and rare ever since.
+// boundByTags bounds a scan by ID to the range of links with the tag. A campaign's tag is often
+// common among the links of one month and rare otherwise.
 func (q *query) boundByTags(sel *bun.SelectQuery) *bun.SelectQuery {
 	if q.narrowed {
 		return sel

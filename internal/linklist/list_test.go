@@ -31,8 +31,7 @@ var vocabulary = []string{
 	"+", "(", ")", "{a}", ";", "?", "?0", "$1", "??", "http", "example.com", "https://", "c1", "/2",
 }
 
-// TestListAgainstNaive compares lists with what Go makes of the same links, whichever way the
-// database takes.
+// TestListAgainstNaive compares lists with a naive implementation in Go.
 func TestListAgainstNaive(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -137,8 +136,7 @@ func TestEachFilterAlone(t *testing.T) {
 	})
 }
 
-// TestStatusInSQL compares Link.Status with what the database says, in every combination of what it
-// depends on.
+// TestStatusInSQL compares Link.Status with the SQL filter in every combination of its inputs.
 func TestStatusInSQL(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -289,8 +287,8 @@ func TestCursorsBelongToTheirOrder(t *testing.T) {
 	})
 }
 
-// TestListWhileLinksAreAdded: what is there from the beginning comes once, in order, whatever comes
-// in between.
+// TestListWhileLinksAreAdded: links that exist from the beginning are listed once, in order, while
+// others are added.
 func TestListWhileLinksAreAdded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -330,7 +328,7 @@ func TestListWhileLinksAreAdded(t *testing.T) {
 							got = append(got, linkID)
 						}
 					}
-					if added++; added <= 5 { // else the end of an order in which the new come last is never reached
+					if added++; added <= 5 { // otherwise an order in which new links come last never ends
 						put(t, d, some(3))
 					}
 				}
@@ -342,7 +340,7 @@ func TestListWhileLinksAreAdded(t *testing.T) {
 	})
 }
 
-// TestForeignLinksAreNotFound: not even those that are the same but for their workspace.
+// TestForeignLinksAreNotFound, even if they differ in the workspace only.
 func TestForeignLinksAreNotFound(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -95,7 +95,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 			}
 		}
 		err := d.Tx(db.AsSystem(t.Context()), func(ctx context.Context, tx bun.Tx) error {
-			// What comes back would be written through pointers that samples share.
+			// Returned values would be written through pointers that samples share.
 			if _, err := tx.NewInsert().Model(&links).Returning("NULL").Exec(ctx); err != nil {
 				return err
 			}
@@ -112,7 +112,7 @@ func put(t *testing.T, d *db.DB, samples []sample) {
 	}
 }
 
-// plain is the i-th of links in which nothing is special, never clicked.
+// plain is the i-th link with default properties, never clicked.
 func plain(m workspace.Membership, i int) sample {
 	hash := sha256.Sum256(fmt.Append(nil, i))
 	url := fmt.Sprintf("https://example.com/%d", i)
@@ -123,7 +123,7 @@ func plain(m workspace.Membership, i int) sample {
 	}}
 }
 
-// mixed are links in which everything is special now and then.
+// mixed are links with random properties.
 func mixed(r *rand.Rand, m workspace.Membership, n int) (samples []sample) {
 	instants := []time.Time{noon.Add(-48 * time.Hour), noon.Add(-time.Hour), noon, noon.Add(time.Microsecond),
 		noon.Add(time.Hour)}
@@ -195,7 +195,7 @@ func (f *Filter) lets(s sample) bool {
 	return true
 }
 
-// naive is what a list is to have, by itself.
+// naive returns the expected IDs of a list.
 func naive(samples []sample, f *Filter, o *Order) (ids []string) {
 	var let []sample
 	for _, s := range samples {
@@ -304,7 +304,7 @@ func (l lister) backward(t *testing.T, f *Filter, o *Order, size int) iter.Seq[[
 	}
 }
 
-// all walks all pages, either way, and returns what they have, in the list's order.
+// all reads all pages in both directions, and returns their IDs in the list's order.
 func (l lister) all(t *testing.T, f *Filter, o *Order, size int) (ids, backwards []string) {
 	t.Helper()
 	for p := range l.forward(t, f, o, size) {

@@ -41,14 +41,14 @@ func Handler(endpoint string) http.Handler {
 	}
 }
 
-// handler works out what it serves on the first request, not at start: most processes are never
-// asked.
+// handler prepares its responses at the first request, because most processes never serve the
+// playground.
 type handler struct {
 	load    func() *page
 	inflate func() []byte
 }
 
-// page is the playground as it is sent to nearly everybody.
+// page is the usual form of the playground.
 type page struct {
 	// gzipped is the embedded file itself, unless the endpoint is another.
 	gzipped []byte
@@ -129,8 +129,8 @@ func policy(plain []byte) string {
 	return strings.Join([]string{
 		"default-src 'none'",
 		"script-src" + hashes.String(),
-		// The editor places its lines by style attributes in markup and makes style elements as it runs,
-		// neither of which can carry a hash or a nonce.
+		// The editor positions lines by style attributes and creates style elements at run time. Neither
+		// can have a hash or a nonce.
 		"style-src 'unsafe-inline'",
 		"img-src 'self' data:",
 		"font-src data:",

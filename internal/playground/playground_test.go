@@ -188,8 +188,7 @@ func TestPolicyNamesNoHost(t *testing.T) {
 	}
 }
 
-// TestNothingForeign looks at the bundle for whatever would make a browser fetch something from
-// another host.
+// TestNothingForeign searches the bundle for requests to other hosts.
 func TestNothingForeign(t *testing.T) {
 	t.Parallel()
 	if found := foreign(string(unzip(t, bundle))); len(found) != 0 {
@@ -217,8 +216,7 @@ var (
 	byScript = regexp.MustCompile("(?:import|importScripts|Worker) ?\\(? ?[\"'`](?:https?:)?//.{0,60}")
 )
 
-// foreign returns what a page loads; what stands in a data: address or within a comment is not
-// loaded.
+// foreign returns the URLs that a page loads, without those in data: addresses and comments.
 func foreign(page string) []string {
 	var found []string
 	markup := within(page, "<!--", "-->", nil)

@@ -1,6 +1,7 @@
-// Package routing decides what a link answers to a request at an instant, and states the life cycle
-// of links. It is pure: it reads no clock, no database and no network. Package redirect calls it
-// for each request; package link uses the life cycle.
+// Package routing decides the response of a link to a request at an instant, and states the life
+// cycle of links: which states exist, and the status that each one responds with (lifecycle.go). It
+// is pure: it reads no clock, no database and no network. Package redirect calls it for each
+// request; packages link and linklist use the life cycle.
 package routing
 
 import (
@@ -14,7 +15,7 @@ import (
 type Settings struct {
 	// RedirectStatus is 301, 302, 307 or 308.
 	RedirectStatus int
-	// StartsAt and ExpiresAt bound the time in which the link redirects; nil means open.
+	// StartsAt and ExpiresAt bound the time during which the link redirects; nil means unbounded.
 	StartsAt  *time.Time
 	ExpiresAt *time.Time
 	// MaxClicks is the number of redirects that the link ever answers; nil means no limit.
@@ -24,7 +25,7 @@ type Settings struct {
 // Program is the part of a link that determines its answers.
 type Program struct {
 	Lifecycle
-	// Unknown means that there is no link at the address.
+	// Unknown means that no link has the address.
 	Unknown bool
 	// WorkspaceDeleted holds for all addresses of a deleted workspace.
 	WorkspaceDeleted bool
@@ -43,9 +44,9 @@ func NewProgram(s *Settings, location string) Program {
 	}
 }
 
-// Request holds the facts about one request. Exhausted and OverQuota are false until the handler
-// has asked for a grant and a hit; it asks only when Decide returns a redirect, and calls Decide
-// again when one is refused.
+// Request has the facts about one request. Exhausted and OverQuota are false at first. When Decide
+// returns a redirect, the handler takes a grant and a hit. If one is refused, it sets the flag and
+// calls Decide again.
 type Request struct {
 	Now time.Time
 	// Head means that the request is not counted.
@@ -88,7 +89,7 @@ type Decision struct {
 
 func show(p Page) Decision { return Decision{Page: p, Status: statuses[p]} }
 
-// Decide returns the answer of a link to a request. Nothing else decides what a short URL answers.
+// Decide returns the response of a link to a request. No other code decides it.
 func Decide(p *Program, r Request) Decision {
 	switch {
 	case r.Failed:

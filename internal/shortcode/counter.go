@@ -26,8 +26,8 @@ const (
 // base62 has the digits of a counter's code.
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-// Permutation writes counters as codes: no two counters share a code, and without the secret neither a code's
-// neighbours nor its counter can be told from it.
+// Permutation encodes counters as codes. No two counters share a code, and without the secret a
+// code reveals neither its counter nor its neighbours.
 type Permutation struct {
 	// macs are HMAC-SHA256 keyed with the secret: one is needed at a time, and keying one costs two blocks.
 	macs sync.Pool

@@ -29,7 +29,7 @@ func ValidateCustom(code string) error {
 	return nil
 }
 
-// IsCode says that the text has the form of a code, of whatever strategy, or of a slug.
+// IsCode reports whether the text has the form of a code of any strategy, or of a slug.
 func IsCode(s string) bool {
 	if len(s) < minCustom || len(s) > maxCustom {
 		return false

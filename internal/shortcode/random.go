@@ -2,7 +2,7 @@ package shortcode
 
 import "crypto/rand"
 
-// Random is a code that nobody can guess: seven characters of base62, each as likely as any other.
+// Random returns an unpredictable code: seven characters of base62, uniformly distributed.
 func Random() string {
 	var code [CounterLength]byte
 	for i := 0; i < len(code); {

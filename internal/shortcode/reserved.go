@@ -1,8 +1,8 @@
 package shortcode
 
-// Reserved reports whether a word, in any case, may be neither a code nor a slug: every first path segment that
-// the server answers itself, and the words by which visitors would take a link for a part of the service. Words
-// that are only popular, such as blog or jobs, are left to the tenants.
+// Reserved reports whether a word, in any case, must not be a code or a slug: the first path
+// segments of the server's own URLs, and words that suggest a part of the service. Popular words
+// such as blog or jobs are available to tenants.
 func Reserved(word string) bool {
 	var lower [maxCustom]byte // no word is longer, and none is allocated: every redirect asks
 	if len(word) > len(lower) {
@@ -14,11 +14,11 @@ func Reserved(word string) bool {
 		}
 	}
 	switch string(lower[:len(word)]) {
-	case // What the server answers.
+	case // The server's own URLs.
 		"graphql", "playground", "schema", "subscriptions", "api", "export", "admin", "assets", "static",
 		"health", "healthz", "livez", "readyz", "metrics", "debug", "version":
 		return true
-	case // What browsers and crawlers ask for unasked.
+	case // Requests that browsers and crawlers send by themselves.
 		".well-known", "favicon.ico", "robots.txt", "sitemap.xml", "humans.txt", "security.txt", "ads.txt",
 		"manifest.json", "manifest.webmanifest", "browserconfig.xml", "crossdomain.xml", "apple-touch-icon.png",
 		"apple-touch-icon-precomposed.png", "index.html", "index.php", "service-worker.js", "sw.js":
@@ -44,7 +44,7 @@ func Reserved(word string) bool {
 		"cdn", "css", "files", "fonts", "ftp", "images", "img", "internal", "js", "localhost", "mail", "media",
 		"private", "smtp", "www":
 		return true
-	case // What a program writes when it has nothing to write.
+	case // Placeholders of programs.
 		"error", "false", "nan", "nil", "none", "null", "true", "undefined", "unknown":
 		return true
 	}

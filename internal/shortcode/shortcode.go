@@ -23,12 +23,12 @@ const alphabet = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 const (
 	base = uint64(len(alphabet))
-	// tooManyDigits is 58^10, the least number of eleven digits.
+	// tooManyDigits is 58^10, the smallest number of eleven digits.
 	tooManyDigits = base * base * base * base * base * base * base * base * base * base
 )
 
-// Candidates yields the deterministic codes of a canonical URL in a workspace with their salts, in the order in
-// which they are to be tried. Each is computed only when asked for. A candidate may be a Reserved word.
+// Candidates yields the deterministic codes of a canonical URL in a workspace with their salts, in
+// the order of their use. Each is computed on demand. A candidate may be a Reserved word.
 func Candidates(canonical, workspaceID string) iter.Seq2[int, string] {
 	return func(yield func(int, string) bool) {
 		for salt := range Salts {
@@ -45,8 +45,8 @@ func Deterministic(canonical, workspaceID string, salt int) string {
 	return base58(binary.BigEndian.Uint64(sum[:8]), binary.BigEndian.Uint64(sum[8:16]))
 }
 
-// digest hashes what the code stands for. Salt 0 adds nothing, so that the first code is the hash of URL and
-// workspace alone.
+// digest hashes the canonical URL and the workspace with the salt. Salt 0 adds nothing to the
+// input.
 func digest(canonical, workspaceID string, salt int) [sha256.Size]byte {
 	text := make([]byte, 0, 256) // most URLs fit, and it stays on the stack
 	text = append(text, canonical...)

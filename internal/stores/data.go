@@ -19,8 +19,8 @@ type DataFolder struct {
 	lock *flock.Flock
 }
 
-// OpenDataFolder refuses a folder that a restore was interrupted in: a half of what belongs
-// together is there.
+// OpenDataFolder opens a data folder. It refuses one in which a restore was interrupted, because
+// its contents are incomplete.
 func OpenDataFolder(dir string) (*DataFolder, error) {
 	f, err := LockDataFolder(dir)
 	if err != nil {
@@ -63,7 +63,7 @@ func OpenDatabase(c config.Config) (*db.DB, error) {
 	}.Open()
 }
 
-// What is in a data folder.
+// The contents of a data folder.
 const (
 	DatabaseName   = "linkforge.db"
 	JWTSecretName  = "jwt.secret"
@@ -74,8 +74,8 @@ const (
 func DatabaseFile(c config.Config) string { return filepath.Join(c.DataDir, DatabaseName) }
 
 const (
-	// StagingName is the folder within the data folder that a backup is unpacked into. While it is
-	// there, no server starts.
+	// StagingName is the folder within the data folder into which a backup is unpacked. While it
+	// exists, no server starts.
 	StagingName = "restore.partial"
 	// WholeName is the file in it that says that everything has been unpacked and checked.
 	WholeName = "whole"

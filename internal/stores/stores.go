@@ -71,7 +71,7 @@ type Stores struct {
 	VisitorKeys *ingest.Keys
 	Limits      ratelimit.Limiter
 	OwnHosts    *ownhost.Hosts
-	// QuotaStore is what the database has of hits and grants.
+	// QuotaStore reads and removes the records of hits and grants.
 	QuotaStore *hitquota.Store
 	// Recorder is nil without a click log, Quotas without a click log and Redis.
 	Recorder *ingest.Recorder

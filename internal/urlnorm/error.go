@@ -2,7 +2,7 @@ package urlnorm
 
 import "fmt"
 
-// Error says which rule a URL breaks and how to mend it.
+// Error is the rule that a URL breaks, with the remedy.
 type Error struct {
 	// Rule is the rule of profile LF-1 that refused the URL, "R1" to "R4".
 	Rule string

@@ -37,10 +37,10 @@ func toASCII(given string) (string, error) {
 	return punycode(strings.TrimSuffix(dots.Replace(given), "."))
 }
 
-// punycode converts a name by UTS #46. Converting once is not enough to know that the result is sound: idna
-// judges the direction of some letters before it maps them, and so accepts the symbol ℵ beside Latin letters but
-// not the Hebrew letter that it writes for it. Refusing what does not convert to itself also makes canonical of
-// canonical itself, by construction.
+// punycode converts a name by UTS #46, twice. idna checks the direction of some letters before it
+// maps them, and so accepts the symbol ℵ beside Latin letters but not the Hebrew letter that it is
+// mapped to. A name that does not convert to itself is refused, so canonical names are fixed points
+// by construction.
 func punycode(name string) (string, error) {
 	if len(name) > maxGivenName || hidesACE(name) {
 		return "", invalidName()

@@ -15,7 +15,7 @@ type parts struct {
 	query  string // without the question mark
 }
 
-// parse applies R1 and R2 and cuts what is left.
+// parse applies R1 and R2, and splits the rest into its parts.
 func parse(raw string) (parts, error) {
 	if len(raw) > MaxBytes {
 		return parts{}, tooLong()

@@ -20,8 +20,9 @@ func appendQuery(b []byte, query string) []byte {
 	return b
 }
 
-// sortedPieces encodes the query and returns what is between its ampersands, by key. Encoding the whole at once
-// is sound: it neither adds nor removes an ampersand or an equals sign. The slash stays as it is, by RFC 3986.
+// sortedPieces encodes the query, and returns the parts between its ampersands, by key. Encoding
+// the whole query at once is sound: it neither adds nor removes an ampersand or an equals sign. A
+// slash is not encoded, by RFC 3986.
 func sortedPieces(query string) []string {
 	encoded := string(appendEncoded(make([]byte, 0, len(query)+16), query, "/?"))
 	pieces := strings.Split(encoded, "&")

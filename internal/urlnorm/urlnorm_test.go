@@ -441,8 +441,8 @@ func checkHeaderSafe(t testing.TB, s string) {
 	}
 }
 
-// TestProperties puts URLs together from pieces that have a meaning somewhere in one. All are to be
-// accepted: the delimiter keeps the nasty pieces out of the authority.
+// TestProperties builds URLs from parts with a special meaning. All of them must be accepted: the
+// delimiter keeps invalid parts out of the authority.
 func TestProperties(t *testing.T) {
 	t.Parallel()
 	pieces := func(of ...string) *rapid.Generator[string] {

@@ -19,8 +19,7 @@ type Origins struct {
 	Listed []string
 }
 
-// exposed are the headers of a response that a page of another origin may read, beside those that
-// it always may.
+// exposed are the response headers that a page of another origin may read, beside the default ones.
 var exposed = []string{"X-Request-Id", "RateLimit", "RateLimit-Policy", "Retry-After"}
 
 // preflightSeconds is how long browsers may cache a preflight response: no browser accepts more
@@ -46,8 +45,8 @@ func (o Origins) any() bool { return slices.Contains(o.Listed, "*") }
 
 // CORS lets pages of these origins read the responses of a handler
 // (https://fetch.spec.whatwg.org/#http-cors-protocol). It never allows credentials: there are no
-// cookies, so a page can do no more than anybody who has the user's token. For the same reason a
-// page may send any header.
+// cookies, so a page can do no more than any other client with the user's token. For the same
+// reason a page may send any header.
 func (o Origins) CORS(methods ...string) Middleware {
 	options := cors.Options{
 		AllowedMethods:       methods,

@@ -15,7 +15,7 @@ func TestOriginsAllow(t *testing.T) {
 		"http://app.example.com:8080"}}
 	for origin, want := range map[string]bool{
 		"":                             true, // no page
-		"http://api.internal":          true, // the host that is asked
+		"http://api.internal":          true, // the request's own host
 		"http://api.internal:99":       true,
 		"https://sho.rt":               true,
 		"https://SHO.RT:8443":          true,

@@ -39,6 +39,6 @@ func Page(w http.ResponseWriter, r *http.Request, status int, title, text string
 	h.Set("Content-Length", strconv.Itoa(body.Len()))
 	w.WriteHeader(status)
 	if r.Method != http.MethodHead {
-		_, _ = w.Write([]byte(body.String())) // a client that has gone cannot be told
+		_, _ = w.Write([]byte(body.String())) // the client may have disconnected
 	}
 }

@@ -17,7 +17,7 @@ func (p Proxies) Trusts(addr netip.Addr) bool {
 }
 
 // Forward replaces the address of the proxy that sent a request with the client's. Without proxies,
-// X-Forwarded-For is ignored: anybody can write it.
+// X-Forwarded-For is ignored, because any client can set it.
 func (p Proxies) Forward(_ http.ResponseWriter, r *http.Request) {
 	if len(p) == 0 {
 		return

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWhereARequestCameFrom: a proxy's word is taken, nobody else's, and of a list only what
-// proxies have written.
+// TestWhereARequestCameFrom: headers of trusted proxies are used, others are not, and of a list
+// only the part that proxies have written.
 func TestWhereARequestCameFrom(t *testing.T) {
 	t.Parallel()
 	proxies := Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
@@ -19,7 +19,7 @@ func TestWhereARequestCameFrom(t *testing.T) {
 		want      string
 	}{
 		{"203.0.113.9:1234", nil, "203.0.113.9:1234"},
-		{"203.0.113.9:1234", []string{"198.51.100.1"}, "203.0.113.9:1234"}, // no proxy: anybody can say so
+		{"203.0.113.9:1234", []string{"198.51.100.1"}, "203.0.113.9:1234"}, // not a trusted proxy
 		{"10.0.0.1:1234", nil, "10.0.0.1:0"},
 		{"10.0.0.1:1234", []string{"198.51.100.1"}, "198.51.100.1:0"},
 		{"[::ffff:10.0.0.1]:1234", []string{"198.51.100.1"}, "198.51.100.1:0"},
@@ -52,7 +52,7 @@ func TestWhereARequestCameFrom(t *testing.T) {
 	}
 }
 
-// TestWithoutProxies nobody is believed.
+// TestWithoutProxies ignores the header of every client.
 func TestWithoutProxies(t *testing.T) {
 	t.Parallel()
 	got := ""

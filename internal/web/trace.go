@@ -11,7 +11,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 )
 
-// methods are those that are told by their names.
+// methods are the methods that spans name; others are "_OTHER".
 var methods = []string{http.MethodGet, http.MethodHead, http.MethodPost, http.MethodOptions, http.MethodPut,
 	http.MethodPatch, http.MethodDelete}
 
@@ -25,7 +25,7 @@ func Trace(t trace.Tracer) Middleware {
 			defer span.End()
 			recorded, inner := &statusWriter{ResponseWriter: w}, r.WithContext(ctx)
 			next.ServeHTTP(recorded, inner)
-			r.Pattern = inner.Pattern // which the log tells
+			r.Pattern = inner.Pattern // for the log
 			status := cmp.Or(recorded.status, http.StatusOK)
 			span.SetName(cmp.Or(r.Pattern, "HTTP"))
 			span.SetAttributes(attribute.String("http.request.method", known(r.Method)),

@@ -37,8 +37,8 @@ func Before(f func(http.ResponseWriter, *http.Request)) Middleware {
 	}
 }
 
-// NameRequest sets the X-Request-Id of a request and its response. A plain one that a proxy has set
-// is kept.
+// NameRequest sets the X-Request-Id of a request and its response. A valid one that a proxy has set
+// is retained.
 func NameRequest(w http.ResponseWriter, r *http.Request) {
 	requestID := r.Header.Get("X-Request-Id")
 	if !plain(requestID) {
@@ -77,8 +77,9 @@ func Log(log *slog.Logger, now func() time.Time) Middleware {
 	}
 }
 
-// Recover turns a panic into a plain 500, and logs it with its stack. An answer that has begun is
-// cut off, so that nobody takes it for a whole one. A handler that aborts on purpose may.
+// Recover turns a panic into a plain 500, and logs it with its stack. A response that has begun is
+// cut off, so that the client notices that it is incomplete. It does not affect
+// http.ErrAbortHandler.
 func Recover(log *slog.Logger) Middleware {
 	return func(next http.Handler) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -127,7 +128,7 @@ func (w *statusWriter) Write(body []byte) (int, error) {
 // Unwrap lets http.ResponseController reach the writer below.
 func (w *statusWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Host is the name that a request was sent to, as domains are kept: in lower case, without the
+// Host returns the host of a request in the form of stored domains: in lower case, without the
 // port.
 func Host(r *http.Request) string {
 	host := r.Host

@@ -31,7 +31,7 @@ func serve(h http.Handler, target string, edit func(*http.Request)) *httptest.Re
 	return w
 }
 
-// lines are what a logger wrote.
+// lines returns the records of a JSON log.
 func lines(t *testing.T, log *bytes.Buffer) []map[string]any {
 	t.Helper()
 	var all []map[string]any

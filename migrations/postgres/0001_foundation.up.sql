@@ -71,7 +71,7 @@ CREATE TABLE click_logs (
     position BIGINT NOT NULL
 );
 
--- Clicks and what is summed up from them outlive their links: no foreign keys.
+-- Clicks and rollups outlive their links: no foreign keys.
 CREATE TABLE clicks (
     id           TEXT COLLATE "C" PRIMARY KEY,
     workspace_id TEXT COLLATE "C" NOT NULL,

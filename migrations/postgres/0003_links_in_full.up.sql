@@ -7,7 +7,7 @@ ALTER TABLE workspaces
     ADD default_strategy        TEXT COLLATE "C" NOT NULL DEFAULT 'DETERMINISTIC' CHECK (default_strategy IN ('DETERMINISTIC', 'COUNTER', 'RANDOM')),
     ADD default_redirect_status INTEGER NOT NULL DEFAULT 302 CHECK (default_redirect_status IN (301, 302, 307, 308));
 
--- The workspace of links that nobody owns. It has no members.
+-- The workspace of links without an owner. It has no members.
 INSERT INTO workspaces (id, slug, name, created_at, updated_at)
 VALUES ('ws_00000000000000000000000000', 'public', 'Public', '2026-01-01 00:00:00+00:00', '2026-01-01 00:00:00+00:00');
 
@@ -30,8 +30,8 @@ UPDATE links SET title_key = lower(coalesce(title, '')), ended_at = deleted_at, 
     search = lower(concat_ws(E'\n', coalesce(title, ''), '', original_url, code));
 
 DROP INDEX links_in_workspace;
--- With what most lists leave out, so that neither skipping nor counting takes a look at the links themselves. SQLite
--- does so only when purged_at is there too.
+-- Includes the columns of common filters, so that neither skipping nor counting reads the links
+-- themselves. SQLite needs purged_at too.
 CREATE INDEX links_in_workspace ON links (workspace_id, id, created_at, archived_at, deleted_at, disabled_at, purged_at) WHERE purged_at IS NULL;
 CREATE INDEX links_by_title ON links (workspace_id, title_key, id) WHERE purged_at IS NULL;
 CREATE UNIQUE INDEX links_by_claim ON links (claim_hash) WHERE claim_hash IS NOT NULL;
@@ -63,7 +63,7 @@ CREATE TABLE idempotency_keys (
 );
 CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 
--- Which node may run a job, and when it is to be run next.
+-- The node that may run a job, and the time of the next run.
 CREATE TABLE leases (
     name    TEXT COLLATE "C" PRIMARY KEY,
     holder  TEXT NOT NULL,  -- empty once the node has finished

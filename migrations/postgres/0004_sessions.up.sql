@@ -1,4 +1,4 @@
--- Log-ins: each goes on by refresh tokens, of which each is good once.
+-- Sessions. Each continues by refresh tokens that are valid once.
 CREATE TABLE sessions (
     id         TEXT COLLATE "C" PRIMARY KEY,
     account_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),

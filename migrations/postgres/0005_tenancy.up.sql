@@ -2,7 +2,7 @@ ALTER TABLE accounts
     ADD email_verified_at TIMESTAMPTZ,
     ADD deleted_at        TIMESTAMPTZ;  -- nothing of the person is left then but the id
 
--- What was mailed to prove an address, or to choose a new password: each good once.
+-- Tokens sent by e-mail, to verify an address or to reset a password. Each is valid once.
 CREATE TABLE mailed_tokens (
     hash       BYTEA PRIMARY KEY,  -- SHA-256
     account_id TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
@@ -104,7 +104,7 @@ BEGIN
         EXCEPTION
             WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
         END;
-        -- Since PostgreSQL 16 whoever makes a role may grant it, and not yet take it.
+        -- Since PostgreSQL 16 the creator of a role may grant it, but does not have it.
         IF NOT pg_has_role(session_user, name, CASE WHEN current_setting('server_version_num')::INTEGER >= 160000 THEN 'SET' ELSE 'MEMBER' END) THEN
             EXECUTE format('GRANT %I TO %I', name, session_user);
         END IF;
@@ -144,14 +144,16 @@ BEGIN
     END LOOP;
 END $$;
 
--- Which hosts are somebody's is no secret, DNS tells it: whose they are is. The view sees as its owner does.
+-- DNS shows which hosts are claimed, but not by which workspace. The view has the rights of its
+-- owner.
 CREATE POLICY verified ON domains FOR SELECT TO CURRENT_USER USING (verified_at IS NOT NULL);
 CREATE VIEW verified_hosts AS SELECT host FROM domains WHERE verified_at IS NOT NULL;
 GRANT SELECT ON verified_hosts TO linkforge_tenant, linkforge_resolver, linkforge_system;
 
 -- A person sees their own memberships, and the workspaces that they are of.
 CREATE POLICY own ON members FOR SELECT TO linkforge_tenant USING (account_id = current_setting('linkforge.account', true));
--- A function, because its plan is kept: as a part of each statement that sees workspaces, it would be planned each time.
+-- A function, because its plan is cached. As a part of each statement it would be planned each
+-- time.
 CREATE FUNCTION is_own_workspace(workspace TEXT) RETURNS BOOLEAN LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM members WHERE workspace_id = workspace AND account_id = current_setting('linkforge.account', true));

@@ -7,7 +7,7 @@ ALTER TABLE clicks_before RENAME CONSTRAINT clicks_pkey TO clicks_before_pkey;
 ALTER TABLE click_buckets_before RENAME CONSTRAINT click_buckets_pkey TO click_buckets_before_pkey;
 DROP INDEX clicks_by_link;
 
--- What is not known of a click is null.
+-- Unknown values of a click are null.
 CREATE TABLE clicks (
     id           BIGINT NOT NULL,
     workspace_id TEXT COLLATE "C" NOT NULL,
@@ -80,7 +80,7 @@ CREATE TABLE visitor_keys (
     key BYTEA NOT NULL
 );
 
--- What was written together, in the order in which it is told to those who watch.
+-- Clicks that were written together, in the order of delivery to subscribers.
 CREATE TABLE click_batches (
     id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     xid        BIGINT NOT NULL DEFAULT pg_current_xact_id()::TEXT::BIGINT,
@@ -93,7 +93,7 @@ CREATE TABLE click_batches (
 CREATE INDEX click_batches_by_xid ON click_batches (xid);
 CREATE INDEX click_batches_by_click ON click_batches (last_id);
 
--- Requests that led nowhere, by what was asked for.
+-- Requests that matched no active link, by code.
 CREATE TABLE orphans (
     workspace_id TEXT COLLATE "C" NOT NULL,
     day          INTEGER NOT NULL,  -- since 1970
@@ -106,7 +106,8 @@ CREATE TABLE orphans (
 
 ALTER TABLE links ADD stats_public BOOLEAN NOT NULL DEFAULT FALSE;
 
--- Makes room for a month. Whoever ingests clicks owns no tables, and may do just this.
+-- Creates the partition of a month. The role that ingests clicks owns no tables, and may do only
+-- this.
 CREATE FUNCTION keep_month(month TIMESTAMPTZ) RETURNS VOID LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     first TIMESTAMP := date_trunc('month', month AT TIME ZONE 'UTC');
@@ -153,7 +154,7 @@ INSERT INTO click_buckets SELECT link_id, starts_at, workspace_id, clicks, 0, 0,
 DROP TABLE clicks_before;
 DROP TABLE click_buckets_before;
 
--- A workspace's sums are those of its links. Of the links that nobody owns there are none: nobody would look at them.
+-- The rollups of a workspace are those of its links. Links without an owner have none.
 CREATE TEMPORARY TABLE quarters ON COMMIT DROP AS
     SELECT workspace_id, starts_at, sum(clicks) AS clicks, sum(latency_mean * clicks) / sum(clicks) AS mean,
         sum(latency_m2 + clicks * latency_mean * latency_mean) AS squares

@@ -71,7 +71,7 @@ CREATE TABLE click_logs (
     position INTEGER NOT NULL
 ) STRICT;
 
--- Clicks and what is summed up from them outlive their links: no foreign keys.
+-- Clicks and rollups outlive their links: no foreign keys.
 CREATE TABLE clicks (
     id           TEXT NOT NULL PRIMARY KEY,
     workspace_id TEXT NOT NULL,

@@ -1,4 +1,4 @@
--- Log-ins: each goes on by refresh tokens, of which each is good once.
+-- Sessions. Each continues by refresh tokens that are valid once.
 CREATE TABLE sessions (
     id         TEXT NOT NULL PRIMARY KEY,
     account_id TEXT NOT NULL REFERENCES accounts (id),

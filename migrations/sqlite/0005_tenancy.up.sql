@@ -1,7 +1,7 @@
 ALTER TABLE accounts ADD email_verified_at TEXT;
 ALTER TABLE accounts ADD deleted_at TEXT;  -- nothing of the person is left then but the id
 
--- What was mailed to prove an address, or to choose a new password: each good once.
+-- Tokens sent by e-mail, to verify an address or to reset a password. Each is valid once.
 CREATE TABLE mailed_tokens (
     hash       BLOB NOT NULL PRIMARY KEY,  -- SHA-256
     account_id TEXT NOT NULL REFERENCES accounts (id),

@@ -1,5 +1,6 @@
--- What every node that keeps links in its memory is to read anew: a link ('workspace/code'), a workspace, a slug ('~slug')
--- or a host ('@host'). The rows are written by whatever statement makes the change, and forgotten after a while.
+-- Entries that every node removes from its cache: a link ('workspace/code'), a workspace, a slug
+-- ('~slug') or a host ('@host'). The statement that makes the change also writes the row, and old
+-- rows are deleted.
 CREATE TABLE changes (
     id         INTEGER NOT NULL PRIMARY KEY,  -- the last row stays, so that no number comes again
     subject    TEXT NOT NULL,
@@ -46,8 +47,9 @@ CREATE TABLE hit_usage (
 ) STRICT, WITHOUT ROWID;
 CREATE INDEX hit_usage_by_change ON hit_usage (changed_at);
 
--- Redirects that a process may answer: taken from a link's max_clicks or, with a month, from its hits. What is left is
--- given back when the row is removed: by the process, or by whoever finds its click log when it has died.
+-- Redirects that were leased to a process: from a link's max_clicks or, with a month, from its
+-- hits. The statement that deletes the row returns the unused ones: by the process itself, or by
+-- the process that adopts its click log.
 CREATE TABLE click_leases (
     log_id  TEXT NOT NULL,  -- the process's click log
     number  INTEGER NOT NULL,

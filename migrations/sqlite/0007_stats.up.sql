@@ -1,4 +1,4 @@
--- Clicks and their sums in full. What is not known of a click is null.
+-- Clicks and rollups with all dimensions. Unknown values of a click are null.
 ALTER TABLE clicks RENAME TO clicks_before;
 ALTER TABLE click_buckets RENAME TO click_buckets_before;
 DROP INDEX clicks_by_link;
@@ -74,7 +74,7 @@ CREATE TABLE visitor_keys (
     key BLOB NOT NULL
 ) STRICT;
 
--- What was written together, in the order in which it is told to those who watch.
+-- Clicks that were written together, in the order of delivery to subscribers.
 CREATE TABLE click_batches (
     id         INTEGER NOT NULL PRIMARY KEY,  -- the last row stays, so that no number comes again
     first_id   INTEGER NOT NULL,
@@ -85,7 +85,7 @@ CREATE TABLE click_batches (
 ) STRICT;
 CREATE INDEX click_batches_by_click ON click_batches (last_id);
 
--- Requests that led nowhere, by what was asked for.
+-- Requests that matched no active link, by code.
 CREATE TABLE orphans (
     workspace_id TEXT NOT NULL,
     day          INTEGER NOT NULL,  -- since 1970
@@ -105,7 +105,7 @@ INSERT INTO click_buckets SELECT link_id, starts_at, workspace_id, clicks, 0, 0,
 DROP TABLE clicks_before;
 DROP TABLE click_buckets_before;
 
--- A workspace's sums are those of its links. Of the links that nobody owns there are none: nobody would look at them.
+-- The rollups of a workspace are those of its links. Links without an owner have none.
 CREATE TABLE quarters AS
     SELECT workspace_id, starts_at, sum(clicks) AS clicks, sum(latency_mean * clicks) / sum(clicks) AS mean,
         sum(latency_m2 + clicks * latency_mean * latency_mean) AS squares
