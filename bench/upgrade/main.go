@@ -74,7 +74,7 @@ func stepsOf(files []string) (steps []string) {
 }
 
 // findRevision selects the requested version, or the oldest whose schema has the first step and
-// whose migrations have not changed since.
+// whose migrations have not changed since, but for comments.
 func (d *drill) findRevision() {
 	d.steps = stepsOf(rig.Must(filepath.Glob(filepath.Join(d.root, migrations, "*.up.sql"))))
 	candidates := []string{*from}
@@ -83,7 +83,7 @@ func (d *drill) findRevision() {
 	}
 	for _, hash := range candidates {
 		files := strings.Fields(rig.Must(d.git("ls-tree", "--name-only", hash, migrations+"/")))
-		_, changed := d.git("diff", "--quiet", "--no-renames", "--diff-filter=MD", hash, "--", "migrations/*/*.up.sql")
+		_, changed := d.git("diff", "--quiet", "-I^ *--", "--no-renames", "--diff-filter=MD", hash, "--", "migrations/*/*.up.sql")
 		d.hash, d.earlySteps = hash, stepsOf(files)
 		if changed == nil && (*from != "" || slices.Contains(d.earlySteps, firstStep)) {
 			return
