@@ -15,10 +15,11 @@ import (
 type attack struct {
 	name string
 	body string
-	// member says that somebody who is logged in sends it; anew that its document is another one
-	// each time, for which nothing is known of the last.
+	// member means that a logged-in user sends it; anew means that each repetition has another
+	// document, which is not cached.
 	member, anew bool
-	// status and code are of the answer; empty for what is within the bounds, and executed.
+	// status and code are the expected response; empty if the operation is within the limits and
+	// executed.
 	status int
 	code   string
 }
@@ -132,12 +133,11 @@ func (a attack) strike(t testing.TB, b *bundle, member string, n int) {
 	}
 }
 
-// mostCPU is what an attack may cost at most until it is refused.
+// mostCPU bounds the CPU time until an attack is refused.
 const mostCPU = 50 * time.Millisecond
 
-// BenchmarkAttacks says what it costs to refuse each attack: the processor's time of the whole
-// process, with what the garbage collector takes, and the bytes that are allocated. It fails when
-// one takes more than it may.
+// BenchmarkAttacks measures the cost of refusing each attack: CPU time of the whole process
+// including garbage collection, and allocated bytes. It fails above mostCPU.
 func BenchmarkAttacks(b *testing.B) {
 	// which suggests names
 	e := setup(b, dbtest.Migrated(b, dbtest.SQLite(b)), func(c *Config) { c.Introspection = true })

@@ -25,7 +25,7 @@ func roomy() config.Bounds {
 	return b
 }
 
-// typenames are that many fields, which anything can be asked for.
+// typenames returns n fields that every type has.
 func typenames(n int) string { return strings.Repeat(" __typename", n) }
 
 // deep is a query of fields that nest so deep, the last in a fragment.
@@ -48,7 +48,7 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 		document  func(n int) string
 		variables func(n int) any
 		code      string
-		// says is in the message beside the bound's value.
+		// says is a part of the message beside the bound's value.
 		says string
 	}{
 		"Document": {func(n int) string { return fmt.Sprintf("{%-*s}", n-2, " __typename") }, nil, "BAD_REQUEST",
@@ -79,8 +79,7 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 				" } fragment F on Query { ...G" + on + " } fragment G on Query { __typename" + on + " }"
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "directives"},
 		"Cost": {func(n int) string {
-			// Two fields and so many workspaces, of which each costs 101, and as many fields as are
-			// left.
+			// Two fields, workspaces that cost 101 each, and the remaining number of fields.
 			return fmt.Sprintf(`{ me { workspaces(first: %d) { edges { node {%s } } } } %s }`, (n-2)/101, typenames(99),
 				typenames((n-2)%101))
 		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "costs"},
@@ -183,7 +182,7 @@ func TestLimits_AllowOnePasswordPerOperation(t *testing.T) {
 	}
 }
 
-// TestLimits_AllowIntrospectionByTools sends the query with which tools read the whole schema.
+// TestLimits_AllowIntrospectionByTools sends the introspection query of common tools.
 func TestLimits_AllowIntrospectionByTools(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(c *Config) { c.Introspection = true })

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/ratelimit"
 )
 
-// bills are what an answer says of costs: as the extension, and as the field.
+// bills are the costs in a response: in the extension, and in the field.
 type bills struct {
 	Data       struct{ RateLimit *told }
 	Extensions struct{ Cost *told }
@@ -26,7 +26,7 @@ type told struct {
 	ResetsAt                *time.Time
 }
 
-// askBill sends an operation that asks for its cost.
+// askBill sends an operation that requests its cost.
 func (b *bundle) askBill(t *testing.T, token, query string, variables map[string]any) (bills, reply) {
 	t.Helper()
 	body, err := json.Marshal(map[string]any{"query": query, "variables": variables,

@@ -37,8 +37,8 @@ func (e extension) InterceptOperation(ctx context.Context, next graphql.Operatio
 	return next(loader.WithLoaders(ctx, e.sources()))
 }
 
-// InterceptRootField gives each mutation of an operation its own loaders: it must not read what an
-// earlier one changed.
+// InterceptRootField gives each mutation of an operation its own loaders, so that it does not read
+// objects that an earlier mutation has changed.
 func (e extension) InterceptRootField(ctx context.Context, next graphql.RootResolver) graphql.Marshaler {
 	if graphql.GetOperationContext(ctx).Operation.Operation == ast.Mutation {
 		ctx = loader.WithLoaders(ctx, e.sources())
@@ -61,7 +61,7 @@ func (e extension) InterceptResponse(ctx context.Context, next graphql.ResponseH
 	return next(ctx)
 }
 
-// sources load what the loaders batch.
+// sources are the functions that load batches.
 func (c *Config) sources() loader.Sources {
 	return loader.Sources{
 		Accounts: c.Accounts.Load, Totals: c.Stats.Totals, Tags: c.Links.TagsOf, Hits: c.hitsUsed, Links: c.Links.Many,

@@ -37,7 +37,7 @@ type Config struct {
 	Keys       *apikey.Store
 	Links      *link.Store
 	LinkList   *linklist.Store
-	// Moderation keeps what people report.
+	// Moderation stores reports of links.
 	Moderation *moderation.Store
 	Stats      *stats.Store
 	Unmatched  *unmatched.Recorder

@@ -111,13 +111,13 @@ type counter struct{ n *atomic.Int64 }
 func (c counter) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Context { return ctx }
 func (c counter) AfterQuery(context.Context, *bun.QueryEvent)                        { c.n.Add(1) }
 
-// person is somebody with a token and a workspace.
+// person is a user with a token and a workspace.
 type person struct {
 	accountID, token string
 	workspace        workspace.Membership
 }
 
-// person makes somebody without the cost of hashing a password.
+// person creates a user without the cost of hashing a password.
 func (b *bundle) person(t testing.TB, name string) person {
 	t.Helper()
 	now := db.Instant(time.Now())
@@ -143,7 +143,7 @@ func (b *bundle) token(t testing.TB, accountID string) string {
 	return token
 }
 
-// reply is what a request came to.
+// reply is the response to a request.
 type reply struct {
 	status int
 	header http.Header

@@ -8,7 +8,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// TestLimits_RefuseInvalidOperations has the cases beside TestLimits_HoldAtTheEdgeOfEveryBound.
+// TestLimits_RefuseInvalidOperations has the cases that are not at the edge of a bound.
 func TestLimits_RefuseInvalidOperations(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
@@ -108,7 +108,7 @@ func TestArguments_RequireExactVariables(t *testing.T) {
 	}
 }
 
-// circles has as many fragments as given, each of which spreads all others.
+// circles returns n fragments, each of which spreads all others.
 func circles(n int) string {
 	text := "{ ...Aa }"
 	for i := range n {
@@ -123,7 +123,7 @@ func circles(n int) string {
 	return text
 }
 
-// bomb has as many levels of fragments as given, each of which spreads the next one twice.
+// bomb returns levels of fragments, each of which spreads the next one twice.
 func bomb(levels int) string {
 	var s strings.Builder
 	s.WriteString("{ ...Aa }")

@@ -25,8 +25,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// listedNodes is how each type that implements Node is listed. A caller may fetch what they can
-// list.
+// listedNodes maps each type that implements Node to the list that shows it. A caller may fetch the
+// objects that they can list.
 var listedNodes = map[string]string{
 	"ApiKey":     ofWorkspace(`apiKeys(first: $n) { edges { node { id __typename } } }`),
 	"AuditEvent": ofWorkspace(`auditLog(first: $n) { edges { node { id __typename } } }`),

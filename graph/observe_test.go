@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// lines are what the log says of operations, without times.
+// lines returns the log of operations, without times.
 func (b *bundle) lines() (all []string) {
 	times := regexp.MustCompile(`^time=\S+ level=INFO msg=operation | ?duration=\S+`)
 	for line := range strings.Lines(b.log.String()) {
@@ -22,8 +22,8 @@ func (b *bundle) lines() (all []string) {
 	return all
 }
 
-// TestObserve_LogsEachOperationOnce has every kind and outcome. The log has nothing of the request
-// but the name of the operation.
+// TestObserve_LogsEachOperationOnce covers every kind and outcome. The log contains the name of the
+// operation, and nothing else of the request.
 func TestObserve_LogsEachOperationOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

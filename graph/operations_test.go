@@ -167,7 +167,7 @@ func TestUpdateLink_DistinguishesAbsentFromNull(t *testing.T) {
 	}
 }
 
-// TestMutations_ReadTheirOwnChanges: a mutation must not read what an earlier one loaded.
+// TestMutations_ReadTheirOwnChanges: a mutation must not read objects that an earlier one loaded.
 func TestMutations_ReadTheirOwnChanges(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))

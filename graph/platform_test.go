@@ -11,8 +11,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with what a client sees
-// while the clock advances.
+// TestPlatformStats_AreAsOldAsTheSchemaStates compares the description with the statistics while
+// the clock advances.
 func TestPlatformStats_AreAsOldAsTheSchemaStates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -28,8 +28,8 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// counted says how each connection and list of objects is asked for n items: an operation in which
-// %s stands for the selection of an item. Its variables say what it is about: see variables.
+// counted has a query of n items for each connection and list of objects. %s stands for the
+// selection of an item. The query's variables are those of the function variables.
 var counted = map[string]string{
 	"Query.nodes": `query ($ids: [ID!]!) { nodes(ids: $ids) { ... on Link { %s } } }`,
 	"User.workspaces": `query ($n: Int!) { me { workspaces(first: $n) { edges { cursor node { %s } } pageInfo ` +
@@ -66,8 +66,7 @@ var notCounted = map[string]string{
 	"ClaimLinksPayload.results": "each claim is a transaction of its own, and is priced as one",
 }
 
-// eachByItself are fields that cost statements for each item of a page, and why: a page that asks
-// for them pays for each.
+// eachByItself are fields that need statements for each item of a page, with the reason.
 var eachByItself = map[string]string{
 	"Link.stats": "sums of one link over a range of its own, priced at a statement and more",
 	"Workspace.usage": "what lies in a workspace is read as its member, one workspace at a time: that is the second " +
@@ -75,8 +74,8 @@ var eachByItself = map[string]string{
 	"Workspace.stats": "as Workspace.usage",
 }
 
-// TestPages_TakeConstantStatements asks for pages of 1, 10 and 100 items, with every
-// field that an item has, of every connection and list.
+// TestPages_TakeConstantStatements requests pages of 1, 10 and 100 items, with every field of an
+// item, of every connection and list.
 func TestPages_TakeConstantStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -126,8 +125,8 @@ func contract(t *testing.T) *ast.Schema {
 	return schema
 }
 
-// isList says that a field is a connection, or a list of what has fields of its own. Errors are
-// made, not loaded.
+// isList reports whether a field is a connection, or a list of objects. Errors are constructed, not
+// loaded.
 func isList(schema *ast.Schema, f *ast.FieldDefinition) bool {
 	if strings.HasSuffix(f.Type.Name(), "Connection") {
 		return true
@@ -153,7 +152,7 @@ func selection(schema *ast.Schema, typeName string, depth int) string {
 	return strings.Join(append(fields, "__typename"), " ")
 }
 
-// itemOf is the type of a list's items: of Nodes, the one that the query asks for.
+// itemOf returns the type of a list's items: of Nodes, the selected one.
 func itemOf(schema *ast.Schema, name string) string {
 	if asked := regexp.MustCompile(`\.\.\. on (\w+) { %s`).FindStringSubmatch(counted[name]); asked != nil {
 		return asked[1]
@@ -169,7 +168,7 @@ func itemOf(schema *ast.Schema, name string) string {
 // most is how many items an estate has of everything.
 const most = page.Max
 
-// estate is a workspace with a hundred of everything, each made by somebody else.
+// estate is a workspace with a hundred objects of every kind, each created by another user.
 type estate struct {
 	*bundle
 	schema *ast.Schema
@@ -262,7 +261,7 @@ func (e *estate) follow(t *testing.T) {
 	}
 }
 
-// count asks for 1, 10 and 100 items.
+// count requests 1, 10 and 100 items.
 func (e *estate) count(t *testing.T, name string) {
 	t.Helper()
 	query := fmt.Sprintf(counted[name], selection(e.schema, itemOf(e.schema, name), 2))
@@ -284,7 +283,7 @@ func (e *estate) count(t *testing.T, name string) {
 	}
 }
 
-// variables are those that a query declares.
+// variables returns the values of the variables that a query declares.
 func (e *estate) variables(query string, n int) (pairs []any) {
 	ids, links, changes := []string{}, []any{}, []any{}
 	for i := range n {

@@ -21,7 +21,7 @@ type serveCommand struct{}
 func (serveCommand) Run(ctx context.Context, f *config.Flags, io cli.IO) (err error) {
 	c, err := f.Check()
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	tuneMemory(c)
 	a, err := newApp(ctx, c, obs.NewLogger(io.Err, !c.LogText, c.LogLevel), io.Out)

@@ -102,7 +102,7 @@ type argumentWalk struct {
 	problem    *gqlerror.Error
 }
 
-// at visits what is below the current path.
+// at visits the elements below the current path.
 func (w *argumentWalk) at(element ast.PathElement, visit func()) {
 	w.path = append(w.path, element)
 	visit()

@@ -23,7 +23,7 @@ type Cost struct {
 	schema graphql.ExecutableSchema
 }
 
-// Bill is the cost of an operation, and what is left of its caller's budget.
+// Bill is the cost of an operation, and the remaining budget of its caller.
 type Bill struct {
 	Cost int
 	// Known is false if the budget is not limited or not available. Otherwise Remaining points are
@@ -102,7 +102,7 @@ type pricer struct {
 	variables map[string]any
 }
 
-// value returns the cost of a value for which the selections were requested.
+// value returns the cost of a value with these selections.
 func (p pricer) value(selections []ast.SelectionSet, value any) (sum int) {
 	switch value := value.(type) {
 	case []any:

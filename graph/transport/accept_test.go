@@ -32,7 +32,7 @@ func TestAccept_Negotiate(t *testing.T) {
 		{[]string{mediaGraphQL + ";q=0.9, application/json;q=0.8"}, mediaGraphQL, false},
 		{[]string{mediaGraphQL + ", */*"}, mediaGraphQL, false},
 		{[]string{mediaGraphQL + ";q=0.1, */*"}, mediaJSON, false},
-		{[]string{"application/json;q=0, */*"}, mediaGraphQL, false}, // what is named goes before what includes it
+		{[]string{"application/json;q=0, */*"}, mediaGraphQL, false}, // a type precedes a range that includes it
 		{[]string{"application/json;q=0, application/*;q=0.1"}, mediaGraphQL, false},
 		{[]string{"application/*;q=0, */*"}, none, false},
 		{[]string{"*/*;q=0"}, none, false},
@@ -246,8 +246,7 @@ func TestHandler_RespondsInTheAcceptedMediaType(t *testing.T) {
 			if got := ok.header.Get("Content-Type"); got != want+"; charset=utf-8" || ok.status != 200 {
 				t.Errorf("Accept %q: %d %s, want %s", accept, ok.status, got, want)
 			}
-			// Whoever asks for plain JSON expects 200 for what is well-formed, also when it is not
-			// valid.
+			// Clients of plain JSON expect 200 for well-formed requests, even if they are invalid.
 			invalid := b.send(t, "", "POST", "/", "application/json", `{"query":"{ nothing }"}`, accept)
 			if status := map[string]int{mediaJSON: 200, mediaGraphQL: 400}[want]; invalid.status != status {
 				t.Errorf("Accept %q: %d for an invalid query, want %d", accept, invalid.status, status)

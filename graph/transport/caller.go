@@ -34,8 +34,8 @@ func (c Caller) attach(ctx context.Context) context.Context {
 
 func callerOf(ctx context.Context) Caller { return ctx.Value(callerKey{}).(Caller) }
 
-// Budget takes points from what a subject may spend within a window. It returns RateLimited if too
-// few are left; nil limits nothing.
+// Budget deducts points from the budget of a subject within a window. It returns RateLimited if too
+// few remain. A nil Budget limits nothing.
 type Budget func(ctx context.Context, subject string, points int64) (Allowance, error)
 
 // Allowance is the state of a subject's budget.
@@ -55,8 +55,8 @@ func (b Budget) spend(ctx context.Context, subject string, points int64) (Allowa
 	return b(ctx, subject, points)
 }
 
-// authenticate returns the caller of a request, and counts the request. The headers of the response
-// state what is left of the caller's requests
+// authenticate returns the caller of a request, and counts the request. Response headers state the
+// remaining requests of the caller
 // (https://datatracker.ietf.org/doc/draft-ietf-httpapi-ratelimit-headers/). The status belongs to
 // the error.
 func (h *Handler) authenticate(

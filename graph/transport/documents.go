@@ -69,8 +69,8 @@ func hashOf(text string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// documentID returns the ID by which a request names its document, if it does. It is automatic if
-// it comes from the extension persistedQuery.
+// documentID returns the ID of the document that a request names, if any. It is automatic if it
+// comes from the extension persistedQuery.
 func (p *params) documentID() (id string, automatic bool, err error) {
 	value := p.Extensions["persistedQuery"]
 	if value == nil {
@@ -92,8 +92,8 @@ func (p *params) documentID() (id string, automatic bool, err error) {
 	return sha256Prefix + hash, true, nil
 }
 
-// document returns the text of a request's document. If hash is not empty, a valid document is to
-// be persisted under it. It returns BadRequest, DocumentUnknown, NoPersistedQueries and
+// document returns the text of a request's document. If hash is not empty, a valid document is
+// persisted under it. It returns BadRequest, DocumentUnknown, NoPersistedQueries and
 // DocumentNotAllowed.
 func (h *Handler) document(p *params) (text, hash string, err error) {
 	id, automatic, err := p.documentID()

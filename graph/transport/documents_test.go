@@ -49,7 +49,7 @@ func (r request) query(t *testing.T) string {
 	return "/graphql?" + values.Encode()
 }
 
-// ways are how an operation can reach the endpoint. Each answers with what is said in the end.
+// ways are the transports of an operation. Each returns the final response.
 func (b *bundle) ways(t *testing.T) map[string]func(request) string {
 	server := httptest.NewServer(b.Handler)
 	t.Cleanup(server.Close)
@@ -130,7 +130,7 @@ func TestDocuments_AreNamedByHashOnEveryTransport(t *testing.T) {
 	}
 }
 
-// TestDocuments_RefuseOtherNames and what is said of any other way.
+// TestDocuments_RefuseOtherNames with a message.
 func TestDocuments_RefuseOtherNames(t *testing.T) {
 	t.Parallel()
 	b := setup(t)
@@ -296,7 +296,7 @@ func TestManifest_RestrictsDocuments(t *testing.T) {
 	}
 }
 
-// TestLoadManifest_NamesEveryProblem says what is wrong with it, and where.
+// TestLoadManifest_NamesEveryProblem with its place in the file.
 func TestLoadManifest_NamesEveryProblem(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ content, says string }{

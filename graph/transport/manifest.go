@@ -21,10 +21,10 @@ type Manifest struct {
 	documents map[string]*ast.QueryDocument // by text
 }
 
-// LoadManifest reads a file with a JSON object of documents by ID, as client tools write it. An ID
-// is any name, or the SHA-256 of its document in hexadecimal, with or without the prefix sha256:.
-// Every document must be valid and within the limits: the error names all those that are not, one a
-// line.
+// LoadManifest reads a file with a JSON object of documents by ID, the format of client tools. An
+// ID is any name, or the SHA-256 of its document in hexadecimal, with or without the prefix
+// sha256:. Every document must be valid and within the limits. The error lists all that are not,
+// one per line.
 func LoadManifest(file string, schema *ast.Schema, limits *limit.Document) (*Manifest, error) {
 	content, err := os.ReadFile(file)
 	if err != nil {

@@ -32,7 +32,7 @@ const (
 	outcomeOK = "ok"
 )
 
-// observed is what the operator sees of an operation: kind, name, duration, cost and outcome, but
+// observed is the operator's record of an operation: kind, name, duration, cost and outcome, but
 // neither the document nor the variables.
 type observed struct {
 	h         *Handler

@@ -9,8 +9,7 @@ import (
 	"time"
 )
 
-// TestObserve_LogsTheRequestID, by which the log's other lines are found, and what broke
-// too.
+// TestObserve_LogsTheRequestID, which links the request's log lines, and the cause of a failure.
 func TestObserve_LogsTheRequestID(t *testing.T) {
 	t.Parallel()
 	b := setup(t)

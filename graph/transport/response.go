@@ -52,7 +52,7 @@ func (h *Handler) write(w http.ResponseWriter, media string, status int, answer 
 	_, _ = w.Write(body) // the client may be gone
 }
 
-// mustMarshal writes what the executor returned. It panics if the executor's own JSON is malformed.
+// mustMarshal encodes a result of the executor. It panics if the executor's own JSON is malformed.
 func mustMarshal(value any) []byte {
 	body, err := json.Marshal(value)
 	if err != nil {

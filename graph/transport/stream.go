@@ -102,7 +102,7 @@ func (h *Handler) respond(
 }
 
 // interrupted reports whether an operation ended, with these errors, because the server stops. The
-// client is not told that it completed, and retries on another node.
+// client receives no completion, and retries on another node.
 func (h *Handler) interrupted(operation *graphql.OperationContext, ended gqlerror.List) bool {
 	return h.stopping.Err() != nil && (len(ended) > 0 || isKind(operation, ast.Subscription))
 }

@@ -250,7 +250,7 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 		operation, ended := s.operate(ctx, &p, func(answer result) error { return s.sendJSON(m.ID, "next", answer) })
 		switch {
 		case !s.remove(m.ID, &cancel): // the client has completed it
-		case s.interrupted(operation, ended): // the connection's close frame tells the client
+		case s.interrupted(operation, ended): // the connection's close frame informs the client
 		case len(ended) > 0:
 			s.fail(m.ID, ended)
 		default:

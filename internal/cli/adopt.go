@@ -16,21 +16,21 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// clicksCommand is `linkforge clicks adopt`. It works beside running servers.
+// clicksCommand is `linkforge clicks adopt`. It works while servers run.
 type clicksCommand struct {
-	Adopt clicksAdopt `cmd:"" help:"Write the clicks of a node that will not come back to the database."`
+	Adopt clicksAdopt `cmd:"" help:"Write the clicks of a node that will not restart to the database."`
 }
 
 type clicksAdopt struct {
 	listing
-	Dir string `arg:"" help:"The node's data folder, or the folder clicks in it. Logs are removed when they are written."`
+	Dir string `arg:"" help:"The node's data folder, or its folder clicks. Logs are removed after their clicks are written."`
 }
 
-// Run adopts what is there.
+// Run adopts the click logs in the folder.
 func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(conf config.Config, d *db.DB) error {
 		if conf.Embedded() {
-			return fmt.Errorf("an embedded server takes logs over by itself, within ten seconds: move them into %s",
+			return fmt.Errorf("an embedded server adopts logs within ten seconds: move them into %s",
 				filepath.Join(conf.DataDir, stores.ClicksFolder))
 		}
 		dir, err := clicksBelow(c.Dir)
@@ -40,19 +40,20 @@ func (c clicksAdopt) Run(ctx context.Context, f *config.Flags, io IO) error {
 		log := slog.New(slog.NewTextHandler(io.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 		adopted, damaged, err := adopt(ctx, conf, d, dir, log)
 		if err != nil {
-			return fmt.Errorf("%d clicks of %d logs are written, and nothing is lost: run it again. %w", adopted.Clicks,
+			return fmt.Errorf("%d clicks of %d logs are written, the others are still in their logs: run the command again. %w",
+				adopted.Clicks,
 				adopted.Logs, err)
 		}
 		for _, logID := range adopted.Held {
-			fmt.Fprintf(io.Err, "%s is left alone: a process that lives has it\n", logID)
+			fmt.Fprintf(io.Err, "skipping %s: a running process holds it\n", logID)
 		}
 		if damaged > 0 {
-			fmt.Fprintf(io.Err, "%d damaged records were set aside in %s\n", damaged, dir)
+			fmt.Fprintf(io.Err, "moved %d damaged records to %s\n", damaged, dir)
 		}
 		if adopted.Held == nil {
 			adopted.Held = []string{}
 		}
-		return tellOf(io, c.listing, struct {
+		return showOne(io, c.listing, struct {
 			Logs    int      `json:"logs"`
 			Clicks  int      `json:"clicks"`
 			Held    []string `json:"held"`
@@ -76,8 +77,8 @@ func clicksBelow(dir string) (string, error) {
 	return "", fmt.Errorf("there is no folder %s", dir)
 }
 
-// adopt writes the clicks of the logs, and gives back what their processes had taken and not used,
-// as a server would.
+// adopt writes the clicks of the logs, and returns the unused hits of their processes, as a server
+// does.
 func adopt(
 	ctx context.Context, c config.Config, d *db.DB, dir string, log *slog.Logger,
 ) (a ingest.Adopted, damaged int64, err error) {

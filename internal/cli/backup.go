@@ -27,28 +27,28 @@ import (
 const (
 	// backupFormat is the format that this version writes, and the only one so far.
 	backupFormat = 1
-	// BackupHeadName is the first member of a backup, which says what it is.
+	// BackupHeadName is the first member of a backup, which describes it.
 	BackupHeadName = "backup.json"
 )
 
-// backupHead says what a backup is.
+// backupHead describes a backup.
 type backupHead struct {
 	Format  int       `json:"linkforgeBackup"`
 	Version string    `json:"version"`
 	MadeAt  time.Time `json:"madeAt"`
 }
 
-// backupCommand is `linkforge backup`. It works beside the running server.
+// backupCommand is `linkforge backup`. It works while the server runs.
 type backupCommand struct {
 	listing
-	File string `arg:"" help:"The file to write, as in linkforge-2026-11-22.tar.gz. It must not be there yet."`
+	File string `arg:"" help:"The file to write, such as linkforge-2026-11-22.tar.gz. It must not exist."`
 }
 
 // Run writes the backup.
 func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		if !c.Embedded() {
-			return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and keep the " +
+			return errors.New("LINKFORGE_DATABASE_URL is set: back PostgreSQL up with pg_dump or a base backup, and store the " +
 				"secrets with it " +
 				`(docs/OPERATIONS.md, "Back up")`)
 		}
@@ -58,10 +58,10 @@ func (b backupCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		for _, name := range []string{stores.JWTSecretName, stores.CodeSecretName} {
 			if !slices.Contains(secretFiles(f), name) {
-				fmt.Fprintf(io.Err, "%s is not in the backup, because the environment has it: keep it apart\n", name)
+				fmt.Fprintf(io.Err, "%s is not in the backup, because it is set in the environment: store it separately\n", name)
 			}
 		}
-		return tellOf(io, b.listing, struct {
+		return showOne(io, b.listing, struct {
 			File  string `json:"file"`
 			Bytes int64  `json:"bytes"`
 		}{b.File, size}, "wrote %s, %d bytes: it holds the secrets, keep it as safe as the data folder", b.File, size)
@@ -97,7 +97,7 @@ func writeBackup(
 		return 0, fmt.Errorf("another backup is being written to %s", file)
 	}
 	defer lock.Close()
-	defer os.Remove(partial) // when it has its name, nothing is there
+	defer os.Remove(partial) // after the rename there is nothing to remove
 	out, err := os.OpenFile(partial, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return 0, fmt.Errorf("writing the backup: %w", err)
@@ -120,7 +120,7 @@ func writeBackup(
 
 func mustBeNew(file string) error {
 	if _, err := os.Lstat(file); err == nil {
-		return fmt.Errorf("%s is there already, and backups are not overwritten: choose another name", file)
+		return fmt.Errorf("%s exists, and backups are not overwritten: choose another name", file)
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("writing the backup: %w", err)
 	}
@@ -143,7 +143,7 @@ func pack(ctx context.Context, c config.Config, d *db.DB, out io.Writer, copy st
 	if err == nil {
 		err = wal.Copy(filepath.Join(c.DataDir, stores.ClicksFolder), func(logID, segment string, content []byte) error {
 			if !id.Valid(id.Log, logID) {
-				return fmt.Errorf("the folder %s of %s is no click log: move it away", quoted(logID), stores.ClicksFolder)
+				return fmt.Errorf("the folder %s of %s is no click log: remove it from there", quoted(logID), stores.ClicksFolder)
 			}
 			return p.add(path.Join(stores.ClicksFolder, logID, segment), content)
 		})
@@ -221,7 +221,7 @@ func (p packer) addDatabase(ctx context.Context, d *db.DB, copy string) (err err
 	return err
 }
 
-// forgetWho removes from a copy by what visitors are told apart.
+// forgetWho deletes visitors and their keys from a copy.
 func forgetWho(ctx context.Context, file string) error {
 	d, err := db.OpenSQLite(file, 1)
 	if err != nil {
@@ -234,7 +234,7 @@ func forgetWho(ctx context.Context, file string) error {
 	return errors.Join(err, d.Close())
 }
 
-// removeDatabase removes a copy, with what SQLite may have left beside it.
+// removeDatabase removes a copy with SQLite's files beside it.
 func removeDatabase(file string) (err error) {
 	for _, beside := range []string{"", "-wal", "-shm", "-journal"} {
 		if problem := os.Remove(file + beside); problem != nil && !errors.Is(problem, fs.ErrNotExist) {

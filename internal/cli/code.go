@@ -20,11 +20,11 @@ const maxLine = 1 << 20
 // codeCommand is `linkforge code`.
 type codeCommand struct {
 	Workspace string   `required:"" help:"The workspace's id."`
-	Salts     int      `default:"10" help:"How many candidates to print, 1 to 10."`
-	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs; without any, standard input has one per line or JSON string."`
+	Salts     int      `default:"10" help:"Number of candidates to print, 1 to 10."`
+	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs. Without any, they are read from standard input, one per line or JSON string."`
 }
 
-// codeLine is what the command prints for one URL.
+// codeLine is the output for one URL.
 type codeLine struct {
 	URL       string   `json:"url"`
 	Canonical string   `json:"canonical,omitempty"`
@@ -35,10 +35,10 @@ type codeLine struct {
 // Run prints a JSON object a URL. It ends in exit status 1 when a URL has no code.
 func (c codeCommand) Run(io IO) error {
 	if c.Salts < 1 || c.Salts > shortcode.Salts {
-		return fmt.Errorf("--salts goes from 1 to %d", shortcode.Salts)
+		return fmt.Errorf("--salts must be from 1 to %d", shortcode.Salts)
 	}
 	if c.Workspace == "" {
-		return errors.New("--workspace needs the workspace's id")
+		return errors.New("--workspace must be the workspace's id")
 	}
 	lines := c.arguments()
 	if len(c.URLs) == 0 {

@@ -1,6 +1,7 @@
-// Package cli owns the commands of an operator, one file per command. They work beside running
-// servers, on the database or the data folder; package main adds the commands that start an
-// instance. It does not decide anything that a server does too: the domain packages do.
+// Package cli owns the commands of an operator, one file per command. They run beside running
+// servers, on the database or the data folder, and open their stores by internal/stores. Package
+// main adds the commands that start an instance. It contains no rules: they are in the domain
+// packages.
 package cli
 
 import (
@@ -10,23 +11,23 @@ import (
 
 // Commands lists every command that does not start an instance.
 type Commands struct {
-	Migrate     migrateCommand     `cmd:"" help:"Bring the database's schema up to date, or back."`
-	Code        codeCommand        `cmd:"" help:"Compute the codes that URLs get, without a database."`
-	Block       blockCommand       `cmd:"" help:"Refuse links to hosts, and disable those that are there."`
-	Stats       statsCommand       `cmd:"" help:"Compare the sums of clicks with the clicks, or make them anew."`
-	Quotas      quotasCommand      `cmd:"" help:"List the workspaces that are near one of their quotas this month."`
-	Reports     reportsCommand     `cmd:"" help:"List what people have reported of links."`
+	Migrate     migrateCommand     `cmd:"" help:"Migrate the database's schema up or down."`
+	Code        codeCommand        `cmd:"" help:"Compute the codes of URLs, without a database."`
+	Block       blockCommand       `cmd:"" help:"Block hosts, and disable existing links to them."`
+	Stats       statsCommand       `cmd:"" help:"Compare rollups with single clicks, or rebuild them."`
+	Quotas      quotasCommand      `cmd:"" help:"List workspaces that are near a quota of this month."`
+	Reports     reportsCommand     `cmd:"" help:"List reports of links."`
 	Users       usersCommand       `cmd:"" help:"List accounts, and end their sessions."`
-	Workspaces  workspacesCommand  `cmd:"" help:"List workspaces, limit, delete and restore them."`
-	Links       linksCommand       `cmd:"" help:"Find links, disable and enable them."`
-	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and do one now."`
-	Clicks      clicksCommand      `cmd:"" help:"Take over the clicks that a node has left behind."`
-	Backup      backupCommand      `cmd:"" help:"Write an embedded instance into one file, beside its running server."`
-	Restore     restoreCommand     `cmd:"" help:"Unpack such a file into an empty data folder."`
-	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Make a database safe to serve after a restore."`
+	Workspaces  workspacesCommand  `cmd:"" help:"List, limit, delete and restore workspaces."`
+	Links       linksCommand       `cmd:"" help:"Find, disable and enable links."`
+	Jobs        jobsCommand        `cmd:"" help:"List the jobs, and run one now."`
+	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node."`
+	Backup      backupCommand      `cmd:"" help:"Back up an embedded instance into one file; its server may run."`
+	Restore     restoreCommand     `cmd:"" help:"Restore a backup into an empty data folder."`
+	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Prepare a restored PostgreSQL database for its servers."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Schema      schemaCommand      `cmd:"" help:"Print the GraphQL schema."`
-	Healthcheck healthcheckCommand `cmd:"" help:"Ask the local server whether it is ready (for containers)."`
+	Healthcheck healthcheckCommand `cmd:"" help:"Check that the local server is ready (for containers)."`
 }
 
 // IO is where a command reads and writes.

@@ -40,16 +40,16 @@ func (healthcheckCommand) Run(ctx context.Context, f *config.Flags, std IO) erro
 	if err != nil {
 		return err
 	}
-	// It is this machine that is asked, by its address, which is in no certificate.
+	// The request goes to this machine by its address, which no certificate contains.
 	local := http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 	response, err := local.Do(request)
 	if err != nil {
-		return fmt.Errorf("the server does not answer: %w", err)
+		return fmt.Errorf("the server does not respond: %w", err)
 	}
 	defer response.Body.Close()
 	text, err := io.ReadAll(io.LimitReader(response.Body, 1<<10))
 	if err != nil {
-		return fmt.Errorf("reading the server's answer: %w", err)
+		return fmt.Errorf("reading the server's response: %w", err)
 	}
 	if response.StatusCode != http.StatusOK {
 		return fmt.Errorf("not ready: %s", text)
@@ -64,10 +64,10 @@ func healthAddress(f *config.Flags) (listen, scheme string, err error) {
 	c, err := f.CheckDatabase()
 	switch {
 	case err != nil:
-		return "", "", fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return "", "", fmt.Errorf("the configuration is invalid:\n%w", err)
 	case c.ProxyProtocol && c.AdminListen == "":
-		return "", "", errors.New("only proxies may connect: set LINKFORGE_ADMIN_LISTEN, where the server says whether it " +
-			"is ready as well")
+		return "", "", errors.New("the public address accepts proxies only: set LINKFORGE_ADMIN_LISTEN, which reports " +
+			"readiness too")
 	case c.ProxyProtocol:
 		return c.AdminListen, "http", nil
 	case c.TLSCertificate != "":

@@ -14,17 +14,17 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// jobsCommand is `linkforge jobs list|run`. It works beside running servers.
+// jobsCommand is `linkforge jobs list|run`. It works while servers run.
 type jobsCommand struct {
-	List jobsList `cmd:"" help:"List the jobs: which node has done them last, and what came of it."`
-	Run  jobsRun  `cmd:"" help:"Do a job now, unless a node is doing it."`
+	List jobsList `cmd:"" help:"List the jobs with the node, time and outcome of their last run."`
+	Run  jobsRun  `cmd:"" help:"Run a job now, unless a node is running it."`
 }
 
 type (
 	jobsList struct{ listing }
 	jobsRun  struct {
 		listing
-		Name []string `arg:"" help:"The job's name, as jobs list tells it."`
+		Name []string `arg:"" help:"The job's name, from linkforge jobs list."`
 	}
 )
 
@@ -86,10 +86,11 @@ func (j jobsRun) Run(ctx context.Context, f *config.Flags, io IO) error {
 			return fmt.Errorf("the job %q failed: %w", name, err)
 		}
 		if !ran {
-			return fmt.Errorf("a node is doing the job %q, or has died doing it less than %s ago: see linkforge jobs list", name,
+			return fmt.Errorf("a node is running the job %q, or died while running it less than %s ago: see linkforge jobs list",
+				name,
 				job.Every*14/15)
 		}
-		return tellOf(io, j.listing, struct {
+		return showOne(io, j.listing, struct {
 			Name    string  `json:"name"`
 			Seconds float64 `json:"seconds"`
 		}{name, time.Since(began).Seconds()}, "done: %s, in %s", name, time.Since(began).Round(time.Millisecond))
@@ -104,10 +105,10 @@ func jobOf(all []jobs.Job, name string) (jobs.Job, error) {
 		}
 		names = append(names, job.Name)
 	}
-	return jobs.Job{}, fmt.Errorf("there is no job %s; there are: %s", quoted(name), strings.Join(names, ", "))
+	return jobs.Job{}, fmt.Errorf("unknown job %s; the jobs are: %s", quoted(name), strings.Join(names, ", "))
 }
 
-// withJobs prepares the jobs beside servers, and writes their warnings to standard error.
+// withJobs opens the jobs for a command, and writes their warnings to standard error.
 func withJobs(f *config.Flags, io IO, work func(*jobs.Runner) error) error {
 	log := slog.New(slog.NewTextHandler(io.Err, &slog.HandlerOptions{Level: slog.LevelWarn}))
 	return withStores(f, log, func(_ config.Config, s *stores.Stores) error {

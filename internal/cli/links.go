@@ -12,20 +12,20 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// linksCommand is `linkforge links find|codes|disable|enable`. It works beside running servers,
-// which obey within a second.
+// linksCommand is `linkforge links find|codes|disable|enable`. It works while servers run.
+// Changes take effect within a second.
 type linksCommand struct {
 	Find    linksFind    `cmd:"" help:"Find links in any workspace."`
-	Codes   linksCodes   `cmd:"" help:"List the codes that a URL can get in a workspace, and the links that hold them."`
-	Disable linksDisable `cmd:"" help:"Disable a link for abuse: it answers 410, and no member can bring it back."`
-	Enable  linksEnable  `cmd:"" help:"Take back a disable."`
+	Codes   linksCodes   `cmd:"" help:"List the candidate codes of a URL in a workspace, and the links that have them."`
+	Disable linksDisable `cmd:"" help:"Disable a link for abuse: it responds 410, and members cannot restore it."`
+	Enable  linksEnable  `cmd:"" help:"Enable disabled links again."`
 }
 
 type (
 	linksFind struct {
 		listing
-		Limit int    `default:"100" help:"How many at most, 1 to 10000, the newest first."`
-		What  string `arg:"" help:"A short URL, a URL, a code, an id, or words in a title, note or URL."`
+		Limit int    `default:"100" help:"Maximum number, 1 to 10000, newest first."`
+		What  string `arg:"" help:"A short URL, destination, code, id, or words of a title, note or URL."`
 	}
 	linksCodes struct {
 		listing
@@ -34,7 +34,7 @@ type (
 	}
 	linksDisable struct {
 		listing
-		ID string `arg:"" help:"The link's id, as links find tells it."`
+		ID string `arg:"" help:"The link's id, from linkforge links find."`
 	}
 	linksEnable struct {
 		listing
@@ -153,7 +153,7 @@ func setDisabled(ctx context.Context, f *config.Flags, io IO, out listing, linkI
 			{true, true}: "disabled %s: it answers 410", {true, false}: "%s was disabled already",
 			{false, true}: "enabled %s", {false, false}: "%s was not disabled",
 		}
-		return tellOf(io, out, struct {
+		return showOne(io, out, struct {
 			ID          string         `json:"id"`
 			WorkspaceID string         `json:"workspaceId"`
 			Code        string         `json:"code"`

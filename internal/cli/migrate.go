@@ -14,9 +14,9 @@ import (
 
 // migrateCommand is `linkforge migrate up|down|status`.
 type migrateCommand struct {
-	Up     migrateUp     `cmd:"" help:"Take every step that is still to be taken."`
-	Down   migrateDown   `cmd:"" help:"Undo the last step taken. What it made is lost."`
-	Status migrateStatus `cmd:"" help:"List the steps and when they were taken."`
+	Up     migrateUp     `cmd:"" help:"Apply all pending migrations."`
+	Down   migrateDown   `cmd:"" help:"Revert the last migration. Its data is lost."`
+	Status migrateStatus `cmd:"" help:"List the migrations and when they were applied."`
 }
 
 type (
@@ -74,7 +74,7 @@ func (migrateStatus) Run(ctx context.Context, f *config.Flags, io IO) error {
 func withDatabase(f *config.Flags, work func(*db.DB) error) error {
 	c, err := f.CheckDatabase()
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	if c.Embedded() {
 		folder, err := stores.OpenDataFolder(c.DataDir)

@@ -12,20 +12,20 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// blockCommand is `linkforge block add|remove|list|disable|enable`. It works beside running
-// servers, which obey within a second.
+// blockCommand is `linkforge block add|remove|list|disable|enable`. It works while servers run.
+// Changes take effect within a second.
 type blockCommand struct {
-	Add     blockAdd     `cmd:"" help:"Refuse new links to a host and everything below it."`
+	Add     blockAdd     `cmd:"" help:"Refuse new links to a host and its subdomains."`
 	Remove  blockRemove  `cmd:"" help:"Allow new links to a host again."`
 	List    blockList    `cmd:"" help:"List the blocked hosts."`
-	Disable blockDisable `cmd:"" help:"Disable every link to a host and everything below it: they answer 410."`
-	Enable  blockEnable  `cmd:"" help:"Take back a disable."`
+	Disable blockDisable `cmd:"" help:"Disable all links to a host and its subdomains: they respond 410."`
+	Enable  blockEnable  `cmd:"" help:"Enable disabled links again."`
 }
 
 type (
 	blockAdd struct {
-		Host   string `arg:"" help:"The host, as in example.com or 192.0.2.1."`
-		Reason string `help:"Why, for other operators: up to 200 characters."`
+		Host   string `arg:"" help:"The host, such as example.com or 192.0.2.1."`
+		Reason string `help:"The reason, for other operators: up to 200 characters."`
 	}
 	blockRemove struct {
 		Host string `arg:"" help:"The host."`
@@ -44,7 +44,7 @@ func (b blockAdd) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withBlocklist(f, func(blocklist *moderation.Blocklist) error {
 		blocked, err := blocklist.Block(ctx, b.Host, b.Reason)
 		if err == nil {
-			fmt.Fprintf(io.Out, "blocked %s; links that are there go on redirecting, unless: linkforge block disable %s\n",
+			fmt.Fprintf(io.Out, "blocked %s; to disable existing links: linkforge block disable %s\n",
 				blocked.Host, blocked.Host)
 		}
 		return err
@@ -61,7 +61,7 @@ func (b blockRemove) Run(ctx context.Context, f *config.Flags, io IO) error {
 		if !was {
 			return errors.New("this host is not blocked")
 		}
-		fmt.Fprintln(io.Out, "unblocked; links that were disabled stay so, unless: linkforge block enable", b.Host)
+		fmt.Fprintln(io.Out, "unblocked; to enable disabled links again: linkforge block enable", b.Host)
 		return nil
 	})
 }
@@ -98,7 +98,7 @@ func (b blockEnable) Run(ctx context.Context, f *config.Flags, io IO) error {
 
 // reportsCommand is `linkforge reports`.
 type reportsCommand struct {
-	Limit int `default:"50" help:"How many, the latest first."`
+	Limit int `default:"50" help:"Maximum number, latest first."`
 }
 
 // Run lists reports.

@@ -9,15 +9,15 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// listing is how a command shows what it has found.
+// listing is the output format of a list.
 type listing struct {
-	JSON bool `name:"json" help:"Write a JSON object a line."`
+	JSON bool `name:"json" help:"Print one JSON object per line."`
 }
 
 // page bounds a list, whose next part begins after an id.
 type pageFlags struct {
-	Limit int    `default:"100" help:"How many at most, 1 to 10000."`
-	After string `help:"Go on after this id, the last one of the part before."`
+	Limit int    `default:"100" help:"Maximum number, 1 to 10000."`
+	After string `help:"Continue after this id, the last one of the previous page."`
 }
 
 // mostListed bounds a list.
@@ -25,13 +25,13 @@ const mostListed = 10_000
 
 func checkLimit(n int) error {
 	if n < 1 || n > mostListed {
-		return fmt.Errorf("--limit is a number from 1 to %d", mostListed)
+		return fmt.Errorf("--limit must be from 1 to %d", mostListed)
 	}
 	return nil
 }
 
-// tell says that a list may go on.
-func (p pageFlags) tell(io IO, n int, lastID func() string) {
+// printNext prints how to list the next page, if there may be one.
+func (p pageFlags) printNext(io IO, n int, lastID func() string) {
 	if n == p.Limit {
 		fmt.Fprintln(io.Err, "there may be more: --after", lastID())
 	}
@@ -57,8 +57,8 @@ func show[T any](io IO, l listing, head string, rows []T, columns func(row T) []
 	return table.Flush()
 }
 
-// tellOf is show of one thing that was changed, of which a person reads a sentence.
-func tellOf(io IO, l listing, row any, sentence string, args ...any) error {
+// showOne prints one changed object, in text as a sentence.
+func showOne(io IO, l listing, row any, sentence string, args ...any) error {
 	if l.JSON {
 		return show(io, l, "", []any{row}, nil)
 	}

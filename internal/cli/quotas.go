@@ -8,9 +8,9 @@ import (
 	"github.com/linkforge/linkforge/internal/stores"
 )
 
-// quotasCommand is `linkforge quotas`. It works beside running servers.
+// quotasCommand is `linkforge quotas`. It works while servers run.
 type quotasCommand struct {
-	At int `default:"80" help:"From how many per cent of a quota on a workspace is listed; 0 lists all."`
+	At int `default:"80" help:"List workspaces that have used at least this percentage of a quota; 0 lists all."`
 }
 
 // Run lists the workspaces that are near one of their quotas this month.
@@ -26,7 +26,7 @@ func (q quotasCommand) Run(ctx context.Context, f *config.Flags, io IO) error {
 			return err
 		}
 		table := newTable(io.Out)
-		fmt.Fprintf(table, "WORKSPACE\tNAME\tLINKS MADE\tOF\tLINKS NEAR THEIR HITS\tTHE BUSIEST\tOF\n")
+		fmt.Fprintf(table, "WORKSPACE\tNAME\tLINKS\tQUOTA\tLINKS NEAR HIT QUOTA\tMOST HITS\tHIT QUOTA\n")
 		for _, u := range usages {
 			b, near := busy[u.ID]
 			if near || float64(u.Links) >= share*float64(u.Quota) {

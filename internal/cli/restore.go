@@ -22,8 +22,8 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// members are what a backup may hold, each once, and how long it may be; zero is as long as the
-// archive says.
+// members are the members that a backup may contain, each once, with their maximum length; zero
+// means the length in the archive.
 var members = []struct {
 	name *regexp.Regexp
 	most int64
@@ -35,15 +35,15 @@ var members = []struct {
 
 // restoreCommand is `linkforge restore`.
 type restoreCommand struct {
-	File string `arg:"" type:"existingfile" help:"A file that linkforge backup has written."`
+	File string `arg:"" type:"existingfile" help:"A file written by linkforge backup."`
 }
 
-// Run unpacks the backup beside what is there, which must be nothing, checks it, and puts it into
-// its place. Killed at any moment, it can be run again.
+// Run unpacks the backup into an empty data folder, checks it, and moves it into place. If it is
+// killed at any point, it can be run again.
 func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io IO) (err error) {
 	c, err := f.CheckDatabase()
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	if !c.Embedded() {
 		return errors.New("LINKFORGE_DATABASE_URL is set: restore PostgreSQL with psql or pg_restore, and run linkforge " +
@@ -57,8 +57,7 @@ func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io IO) (err er
 	defer func() { err = errors.Join(err, folder.Close()) }()
 	staging := filepath.Join(c.DataDir, stores.StagingName)
 	if _, err := os.Stat(filepath.Join(staging, stores.WholeName)); err == nil {
-		fmt.Fprintln(io.Err, "a restore that was interrupted is finished: what it has unpacked holds, and this file is not "+
-			"read")
+		fmt.Fprintln(io.Err, "finishing an interrupted restore with its unpacked files; this file is not read")
 		return r.finish(c.DataDir, io)
 	}
 	if err := mustBeEmpty(c.DataDir); err != nil {
@@ -74,7 +73,7 @@ func (r restoreCommand) Run(ctx context.Context, f *config.Flags, io IO) (err er
 	if err != nil {
 		return fmt.Errorf("%s is not restored: %w", r.File, errors.Join(err, os.RemoveAll(staging)))
 	}
-	fmt.Fprintf(io.Out, "the backup of %s, by version %s, is whole\n", head.MadeAt.UTC().Format(time.RFC3339),
+	fmt.Fprintf(io.Out, "the backup of %s, by version %s, is complete\n", head.MadeAt.UTC().Format(time.RFC3339),
 		quoted(head.Version))
 	return r.finish(c.DataDir, io)
 }
@@ -85,22 +84,23 @@ func (r restoreCommand) finish(dir string, io IO) error {
 	}
 	fmt.Fprintf(io.Out, "restored into %s; %s\n%s\n", dir, counterMoved, sessionsAreBack)
 	if _, err := os.Stat(filepath.Join(dir, stores.CodeSecretName)); errors.Is(err, fs.ErrNotExist) {
-		fmt.Fprintln(io.Out, "the backup has no code.secret: set LINKFORGE_CODE_SECRET as it was")
+		fmt.Fprintln(io.Out, "the backup has no code.secret: set LINKFORGE_CODE_SECRET to its previous value")
 	}
 	return nil
 }
 
 const (
-	counterMoved    = "codes of the strategy COUNTER that were given out since the backup are not given out again"
-	sessionsAreBack = "sessions, API keys and links are as they were then: what was ended or disabled since must be so " +
-		"again"
+	counterMoved    = "codes of the strategy COUNTER issued since the backup will not be issued again"
+	sessionsAreBack = "sessions, API keys and links are those of the backup: revoke or disable again what was revoked " +
+		"or disabled since"
 )
 
-// mustBeEmpty says that nothing may be overwritten. A folder of click logs without any is nothing.
+// mustBeEmpty returns an error if the data folder has files that a restore would overwrite. An
+// empty folder of click logs is allowed.
 func mustBeEmpty(dir string) error {
 	logs, err := os.ReadDir(filepath.Join(dir, stores.ClicksFolder))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("looking at the data folder: %w", err)
+		return fmt.Errorf("reading the data folder: %w", err)
 	}
 	there := ""
 	for _, log := range logs {
@@ -113,7 +113,7 @@ func mustBeEmpty(dir string) error {
 		if _, err := os.Lstat(filepath.Join(dir, name)); err == nil {
 			there = name
 		} else if !errors.Is(err, fs.ErrNotExist) {
-			return fmt.Errorf("looking at the data folder: %w", err)
+			return fmt.Errorf("reading the data folder: %w", err)
 		}
 	}
 	if there != "" {
@@ -155,7 +155,7 @@ func unpackFile(ctx context.Context, file, dir string) (head backupHead, err err
 			err = unpack(archive, member, dir)
 		}
 		if err != nil {
-			return head, fmt.Errorf("the file is damaged, or no backup of Linkforge: %w", err)
+			return head, fmt.Errorf("the file is damaged or not a backup of Linkforge: %w", err)
 		}
 	}
 	if _, err := io.Copy(io.Discard, compressed); err != nil { // to its end, where the checksum is
@@ -167,7 +167,7 @@ func unpackFile(ctx context.Context, file, dir string) (head backupHead, err err
 	return head, nil
 }
 
-var errNoBackup = errors.New("the file is no backup that linkforge backup has written")
+var errNoBackup = errors.New("the file was not written by linkforge backup")
 
 func readHead(archive *tar.Reader) (head backupHead, err error) {
 	member, err := archive.Next()
@@ -207,18 +207,18 @@ func checkMember(member *tar.Header) error {
 			continue
 		}
 		if member.Typeflag != tar.TypeReg {
-			return fmt.Errorf("%s is no plain file", quoted(member.Name))
+			return fmt.Errorf("%s is not a regular file", quoted(member.Name))
 		}
 		if known.most > 0 && member.Size > known.most {
 			return fmt.Errorf("%s is too long", quoted(member.Name))
 		}
 		return nil
 	}
-	return fmt.Errorf("%s does not belong into it", quoted(member.Name))
+	return fmt.Errorf("%s is not part of a backup", quoted(member.Name))
 }
 
-// prepare checks what was unpacked, makes a database of it that a server can begin with, and says
-// that all of it is whole.
+// prepare checks the unpacked files, prepares the database for a server, and marks them as
+// complete.
 func prepare(ctx context.Context, staging string) error {
 	d, err := db.OpenSQLite(filepath.Join(staging, stores.DatabaseName), 2)
 	if err != nil {
@@ -262,9 +262,9 @@ func prepareDatabase(ctx context.Context, d *db.DB, staging string) error {
 	return err
 }
 
-// settleClicks writes the clicks of the logs. What their processes had taken and not used is not
-// given back as it is when a process has died, because the database is of a later moment than the
-// logs: what links may still answer is counted anew.
+// settleClicks writes the clicks of the logs. It does not return unused hits as after a crash,
+// because the database is of a later instant than the logs. countGrants counts the grants again
+// instead.
 func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	err := withRecorder(stores.ForCopy(d), func(recorder *ingest.Recorder) error {
 		if _, err := os.Stat(logs); errors.Is(err, fs.ErrNotExist) {
@@ -274,7 +274,7 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 			return err
 		}
 		_ = os.Remove(filepath.Join(logs, "lock"))
-		_ = os.Remove(logs) // unless damaged records are there for somebody to look at
+		_ = os.Remove(logs) // unless it contains damaged records for the operator
 		return nil
 	})
 	if err != nil {
@@ -283,8 +283,7 @@ func settleClicks(ctx context.Context, d *db.DB, logs string) error {
 	return countGrants(ctx, d)
 }
 
-// countGrants forgets what processes had taken, and counts anew what links with maxClicks may still
-// answer.
+// countGrants deletes all leases, and counts the grants of links with maxClicks from their clicks.
 func countGrants(ctx context.Context, d *db.DB) error {
 	s, err := stores.Open(stores.ForCopy(d))
 	if err != nil {
@@ -306,8 +305,8 @@ func syncTree(dir string) error {
 	})
 }
 
-// moveIntoPlace moves what was unpacked to where a server looks for it. What has been moved before
-// is passed over.
+// moveIntoPlace moves the unpacked files to the server's paths. It skips files that have been moved
+// already.
 func moveIntoPlace(dir string) error {
 	staging := filepath.Join(dir, stores.StagingName)
 	if err := clearClicks(dir, staging); err != nil {
@@ -367,7 +366,7 @@ func (r restoredCommand) Run(ctx context.Context, f *config.Flags, io IO) error 
 				"when they start; those of nodes " +
 				"that are gone: linkforge clicks adopt DIR"
 		}
-		return tellOf(io, r.listing, struct {
+		return showOne(io, r.listing, struct {
 			Counter uint64 `json:"counter"`
 		}{next}, "%s\n%s%s", counterMoved, sessionsAreBack, steps)
 	})

@@ -8,10 +8,10 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// statsCommand is `linkforge stats verify|rebuild`. It works beside running servers.
+// statsCommand is `linkforge stats verify|rebuild`. It works while servers run.
 type statsCommand struct {
-	Verify  statsVerify  `cmd:"" help:"Compare the sums of clicks with the clicks; exit status 1 when they differ."`
-	Rebuild statsRebuild `cmd:"" help:"Make the sums of clicks anew from the clicks."`
+	Verify  statsVerify  `cmd:"" help:"Compare rollups with single clicks; exit status 1 if they differ."`
+	Rebuild statsRebuild `cmd:"" help:"Rebuild rollups from single clicks."`
 }
 
 type (
@@ -47,7 +47,7 @@ func (statsRebuild) Run(ctx context.Context, f *config.Flags, io IO) error {
 	return withClicks(f, func(counts *stats.Store) error {
 		subjects, err := counts.Rebuild(ctx)
 		if err == nil {
-			fmt.Fprintf(io.Out, "%d links and workspaces with clicks have sums that agree\n", subjects)
+			fmt.Fprintf(io.Out, "the rollups of %d links and workspaces agree with their clicks\n", subjects)
 		}
 		return err
 	})

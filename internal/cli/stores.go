@@ -21,7 +21,8 @@ import (
 
 func newTable(w io.Writer) *tabwriter.Writer { return tabwriter.NewWriter(w, 0, 0, 2, ' ', 0) }
 
-// withStores opens the stores for a command, also beside a running server: the database coordinates both.
+// withStores opens the stores for a command. The database coordinates the command with running
+// servers.
 func withStores(f *config.Flags, log *slog.Logger, work func(config.Config, *stores.Stores) error) error {
 	return besideServers(f, func(c config.Config, d *db.DB) error {
 		s, err := stores.Open(stores.Options{Config: c, DB: d, Log: log, Now: time.Now})
@@ -59,11 +60,11 @@ func withWorkspaces(f *config.Flags, work func(*workspace.Store) error) error {
 // discard is the log of commands that report every problem themselves.
 var discard = slog.New(slog.DiscardHandler)
 
-// besideServers opens the database beside servers that may be running, for a command.
+// besideServers opens the database for a command, also while servers are running.
 func besideServers(f *config.Flags, work func(config.Config, *db.DB) error) error {
 	c, err := f.CheckDatabase()
 	if err != nil {
-		return fmt.Errorf("the configuration cannot be used:\n%w", err)
+		return fmt.Errorf("the configuration is invalid:\n%w", err)
 	}
 	if c.Embedded() {
 		if _, err := os.Stat(stores.DatabaseFile(c)); err != nil {

@@ -9,17 +9,17 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 )
 
-// usersCommand is `linkforge users list|logout`. It works beside running servers.
+// usersCommand is `linkforge users list|logout`. It works while servers run.
 type usersCommand struct {
 	List   usersList   `cmd:"" help:"List the accounts, oldest first."`
-	Logout usersLogout `cmd:"" help:"End all sessions of an account; every server obeys within a second. API keys go on."`
+	Logout usersLogout `cmd:"" help:"End all sessions of an account on all servers within a second. API keys stay valid."`
 }
 
 type (
 	usersList struct {
 		listing
 		pageFlags
-		Email string `help:"Only those whose address has this in it."`
+		Email string `help:"Only addresses that contain this text."`
 	}
 	usersLogout struct {
 		listing
@@ -55,7 +55,7 @@ func (u usersList) Run(ctx context.Context, f *config.Flags, io IO) error {
 			return []string{r.ID, quoted(r.Email), quoted(r.Name), instant(&r.CreatedAt), instant(r.EmailVerifiedAt),
 				strconv.FormatInt(r.Sessions, 10)}
 		})
-		u.tell(io, len(rows), func() string { return rows[len(rows)-1].ID })
+		u.printNext(io, len(rows), func() string { return rows[len(rows)-1].ID })
 		return err
 	})
 }
@@ -67,7 +67,7 @@ func (u usersLogout) Run(ctx context.Context, f *config.Flags, io IO) error {
 		if err != nil {
 			return err
 		}
-		return tellOf(io, u.listing, struct {
+		return showOne(io, u.listing, struct {
 			ID       string `json:"id"`
 			Email    string `json:"email"`
 			Sessions int64  `json:"endedSessions"`

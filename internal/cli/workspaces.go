@@ -11,27 +11,27 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// workspacesCommand is `linkforge workspaces list|limits|delete|restore`. It works beside running
-// servers, and its changes are in the workspace's audit log, without an actor.
+// workspacesCommand is `linkforge workspaces list|limits|delete|restore`, for use beside running
+// servers. Its changes are in the workspace's audit log, without an actor.
 type workspacesCommand struct {
-	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, deleted ones too until they are purged."`
-	Limits  workspacesLimits  `cmd:"" help:"Give a workspace monthly allowances of its own, or take them back."`
-	Delete  workspacesDelete  `cmd:"" help:"Delete a workspace: its links answer 410, and it is purged 30 days later."`
-	Restore workspacesRestore `cmd:"" help:"Bring a deleted workspace back."`
+	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, including deleted ones that are not purged."`
+	Limits  workspacesLimits  `cmd:"" help:"Set or reset the monthly quotas of a workspace."`
+	Delete  workspacesDelete  `cmd:"" help:"Delete a workspace: its links respond 410, and it is purged after 30 days."`
+	Restore workspacesRestore `cmd:"" help:"Restore a deleted workspace."`
 }
 
 type (
 	workspacesList struct {
 		listing
 		pageFlags
-		Slug string `help:"Only the one that has, or had, this slug."`
+		Slug string `help:"Only the workspace with this current or former slug."`
 	}
 	workspacesLimits struct {
 		listing
 		Slug string `arg:"" help:"The workspace's slug, or its id."`
 		// Not --hit-quota and --link-quota: these are the instance's.
-		Hits  string `placeholder:"N" help:"Redirects a month of each link (UTC), or default: as many as the instance says."`
-		Links string `placeholder:"N" help:"New links a month (UTC), or default: as many as the instance says."`
+		Hits  string `placeholder:"N" help:"Redirects of each link per month (UTC), or default: the instance's quota."`
+		Links string `placeholder:"N" help:"New links per month (UTC), or default: the instance's quota."`
 	}
 	workspacesDelete struct {
 		listing
@@ -86,7 +86,7 @@ func (w workspacesList) Run(ctx context.Context, f *config.Flags, io IO) error {
 				instant(&r.CreatedAt), instant(r.DeletedAt),
 			}
 		})
-		w.tell(io, len(rows), func() string { return rows[len(rows)-1].ID })
+		w.printNext(io, len(rows), func() string { return rows[len(rows)-1].ID })
 		return err
 	})
 }
@@ -109,14 +109,14 @@ func (w workspacesLimits) Run(ctx context.Context, f *config.Flags, io IO) error
 		return err
 	}
 	if hits == nil && links == nil {
-		return errors.New("give --hits, --links or both: a number, or default")
+		return errors.New("set --hits, --links or both to a number or default")
 	}
 	return withWorkspaces(f, func(spaces *workspace.Store) error {
 		changed, err := spaces.SetLimits(ctx, w.Slug, hits, links)
 		if err != nil {
 			return err
 		}
-		return tellOf(io, w.listing, rowOfWorkspace(changed), "%s: %s hits a month for each link, %s new links a month",
+		return showOne(io, w.listing, rowOfWorkspace(changed), "%s: %s hits a month for each link, %s new links a month",
 			changed.Slug, allowance(changed.HitQuota), allowance(changed.LinkQuota))
 	})
 }
@@ -143,7 +143,7 @@ func (w workspacesDelete) Run(ctx context.Context, f *config.Flags, io IO) error
 		if err != nil {
 			return err
 		}
-		return tellOf(io, w.listing, rowOfWorkspace(changed),
+		return showOne(io, w.listing, rowOfWorkspace(changed),
 			"deleted %s (%s): its links answer 410; on %s it is purged, until then: linkforge workspaces restore %s",
 			changed.Slug, quoted(changed.Name), changed.DeletedAt.Add(workspace.Undo).UTC().Format(time.DateOnly), changed.Slug)
 	})
@@ -156,6 +156,6 @@ func (w workspacesRestore) Run(ctx context.Context, f *config.Flags, io IO) erro
 		if err != nil {
 			return err
 		}
-		return tellOf(io, w.listing, rowOfWorkspace(changed), "restored %s (%s)", changed.Slug, quoted(changed.Name))
+		return showOne(io, w.listing, rowOfWorkspace(changed), "restored %s (%s)", changed.Slug, quoted(changed.Name))
 	})
 }
