@@ -23,7 +23,7 @@ type clicksCommand struct {
 
 type clicksAdopt struct {
 	listing
-	Dir string `arg:"" help:"The node's data folder, or its folder clicks. Logs are removed after their clicks are written."`
+	Dir string `arg:"" help:"The node's data folder, or its folder clicks. Logs are removed afterwards."`
 }
 
 // Run adopts the click logs in the folder.

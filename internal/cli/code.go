@@ -21,7 +21,7 @@ const maxLine = 1 << 20
 type codeCommand struct {
 	Workspace string   `required:"" help:"The workspace's id."`
 	Salts     int      `default:"10" help:"Number of candidates to print, 1 to 10."`
-	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs. Without any, they are read from standard input, one per line or JSON string."`
+	URLs      []string `arg:"" optional:"" name:"url" help:"The URLs; without any, lines of standard input."`
 }
 
 // codeLine is the output for one URL.

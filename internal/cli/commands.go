@@ -24,7 +24,7 @@ type Commands struct {
 	Clicks      clicksCommand      `cmd:"" help:"Adopt the click logs of a dead node."`
 	Backup      backupCommand      `cmd:"" help:"Back up an embedded instance into one file; its server may run."`
 	Restore     restoreCommand     `cmd:"" help:"Restore a backup into an empty data folder."`
-	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Prepare a restored PostgreSQL database for its servers."`
+	Restored    restoredCommand    `cmd:"" name:"after-restore" help:"Prepare a restored PostgreSQL database for servers."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 	Schema      schemaCommand      `cmd:"" help:"Print the GraphQL schema."`
 	Healthcheck healthcheckCommand `cmd:"" help:"Check that the local server is ready (for containers)."`

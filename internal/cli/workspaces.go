@@ -14,7 +14,7 @@ import (
 // workspacesCommand is `linkforge workspaces list|limits|delete|restore`, for use beside running
 // servers. Its changes are in the workspace's audit log, without an actor.
 type workspacesCommand struct {
-	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, including deleted ones that are not purged."`
+	List    workspacesList    `cmd:"" help:"List the workspaces, oldest first, with deleted ones until their purge."`
 	Limits  workspacesLimits  `cmd:"" help:"Set or reset the monthly quotas of a workspace."`
 	Delete  workspacesDelete  `cmd:"" help:"Delete a workspace: its links respond 410, and it is purged after 30 days."`
 	Restore workspacesRestore `cmd:"" help:"Restore a deleted workspace."`

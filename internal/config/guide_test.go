@@ -42,6 +42,7 @@ func TestConfig_GuideListsAllSettings(t *testing.T) {
 }
 
 func guideTable() string {
+	texts := help()
 	b := new(strings.Builder)
 	b.WriteString("| variable | default | meaning |\n|---|---|---|\n")
 	eachSetting(reflect.ValueOf(new(Config)).Elem(), func(_ reflect.Value, tag reflect.StructTag) {
@@ -52,7 +53,7 @@ func guideTable() string {
 		if value != "" {
 			value = "`" + strings.ReplaceAll(value, "; production: ", "`; production: `") + "`"
 		}
-		fmt.Fprintf(b, "| `%s` | %s | %s |\n", tag.Get("env"), value, tag.Get("help"))
+		fmt.Fprintf(b, "| `%s` | %s | %s |\n", tag.Get("env"), value, texts[tag.Get("env")])
 	})
 	return b.String()
 }

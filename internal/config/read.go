@@ -19,13 +19,14 @@ type Flags struct {
 	fields reflect.Value // a struct with a string for each setting, named like its variable
 }
 
-// NewFlags derives the flags from the tags of Config.
+// NewFlags derives the flags from the tags and comments of Config.
 func NewFlags() *Flags {
 	var fields []reflect.StructField
+	texts := help()
 	eachSetting(reflect.ValueOf(Config{}), func(_ reflect.Value, tag reflect.StructTag) {
 		env := tag.Get("env")
 		name := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(env, "LINKFORGE_"), "_", "-"))
-		tag += reflect.StructTag(fmt.Sprintf(" name:%q", name))
+		tag += reflect.StructTag(fmt.Sprintf(" name:%q help:%q", name, texts[env]))
 		fields = append(fields, reflect.StructField{Name: env, Type: reflect.TypeFor[string](), Tag: tag})
 	})
 	return &Flags{fields: reflect.New(reflect.StructOf(fields)).Elem()}

@@ -58,9 +58,10 @@ func TestADatabaseAloneNeedsNoSecrets(t *testing.T) {
 // TestTags checks what a wrong tag would break without any error.
 func TestTags(t *testing.T) {
 	t.Parallel()
+	texts := help()
 	eachSetting(reflect.ValueOf(Config{}), func(field reflect.Value, tag reflect.StructTag) {
 		env := tag.Get("env")
-		if !strings.HasPrefix(env, "LINKFORGE_") || tag.Get("help") == "" || syntaxes[tag.Get("syntax")] == nil {
+		if !strings.HasPrefix(env, "LINKFORGE_") || texts[env] == "" || syntaxes[tag.Get("syntax")] == nil {
 			t.Errorf("%s: %s", env, tag)
 		}
 		for _, name := range []string{"min", "max"} {
