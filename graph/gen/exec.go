@@ -3544,19 +3544,19 @@ func newExecutionContext(
 }
 
 var sources = []*ast.Source{
-	{Name: "../../schema.graphql", Input: `"An instant as RFC 3339 writes it. The server answers in UTC, with up to six fractional digits of a second."
+	{Name: "../../schema.graphql", Input: `"An instant in RFC 3339 format. Responses are in UTC, with up to six fractional digits of a second."
 scalar Time @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc3339")
 
 "An absolute http or https URL."
 scalar URL @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc3986")
 
-"An e-mail address. Upper and lower case are the same."
+"An e-mail address. It is case-insensitive."
 scalar EmailAddress @specifiedBy(url: "https://www.rfc-editor.org/rfc/rfc5321")
 
-"A whole number of up to 64 bits, written as a JSON number. Used for counts, which outgrow Int."
+"A 64-bit signed integer, encoded as a JSON number. Used for counts, which may exceed the range of Int."
 scalar Int64
 
-"Something that has an id which is unique over all types."
+"An object with a globally unique id."
 interface Node {
   """
   The global id. Its prefix names the type: clk_ for Click, dom_ for Domain, evt_ for AuditEvent, inv_ for Invitation, key_ for
@@ -3565,63 +3565,63 @@ interface Node {
   id: ID!
 }
 
-"Something the caller can mend by sending other input. Nothing was changed."
+"An error that the caller can fix by changing the input. Nothing was changed."
 type UserError {
-  "What is wrong and how to mend it, in a sentence for people."
+  "The problem and its remedy, as a sentence for users."
   message: String!
-  "What is wrong, for programs."
+  "The kind of error, for programs."
   code: ErrorCode!
-  "The path of the argument at fault below the mutation's input, outermost first; null when it is no single one."
+  "The path of the invalid argument within the mutation's input, outermost first; null if there is no single one."
   field: [String!]
 }
 
-"What a caller can mend."
+"Kinds of user errors."
 enum ErrorCode {
-  "An argument has the wrong form or lies outside its range."
+  "An argument is malformed or out of range."
   INVALID_INPUT
-  "The URL is not one that can be shortened."
+  "The URL cannot be shortened."
   INVALID_URL
   """
-  The destination is refused: it leads back to this service (its public URL, one of its other host names, a verified domain,
-  or a loopback address on one of its ports), its host is blocked, or its link has been disabled by the operator.
+  The destination is refused: it redirects back to this service (its public URL, another of its hosts, a verified domain,
+  or a loopback address on one of its ports), its host is blocked, or the operator has disabled its link.
   """
   UNSAFE_URL
-  "There is no such thing, or none that the caller may see."
+  "The object does not exist, or the caller may not see it."
   NOT_FOUND
-  "The code leads to another URL already."
+  "The code is in use for another URL."
   CODE_TAKEN
-  "The code is a word that the server keeps for itself."
+  "The code is a word that the server reserves."
   CODE_RESERVED
   """
-  All ten codes that the URL can get are taken, in rare cases all random codes that were tried. Choose a customCode or
+  All ten candidate codes of the URL are taken or, in rare cases, all random codes that were tried. Choose a customCode or
   another strategy.
   """
   CODE_EXHAUSTED
-  "The slug belongs to another workspace, or to the server."
+  "The slug belongs to another workspace, or is reserved."
   SLUG_TAKEN
-  "There is an account with this e-mail address already."
+  "An account with this e-mail address exists."
   EMAIL_TAKEN
   "The e-mail address or the password is wrong."
   BAD_CREDENTIALS
-  "A monthly allowance is used up."
+  "A monthly quota is used up."
   QUOTA_EXCEEDED
-  "What is to be changed cannot change."
+  "The value cannot be changed."
   IMMUTABLE
-  "Something else changed, or failed, in the meantime."
+  "Another change or failure interfered."
   CONFLICT
-  "The idempotency key was used for something else within the last 24 hours."
+  "The idempotency key was used with another input within the last 24 hours."
   IDEMPOTENCY_CONFLICT
-  "What is asked for has run out."
+  "The requested object has expired."
   EXPIRED
   "The workspace would have no owner."
   LAST_OWNER
-  "The person is a member already."
+  "The user is already a member."
   ALREADY_MEMBER
-  "Another workspace has proved that the domain is its own."
+  "Another workspace has verified the domain."
   DOMAIN_TAKEN
 }
 
-"Where a page of a connection stands among the others."
+"Information about a page of a connection."
 type PageInfo {
   "Whether there are items after this page."
   hasNextPage: Boolean!
@@ -3633,13 +3633,13 @@ type PageInfo {
   endCursor: String
 }
 
-"Reading. Top-level errors carry extensions.code: UNAUTHENTICATED, FORBIDDEN, BAD_REQUEST, INVALID_INPUT, INTERNAL and others."
+"Queries. Top-level errors have extensions.code: UNAUTHENTICATED, FORBIDDEN, BAD_REQUEST, INVALID_INPUT, INTERNAL and others."
 type Query {
-  "The person who is logged in; null for nobody, and for an API key."
+  "The logged-in user; null for anonymous callers and for API keys."
   me: User
   """
-  Fetches an object by its global id. Null if it does not exist, or if the caller may not read it: a caller reads the objects that
-  they can list, with the same role or scope, and a person their own account and sessions.
+  Fetches an object by its global id. Null if it does not exist, or if the caller may not read it. Callers may read the objects that
+  they can list with their role or scopes, and users their own account and sessions.
   """
   node(
     "The global id of any type that implements Node."
@@ -3650,39 +3650,39 @@ type Query {
   INVALID_INPUT for no ids, and for more than 100.
   """
   nodes(
-    "1 to 100 global ids of any types. Ids may repeat."
+    "1 to 100 global ids of any types, which may repeat."
     ids: [ID!]!
   ): [Node]!
   "A workspace that the caller is a member of; null for any other."
   workspace(
-    "Which one."
+    "The key."
     by: WorkspaceBy!
   ): Workspace
   "A link of a workspace that the caller is a member of, also a deleted one; null for any other."
   link(
-    "Which one."
+    "The key."
     by: LinkBy!
   ): Link
   """
-  The canonical form of a URL and the codes that a DETERMINISTIC link to it gets, creating nothing. Fails with
+  The canonical form of a URL and the codes of a DETERMINISTIC link to it. Creates nothing. Fails with
   INVALID_URL, UNSAFE_URL, or NOT_FOUND for a workspace that the caller is not a member of.
   """
   previewCode(
-    "The workspace whose code is asked for."
+    "The workspace, which is part of the code."
     workspaceId: ID!
-    "The URL, as a person would write it: http or https, at most 8,192 bytes."
+    "The URL in any spelling: http or https, at most 8,192 bytes."
     url: String!
   ): CodePreview!
-  "Figures of the whole instance, for everybody. Each node computes them at most every 30 seconds, so they can be 30 seconds old."
+  "Statistics of the whole instance, for all callers. Each node computes them at most every 30 seconds, so they can be 30 seconds old."
   platformStats: PlatformStats!
   """
-  What the caller's operations may cost within a minute: a person's, an API key's, or, for nobody, an address's. Every field costs
-  1, some more, and a page or a batch multiplies what its items ask for. Asking costs as much as any other fields.
+  The caller's cost budget per minute: of a user, an API key or, for anonymous callers, an address. Every field costs 1, some cost
+  more, and pages and batches multiply the cost of their items. This field costs as much as any other.
   """
   rateLimit: RateLimit!
 }
 
-"Names one workspace in one of two ways."
+"Selects a workspace by one of two keys."
 input WorkspaceBy @oneOf {
   "Its id."
   id: ID
@@ -3690,258 +3690,256 @@ input WorkspaceBy @oneOf {
   slug: String
 }
 
-"Names one link in one of two ways."
+"Selects a link by one of two keys."
 input LinkBy @oneOf {
   "Its id."
   id: ID
-  "Its short URL, in any of the forms that answer."
+  "Its short URL, in any form that redirects."
   shortUrl: String
 }
 
 """
-Writing. What a caller can mend is in a payload's errors; nothing has been changed then, and the entity is null.
+Mutations. User errors are in the payload's errors. Nothing is changed then, and the object is null.
 
 Names, titles, notes, tags and other text for display are stored without surrounding white space and without invisible
 characters (zero-width spaces, soft hyphens, fillers, direction marks). Joiners and variation selectors that change how
 their neighbors look are retained. Text with control characters or direction overrides is refused: INVALID_INPUT.
 """
 type Mutation {
-  "Makes an account and logs it in. Errors: INVALID_INPUT, EMAIL_TAKEN. Limited per address: RATE_LIMITED."
+  "Creates an account and logs it in. Errors: INVALID_INPUT, EMAIL_TAKEN. Rate-limited per address: RATE_LIMITED."
   register(input: RegisterInput!): RegisterPayload!
   """
-  Logs in. Error: BAD_CREDENTIALS, in the same words and time whether or not the account exists. Limited per
+  Logs in. Error: BAD_CREDENTIALS, with the same message and timing whether or not the account exists. Rate-limited per
   account and address: RATE_LIMITED.
   """
   login(input: LoginInput!): LoginPayload!
   """
-  Goes on with a session: spends a refresh token, and answers with new tokens. For ten seconds a spent one is answered
-  with the same refresh token again; later it ends the session, since somebody else may have it. Error: BAD_CREDENTIALS.
+  Continues a session: exchanges a refresh token for new tokens. For ten seconds, a used refresh token returns the same successor
+  again. After that it ends the session, because it may have been stolen. Error: BAD_CREDENTIALS.
   """
   refreshSession(input: RefreshSessionInput!): RefreshSessionPayload!
-  "Ends a session: its tokens are no longer taken, on every node within a second. Error: NOT_FOUND."
+  "Ends a session: all nodes refuse its tokens within a second. Error: NOT_FOUND."
   logout(input: LogoutInput!): LogoutPayload!
   "Ends all of the caller's sessions."
   logoutEverywhere(input: LogoutEverywhereInput!): LogoutEverywherePayload!
   """
-  Proves that the caller's address is theirs, by a token that was mailed to it. Needs no log-in. Error: BAD_CREDENTIALS.
+  Verifies an e-mail address by a token that was sent to it. Requires no log-in. Error: BAD_CREDENTIALS.
   """
   verifyEmail(input: VerifyEmailInput!): VerifyEmailPayload!
-  "Mails the caller another token for verifyEmail. Limited per account: RATE_LIMITED. Error: INVALID_INPUT."
+  "Sends the caller another token for verifyEmail. Rate-limited per account: RATE_LIMITED. Error: INVALID_INPUT."
   requestEmailVerification(input: RequestEmailVerificationInput!): RequestEmailVerificationPayload!
   """
-  Mails a token for resetPassword, good for an hour. The answer is the same whether or not there is such an account. Limited
-  per account and address: RATE_LIMITED.
+  Sends a token for resetPassword, which is valid for an hour. The response is the same whether or not the account exists.
+  Rate-limited per account and address: RATE_LIMITED.
   """
   requestPasswordReset(input: RequestPasswordResetInput!): RequestPasswordResetPayload!
   """
-  Gives an account a new password by a mailed token, and ends all its sessions. Errors: BAD_CREDENTIALS, INVALID_INPUT.
+  Sets a new password by a token from an e-mail, and ends all sessions of the account. Errors: BAD_CREDENTIALS, INVALID_INPUT.
   """
   resetPassword(input: ResetPasswordInput!): ResetPasswordPayload!
   """
-  Answers with what the server has of the caller, in parts: go on with after until next is null. That is the account and its
-  sessions, memberships and invitations, API keys and links that they have made (links in workspaces that they are a member
-  of), and every change that they have made anywhere. Errors: BAD_CREDENTIALS, INVALID_INPUT. Limited as log-in is:
-  RATE_LIMITED.
+  Returns all data about the caller in parts: pass next as after until next is null. The data is the account with its sessions,
+  memberships and invitations, the API keys and links that the caller created (links in workspaces of which they are a member),
+  and all changes by the caller. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like login: RATE_LIMITED.
   """
   exportMyData(input: ExportMyDataInput!): ExportMyDataPayload!
   """
-  Removes the caller's account with all that is personal in it. What they made in workspaces stays with these, without
-  their name. It cannot be undone. Errors: BAD_CREDENTIALS, LAST_OWNER while a workspace has no other owner. Limited as
-  log-in is: RATE_LIMITED.
+  Deletes the caller's account with its personal data. Objects that the caller created in workspaces remain, without the
+  caller's name. This cannot be undone. Errors: BAD_CREDENTIALS, LAST_OWNER while a workspace has no other owner. Rate-limited
+  like login: RATE_LIMITED.
   """
   deleteMyAccount(input: DeleteMyAccountInput!): DeleteMyAccountPayload!
   """
-  Changes the caller's password, and ends their other sessions. Errors: BAD_CREDENTIALS, INVALID_INPUT. Limited as log-in
-  is: RATE_LIMITED.
+  Changes the caller's password, and ends their other sessions. Errors: BAD_CREDENTIALS, INVALID_INPUT. Rate-limited like
+  login: RATE_LIMITED.
   """
   changePassword(input: ChangePasswordInput!): ChangePasswordPayload!
-  "Makes a workspace that the caller owns. Errors: INVALID_INPUT, SLUG_TAKEN."
+  "Creates a workspace that the caller owns. Errors: INVALID_INPUT, SLUG_TAKEN."
   createWorkspace(input: CreateWorkspaceInput!): CreateWorkspacePayload!
   """
-  Changes a workspace's settings. What is absent or null stays. Needs the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT,
-  SLUG_TAKEN.
+  Changes a workspace's settings. Requires the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT, SLUG_TAKEN.
   """
   updateWorkspace(input: UpdateWorkspaceInput!): UpdateWorkspacePayload!
   """
-  Takes a workspace down: its links answer 410, and its members see it no more. For 30 days restoreWorkspace undoes it; then
-  all of it is removed. Needs the role OWNER. Error: NOT_FOUND.
+  Deletes a workspace: its links respond 410, and its members no longer see it. restoreWorkspace undoes this for 30 days; then
+  the workspace is purged. Requires the role OWNER. Error: NOT_FOUND.
   """
   deleteWorkspace(input: DeleteWorkspaceInput!): DeleteWorkspacePayload!
   """
-  Brings back a workspace that was deleted in the last 30 days, as it was. Needs the role OWNER. Error: NOT_FOUND.
+  Restores a workspace that was deleted in the last 30 days. Requires the role OWNER. Error: NOT_FOUND.
   """
   restoreWorkspace(input: RestoreWorkspaceInput!): RestoreWorkspacePayload!
   """
-  Invites an address to a workspace, for 7 days. Inviting it again takes the earlier invitation's place. Needs the role
-  ADMIN, and OWNER to invite an owner. Limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT, ALREADY_MEMBER.
+  Invites an e-mail address to a workspace, for 7 days. A repeated invitation replaces the earlier one. Requires the role
+  ADMIN, and OWNER to invite an owner. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT,
+  ALREADY_MEMBER.
   """
   inviteMember(input: InviteMemberInput!): InviteMemberPayload!
   """
-  Makes the caller a member by an invitation's token, which is good once. Where the server sends mail, the caller's address
-  must be the invited one, and verified: FORBIDDEN. Errors: NOT_FOUND, EXPIRED, ALREADY_MEMBER.
+  Makes the caller a member by an invitation's token, which is valid once. If the server sends e-mail, the caller's address must
+  be the invited one, and verified: FORBIDDEN. Errors: NOT_FOUND, EXPIRED, ALREADY_MEMBER.
   """
   acceptInvitation(input: AcceptInvitationInput!): AcceptInvitationPayload!
-  "Takes an invitation back. Needs the role ADMIN. Error: NOT_FOUND."
+  "Revokes an invitation. Requires the role ADMIN. Error: NOT_FOUND."
   revokeInvitation(input: RevokeInvitationInput!): RevokeInvitationPayload!
   """
-  Gives a member another role. Needs the role ADMIN, and OWNER to make owners or change them. Errors: NOT_FOUND, LAST_OWNER.
+  Changes a member's role. Requires the role ADMIN, and OWNER to appoint or change owners. Errors: NOT_FOUND, LAST_OWNER.
   """
   updateMemberRole(input: UpdateMemberRoleInput!): UpdateMemberRolePayload!
   """
-  Takes a member out of a workspace. Anybody may leave; to remove others needs the role ADMIN, and to remove owners OWNER.
-  Errors: NOT_FOUND, LAST_OWNER.
+  Removes a member from a workspace. Every member may leave. Removing others requires the role ADMIN, and removing owners the
+  role OWNER. Errors: NOT_FOUND, LAST_OWNER.
   """
   removeMember(input: RemoveMemberInput!): RemoveMemberPayload!
-  "Makes another member an owner, and the caller an admin. Needs the role OWNER. Errors: NOT_FOUND, INVALID_INPUT."
+  "Makes another member an owner, and the caller an admin. Requires the role OWNER. Errors: NOT_FOUND, INVALID_INPUT."
   transferOwnership(input: TransferOwnershipInput!): TransferOwnershipPayload!
   """
-  Makes an API key of a workspace. Its secret is shown this once; programs send it as Authorization: Bearer. Needs the role
-  ADMIN. Errors: NOT_FOUND, INVALID_INPUT.
+  Creates an API key of a workspace. Its secret is returned only here; programs send it as Authorization: Bearer. Requires the
+  role ADMIN. Errors: NOT_FOUND, INVALID_INPUT.
   """
   createApiKey(input: CreateApiKeyInput!): CreateApiKeyPayload!
-  "Ends an API key, on every node at once. Revoking it again changes nothing. Needs the role ADMIN. Error: NOT_FOUND."
+  "Revokes an API key, on all nodes at once. Revoking it again changes nothing. Requires the role ADMIN. Error: NOT_FOUND."
   revokeApiKey(input: RevokeApiKeyInput!): RevokeApiKeyPayload!
   """
-  Claims a host for a workspace, and answers with the DNS record that proves it. Nobody is kept from claiming it too. Adding
-  it again answers with the same domain. Needs the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT.
+  Adds a custom domain to a workspace, and returns the DNS record that proves its ownership. Other workspaces may add the same
+  host. Adding it again returns the same domain. Requires the role ADMIN. Errors: NOT_FOUND, INVALID_INPUT.
   """
   addDomain(input: AddDomainInput!): AddDomainPayload!
   """
-  Looks for a domain's DNS record; once it is there, the workspace's links answer at the host. Verifying it again looks again.
-  Needs the role ADMIN. Limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is not there
-  or if the host belongs to the service itself, DOMAIN_TAKEN.
+  Looks up a domain's DNS record. If it exists, the workspace's links redirect at the host. Can be repeated. Requires the role
+  ADMIN. Rate-limited per workspace: RATE_LIMITED. Errors: NOT_FOUND, INVALID_INPUT while the record is missing or if the host
+  belongs to the service itself, DOMAIN_TAKEN.
   """
   verifyDomain(input: VerifyDomainInput!): VerifyDomainPayload!
-  "Gives a host up. Needs the role ADMIN. Error: NOT_FOUND."
+  "Removes a domain. Requires the role ADMIN. Error: NOT_FOUND."
   removeDomain(input: RemoveDomainInput!): RemoveDomainPayload!
   """
-  Chooses the verified domain that short URLs are shown with, or the instance's own host. Needs the role ADMIN. Errors:
+  Selects the verified domain of displayed short URLs, or the instance's own host. Requires the role ADMIN. Errors:
   NOT_FOUND, INVALID_INPUT for a domain that is not verified.
   """
   setPrimaryDomain(input: SetPrimaryDomainInput!): SetPrimaryDomainPayload!
   """
-  Makes a link, or answers with the one that is there: for DETERMINISTIC the one to the same URL, for CUSTOM the
-  one with the same code and URL; COUNTER and RANDOM always make one. However many ask at once, exactly one hears
-  created: true. A deleted link is revived, with what is given now; one that has expired stays as it is: update it.
-  URLs that differ only in spelling or in the fragment (#…) have one canonical form, and so one DETERMINISTIC link. It
-  redirects to the URL that it was created with: check sameDestination. For one link per fragment, use another strategy.
-  Needs the role EDITOR. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
+  Creates a link, or returns the existing one: for DETERMINISTIC the link of the same URL, for CUSTOM the link with the same
+  code and URL. COUNTER and RANDOM always create one. Of several concurrent requests, exactly one receives created: true.
+  A deleted link is revived with the new input. An expired link is returned unchanged: use updateLink.
+  URLs that differ only in spelling or in the fragment (#…) have the same canonical form, and so share one DETERMINISTIC
+  link. It redirects to the URL that it was created with: check sameDestination. For one link per fragment, use another
+  strategy. Requires the role EDITOR. Errors: INVALID_INPUT, INVALID_URL, UNSAFE_URL, CODE_TAKEN, CODE_RESERVED, CODE_EXHAUSTED,
   QUOTA_EXCEEDED, IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLink(input: CreateLinkInput!): CreateLinkPayload!
   """
-  Makes up to 1,000 links in one call, each as createLink would, with a result each in the order of the input. Links
-  that are the same within the call are made once: the first hears created: true. Needs the role EDITOR. Errors of
-  the call as a whole: INVALID_INPUT, IDEMPOTENCY_CONFLICT, NOT_FOUND.
+  Creates up to 1,000 links, each like createLink, and returns a result for each in the order of the input. Equal links within
+  the call are created once: the first has created: true. Requires the role EDITOR. Errors of the whole call: INVALID_INPUT,
+  IDEMPOTENCY_CONFLICT, NOT_FOUND.
   """
   createLinks(input: CreateLinksInput!): CreateLinksPayload!
   """
-  Makes a link without an account: TEMPORARY, of the strategy COUNTER, ended after some hours unless it is claimed.
-  Every call makes another one. Limited per address: RATE_LIMITED. FORBIDDEN where the operator has switched it off.
+  Creates a link without an account: TEMPORARY, with the strategy COUNTER. It expires after some hours unless it is claimed.
+  Every call creates another one. Rate-limited per address: RATE_LIMITED. FORBIDDEN if the operator has disabled it.
   Errors: INVALID_URL, UNSAFE_URL.
   """
   createAnonymousLink(input: CreateAnonymousLinkInput!): CreateAnonymousLinkPayload!
   """
-  Makes anonymous links a workspace's own: they keep code and clicks, have no end, and count against its link quota.
-  Up to 100 tokens, with a result each in their order. Needs the role EDITOR. Errors of the call as a whole:
+  Moves anonymous links into a workspace, with their codes and clicks. They no longer expire, and count against its link quota.
+  Accepts up to 100 tokens, and returns a result for each in their order. Requires the role EDITOR. Errors of the whole call:
   INVALID_INPUT, NOT_FOUND.
   """
   claimLinks(input: ClaimLinksInput!): ClaimLinksPayload!
   """
-  Changes a link, also an expired or a deleted one. What is absent from the input stays; null removes what may be
-  absent. Needs the role EDITOR. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a
-  DETERMINISTIC link, CONFLICT for an updatedAt that is not the link's.
+  Changes a link, including expired and deleted ones. Absent fields stay unchanged; null removes an optional value. Requires
+  the role EDITOR. Errors: NOT_FOUND, INVALID_INPUT, INVALID_URL, UNSAFE_URL, IMMUTABLE for the URL of a DETERMINISTIC link,
+  CONFLICT if updatedAt is not the link's.
   """
   updateLink(input: UpdateLinkInput!): UpdateLinkPayload!
   """
-  Changes up to 1,000 links of one workspace in one call, each as updateLink would, with a result each in the order of
-  the input. Needs the role EDITOR. Errors of the call as a whole: INVALID_INPUT, NOT_FOUND.
+  Changes up to 1,000 links of one workspace, each like updateLink, and returns a result for each in the order of the input.
+  Requires the role EDITOR. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
   updateLinks(input: UpdateLinksInput!): UpdateLinksPayload!
   """
-  Takes a link down: its short URL answers 404. The code stays with it; creating a DETERMINISTIC or CUSTOM link again
-  revives it. Deleting it again changes nothing. Needs the role EDITOR. Error: NOT_FOUND.
+  Deletes a link: its short URL responds 404. The link retains its code; creating a DETERMINISTIC or CUSTOM link again revives
+  it. Deleting it again changes nothing. Requires the role EDITOR. Error: NOT_FOUND.
   """
   deleteLink(input: DeleteLinkInput!): DeleteLinkPayload!
   """
-  Takes up to 1,000 links of one workspace down in one call, each as deleteLink would, with a result each in the order
-  of the input. Needs the role EDITOR. Errors of the call as a whole: INVALID_INPUT, NOT_FOUND.
+  Deletes up to 1,000 links of one workspace, each like deleteLink, and returns a result for each in the order of the input.
+  Requires the role EDITOR. Errors of the whole call: INVALID_INPUT, NOT_FOUND.
   """
   deleteLinks(input: DeleteLinksInput!): DeleteLinksPayload!
   """
-  Brings a deleted link back as it was. Restoring it again changes nothing. Needs the role EDITOR. Errors: NOT_FOUND,
-  UNSAFE_URL for a link that the operator has disabled, whose host is blocked, or whose URL leads back to this service.
+  Restores a deleted link. Restoring it again changes nothing. Requires the role EDITOR. Errors: NOT_FOUND, UNSAFE_URL for a
+  link that the operator has disabled, whose host is blocked, or whose URL redirects back to this service.
   """
   restoreLink(input: RestoreLinkInput!): RestoreLinkPayload!
   """
-  Signs a URL from which a browser can download clicks, any number of them. The URL expires after ten minutes, and ends earlier with the
-  session or API key that requested it: after a logout, a revocation, or the loss of membership or permission, it answers 410, 404 or 403,
-  and a download in progress is aborted. Least role: VIEWER. Errors: NOT_FOUND, INVALID_INPUT.
+  Signs a URL from which a browser can download any number of clicks. The URL expires after ten minutes, or earlier with the session or
+  API key that requested it: after a logout, a revocation, or the loss of membership or permission, it responds 410, 404 or 403, and a
+  download in progress is aborted. Requires the role VIEWER. Errors: NOT_FOUND, INVALID_INPUT.
   """
   exportClicks(input: ExportClicksInput!): ExportClicksPayload!
   """
-  Asks a link's destination now how it is, which the server else does about once a day: see destinationStatus. Needs
-  the role EDITOR. Limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
+  Checks a link's destination now; the server checks it about once a day: see destinationStatus. Requires the role EDITOR.
+  Rate-limited per workspace: RATE_LIMITED. Error: NOT_FOUND.
   """
   checkLink(input: CheckLinkInput!): CheckLinkPayload!
   """
-  Tells the operator of a link that should not be. Needs no account. Limited per address: RATE_LIMITED. Errors:
-  NOT_FOUND, also for a link that is deleted or has not started; INVALID_INPUT.
+  Reports an abusive link to the operator. Requires no account. Rate-limited per address: RATE_LIMITED. Errors: NOT_FOUND, also
+  for a link that is deleted or has not started; INVALID_INPUT.
   """
   reportLink(input: ReportLinkInput!): ReportLinkPayload!
 }
 
 """
-Listening. Subscriptions go over WebSocket (graphql-transport-ws) or server-sent events (POST or GET with Accept: text/event-stream), both
-at the URL of the endpoint. A subscription ends with an error, with extensions.code, as soon as the caller may not see any more what
-it is about, within seconds; and with TOO_SLOW when the client does not take for five seconds what there is for it. No event is left out
-instead: extensions.after is the cursor to go on with.
+Subscriptions, over WebSocket (graphql-transport-ws) or server-sent events (POST or GET with Accept: text/event-stream), both at the URL
+of the endpoint. A subscription ends with an error and its extensions.code within seconds after the caller has lost access, and with
+TOO_SLOW if the client does not read for five seconds. Events are never skipped: resume with extensions.after.
 """
 type Subscription {
   """
-  Each click of a workspace, or of one of its links, those of bots included, as it is written: once, and in the same order whichever
-  server is asked. Fails with UNAUTHENTICATED, FORBIDDEN, NOT_FOUND for a workspace or link that the caller may not see, and
-  RATE_LIMITED when the caller has too many subscriptions, or the server.
+  Each click of a workspace or of one of its links, including those of bots, when it is stored: exactly once, and in the same order on all
+  servers. Fails with UNAUTHENTICATED, FORBIDDEN, NOT_FOUND for a workspace or link that the caller may not see, and RATE_LIMITED if
+  the caller or the server has too many subscriptions.
   """
   linkClicked(
     "The workspace."
     workspaceId: ID!
-    "Only this link's clicks. Absent: those of all links."
+    "Only clicks of this link. Default: all links."
     linkId: ID
     """
-    The id of the last click that was heard of by the subscription: what has come after it is told first, without a gap or a
-    repetition, on any server. Absent: only new clicks. Fails with EXPIRED when it is no click of the workspace that was written in the
-    last 23 hours: then read clicks for what is missing, and subscribe without it.
+    The id of the last click that the client has received. The subscription continues after it, without gaps or repetitions, on any
+    server. Default: only new clicks. Fails with EXPIRED if no click of the workspace within the last 23 hours has this id: then query
+    clicks for the missing ones, and subscribe without it.
     """
     after: ID
   ): Click!
 }
 
-"What register needs."
+"Input of register."
 input RegisterInput {
   "The address to log in with, at most 254 bytes."
   email: EmailAddress!
-  "At least 8 characters, at most 1,024 bytes, none of the most common ones. Nothing is trimmed."
+  "At least 8 characters and at most 1,024 bytes; not one of the most common passwords. It is not trimmed."
   password: String!
-  "What others call the person: 1 to 100 characters."
+  "The displayed name: 1 to 100 characters."
   name: String!
 }
 
-"What register answers."
+"Payload of register."
 type RegisterPayload {
   "The token to send as Authorization: Bearer; null when there are errors."
   token: String
-  "When the token ends."
+  "Expiration of the token."
   expiresAt: Time
-  "The token for refreshSession, good once."
+  "The token for refreshSession, valid once."
   refreshToken: String
   "The new account."
   user: User
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What login needs."
+"Input of login."
 input LoginInput {
   "The account's address."
   email: EmailAddress!
@@ -3949,87 +3947,87 @@ input LoginInput {
   password: String!
 }
 
-"What login answers."
+"Payload of login."
 type LoginPayload {
   "The token to send as Authorization: Bearer; null when there are errors."
   token: String
-  "When the token ends."
+  "Expiration of the token."
   expiresAt: Time
-  "The token for refreshSession, good once."
+  "The token for refreshSession, valid once."
   refreshToken: String
   "The account."
   user: User
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What refreshSession needs."
+"Input of refreshSession."
 input RefreshSessionInput {
-  "The refresh token that was answered last."
+  "The latest refresh token."
   refreshToken: String!
 }
 
-"What refreshSession answers."
+"Payload of refreshSession."
 type RefreshSessionPayload {
   "The token to send as Authorization: Bearer; null when there are errors."
   token: String
-  "When the token ends."
+  "Expiration of the token."
   expiresAt: Time
-  "The token for the next refreshSession, good once."
+  "The token for the next refreshSession, valid once."
   refreshToken: String
   "The account."
   user: User
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What logout needs."
+"Input of logout."
 input LogoutInput {
-  "The session to end, one of the caller's. Absent: the one that this request is part of."
+  "One of the caller's sessions. Default: the session of this request."
   sessionId: ID
 }
 
-"What logout answers."
+"Payload of logout."
 type LogoutPayload {
   "Whether the session has ended."
   loggedOut: Boolean!
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What logoutEverywhere needs."
+"Input of logoutEverywhere."
 input LogoutEverywhereInput {
-  "Whether the session that this request is part of goes on. Absent: it ends too."
+  "Whether the session of this request stays active. Default: false."
   keepThis: Boolean
 }
 
-"What logoutEverywhere answers."
+"Payload of logoutEverywhere."
 type LogoutEverywherePayload {
   "Whether the sessions have ended."
   loggedOut: Boolean!
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What changePassword needs."
+"Input of changePassword."
 input ChangePasswordInput {
-  "The password as it is."
+  "The current password."
   currentPassword: String!
-  "The password as it is to be: as for register."
+  "The new password; the rules are those of register."
   newPassword: String!
 }
 
-"What changePassword answers."
+"Payload of changePassword."
 type ChangePasswordPayload {
   "The account; null when there are errors."
   user: User
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What createWorkspace needs."
+"Input of createWorkspace."
 input CreateWorkspaceInput {
-  "What people call it: 1 to 100 characters."
+  "The displayed name: 1 to 100 characters."
   name: String!
   """
   Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. It must not start with xn--.
@@ -4038,221 +4036,221 @@ input CreateWorkspaceInput {
   slug: String!
 }
 
-"What createWorkspace answers."
+"Payload of createWorkspace."
 type CreateWorkspacePayload {
   "The new workspace; null when there are errors."
   workspace: Workspace
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What updateWorkspace needs. What is absent or null stays as it is."
+"Input of updateWorkspace. Fields that are absent or null stay unchanged."
 input UpdateWorkspaceInput {
   "The workspace's id."
   id: ID!
-  "What people call it: 1 to 100 characters."
+  "The displayed name: 1 to 100 characters."
   name: String
-  "Its part of short URLs, as for createWorkspace. The old one goes on working, and nobody else ever gets it."
+  "Its part of short URLs, as for createWorkspace. The former slug keeps redirecting, and is never given to another workspace."
   slug: String
-  "How codes of links are made that do not say it: DETERMINISTIC, COUNTER or RANDOM."
+  "The strategy of links that do not set one: DETERMINISTIC, COUNTER or RANDOM."
   defaultStrategy: CodeStrategy
-  "The HTTP status of redirects whose link does not say it: 301, 302, 307 or 308."
+  "The HTTP status of links that do not set one: 301, 302, 307 or 308."
   defaultRedirectStatus: Int
 }
 
-"What updateWorkspace answers."
+"Payload of updateWorkspace."
 type UpdateWorkspacePayload {
-  "The workspace as it is now; null when there are errors."
+  "The changed workspace; null when there are errors."
   workspace: Workspace
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What verifyEmail needs."
+"Input of verifyEmail."
 input VerifyEmailInput {
-  "The token that was mailed."
+  "The token from the e-mail."
   token: String!
 }
 
-"What verifyEmail answers."
+"Payload of verifyEmail."
 type VerifyEmailPayload {
   "The account; null when there are errors."
   user: User
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What requestEmailVerification needs."
+"Input of requestEmailVerification."
 input RequestEmailVerificationInput {
   "The caller's own address."
   email: EmailAddress!
 }
 
-"What requestEmailVerification answers."
+"Payload of requestEmailVerification."
 type RequestEmailVerificationPayload {
-  "Whether a mail is on its way, if one is needed."
+  "Whether the request was accepted. No e-mail is sent if the address is verified."
   requested: Boolean!
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What requestPasswordReset needs."
+"Input of requestPasswordReset."
 input RequestPasswordResetInput {
   "The account's address."
   email: EmailAddress!
 }
 
-"What requestPasswordReset answers."
+"Payload of requestPasswordReset."
 type RequestPasswordResetPayload {
-  "Whether a mail is on its way, if there is such an account."
+  "Whether the request was accepted. An e-mail is sent if the account exists."
   requested: Boolean!
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What resetPassword needs."
+"Input of resetPassword."
 input ResetPasswordInput {
-  "The token that was mailed."
+  "The token from the e-mail."
   token: String!
-  "The password as it is to be: as for register."
+  "The new password; the rules are those of register."
   newPassword: String!
 }
 
-"What resetPassword answers."
+"Payload of resetPassword."
 type ResetPasswordPayload {
   "The account; null when there are errors."
   user: User
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What exportMyData needs."
+"Input of exportMyData."
 input ExportMyDataInput {
   "The caller's password."
   password: String!
-  "Where to go on: next of the part before. Absent: the first part."
+  "The value of next in the previous part. Default: the first part."
   after: String
 }
 
-"What exportMyData answers."
+"Payload of exportMyData."
 type ExportMyDataPayload {
-  "A part of what there is, a JSON object; null when there are errors."
+  "A part of the data as a JSON object; null when there are errors."
   data: String
-  "Where the next part begins; null: this was the last."
+  "The cursor of the next part; null after the last part."
   next: String
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What deleteMyAccount needs."
+"Input of deleteMyAccount."
 input DeleteMyAccountInput {
   "The caller's password."
   password: String!
 }
 
-"What deleteMyAccount answers."
+"Payload of deleteMyAccount."
 type DeleteMyAccountPayload {
-  "Whether the account is gone."
+  "Whether the account was deleted."
   deleted: Boolean!
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What deleteWorkspace needs."
+"Input of deleteWorkspace."
 input DeleteWorkspaceInput {
   "The workspace's id."
   id: ID!
 }
 
-"What deleteWorkspace answers."
+"Payload of deleteWorkspace."
 type DeleteWorkspacePayload {
   "The workspace, now deleted; null when there are errors."
   workspace: Workspace
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What restoreWorkspace needs."
+"Input of restoreWorkspace."
 input RestoreWorkspaceInput {
   "The workspace's id."
   id: ID!
 }
 
-"What restoreWorkspace answers."
+"Payload of restoreWorkspace."
 type RestoreWorkspacePayload {
   "The workspace; null when there are errors."
   workspace: Workspace
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What inviteMember needs."
+"Input of inviteMember."
 input InviteMemberInput {
   "The workspace's id."
   workspaceId: ID!
-  "Who is to become a member."
+  "The address to invite."
   email: EmailAddress!
-  "As what."
+  "The role of the new member."
   role: Role!
 }
 
-"What inviteMember answers."
+"Payload of inviteMember."
 type InviteMemberPayload {
   "The invitation; null when there are errors."
   invitation: Invitation
-  "The token for acceptInvitation, which is mailed too where the server sends mail. It is told this once."
+  "The token for acceptInvitation, which is also sent by e-mail if the server sends e-mail. It is returned only here."
   token: String
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What acceptInvitation needs."
+"Input of acceptInvitation."
 input AcceptInvitationInput {
   "The invitation's token."
   token: String!
 }
 
-"What acceptInvitation answers."
+"Payload of acceptInvitation."
 type AcceptInvitationPayload {
-  "The workspace that the caller is a member of now; null when there are errors."
+  "The workspace that the caller has joined; null when there are errors."
   workspace: Workspace
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What revokeInvitation needs."
+"Input of revokeInvitation."
 input RevokeInvitationInput {
   "The invitation's id."
   id: ID!
 }
 
-"What revokeInvitation answers."
+"Payload of revokeInvitation."
 type RevokeInvitationPayload {
-  "What was the invitation; null when there are errors."
+  "The revoked invitation; null when there are errors."
   invitation: Invitation
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What updateMemberRole needs."
+"Input of updateMemberRole."
 input UpdateMemberRoleInput {
   "The workspace's id."
   workspaceId: ID!
   "The member."
   userId: ID!
-  "The role that they are to have."
+  "The new role."
   role: Role!
 }
 
-"What updateMemberRole answers."
+"Payload of updateMemberRole."
 type UpdateMemberRolePayload {
   "The member; null when there are errors."
   member: Member
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What removeMember needs."
+"Input of removeMember."
 input RemoveMemberInput {
   "The workspace's id."
   workspaceId: ID!
@@ -4260,136 +4258,136 @@ input RemoveMemberInput {
   userId: ID!
 }
 
-"What removeMember answers."
+"Payload of removeMember."
 type RemoveMemberPayload {
-  "Whether they are no member any more."
+  "Whether the member was removed."
   removed: Boolean!
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What transferOwnership needs."
+"Input of transferOwnership."
 input TransferOwnershipInput {
   "The workspace's id."
   workspaceId: ID!
-  "The member who is to be an owner."
+  "The new owner, a member."
   userId: ID!
 }
 
-"What transferOwnership answers."
+"Payload of transferOwnership."
 type TransferOwnershipPayload {
   "The new owner; null when there are errors."
   member: Member
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What createApiKey needs."
+"Input of createApiKey."
 input CreateApiKeyInput {
   "The workspace's id."
   workspaceId: ID!
-  "What people call the key: 1 to 100 characters."
+  "The displayed name: 1 to 100 characters."
   name: String!
-  "What it may do, at least one thing."
+  "The permissions of the key, at least one."
   scopes: [ApiKeyScope!]!
-  "When it ends; in the future. Absent: never."
+  "Expiration, in the future. Default: never."
   expiresAt: Time
 }
 
-"What createApiKey answers."
+"Payload of createApiKey."
 type CreateApiKeyPayload {
   "The key; null when there are errors."
   apiKey: ApiKey
-  "The secret to send as Authorization: Bearer. It is told this once."
+  "The secret to send as Authorization: Bearer. It is returned only here."
   secret: String
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What revokeApiKey needs."
+"Input of revokeApiKey."
 input RevokeApiKeyInput {
   "The key's id."
   id: ID!
 }
 
-"What revokeApiKey answers."
+"Payload of revokeApiKey."
 type RevokeApiKeyPayload {
   "The key, now revoked; null when there are errors."
   apiKey: ApiKey
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What addDomain needs."
+"Input of addDomain."
 input AddDomainInput {
   "The workspace's id."
   workspaceId: ID!
-  "The host, as in links.example.com: a name of at least two labels, without scheme, port and path."
+  "The host, such as links.example.com: at least two labels, without scheme, port and path."
   host: String!
 }
 
-"What addDomain answers."
+"Payload of addDomain."
 type AddDomainPayload {
   "The domain; null when there are errors."
   domain: Domain
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What verifyDomain needs."
+"Input of verifyDomain."
 input VerifyDomainInput {
   "The domain's id."
   id: ID!
 }
 
-"What verifyDomain answers."
+"Payload of verifyDomain."
 type VerifyDomainPayload {
   "The domain, now VERIFIED; null when there are errors."
   domain: Domain
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What removeDomain needs."
+"Input of removeDomain."
 input RemoveDomainInput {
   "The domain's id."
   id: ID!
 }
 
-"What removeDomain answers."
+"Payload of removeDomain."
 type RemoveDomainPayload {
-  "What was the domain; null when there are errors."
+  "The removed domain; null when there are errors."
   domain: Domain
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What setPrimaryDomain needs."
+"Input of setPrimaryDomain."
 input SetPrimaryDomainInput {
   "The workspace's id."
   workspaceId: ID!
-  "One of its verified domains. Absent or null: the instance's own host."
+  "One of its verified domains. Absent or null selects the instance's own host."
   domainId: ID
 }
 
-"What setPrimaryDomain answers."
+"Payload of setPrimaryDomain."
 type SetPrimaryDomainPayload {
   "The workspace; null when there are errors."
   workspace: Workspace
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What createLink needs."
+"Input of createLink."
 input CreateLinkInput {
-  "The workspace that gets the link."
+  "The workspace of the new link."
   workspaceId: ID!
   """
   The destination: http or https, at most 8,192 bytes. Redirects of a new link go to it as given, with
   its fragment. An existing link keeps its own destination: see CreateLinkPayload.sameDestination.
   """
   url: String!
-  "How the code is made. Without it: CUSTOM when there is a customCode, else the workspace's defaultStrategy."
+  "The strategy of the code. Default: CUSTOM with a customCode, otherwise the workspace's defaultStrategy."
   strategy: CodeStrategy
   "The code of a CUSTOM link: 3 to 64 of the characters A-Z, a-z, 0-9, _ and -, unique in the workspace."
   customCode: String
@@ -4399,88 +4397,88 @@ input CreateLinkInput {
   note: String
   "Up to 20 tags of 1 to 50 characters each."
   tags: [String!]
-  "From when on the link redirects; before, it answers 404. Absent: at once."
+  "The link redirects from this time on, and responds 404 before. Default: at once."
   startsAt: Time
-  "From when on the link answers 410; in the future. Absent: never."
+  "The link responds 410 from this time on, which must be in the future. Default: never."
   expiresAt: Time
-  "How many redirects the link answers, ever; then it answers 410. At least 1. Absent: any number."
+  "The number of redirects after which the link responds 410, at least 1. Default: unlimited."
   maxClicks: Int64
-  "The HTTP status of the redirect: 301, 302, 307 or 308. Absent: the workspace's defaultRedirectStatus."
+  "The HTTP status of the redirect: 301, 302, 307 or 308. Default: the workspace's defaultRedirectStatus."
   redirectStatus: Int
   """
-  Names this call, in up to 255 characters: for 24 hours the caller's calls with the same key and the same input are
-  answered as this one, and do nothing. A call that failed is not remembered.
+  Identifies this call, in up to 255 characters. For 24 hours, calls of the same caller with the same key and input return the
+  result of this one and do nothing. A failed call is not stored.
   """
   idempotencyKey: String
 }
 
-"What createLink answers."
+"Payload of createLink."
 type CreateLinkPayload {
-  "The link, new or not; null when there are errors."
+  "The new or existing link; null when there are errors."
   link: Link
-  "Whether this call made it: false when it was there before, also when it was deleted and is revived."
+  "Whether this call created it; false for an existing link, and for a deleted one that is revived."
   created: Boolean!
   """
-  Whether the returned link redirects to exactly the URL that was given. False when an existing link was created with
-  another spelling or another fragment of the URL, when its destination has been updated since, and without a link.
+  Whether the returned link redirects to exactly the URL of the input. False if an existing link was created with another
+  spelling or fragment of the URL, if its destination has been updated since, and without a link.
   """
   sameDestination: Boolean!
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"How an export is written."
+"Formats of an export."
 enum ExportFormat {
   """
   Comma-separated values, with the names of the columns in the first line. A cell that a spreadsheet could read as a
   formula begins with an apostrophe.
   """
   CSV
-  "A JSON object a line."
+  "One JSON object per line."
   JSON_LINES
 }
 
-"What exportClicks needs."
+"Input of exportClicks."
 input ExportClicksInput {
   "The workspace's id."
   workspaceId: ID!
-  "One of its links; absent: all."
+  "One of its links. Default: all links."
   linkId: ID
-  "The range, whose ends are moved outwards to whole quarters of an hour. Absent: the last 30 days."
+  "The time range, extended to whole quarters of an hour. Default: the last 30 days."
   range: TimeRange
-  "Which clicks. Absent: all."
+  "Selects clicks. Default: all."
   filter: ClickFilter
-  "How it is written. Absent: CSV."
+  "The format. Default: CSV."
   format: ExportFormat
 }
 
-"What exportClicks answers."
+"Payload of exportClicks."
 type ExportClicksPayload {
   "The download URL. It needs no token: keep it secret. Null when there are errors."
   url: URL
-  "When the URL expires, unless its session or API key ends first; null when there are errors."
+  "Expiration of the URL, unless its session or API key ends first; null when there are errors."
   expiresAt: Time
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What createLinks needs."
+"Input of createLinks."
 input CreateLinksInput {
-  "The workspace that gets the links."
+  "The workspace of the links."
   workspaceId: ID!
   "The links, 1 to 1,000."
   links: [NewLinkInput!]!
-  "What becomes of the others when one cannot be made. Absent: SKIP_FAILED."
+  "The effect of one failed link on the others. Default: SKIP_FAILED."
   onError: BatchPolicy
-  "Names this call, as that of createLink does. A call that made or found no link at all is not remembered."
+  "Identifies this call like that of createLink. A call without any created or existing link is not stored."
   idempotencyKey: String
 }
 
-"A link among many to be made; createLink describes the fields."
+"A link of createLinks; CreateLinkInput describes the fields."
 input NewLinkInput {
   "The destination."
   url: String!
-  "How the code is made."
+  "The strategy of the code."
   strategy: CodeStrategy
   "The code of a CUSTOM link."
   customCode: String
@@ -4490,104 +4488,104 @@ input NewLinkInput {
   note: String
   "Tags."
   tags: [String!]
-  "From when on the link redirects."
+  "The link redirects from this time on."
   startsAt: Time
-  "From when on the link answers 410."
+  "The link responds 410 from this time on."
   expiresAt: Time
-  "How many redirects the link answers."
+  "The maximum number of redirects."
   maxClicks: Int64
   "The HTTP status of the redirect."
   redirectStatus: Int
 }
 
-"What becomes of a batch one of whose links has an error."
+"Effects of one failed link on a batch."
 enum BatchPolicy {
-  "The others are done."
+  "The other links succeed."
   SKIP_FAILED
-  "Nothing is done: the others fail with CONFLICT."
+  "The whole batch fails: the other links have CONFLICT."
   ALL_OR_NOTHING
 }
 
-"What createLinks answers."
+"Payload of createLinks."
 type CreateLinksPayload {
-  "A result for each link, in the order of the input; empty when there are errors of the call as a whole."
+  "A result for each link, in the order of the input; empty when the whole call fails."
   results: [CreateLinkResult!]!
-  "What to mend of the call as a whole."
+  "User errors of the whole call. Empty on success."
   errors: [UserError!]!
 }
 
-"What making one of many links came to."
+"The result of one link of createLinks."
 type CreateLinkResult {
-  "The link, new or not; null when there are errors."
+  "The new or existing link; null when there are errors."
   link: Link
-  "Whether this call made it."
+  "Whether this call created it."
   created: Boolean!
   "Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it."
   sameDestination: Boolean!
-  "What to mend; the fields are those of this link's input."
+  "User errors; field is a path in this link's input. Empty on success."
   errors: [UserError!]!
 }
 
-"What createAnonymousLink needs."
+"Input of createAnonymousLink."
 input CreateAnonymousLinkInput {
   "The destination: http or https, at most 8,192 bytes."
   url: String!
 }
 
-"What createAnonymousLink answers."
+"Payload of createAnonymousLink."
 type CreateAnonymousLinkPayload {
   "The new link; null when there are errors."
   link: Link
-  "The token by which the link can be claimed, told this once. Whoever has it can."
+  "The token with which any user can claim the link. It is returned only here."
   claimToken: String
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What claimLinks needs."
+"Input of claimLinks."
 input ClaimLinksInput {
-  "The workspace that gets the links."
+  "The workspace of the links."
   workspaceId: ID!
   "The claim tokens, 1 to 100."
   claimTokens: [String!]!
 }
 
-"What claimLinks answers."
+"Payload of claimLinks."
 type ClaimLinksPayload {
-  "A result for each token, in their order; empty when there are errors of the call as a whole."
+  "A result for each token, in their order; empty when the whole call fails."
   results: [ClaimLinkResult!]!
-  "What to mend of the call as a whole."
+  "User errors of the whole call. Empty on success."
   errors: [UserError!]!
 }
 
-"What presenting a claim token came to."
+"The result of one claim token."
 type ClaimLinkResult {
-  "What it came to."
+  "The outcome."
   status: ClaimStatus!
-  "The link, if it is the workspace's now."
+  "The link, if it belongs to the workspace now."
   link: Link
   """
-  Why it is not: NOT_FOUND, EXPIRED, CONFLICT when another workspace has claimed it, CODE_TAKEN when the workspace has
-  another link of the same code, QUOTA_EXCEEDED, UNSAFE_URL.
+  User errors: NOT_FOUND, EXPIRED, CONFLICT if another workspace has claimed it, CODE_TAKEN if the workspace has another link
+  with the same code, QUOTA_EXCEEDED, UNSAFE_URL. Empty on success.
   """
   errors: [UserError!]!
 }
 
-"What presenting a claim token came to."
+"Outcomes of a claim token."
 enum ClaimStatus {
-  "The link is the workspace's now."
+  "The link belongs to the workspace now."
   CLAIMED
-  "It was claimed before: by this workspace, then it is in link, or by another."
+  "It was claimed before: by this workspace, which link shows, or by another."
   ALREADY_CLAIMED
-  "It ended before it was claimed. Its short URL cannot be revived: offer to create a link to the same URL."
+  "It expired before it was claimed. Its short URL cannot be revived: offer to create a link to the same URL."
   EXPIRED
-  "There is no link with this token: it never existed, or was purged. No later claim succeeds: delete the token."
+  "No link has this token: it never existed, or was purged. No later claim succeeds: delete the token."
   UNKNOWN
-  "It cannot be had at this moment, and stays what it is: the errors say why."
+  "It cannot be claimed at present and stays unchanged: errors has the reason."
   REFUSED
 }
 
-"What updateLink needs. What is absent stays as it is."
+"Input of updateLink. Absent fields stay unchanged."
 input UpdateLinkInput {
   "The link's id."
   id: ID!
@@ -4599,202 +4597,202 @@ input UpdateLinkInput {
   note: String
   "The tags, all of them; null removes them."
   tags: [String!]
-  "From when on the link redirects; null: at once."
+  "The link redirects from this time on; null: at once."
   startsAt: Time
-  "From when on the link answers 410, in the future; null: never."
+  "The link responds 410 from this time on, which must be in the future; null: never."
   expiresAt: Time
   """
-  How many redirects the link answers, counted since it was made; null: any number. When it is set on a link that is being
-  followed, redirects that other nodes answer in the same second may come on top.
+  The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
+  followed, redirects by other nodes within the same second may exceed it.
   """
   maxClicks: Int64
   "The HTTP status of the redirect: 301, 302, 307 or 308."
   redirectStatus: Int
-  "Whether the link is put away. It redirects all the same."
+  "Whether the link is archived. Archived links redirect."
   archived: Boolean
-  "Whether everybody may look at its stats, at the short URL with a + behind it."
+  "Whether its stats are public, at the short URL followed by a plus sign."
   statsPublic: Boolean
-  "The link's updatedAt as it was seen: should the link have been changed since, it stays as it is."
+  "The link's updatedAt as the caller has read it. If the link has changed since, the update fails with CONFLICT."
   updatedAt: Time
 }
 
-"What updateLink answers."
+"Payload of updateLink."
 type UpdateLinkPayload {
-  "The link as it is now; null when there are errors."
+  "The changed link; null when there are errors."
   link: Link
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What updateLinks needs."
+"Input of updateLinks."
 input UpdateLinksInput {
   "The workspace that the links are in."
   workspaceId: ID!
   "The changes, 1 to 1,000."
   links: [UpdateLinkInput!]!
-  "What becomes of the others when one cannot be changed. Absent: SKIP_FAILED."
+  "The effect of one failed change on the others. Default: SKIP_FAILED."
   onError: BatchPolicy
 }
 
-"What updateLinks answers."
+"Payload of updateLinks."
 type UpdateLinksPayload {
-  "A result for each change, in the order of the input; empty when there are errors of the call as a whole."
+  "A result for each change, in the order of the input; empty when the whole call fails."
   results: [UpdateLinkResult!]!
-  "What to mend of the call as a whole."
+  "User errors of the whole call. Empty on success."
   errors: [UserError!]!
 }
 
-"What changing one of many links came to."
+"The result of one change of updateLinks."
 type UpdateLinkResult {
-  "The link as it is now; null when there are errors."
+  "The changed link; null when there are errors."
   link: Link
-  "What to mend; the fields are those of this link's input."
+  "User errors; field is a path in this link's input. Empty on success."
   errors: [UserError!]!
 }
 
-"What deleteLinks needs."
+"Input of deleteLinks."
 input DeleteLinksInput {
   "The workspace that the links are in."
   workspaceId: ID!
   "The links' ids, 1 to 1,000."
   ids: [ID!]!
-  "What becomes of the others when one cannot be deleted. Absent: SKIP_FAILED."
+  "The effect of one failed deletion on the others. Default: SKIP_FAILED."
   onError: BatchPolicy
 }
 
-"What deleteLinks answers."
+"Payload of deleteLinks."
 type DeleteLinksPayload {
-  "A result for each id, in the order of the input; empty when there are errors of the call as a whole."
+  "A result for each id, in the order of the input; empty when the whole call fails."
   results: [DeleteLinkResult!]!
-  "What to mend of the call as a whole."
+  "User errors of the whole call. Empty on success."
   errors: [UserError!]!
 }
 
-"What deleting one of many links came to."
+"The result of one deletion of deleteLinks."
 type DeleteLinkResult {
   "The link, now DELETED; null when there are errors."
   link: Link
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What checkLink needs."
+"Input of checkLink."
 input CheckLinkInput {
   "The link's id."
   id: ID!
 }
 
-"What checkLink answers."
+"Payload of checkLink."
 type CheckLinkPayload {
-  "The link with what its destination answered; null when there are errors."
+  "The link with its checked destinationStatus; null when there are errors."
   link: Link
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What reportLink needs."
+"Input of reportLink."
 input ReportLinkInput {
-  "The link's short URL, in any of the forms that answer."
+  "The link's short URL, in any form that redirects."
   shortUrl: String!
-  "What is wrong with it."
+  "The reason of the report."
   reason: ReportReason!
-  "More about it, in up to 2,000 characters."
+  "Details, up to 2,000 characters."
   details: String
 }
 
-"What is wrong with a link."
+"Reasons to report a link."
 enum ReportReason {
-  "It is sent unasked."
+  "Unsolicited messages contain it."
   SPAM
-  "It leads to a page that passes for another one, to get at secrets."
+  "Its destination imitates another site to steal secrets."
   PHISHING
-  "It leads to software that does harm."
+  "Its destination distributes harmful software."
   MALWARE
-  "It leads to what the law forbids."
+  "Its destination is illegal."
   ILLEGAL
-  "Something else: say what in the details."
+  "Another reason, stated in details."
   OTHER
 }
 
-"What reportLink answers."
+"Payload of reportLink."
 type ReportLinkPayload {
-  "Whether the report is kept for the operator."
+  "Whether the report was stored for the operator."
   reported: Boolean!
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What restoreLink needs."
+"Input of restoreLink."
 input RestoreLinkInput {
   "The link's id."
   id: ID!
 }
 
-"What restoreLink answers."
+"Payload of restoreLink."
 type RestoreLinkPayload {
   "The link; null when there are errors."
   link: Link
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"What deleteLink needs."
+"Input of deleteLink."
 input DeleteLinkInput {
   "The link's id."
   id: ID!
 }
 
-"What deleteLink answers."
+"Payload of deleteLink."
 type DeleteLinkPayload {
   "The link, now DELETED; null when there are errors."
   link: Link
-  "What to mend."
+  "User errors. Empty on success."
   errors: [UserError!]!
 }
 
-"A person who logs in."
+"A user account."
 type User implements Node {
   "The id: usr_ and 26 characters."
   id: ID!
-  "The address to log in with, in lower case. Fellow members see it."
+  "The address to log in with, in lower case. Members of the same workspaces see it."
   email: EmailAddress!
-  "Whether the address is proved to be theirs."
+  "Whether the address is verified."
   emailVerified: Boolean!
-  "What others call the person."
+  "The displayed name."
   name: String!
-  "When the account was made."
+  "Time of registration."
   createdAt: Time!
-  "The workspaces that the person is a member of, newest first. Empty for anybody but oneself."
+  "The workspaces of which the user is a member, newest first. Empty for other users than the caller."
   workspaces(
-    "Whether to list those that have been deleted, and that the person can restore, instead. Absent: no."
+    "Lists deleted workspaces that the user can restore instead. Default: false."
     deleted: Boolean
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
   ): WorkspaceConnection!
-  "The person's sessions that go on, newest first. Empty for anybody but oneself."
+  "The user's active sessions, newest first. Empty for other users than the caller."
   sessions(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
   ): SessionConnection!
 }
 
-"A log-in that goes on."
+"An active log-in."
 type Session implements Node {
   "The id: ses_ and 26 characters."
   id: ID!
-  "The program that logged in, as it calls itself."
+  "The user agent of the log-in."
   agent: String!
-  "When it began."
+  "Time of the log-in."
   createdAt: Time!
-  "When it was last refreshed."
+  "Time of the latest refresh."
   usedAt: Time!
-  "When it ends, unless it is refreshed before."
+  "Expiration, unless it is refreshed before."
   expiresAt: Time!
-  "Whether this request is part of it."
+  "Whether this request belongs to it."
   isCurrent: Boolean!
 }
 
@@ -4802,7 +4800,7 @@ type Session implements Node {
 type SessionConnection {
   "The sessions, each with its cursor."
   edges: [SessionEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
 }
 
@@ -4814,65 +4812,64 @@ type SessionEdge {
   node: Session!
 }
 
-"What a member may do. Each role may do what the ones after it may; see Permission."
+"Roles of members. Each role includes the permissions of the following ones; see Permission."
 enum Role {
-  "Everything."
+  "All permissions."
   OWNER
-  "Members, keys, domains and settings."
+  "Manages members, API keys, domains and settings."
   ADMIN
-  "Links."
+  "Manages links."
   EDITOR
-  "Reading."
+  "Reads links, stats, members and domains."
   VIEWER
 }
 
-"One thing that members may do."
+"Permissions of members."
 enum Permission {
-  "See links, and what they have used of their quotas. Least role: VIEWER."
+  "Read links and their quotas. Minimum role: VIEWER."
   LINKS_READ
-  "Make, change, delete and claim links; what LINKS_READ allows. Least role: EDITOR."
+  "Create, change, delete and claim links; includes LINKS_READ. Minimum role: EDITOR."
   LINKS_WRITE
-  "See stats. Least role: VIEWER."
+  "Read stats. Minimum role: VIEWER."
   STATS_READ
-  "See the members. Least role: VIEWER."
+  "Read the members. Minimum role: VIEWER."
   MEMBERS_READ
-  "Invite and remove members, change their roles, see and revoke invitations. Least role: ADMIN."
+  "Invite and remove members, change their roles, read and revoke invitations. Minimum role: ADMIN."
   MEMBERS_WRITE
-  "Make members owners, change and remove owners, hand the workspace over. Least role: OWNER."
+  "Appoint, change and remove owners, transfer the ownership. Minimum role: OWNER."
   OWNERS_WRITE
-  "See, make and revoke API keys. Least role: ADMIN."
+  "Read, create and revoke API keys. Minimum role: ADMIN."
   API_KEYS_WRITE
-  "See the domains. Least role: VIEWER."
+  "Read the domains. Minimum role: VIEWER."
   DOMAINS_READ
-  "Add, verify and remove domains; what DOMAINS_READ allows. Least role: ADMIN."
+  "Add, verify and remove domains; includes DOMAINS_READ. Minimum role: ADMIN."
   DOMAINS_WRITE
-  "See and export the audit log. Least role: ADMIN."
+  "Read and export the audit log. Minimum role: ADMIN."
   AUDIT_READ
-  "Change the name, the slug and the defaults. Least role: ADMIN."
+  "Change the name, the slug and the defaults. Minimum role: ADMIN."
   SETTINGS_WRITE
-  "Delete and restore the workspace. Least role: OWNER."
+  "Delete and restore the workspace. Minimum role: OWNER."
   WORKSPACE_DELETE
 }
 
 """
-One thing that an API key may do. No key makes keys, or touches members and settings. Every object requires the scope of its own type,
-whichever field returns it: a field that leads to an object which the key may not read is null if the schema allows null, and else fails
-with FORBIDDEN.
+Permissions of API keys. No key can create keys, or change members and settings. Every object requires the scope of its own type, in every
+field that returns it. If the key may not read the object, the field is null if it is nullable, and fails with FORBIDDEN otherwise.
 """
 enum ApiKeyScope {
-  "See links, and what they have used of their quotas."
+  "Read links and their quotas."
   LINKS_READ
-  "Make, change, delete and claim links; what LINKS_READ allows."
+  "Create, change, delete and claim links; includes LINKS_READ."
   LINKS_WRITE
-  "See stats."
+  "Read stats."
   STATS_READ
-  "See the members."
+  "Read the members."
   MEMBERS_READ
-  "See the domains."
+  "Read the domains."
   DOMAINS_READ
-  "Add, verify and remove domains; what DOMAINS_READ allows."
+  "Add, verify and remove domains; includes DOMAINS_READ."
   DOMAINS_WRITE
-  "See and export the audit log."
+  "Read and export the audit log."
   AUDIT_READ
 }
 
@@ -4880,7 +4877,7 @@ enum ApiKeyScope {
 type WorkspaceConnection {
   "The workspaces, each with its cursor."
   edges: [WorkspaceEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
 }
 
@@ -4892,133 +4889,133 @@ type WorkspaceEdge {
   node: Workspace!
 }
 
-"A tenant: its members create links and watch their clicks."
+"A tenant. Its members share links, stats and settings."
 type Workspace implements Node {
-  "The id: ws_ and 26 characters. It never changes, because it is hashed into codes."
+  "The id: ws_ and 26 characters. It never changes, because deterministic codes depend on it."
   id: ID!
   "Its part of short URLs."
   slug: String!
-  "What people call it."
+  "The displayed name."
   name: String!
-  "When it was made."
+  "Time of creation."
   createdAt: Time!
-  "The caller's role in it."
+  "The caller's role."
   viewerRole: Role!
-  "How codes of links are made that do not say it."
+  "The strategy of links that do not set one."
   defaultStrategy: CodeStrategy!
-  "The HTTP status of redirects whose link does not say it."
+  "The HTTP status of links that do not set one."
   defaultRedirectStatus: Int!
-  "How many redirects each of its links may answer in a calendar month (UTC)."
+  "The number of redirects of each link per calendar month (UTC)."
   hitQuota: Int64!
-  "How many links it may make in a calendar month (UTC)."
+  "The number of new links per calendar month (UTC)."
   linkQuota: Int64!
   """
-  Its links: newest first and without the deleted ones, unless filter and orderBy say otherwise. Pages stay where they
-  are while links are added. Fails with INVALID_INPUT.
+  Its links: newest first and without deleted ones, unless filter and orderBy state otherwise. Pages do not shift while links
+  are added. Fails with INVALID_INPUT.
   """
   links(
-    "How many from the start, 1 to 100. Absent: 20."
+    "Number of items from the start, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
-    "How many from the end, 1 to 100. Not together with first."
+    "Number of items from the end, 1 to 100. Cannot be combined with first."
     last: Int
-    "The cursor before which to end."
+    "Returns items before this cursor."
     before: String
-    "Which links. Absent: all but the deleted ones."
+    "Selects links. Default: all but deleted ones."
     filter: LinkFilter
-    "Their order. Absent: the newest first. A cursor is good in the order in which it was given."
+    "The order. Default: newest first. A cursor is valid only in the order that returned it."
     orderBy: LinkOrder
   ): LinkConnection!
   "The clicks of its links in a range of time. Fails with INVALID_INPUT."
   stats(
-    "The range; its ends are moved outwards to whole quarters of an hour. Absent: the last 30 days."
+    "The time range, extended to whole quarters of an hour. Default: the last 30 days."
     range: TimeRange
-    "The IANA name of the zone in which days begin, as in Europe/Berlin. Absent: UTC."
+    "IANA time zone that determines days, such as Europe/Berlin. Default: UTC."
     timezone: String
-    "Which clicks. Absent: all."
+    "Selects clicks. Default: all."
     filter: ClickFilter
-    "Of the links that have this tag now. Absent: all, also those that have been purged."
+    "Only clicks of links that have this tag now. Default: all, including purged links."
     tag: String
   ): Stats!
-  "The clicks of its links one by one, newest first, as far back as they are kept. Fails with INVALID_INPUT."
+  "The stored single clicks of its links, newest first. Fails with INVALID_INPUT."
   clicks(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
-    "The range. Absent: all that are kept."
+    "The time range. Default: all stored clicks."
     range: TimeRange
-    "Which clicks. Absent: all."
+    "Selects clicks. Default: all."
     filter: ClickFilter
   ): ClickConnection!
   """
-  Requests for its addresses that led nowhere in the last 90 days, the most frequent first: a code that there is not, or a
-  link that has ended, is not yet to begin, or is over its quota. Fails with INVALID_INPUT.
+  Requests for its short URLs in the last 90 days that matched no active link, most frequent first: of unknown codes, and of links
+  that have ended, have not started or are over their quota. Fails with INVALID_INPUT.
   """
   orphans(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
   ): [Orphan!]!
-  "What it has used of its link quota."
+  "The usage of its link quota."
   usage: Usage!
-  "What the caller may do in it."
+  "The caller's permissions."
   permissions: [Permission!]!
-  "The verified domain that short URLs are shown with; null: the instance's own host."
+  "The verified domain of displayed short URLs; null: the instance's own host."
   primaryHost: String
-  "When it was deleted; null: it is not. For 30 days it can be restored."
+  "Time of deletion; null if it is not deleted. It can be restored for 30 days."
   deletedAt: Time
-  "Its members, the newest account first."
+  "Its members, newest account first."
   members(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
   ): MemberConnection!
-  "The invitations that can still be accepted, newest first. Needs the role ADMIN."
+  "The invitations that can still be accepted, newest first. Requires the role ADMIN."
   invitations(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
   ): InvitationConnection!
-  "Its API keys but the revoked ones, newest first. Needs the role ADMIN."
+  "Its API keys without revoked ones, newest first. Requires the role ADMIN."
   apiKeys(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
   ): ApiKeyConnection!
   "Its domains, newest first."
   domains(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
   ): DomainConnection!
   """
-  Who changed what, newest first. Kept for 400 days; /export/audit/{id} has all of it as lines of JSON. Needs the role ADMIN.
+  The changes of the last 400 days, newest first; /export/audit/{id} has all of them as lines of JSON. Requires the role ADMIN.
   Fails with INVALID_INPUT.
   """
   auditLog(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
-    "Which changes. Absent: all."
+    "Selects changes. Default: all."
     filter: AuditFilter
   ): AuditEventConnection!
 }
 
-"An account's place in a workspace."
+"The membership of a user in a workspace."
 type Member implements Node {
   "The id: mem_ and 52 characters."
   id: ID!
-  "The person."
+  "The user."
   user: User!
-  "What they may do."
+  "The role."
   role: Role!
-  "When they became a member."
+  "Time of joining."
   joinedAt: Time!
 }
 
@@ -5026,7 +5023,7 @@ type Member implements Node {
 type MemberConnection {
   "The members, each with its cursor."
   edges: [MemberEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
 }
 
@@ -5038,19 +5035,19 @@ type MemberEdge {
   node: Member!
 }
 
-"Asks whoever has an address to become a member."
+"An invitation to become a member, for an e-mail address."
 type Invitation implements Node {
   "The id: inv_ and 26 characters."
   id: ID!
   "The invited address, in lower case."
   email: EmailAddress!
-  "The role that they are to have."
+  "The new role."
   role: Role!
-  "Who invited them."
+  "The inviting user."
   invitedBy: User
-  "When it was made."
+  "Time of creation."
   createdAt: Time!
-  "When it ends: 7 days later."
+  "Expiration, after 7 days."
   expiresAt: Time!
 }
 
@@ -5058,7 +5055,7 @@ type Invitation implements Node {
 type InvitationConnection {
   "The invitations, each with its cursor."
   edges: [InvitationEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
 }
 
@@ -5070,25 +5067,25 @@ type InvitationEdge {
   node: Invitation!
 }
 
-"By which programs log in. It belongs to its workspace, not to whoever made it."
+"A credential for programs. It belongs to its workspace, not to the user who created it."
 type ApiKey implements Node {
   "The id: key_ and 26 characters."
   id: ID!
-  "What people call it."
+  "The displayed name."
   name: String!
-  "How its secret begins."
+  "The first characters of its secret."
   prefix: String!
-  "What it may do."
+  "Its permissions."
   scopes: [ApiKeyScope!]!
-  "Who made it."
+  "The user who created it."
   createdBy: User
-  "When it was made."
+  "Time of creation."
   createdAt: Time!
-  "When it ends; null: never."
+  "Expiration; null: never."
   expiresAt: Time
-  "When it was last used, to the minute; null: never."
+  "Time of the last use, to the minute; null: never used."
   lastUsedAt: Time
-  "When it was revoked; null: it is not."
+  "Time of revocation; null if it is not revoked."
   revokedAt: Time
 }
 
@@ -5096,7 +5093,7 @@ type ApiKey implements Node {
 type ApiKeyConnection {
   "The API keys, each with its cursor."
   edges: [ApiKeyEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
 }
 
@@ -5108,33 +5105,33 @@ type ApiKeyEdge {
   node: ApiKey!
 }
 
-"A host at which a workspace's links answer, once it is verified."
+"A custom domain. Once it is verified, the workspace's links redirect there."
 type Domain implements Node {
   "The id: dom_ and 26 characters."
   id: ID!
-  "The host, in lower case; names of other scripts as DNS has them."
+  "The host, in lower case; internationalized names in their ASCII form."
   host: String!
-  "How it stands."
+  "The state of its verification."
   status: DomainStatus!
-  "The name of the TXT record to set, and to keep."
+  "The name of the TXT record, which must remain set."
   recordName: String!
-  "What the TXT record must say."
+  "The required value of the TXT record."
   recordValue: String!
-  "When it was added."
+  "Time of addition."
   createdAt: Time!
-  "When it was verified; null: it is not."
+  "Time of verification; null if it is not verified."
   verifiedAt: Time
-  "Since when a verified domain's record has been missing; null: it was there. After 72 hours the domain is lost."
+  "Time since which the record of a verified domain has been missing; null if it was found. After 72 hours the domain is PENDING."
   failedAt: Time
 }
 
-"How a domain stands."
+"States of a domain."
 enum DomainStatus {
-  "Its record has not been found: nothing answers there."
+  "Its record has not been found: short URLs do not work there."
   PENDING
-  "Links answer there."
+  "Short URLs work there."
   VERIFIED
-  "Links answer there, but its record is missing. After 72 hours it is PENDING again."
+  "Short URLs work there, but its record is missing. After 72 hours it becomes PENDING."
   FAILING
 }
 
@@ -5142,7 +5139,7 @@ enum DomainStatus {
 type DomainConnection {
   "The domains, each with its cursor."
   edges: [DomainEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
 }
 
@@ -5154,67 +5151,67 @@ type DomainEdge {
   node: Domain!
 }
 
-"A change, as the audit log keeps it."
+"A change in the audit log."
 type AuditEvent implements Node {
   "The id: evt_ and 26 characters."
   id: ID!
-  "What was done."
+  "The kind of change."
   action: AuditAction!
-  "The id of the User or the ApiKey that did it; null: the server itself, or its operator."
+  "The id of the acting User or ApiKey; null for the server and its operator."
   actorId: ID
-  "The user who did it; null for an API key, the server, a deleted account, and for a caller without MEMBERS_READ."
+  "The acting user; null for an API key, the server, a deleted account, and for callers without MEMBERS_READ."
   actor: User
-  "The id of what was changed."
+  "The id of the changed object."
   targetId: ID!
-  "More of it: a JSON object."
+  "Details as a JSON object."
   details: String!
-  "When."
+  "Time of the change."
   createdAt: Time!
 }
 
-"What can be done, as the audit log calls it."
+"Kinds of changes in the audit log."
 enum AuditAction {
-  "The workspace was made."
+  "The workspace was created."
   WORKSPACE_CREATED
   "Its settings were changed."
   WORKSPACE_UPDATED
   "It was deleted."
   WORKSPACE_DELETED
-  "It was brought back."
+  "It was restored."
   WORKSPACE_RESTORED
-  "Somebody was invited."
+  "An address was invited."
   MEMBER_INVITED
-  "An invitation was taken back."
+  "An invitation was revoked."
   INVITATION_REVOKED
   "An invitation was accepted."
   MEMBER_JOINED
-  "A member got another role."
+  "The role of a member was changed."
   MEMBER_ROLE_UPDATED
   "A member was removed, or left."
   MEMBER_REMOVED
-  "An owner handed the workspace over."
+  "The ownership was transferred."
   OWNERSHIP_TRANSFERRED
-  "An API key was made."
+  "An API key was created."
   API_KEY_CREATED
   "An API key was revoked."
   API_KEY_REVOKED
-  "A host was claimed."
+  "A domain was added."
   DOMAIN_ADDED
-  "A host was proved."
+  "A domain was verified."
   DOMAIN_VERIFIED
-  "The host of short URLs was chosen."
+  "The primary domain was set."
   DOMAIN_MADE_PRIMARY
-  "A host's record was missing for too long, or another workspace proved the host."
+  "A domain's record was missing for too long, or another workspace verified it."
   DOMAIN_LOST
-  "A host was given up."
+  "A domain was removed."
   DOMAIN_REMOVED
-  "A link was made."
+  "A link was created."
   LINK_CREATED
   "A link was changed."
   LINK_UPDATED
   "A link was deleted."
   LINK_DELETED
-  "A deleted link was brought back."
+  "A deleted link was restored."
   LINK_RESTORED
   "An anonymous link was claimed."
   LINK_CLAIMED
@@ -5224,17 +5221,17 @@ enum AuditAction {
   LINK_ENABLED
 }
 
-"Which changes: those for which everything that is given holds."
+"Selects changes that match all given conditions."
 input AuditFilter {
-  "What was done."
+  "The kinds of changes."
   actions: [AuditAction!]
-  "Who did it: the id of a User or an ApiKey."
+  "The id of the acting User or ApiKey."
   actorId: ID
-  "The id of what was changed."
+  "The id of the changed object."
   targetId: ID
-  "The first instant."
+  "The begin of the time range, inclusive."
   from: Time
-  "The first instant after those."
+  "The end of the time range, exclusive."
   to: Time
 }
 
@@ -5242,7 +5239,7 @@ input AuditFilter {
 type AuditEventConnection {
   "The changes, each with its cursor."
   edges: [AuditEventEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
 }
 
@@ -5254,72 +5251,72 @@ type AuditEventEdge {
   node: AuditEvent!
 }
 
-"Which links: those for which everything that is given holds."
+"Selects links that match all given conditions."
 input LinkFilter {
   """
-  Words that all occur in the title, the note, the URL or the code, also as parts of words, in upper or lower case. Up
-  to 200 characters and 10 words.
+  Words that must all occur in the title, the note, the URL or the code, also as parts of words; case-insensitive. Up to 200
+  characters and 10 words.
   """
   search: String
-  "Tags that the links have, up to 20."
+  "Tags, up to 20."
   tags: [String!]
-  "Whether a link must have any of the tags or all of them. Absent: any."
+  "Whether links must have any or all of the tags. Default: ANY."
   tagMatch: TagMatch
-  "The states that the links are in now. Absent: all but DELETED."
+  "The current states. Default: all but DELETED."
   status: [LinkStatus!]
-  "How the codes were made."
+  "The strategies."
   strategy: [CodeStrategy!]
-  "Whether the links are put away. Absent: both."
+  "Whether the links are archived. Default: both."
   archived: Boolean
-  "The first instant at which the links were made."
+  "The begin of the creation time, inclusive."
   createdFrom: Time
-  "The first instant after those at which the links were made."
+  "The end of the creation time, exclusive."
   createdTo: Time
 }
 
-"How many of the tags a link must have."
+"Matches of tags."
 enum TagMatch {
-  "At least one."
+  "At least one of the tags."
   ANY
-  "All."
+  "All of the tags."
   ALL
 }
 
 "An order of links."
 input LinkOrder {
-  "What is compared."
+  "The sort key."
   field: LinkOrderField!
-  "Which end comes first. Absent: the newest, the most clicks, the first title."
+  "The direction. Default: newest, most clicks or first title first."
   direction: OrderDirection
 }
 
-"What links are ordered by. Links that are equal in it are ordered by when they were made."
+"Sort keys of links. Links with equal keys are in the order of their creation."
 enum LinkOrderField {
-  "When they were made."
+  "Time of creation."
   CREATED_AT
-  "How many redirects they have answered, ever."
+  "Number of clicks."
   CLICKS
-  "Their titles, by the code points of their lower-case letters. Links without one come before the others."
+  "Title, by the code points of its lower-case form. Links without a title sort first."
   TITLE
 }
 
-"Which end of an order comes first."
+"Directions of an order."
 enum OrderDirection {
-  "The smallest, the oldest."
+  "Smallest or oldest first."
   ASC
-  "The largest, the newest."
+  "Largest or newest first."
   DESC
 }
 
-"Links made in this calendar month (UTC), against the quota."
+"The link quota of the current calendar month (UTC)."
 type Usage {
-  "How many were made."
+  "The number of created links."
   links: Int64!
-  "How many may be made."
+  "The quota."
   limit: Int64!
-  "How many more may be made."
+  "The remaining number."
   remaining: Int64!
-  "When the next month begins."
+  "The begin of the next month."
   resetsAt: Time!
 }
 
@@ -5327,9 +5324,9 @@ type Usage {
 type LinkConnection {
   "The links, each with its cursor."
   edges: [LinkEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
-  "How many links the filter lets through, on all pages. Counted only when it is asked for."
+  "The number of matching links on all pages. It is counted only if it is selected."
   totalCount: Int64!
 }
 
@@ -5341,39 +5338,39 @@ type LinkEdge {
   node: Link!
 }
 
-"How a code is made."
+"Strategies of codes."
 enum CodeStrategy {
   "Computed from the canonical URL and the workspace: the same URL in the same workspace is always the same link."
   DETERMINISTIC
-  "A number of the whole instance, written so that neither it nor its neighbours can be told from the code."
+  "An encrypted counter of the instance. A code reveals neither its counter nor its neighbours."
   COUNTER
-  "Drawn at random."
+  "Random."
   RANDOM
-  "The caller's words."
+  "Chosen by the caller."
   CUSTOM
 }
 
-"For how long a link is meant."
+"Kinds of links."
 enum LinkKind {
-  "For some hours: it was made without an account, and nobody has claimed it."
+  "Created without an account and not claimed: it expires after some hours."
   TEMPORARY
-  "For as long as its workspace wants."
+  "Owned by a workspace."
   PERMANENT
 }
 
-"The state that a link is in now."
+"States of a link."
 enum LinkStatus {
   "It redirects."
   ACTIVE
-  "startsAt is still to come: it answers 404."
+  "startsAt is in the future: it responds 404."
   SCHEDULED
-  "expiresAt has come: it answers 410."
+  "expiresAt has passed: it responds 410."
   EXPIRED
-  "It has answered as many redirects as maxClicks allows: it answers 410."
+  "maxClicks is used up: it responds 410."
   EXHAUSTED
-  "A member has deleted it: it answers 404."
+  "A member has deleted it: it responds 404."
   DELETED
-  "The operator has disabled it: it answers 410."
+  "The operator has disabled it: it responds 410."
   DISABLED
 }
 
@@ -5381,17 +5378,17 @@ enum LinkStatus {
 type Link implements Node {
   "The id: lnk_ and 26 characters."
   id: ID!
-  "The workspace that it belongs to; null while nobody owns it."
+  "The workspace that owns it; null for an anonymous link."
   workspace: Workspace
   "The last segment of its short URL."
   code: String!
-  "How the code was made."
+  "The strategy of the code."
   strategy: CodeStrategy!
-  "The shortest address at which it answers."
+  "The shortest URL that redirects."
   shortUrl: URL!
-  "The destination as it was given. Redirects lead here."
+  "The destination as it was entered. Redirects go to this URL."
   originalUrl: String!
-  "The destination in canonical form, by which the same URLs are recognised."
+  "The destination in canonical form, which identifies equal URLs."
   canonicalUrl: URL!
   "Its title."
   title: String
@@ -5399,124 +5396,124 @@ type Link implements Node {
   note: String
   "Its tags, in the order of their code points."
   tags: [String!]!
-  "Whether it is put away. It redirects all the same."
+  "Whether it is archived. Archived links redirect."
   archived: Boolean!
-  "For how long it is meant."
+  "Whether it is temporary."
   kind: LinkKind!
-  "The state that it is in now."
+  "The current state."
   status: LinkStatus!
-  "From when on it redirects; null: since it was made."
+  "It redirects from this time on; null: since its creation."
   startsAt: Time
-  "From when on it answers 410; null: never."
+  "It responds 410 from this time on; null: never."
   expiresAt: Time
-  "How many redirects it answers, ever; null: any number."
+  "The maximum number of redirects; null: unlimited."
   maxClicks: Int64
   "The HTTP status of its redirects: 301, 302, 307 or 308."
   redirectStatus: Int!
-  "Who made it, or claimed it; null while nobody owns it, when an API key made it, and for one without MEMBERS_READ."
+  "The user who created or claimed it; null for anonymous links, for links created by an API key, and for callers without MEMBERS_READ."
   createdBy: User
-  "When it was made."
+  "Time of creation."
   createdAt: Time!
-  "When it was last changed."
+  "Time of the last change."
   updatedAt: Time!
-  "When it was deleted; null: it is not."
+  "Time of deletion; null if it is not deleted."
   deletedAt: Time
-  "How many redirects it has answered, ever. Within linkClicked, up to a second old."
+  "The number of clicks. Within linkClicked it may be a second old."
   clickCount: Int64!
   "The mean time in milliseconds from a request's arrival until its redirect was ready; null before the first."
   averageRedirectMs: Float
-  "What it has used of its monthly allowance of redirects."
+  "The usage of its monthly hit quota."
   hitQuota: HitQuota!
   """
-  The HTTP status that its destination answered when the server last asked it, about once a day; null: not asked yet, or
-  no answer.
+  The HTTP status of its destination at the last check, about once a day; null before the first check, and without a
+  response.
   """
   destinationStatus: Int
-  "When the destination was last asked; null: not yet."
+  "Time of the last check of the destination; null before the first."
   lastCheckedAt: Time
   "Its clicks in a range of time. Fails with INVALID_INPUT."
   stats(
-    "The range; its ends are moved outwards to whole quarters of an hour. Absent: the last 30 days."
+    "The time range, extended to whole quarters of an hour. Default: the last 30 days."
     range: TimeRange
-    "The IANA name of the zone in which days begin, as in Europe/Berlin. Absent: UTC."
+    "IANA time zone that determines days, such as Europe/Berlin. Default: UTC."
     timezone: String
-    "Which clicks. Absent: all."
+    "Selects clicks. Default: all."
     filter: ClickFilter
   ): Stats!
   """
-  Its clicks one by one, newest first, as far back as they are kept. Fails with INVALID_INPUT.
+  Its stored single clicks, newest first. Fails with INVALID_INPUT.
   """
   clicks(
-    "How many, 1 to 100. Absent: 20."
+    "Number of items, 1 to 100. Default: 20."
     first: Int
-    "The cursor after which to go on."
+    "Returns items after this cursor."
     after: String
-    "The range. Absent: all that are kept."
+    "The time range. Default: all stored clicks."
     range: TimeRange
-    "Which clicks. Absent: all."
+    "Selects clicks. Default: all."
     filter: ClickFilter
   ): ClickConnection!
-  "Whether everybody may look at its stats, at the short URL with a + behind it."
+  "Whether its stats are public, at the short URL followed by a plus sign."
   statsPublic: Boolean!
 }
 
-"Redirects answered in this calendar month (UTC), against the quota."
+"The hit quota of a link in the current calendar month (UTC)."
 type HitQuota {
-  "How many may be answered."
+  "The quota."
   limit: Int64!
-  "How many have been answered."
+  "The number of redirects."
   used: Int64!
-  "How many more may be answered."
+  "The remaining number."
   remaining: Int64!
-  "When the next month begins."
+  "The begin of the next month."
   resetsAt: Time!
 }
 
-"What creating a DETERMINISTIC link would come to."
+"The codes of a DETERMINISTIC link before its creation."
 type CodePreview {
   "The URL in canonical form."
   canonicalUrl: URL!
-  "The codes for salts 0 to 9. A link gets the first that is not taken by another URL."
+  "The candidate codes for salts 0 to 9. A link has the first one that no other URL has taken."
   codes: [String!]!
-  "The link that the URL has already, also a deleted one. Its originalUrl may have another spelling or fragment."
+  "The existing link of the URL, which may be deleted. Its originalUrl may have another spelling or fragment."
   existing: Link
 }
 
-"A span of time of at most 10 years, from the year 2000 on."
+"A time range of at most 10 years, from the year 2000 on."
 input TimeRange {
-  "Its first instant."
+  "The begin, inclusive."
   from: Time!
-  "The first instant after it."
+  "The end, exclusive."
   to: Time!
 }
 
-"The length of a point in a series."
+"Intervals of a series."
 enum Interval {
   "An hour."
   HOUR
   "A day of the time zone: 23, 24 or 25 hours."
   DAY
-  "A week from Monday on."
+  "A week, beginning on Monday."
   WEEK
   "A calendar month."
   MONTH
 }
 
-"What clicks can be divided by."
+"Dimensions of clicks."
 enum Dimension {
-  "The host that the visitor came from; empty: none, or not told."
+  "The referring host; empty for direct visits and unknown referrers."
   REFERRER
-  "The country, as ISO 3166-1 writes it in two letters; empty: not known."
+  "The ISO 3166-1 country code of two letters; empty: unknown."
   COUNTRY
-  "What kind of device: desktop, mobile, tablet, tv, console or other; empty: not known, as with bots."
+  "The kind of device: desktop, mobile, tablet, tv, console or other; empty: unknown, as for bots."
   DEVICE
   "The browser's name."
   BROWSER
   "The operating system's name."
   OS
-  "The language that the visitor wants most, as ISO 639 writes it."
+  "The preferred language, an ISO 639 code."
   LANGUAGE
-  "utm_source, of the short URL's query or else of the destination's, as with the others."
+  "utm_source of the short URL's query, otherwise of the destination's; the same holds for the other UTM dimensions."
   UTM_SOURCE
   "utm_medium."
   UTM_MEDIUM
@@ -5532,13 +5529,13 @@ enum Dimension {
   LINK
 }
 
-"Which clicks are meant: those that all of it holds for. An empty text means that it is not known."
+"Selects clicks that match all given conditions. An empty text means unknown."
 input ClickFilter {
-  "Only those of bots, or only those of people."
+  "Only clicks of bots (true), or only others (false)."
   bots: Boolean
-  "The host that the visitor came from."
+  "The referring host."
   referrer: String
-  "The country in two letters."
+  "The country code of two letters."
   country: String
   "The kind of device."
   device: String
@@ -5563,27 +5560,26 @@ input ClickFilter {
 }
 
 """
-Clicks in a range of time. Whatever they are divided by, the parts add up to clicks. Clicks are kept one by one for some
-months, and sums for longer: what the server knows no longer fails with INVALID_INPUT and says since when it does, instead of
-counting nothing.
+Clicks in a time range. The parts of every series and breakdown add up to clicks. Single clicks are stored for some months, and rollups
+for longer. A query of deleted data fails with INVALID_INPUT, and its message states since when data is available.
 """
 type Stats {
-  "The range's first instant."
+  "The begin of the range, inclusive."
   from: Time!
-  "The first instant after the range."
+  "The end of the range, exclusive."
   to: Time!
-  "How many redirects were answered, to bots too."
+  "The number of redirects, including those of bots."
   clicks: Int64!
   """
-  How many visitors there were: each is counted once per link and day (UTC), with the first click that day. Bots are no
-  visitors, and who sends DNT or Sec-GPC is counted as a click alone.
+  The number of visitors: each is counted once per link and day (UTC), with the first click of that day. Bots are not counted as
+  visitors, nor are visitors who send DNT or Sec-GPC.
   """
   visitors: Int64!
-  "How many of the clicks were those of bots: crawlers, previews, prefetches, programs."
+  "The number of clicks by bots: crawlers, previews, prefetches, programs."
   bots: Int64!
   "The mean time in milliseconds until a redirect was ready; null without clicks."
   averageRedirectMs: Float
-  "How long redirects took to be ready; null without clicks."
+  "The distribution of the time until a redirect was ready; null without clicks."
   latency: Latency
   """
   The clicks over time, without gaps: empty intervals are zero. The points add up to clicks. Fails with INVALID_INPUT
@@ -5594,82 +5590,82 @@ type Stats {
     interval: Interval!
   ): [StatsPoint!]!
   """
-  The clicks by the values of a dimension, the most first, and all other values together as the last. The slices add up to
-  clicks. Fails with INVALID_INPUT.
+  The clicks by the values of a dimension, most frequent first, with all other values together as the last slice. The slices add
+  up to clicks. Fails with INVALID_INPUT.
   """
   breakdown(
-    "What to divide by."
+    "The dimension."
     by: Dimension!
-    "How many values are told one by one, 1 to 1,000. Absent: 10."
+    "The number of separate values, 1 to 1,000. Default: 10."
     first: Int
   ): [StatsSlice!]!
-  "The period before, of the same length."
+  "The preceding period of the same length."
   previous: Stats!
 }
 
-"How long redirects took to be ready, in milliseconds from the request's arrival."
+"The time from a request's arrival until its redirect was ready, in milliseconds."
 type Latency {
   "The mean."
   meanMs: Float!
   "The standard deviation."
   standardDeviationMs: Float!
-  "Half of the redirects took no longer; right to five per cent, as the other percentiles."
+  "The median, accurate to five per cent like the other percentiles."
   p50Ms: Float!
-  "95 of 100 took no longer."
+  "The 95th percentile."
   p95Ms: Float!
-  "99 of 100 took no longer."
+  "The 99th percentile."
   p99Ms: Float!
 }
 
 "Clicks in one interval."
 type StatsPoint {
-  "The interval's first instant, which may lie before the range."
+  "The begin of the interval, which may be before the range."
   start: Time!
-  "How many redirects were answered."
+  "The number of redirects."
   clicks: Int64!
-  "How many visitors there were whose first click of a day lies in the interval."
+  "The number of visitors whose first click of a day is in the interval."
   visitors: Int64!
-  "How many of the clicks were those of bots."
+  "The number of clicks by bots."
   bots: Int64!
 }
 
-"Clicks with one value."
+"The clicks with one value of a dimension."
 type StatsSlice {
-  "The value; empty: not known, or isOther."
+  "The value; empty for unknown, and if isOther is true."
   value: String!
-  "Whether these are all the other values together."
+  "Whether this slice combines all other values."
   isOther: Boolean!
-  "The link, if the breakdown is by LINK; null if the link has been purged, and for a caller without LINKS_READ."
+  "The link, if the breakdown is by LINK; null for a purged link, and for callers without LINKS_READ."
   link: Link
-  "How many redirects were answered."
+  "The number of redirects."
   clicks: Int64!
-  "How many visitors there were whose first click of a day has the value."
+  "The number of visitors whose first click of a day has the value."
   visitors: Int64!
-  "How many of the clicks were those of bots."
+  "The number of clicks by bots."
   bots: Int64!
 }
 
-"One redirect that was answered."
+"A redirect of a visitor to the destination."
 type Click implements Node {
-  "The id: clk_ and 26 characters. Ids are in the order of time, and linkClicked resumes after one."
+  "The id: clk_ and 26 characters. Ids are in the order of time; linkClicked can resume after one."
   id: ID!
-  "The link; null if it has been purged, and for a caller without LINKS_READ."
+  "The link; null if it is purged, and for callers without LINKS_READ."
   link: Link
-  "When the request arrived."
+  "Time of the request's arrival."
   at: Time!
   "The HTTP status of the redirect."
   status: Int!
-  "The host that the visitor came from; null: none, or not told."
+  "The referring host; null for direct visits and unknown referrers."
   referrer: String
-  "The country in two letters; null: not known."
+  "The country code of two letters; null: unknown."
   country: String
-  "The kind of device; null: not known."
+  "The kind of device; null: unknown."
   device: String
-  "The browser's name; null: not known."
+  "The browser's name; null: unknown."
   browser: String
-  "The operating system's name; null: not known."
+  "The operating system's name; null: unknown."
   os: String
-  "The language; null: not known."
+  "The language; null: unknown."
   language: String
   "utm_source; null: none."
   utmSource: String
@@ -5681,19 +5677,19 @@ type Click implements Node {
   utmTerm: String
   "utm_content; null: none."
   utmContent: String
-  "Whether a bot asked."
+  "Whether the visitor is a bot."
   bot: Boolean!
 }
 
-"Requests for an address that led nowhere."
+"Requests for a short URL that matched no active link."
 type Orphan {
-  "The HTTP status that was answered: 404, 410 or 429."
+  "The HTTP status of the response: 404, 410 or 429."
   status: Int!
-  "The code that was asked for; null: all that are not told apart, when a day had more than 1,000."
+  "The requested code; null for the codes beyond the first 1,000 of a day."
   code: String
-  "How many requests there were."
+  "The number of requests."
   requests: Int64!
-  "When the last one came."
+  "Time of the latest request."
   lastAt: Time!
 }
 
@@ -5701,7 +5697,7 @@ type Orphan {
 type ClickConnection {
   "The clicks, each with its cursor."
   edges: [ClickEdge!]!
-  "Where the page stands."
+  "Information about the page."
   pageInfo: PageInfo!
 }
 
@@ -5713,23 +5709,23 @@ type ClickEdge {
   node: Click!
 }
 
-"What the caller's operations may cost within a minute."
+"The caller's cost budget per minute."
 type RateLimit {
-  "How many points there are a minute; null where nothing is limited."
+  "The budget per minute in points; null if rate limits are off."
   limit: Int64
-  "What this operation costs."
+  "The cost of this operation."
   cost: Int!
-  "How many points are left, this operation paid; null where nothing is limited, or while the counters are away."
+  "The remaining points after this operation; null if rate limits are off, or while Redis is unavailable."
   remaining: Int64
-  "When there are all of them again; null together with remaining."
+  "The time at which the whole budget is available again; null together with remaining."
   resetsAt: Time
 }
 
-"Figures of the whole instance."
+"Statistics of the whole instance."
 type PlatformStats {
-  "How many links are ACTIVE."
+  "The number of ACTIVE links."
   totalLinks: Int64!
-  "How many redirects have been answered, ever."
+  "The number of redirects since the instance was created."
   totalRedirects: Int64!
   "The mean time in milliseconds until a redirect was ready, over all redirects; null before the first."
   averageRedirectMs: Float

@@ -20,33 +20,33 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// What acceptInvitation needs.
+// Input of acceptInvitation.
 type AcceptInvitationInput struct {
 	// The invitation's token.
 	Token string `json:"token"`
 }
 
-// What acceptInvitation answers.
+// Payload of acceptInvitation.
 type AcceptInvitationPayload struct {
-	// The workspace that the caller is a member of now; null when there are errors.
+	// The workspace that the caller has joined; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What addDomain needs.
+// Input of addDomain.
 type AddDomainInput struct {
 	// The workspace's id.
 	WorkspaceID string `json:"workspaceId"`
-	// The host, as in links.example.com: a name of at least two labels, without scheme, port and path.
+	// The host, such as links.example.com: at least two labels, without scheme, port and path.
 	Host string `json:"host"`
 }
 
-// What addDomain answers.
+// Payload of addDomain.
 type AddDomainPayload struct {
 	// The domain; null when there are errors.
 	Domain *domain.Domain `json:"domain,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
@@ -54,7 +54,7 @@ type AddDomainPayload struct {
 type APIKeyConnection struct {
 	// The API keys, each with its cursor.
 	Edges []*APIKeyEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
@@ -70,7 +70,7 @@ type APIKeyEdge struct {
 type AuditEventConnection struct {
 	// The changes, each with its cursor.
 	Edges []*AuditEventEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
@@ -82,84 +82,84 @@ type AuditEventEdge struct {
 	Node *audit.Event `json:"node"`
 }
 
-// What changePassword needs.
+// Input of changePassword.
 type ChangePasswordInput struct {
-	// The password as it is.
+	// The current password.
 	CurrentPassword string `json:"currentPassword"`
-	// The password as it is to be: as for register.
+	// The new password; the rules are those of register.
 	NewPassword string `json:"newPassword"`
 }
 
-// What changePassword answers.
+// Payload of changePassword.
 type ChangePasswordPayload struct {
 	// The account; null when there are errors.
 	User *account.Account `json:"user,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What checkLink needs.
+// Input of checkLink.
 type CheckLinkInput struct {
 	// The link's id.
 	ID string `json:"id"`
 }
 
-// What checkLink answers.
+// Payload of checkLink.
 type CheckLinkPayload struct {
-	// The link with what its destination answered; null when there are errors.
+	// The link with its checked destinationStatus; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What presenting a claim token came to.
+// The result of one claim token.
 type ClaimLinkResult struct {
-	// What it came to.
+	// The outcome.
 	Status link.ClaimStatus `json:"status"`
-	// The link, if it is the workspace's now.
+	// The link, if it belongs to the workspace now.
 	Link *link.Link `json:"link,omitempty"`
-	// Why it is not: NOT_FOUND, EXPIRED, CONFLICT when another workspace has claimed it, CODE_TAKEN when the workspace has
-	// another link of the same code, QUOTA_EXCEEDED, UNSAFE_URL.
+	// User errors: NOT_FOUND, EXPIRED, CONFLICT if another workspace has claimed it, CODE_TAKEN if the workspace has another link
+	// with the same code, QUOTA_EXCEEDED, UNSAFE_URL. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What claimLinks needs.
+// Input of claimLinks.
 type ClaimLinksInput struct {
-	// The workspace that gets the links.
+	// The workspace of the links.
 	WorkspaceID string `json:"workspaceId"`
 	// The claim tokens, 1 to 100.
 	ClaimTokens []string `json:"claimTokens"`
 }
 
-// What claimLinks answers.
+// Payload of claimLinks.
 type ClaimLinksPayload struct {
-	// A result for each token, in their order; empty when there are errors of the call as a whole.
+	// A result for each token, in their order; empty when the whole call fails.
 	Results []*ClaimLinkResult `json:"results"`
-	// What to mend of the call as a whole.
+	// User errors of the whole call. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// One redirect that was answered.
+// A redirect of a visitor to the destination.
 type Click struct {
-	// The id: clk_ and 26 characters. Ids are in the order of time, and linkClicked resumes after one.
+	// The id: clk_ and 26 characters. Ids are in the order of time; linkClicked can resume after one.
 	ID string `json:"id"`
-	// The link; null if it has been purged, and for a caller without LINKS_READ.
+	// The link; null if it is purged, and for callers without LINKS_READ.
 	Link *link.Link `json:"link,omitempty"`
-	// When the request arrived.
+	// Time of the request's arrival.
 	At time.Time `json:"at"`
 	// The HTTP status of the redirect.
 	Status int `json:"status"`
-	// The host that the visitor came from; null: none, or not told.
+	// The referring host; null for direct visits and unknown referrers.
 	Referrer *string `json:"referrer,omitempty"`
-	// The country in two letters; null: not known.
+	// The country code of two letters; null: unknown.
 	Country *string `json:"country,omitempty"`
-	// The kind of device; null: not known.
+	// The kind of device; null: unknown.
 	Device *string `json:"device,omitempty"`
-	// The browser's name; null: not known.
+	// The browser's name; null: unknown.
 	Browser *string `json:"browser,omitempty"`
-	// The operating system's name; null: not known.
+	// The operating system's name; null: unknown.
 	Os *string `json:"os,omitempty"`
-	// The language; null: not known.
+	// The language; null: unknown.
 	Language *string `json:"language,omitempty"`
 	// utm_source; null: none.
 	UtmSource *string `json:"utmSource,omitempty"`
@@ -171,7 +171,7 @@ type Click struct {
 	UtmTerm *string `json:"utmTerm,omitempty"`
 	// utm_content; null: none.
 	UtmContent *string `json:"utmContent,omitempty"`
-	// Whether a bot asked.
+	// Whether the visitor is a bot.
 	Bot    bool                 `json:"bot"`
 	In     workspace.Membership `json:"-"`
 	LinkID string               `json:"-"`
@@ -183,7 +183,7 @@ func (Click) IsNode() {}
 type ClickConnection struct {
 	// The clicks, each with its cursor.
 	Edges []*ClickEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
@@ -195,13 +195,13 @@ type ClickEdge struct {
 	Node *Click `json:"node"`
 }
 
-// Which clicks are meant: those that all of it holds for. An empty text means that it is not known.
+// Selects clicks that match all given conditions. An empty text means unknown.
 type ClickFilter struct {
-	// Only those of bots, or only those of people.
+	// Only clicks of bots (true), or only others (false).
 	Bots *bool `json:"bots,omitempty"`
-	// The host that the visitor came from.
+	// The referring host.
 	Referrer *string `json:"referrer,omitempty"`
-	// The country in two letters.
+	// The country code of two letters.
 	Country *string `json:"country,omitempty"`
 	// The kind of device.
 	Device *string `json:"device,omitempty"`
@@ -225,52 +225,52 @@ type ClickFilter struct {
 	Status *int `json:"status,omitempty"`
 }
 
-// What createAnonymousLink needs.
+// Input of createAnonymousLink.
 type CreateAnonymousLinkInput struct {
 	// The destination: http or https, at most 8,192 bytes.
 	URL string `json:"url"`
 }
 
-// What createAnonymousLink answers.
+// Payload of createAnonymousLink.
 type CreateAnonymousLinkPayload struct {
 	// The new link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// The token by which the link can be claimed, told this once. Whoever has it can.
+	// The token with which any user can claim the link. It is returned only here.
 	ClaimToken *string `json:"claimToken,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What createApiKey needs.
+// Input of createApiKey.
 type CreateAPIKeyInput struct {
 	// The workspace's id.
 	WorkspaceID string `json:"workspaceId"`
-	// What people call the key: 1 to 100 characters.
+	// The displayed name: 1 to 100 characters.
 	Name string `json:"name"`
-	// What it may do, at least one thing.
+	// The permissions of the key, at least one.
 	Scopes []workspace.Permission `json:"scopes"`
-	// When it ends; in the future. Absent: never.
+	// Expiration, in the future. Default: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
 }
 
-// What createApiKey answers.
+// Payload of createApiKey.
 type CreateAPIKeyPayload struct {
 	// The key; null when there are errors.
 	APIKey *apikey.Key `json:"apiKey,omitempty"`
-	// The secret to send as Authorization: Bearer. It is told this once.
+	// The secret to send as Authorization: Bearer. It is returned only here.
 	Secret *string `json:"secret,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What createLink needs.
+// Input of createLink.
 type CreateLinkInput struct {
-	// The workspace that gets the link.
+	// The workspace of the new link.
 	WorkspaceID string `json:"workspaceId"`
 	// The destination: http or https, at most 8,192 bytes. Redirects of a new link go to it as given, with
 	// its fragment. An existing link keeps its own destination: see CreateLinkPayload.sameDestination.
 	URL string `json:"url"`
-	// How the code is made. Without it: CUSTOM when there is a customCode, else the workspace's defaultStrategy.
+	// The strategy of the code. Default: CUSTOM with a customCode, otherwise the workspace's defaultStrategy.
 	Strategy *link.Strategy `json:"strategy,omitempty"`
 	// The code of a CUSTOM link: 3 to 64 of the characters A-Z, a-z, 0-9, _ and -, unique in the workspace.
 	CustomCode *string `json:"customCode,omitempty"`
@@ -280,146 +280,146 @@ type CreateLinkInput struct {
 	Note *string `json:"note,omitempty"`
 	// Up to 20 tags of 1 to 50 characters each.
 	Tags []string `json:"tags,omitempty"`
-	// From when on the link redirects; before, it answers 404. Absent: at once.
+	// The link redirects from this time on, and responds 404 before. Default: at once.
 	StartsAt *time.Time `json:"startsAt,omitempty"`
-	// From when on the link answers 410; in the future. Absent: never.
+	// The link responds 410 from this time on, which must be in the future. Default: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// How many redirects the link answers, ever; then it answers 410. At least 1. Absent: any number.
+	// The number of redirects after which the link responds 410, at least 1. Default: unlimited.
 	MaxClicks *int64 `json:"maxClicks,omitempty"`
-	// The HTTP status of the redirect: 301, 302, 307 or 308. Absent: the workspace's defaultRedirectStatus.
+	// The HTTP status of the redirect: 301, 302, 307 or 308. Default: the workspace's defaultRedirectStatus.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
-	// Names this call, in up to 255 characters: for 24 hours the caller's calls with the same key and the same input are
-	// answered as this one, and do nothing. A call that failed is not remembered.
+	// Identifies this call, in up to 255 characters. For 24 hours, calls of the same caller with the same key and input return the
+	// result of this one and do nothing. A failed call is not stored.
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
-// What createLink answers.
+// Payload of createLink.
 type CreateLinkPayload struct {
-	// The link, new or not; null when there are errors.
+	// The new or existing link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// Whether this call made it: false when it was there before, also when it was deleted and is revived.
+	// Whether this call created it; false for an existing link, and for a deleted one that is revived.
 	Created bool `json:"created"`
-	// Whether the returned link redirects to exactly the URL that was given. False when an existing link was created with
-	// another spelling or another fragment of the URL, when its destination has been updated since, and without a link.
+	// Whether the returned link redirects to exactly the URL of the input. False if an existing link was created with another
+	// spelling or fragment of the URL, if its destination has been updated since, and without a link.
 	SameDestination bool `json:"sameDestination"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What making one of many links came to.
+// The result of one link of createLinks.
 type CreateLinkResult struct {
-	// The link, new or not; null when there are errors.
+	// The new or existing link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// Whether this call made it.
+	// Whether this call created it.
 	Created bool `json:"created"`
 	// Whether the returned link redirects to exactly the URL of this link's input; CreateLinkPayload describes it.
 	SameDestination bool `json:"sameDestination"`
-	// What to mend; the fields are those of this link's input.
+	// User errors; field is a path in this link's input. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What createLinks needs.
+// Input of createLinks.
 type CreateLinksInput struct {
-	// The workspace that gets the links.
+	// The workspace of the links.
 	WorkspaceID string `json:"workspaceId"`
 	// The links, 1 to 1,000.
 	Links []*link.New `json:"links"`
-	// What becomes of the others when one cannot be made. Absent: SKIP_FAILED.
+	// The effect of one failed link on the others. Default: SKIP_FAILED.
 	OnError *link.Policy `json:"onError,omitempty"`
-	// Names this call, as that of createLink does. A call that made or found no link at all is not remembered.
+	// Identifies this call like that of createLink. A call without any created or existing link is not stored.
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
-// What createLinks answers.
+// Payload of createLinks.
 type CreateLinksPayload struct {
-	// A result for each link, in the order of the input; empty when there are errors of the call as a whole.
+	// A result for each link, in the order of the input; empty when the whole call fails.
 	Results []*CreateLinkResult `json:"results"`
-	// What to mend of the call as a whole.
+	// User errors of the whole call. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What createWorkspace needs.
+// Input of createWorkspace.
 type CreateWorkspaceInput struct {
-	// What people call it: 1 to 100 characters.
+	// The displayed name: 1 to 100 characters.
 	Name string `json:"name"`
 	// Its part of short URLs: 3 to 48 lower-case letters, digits and, not at the ends, hyphens. It must not start with xn--.
 	// Unique over the instance.
 	Slug string `json:"slug"`
 }
 
-// What createWorkspace answers.
+// Payload of createWorkspace.
 type CreateWorkspacePayload struct {
 	// The new workspace; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What deleteLink needs.
+// Input of deleteLink.
 type DeleteLinkInput struct {
 	// The link's id.
 	ID string `json:"id"`
 }
 
-// What deleteLink answers.
+// Payload of deleteLink.
 type DeleteLinkPayload struct {
 	// The link, now DELETED; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What deleting one of many links came to.
+// The result of one deletion of deleteLinks.
 type DeleteLinkResult struct {
 	// The link, now DELETED; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What deleteLinks needs.
+// Input of deleteLinks.
 type DeleteLinksInput struct {
 	// The workspace that the links are in.
 	WorkspaceID string `json:"workspaceId"`
 	// The links' ids, 1 to 1,000.
 	Ids []string `json:"ids"`
-	// What becomes of the others when one cannot be deleted. Absent: SKIP_FAILED.
+	// The effect of one failed deletion on the others. Default: SKIP_FAILED.
 	OnError *link.Policy `json:"onError,omitempty"`
 }
 
-// What deleteLinks answers.
+// Payload of deleteLinks.
 type DeleteLinksPayload struct {
-	// A result for each id, in the order of the input; empty when there are errors of the call as a whole.
+	// A result for each id, in the order of the input; empty when the whole call fails.
 	Results []*DeleteLinkResult `json:"results"`
-	// What to mend of the call as a whole.
+	// User errors of the whole call. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What deleteMyAccount needs.
+// Input of deleteMyAccount.
 type DeleteMyAccountInput struct {
 	// The caller's password.
 	Password string `json:"password"`
 }
 
-// What deleteMyAccount answers.
+// Payload of deleteMyAccount.
 type DeleteMyAccountPayload struct {
-	// Whether the account is gone.
+	// Whether the account was deleted.
 	Deleted bool `json:"deleted"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What deleteWorkspace needs.
+// Input of deleteWorkspace.
 type DeleteWorkspaceInput struct {
 	// The workspace's id.
 	ID string `json:"id"`
 }
 
-// What deleteWorkspace answers.
+// Payload of deleteWorkspace.
 type DeleteWorkspacePayload struct {
 	// The workspace, now deleted; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
@@ -427,7 +427,7 @@ type DeleteWorkspacePayload struct {
 type DomainConnection struct {
 	// The domains, each with its cursor.
 	Edges []*DomainEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
@@ -439,57 +439,57 @@ type DomainEdge struct {
 	Node *domain.Domain `json:"node"`
 }
 
-// What exportClicks needs.
+// Input of exportClicks.
 type ExportClicksInput struct {
 	// The workspace's id.
 	WorkspaceID string `json:"workspaceId"`
-	// One of its links; absent: all.
+	// One of its links. Default: all links.
 	LinkID *string `json:"linkId,omitempty"`
-	// The range, whose ends are moved outwards to whole quarters of an hour. Absent: the last 30 days.
+	// The time range, extended to whole quarters of an hour. Default: the last 30 days.
 	Range *stats.Range `json:"range,omitempty"`
-	// Which clicks. Absent: all.
+	// Selects clicks. Default: all.
 	Filter *ClickFilter `json:"filter,omitempty"`
-	// How it is written. Absent: CSV.
+	// The format. Default: CSV.
 	Format *stats.Format `json:"format,omitempty"`
 }
 
-// What exportClicks answers.
+// Payload of exportClicks.
 type ExportClicksPayload struct {
 	// The download URL. It needs no token: keep it secret. Null when there are errors.
 	URL *string `json:"url,omitempty"`
-	// When the URL expires, unless its session or API key ends first; null when there are errors.
+	// Expiration of the URL, unless its session or API key ends first; null when there are errors.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What exportMyData needs.
+// Input of exportMyData.
 type ExportMyDataInput struct {
 	// The caller's password.
 	Password string `json:"password"`
-	// Where to go on: next of the part before. Absent: the first part.
+	// The value of next in the previous part. Default: the first part.
 	After *string `json:"after,omitempty"`
 }
 
-// What exportMyData answers.
+// Payload of exportMyData.
 type ExportMyDataPayload struct {
-	// A part of what there is, a JSON object; null when there are errors.
+	// A part of the data as a JSON object; null when there are errors.
 	Data *string `json:"data,omitempty"`
-	// Where the next part begins; null: this was the last.
+	// The cursor of the next part; null after the last part.
 	Next *string `json:"next,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// Redirects answered in this calendar month (UTC), against the quota.
+// The hit quota of a link in the current calendar month (UTC).
 type HitQuota struct {
-	// How many may be answered.
+	// The quota.
 	Limit int64 `json:"limit"`
-	// How many have been answered.
+	// The number of redirects.
 	Used int64 `json:"used"`
-	// How many more may be answered.
+	// The remaining number.
 	Remaining int64 `json:"remaining"`
-	// When the next month begins.
+	// The begin of the next month.
 	ResetsAt time.Time `json:"resetsAt"`
 }
 
@@ -497,7 +497,7 @@ type HitQuota struct {
 type InvitationConnection struct {
 	// The invitations, each with its cursor.
 	Edges []*InvitationEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
@@ -509,31 +509,31 @@ type InvitationEdge struct {
 	Node *workspace.Invitation `json:"node"`
 }
 
-// What inviteMember needs.
+// Input of inviteMember.
 type InviteMemberInput struct {
 	// The workspace's id.
 	WorkspaceID string `json:"workspaceId"`
-	// Who is to become a member.
+	// The address to invite.
 	Email string `json:"email"`
-	// As what.
+	// The role of the new member.
 	Role workspace.Role `json:"role"`
 }
 
-// What inviteMember answers.
+// Payload of inviteMember.
 type InviteMemberPayload struct {
 	// The invitation; null when there are errors.
 	Invitation *workspace.Invitation `json:"invitation,omitempty"`
-	// The token for acceptInvitation, which is mailed too where the server sends mail. It is told this once.
+	// The token for acceptInvitation, which is also sent by e-mail if the server sends e-mail. It is returned only here.
 	Token *string `json:"token,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// Names one link in one of two ways.
+// Selects a link by one of two keys.
 type LinkBy struct {
 	// Its id.
 	ID *string `json:"id,omitempty"`
-	// Its short URL, in any of the forms that answer.
+	// Its short URL, in any form that redirects.
 	ShortURL *string `json:"shortUrl,omitempty"`
 }
 
@@ -541,9 +541,9 @@ type LinkBy struct {
 type LinkConnection struct {
 	// The links, each with its cursor.
 	Edges []*LinkEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
-	// How many links the filter lets through, on all pages. Counted only when it is asked for.
+	// The number of matching links on all pages. It is counted only if it is selected.
 	TotalCount int64 `json:"totalCount"`
 }
 
@@ -555,7 +555,7 @@ type LinkEdge struct {
 	Node *link.Link `json:"node"`
 }
 
-// What login needs.
+// Input of login.
 type LoginInput struct {
 	// The account's address.
 	Email string `json:"email"`
@@ -563,45 +563,45 @@ type LoginInput struct {
 	Password string `json:"password"`
 }
 
-// What login answers.
+// Payload of login.
 type LoginPayload struct {
 	// The token to send as Authorization: Bearer; null when there are errors.
 	Token *string `json:"token,omitempty"`
-	// When the token ends.
+	// Expiration of the token.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// The token for refreshSession, good once.
+	// The token for refreshSession, valid once.
 	RefreshToken *string `json:"refreshToken,omitempty"`
 	// The account.
 	User *account.Account `json:"user,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What logoutEverywhere needs.
+// Input of logoutEverywhere.
 type LogoutEverywhereInput struct {
-	// Whether the session that this request is part of goes on. Absent: it ends too.
+	// Whether the session of this request stays active. Default: false.
 	KeepThis *bool `json:"keepThis,omitempty"`
 }
 
-// What logoutEverywhere answers.
+// Payload of logoutEverywhere.
 type LogoutEverywherePayload struct {
 	// Whether the sessions have ended.
 	LoggedOut bool `json:"loggedOut"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What logout needs.
+// Input of logout.
 type LogoutInput struct {
-	// The session to end, one of the caller's. Absent: the one that this request is part of.
+	// One of the caller's sessions. Default: the session of this request.
 	SessionID *string `json:"sessionId,omitempty"`
 }
 
-// What logout answers.
+// Payload of logout.
 type LogoutPayload struct {
 	// Whether the session has ended.
 	LoggedOut bool `json:"loggedOut"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
@@ -609,7 +609,7 @@ type LogoutPayload struct {
 type MemberConnection struct {
 	// The members, each with its cursor.
 	Edges []*MemberEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
@@ -621,7 +621,7 @@ type MemberEdge struct {
 	Node *workspace.Member `json:"node"`
 }
 
-// Where a page of a connection stands among the others.
+// Information about a page of a connection.
 type PageInfo struct {
 	// Whether there are items after this page.
 	HasNextPage bool `json:"hasNextPage"`
@@ -633,87 +633,87 @@ type PageInfo struct {
 	EndCursor *string `json:"endCursor,omitempty"`
 }
 
-// Figures of the whole instance.
+// Statistics of the whole instance.
 type PlatformStats struct {
-	// How many links are ACTIVE.
+	// The number of ACTIVE links.
 	TotalLinks int64 `json:"totalLinks"`
-	// How many redirects have been answered, ever.
+	// The number of redirects since the instance was created.
 	TotalRedirects int64 `json:"totalRedirects"`
 	// The mean time in milliseconds until a redirect was ready, over all redirects; null before the first.
 	AverageRedirectMs *float64 `json:"averageRedirectMs,omitempty"`
 }
 
-// What the caller's operations may cost within a minute.
+// The caller's cost budget per minute.
 type RateLimit struct {
-	// How many points there are a minute; null where nothing is limited.
+	// The budget per minute in points; null if rate limits are off.
 	Limit *int64 `json:"limit,omitempty"`
-	// What this operation costs.
+	// The cost of this operation.
 	Cost int `json:"cost"`
-	// How many points are left, this operation paid; null where nothing is limited, or while the counters are away.
+	// The remaining points after this operation; null if rate limits are off, or while Redis is unavailable.
 	Remaining *int64 `json:"remaining,omitempty"`
-	// When there are all of them again; null together with remaining.
+	// The time at which the whole budget is available again; null together with remaining.
 	ResetsAt *time.Time `json:"resetsAt,omitempty"`
 }
 
-// What refreshSession needs.
+// Input of refreshSession.
 type RefreshSessionInput struct {
-	// The refresh token that was answered last.
+	// The latest refresh token.
 	RefreshToken string `json:"refreshToken"`
 }
 
-// What refreshSession answers.
+// Payload of refreshSession.
 type RefreshSessionPayload struct {
 	// The token to send as Authorization: Bearer; null when there are errors.
 	Token *string `json:"token,omitempty"`
-	// When the token ends.
+	// Expiration of the token.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// The token for the next refreshSession, good once.
+	// The token for the next refreshSession, valid once.
 	RefreshToken *string `json:"refreshToken,omitempty"`
 	// The account.
 	User *account.Account `json:"user,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What register needs.
+// Input of register.
 type RegisterInput struct {
 	// The address to log in with, at most 254 bytes.
 	Email string `json:"email"`
-	// At least 8 characters, at most 1,024 bytes, none of the most common ones. Nothing is trimmed.
+	// At least 8 characters and at most 1,024 bytes; not one of the most common passwords. It is not trimmed.
 	Password string `json:"password"`
-	// What others call the person: 1 to 100 characters.
+	// The displayed name: 1 to 100 characters.
 	Name string `json:"name"`
 }
 
-// What register answers.
+// Payload of register.
 type RegisterPayload struct {
 	// The token to send as Authorization: Bearer; null when there are errors.
 	Token *string `json:"token,omitempty"`
-	// When the token ends.
+	// Expiration of the token.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
-	// The token for refreshSession, good once.
+	// The token for refreshSession, valid once.
 	RefreshToken *string `json:"refreshToken,omitempty"`
 	// The new account.
 	User *account.Account `json:"user,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What removeDomain needs.
+// Input of removeDomain.
 type RemoveDomainInput struct {
 	// The domain's id.
 	ID string `json:"id"`
 }
 
-// What removeDomain answers.
+// Payload of removeDomain.
 type RemoveDomainPayload struct {
-	// What was the domain; null when there are errors.
+	// The removed domain; null when there are errors.
 	Domain *domain.Domain `json:"domain,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What removeMember needs.
+// Input of removeMember.
 type RemoveMemberInput struct {
 	// The workspace's id.
 	WorkspaceID string `json:"workspaceId"`
@@ -721,129 +721,129 @@ type RemoveMemberInput struct {
 	UserID string `json:"userId"`
 }
 
-// What removeMember answers.
+// Payload of removeMember.
 type RemoveMemberPayload struct {
-	// Whether they are no member any more.
+	// Whether the member was removed.
 	Removed bool `json:"removed"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What reportLink needs.
+// Input of reportLink.
 type ReportLinkInput struct {
-	// The link's short URL, in any of the forms that answer.
+	// The link's short URL, in any form that redirects.
 	ShortURL string `json:"shortUrl"`
-	// What is wrong with it.
+	// The reason of the report.
 	Reason moderation.Reason `json:"reason"`
-	// More about it, in up to 2,000 characters.
+	// Details, up to 2,000 characters.
 	Details *string `json:"details,omitempty"`
 }
 
-// What reportLink answers.
+// Payload of reportLink.
 type ReportLinkPayload struct {
-	// Whether the report is kept for the operator.
+	// Whether the report was stored for the operator.
 	Reported bool `json:"reported"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What requestEmailVerification needs.
+// Input of requestEmailVerification.
 type RequestEmailVerificationInput struct {
 	// The caller's own address.
 	Email string `json:"email"`
 }
 
-// What requestEmailVerification answers.
+// Payload of requestEmailVerification.
 type RequestEmailVerificationPayload struct {
-	// Whether a mail is on its way, if one is needed.
+	// Whether the request was accepted. No e-mail is sent if the address is verified.
 	Requested bool `json:"requested"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What requestPasswordReset needs.
+// Input of requestPasswordReset.
 type RequestPasswordResetInput struct {
 	// The account's address.
 	Email string `json:"email"`
 }
 
-// What requestPasswordReset answers.
+// Payload of requestPasswordReset.
 type RequestPasswordResetPayload struct {
-	// Whether a mail is on its way, if there is such an account.
+	// Whether the request was accepted. An e-mail is sent if the account exists.
 	Requested bool `json:"requested"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What resetPassword needs.
+// Input of resetPassword.
 type ResetPasswordInput struct {
-	// The token that was mailed.
+	// The token from the e-mail.
 	Token string `json:"token"`
-	// The password as it is to be: as for register.
+	// The new password; the rules are those of register.
 	NewPassword string `json:"newPassword"`
 }
 
-// What resetPassword answers.
+// Payload of resetPassword.
 type ResetPasswordPayload struct {
 	// The account; null when there are errors.
 	User *account.Account `json:"user,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What restoreLink needs.
+// Input of restoreLink.
 type RestoreLinkInput struct {
 	// The link's id.
 	ID string `json:"id"`
 }
 
-// What restoreLink answers.
+// Payload of restoreLink.
 type RestoreLinkPayload struct {
 	// The link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What restoreWorkspace needs.
+// Input of restoreWorkspace.
 type RestoreWorkspaceInput struct {
 	// The workspace's id.
 	ID string `json:"id"`
 }
 
-// What restoreWorkspace answers.
+// Payload of restoreWorkspace.
 type RestoreWorkspacePayload struct {
 	// The workspace; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What revokeApiKey needs.
+// Input of revokeApiKey.
 type RevokeAPIKeyInput struct {
 	// The key's id.
 	ID string `json:"id"`
 }
 
-// What revokeApiKey answers.
+// Payload of revokeApiKey.
 type RevokeAPIKeyPayload struct {
 	// The key, now revoked; null when there are errors.
 	APIKey *apikey.Key `json:"apiKey,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What revokeInvitation needs.
+// Input of revokeInvitation.
 type RevokeInvitationInput struct {
 	// The invitation's id.
 	ID string `json:"id"`
 }
 
-// What revokeInvitation answers.
+// Payload of revokeInvitation.
 type RevokeInvitationPayload struct {
-	// What was the invitation; null when there are errors.
+	// The revoked invitation; null when there are errors.
 	Invitation *workspace.Invitation `json:"invitation,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
@@ -851,7 +851,7 @@ type RevokeInvitationPayload struct {
 type SessionConnection struct {
 	// The sessions, each with its cursor.
 	Edges []*SessionEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
@@ -863,57 +863,57 @@ type SessionEdge struct {
 	Node *account.Session `json:"node"`
 }
 
-// What setPrimaryDomain needs.
+// Input of setPrimaryDomain.
 type SetPrimaryDomainInput struct {
 	// The workspace's id.
 	WorkspaceID string `json:"workspaceId"`
-	// One of its verified domains. Absent or null: the instance's own host.
+	// One of its verified domains. Absent or null selects the instance's own host.
 	DomainID *string `json:"domainId,omitempty"`
 }
 
-// What setPrimaryDomain answers.
+// Payload of setPrimaryDomain.
 type SetPrimaryDomainPayload struct {
 	// The workspace; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// Clicks with one value.
+// The clicks with one value of a dimension.
 type StatsSlice struct {
-	// The value; empty: not known, or isOther.
+	// The value; empty for unknown, and if isOther is true.
 	Value string `json:"value"`
-	// Whether these are all the other values together.
+	// Whether this slice combines all other values.
 	IsOther bool `json:"isOther"`
-	// The link, if the breakdown is by LINK; null if the link has been purged, and for a caller without LINKS_READ.
+	// The link, if the breakdown is by LINK; null for a purged link, and for callers without LINKS_READ.
 	Link *link.Link `json:"link,omitempty"`
-	// How many redirects were answered.
+	// The number of redirects.
 	Clicks int64 `json:"clicks"`
-	// How many visitors there were whose first click of a day has the value.
+	// The number of visitors whose first click of a day has the value.
 	Visitors int64 `json:"visitors"`
-	// How many of the clicks were those of bots.
+	// The number of clicks by bots.
 	Bots   int64                `json:"bots"`
 	In     workspace.Membership `json:"-"`
 	LinkID string               `json:"-"`
 }
 
-// What transferOwnership needs.
+// Input of transferOwnership.
 type TransferOwnershipInput struct {
 	// The workspace's id.
 	WorkspaceID string `json:"workspaceId"`
-	// The member who is to be an owner.
+	// The new owner, a member.
 	UserID string `json:"userId"`
 }
 
-// What transferOwnership answers.
+// Payload of transferOwnership.
 type TransferOwnershipPayload struct {
 	// The new owner; null when there are errors.
 	Member *workspace.Member `json:"member,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What updateLink needs. What is absent stays as it is.
+// Input of updateLink. Absent fields stay unchanged.
 type UpdateLinkInput struct {
 	// The link's id.
 	ID string `json:"id"`
@@ -925,148 +925,148 @@ type UpdateLinkInput struct {
 	Note graphql.Omittable[*string] `json:"note,omitempty"`
 	// The tags, all of them; null removes them.
 	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
-	// From when on the link redirects; null: at once.
+	// The link redirects from this time on; null: at once.
 	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
-	// From when on the link answers 410, in the future; null: never.
+	// The link responds 410 from this time on, which must be in the future; null: never.
 	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`
-	// How many redirects the link answers, counted since it was made; null: any number. When it is set on a link that is being
-	// followed, redirects that other nodes answer in the same second may come on top.
+	// The maximum number of redirects, counted from the link's creation; null: unlimited. When it is set on a link that is being
+	// followed, redirects by other nodes within the same second may exceed it.
 	MaxClicks graphql.Omittable[*int64] `json:"maxClicks,omitempty"`
 	// The HTTP status of the redirect: 301, 302, 307 or 308.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
-	// Whether the link is put away. It redirects all the same.
+	// Whether the link is archived. Archived links redirect.
 	Archived *bool `json:"archived,omitempty"`
-	// Whether everybody may look at its stats, at the short URL with a + behind it.
+	// Whether its stats are public, at the short URL followed by a plus sign.
 	StatsPublic *bool `json:"statsPublic,omitempty"`
-	// The link's updatedAt as it was seen: should the link have been changed since, it stays as it is.
+	// The link's updatedAt as the caller has read it. If the link has changed since, the update fails with CONFLICT.
 	UpdatedAt *time.Time `json:"updatedAt,omitempty"`
 }
 
-// What updateLink answers.
+// Payload of updateLink.
 type UpdateLinkPayload struct {
-	// The link as it is now; null when there are errors.
+	// The changed link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What changing one of many links came to.
+// The result of one change of updateLinks.
 type UpdateLinkResult struct {
-	// The link as it is now; null when there are errors.
+	// The changed link; null when there are errors.
 	Link *link.Link `json:"link,omitempty"`
-	// What to mend; the fields are those of this link's input.
+	// User errors; field is a path in this link's input. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What updateLinks needs.
+// Input of updateLinks.
 type UpdateLinksInput struct {
 	// The workspace that the links are in.
 	WorkspaceID string `json:"workspaceId"`
 	// The changes, 1 to 1,000.
 	Links []*UpdateLinkInput `json:"links"`
-	// What becomes of the others when one cannot be changed. Absent: SKIP_FAILED.
+	// The effect of one failed change on the others. Default: SKIP_FAILED.
 	OnError *link.Policy `json:"onError,omitempty"`
 }
 
-// What updateLinks answers.
+// Payload of updateLinks.
 type UpdateLinksPayload struct {
-	// A result for each change, in the order of the input; empty when there are errors of the call as a whole.
+	// A result for each change, in the order of the input; empty when the whole call fails.
 	Results []*UpdateLinkResult `json:"results"`
-	// What to mend of the call as a whole.
+	// User errors of the whole call. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What updateMemberRole needs.
+// Input of updateMemberRole.
 type UpdateMemberRoleInput struct {
 	// The workspace's id.
 	WorkspaceID string `json:"workspaceId"`
 	// The member.
 	UserID string `json:"userId"`
-	// The role that they are to have.
+	// The new role.
 	Role workspace.Role `json:"role"`
 }
 
-// What updateMemberRole answers.
+// Payload of updateMemberRole.
 type UpdateMemberRolePayload struct {
 	// The member; null when there are errors.
 	Member *workspace.Member `json:"member,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What updateWorkspace needs. What is absent or null stays as it is.
+// Input of updateWorkspace. Fields that are absent or null stay unchanged.
 type UpdateWorkspaceInput struct {
 	// The workspace's id.
 	ID string `json:"id"`
-	// What people call it: 1 to 100 characters.
+	// The displayed name: 1 to 100 characters.
 	Name *string `json:"name,omitempty"`
-	// Its part of short URLs, as for createWorkspace. The old one goes on working, and nobody else ever gets it.
+	// Its part of short URLs, as for createWorkspace. The former slug keeps redirecting, and is never given to another workspace.
 	Slug *string `json:"slug,omitempty"`
-	// How codes of links are made that do not say it: DETERMINISTIC, COUNTER or RANDOM.
+	// The strategy of links that do not set one: DETERMINISTIC, COUNTER or RANDOM.
 	DefaultStrategy *link.Strategy `json:"defaultStrategy,omitempty"`
-	// The HTTP status of redirects whose link does not say it: 301, 302, 307 or 308.
+	// The HTTP status of links that do not set one: 301, 302, 307 or 308.
 	DefaultRedirectStatus *int `json:"defaultRedirectStatus,omitempty"`
 }
 
-// What updateWorkspace answers.
+// Payload of updateWorkspace.
 type UpdateWorkspacePayload struct {
-	// The workspace as it is now; null when there are errors.
+	// The changed workspace; null when there are errors.
 	Workspace *workspace.Membership `json:"workspace,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// Links made in this calendar month (UTC), against the quota.
+// The link quota of the current calendar month (UTC).
 type Usage struct {
-	// How many were made.
+	// The number of created links.
 	Links int64 `json:"links"`
-	// How many may be made.
+	// The quota.
 	Limit int64 `json:"limit"`
-	// How many more may be made.
+	// The remaining number.
 	Remaining int64 `json:"remaining"`
-	// When the next month begins.
+	// The begin of the next month.
 	ResetsAt time.Time `json:"resetsAt"`
 }
 
-// Something the caller can mend by sending other input. Nothing was changed.
+// An error that the caller can fix by changing the input. Nothing was changed.
 type UserError struct {
-	// What is wrong and how to mend it, in a sentence for people.
+	// The problem and its remedy, as a sentence for users.
 	Message string `json:"message"`
-	// What is wrong, for programs.
+	// The kind of error, for programs.
 	Code ErrorCode `json:"code"`
-	// The path of the argument at fault below the mutation's input, outermost first; null when it is no single one.
+	// The path of the invalid argument within the mutation's input, outermost first; null if there is no single one.
 	Field []string `json:"field,omitempty"`
 }
 
-// What verifyDomain needs.
+// Input of verifyDomain.
 type VerifyDomainInput struct {
 	// The domain's id.
 	ID string `json:"id"`
 }
 
-// What verifyDomain answers.
+// Payload of verifyDomain.
 type VerifyDomainPayload struct {
 	// The domain, now VERIFIED; null when there are errors.
 	Domain *domain.Domain `json:"domain,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// What verifyEmail needs.
+// Input of verifyEmail.
 type VerifyEmailInput struct {
-	// The token that was mailed.
+	// The token from the e-mail.
 	Token string `json:"token"`
 }
 
-// What verifyEmail answers.
+// Payload of verifyEmail.
 type VerifyEmailPayload struct {
 	// The account; null when there are errors.
 	User *account.Account `json:"user,omitempty"`
-	// What to mend.
+	// User errors. Empty on success.
 	Errors []*UserError `json:"errors"`
 }
 
-// Names one workspace in one of two ways.
+// Selects a workspace by one of two keys.
 type WorkspaceBy struct {
 	// Its id.
 	ID *string `json:"id,omitempty"`
@@ -1078,7 +1078,7 @@ type WorkspaceBy struct {
 type WorkspaceConnection struct {
 	// The workspaces, each with its cursor.
 	Edges []*WorkspaceEdge `json:"edges"`
-	// Where the page stands.
+	// Information about the page.
 	PageInfo *PageInfo `json:"pageInfo"`
 }
 
@@ -1090,47 +1090,47 @@ type WorkspaceEdge struct {
 	Node *workspace.Membership `json:"node"`
 }
 
-// What a caller can mend.
+// Kinds of user errors.
 type ErrorCode string
 
 const (
-	// An argument has the wrong form or lies outside its range.
+	// An argument is malformed or out of range.
 	ErrorCodeInvalidInput ErrorCode = "INVALID_INPUT"
-	// The URL is not one that can be shortened.
+	// The URL cannot be shortened.
 	ErrorCodeInvalidURL ErrorCode = "INVALID_URL"
-	// The destination is refused: it leads back to this service (its public URL, one of its other host names, a verified domain,
-	// or a loopback address on one of its ports), its host is blocked, or its link has been disabled by the operator.
+	// The destination is refused: it redirects back to this service (its public URL, another of its hosts, a verified domain,
+	// or a loopback address on one of its ports), its host is blocked, or the operator has disabled its link.
 	ErrorCodeUnsafeURL ErrorCode = "UNSAFE_URL"
-	// There is no such thing, or none that the caller may see.
+	// The object does not exist, or the caller may not see it.
 	ErrorCodeNotFound ErrorCode = "NOT_FOUND"
-	// The code leads to another URL already.
+	// The code is in use for another URL.
 	ErrorCodeCodeTaken ErrorCode = "CODE_TAKEN"
-	// The code is a word that the server keeps for itself.
+	// The code is a word that the server reserves.
 	ErrorCodeCodeReserved ErrorCode = "CODE_RESERVED"
-	// All ten codes that the URL can get are taken, in rare cases all random codes that were tried. Choose a customCode or
+	// All ten candidate codes of the URL are taken or, in rare cases, all random codes that were tried. Choose a customCode or
 	// another strategy.
 	ErrorCodeCodeExhausted ErrorCode = "CODE_EXHAUSTED"
-	// The slug belongs to another workspace, or to the server.
+	// The slug belongs to another workspace, or is reserved.
 	ErrorCodeSlugTaken ErrorCode = "SLUG_TAKEN"
-	// There is an account with this e-mail address already.
+	// An account with this e-mail address exists.
 	ErrorCodeEmailTaken ErrorCode = "EMAIL_TAKEN"
 	// The e-mail address or the password is wrong.
 	ErrorCodeBadCredentials ErrorCode = "BAD_CREDENTIALS"
-	// A monthly allowance is used up.
+	// A monthly quota is used up.
 	ErrorCodeQuotaExceeded ErrorCode = "QUOTA_EXCEEDED"
-	// What is to be changed cannot change.
+	// The value cannot be changed.
 	ErrorCodeImmutable ErrorCode = "IMMUTABLE"
-	// Something else changed, or failed, in the meantime.
+	// Another change or failure interfered.
 	ErrorCodeConflict ErrorCode = "CONFLICT"
-	// The idempotency key was used for something else within the last 24 hours.
+	// The idempotency key was used with another input within the last 24 hours.
 	ErrorCodeIdempotencyConflict ErrorCode = "IDEMPOTENCY_CONFLICT"
-	// What is asked for has run out.
+	// The requested object has expired.
 	ErrorCodeExpired ErrorCode = "EXPIRED"
 	// The workspace would have no owner.
 	ErrorCodeLastOwner ErrorCode = "LAST_OWNER"
-	// The person is a member already.
+	// The user is already a member.
 	ErrorCodeAlreadyMember ErrorCode = "ALREADY_MEMBER"
-	// Another workspace has proved that the domain is its own.
+	// Another workspace has verified the domain.
 	ErrorCodeDomainTaken ErrorCode = "DOMAIN_TAKEN"
 )
 

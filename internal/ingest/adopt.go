@@ -116,9 +116,8 @@ func logsIn(dir string) (logs []string, err error) {
 	}
 	for _, e := range entries {
 		if e.IsDir() && !id.Valid(id.Log, e.Name()) {
-			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: remove it from there, or name "+
-				"another "+
-				"folder.",
+			return nil, errs.New(errs.InvalidInput, "%s has a folder %s, which is no click log: "+
+				"remove it from there, or name another folder.",
 				dir, validate.Quote(e.Name()))
 		}
 		if e.IsDir() {
