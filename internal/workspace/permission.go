@@ -56,16 +56,16 @@ type Rule struct {
 
 // Rules is the table of permissions.
 var Rules = []Rule{
-	{ReadLinks, Viewer, true, "see links, and what they have used of their quotas"},
-	{WriteLinks, Editor, true, "make, change, delete and claim links; what LINKS_READ allows"},
-	{ReadStats, Viewer, true, "see stats"},
-	{ReadMembers, Viewer, true, "see the members"},
-	{WriteMembers, Admin, false, "invite and remove members, change their roles, see and revoke invitations"},
-	{WriteOwners, Owner, false, "make members owners, change and remove owners, hand the workspace over"},
-	{WriteKeys, Admin, false, "see, make and revoke API keys"},
-	{ReadDomains, Viewer, true, "see the domains"},
-	{WriteDomains, Admin, true, "add, verify and remove domains; what DOMAINS_READ allows"},
-	{ReadAudit, Admin, true, "see and export the audit log"},
+	{ReadLinks, Viewer, true, "read links and their quota usage"},
+	{WriteLinks, Editor, true, "create, change, delete and claim links; includes LINKS_READ"},
+	{ReadStats, Viewer, true, "read stats"},
+	{ReadMembers, Viewer, true, "list the members"},
+	{WriteMembers, Admin, false, "invite and remove members, change their roles, list and revoke invitations"},
+	{WriteOwners, Owner, false, "appoint, change and remove owners, transfer the workspace"},
+	{WriteKeys, Admin, false, "list, create and revoke API keys"},
+	{ReadDomains, Viewer, true, "list the domains"},
+	{WriteDomains, Admin, true, "add, verify and remove domains; includes DOMAINS_READ"},
+	{ReadAudit, Admin, true, "read and export the audit log"},
 	{WriteSettings, Admin, false, "change the name, the slug and the defaults"},
 	{DeleteWorkspace, Owner, false, "delete and restore the workspace"},
 }
