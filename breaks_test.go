@@ -11,7 +11,7 @@ import (
 	"github.com/vektah/gqlparser/v2/ast"
 )
 
-// breaks is what a client of the old schema may trip over in the new one, each in a sentence.
+// breaks lists the changes of the schema that break existing clients, one sentence each.
 func breaks(old, new *ast.Schema) []string {
 	var c comparison
 	c.roots(old, new)
@@ -157,8 +157,7 @@ func (c *comparison) directives(was, is *ast.DirectiveDefinition) {
 	c.arguments("@"+was.Name, was.Arguments, is.Arguments)
 }
 
-// answers says that whoever reads the old type can read the new one: the same, or less of what it
-// was.
+// answers reports whether clients of the old output type can read the new one.
 func answers(s *ast.Schema, was, is *ast.Type) bool {
 	if was.NonNull && !is.NonNull || (was.Elem == nil) != (is.Elem == nil) {
 		return false
@@ -174,7 +173,7 @@ func answers(s *ast.Schema, was, is *ast.Type) bool {
 		slices.ContainsFunc(s.GetPossibleTypes(wide), func(d *ast.Definition) bool { return d.Name == is.NamedType })
 }
 
-// takes says that what was good for the old type is good for the new one.
+// takes reports whether every value of the old input type is valid for the new one.
 func takes(was, is *ast.Type) bool {
 	if is.NonNull && !was.NonNull || (was.Elem == nil) != (is.Elem == nil) {
 		return false

@@ -23,8 +23,8 @@ var (
 // it was last agreed upon.
 const golden = "testdata/contract.graphql"
 
-// TestContractIsKept compares the schema with the one that clients rely on. What breaks none of
-// them may come, and asks for a look at the golden file; what does break some is named.
+// TestContractIsKept compares the schema with the golden file that clients rely on. Compatible
+// changes require an update of the file; breaking ones are listed and refused.
 func TestContractIsKept(t *testing.T) {
 	t.Parallel()
 	now := parse(t, linkforge.Schema)
@@ -122,8 +122,7 @@ func mayHoldNull(t *ast.Type) bool {
 	return t.Elem != nil && (!t.Elem.NonNull || mayHoldNull(t.Elem))
 }
 
-// deprecation is what a reason begins or goes on with: the day after which it may go, or what to
-// use.
+// deprecation matches the date of removal or the replacement in a reason.
 var deprecation = regexp.MustCompile(`\b20\d\d-\d\d-\d\d\b|\bUse \w+`)
 
 // deprecatedWell says that something is not deprecated, or says until when it stays or what to use.

@@ -149,8 +149,8 @@ func listImports(t *testing.T) map[string][]string {
 	}
 }
 
-// scopes are the functions that may ask for a scope which shows more than one workspace, and for
-// one at all: every other function sees what Membership.Enter lets it see.
+// scopes lists the functions that may use a scope beyond one workspace. All other functions see the
+// rows that Membership.Enter permits.
 var scopes = map[string][]string{
 	"AsOwner":     {"db.Migrate", "db.Rollback", "db.Migrations", "db.CheckReplica", "db.FollowReplica"},
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},

@@ -55,7 +55,7 @@ func addLink(t *testing.T, d *db.DB, id, workspaceID, title string, deletedAt an
 		id, workspaceID, "https://Example.com/"+id, []byte{0, 1}, title, at, deletedAt)
 }
 
-// tell returns the links' properties that every version of the table has.
+// tell describes the links by the columns that every version of the table has.
 func tell(t *testing.T, d *db.DB) []string {
 	t.Helper()
 	return ask(t, d, `SELECT id || ' ' || code || ' ' || root_code || ' ' || original_url || ' ' || coalesce(title,

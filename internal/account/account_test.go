@@ -25,8 +25,8 @@ var noon = dbtest.Noon
 
 const password = "correct horse battery staple"
 
-// bundle is a store with cheap passwords, and what a test says of itself to a Redis that it may
-// share.
+// bundle is a store with cheap password hashes, and the origin of the test's requests in a shared
+// Redis.
 type bundle struct {
 	*Store
 	now            time.Time
@@ -46,7 +46,7 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 		Limits:     ratelimit.Limiter{KV: k, Log: slog.New(slog.NewTextHandler(io.Discard, nil))},
 		Now:        func() time.Time { return b.now },
 	}
-	b.Passwords.queue = make(chan struct{}, 1000) // nobody is turned away, however slow the machine is
+	b.Passwords.queue = make(chan struct{}, 1000) // long enough for any test
 	return b
 }
 
@@ -199,8 +199,7 @@ func TestBadCredentialsDoNotTellWhy(t *testing.T) {
 	})
 }
 
-// TestUnknownAccountsCostAsMuch gives the store a comparison that cannot succeed: only whoever
-// makes it hears of it.
+// TestUnknownAccountsCostAsMuch replaces the stored hash by one that records comparisons.
 func TestUnknownAccountsCostAsMuch(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-// nothing is what a room removes that holds nothing of an account.
+// nothing is the cleanup of a package without data of an account.
 func nothing(context.Context, bun.Tx, string) error { return nil }
 
 func TestDelete(t *testing.T) {
@@ -67,7 +67,7 @@ func TestDelete(t *testing.T) {
 	})
 }
 
-// gone insists that nobody can act for an account that was deleted.
+// gone checks that all credentials of a deleted account are refused.
 func (b *bundle) gone(t *testing.T, logins ...Login) {
 	t.Helper()
 	ctx := t.Context()
@@ -157,7 +157,7 @@ func TestWhatKeepsAnAccount(t *testing.T) {
 			}
 			var email string
 			err := tx.NewSelect().Table("accounts").Column("email").Where("id = ?", accountID).Scan(ctx, &email)
-			if err != nil || email != b.email { // what it holds may go by the address
+			if err != nil || email != b.email { // cleanups may need the address
 				t.Errorf("the address is %q: %v", email, err)
 			}
 			if _, err := tx.NewUpdate().Table("accounts").Set("name = 'Eve'").Where("id = ?", accountID).Exec(ctx); err != nil {
@@ -209,8 +209,7 @@ func TestDeleteAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefreshWhileTheAccountGoes has a session, and the address, go on for longer than their
-// account.
+// TestRefreshWhileTheAccountGoes has a session and an address that outlive their account.
 func TestRefreshWhileTheAccountGoes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -22,7 +22,7 @@ func setupLimits(t *testing.T, k *redisx.Client) *bundle {
 	return b
 }
 
-// guess logs in with a wrong password so many times, each of which must be answered as such.
+// guess logs in with a wrong password a number of times, and expects BAD_CREDENTIALS.
 func (b *bundle) guess(t *testing.T, times int) {
 	t.Helper()
 	for i := range times {
@@ -32,7 +32,7 @@ func (b *bundle) guess(t *testing.T, times int) {
 	}
 }
 
-// charge makes so many attempts in the books only, where they cost no hash.
+// charge records attempts without the cost of a hash.
 func (b *bundle) charge(t *testing.T, r ratelimit.Rate, times int) {
 	t.Helper()
 	for range times {

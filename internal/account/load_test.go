@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// watched counts the statements, and holds those that come first until it is told to go on.
+// watched counts the statements, and blocks the first ones until they are released.
 type watched struct {
 	statements atomic.Int64
 	held       int64
@@ -34,7 +34,7 @@ func (w *watched) BeforeQuery(ctx context.Context, _ *bun.QueryEvent) context.Co
 // AfterQuery implements bun.QueryHook.
 func (*watched) AfterQuery(context.Context, *bun.QueryEvent) {}
 
-// watch has the store's next statements counted, and so many of them held.
+// watch counts the store's next statements, and blocks the first held of them.
 func (b *bundle) watch(held int64) *watched {
 	w := &watched{held: held, begun: make(chan struct{}), on: make(chan struct{})}
 	b.DB = &db.DB{DB: b.DB.WithQueryHook(w), Kind: b.DB.Kind}
@@ -66,8 +66,8 @@ func TestLoadFindsWhatIsThere(t *testing.T) {
 	})
 }
 
-// TestLoadSharesStatements: of those who come while a statement is on its way, all are answered by
-// the next one, each with what they have asked for and no more.
+// TestLoadSharesStatements: requests that arrive during a statement share the next one, and each
+// receives exactly its own accounts.
 func TestLoadSharesStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -96,8 +96,8 @@ func TestLoadSharesStatements(t *testing.T) {
 	})
 }
 
-// TestLoadTellsWhatWasWrittenBefore it was called: nobody is told what a statement has found that
-// was sent earlier.
+// TestLoadTellsWhatWasWrittenBefore the call: no request receives the result of an earlier
+// statement.
 func TestLoadTellsWhatWasWrittenBefore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -61,7 +61,7 @@ func setupMail(t *testing.T, d *db.DB) (b *bundle, box *letterbox, registered Lo
 	return b, box, b.register(t, b.email)
 }
 
-// request asks for a new password.
+// request requests a password reset.
 func (b *bundle) request(t *testing.T) {
 	t.Helper()
 	if err := b.RequestPasswordReset(t.Context(), b.email, b.from()); err != nil {
@@ -176,7 +176,7 @@ func TestMailedTokensAreGoodForOneThing(t *testing.T) {
 		}
 		for _, token := range []string{verification, "", "mailed_", registered.RefreshToken, "\x00\xff",
 			strings.TrimPrefix(reset, "mailed_")} {
-			for _, chosen := range []string{newPassword, "short"} { // nor is it told what else is wrong
+			for _, chosen := range []string{newPassword, "short"} { // other problems are not reported either
 				_, err := b.ResetPassword(t.Context(), token, chosen, b.from())
 				at(t, err, errs.BadCredentials, "token")
 			}
@@ -222,7 +222,7 @@ func TestAnotherVerification(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"OK": 6}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		// there is nothing to ask for
+		// the address is verified already
 		if err := b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)); err != nil {
 			t.Error(err)
 		}
@@ -336,7 +336,7 @@ func TestResetAtOnce(t *testing.T) {
 	})
 }
 
-// TestWhoHasAnAccountDoesNotShow: neither in the answer, nor in what is charged, nor in the time.
+// TestWhoHasAnAccountDoesNotShow in the response, in the limits or in the timing.
 func TestWhoHasAnAccountDoesNotShow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -356,7 +356,7 @@ func TestWhoHasAnAccountDoesNotShow(t *testing.T) {
 			for _, other := range []Origin{from, {Address: id.New(id.Log)}} {
 				b.refused(t, b.RequestPasswordReset(t.Context(), email, other), time.Hour)
 			}
-			for range 15 { // what the address has left of its twenty: those that were refused count
+			for range 15 { // the rest of the address's twenty requests; refused ones count
 				if err := b.Limits.Charge(t.Context(), requestsPerAddress, from.Address); err != nil {
 					t.Errorf("%q charged more: %v", email, err)
 				}
@@ -381,7 +381,7 @@ func TestOneAddressAsksForManyPasswords(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"OK": 2, "RATE_LIMITED": 3}, answers); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		for range 3 { // whoever asks too often does not use up what the account's owner has
+		for range 3 { // refused requests do not use up the account owner's limit
 			b.refused(t, b.RequestPasswordReset(t.Context(), b.email, b.from()), time.Hour)
 		}
 		b.address = id.New(id.Log)
@@ -414,7 +414,7 @@ func TestALoginThatIsOvertaken(t *testing.T) {
 	})
 }
 
-// going is how many sessions of anybody go on.
+// going returns the number of active sessions.
 func (b *bundle) going(t *testing.T) int64 {
 	t.Helper()
 	n, err := b.DB.NewSelect().Model((*Session)(nil)).Where("revoked_at IS NULL").Count(t.Context())
@@ -424,7 +424,7 @@ func (b *bundle) going(t *testing.T) int64 {
 	return n
 }
 
-// TestLoginsAroundAReset: whatever comes first, nobody goes on with the old password.
+// TestLoginsAroundAReset: in any order, no session with the old password survives.
 func TestLoginsAroundAReset(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -477,7 +477,7 @@ func TestMailedTokensThatHaveEndedAreRemoved(t *testing.T) {
 	})
 }
 
-// TestAChangedPasswordStays: what was mailed to replace the old one is no good any more.
+// TestAChangedPasswordStays: earlier reset tokens are invalid.
 func TestAChangedPasswordStays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -167,7 +167,7 @@ func TestPasswordsTakeTurns(t *testing.T) {
 		}
 	}
 	<-p.turns
-	for range 2 * cap(p.queue) { // whoever is done makes room
+	for range 2 * cap(p.queue) { // finished comparisons leave the queue
 		if good, err := p.matches(t.Context(), hash, password); err != nil || !good {
 			t.Fatalf("with a place free: %t, %v", good, err)
 		}

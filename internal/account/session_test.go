@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// as is whom a token stands for, or why it stands for nobody.
+// as returns the actor of a token, or the error.
 func (b *bundle) as(t *testing.T, token string) (Actor, error) {
 	t.Helper()
 	ctx, err := b.Authenticate(t.Context(), "Bearer "+token)
@@ -294,8 +294,8 @@ func (m *meanwhile) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// TestAPasswordChangedTwiceAtOnce is the first one's: a thief who knew the old one cannot undo its
-// owner's rescue, and what was deleted gets no password.
+// TestAPasswordChangedTwiceAtOnce: the first change wins, so that a thief who knows the old
+// password cannot undo the owner's change. A deleted account gets no password.
 func TestAPasswordChangedTwiceAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -33,8 +33,7 @@ var tokens = Tokens{Secret: []byte("one secret of thirty-two bytes.."), Issuer: 
 // object is a part of a token.
 type object = map[string]any
 
-// forge makes a token as the tokens above would at noon, but for what is given: nil takes a member
-// away.
+// forge creates a token like the ones above at noon, with changed claims: nil removes one.
 func forge(t *testing.T, header, claims object, sign func(signed string) []byte) string {
 	t.Helper()
 	signed := segment(t, object{"alg": "HS256", "typ": "at+jwt"}, header) + "." + segment(t, object{
@@ -69,7 +68,7 @@ func unsigned(string) []byte { return nil }
 // honest signs as the server does.
 var honest = keyed(sha256.New, string(tokens.Secret))
 
-// refuse fails the test if the token is taken, or if its bearer is told what is wrong with it.
+// refuse fails the test if the token is accepted, or if the error reveals its defect.
 func refuse(t *testing.T, token string) {
 	t.Helper()
 	got, _, err := tokens.check(token, noon)
@@ -151,7 +150,7 @@ func TestForgedSignatures(t *testing.T) {
 	}
 }
 
-// TestTokensForOthers signs with the server's own key: only what the token says is wrong.
+// TestTokensForOthers signs with the server's own key: only the claims are wrong.
 func TestTokensForOthers(t *testing.T) {
 	t.Parallel()
 	second := func(n int64) int64 { return noon.Unix() + n }

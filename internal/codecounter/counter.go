@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-// BlockSize is how many counters a node allocates at once. Those that it has not used when it ends
-// are a gap and are never issued.
+// BlockSize is the number of counters that a node allocates at once. Unused ones are a gap and are
+// never issued.
 const BlockSize = 1000
 
 // Counter issues codes from this node's block, so that most links cost no statement.

@@ -22,8 +22,8 @@ const (
 )
 
 // PinSecrets records the first secret as the key of new codes, and starts an epoch if it is new. It
-// returns an error when a secret with which codes have been generated is missing: without it, a
-// code could be issued twice.
+// returns an error when a secret of earlier codes is missing: without it, a code could be issued
+// twice.
 func PinSecrets(ctx context.Context, d *db.DB, secrets [][]byte) error {
 	_, err := New(d, secrets).pin(ctx)
 	return err

@@ -81,10 +81,10 @@ type Config struct {
 	CacheBytes int64 `env:"LINKFORGE_CACHE_BYTES" default:"268435456" min:"1048576" max:"1099511627776"`
 	// Size of the click log in the data folder, in bytes; a click takes about 150.
 	ClickLogBytes int64 `env:"LINKFORGE_CLICK_LOG_BYTES" default:"1073741824" min:"65536" max:"1099511627776"`
-	// Full months for which individual clicks are stored, 1 to 1200; rollups remain.
+	// Retention of single clicks in full months, 1 to 1200; rollups remain.
 	ClickMonths int `env:"LINKFORGE_CLICK_MONTHS" default:"13" min:"1" max:"1200"`
-	// Full months for which rollups by 15 minutes are stored, 1 to 1200, at least
-	// LINKFORGE_CLICK_MONTHS; daily rollups remain.
+	// Retention of rollups by 15 minutes in full months, 1 to 1200, at least LINKFORGE_CLICK_MONTHS;
+	// daily rollups remain.
 	SumMonths int `env:"LINKFORGE_SUM_MONTHS" default:"25" min:"1" max:"1200"`
 	// MaxMind DB file of countries; reloaded when it changes. Empty: no countries.
 	GeoIP string `env:"LINKFORGE_GEOIP"`
@@ -94,7 +94,7 @@ type Config struct {
 	//
 	// AnonymousTTL is zero if Anonymous is off.
 	AnonymousTTL time.Duration `env:"LINKFORGE_ANONYMOUS_TTL" default:"8h" min:"1m" max:"720h"`
-	// Time for which a deleted or expired link responds 410 before it is purged, 1h to 87600h.
+	// Time between the end of a link and its purge, while it responds 410: 1h to 87600h.
 	Tombstones time.Duration `env:"LINKFORGE_TOMBSTONES" default:"2160h" min:"1h" max:"87600h"`
 	// Check the destination of each link about once a day: on or off.
 	DestinationChecks bool `env:"LINKFORGE_DESTINATION_CHECKS" default:"on"`
@@ -129,8 +129,8 @@ type Config struct {
 	MailFrom string `env:"LINKFORGE_MAIL_FROM" syntax:"mailbox"`
 	// development or production.
 	Development bool `env:"LINKFORGE_ENV" default:"development" words:"development,production"`
-	// Time for which requests are accepted after the signal to stop, while /readyz responds 503: 0s
-	// to 5m.
+	// Time between the signal to stop and the end of new requests, while /readyz responds 503: 0s to
+	// 5m.
 	DrainDelay time.Duration `env:"LINKFORGE_DRAIN_DELAY" default:"0s" min:"0" max:"5m"`
 	// Serve the playground: on or off. Empty: on in development.
 	Playground bool `env:"LINKFORGE_PLAYGROUND" development:"on" production:"off"`

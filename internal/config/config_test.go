@@ -44,7 +44,7 @@ func blamed(err error) []string {
 	return names
 }
 
-// with returns a copy of an environment in which one variable has another value.
+// with returns a copy of an environment with another value of one variable.
 func with(env map[string]string, name, value string) map[string]string {
 	changed := maps.Clone(env)
 	if changed == nil {

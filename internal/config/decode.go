@@ -62,8 +62,8 @@ func decode(field reflect.Value, tag reflect.StructTag, text string) (err error)
 	return err
 }
 
-// parseBool reads one of two words, of which the first is true. Without words, they are on and off
-// and their synonyms.
+// parseBool parses one of two words; the first one is true. Without words, they are on and off and
+// their synonyms.
 func parseBool(text, words string) (bool, error) {
 	yes, no, _ := strings.Cut(cmp.Or(words, "on,off"), ",")
 	switch text = strings.ToLower(text); {

@@ -150,8 +150,8 @@ func (r *reader) checkCombinations() {
 	}
 }
 
-// localURL returns the URL by which a developer reaches a server that listens there. An invalid
-// address is another problem's to report.
+// localURL returns the URL of a server that listens on an address, for developers on the same
+// machine. It ignores invalid addresses, which are reported elsewhere.
 func localURL(listen string, tls bool) string {
 	scheme := "http"
 	if tls {

@@ -55,7 +55,7 @@ func TestADatabaseAloneNeedsNoSecrets(t *testing.T) {
 	}
 }
 
-// TestTags checks what a wrong tag would break without any error.
+// TestTags checks defects of tags that would cause no error.
 func TestTags(t *testing.T) {
 	t.Parallel()
 	texts := help()

@@ -416,8 +416,7 @@ func TestWhoMayDoWhatWithDomains(t *testing.T) {
 	})
 }
 
-// TestAForeignDomainIsNone: nothing that a stranger is told differs from what he hears of an id
-// made up.
+// TestAForeignDomainIsNone: a foreign domain and a random ID have the same response.
 func TestAForeignDomainIsNone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -534,8 +533,8 @@ func TestRemovedDomains(t *testing.T) {
 	})
 }
 
-// TestNoneBecomesPrimaryWhileItIsLost: whoever chooses a domain that is being lost waits until it
-// is, and is refused.
+// TestNoneBecomesPrimaryWhileItIsLost: making a domain primary waits for its concurrent loss, and
+// is refused then.
 func TestNoneBecomesPrimaryWhileItIsLost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -581,7 +580,8 @@ func waiting(t *testing.T, d *db.DB) func() bool {
 	}
 }
 
-// TestNoPrimaryHostIsRemoved: whoever is faster, no short URL is shown with a host that is gone.
+// TestNoPrimaryHostIsRemoved: in any order of concurrent changes, no short URL is displayed with a
+// removed host.
 func TestNoPrimaryHostIsRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -40,7 +40,7 @@ func (h heard) LookupTXT(ctx context.Context, name string) ([]string, error) {
 func (z *zone) meanwhile(do func()) {
 	answering := z.Resolver
 	z.Resolver = heard{answering, func(context.Context, string) {
-		z.Resolver = answering // whatever is done may ask too
+		z.Resolver = answering // the function may query DNS
 		do()
 	}}
 }
@@ -142,8 +142,8 @@ func TestVerifyingMendsAFailingDomain(t *testing.T) {
 	})
 }
 
-// TestTheQuestion: it has a deadline, and is of exactly one name, whatever search domains the
-// machine has.
+// TestTheQuestion: a query has a deadline, and is for exactly one name, with any search domains of
+// the machine.
 func TestTheQuestion(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
@@ -315,9 +315,9 @@ func TestADomainRemovedWhileItIsVerified(t *testing.T) {
 	})
 }
 
-// TestOneOfManyWins: whoever verifies a host at the same time as others, with proof as good as
-// theirs, one has it in the end, and the others are told so. So it is with a host that is free, and
-// with one that somebody is about to lose.
+// TestOneOfManyWins: of several workspaces that verify a host at the same time with equal proof,
+// exactly one has it in the end, and the others receive DOMAIN_TAKEN. This holds for a free host,
+// and for one whose owner is about to lose it.
 func TestOneOfManyWins(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"free": false, "held by one that fails": true} {
@@ -448,7 +448,7 @@ type answer struct {
 
 func (a answer) LookupTXT(context.Context, string) ([]string, error) { return a.texts, a.err }
 
-// TestWhatTellsNothing: whatever else DNS answers, nobody is verified, and nobody fails.
+// TestWhatTellsNothing: other DNS responses neither verify nor fail a domain.
 func TestWhatTellsNothing(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
@@ -476,7 +476,7 @@ func TestWhatTellsNothing(t *testing.T) {
 	}
 }
 
-// TestVerifyingBeatsTheJob: what the job has not found, somebody may have found since.
+// TestVerifyingBeatsTheJob: a member may verify the domain while the job finds no record.
 func TestVerifyingBeatsTheJob(t *testing.T) {
 	t.Parallel()
 	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
@@ -586,7 +586,7 @@ func TestAllThatAreDueAreChecked(t *testing.T) {
 	})
 }
 
-// TestTheJobIsInterrupted: what it could not ask is as it was, and is due again.
+// TestTheJobIsInterrupted: domains that it did not check stay unchanged and due.
 func TestTheJobIsInterrupted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

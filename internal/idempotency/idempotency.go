@@ -1,6 +1,6 @@
-// Package idempotency stores the results of calls that carry an idempotency key, so that a repeated
-// call within 24 hours returns the results of the first. It does not know what the results mean.
-// Package link saves them in the transaction that creates links.
+// Package idempotency stores the results of calls with an idempotency key, so that a repeated call
+// within 24 hours returns the results of the first. It does not interpret the results. Package link
+// saves them in the transaction that creates links.
 package idempotency
 
 import (

@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/validate"
 )
 
-// BlockedHost is a host to which, and to whose subdomains, no new link may redirect.
+// BlockedHost is a host that new links must not redirect to, nor to its subdomains.
 type BlockedHost struct {
 	bun.BaseModel `bun:"table:blocked_hosts"`
 

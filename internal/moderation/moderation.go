@@ -1,6 +1,6 @@
-// Package moderation owns what the operator does against abuse: blocked hosts, reports of links,
-// and disabling links. It decides which links are disabled; package link writes them, and asks the
-// Blocklist about every new destination. The commands and the mutation reportLink call it.
+// Package moderation owns the operator's measures against abuse: blocked hosts, reports of links,
+// and disabled links. It decides which links are disabled; package link writes them, and checks
+// every new destination with the Blocklist. The commands and the mutation reportLink call it.
 package moderation
 
 import (

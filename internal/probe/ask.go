@@ -20,12 +20,12 @@ const (
 	pace = time.Second
 	// maxBody is how much of an answer is read, to let the host finish a short one.
 	maxBody = 64 << 10
-	// usualRest is how long a host is left alone that is busy and does not say for how long, or
-	// cannot be reached. What it says counts from shortestRest, so that a run does not meet it
-	// again, to longestRest.
-	usualRest    = time.Hour
-	shortestRest = link.CheckLease
-	longestRest  = 24 * time.Hour
+	// defaultPause is how long a host is left alone if it is overloaded without stating a time, or
+	// unavailable. A time that it states is bounded by minPause, so that a run does not check it
+	// again, and maxPause.
+	defaultPause = time.Hour
+	minPause     = link.CheckLease
+	maxPause     = 24 * time.Hour
 )
 
 // answer is what came of asking a destination.
@@ -34,15 +34,14 @@ type answer struct {
 	status *int
 	// late says that there was none in time.
 	late bool
-	// rest is how long the host is to be left alone, because it wishes so or is not there; zero
-	// means not at all.
+	// rest is the pause before the host's next check; zero means none.
 	rest time.Duration
 }
 
 func (a answer) isWell() bool { return a.status != nil && *a.status < http.StatusBadRequest }
 
-// ask asks with HEAD, which costs a host the least. Many do not know it, or answer it as they would
-// not answer a person: then the question is put again with GET.
+// ask sends HEAD, the cheapest request for a host. Many hosts do not support it, or respond
+// differently than to a browser: then it sends GET.
 func (c *Checker) ask(ctx context.Context, d link.Due) answer {
 	target := destination(d.URL)
 	a := c.request(ctx, d, http.MethodHead, target)
@@ -52,8 +51,8 @@ func (c *Checker) ask(ctx context.Context, d link.Due) answer {
 	return c.request(ctx, d, http.MethodGet, target)
 }
 
-// destination is where a redirect would lead. The few URLs that net/http does not take, such as
-// those with a percent sign on its own, are asked in their canonical form, which means the same.
+// destination returns the location of a redirect. The few URLs that net/http does not accept, such
+// as those with a single percent sign, are requested in their canonical form, which is equivalent.
 func destination(original string) string {
 	location := urlnorm.Location(original)
 	if _, err := url.Parse(location); err == nil {
@@ -79,12 +78,12 @@ func (c *Checker) request(ctx context.Context, d link.Due, method, target string
 		return c.none(ctx, d, err, &met)
 	}
 	defer response.Body.Close()
-	_, _ = io.CopyN(io.Discard, response.Body, maxBody) // the status is known, whatever becomes of the body
+	_, _ = io.CopyN(io.Discard, response.Body, maxBody) // the status is known, even if the body fails
 	return answer{status: &response.StatusCode, rest: c.restWished(response)}
 }
 
-// meeting is how far a request came with the first host: what is atomic may be set when it has been
-// given up.
+// meeting records the progress of a request to the first host. Its fields are atomic, because they
+// may be set after the request has been given up.
 type meeting struct{ connected, heard atomic.Bool }
 
 func (m *meeting) watch(ctx context.Context) context.Context {
@@ -94,9 +93,9 @@ func (m *meeting) watch(ctx context.Context) context.Context {
 	})
 }
 
-// none is no answer. Why is for the log only: it may tell of the network inside. A host that takes
-// a connection and says nothing until the time is up is no better to meet again than one that is
-// not there.
+// none is the result without a response. The reason goes to the log only, because it may describe
+// the internal network. A host that accepts a connection and does not respond in time gets the same
+// pause as an unavailable one.
 func (c *Checker) none(ctx context.Context, d link.Due, err error, met *meeting) answer {
 	a := answer{}
 	if e, ok := errors.AsType[*url.Error](err); ok {
@@ -105,7 +104,7 @@ func (c *Checker) none(ctx context.Context, d link.Due, err error, met *meeting)
 	}
 	c.Log.DebugContext(ctx, "destination does not answer", "link", d.LinkID, "error", err)
 	if !met.connected.Load() || a.late && !met.heard.Load() {
-		a.rest = usualRest
+		a.rest = defaultPause
 	}
 	return a
 }
@@ -116,11 +115,11 @@ func (c *Checker) restWished(r *http.Response) time.Duration {
 	if r.StatusCode != http.StatusTooManyRequests && (r.StatusCode != http.StatusServiceUnavailable || wish == "") {
 		return 0
 	}
-	rest := usualRest
+	rest := defaultPause
 	if seconds, err := strconv.ParseUint(wish, 10, 31); err == nil {
 		rest = time.Duration(seconds) * time.Second
 	} else if at, err := http.ParseTime(wish); err == nil {
 		rest = at.Sub(c.Now())
 	}
-	return min(max(rest, shortestRest), longestRest)
+	return min(max(rest, minPause), maxPause)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 )
 
-// lies is what the name server says in the canary's test.
+// lies are the name server's answers in the canary's test.
 var lies = map[string][][]string{
 	"private.test":  {{outboundtest.Private}},
 	"both.test":     {{outboundtest.Silent, outboundtest.Private}},
@@ -23,7 +23,7 @@ var lies = map[string][][]string{
 	"return.test":   {{outboundtest.Public}, {outboundtest.Private}},
 }
 
-// ways are the URLs by which a link may lead to the canary.
+// ways are URLs of links that could reach the canary.
 func ways(n *outboundtest.Network) map[string]string {
 	const public = "a" + outboundtest.PublicName
 	ways := map[string]string{
@@ -63,9 +63,9 @@ func misleading(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// TestNoCheckReachesThePrivateCanary has a server inside the network, and links that lead to it in
-// every way. Neither checks that members ask for nor the job's ever reach it; and none of this is
-// for want of trying, since a checker whose client has no scruples reaches it by each.
+// TestNoCheckReachesThePrivateCanary has a server inside the network, and links that redirect to it
+// in every possible way. Neither checks by members nor the job's reach it. A checker with an
+// unrestricted client reaches it by each of them.
 func TestNoCheckReachesThePrivateCanary(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, d *db.DB){
@@ -130,7 +130,7 @@ func askedWithoutScruples(t *testing.T, d *db.DB) {
 	}
 }
 
-// checkAll checks links to all of the URLs, none of which may lead anywhere.
+// checkAll checks links to all URLs, none of which may receive a response.
 func (b *bundle) checkAll(t *testing.T, urls map[string]string) {
 	t.Helper()
 	for name, url := range urls {

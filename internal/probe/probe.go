@@ -17,29 +17,28 @@ import (
 )
 
 const (
-	// wellInterval is when a destination that is well is asked again. One that is not is asked
-	// after firstBackoff, which doubles with each failure in a row up to longestBackoff.
-	wellInterval   = 24 * time.Hour
-	firstBackoff   = time.Hour
-	longestBackoff = 7 * 24 * time.Hour
-	// checkDeadline bounds a check that somebody waits for. recordDeadline bounds the writing of
-	// what was answered.
+	// healthyInterval is the time between checks of a working destination. A failing one is checked
+	// again after firstBackoff, which doubles with each consecutive failure up to maxBackoff.
+	healthyInterval = 24 * time.Hour
+	firstBackoff    = time.Hour
+	maxBackoff      = 7 * 24 * time.Hour
+	// checkDeadline bounds a check on request of a member, recordDeadline the storing of a result.
 	checkDeadline  = 12 * time.Second
 	recordDeadline = 5 * time.Second
 )
 
-// perWorkspace limits the checks that members ask for: they make the server send requests.
+// perWorkspace limits checks on request of members, because they make the server send requests.
 var perWorkspace = ratelimit.Rate{Name: "check-workspace", Attempts: 60, Window: time.Hour}
 
-// Checker asks destinations, and records what they answer.
+// Checker checks destinations, and stores their status.
 type Checker struct {
 	// Links keeps the links.
 	Links *link.Store
-	// Client is outbound's: anybody can have it ask anything.
+	// Client is that of package outbound, because members choose the destinations.
 	Client *http.Client
 	// Limits slows members down.
 	Limits ratelimit.Limiter
-	// Log is told why destinations do not answer.
+	// Log receives the reasons of failed checks.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
@@ -81,30 +80,30 @@ func (c *Checker) askInTime(ctx context.Context, d link.Due) answer {
 	return c.ask(ctx, d)
 }
 
-// record writes down what a destination has answered, and when to ask it again.
+// record stores the result of a check and the time of the next one.
 func (c *Checker) record(ctx context.Context, d link.Due, a answer) error {
 	ctx, cancel := lasting(ctx)
 	defer cancel()
 	now := c.Now()
 	if a.isWell() {
-		return c.Links.Checked(ctx, d.LinkID, d.URL, a.status, 0, now, now.Add(wellInterval))
+		return c.Links.Checked(ctx, d.LinkID, d.URL, a.status, 0, now, now.Add(healthyInterval))
 	}
 	failures := d.Failures + 1
 	wait := max(backoff(failures), a.rest)
 	return c.Links.Checked(ctx, d.LinkID, d.URL, a.status, failures, now, now.Add(wait))
 }
 
-// lasting is a context for writing down what is known, also when whoever asked is leaving.
+// lasting returns a context that stores known results even after the caller has gone.
 func lasting(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(context.WithoutCancel(ctx), recordDeadline)
 }
 
-// backoff is how long a destination is left alone after so many failures in a row.
+// backoff returns the pause after a number of consecutive failures.
 func backoff(failures int) time.Duration {
 	wait := firstBackoff
 	for range failures - 1 {
-		if wait *= 2; wait >= longestBackoff {
-			return longestBackoff
+		if wait *= 2; wait >= maxBackoff {
+			return maxBackoff
 		}
 	}
 	return wait

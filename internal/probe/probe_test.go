@@ -119,8 +119,7 @@ func (b *bundle) happened() []string {
 	return events
 }
 
-// link makes a link that leads to the URL, whatever the rules say of it, and whose destination is
-// due.
+// link creates a link to any URL, with a due check.
 func (b *bundle) link(t *testing.T, url string) *link.Link {
 	t.Helper()
 	l, _, err := b.Links.Create(t.Context(), b.member, link.New{URL: "https://example.com/" + id.New(id.Link)})
@@ -166,7 +165,7 @@ func (b *bundle) run(t *testing.T) {
 	}
 }
 
-// said is what is known of the link's destination.
+// said returns the stored status of the link's destination.
 func said(l *link.Link) string {
 	if l.LastCheckedAt == nil {
 		return "not asked"
@@ -243,7 +242,7 @@ func TestHeadThenGet(t *testing.T) {
 	})
 }
 
-// TestABodyWithoutEnd has a server write until nobody reads.
+// TestABodyWithoutEnd has a server that writes until the connection ends.
 func TestABodyWithoutEnd(t *testing.T) {
 	t.Parallel()
 	written := make(chan int, 1)
@@ -264,7 +263,7 @@ func TestABodyWithoutEnd(t *testing.T) {
 	if got := said(b.check(t, b.at(t, "a", "/"))); got != "200" {
 		t.Errorf("said %s", got)
 	}
-	if got, most := <-written, 64<<20; got > most { // what the connection's buffers may take, and more
+	if got, most := <-written, 64<<20; got > most { // more than the buffers of a connection
 		t.Errorf("%d bytes were written, want no more than %d", got, most)
 	}
 }
@@ -379,7 +378,7 @@ func TestBackoff(t *testing.T) {
 		status = "500"
 		step(time.Hour, 1)
 	})
-	if got := backoff(1 << 30); got != longestBackoff {
+	if got := backoff(1 << 30); got != maxBackoff {
 		t.Errorf("after very many failures: %s", got)
 	}
 }
@@ -457,7 +456,7 @@ func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 	})
 }
 
-// TestATimeThatIsUp ends a run in the middle of a question, which is what the next one starts with.
+// TestATimeThatIsUp ends a run during a check, with which the next run starts.
 func TestATimeThatIsUp(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)

@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// batchSize is how many destinations are taken at once, atOnce how many hosts are asked at the
-	// same time.
+	// batchSize is the number of destinations per batch, atOnce the number of hosts that are checked
+	// at the same time.
 	batchSize = 500
 	atOnce    = 8
-	// perHost is how many destinations of one host are asked in a batch. The others come with later
-	// batches: whoever has a hundred thousand links to one host keeps nobody else waiting.
+	// perHost is the number of destinations per host in a batch. Others follow in later batches, so
+	// that a host with many links does not delay other hosts.
 	perHost = 60
-	// batchDeadline ends a batch before somebody else may take what is left of it.
+	// batchDeadline ends a batch before the leases of its checks end.
 	batchDeadline = link.CheckLease - time.Minute
 )
 
-// Run asks all destinations that are due, and returns when none is left or its time is up: then the
-// next run goes on. It returns an error when it is interrupted, or when the database does not
-// answer.
+// Run checks all due destinations, and returns when none is left or its time is up; the next run
+// continues. It returns an error when it is interrupted, or when the database fails.
 func (c *Checker) Run(ctx context.Context) error {
 	r := &run{Checker: c, hosts: map[string]*host{}}
 	for ctx.Err() == nil {
@@ -43,16 +42,15 @@ func (c *Checker) Run(ctx context.Context) error {
 // run is one run of the job.
 type run struct {
 	*Checker
-	// hosts are those that the run has met, by name.
+	// hosts are the checked hosts by name.
 	hosts map[string]*host
 }
 
-// host is what a run knows of a host. One goroutine has it at a time.
+// host is the state of a host in a run. One goroutine at a time uses it.
 type host struct {
 	// due are its destinations in this batch.
 	due []link.Due
-	// asked says that it has been asked before, until when it is to be left alone; zero means that
-	// it may be asked.
+	// asked means that it was checked before; until is the end of its pause, zero if it has none.
 	asked bool
 	until time.Time
 }
@@ -102,8 +100,8 @@ func hostOf(original string) string {
 	return u.Host()
 }
 
-// askHost asks the host's destinations one after another. Once it is to be left alone, the others
-// are put off.
+// askHost checks the host's destinations one after another. When the host needs a pause, the others
+// are postponed.
 func (r *run) askHost(ctx context.Context, h *host) error {
 	for i, d := range h.due {
 		if !h.until.IsZero() {
@@ -115,7 +113,7 @@ func (r *run) askHost(ctx context.Context, h *host) error {
 		h.asked = true
 		a := r.ask(ctx, d)
 		if ctx.Err() != nil {
-			return nil // that there is no answer may be our doing
+			return nil // the failure may be on our side
 		}
 		if err := r.record(ctx, d, a); err != nil {
 			return err
@@ -127,12 +125,12 @@ func (r *run) askHost(ctx context.Context, h *host) error {
 	return nil
 }
 
-// putOff has destinations of a host that is to be left alone be asked later, in another run.
+// putOff postpones checks of a host with a pause to another run.
 func (r *run) putOff(ctx context.Context, h *host, due []link.Due) error {
 	ctx, cancel := lasting(ctx)
 	defer cancel()
 	until := h.until
-	if soonest := r.Now().Add(shortestRest); until.Before(soonest) {
+	if soonest := r.Now().Add(minPause); until.Before(soonest) {
 		until = soonest
 	}
 	return r.Links.PostponeChecks(ctx, due, until)

@@ -40,8 +40,8 @@ func TestAHostIsAskedAtAPace(t *testing.T) {
 	})
 }
 
-// TestHostsAreAskedAtOnce has no host answer before as many have been asked as may be at once, and
-// a moment has passed in which more could be.
+// TestHostsAreAskedAtOnce: hosts respond only after the maximum number of concurrent requests has
+// arrived, and a moment has passed in which more could arrive.
 func TestHostsAreAskedAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -175,15 +175,15 @@ func TestRetryAfter(t *testing.T) {
 		{429, "3600", time.Hour},
 		{503, "3600", time.Hour},
 		{503, "Fri, 20 Nov 2026 14:00:00 GMT", 2 * time.Hour},
-		{503, "Thu, 19 Nov 2026 14:00:00 GMT", shortestRest},
-		{429, "0", shortestRest},
-		{429, "1", shortestRest},
-		{429, "999999999", longestRest},
-		{429, "", usualRest},
-		{429, "-1", usualRest},
-		{429, "99999999999999999999999999", usualRest},
-		{429, "soon", usualRest},
-		{503, "soon", usualRest},
+		{503, "Thu, 19 Nov 2026 14:00:00 GMT", minPause},
+		{429, "0", minPause},
+		{429, "1", minPause},
+		{429, "999999999", maxPause},
+		{429, "", defaultPause},
+		{429, "-1", defaultPause},
+		{429, "99999999999999999999999999", defaultPause},
+		{429, "soon", defaultPause},
+		{503, "soon", defaultPause},
 		{503, "", 0},
 		{500, "3600", 0},
 		{301, "3600", 0},

@@ -17,8 +17,8 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// The environment variables that make TestCleaner a node that dies in the middle of its clean-up,
-// and the line by which it says that it is there.
+// The environment variables that make TestCleaner a node that dies during its clean-up, and the
+// line by which it reports its start.
 const (
 	cleanerKind = "LINKFORGE_TEST_CLEANER_KIND"
 	cleanerURL  = "LINKFORGE_TEST_CLEANER_URL"

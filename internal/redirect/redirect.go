@@ -34,8 +34,8 @@ type Handler struct {
 	// one of their own.
 	Quotas   *hitquota.Quotas
 	HitQuota int64
-	// Clicks records redirects, Visits reads properties of the request, and Keys derives the visitor
-	// keys by which visits are counted.
+	// Clicks records redirects. Visits reads properties of the request. Keys derives the visitor keys
+	// that identify visits.
 	Clicks *ingest.Recorder
 	Visits *visitor.Reader
 	Keys   *ingest.Keys
@@ -195,8 +195,8 @@ func (h *Handler) retryAfter(p routing.Page, now time.Time) time.Duration {
 	return 0
 }
 
-// Headers of redirects. A redirect is not cached, whatever its status, because the next visit is a
-// click too. All responses share the slices, which are never written to.
+// Headers of redirects. They forbid caching for every status, because the next visit is a click
+// too. All responses share the slices, which are read-only.
 var (
 	cacheControl   = []string{"private, no-store"}
 	referrerPolicy = []string{"strict-origin-when-cross-origin"}

@@ -187,7 +187,7 @@ func TestInvitationsThatAreNotGood(t *testing.T) {
 	})
 }
 
-// TestWithMailTheAddressMustBeTheirs: a token that has come to somebody else is no good to them.
+// TestWithMailTheAddressMustBeTheirs: another user cannot use an intercepted token.
 func TestWithMailTheAddressMustBeTheirs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -276,7 +276,7 @@ func TestWhoGoesTakesTheirInvitationsAlong(t *testing.T) {
 	})
 }
 
-// TestNobodyJoinsWhoHasGone: somebody's account may be deleted while they accept.
+// TestNobodyJoinsWhoHasGone: an account may be deleted while it accepts an invitation.
 func TestNobodyJoinsWhoHasGone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -293,7 +293,7 @@ func TestNobodyJoinsWhoHasGone(t *testing.T) {
 	})
 }
 
-// leaving are people who are asked for their address, and gone then.
+// leaving deletes the account when its address is requested.
 type leaving struct{ *bundle }
 
 // Emails implements People.

@@ -72,7 +72,7 @@ func (b *bundle) team(t *testing.T, slug string) (m Membership, by map[Role]acco
 	return m, by
 }
 
-// TestWhoMayChangeWhom goes through everybody who could change anybody to anything.
+// TestWhoMayChangeWhom covers all combinations of actor, member and new role.
 func TestWhoMayChangeWhom(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -173,7 +173,7 @@ func TestTransferOwnership(t *testing.T) {
 			b.events(t, m.ID())); diff != "" {
 			t.Errorf("events (-want +got):\n%s", diff)
 		}
-		// The membership that was proved before is worth what the role is now.
+		// An earlier membership has the permissions of the current role.
 		if _, err := b.UpdateRole(t.Context(), m, by[Viewer].AccountID, Viewer); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("the old owner changes the new one: %v", err)
 		}
@@ -262,7 +262,7 @@ func TestMembers(t *testing.T) {
 	})
 }
 
-// TestLeaveAll is what the end of an account comes to.
+// TestLeaveAll covers the memberships of a deleted account.
 func TestLeaveAll(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

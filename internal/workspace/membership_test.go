@@ -43,8 +43,7 @@ func TestRequireMembers(t *testing.T) {
 	})
 }
 
-// TestAForeignWorkspaceIsNone: nothing that a stranger is told differs from what he hears of an id
-// made up.
+// TestAForeignWorkspaceIsNone: a foreign workspace and a random ID have the same response.
 func TestAForeignWorkspaceIsNone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -121,7 +120,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 		for _, r := range roles {
 			got = append(got, answer(Membership{workspace: &Workspace{}, role: r}, p))
 		}
-		// A key has its scopes, whatever role it is given.
+		// A key has the permissions of its scopes, with any role.
 		got = append(got, answer(Membership{workspace: &Workspace{}, role: Owner,
 			key: &account.Key{Scopes: []string{string(p)}}}, p))
 		if diff := cmp.Diff(want, strings.Join(got, " ")); diff != "" {

@@ -17,7 +17,7 @@ import (
 
 func of(n int64) *Limit { return &Limit{Of: &n} }
 
-// told returns the audit log as members see it, newest first.
+// told returns the audit log for members, newest first.
 func (b *bundle) told(t *testing.T, m Membership) (events []string) {
 	t.Helper()
 	p, err := b.AuditLog(t.Context(), m, nil, page.Request{Size: 100})

@@ -9,8 +9,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestThePermissionsAreWrittenDown: the table in the documentation, and the schema's two enums, say
-// what the code does.
+// TestThePermissionsAreWrittenDown compares the documentation's table and the schema's enums with
+// the code.
 func TestThePermissionsAreWrittenDown(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder

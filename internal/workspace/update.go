@@ -59,7 +59,7 @@ func (s *Store) Update(ctx context.Context, m Membership, c Change) (Membership,
 	return changed, nil
 }
 
-// apply adds the fields that are set to the statement, and returns those that differ as details.
+// apply adds the set fields to the statement, and returns changed ones as details.
 func (c Change) apply(before *Workspace, q *bun.UpdateQuery) (*bun.UpdateQuery, audit.Details) {
 	details := audit.Details{}
 	set := func(column, field string, from, to any) {

@@ -66,7 +66,7 @@ func (b *bundle) count(t *testing.T) (workspaces, members int64) {
 	return workspaces, members
 }
 
-// shape is what a membership says.
+// shape has the comparable fields of a membership.
 type shape struct {
 	ID, Slug, Name string
 	CreatedAt      time.Time

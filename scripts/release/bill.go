@@ -42,9 +42,8 @@ type (
 // licence.
 var bundled = regexp.MustCompile(`(?m)^  (\S+) (\d\S*) \(`)
 
-// bill writes what a binary was made of: the Go that built it and the modules with their checksums,
-// as the linker has noted them there, and the packages that the playground's page holds, as its
-// NOTICE does.
+// bill writes the components of a binary: the Go version and the modules with their checksums from
+// the linker, and the npm packages of the playground from its NOTICE.
 func bill(w io.Writer, binary string, notice []byte, version string, at time.Time) error {
 	info, err := buildinfo.ReadFile(binary)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Command release builds what is given away: for each system an archive with the static binary, a
-// list of what is in it, and the checksums of all. It is run at the root of a clean checkout; the
-// same commit and the same version of Go give the same bytes, wherever they are built.
+// Command release builds the archives of a release: for each system an archive with the static
+// binary and its bill of materials, and the checksums of all. Run it at the root of a clean
+// checkout. The same commit and version of Go produce the same bytes on any machine.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 // usualTargets are the systems that a release is for.
 const usualTargets = "linux/amd64,linux/arm64,darwin/amd64,darwin/arm64"
 
-// noticeFile names what the playground's page is made of.
+// noticeFile lists the components of the playground's page.
 const noticeFile = "internal/playground/NOTICE"
 
 func main() {
@@ -67,7 +67,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	return sum(*folder, out)
 }
 
-// prepare makes the folder, without what an earlier release has left in it.
+// prepare creates the folder, and removes files of an earlier release.
 func prepare(folder string) error {
 	left, err := filepath.Glob(filepath.Join(folder, "linkforge_*"))
 	if err != nil {
@@ -81,8 +81,8 @@ func prepare(folder string) error {
 	return os.MkdirAll(folder, 0o755)
 }
 
-// describe is the commit that is checked out, and when it was made. A tree that differs from it is
-// refused: nobody could build the same.
+// describe returns the checked-out commit and its time. It refuses a modified tree, because the
+// build would not be reproducible.
 func describe(ctx context.Context) (commit string, at time.Time, err error) {
 	changed, err := git(ctx, "status", "--porcelain")
 	if err != nil {
@@ -110,7 +110,7 @@ func git(ctx context.Context, args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// release is what is made for one system.
+// release is the build for one system.
 type release struct {
 	version, goos, goarch string
 	at                    time.Time
@@ -121,7 +121,7 @@ func (r release) name() string {
 	return "linkforge_" + r.version + "_" + r.goos + "_" + r.goarch
 }
 
-// make writes the archive and the list of what is in the binary.
+// make writes the archive and the bill of materials.
 func (r release) make(ctx context.Context) error {
 	scratch, err := os.MkdirTemp("", "linkforge-release-")
 	if err != nil {
@@ -180,7 +180,8 @@ func write(path string, fill func(io.Writer) error) error {
 	return errors.Join(fill(f), f.Close())
 }
 
-// sum writes the checksums of what is in the folder, as sha256sum -c reads them, there and to out.
+// sum writes the checksums of the folder's files in the format of sha256sum, to a file there and to
+// out.
 func sum(folder string, out io.Writer) error {
 	paths, err := filepath.Glob(filepath.Join(folder, "linkforge_*"))
 	if err != nil {

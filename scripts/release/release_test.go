@@ -16,7 +16,7 @@ import (
 
 var commitTime = time.Date(2026, 11, 22, 5, 0, 0, 0, time.UTC)
 
-// TestArchivesAreTheSame whenever and from whichever folder their files come.
+// TestArchivesAreTheSame at any time and from any folder.
 func TestArchivesAreTheSame(t *testing.T) {
 	t.Parallel()
 	pack := func(age time.Duration, mode os.FileMode) []byte {

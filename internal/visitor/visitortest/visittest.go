@@ -14,8 +14,7 @@ import (
 
 // Record is the file's entry of a network.
 type Record struct {
-	// Country is the country of the network, and Registered the country in which its owner is
-	// registered. Empty ones are omitted.
+	// Country is the country of the network, Registered that of its owner. Empty ones are omitted.
 	Country, Registered string
 }
 
