@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// at asks for a path of a host that DNS would lead here.
+// at requests a path of a host, as if DNS resolved the host to this server.
 func (s *server) at(t *testing.T, host, path string) answer {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, "http://"+s.address+path, nil)
@@ -31,7 +31,7 @@ func (s *server) at(t *testing.T, host, path string) answer {
 	return a
 }
 
-// change does something to the database, beside the servers.
+// change executes a statement in the database, beside the servers.
 func change(t *testing.T, b backend, statement string, args ...any) {
 	t.Helper()
 	d, err := b.open()
@@ -44,7 +44,7 @@ func change(t *testing.T, b backend, statement string, args ...any) {
 	}
 }
 
-// keyView is what the tests ask of an API key.
+// keyView has the fields of an API key that the tests read.
 type keyView struct {
 	APIKey struct{ ID, Prefix string }
 	Secret string
@@ -65,7 +65,7 @@ func (w tenant) key(t *testing.T, scopes ...string) (client, string) {
 	return client{server: w.server, token: got.CreateAPIKey.Secret}, got.CreateAPIKey.APIKey.ID
 }
 
-// TestAKeyWorksUntilItIsRevoked, and not a request longer, on whichever node.
+// TestAKeyWorksUntilItIsRevoked on every node.
 func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -175,7 +175,7 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 					t.Errorf("%s%s: %d, want %d", host, path, got.status, want)
 				}
 			}
-			// of which the client makes none of some
+			// some of them are not valid hosts for the client
 			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com", "' OR true --",
 				"\xff", "a..b", strings.Repeat("a", 300)} {
 				if got := s.at(t, host, path); got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
@@ -198,7 +198,7 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 		if found.Link == nil || found.Link.ID != l.Link.ID {
 			t.Errorf("by its short URL: %+v", found)
 		}
-		// Nobody's link may lead to a host at which links answer.
+		// Links must not redirect to a host of short URLs.
 		if got, err := other.create("https://links.example.com/promo"); err != nil || len(got.Errors) != 1 ||
 			got.Errors[0].Code != "UNSAFE_URL" {
 			t.Errorf("a loop: %+v, %v", got, err)
@@ -330,7 +330,7 @@ func TestRequestsAreCounted(t *testing.T) {
 	})
 }
 
-// TestTheAuditLogTells what was done, by whom, and can be taken along.
+// TestTheAuditLogTells the actor and the details of each change, and can be exported.
 func TestTheAuditLogTells(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -428,7 +428,7 @@ func (s *server) mailed(t *testing.T, subject string) (token string) {
 	return token
 }
 
-// TestAForgottenPassword is replaced by a mailed token, and whoever had the old one is out.
+// TestAForgottenPassword is replaced by an e-mailed token, and all sessions end.
 func TestAForgottenPassword(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -22,7 +22,7 @@ const adminDrain = 5 * time.Second
 // The command line is not shown: secrets may be among its flags. Nor are the profiles of blocking
 // and mutexes filled: they would cost every request something.
 func (a *app) adminRoutes(ctx context.Context) http.Handler {
-	mux := http.NewServeMux() // pprof has put itself into http.DefaultServeMux too, which nobody serves
+	mux := http.NewServeMux() // pprof also registers at http.DefaultServeMux, which is not served
 
 	mux.HandleFunc("GET /livez", a.live)
 	mux.HandleFunc("GET /readyz", a.ready)
@@ -51,7 +51,7 @@ func (a *app) runAdmin(ctx context.Context) error {
 		BaseContext:       func(net.Listener) context.Context { return ctx },
 		ErrorLog:          slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 		ReadHeaderTimeout: 10 * time.Second,
-		IdleTimeout:       2 * time.Minute, // and no WriteTimeout: a profile takes as long as it is told to
+		IdleTimeout:       2 * time.Minute, // without WriteTimeout, because the caller chooses the duration of a profile
 		MaxHeaderBytes:    64 << 10,
 	}
 	parts, ended := errgroup.WithContext(ctx)

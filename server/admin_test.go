@@ -28,8 +28,8 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// TestAdmin has an app within the test's process, and nothing runs beside it: newApp gives the
-// Redis library its log, which is the whole process's.
+// TestAdmin runs an app in the test's process, and not in parallel: newApp sets the log of the
+// Redis library for the whole process.
 func TestAdmin(t *testing.T) {
 	c, err := config.Parse(map[string]string{
 		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": freeAddress(t),
@@ -104,10 +104,10 @@ func testAdminRoutes(t *testing.T, a *app) {
 	}
 }
 
-// labels are those that a metric may have. Each has a few values, which are known beforehand.
+// labels are the allowed labels of metrics. Each has few values, which are known in advance.
 var labels = []string{"code", "kind", "name", "status", "version"}
 
-// testMetrics compares what is shown with what docs/OPERATIONS.md says of it.
+// testMetrics compares the metrics with docs/OPERATIONS.md.
 func testMetrics(t *testing.T, a *app) {
 	w := request(a.adminRoutes(t.Context()), "GET", "/metrics")
 	parser := expfmt.NewTextParser(model.LegacyValidation)
@@ -230,7 +230,7 @@ func testRunAdmin(t *testing.T, a *app) {
 	}
 }
 
-// errInUse is what the system says of an address that somebody listens at.
+// errInUse returns the system's error for an address in use.
 func errInUse(t *testing.T, address string) error {
 	t.Helper()
 	l, err := net.Listen("tcp", address)

@@ -14,7 +14,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// adoption is what clicks adopt tells of one folder.
+// adoption is the output of clicks adopt for a folder.
 type adoption struct {
 	Logs, Clicks int
 	Held         []string
@@ -65,7 +65,7 @@ func TestAdoptingTheClicksOfANodeThatLeft(t *testing.T) {
 			t.Errorf("%+v, want %d clicks", got, followed)
 		}
 	}
-	rest := 0 // what the node had taken and not used is there again
+	rest := 0 // unused hits of the node are available again
 	for staying.expectOneOf(t, limited.path(staying), http.StatusFound, http.StatusGone) == http.StatusFound {
 		rest++
 	}
@@ -82,7 +82,7 @@ func TestAdoptingTheClicksOfANodeThatLeft(t *testing.T) {
 	must(t, staying.env, "stats", "verify")
 }
 
-// withoutClicks does something while nobody can write clicks.
+// withoutClicks calls a function while no process can write clicks.
 func withoutClicks(t *testing.T, b backend, do func()) {
 	t.Helper()
 	d, err := b.open()

@@ -52,7 +52,7 @@ type app struct {
 	log    *slog.Logger
 	now    func() time.Time
 	traces *obs.Traces // nil when there are none
-	// certificate is nil where somebody else speaks TLS, or nobody.
+	// certificate is nil if the server does not terminate TLS.
 	certificate *certificate
 	data        *stores.DataFolder // nil with a database URL
 	db          *db.DB
@@ -150,7 +150,7 @@ func (a *app) prepareDatabase(ctx context.Context) error {
 	return codecounter.PinSecrets(ctx, a.db, a.config.CodeSecrets)
 }
 
-// wire gives every room what it needs.
+// wire passes every package its dependencies.
 func (a *app) wire() error {
 	var err error
 	if a.config.GeoIP != "" {
@@ -184,7 +184,7 @@ func (a *app) wire() error {
 	return nil
 }
 
-// graphConfig is what the GraphQL endpoint needs.
+// graphConfig returns the configuration of the GraphQL endpoint.
 func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 	return graph.Config{
 		Config: transport.Config{
@@ -218,7 +218,7 @@ func (a *app) graphConfig(documents *transport.Manifest) graph.Config {
 	}
 }
 
-// writers are nobody where there is no replica to read from.
+// writers returns nil without a replica.
 func (a *app) writers() *consistency.Writers {
 	if a.db.Replica == nil {
 		return nil
@@ -248,7 +248,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	leases.Go(func() error { return a.Quotas.Run(leasing) })
 	last.Go(func() error { return a.Unmatched.Run(recording) })
 	last.Go(func() error { return a.mailer.Run(recording) })
-	lasting, stop := context.WithCancel(context.WithoutCancel(ctx)) // all that requests need goes on while they are taken
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx)) // background work continues until the last request has ended
 	defer stop()
 	parts, failed := errgroup.WithContext(lasting)
 	parts.Go(func() error {
@@ -320,8 +320,9 @@ func (a *app) awaitStop(ctx, failed context.Context) {
 	_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
 }
 
-// leaving has clients open new connections, which proxies open elsewhere, once the node is to stop.
-// Closing idle ones at the end would meet requests that are on their way.
+// leaving closes connections after their next response once the node is to stop, so that proxies
+// open new ones to other nodes. Closing idle connections at the end would break requests that are
+// being sent.
 func (a *app) leaving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.stopping.Load() {
@@ -357,7 +358,7 @@ func (a *app) close() error {
 	if a.data != nil {
 		err = errors.Join(err, a.data.Close())
 	}
-	if unsent := a.traces.Close(); unsent != nil { // nobody's loss but the operator's
+	if unsent := a.traces.Close(); unsent != nil { // a loss for the operator only
 		a.log.Warn("spans are not sent", "error", unsent)
 	}
 	return err

@@ -34,7 +34,7 @@ func folderOf(env []string) (folder string) {
 	return folder
 }
 
-// must runs a command that must succeed, and returns what it wrote.
+// must runs a command that must succeed, and returns its output.
 func must(t testing.TB, env []string, args ...string) string {
 	t.Helper()
 	out, stderr, status := command(t, env, "", args...)
@@ -128,7 +128,7 @@ func loads(counts []atomic.Int64) (all []int64) {
 	return all
 }
 
-// TestBackupUnderLoad makes a backup of a server that people use, and goes on with it elsewhere.
+// TestBackupUnderLoad backs up a server under load, and continues with the copy elsewhere.
 func TestBackupUnderLoad(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)
@@ -198,8 +198,7 @@ func TestBackupUnderLoad(t *testing.T) {
 	s.stop()
 }
 
-// newCodes makes batches of COUNTER links, and insists that nobody was given one of their codes
-// before.
+// newCodes creates batches of COUNTER links, whose codes must be new.
 func (w tenant) newCodes(t *testing.T, given map[string]bool, number *atomic.Int64, batches int) {
 	t.Helper()
 	for range batches {
@@ -265,8 +264,7 @@ func grantedTo(t *testing.T, folder, linkID string) (granted int64) {
 	return granted
 }
 
-// wantNobody: nothing in a backup tells who has followed a link, and no lease is left of who cannot
-// give it back.
+// wantNobody checks that a backup contains neither visitor keys nor leases.
 func wantNobody(t *testing.T, folder string) {
 	t.Helper()
 	d, err := db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
@@ -548,7 +546,7 @@ func keepFile(t *testing.T, path string, content []byte) {
 	}
 }
 
-// TestARestoreIsKilled at moments that nobody chooses, until one comes to its end.
+// TestARestoreIsKilled at random times, until one completes.
 func TestARestoreIsKilled(t *testing.T) {
 	t.Parallel()
 	file, s, who, l := smallBackup(t)

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// answer is what a server answered, read to its end.
+// answer is a complete response.
 type answer struct {
 	status int
 	header http.Header
@@ -34,7 +34,7 @@ func (s *server) deliver(r *http.Request) (answer, error) {
 	return answer{response.StatusCode, response.Header, string(body)}, err
 }
 
-// get asks for a path; headers are names and values in turn.
+// get requests a path; headers are alternating names and values.
 func (s *server) get(path string, headers ...string) (answer, error) {
 	return s.ask(http.MethodGet, path, "", headers...)
 }
@@ -63,14 +63,13 @@ func (s *server) expect(t *testing.T, status int, method, path string, headers .
 	return a
 }
 
-// client speaks GraphQL with a server, for somebody or nobody.
+// client sends GraphQL operations to a server, with or without a token.
 type client struct {
 	*server
 	token string
 }
 
-// post sends a body to the endpoint. Without an Accept among the headers it asks for GraphQL's own
-// media type.
+// post sends a body to the endpoint. Its default Accept header is GraphQL's media type.
 func (c client) post(body []byte, headers ...string) (answer, error) {
 	r, err := http.NewRequest(http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
 	if err != nil {
@@ -145,7 +144,7 @@ type mend struct {
 	Field         []string
 }
 
-// tenant is somebody who is logged in, with a workspace.
+// tenant is a logged-in user with a workspace.
 type tenant struct {
 	client
 	email, password string
@@ -161,7 +160,7 @@ const createWorkspace = `mutation ($in: CreateWorkspaceInput!) {
 	createWorkspace(input: $in) { workspace { id slug name viewerRole } errors { code message field } }
 }`
 
-// tenant registers somebody and makes a workspace with the slug.
+// tenant registers a user and creates a workspace with the slug.
 func (s *server) tenant(t *testing.T, slug string) tenant {
 	t.Helper()
 	who := tenant{client: client{server: s}, email: slug + "@example.com", password: "pass phrase of " + slug, slug: slug}
@@ -265,7 +264,7 @@ func (w tenant) look(t *testing.T, linkID string) linkView {
 	return got.Link
 }
 
-// linksUsed is what the workspace has used of its link quota.
+// linksUsed returns the usage of the workspace's link quota.
 func (w tenant) linksUsed(t *testing.T) int64 {
 	t.Helper()
 	var got struct {

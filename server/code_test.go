@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
 
-// golden is what the vectors of the profile LF-1 hold.
+// golden has the vectors of the profile LF-1.
 type golden struct {
 	Vectors []struct {
 		URL, Canonical string
@@ -184,8 +184,8 @@ func TestCodeInput(t *testing.T) {
 	}
 }
 
-// TestGoldenLinks makes a link of every vector. Links are deleted in between, so that each is made
-// as it was given: a link that is there keeps the URL that it was first given.
+// TestGoldenLinks creates a link of every vector. Links are deleted in between, because an existing
+// link retains the URL that it was created with.
 func TestGoldenLinks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -234,7 +234,7 @@ const previewCode = `query ($id: ID!, $url: String!) {
 	previewCode(workspaceId: $id, url: $url) { canonicalUrl codes existing { id } }
 }`
 
-// preview asks for the codes of a URL that has a link already.
+// preview returns the codes of a URL that has a link.
 func preview(t *testing.T, who tenant, u, canonical, existing string) []string {
 	t.Helper()
 	var got struct {

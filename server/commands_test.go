@@ -49,8 +49,8 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
-// TestReadyWithoutTheDatabase takes the database away from a running server, and gives it back: the
-// server lives on, and says what is the matter.
+// TestReadyWithoutTheDatabase stops the database of a running server, and starts it again: the
+// server continues, and reports the problem.
 func TestReadyWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	b := production(t)
@@ -78,7 +78,7 @@ func TestReadyWithoutTheDatabase(t *testing.T) {
 	}
 	run("ALTER DATABASE " + name + " ALLOW_CONNECTIONS false")
 	run("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '" + name + "'")
-	for range 3 { // links in memory go on redirecting: a proxy that took the node away would take them away
+	for range 3 { // links in memory keep redirecting, so the node must stay in the proxy's pool
 		if a := s.expect(t, http.StatusOK, http.MethodGet, "/readyz"); a.body != "ready; the database does not answer\n" {
 			t.Errorf("readyz: %s", a.body)
 		}

@@ -60,7 +60,7 @@ func TestTheSameURLAtOnce(t *testing.T) {
 	})
 }
 
-// TestManyURLsAtOnce is the same for URLs of which each is asked for several times.
+// TestManyURLsAtOnce requests each of many URLs several times.
 func TestManyURLsAtOnce(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -96,7 +96,7 @@ func TestManyURLsAtOnce(t *testing.T) {
 	})
 }
 
-// countLinks counts the rows, beside the servers.
+// countLinks counts the rows in the database.
 func countLinks(t *testing.T, b backend) int {
 	t.Helper()
 	d, err := b.open()

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// failing runs serve with an environment with which it must not start, and returns what it says.
+// failing runs serve with an environment that must be refused, and returns its output.
 func failing(t *testing.T, env ...string) (said string) {
 	t.Helper()
 	stdout, stderr, status := command(t, env, "", "serve")
@@ -59,7 +59,7 @@ func TestSecretsAreRequired(t *testing.T) {
 	if strings.Contains(said, "LINKFORGE_JWT_SECRET: ") || !strings.Contains(said, "LINKFORGE_CODE_SECRET: ") {
 		t.Errorf("with one of two secrets: %s", said)
 	}
-	// With both the configuration is good: what is missing is the database.
+	// With both the configuration is valid, and the database is missing.
 	said = failing(t, databaseURL, "LINKFORGE_JWT_SECRET="+jwtSecret, "LINKFORGE_CODE_SECRET="+codeSecret)
 	if strings.Contains(said, "LINKFORGE_") || strings.Contains(said, marker) {
 		t.Errorf("with both secrets: %s", said)
@@ -181,7 +181,7 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// TestBanner looks for everything that a person wants to know first, and for what nobody is to see.
+// TestBanner checks that the banner has the important facts, and no secrets.
 func TestBanner(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -249,7 +249,7 @@ func TestProductionHides(t *testing.T) {
 	}
 }
 
-// TestDevelopmentShows is the contrary, and what an operator asks for in production.
+// TestDevelopmentShows details, as does production if the operator enables them.
 func TestDevelopmentShows(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string][]string{

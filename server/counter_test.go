@@ -10,7 +10,7 @@ import (
 const (
 	counterBatch   = 500
 	counterWorkers = 2    // a node
-	counterBlock   = 1000 // what a node takes from the database at once
+	counterBlock   = 1000 // counters that a node allocates at once
 )
 
 // counterLinks is how many are made in each of two rounds: 20,000 in the field, less in the suite.
@@ -20,9 +20,8 @@ const createCounters = `mutation ($in: CreateLinksInput!) {
 	createLinks(input: $in) { results { created link { code } errors { code } } errors { code } }
 }`
 
-// TestCountersSurviveKills kills every node in the middle of creating COUNTER links, starts them
-// again, and has them create as many once more. No code comes twice, and no more counters are
-// missing than the nodes held.
+// TestCountersSurviveKills kills every node while it creates COUNTER links, restarts them, and
+// creates as many again. No code is repeated, and at most the allocated blocks are missing.
 func TestCountersSurviveKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -62,8 +61,7 @@ func TestCountersSurviveKills(t *testing.T) {
 	})
 }
 
-// counting is what the workers saw: the codes of the links that were answered, and how many calls
-// were not.
+// counting has the codes of created links, and the number of failed calls.
 type counting struct {
 	mu         sync.Mutex
 	codes      []string

@@ -128,7 +128,7 @@ func (d *demo) moveIn(ctx context.Context) (workspaceID string, err error) {
 	return w.ID, nil
 }
 
-// demoLink is what the demo asks of a link.
+// demoLink has the fields of a link that the demo reads.
 type demoLink struct {
 	ID, Code, ShortURL, CanonicalURL string
 }
@@ -192,7 +192,7 @@ func (d *demo) create(ctx context.Context, workspaceID, u string) (l demoLink, c
 	return answer.CreateLink.Link, answer.CreateLink.Created, nil
 }
 
-// follow asks for the redirect. The destination itself is not fetched.
+// follow requests the redirect. It does not fetch the destination.
 func (d *demo) follow(ctx context.Context, shortURL string) (location string, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, shortURL, nil)
 	if err != nil {
@@ -209,7 +209,7 @@ func (d *demo) follow(ctx context.Context, shortURL string) (location string, er
 	return response.Header.Get("Location"), nil
 }
 
-// demoClicks is what the demo reads of a link's stats.
+// demoClicks has the fields of a link's stats that the demo reads.
 type demoClicks struct {
 	Total, Today int64
 	AverageMs    float64
@@ -293,7 +293,7 @@ func (d *demo) ask(ctx context.Context, data any, query string, variables map[st
 	return answer.Errors.err()
 }
 
-// userErrors are what an answer says is wrong.
+// userErrors are the errors of a payload.
 type userErrors []struct{ Message string }
 
 func (e userErrors) err() error {

@@ -26,7 +26,7 @@ import (
 	"github.com/linkforge/linkforge/internal/proctest"
 )
 
-// The tests of docs/deploy: what it says to nodes, proxies and Prometheus is true of the server.
+// Tests of docs/deploy: its settings, URLs and metrics exist.
 
 const deployFolder = "../docs/deploy"
 
@@ -128,7 +128,8 @@ func composed(t *testing.T) map[string]node {
 	return all
 }
 
-// substituted puts secrets where Compose does. What has no value is passed on only when it is set.
+// substituted sets the values that Compose would. Variables without a value are passed on only if
+// they are set.
 func substituted(env map[string]*string) map[string]string {
 	reference := regexp.MustCompile(`\$\{(\w+)(:-([^}]*)|:\?[^}]*)?\}`)
 	all := map[string]string{}
@@ -392,8 +393,8 @@ func unknown(expression string, shown map[string][]string) (missing []string) {
 	return missing
 }
 
-// TestDeployWatchesWhatThereIs: the alerts and the dashboard ask for metrics and labels that a
-// server shows from its start on.
+// TestDeployWatchesWhatThereIs: alerts and the dashboard use metrics and labels that a server
+// reports from its start on.
 func TestDeployWatchesWhatThereIs(t *testing.T) {
 	t.Parallel()
 	admin := freeAddress(t)
@@ -471,8 +472,7 @@ func TestDeployAlertsAreExplained(t *testing.T) {
 	}
 }
 
-// TestDeployProgramsTakeTheirFiles has those programs that are installed read what is meant for
-// them.
+// TestDeployProgramsTakeTheirFiles validates the files by their programs, if installed.
 func TestDeployProgramsTakeTheirFiles(t *testing.T) {
 	t.Parallel()
 	proctest.SkipShort(t)
@@ -528,7 +528,7 @@ func TestDeployProgramsTakeTheirFiles(t *testing.T) {
 	}
 }
 
-// scrape is what a server shows at its operator's address.
+// scrape returns the metrics of a server.
 func scrape(t *testing.T, address string) string {
 	t.Helper()
 	client := http.Client{Timeout: 10 * time.Second}

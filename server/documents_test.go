@@ -26,7 +26,7 @@ func listed(t *testing.T, documents map[string]string) (file string) {
 	return file
 }
 
-// TestABadListOfDocuments: the server says what is wrong with it, and does not start.
+// TestABadListOfDocuments: the server reports its problems, and does not start.
 func TestABadListOfDocuments(t *testing.T) {
 	t.Parallel()
 	env := embedded(t).env
@@ -80,7 +80,7 @@ func TestPointsAreCountedByAllNodes(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.alone(t), b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_COST_RATE=300",
 			"LINKFORGE_MAX_COST=40")
-		who := nodes[0].tenant(t, "dear").client // whose points nobody else spends
+		who := nodes[0].tenant(t, "dear").client // with a budget of its own
 		var before *int
 		for i := 0; ; i++ {
 			who.server = nodes[i%len(nodes)]

@@ -40,7 +40,7 @@ func TestANodeSaysThatItLeaves(t *testing.T) {
 			t.Errorf("linkforge_ready is %s", got)
 		}
 		who.shorten(t, "https://example.com/made-while-leaving")
-		who.on(staying).remove(t, removed.ID) // which the node is told of, as ever
+		who.on(staying).remove(t, removed.ID) // the node still receives changes
 		polltest.Until(t, "a link that was deleted elsewhere is gone here", func() bool {
 			a, err := leaving.get(removed.path(leaving))
 			if err != nil {

@@ -27,8 +27,8 @@ type exportedEvent struct {
 	CreatedAt time.Time       `json:"createdAt"`
 }
 
-// exportAudit writes a workspace's whole audit log, newest first, a JSON object a line. It needs
-// what the connection auditLog needs, and refuses in the same words.
+// exportAudit writes a workspace's whole audit log, newest first, one JSON object per line. It
+// requires the permissions of the connection auditLog, and has the same errors.
 func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 	m, err := a.mayExport(r)
 	request := page.Request{Size: page.Max}
@@ -46,7 +46,7 @@ func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 	download(w, jsonLines, "audit-"+m.Slug()+".ndjson")
 	for {
 		if err := writeEvents(w, p.Items); err != nil {
-			return // a client that has gone cannot be told
+			return // the client has disconnected
 		}
 		if !p.HasNext {
 			return

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// exportClicks writes what a signed URL asks for, a thousand clicks at a time.
+// exportClicks writes the clicks of a signed URL, a thousand at a time.
 func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 	e, s, err := a.signedExport(r)
 	if err != nil {
@@ -53,7 +53,8 @@ func (a *app) exportClicks(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// signedExport returns what a signed URL requests, and the stats that its signer may read now.
+// signedExport returns the request in a signed URL, and the stats that its signer may currently
+// read.
 func (a *app) signedExport(r *http.Request) (*stats.ExportRequest, *stats.Stats, error) {
 	ctx := r.Context()
 	e, err := a.Exports.Open(r.URL.Query().Get("token"))

@@ -283,8 +283,8 @@ func receive(t *testing.T, handle http.HandlerFunc, r *http.Request, then func()
 	return 0, false
 }
 
-// TestExport_StopsWhenTheCredentialEnds ends the session or the API key while a download is in
-// progress: the client gets what had been sent, and an aborted connection.
+// TestExport_StopsWhenTheCredentialEnds ends the session or the API key during a download: the
+// client receives the data sent so far, and the connection is aborted.
 func TestExport_StopsWhenTheCredentialEnds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// failover is a Redis of which another server takes over when one has died.
+// failover is a Redis with a replica that takes over.
 type failover struct {
 	url  string
 	kill func(linkID string)
@@ -44,8 +44,8 @@ func count(all []*crowd) (seen int64) {
 	return seen
 }
 
-// lagging is the most clicks of a link that the database does not have at a time, until it is asked
-// for.
+// lagging measures the maximum number of a link's clicks that were not in the database at a time,
+// until most is called.
 func lagging(t *testing.T, b backend, linkID string, all []*crowd) (most func() int64) {
 	t.Helper()
 	var behind atomic.Int64
@@ -67,7 +67,7 @@ func lagging(t *testing.T, b backend, linkID string, all []*crowd) (most func() 
 	}
 }
 
-// awaitRedis waits until the node has noticed that Redis is away, and counts there again.
+// awaitRedis waits until the node has noticed the outage of Redis, and counts in Redis again.
 func (s *server) awaitRedis() {
 	s.t.Helper()
 	polltest.Until(s.t, "Redis is noticed to be away, and counts again", func() bool {
@@ -94,10 +94,10 @@ func expectOnly(t *testing.T, status int, all []*crowd) (slowest time.Duration) 
 	return slowest.Round(time.Millisecond)
 }
 
-// TestRedirectsGoOnWhenARedisDies kills a master of Redis under load on two nodes; its replica
-// takes over. Visitors are answered redirects until the quota is used up and 429 then, also of
-// links that nobody has followed before; every redirect is counted, and no more are answered than
-// the quota and what was in anybody's hands.
+// TestRedirectsGoOnWhenARedisDies kills a Redis master under load on two nodes; its replica takes
+// over. Visitors are redirected until the quota is used up and receive 429 then, also at links that
+// were not followed before. Every redirect is counted, and redirects exceed the quota at most by
+// leased and unwritten hits.
 func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 	t.Parallel()
 	eachFailover(t, func(t *testing.T, f failover) {
@@ -140,7 +140,7 @@ func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
 		}
 		then := count(counted)
 		polltest.Settled(t, "no visitor is redirected any more", leaseReturn, func() int64 { return count(counted) })
-		bound := most() + 2*2*128 // what the stated bound is made of: clicks that wait, and leases of either way of counting
+		bound := most() + 2*2*128 // the parts of the documented bound: unwritten clicks, and leases from both sources
 		slowest := expectOnly(t, http.StatusTooManyRequests, append(others, counted...))
 		for _, node := range nodes {
 			node.stop()

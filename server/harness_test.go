@@ -76,8 +76,8 @@ func build(name string, flags ...string) (path string, err error) {
 	return path, nil
 }
 
-// underRace says that servers which are asked many things at once are to have the race detector:
-// when the tests have, or somebody says so.
+// underRace reports whether servers under concurrent load are built with the race detector: if the
+// tests are, or by an environment variable.
 func underRace() bool {
 	if os.Getenv("LINKFORGE_TEST_RACE") == "on" {
 		return true
@@ -86,7 +86,7 @@ func underRace() bool {
 	return slices.Contains(info.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
-// sized is a size that the suite keeps small, and the environment makes what it is in the field.
+// sized returns a size that is small in the suite, and larger by an environment variable.
 func sized(variable string, small int) int {
 	if n, err := strconv.Atoi(os.Getenv(variable)); err == nil {
 		return n
@@ -124,17 +124,16 @@ func command(t testing.TB, env []string, stdin string, args ...string) (stdout, 
 	return out.String(), err.String(), p.ProcessState.ExitCode()
 }
 
-// backend is where servers keep what they know, as their environment says it.
+// backend has the environment of servers with a kind of storage.
 type backend struct {
 	env []string
 	// nodes is how many servers may share it.
 	nodes int
-	// open opens its database, beside the servers.
+	// open opens its database.
 	open func() (*db.DB, error)
 	// fails says that it is taken away from the servers, which may say so.
 	fails bool
-	// busy says that servers are asked many things at once: they run with the race detector, if the
-	// tests do.
+	// busy means concurrent load: servers have the race detector if the tests do.
 	busy bool
 }
 
@@ -160,7 +159,7 @@ func eachBackend(t *testing.T, test func(t *testing.T, b backend)) {
 	})
 }
 
-// redisDatabases counts those that tests have for themselves.
+// redisDatabases counts the Redis databases of tests.
 var redisDatabases atomic.Int32
 
 // alone is the backend with a database of Redis for itself: the rates of addresses are counted
@@ -228,8 +227,8 @@ func start(t testing.TB, b backend, settings ...string) *server {
 	return startAll(t, b, 1, settings...)[0]
 }
 
-// startAll starts n servers at once, which share what the backend has and the first one's public
-// URL, and waits until they are ready.
+// startAll starts n servers with the same backend and the first one's public URL, and waits until
+// they are ready.
 func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	t.Helper()
 	var all []*server
@@ -253,8 +252,7 @@ func startAll(t testing.TB, b backend, n int, settings ...string) []*server {
 	return all
 }
 
-// freeAddress is a loopback address that nobody listens at, outside the range from which clients
-// get their ports.
+// freeAddress returns an unused loopback address outside of the ephemeral ports.
 func freeAddress(t testing.TB) string {
 	t.Helper()
 	for {
@@ -372,7 +370,7 @@ func (s *server) stop() {
 	s.awaitExit()
 }
 
-// again starts the server anew, on what the last one left.
+// again restarts the server with its previous data.
 func (s *server) again() {
 	s.t.Helper()
 	s.launch()

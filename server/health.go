@@ -10,7 +10,7 @@ import (
 // readyDeadline bounds the question whether a dependency answers.
 const readyDeadline = 2 * time.Second
 
-// live says that the process runs. It asks no dependency: restarting this process would mend none.
+// live reports that the process runs. It checks no dependency, because a restart would not fix one.
 func (a *app) live(w http.ResponseWriter, _ *http.Request) {
 	plain(w, http.StatusOK, "alive")
 }

@@ -349,7 +349,7 @@ func hostileStrings(t *testing.T, who tenant) {
 		})
 	}
 	t.Run("passwords", func(t *testing.T) {
-		// Whatever a password is made of, it logs in, and nothing else does.
+		// A password of any characters logs in, and no other does.
 		password := "\x00\x01 ' OR 1=1 \u202e" + strings.Repeat("long", 30) + "ä" + marker
 		credentials := map[string]any{"email": "odd@example.com", "password": password}
 		var got struct {
@@ -393,7 +393,7 @@ func (s *server) raw(t *testing.T, request string) answer {
 	}
 	method, _, _ := strings.Cut(request, " ")
 	response, err := http.ReadResponse(bufio.NewReader(conn), &http.Request{Method: method})
-	if errors.Is(err, syscall.ECONNRESET) { // what is not HTTP may be hung up on
+	if errors.Is(err, syscall.ECONNRESET) { // the server may close the connection on invalid HTTP
 		return answer{status: http.StatusBadRequest}
 	}
 	if err != nil {
@@ -407,7 +407,7 @@ func (s *server) raw(t *testing.T, request string) answer {
 	return answer{response.StatusCode, response.Header, string(body)}
 }
 
-// hostilePaths asks for addresses that are nobody's link. None leads anywhere but to this server.
+// hostilePaths requests invalid short URLs. None redirects to another server.
 func hostilePaths(t *testing.T, s *server) {
 	for _, path := range []string{
 		"/%00", "/%ff", "/%0d%0aSet-Cookie:x", "/..%2f", "/..%2f..%2fetc%2fpasswd", "/../../etc/passwd", "//evil.com",

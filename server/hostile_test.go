@@ -33,7 +33,7 @@ type hostile struct {
 	allow string
 }
 
-// refuse sends what is hostile and checks the answer.
+// refuse sends the hostile request and checks the response.
 func (h hostile) refuse(t *testing.T, c client) {
 	t.Helper()
 	began := time.Now()
@@ -238,7 +238,7 @@ func largeBodies(t *testing.T, nobody, somebody client) {
 	}
 }
 
-// hostileTokens are tokens that nobody was given.
+// hostileTokens are tokens that were never issued.
 func hostileTokens(t *testing.T, who tenant) {
 	part := func(value any) string {
 		text, err := json.Marshal(value)
@@ -294,10 +294,10 @@ func hostileTokens(t *testing.T, who tenant) {
 	}
 }
 
-// foreign asks for what belongs to somebody else, and for what belongs to nobody: the answers are
-// the same to the byte.
+// foreign compares requests for objects of another tenant with requests for objects that do not
+// exist: the responses are equal to the byte.
 func foreign(t *testing.T, who, other tenant, theirs linkView) {
-	unknown := func(id string) string { // of the same form, and nobody's
+	unknown := func(id string) string { // of the same form, but not in use
 		last := "0"
 		if strings.HasSuffix(id, last) {
 			last = "1"

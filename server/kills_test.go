@@ -32,10 +32,9 @@ import (
 	"github.com/linkforge/linkforge/migrations"
 )
 
-// killer kills commands of the program in the middle of a transaction. On PostgreSQL it has them
-// wait there, for something that it holds itself. On SQLite, whose one writer would keep them from
-// beginning at all, it stops them once they write, looks whether they still do, and kills them
-// then.
+// killer kills commands of the program in the middle of a transaction. On PostgreSQL it makes them
+// wait for a lock that it holds. On SQLite, whose single writer would prevent them from starting,
+// it pauses them while they write, checks that they still do, and kills them.
 type killer struct {
 	t     *testing.T
 	d     *db.DB
@@ -61,9 +60,9 @@ func newKiller(t *testing.T, b backend, env []string) *killer {
 	return k
 }
 
-// within runs a command and kills it: on PostgreSQL once it waits for what the statement holds, on
-// SQLite once it has written for so long in one transaction, after so many others. It reports false
-// of a command that has ended before.
+// within runs a command and kills it: on PostgreSQL when it waits for the lock of the statement, on
+// SQLite when a transaction after passed others has been writing for long. It returns false if the
+// command has ended before.
 func (k *killer) within(hold string, passed int, long time.Duration, args ...string) (killed bool) {
 	k.t.Helper()
 	if k.d.Kind == db.SQLite {
@@ -107,7 +106,7 @@ func (k *killer) withinSQLite(passed int, long time.Duration, args ...string) (k
 			polltest.Elapse(50 * time.Microsecond) // and leave the processor to the command
 			continue
 		}
-		for began := time.Now(); time.Since(began) < long && k.writing(); { // one transaction, if it goes on
+		for began := time.Now(); time.Since(began) < long && k.writing(); { // one transaction, while it lasts
 		}
 		if passed--; passed >= 0 || !k.writing() {
 			for k.writing() && !p.hasEnded() { // until this transaction has ended
@@ -124,7 +123,7 @@ func (k *killer) withinSQLite(passed int, long time.Duration, args ...string) (k
 	return false
 }
 
-// writing says that somebody is in a transaction that writes.
+// writing reports whether a write transaction is open.
 func (k *killer) writing() bool {
 	k.t.Helper()
 	tx, err := k.probe.BeginTx(k.t.Context(), nil)
@@ -166,7 +165,7 @@ func (k *killer) start(args ...string) *victim {
 
 func (p *victim) signal(s os.Signal) { _ = p.Process.Signal(s) } // it may have ended
 
-// kill is SIGKILL, and reports whether that is what has ended the process.
+// kill sends SIGKILL, and reports whether it ended the process.
 func (p *victim) kill() bool {
 	p.signal(syscall.SIGKILL)
 	<-p.ended
@@ -224,12 +223,11 @@ func (k *killer) write(query string, args ...any) {
 	}
 }
 
-// enoughKills are those of one job that tell something.
+// enoughKills is the minimum number of kills per job.
 const enoughKills = 3
 
-// job kills a job over and over: on PostgreSQL as it comes to write each of the tables, on SQLite
-// in a later transaction each time. After each kill whole looks at what is there. At last the job
-// is left to end.
+// job kills a job repeatedly: on PostgreSQL when it writes to each of the tables, on SQLite in a
+// later transaction each time. After each kill whole checks the data. At the end the job completes.
 func (k *killer) job(name string, tables []string, whole func()) {
 	k.t.Helper()
 	args, kills := append([]string{"jobs", "run"}, strings.Fields(name)...), 0
@@ -276,8 +274,8 @@ func (w tenant) many(t *testing.T, n int, of string, fields map[string]any) {
 	}
 }
 
-// TestACleanUpIsKilled: of links that have ended long ago, each is there with all that belongs to
-// it, or gone with all but what keeps its code.
+// TestACleanUpIsKilled: each link that ended long ago is either complete, or scrubbed except for
+// its reserved code.
 func TestACleanUpIsKilled(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -431,7 +429,7 @@ func TestAPurgeOfAWorkspaceIsKilled(t *testing.T) {
 	})
 }
 
-// TestARetentionIsKilled: months that are kept no longer go, and nothing else does.
+// TestARetentionIsKilled: only expired months are deleted.
 func TestARetentionIsKilled(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -482,7 +480,7 @@ func TestARetentionIsKilled(t *testing.T) {
 	})
 }
 
-// firstSteps are the files of the first so many steps of the schema.
+// firstSteps returns the files of the first n migrations.
 func firstSteps(t *testing.T, n int) fs.FS {
 	t.Helper()
 	some := fstest.MapFS{}
@@ -557,7 +555,7 @@ func (k *killer) taken() (names []string) {
 	return names
 }
 
-// bringTo has the database take exactly the first so many steps.
+// bringTo migrates the database to exactly n migrations.
 func (k *killer) bringTo(n int) {
 	k.t.Helper()
 	for _, err := k.d.Migrate(k.t.Context(), firstSteps(k.t, n), time.Now()); len(k.taken()) > n; _,
@@ -591,7 +589,7 @@ func holdingUp(t *testing.T, step string) string {
 	if all := alters.FindAllStringSubmatch(string(script), -1); len(all) > 0 {
 		return "LOCK TABLE " + all[len(all)-1][1] + " IN ACCESS SHARE MODE"
 	}
-	// whoever plans a look at the links has locked all their indexes
+	// planning a query of links locks all their indexes
 	if strings.Contains(string(script), "ALTER INDEX links_") {
 		return "SELECT FROM links"
 	}

@@ -39,7 +39,7 @@ func listen(c config.Config) (net.Listener, error) {
 	}, nil
 }
 
-// policyFor has proxies say whom they speak for, and nobody else.
+// policyFor requires the PROXY header of trusted proxies, and refuses all other connections.
 func policyFor(proxies web.Proxies, from net.Addr) proxyproto.Policy {
 	addr, err := netip.ParseAddrPort(from.String())
 	if err == nil && proxies.Trusts(addr.Addr()) {
@@ -48,8 +48,8 @@ func policyFor(proxies web.Proxies, from net.Addr) proxyproto.Policy {
 	return proxyproto.REJECT
 }
 
-// certificate is the server's own, from two files, which are read again when they change: whoever
-// renews it need not stop the server.
+// certificate is the server's certificate from two files, which are read again when they change, so
+// that a renewal needs no restart.
 type certificate struct {
 	certificateFile, keyFile string
 

@@ -9,7 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-	_ "time/tzdata" // stats are asked for in any zone, also where the system has none
+	_ "time/tzdata" // for stats in any time zone, on systems without zone data
 
 	"github.com/alecthomas/kong"
 
@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 )
 
-// commandLine holds the commands: those that start an instance, and those of package cli.
+// commandLine has the commands: those that start an instance, and those of package cli.
 type commandLine struct {
 	Serve serveCommand `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
 	Demo  demoCommand  `cmd:"" help:"Run the main job once on a throw-away instance, and tell it."`

@@ -16,9 +16,9 @@ const (
 	// default, a third of the time that a small heap under load takes went to it
 	// (docs/decisions/0011-garbage-collector.md).
 	gcPercent = 400
-	// leastMemory is what the process may take however small the cache is: from there on the collector
-	// runs more often again.
-	leastMemory = 192 << 20
+	// minMemory is the lower bound of the memory limit for small caches. Below it, garbage collection
+	// would run too often.
+	minMemory = 192 << 20
 )
 
 // tuneMemory trades memory for time, unless the operator has said how by GOGC and GOMEMLIMIT.
@@ -31,22 +31,22 @@ func tuneMemory(c config.Config) {
 	}
 }
 
-// cacheBytes is how much links in memory may weigh: half of what is configured, as the other half
-// is garbage that has not been collected yet.
+// cacheBytes bounds cached links: half of the setting, because the other half is garbage that has
+// not been collected yet.
 func cacheBytes(c config.Config) int64 { return c.CacheBytes / 2 }
 
-// memoryLimit is what the collector keeps the process to: what is configured or, when more than
-// that is alive, half as much again. At a limit that what is alive leaves no room below, it would
-// never rest.
+// memoryLimit returns the limit of the garbage collector: the configured one or, if the live heap
+// is larger, one and a half times the live heap. A limit without space above the live heap would
+// keep the collector running permanently.
 func memoryLimit(c config.Config, alive int64) int64 {
-	return max(leastMemory, c.CacheBytes, alive+alive/2)
+	return max(minMemory, c.CacheBytes, alive+alive/2)
 }
 
-// limitEvery is how often the limit follows what is alive.
+// limitEvery is the interval at which the limit follows the live heap.
 const limitEvery = time.Second
 
-// followMemory has the limit follow what is alive: beside the cache, that is what is known of every
-// link that is followed in a month.
+// followMemory adapts the limit to the live heap, which beside the cache contains the state of
+// every link that was followed this month.
 func followMemory(ctx context.Context, c config.Config) error {
 	if os.Getenv("GOMEMLIMIT") != "" {
 		return nil

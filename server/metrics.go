@@ -10,11 +10,11 @@ import (
 	"github.com/linkforge/linkforge/internal/obs"
 )
 
-// scrapeDeadline bounds what a scrape waits for.
+// scrapeDeadline bounds the waits of a scrape.
 const scrapeDeadline = time.Second
 
-// numbers is every metric of this node but the runtime's and the process's: its name, what it says,
-// what it is now. Each is in the table of docs/OPERATIONS.md.
+// numbers returns every metric of this node, except those of the runtime and the process.
+// docs/OPERATIONS.md documents each.
 func (a *app) numbers(ctx context.Context) []obs.Number {
 	cache, leases, clicks, live := a.Links.Resolver.CacheStats(), a.Quotas.Hits.Stats(), a.Recorder.Stats(),
 		a.ClickStream.Stats()

@@ -21,19 +21,18 @@ import (
 )
 
 const (
-	// statsSuffix is what a short URL ends in that asks for the link's stats. No code has it.
+	// statsSuffix is the end of a short URL's stats page. No code contains it.
 	statsSuffix = "+"
-	// statsDays is how many days the page tells of, statsSlices how many referrers and countries.
+	// statsDays is the number of days on the page, statsSlices that of referrers and countries.
 	statsDays   = 30
 	statsSlices = 10
 )
 
-// statsPages is how many such pages an address may ask for.
+// statsPages limits the pages per client address.
 var statsPages = ratelimit.Rate{Name: "stats-pages", Attempts: 120, Window: time.Minute}
 
-// stats answers a short URL that ends in + with a page about the link's clicks, if its owner has
-// made them public or a member asks. For everybody else there is nothing there, as where there is
-// no link.
+// stats responds to a short URL followed by + with the link's stats page, if they are public or the
+// caller is a member. Otherwise it responds as for an unknown link.
 func (a *app) stats(w http.ResponseWriter, r *http.Request, at resolve.Address) {
 	ctx := r.Context()
 	at.Code = strings.TrimSuffix(at.Code, statsSuffix)
@@ -86,13 +85,13 @@ func (a *app) observed(ctx context.Context, at resolve.Address, authorization st
 	return l, err
 }
 
-// hasPublicStats reports whether anybody may read the link's stats page.
+// hasPublicStats reports whether the link's stats page is public.
 func hasPublicStats(l *link.Link, now time.Time) bool {
 	return l.StatsPublic && !l.IsHidden(now) && l.DisabledAt == nil && l.PurgedAt == nil &&
 		l.WorkspaceID != workspace.PublicID
 }
 
-// pageOf reads what the page tells.
+// pageOf reads the contents of the page.
 func (a *app) pageOf(ctx context.Context, l *link.Link) (*statspage.Page, error) {
 	now := a.now().UTC()
 	today := now.Truncate(24 * time.Hour)
