@@ -306,7 +306,7 @@ func TestWhatIsNotBackedUp(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	declined(t, s.env, "is there already", "backup", file)
+	declined(t, s.env, "exists, and backups are not overwritten", "backup", file)
 	if now, err := os.ReadFile(file); err != nil || !bytes.Equal(now, kept) {
 		t.Errorf("the backup was overwritten: %v", err)
 	}
@@ -416,19 +416,19 @@ func TestWhatIsNotRestored(t *testing.T) {
 		file []byte
 		says string
 	}{
-		"an empty file":   {nil, "no backup"},
-		"another file":    {[]byte("hello"), "no backup"},
-		"another archive": {archiveOf(t, []entry{plain("a.txt", "a")}), "no backup"},
+		"an empty file":   {nil, "was not written by linkforge backup"},
+		"another file":    {[]byte("hello"), "was not written by linkforge backup"},
+		"another archive": {archiveOf(t, []entry{plain("a.txt", "a")}), "was not written by linkforge backup"},
 		"a later format": {replaced(cli.BackupHeadName,
 			func([]byte) []byte { return []byte(`{"linkforgeBackup":2,"version":"9"}`) }), "later version"},
 		"a file cut short": {whole[:len(whole)-100], "damaged"},
 		"a damaged file": {append(slices.Clone(whole[:len(whole)/2]),
 			slices.Concat([]byte("xxxxx"), whole[len(whole)/2+5:])...), "is not restored"},
-		"a way out":           {with(plain("../evil", "a")), "does not belong"},
-		"a way out of clicks": {with(plain("clicks/../../evil.log", "a")), "does not belong"},
-		"a path from root":    {with(plain("/tmp/evil", "a")), "does not belong"},
-		"another name":        {with(plain("linkforge.db-wal", "a")), "does not belong"},
-		"a link":              {with(symlink), "no plain file"},
+		"a way out":           {with(plain("../evil", "a")), "is not part of a backup"},
+		"a way out of clicks": {with(plain("clicks/../../evil.log", "a")), "is not part of a backup"},
+		"a path from root":    {with(plain("/tmp/evil", "a")), "is not part of a backup"},
+		"another name":        {with(plain("linkforge.db-wal", "a")), "is not part of a backup"},
+		"a link":              {with(symlink), "is not a regular file"},
 		"a database twice":    {with(plain(stores.DatabaseName, "a")), "exists"},
 		"a long secret": {replaced(stores.JWTSecretName,
 			func([]byte) []byte { return bytes.Repeat([]byte("s"), 1<<20) }), "too long"},

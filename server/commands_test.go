@@ -44,7 +44,7 @@ func TestHealthcheck(t *testing.T) {
 	}
 	s.stop()
 	if out, stderr, status := command(t, s.env, "", "healthcheck"); status != 1 || out != "" ||
-		!strings.Contains(stderr, "does not answer") {
+		!strings.Contains(stderr, "does not respond") {
 		t.Errorf("of no server: exit status %d, %q, %q", status, out, stderr)
 	}
 }

@@ -238,7 +238,7 @@ func TestJobsOfTheOperator(t *testing.T) {
 		if _, err := d.ExecContext(db.AsSystem(t.Context()), update, time.Now().Add(time.Minute)); err != nil {
 			t.Fatal(err)
 		}
-		declined(t, s.env, "a node is doing", "jobs", "run", "clean-up")
+		declined(t, s.env, "a node is running", "jobs", "run", "clean-up")
 		wantTable(t, must(t, s.env, "jobs", "list"), "JOB BEGAN ENDED BY DUE IT WENT", "running")
 	})
 }
@@ -251,12 +251,12 @@ func TestTheOperatorIsUnderstood(t *testing.T) {
 	must(t, b.env, "migrate", "up")
 	for line, says := range map[string]string{
 		"users":                                       "expected one of",
-		"users list --limit 0":                        "--limit is a number",
+		"users list --limit 0":                        "--limit must be from",
 		"users list --limit x":                        "--limit",
 		"users logout":                                "<email>",
 		"users logout nobody@example.com":             "users list --email",
-		"workspaces list --limit 10001":               "--limit is a number",
-		"workspaces limits nobody":                    "give --hits",
+		"workspaces list --limit 10001":               "--limit must be from",
+		"workspaces limits nobody":                    "set --hits",
 		"workspaces limits nobody --hits -1":          "--hits",
 		"workspaces limits nobody --hits=-1":          "--hits is a whole number",
 		"workspaces limits nobody --links=1x":         "--links is a whole number",
