@@ -134,7 +134,7 @@ func TestAnonymousLinksCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestTheOperatorBlocks goes from a report to a blocked host, with the commands beside the running
+// TestTheOperatorBlocks goes from a report to a blocked host, by commands beside the running
 // server.
 func TestTheOperatorBlocks(t *testing.T) {
 	t.Parallel()
@@ -210,7 +210,7 @@ func TestTheOperatorBlocks(t *testing.T) {
 	})
 }
 
-// TestFindingLinks asks for pages as a front end does.
+// TestFindingLinks reads pages like a front end.
 func TestFindingLinks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

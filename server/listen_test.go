@@ -50,8 +50,8 @@ func certify(t *testing.T, certificateFile, keyFile string, serial int64) {
 	}
 }
 
-// TestTLS: with a certificate the server speaks TLS, by HTTP/2 with whoever can, says so in its
-// URLs, and finds itself healthy.
+// TestTLS: with a certificate the server serves TLS and HTTP/2, uses https in its URLs, and passes
+// its health check.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
@@ -124,7 +124,7 @@ func TestACertificateIsReplaced(t *testing.T) {
 	}
 }
 
-// limited asks for something, and says whether that was once too often.
+// limited sends a request, and reports whether the rate limit refused it.
 func limited(t *testing.T, s *server, headers ...string) bool {
 	t.Helper()
 	a, err := client{server: s}.post([]byte(`{"query":"{ platformStats { totalLinks } }"}`), headers...)
@@ -134,8 +134,8 @@ func limited(t *testing.T, s *server, headers ...string) bool {
 	return a.status == http.StatusTooManyRequests
 }
 
-// TestProxiesSayWhoAsks: behind a proxy everybody has a rate of their own. Of others nobody
-// believes it.
+// TestProxiesSayWhoAsks: behind a trusted proxy each client has a rate limit of its own. Headers of
+// other clients are ignored.
 func TestProxiesSayWhoAsks(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
@@ -161,7 +161,7 @@ func TestProxiesSayWhoAsks(t *testing.T) {
 	}
 }
 
-// TestThePROXYProtocol: the header says who asks. Whoever sends none is not answered.
+// TestThePROXYProtocol: the header names the client. Connections without it are refused.
 func TestThePROXYProtocol(t *testing.T) {
 	t.Parallel()
 	b, address := embedded(t), freeAddress(t)

@@ -25,7 +25,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// clickEvent is what a subscription says.
+// clickEvent is an event of a subscription.
 type clickEvent struct {
 	Data *struct {
 		LinkClicked *struct {
@@ -50,7 +50,7 @@ func (e clickEvent) code() string {
 	return e.Errors[0].Extensions.Code
 }
 
-// listener is somebody who has subscribed. next returns io.EOF when the connection has ended.
+// listener is a subscriber. next returns io.EOF when the connection has ended.
 type listener struct {
 	next  func() (clickEvent, error)
 	close func()
@@ -145,8 +145,8 @@ func listenToEvents(ctx context.Context, c client, query string, variables map[s
 	return l, nil
 }
 
-// listenAtSocket subscribes over a WebSocket, for somebody who says who they are in the
-// introduction. It returns once they are let in.
+// listenAtSocket subscribes over a WebSocket, with a token in the connection parameters. It returns
+// after the acknowledgement.
 func listenAtSocket(ctx context.Context, c client, query string, variables map[string]any) (*listener, error) {
 	conn, err := c.dial(ctx, nil)
 	if err != nil {
@@ -217,7 +217,7 @@ func say(ctx context.Context, conn *websocket.Conn, message any) error {
 	return conn.Write(ctx, websocket.MessageText, data)
 }
 
-// hear reads n clicks, of which it returns the ids.
+// hear reads n clicks, and returns their IDs.
 func (l *listener) hear(t *testing.T, n int) (ids []string) {
 	t.Helper()
 	for len(ids) < n {
@@ -249,7 +249,7 @@ func (l *listener) hearEnd(t *testing.T, code string) (ids []string, end clickEv
 	}
 }
 
-// latest is the id of the workspace's newest click, once it has so many.
+// latest returns the ID of the workspace's newest click, after a number of clicks has arrived.
 func (w tenant) latest(t *testing.T, clicks int) string {
 	t.Helper()
 	var got struct {
@@ -276,9 +276,9 @@ func (s *server) follow(t *testing.T, path string) {
 	}
 }
 
-// TestLiveClicks: subscribers at all nodes, by either transport, hear of each of their clicks once,
-// all in the same order, and of nobody else's. So does who is cut off, again and again, and goes on
-// at another node, and while an earlier transaction keeps the later ones waiting.
+// TestLiveClicks: subscribers at all nodes, over both transports, receive each click of their
+// workspace once, in the same order, and no others. This holds for subscribers that reconnect
+// repeatedly at other nodes, and while an earlier transaction delays later ones.
 func TestLiveClicks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -362,8 +362,7 @@ func TestLiveClicks(t *testing.T) {
 	})
 }
 
-// holdTransactions holds transactions open now and then, beside the servers, where there can be
-// several at once.
+// holdTransactions holds transactions open at random times, if the database allows several at once.
 func holdTransactions(t *testing.T, b backend) {
 	t.Helper()
 	d, err := b.open()
@@ -390,7 +389,7 @@ func holdTransactions(t *testing.T, b backend) {
 	})
 }
 
-// TestWhoDoesNotReadIsEnded, says where to go on, and has harmed nobody.
+// TestWhoDoesNotReadIsEnded with a cursor to resume at. Other subscribers are not affected.
 func TestWhoDoesNotReadIsEnded(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -580,7 +579,7 @@ func TestSubscriptionsAreRefused(t *testing.T) {
 	})
 }
 
-// testSocketManners does what the protocol forbids.
+// testSocketManners violates the protocol.
 func testSocketManners(t *testing.T, who tenant) {
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
@@ -643,13 +642,13 @@ func standing(who tenant, id string) string {
 	return string(text)
 }
 
-// TestAServerThatStopsEndsSubscriptions at once. Nobody takes that for their natural end.
+// TestAServerThatStopsEndsSubscriptions at once, and without a completion.
 func TestAServerThatStopsEndsSubscriptions(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		node := start(t, b.raced())
 		who := node.tenant(t, "stopping")
-		// many, since what they must not be told is told now and then
+		// many, because a wrong completion would be sent only sometimes
 		byEvents, bySocket := who.listen(t, "events", "", ""), make([]*listener, 20)
 		for i := range bySocket {
 			bySocket[i] = who.listen(t, "socket", "", "")

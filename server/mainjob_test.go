@@ -155,7 +155,7 @@ func redirects(t *testing.T, s *server, l linkView, destination string) {
 	}
 }
 
-// statsAddUp checks every figure that the clicks show up in. Nobody has followed the link by HEAD.
+// statsAddUp checks all counts of the clicks. The link was not followed by HEAD.
 func statsAddUp(t *testing.T, who tenant, linkID string, clicks int64) {
 	t.Helper()
 	type point struct {
@@ -213,7 +213,7 @@ func statsAddUp(t *testing.T, who tenant, linkID string, clicks int64) {
 	})
 }
 
-// nodes asks for everything by its id.
+// nodes fetches all objects by ID.
 func nodes(t *testing.T, who tenant, linkID string) {
 	t.Helper()
 	for id, want := range map[string]string{linkID: "Link", who.workspaceID: "Workspace", who.id: "User"} {
@@ -245,7 +245,7 @@ func removeAndRevive(t *testing.T, who tenant, l linkView) {
 	polltest.Until(t, "the third redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
 }
 
-// expectOneOf asks for a path and returns the status, which must be one of these.
+// expectOneOf requests a path and returns the status, which must be one of these.
 func (s *server) expectOneOf(t *testing.T, path string, statuses ...int) int {
 	t.Helper()
 	a, err := s.get(path)

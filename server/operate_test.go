@@ -27,8 +27,8 @@ func rowsOf(t *testing.T, env []string, args ...string) (rows []map[string]any) 
 	return rows
 }
 
-// told are the actions in the workspace's audit log that nobody in it has done, newest first, with
-// their details.
+// told returns the actions of the operator in the workspace's audit log, newest first, with
+// details.
 func (w tenant) told(t *testing.T) (events []string) {
 	t.Helper()
 	var got struct {
@@ -55,7 +55,7 @@ func (w tenant) told(t *testing.T) (events []string) {
 	return events
 }
 
-// TestTheOperatorsCommands are given beside a running server, which obeys within a second.
+// TestTheOperatorsCommands take effect on a running server within a second.
 func TestTheOperatorsCommands(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)
@@ -201,7 +201,7 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 	s.becomes(t, l, http.StatusFound, "the link is enabled on every node")
 }
 
-// TestJobsOfTheOperator runs jobs beside a server that has just started, and has done none.
+// TestJobsOfTheOperator runs jobs beside a server that has just started.
 func TestJobsOfTheOperator(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

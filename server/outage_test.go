@@ -23,7 +23,7 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// crowd are visitors who follow a short URL again and again, and count what they are answered.
+// crowd are visitors who follow a short URL repeatedly, and count the responses.
 type crowd struct {
 	url       string
 	http      *http.Client // its own: the server's is another after each start
@@ -36,8 +36,8 @@ type crowd struct {
 	stop      context.CancelFunc
 }
 
-// breath is how long a visitor waits after an answer: not at all in the field, and in the suite so
-// long that the tests beside it have the processor too.
+// breath is the pause of a visitor after a response. The suite uses a longer one, so that
+// concurrent tests have processors.
 var breath = time.Duration(sized("LINKFORGE_TEST_BREATH_MS", 10)) * time.Millisecond
 
 // gather lets n visitors loose, who wait for so long between two visits.
@@ -70,7 +70,7 @@ func (v *crowd) once() {
 	}
 	if err != nil {
 		v.unsure.Add(1)
-		polltest.Elapse(time.Millisecond) // nobody listens: the others are to have the processor
+		polltest.Elapse(time.Millisecond) // the server is down: yields the processor
 		return
 	}
 	if a.StatusCode == http.StatusFound {
@@ -121,8 +121,8 @@ func clicksOf(t *testing.T, b backend, linkID string) (total, sums, rows int64) 
 	return total, sums, int64(n)
 }
 
-// expectCounted wants every redirect counted once, in every way, and what had no answer at most
-// once.
+// expectCounted expects every redirect to be counted once in every place, and requests without a
+// response at most once.
 func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 	t.Helper()
 	total, sums, rows := clicksOf(t, b, linkID)
@@ -134,9 +134,8 @@ func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 	}
 }
 
-// TestEveryClickSurvivesKills kills a server under load, with -9 and at any moment: every redirect
-// that somebody saw is counted once. And the quota holds over all of it: what a dead process had
-// taken and not used comes back.
+// TestEveryClickSurvivesKills kills a server under load at random times: every redirect is counted
+// once. The quota holds, because unused hits of dead processes return.
 func TestEveryClickSurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -145,7 +144,7 @@ func TestEveryClickSurvivesKills(t *testing.T) {
 		l := who.shorten(t, "https://example.com/popular").Link
 		v := gather(t, node, l.path(node), 16, breath)
 		for range kills {
-			polltest.Elapse(100*time.Millisecond + rand.N(400*time.Millisecond)) // whatever the server is doing
+			polltest.Elapse(100*time.Millisecond + rand.N(400*time.Millisecond)) // at a random time
 			if err := node.process.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
@@ -162,9 +161,9 @@ func TestEveryClickSurvivesKills(t *testing.T) {
 	})
 }
 
-// TestAQuotaSurvivesKills: a link is followed while its server is killed, until it answers no more.
-// Never more than its quota is seen, and hits that a dead process had taken and not used have come
-// back by then.
+// TestAQuotaSurvivesKills: a link is followed while its server is killed, until its quota is used
+// up. The redirects never exceed the quota, and unused hits of dead processes have returned by
+// then.
 func TestAQuotaSurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -197,7 +196,7 @@ const leaseReturn = 3 * time.Second
 // kills is how often a server is killed: twenty times in the field, less in the suite.
 var kills = sized("LINKFORGE_TEST_KILLS", 6)
 
-// outage is how long a backend is away: 30 seconds in the field, less in the suite.
+// outage is the duration of an outage: 30 seconds by an environment variable, less in the suite.
 func outage() time.Duration {
 	if d, err := time.ParseDuration(os.Getenv("LINKFORGE_TEST_OUTAGE")); err == nil {
 		return d
@@ -292,7 +291,7 @@ func (p *proxy) pass(client net.Conn) {
 	both.Wait()
 }
 
-// behindProxies is a backend of which the database and Redis can be taken away.
+// behindProxies is a backend whose connections to the database and Redis can be cut.
 func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *proxy) {
 	t.Helper()
 	b = production(t)
@@ -313,8 +312,8 @@ func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *p
 	return b, database, redis
 }
 
-// TestRedirectsGoOnWithoutTheDatabase: PostgreSQL is away for a while, under load. Links that are
-// known go on redirecting, no click is lost, and soon after its return all is as before.
+// TestRedirectsGoOnWithoutTheDatabase: PostgreSQL is down for a while under load. Cached links keep
+// redirecting, no click is lost, and the server recovers soon after.
 func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -383,10 +382,9 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 	return "redis://" + address, stop, restart
 }
 
-// TestRedirectsGoOnWithoutRedis: Redis is away for a while, and comes back empty, under load on two
-// nodes. Nobody is answered anything but redirects until the quota is used up, every redirect is
-// counted, and no more are answered than the quota and what the other node may have had in its
-// hands.
+// TestRedirectsGoOnWithoutRedis: Redis is down for a while and returns empty, under load on two
+// nodes. Visitors receive only redirects until the quota is used up, every redirect is counted, and
+// redirects exceed the quota at most by the hits that the other node had leased.
 func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -434,7 +432,7 @@ func TestRedirectsGoOnWithoutRedis(t *testing.T) {
 			polltest.Settled(t, "no visitor is redirected any more", leaseReturn, func() int64 {
 				return first.seen.Load() + second.seen.Load()
 			})
-			// what the stated bound is made of: clicks that wait, and leases of either way of counting
+			// the parts of the documented bound: unwritten clicks, and leases from both sources
 			bound := waiting() + 2*2*128
 			first.end()
 			second.end()

@@ -22,7 +22,7 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// everything is what the database holds, a row a line.
+// everything returns all rows of the database, one per line.
 func everything(t *testing.T, b backend) (rows []string) {
 	t.Helper()
 	d, err := b.open()
@@ -42,7 +42,7 @@ func everything(t *testing.T, b backend) (rows []string) {
 	for _, table := range names {
 		ctx := db.AsSystem(t.Context())
 		if table == "instance" || table == "counters" {
-			ctx = t.Context() // of which the system needs nothing
+			ctx = t.Context() // which the system does not read
 		}
 		var all []map[string]any
 		if err := d.NewSelect().Table(table).ColumnExpr("*").Scan(ctx, &all); err != nil {
@@ -74,8 +74,8 @@ func inRedis(t *testing.T) (all []string) {
 	return all
 }
 
-// TestAnAccountGoesForGood: what is personal is nowhere any more, in no table, log or cache, and
-// what was made for others stays with them.
+// TestAnAccountGoesForGood: no table, log or cache contains personal data any more, and objects in
+// shared workspaces remain.
 func TestAnAccountGoesForGood(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -87,7 +87,7 @@ func TestAnAccountGoesForGood(t *testing.T) {
 				who.email, who.password)), "User-Agent", agent); err != nil || a.status != http.StatusOK {
 			t.Fatalf("%+v, %v", a, err)
 		}
-		// They are invited by somebody, and invite others, and make a link and a key.
+		// The user is invited, invites others, and creates a link and a key.
 		var invited struct{ InviteMember struct{ Token string } }
 		const invite = `mutation ($w: ID!, $e: EmailAddress!, $r: Role!) { inviteMember(input: {workspaceId: $w, email:
 			$e, role: $r}) { token errors { code } } }`
@@ -189,8 +189,8 @@ func TestAnAccountGoesForGood(t *testing.T) {
 	})
 }
 
-// onDisk is what a backend's servers keep in their folder, file by file: the embedded database and
-// what it writes beside itself, and the logs of clicks.
+// onDisk returns the files in a server's folder: the embedded database with its log, and the click
+// logs.
 func onDisk(t *testing.T, b backend) (files map[string][]byte) {
 	t.Helper()
 	files = map[string][]byte{}
@@ -213,7 +213,7 @@ func onDisk(t *testing.T, b backend) (files map[string][]byte) {
 	return files
 }
 
-// forgetAsOf does what the server's jobs will have done of themselves some days later.
+// forgetAsOf runs the server's jobs as of some days later.
 func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 	t.Helper()
 	d, err := b.open()
@@ -227,9 +227,9 @@ func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 	}
 }
 
-// TestNobodyIsFoundWhoHasFollowedALink: of a visitor there is nowhere, in no table, file, log or
-// cache, whence and with what exactly they came; and on the next day nothing by which it could be
-// found out whether somebody did.
+// TestNobodyIsFoundWhoHasFollowedALink: no table, file, log or cache contains a visitor's address
+// or user agent, and on the next day nothing allows a test of whether a given visitor followed a
+// link.
 func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -307,8 +307,7 @@ func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
 	})
 }
 
-// TestAForgottenKeyIsNotInTheFile: what has been removed from the embedded database is not read
-// from its file either.
+// TestAForgottenKeyIsNotInTheFile: deleted rows of the embedded database are not in its file.
 func TestAForgottenKeyIsNotInTheFile(t *testing.T) {
 	t.Parallel()
 	b := embedded(t)

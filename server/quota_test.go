@@ -98,7 +98,7 @@ func refused(t *testing.T, a answer, ends time.Time) {
 	}
 }
 
-// counterOf is what the link's counter in Redis says; zero when there is none.
+// counterOf returns the link's counter in Redis; zero if it does not exist.
 func counterOf(t *testing.T, linkID string, ends time.Time) int {
 	t.Helper()
 	k, err := redisx.Open(os.Getenv(dbtest.RedisURL), 1)

@@ -10,8 +10,8 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestEverybodyReadsWhatTheyWrote at any node, at once, though lists are read from a standby that
-// is behind: somebody else does not see it yet.
+// TestEverybodyReadsWhatTheyWrote at any node, at once, although lists are read from a standby that
+// lags: other users do not see it yet.
 func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
 				return slices.Equal(tenant{client: program, workspaceID: writer.workspaceID}.listed(t), all)
 			})
 
-			// Who may see what is not the standby's to say.
+			// Permissions are never read from the standby.
 			writer.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
 				errors { code } } }`,
 				map[string]any{"w": writer.workspaceID, "u": reader.id})

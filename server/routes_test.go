@@ -66,7 +66,7 @@ func TestRoutesAreReservedWords(t *testing.T) {
 	}
 }
 
-// TestRoutesAreServed asks for every pattern. The log says which one served a request.
+// TestRoutesAreServed requests every pattern. The log names the pattern of a request.
 func TestRoutesAreServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t), "LINKFORGE_LOG_LEVEL=debug")

@@ -13,7 +13,7 @@ const refreshSession = `mutation ($x: String!) {
 	refreshSession(input: {refreshToken: $x}) { token refreshToken errors { code message field } }
 }`
 
-// tokens are what a log-in or a refresh answers.
+// tokens are the result of a log-in or a refresh.
 type tokens struct {
 	Token, RefreshToken string
 	Errors              []mend

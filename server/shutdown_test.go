@@ -16,8 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// load is visitors who follow a short URL one after the other, each over a connection that is kept,
-// until the server is gone.
+// load are visitors who follow a short URL in turn, each over a persistent connection, until the
+// server has stopped.
 type load struct {
 	visitors sync.WaitGroup
 	stopping atomic.Bool
@@ -60,8 +60,8 @@ func hammer(t *testing.T, s *server, path string) *load {
 	return l
 }
 
-// TestTerminateUnderLoad ends a server under load three times in a row. Whatever a visitor saw is
-// counted after the restart, and nothing that no visitor asked for.
+// TestTerminateUnderLoad stops a server under load three times. Every redirect is counted after the
+// restart, and nothing else.
 func TestTerminateUnderLoad(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -111,8 +111,8 @@ func (s *server) awaitUnready() {
 	}
 }
 
-// halfway sends a request of which the server has begun to read the body, and returns a function
-// that sends the rest and expects the answer.
+// halfway sends a request whose body the server has begun to read, and returns a function that
+// sends the rest and expects the response.
 func halfway(t *testing.T, c client) (finish func()) {
 	t.Helper()
 	conn, err := net.Dial("tcp", c.address)

@@ -30,7 +30,7 @@ const (
 	googlebot = "Mozilla/5.0 (compatible; Googlebot/2.1; +http://www.google.com/bot.html)"
 )
 
-// visit asks for a short URL from a loopback address; headers are names and values in turn.
+// visit requests a short URL from a loopback address; headers are alternating names and values.
 func (s *server) visit(t *testing.T, method, path, from string, headers ...string) {
 	t.Helper()
 	dialer := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP(from)}}
@@ -79,7 +79,7 @@ var statsFields = func() string {
 	return " fragment figures on Stats { " + fields + " }"
 }()
 
-// told writes figures as "value clicks/visitors/bots", in the order of the values.
+// told formats counts as "value clicks/visitors/bots", in the order of the values.
 func told(all []figure) (lines []string) {
 	for _, f := range all {
 		value := cmp.Or(f.Value, "-")
@@ -125,13 +125,13 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 			"Forwarded", "for=127.0.0.2",
 			"Accept-Language", "de-AT;q=0.5, fr-CH")
 		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", safariOnIPhone, "Referer", "android-app://com.slack/")
-		// Who wants to be nobody.
+		// Visitors who asked not to be tracked.
 		for _, wish := range []string{"DNT", "Sec-GPC"} {
 			s.visit(t, http.MethodGet, path+"?utm_source=private&utm_term=private&utm_content=private", "127.0.0.4",
 				"User-Agent", safariOnIPhone,
 				wish, "1", "Accept-Language", "pt", "Referer", "https://private.example/")
 		}
-		// Bots, of which two say so by what they want; and somebody who only looks.
+		// Bots, two of which are recognized by headers; and a HEAD request.
 		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", googlebot)
 		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", "curl/8.5.0")
 		s.visit(t, http.MethodGet, path, "127.0.0.5", "User-Agent", chromeOnWindows, "Sec-Purpose", "prefetch;prerender")
@@ -378,7 +378,7 @@ func TestStatsOfOthersAreNotThere(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeAsked is refused with words that help, where it was asked for.
+// TestWhatCannotBeAsked is refused with a helpful message and the argument's path.
 func TestWhatCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))

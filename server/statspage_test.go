@@ -12,8 +12,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestTheStatsPage: it is there for everybody once the owner says so, and before that for nobody
-// else.
+// TestTheStatsPage: it is public once the owner has set that, and before for members only.
 func TestTheStatsPage(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -106,8 +105,7 @@ func TestStatsPage_HidesDestinations(t *testing.T) {
 	})
 }
 
-// TestClicksAreExported: whoever has the URL that a member asked for downloads what the member may
-// see, and nobody else.
+// TestClicksAreExported: the bearer of a signed URL downloads the clicks that its member may read.
 func TestClicksAreExported(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -170,7 +168,7 @@ func TestClicksAreExported(t *testing.T) {
 	})
 }
 
-// TestOrphansAreCounted: requests that lead nowhere are seen by whose address it is.
+// TestOrphansAreCounted: a workspace sees requests that matched no active link.
 func TestOrphansAreCounted(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

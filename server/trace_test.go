@@ -79,9 +79,8 @@ func (r *receiver) of(traceID string) map[string]*otlp.Span {
 	return named
 }
 
-// TestOneTrace goes from the request to the statements of a createLink, as a part of the caller's
-// own trace, and says nothing of what was sent. The spans come when the server stops: nothing else
-// sends them so soon.
+// TestOneTrace covers createLink from the request to its statements, as a part of the caller's
+// trace, without any values. The spans are sent when the server stops.
 func TestOneTrace(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -151,7 +150,7 @@ func TestOneTrace(t *testing.T) {
 	})
 }
 
-// TestNobodyTakesTheSpans: the server goes on, says so, and stops in good order.
+// TestNobodyTakesTheSpans: the server continues, logs the problem, and stops cleanly.
 func TestNobodyTakesTheSpans(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+freeAddress(t), "OTEL_BSP_SCHEDULE_DELAY=10")
