@@ -43,7 +43,7 @@ func (w *walker) targets() (reads, writes []target) {
 	return reads, writes
 }
 
-// oneByOne are variants with one argument each, and with what its input must have beside it.
+// oneByOne are variants with one argument each, and with the other required fields of its input.
 func oneByOne(places []place) (all []variant) {
 	for _, p := range places {
 		only := []string{p.key}
@@ -97,7 +97,7 @@ func (t target) includes(v variant, p place) bool {
 	return v.only == nil || slices.Contains(v.only, p.key) || p.required || fillers[p.key].always
 }
 
-// namesSomething are the places in which something of a tenant's is named.
+// namesSomething are the places that take a tenant's objects.
 func (t target) namesSomething(v variant) (keys []string) {
 	for _, p := range t.places {
 		if t.includes(v, p) && kindIn(v, p.key) != nil {
@@ -114,15 +114,14 @@ func (t target) isNew(v variant) bool {
 	return len(named) == 0 || slices.ContainsFunc(named, func(key string) bool { return !kindIn(v, key).theirs })
 }
 
-// document is the operation for a variant: each argument that something is to be put into is left
-// open.
+// document is the operation of a variant: each of its arguments is a variable.
 func (w *walker) document(one target, v variant) *document {
 	return w.schema.document(one.way, func(a argument) bool {
 		return slices.ContainsFunc(one.places, func(p place) bool { return p.argument == a.Name && one.includes(v, p) })
 	}, w.usual)
 }
 
-// kindIn is the kind of what is put into a place; nil when it is nothing of a tenant's.
+// kindIn is the kind of value in a place; nil if it is not a tenant's.
 func kindIn(v variant, key string) *kind {
 	if k, ok := v.set[key].(*kind); ok {
 		return k
@@ -130,7 +129,7 @@ func kindIn(v variant, key string) *kind {
 	return fillers[key].kind
 }
 
-// value is what the caller would put into a place, and whether anything.
+// value returns the caller's own value for a place, if there is one.
 func (w *walker) value(v variant, key string) (any, bool) {
 	if k := kindIn(v, key); k != nil {
 		return k.mine(w.own)
@@ -141,8 +140,7 @@ func (w *walker) value(v variant, key string) (any, bool) {
 	return fillers[key].value(w), true
 }
 
-// usual is value for the fields on the way to a target and below it: for what they need, and no
-// more.
+// usual returns the required values of the fields on the path to a target and below it.
 func (w *walker) usual(key string) (any, bool) {
 	if !w.needed[key] {
 		return nil, false
@@ -154,7 +152,7 @@ func (w *walker) usual(key string) (any, bool) {
 type call struct {
 	answer
 	*document
-	// about says whose it was, and what was asked for.
+	// about describes the call: its caller and its target.
 	about string
 	// sent are the values that named something, with a placeholder.
 	sent map[string]string
@@ -162,7 +160,7 @@ type call struct {
 
 func (c call) String() string { return c.about }
 
-// send calls a target with what is given, and with what is the caller's own everywhere else.
+// send calls a target with the given values, and with the caller's own values in all other places.
 func (w *walker) send(one target, v variant, d *document, given map[string]string) call {
 	w.t.Helper()
 	c := call{document: d, about: one.name() + " as " + w.caller.name, sent: map[string]string{}}
@@ -223,7 +221,7 @@ func (c client) first(body []byte) (answer, error) {
 	return a, nil
 }
 
-// picker chooses what is put into places, and keeps in sent what of that names something.
+// picker chooses the values of places, and records those that name objects in sent.
 func (w *walker) picker(one target, v variant, sent, given map[string]string) picker {
 	return func(key string) (any, bool) {
 		p := one.places[slices.IndexFunc(one.places, func(p place) bool { return p.key == key })]
@@ -247,7 +245,7 @@ func (w *walker) picker(one target, v variant, sent, given map[string]string) pi
 		if len(all) == 0 {
 			return nil, false
 		}
-		if p.list { // beside one's own there is no better place to hide
+		if p.list { // a foreign value among own ones
 			return all, true
 		}
 		return all[len(all)-1], true
@@ -269,7 +267,7 @@ func (w *walker) note(c call) {
 // passing are headers that differ from one answer to the next.
 var passing = []string{"Date", "Content-Length", "X-Request-Id", "Ratelimit", "Ratelimit-Policy"}
 
-// shown is all of the answer, with placeholders for what was sent.
+// shown is the response, with placeholders for sent values.
 func (c call) shown() string {
 	var text strings.Builder
 	fmt.Fprintln(&text, c.status)
@@ -292,8 +290,8 @@ func replaceAll(text string, placeholders map[string]string) string {
 	return text
 }
 
-// codes are those of everything that an answer says is wrong: in extensions, and beside a message.
-// Links have a code too.
+// codes are the codes of all errors in a response: in extensions, and in user errors. Links also
+// have a code.
 func (c call) codes() (all []string) {
 	parts := strings.Split(c.body, `"code":"`)
 	for i, part := range parts[1:] {
@@ -306,8 +304,8 @@ func (c call) codes() (all []string) {
 	return all
 }
 
-// comparable is an answer with placeholders for what was sent, for what is computed from that and,
-// in a mutation's, for what is made anew each time.
+// comparable is a response with placeholders for sent values, for values that are computed from
+// them and, in mutations, for generated values.
 func (w *walker) comparable(c call) string {
 	got := decode(w.t, c.body)
 	body := map[string]any{"errors": inOrder(got["errors"])}

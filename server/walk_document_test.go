@@ -9,15 +9,14 @@ import (
 // selection is a field in a document.
 type selection struct {
 	step
-	// fragment says that the field is in a fragment, since what it is selected of may be of other
-	// types.
+	// fragment means that the field is in a fragment, because its parent has an abstract type.
 	fragment bool
 	// variables are the names of its arguments' variables.
 	variables map[string]string
 	children  []*selection
 }
 
-// name is what the answer calls the field. Fields of fragments may have one name and different
+// name is the field's response name. Fields of fragments may have the same name and different
 // types.
 func (n *selection) name() string {
 	if n.fragment {
@@ -43,12 +42,12 @@ type writer struct {
 	*schema
 	constants map[string]any
 	defined   []string
-	// usual has the value of a place where nothing special is asked for.
+	// usual has the default value of a place.
 	usual picker
 }
 
-// document is an operation that selects all that there is behind a way. Only the arguments for
-// which given says so, of the last field on the way, are left to whoever sends it.
+// document is an operation that selects everything behind a path. The arguments for which given
+// returns true, of the last field of the path, are variables.
 func (s *schema) document(way []step, given func(a argument) bool, usual picker) *document {
 	w := &writer{schema: s, constants: map[string]any{}, usual: usual}
 	d := &document{constants: w.constants, arguments: map[string]argument{}}
@@ -101,10 +100,10 @@ func (w *writer) supply(n *selection) {
 	}
 }
 
-// open selects everything behind a field, the nearest first. A type that comes again, or that the
-// way has led through, is asked for its leaves only: else there would be no end. A mutation is not
-// asked for connections: they are what a query shows. A subscription, where each event is paid for
-// many times, is asked for leaves and links alone.
+// open selects everything behind a field, nearest first. Types that repeat, or that the path
+// contains, are selected with their leaves only, because there would be no end. Mutations do not
+// select connections, which queries cover. A subscription, which is charged for every event,
+// selects leaves and links only.
 func (w *writer) open(way []step, root *selection) {
 	opened := map[string]bool{}
 	for _, step := range way {
@@ -130,7 +129,7 @@ func (w *writer) open(way []step, root *selection) {
 	}
 }
 
-// possible are a type and, of an interface, those that have it.
+// possible returns a type and, for an interface, its implementations.
 func (s *schema) possible(name string) []*definition {
 	all := []*definition{s.types[name]}
 	for _, one := range s.types[name].PossibleTypes {
@@ -191,8 +190,8 @@ func (n *selection) walk(see func(n *selection)) {
 	}
 }
 
-// visit goes through the answer to a selection: there sees each field that is there, and what
-// replace returns takes the place of a value.
+// visit walks through the response of a selection: there receives each present field, and replace
+// returns the new value of a field.
 func (n *selection) visit(value any, there func(n *selection), replace func(n *selection, value any) any) any {
 	there(n)
 	switch value := value.(type) {

@@ -27,14 +27,14 @@ type estate struct {
 	s *server
 	// mark is a word that is nowhere else. It is in every text that the tenant has stored.
 	mark string
-	// texts are those that the tenant itself is to see again.
+	// texts are those that the tenant itself must see.
 	texts []string
 	// people are the members by role. The bridge is one too, and one of another tenant: its name is no
 	// secret of either.
 	people map[string]person
 	bridge person
-	// ids are ids and names of what the tenant has: the first of a kind is as plain as can be, the
-	// others are in other states.
+	// ids are IDs and names of the tenant's objects: the first of a kind is a plain one, the others
+	// are in other states.
 	ids map[*kind][]string
 	// links are the links' ids by their states.
 	links map[string]string
@@ -50,7 +50,7 @@ type estate struct {
 // the code.
 type pooled struct{ url, code, key string }
 
-// person is somebody who is logged in.
+// person is a logged-in user.
 type person struct {
 	client
 	id, email, password, agent string
@@ -105,7 +105,7 @@ func at(value any, path ...string) string {
 	return text
 }
 
-// newPerson registers somebody.
+// newPerson registers a user.
 func (e *estate) newPerson(name, email, agent string) person {
 	e.t.Helper()
 	who := person{client: client{server: e.s}, email: email, password: "pass phrase of " + name, agent: agent}
@@ -115,14 +115,14 @@ func (e *estate) newPerson(name, email, agent string) person {
 	return who
 }
 
-// resident registers somebody whose every text is the tenant's.
+// resident registers a user whose texts all belong to the tenant.
 func (e *estate) resident(role string) person {
 	e.t.Helper()
 	role = strings.ToLower(role)
 	return e.newPerson(e.text("name-"+role), e.text("mail-"+role)+"@example.com", "agent-"+role+"-"+e.mark)
 }
 
-// furnish makes a tenant with members in the roles beside the owner, and a bridge to another
+// furnish creates a tenant with members in several roles beside the owner, and a member of another
 // tenant.
 func furnish(t *testing.T, s *server, b backend, initial string, bridge person, pool int, roles ...string) *estate {
 	t.Helper()
@@ -165,7 +165,7 @@ func (e *estate) settle() {
 
 func (e *estate) workspaceID() string { return e.ids[workspaceIDs][0] }
 
-// admit invites somebody, and makes members of others by invitations that they accept.
+// admit invites an address, and makes other users members by invitations.
 func (e *estate) admit(roles []string) {
 	e.t.Helper()
 	owner := e.people["OWNER"]
@@ -226,7 +226,7 @@ func (e *estate) shorten() {
 	for _, label := range []string{"expired", "disabled", "purged"} { // age makes them so
 		e.link(owner, label, nil)
 	}
-	// nobody sees them again
+	// no caller sees them again
 	e.texts = slices.DeleteFunc(e.texts, func(text string) bool { return strings.Contains(text, "-purged-") })
 	claimed := e.s.anonymous(e.t, "https://example.com/"+e.text("claimed"))
 	e.mutate(owner, "claimLinks", map[string]any{"workspaceId": e.workspaceID(),
@@ -243,7 +243,7 @@ func (e *estate) shorten() {
 	e.ids[words], e.ids[tags] = []string{e.mark, "title-plain-" + e.mark}, []string{"tag-plain-" + e.mark}
 }
 
-// link makes a link with everything that a link can have, but for what is given otherwise.
+// link creates a link with all optional values, except for the given ones.
 func (e *estate) link(who person, label string, more map[string]any) map[string]any {
 	e.t.Helper()
 	in := map[string]any{
@@ -282,7 +282,7 @@ func (e *estate) take() pooled {
 	return e.pool[e.next]
 }
 
-// misprint has a visitor ask for what there is not.
+// misprint requests an unknown code.
 func (e *estate) misprint() {
 	e.t.Helper()
 	e.s.expect(e.t, http.StatusNotFound, http.MethodGet, "/"+e.ids[slugs][0]+"/misprint-"+e.mark)
@@ -318,8 +318,8 @@ func (e *estate) follow(label string) {
 	})
 }
 
-// age does through the database what else takes time, DNS or the operator, and reads the ids that
-// nobody was told.
+// age changes in the database what otherwise takes time, DNS or the operator, and reads the IDs
+// that no response contains.
 func (e *estate) age(b backend) {
 	e.t.Helper()
 	d, err := b.open()
@@ -372,8 +372,8 @@ func (e *estate) age(b backend) {
 var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem)_[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 
-// unlike is a text as this one, of which nobody has anything: with another word in the mark's
-// place, and other ids made in the same instant, so that they are in the same place of any order.
+// unlike returns a similar text that no object has: with another word in place of the mark, and
+// other IDs of the same instant, which have the same position in any order.
 func (e *estate) unlike(text string) string {
 	other := strings.ReplaceAll(text, e.mark, word(e.mark[:1]))
 	other = anID.ReplaceAllStringFunc(other, func(one string) string { return one[:len(one)-16] + id.New(id.Log)[4+10:] })

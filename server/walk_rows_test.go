@@ -21,11 +21,11 @@ func (e *estate) owners() map[string][]string {
 		"session_id": e.ids[sessionIDs]}
 }
 
-// publicTables are the tables that hold nothing of a tenant. mailed_tokens has a row for whoever
-// asks for a new password, which anybody may do in anybody's name.
+// publicTables are the tables without tenant data. mailed_tokens has a row for each requested
+// password reset, which any caller may request for any address.
 var publicTables = []string{"mailed_tokens"}
 
-// rows are the tenant's rows in all tables that there are, as JSON, by table.
+// rows returns the tenant's rows of all tables as JSON, by table.
 func (e *estate) rows(d *db.DB) map[string][]string {
 	e.t.Helper()
 	found := map[string][]string{}
@@ -101,8 +101,8 @@ func tablesOf(t *testing.T, d *db.DB) map[string][]string {
 	return tables
 }
 
-// learn makes every id and code in the tenant's rows a secret, but for those that another tenant
-// has too.
+// learn makes every ID and code in the tenant's rows a secret, except for those that the other
+// tenant also has.
 func (e *estate) learn(rows, other map[string][]string) {
 	known := strings.Join(slices.Concat(slices.Collect(maps.Values(other))...), "\n")
 	code := regexp.MustCompile(`"(?:code|root_code|prefix|token)":"([^"]{6,})"`)

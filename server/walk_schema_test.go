@@ -71,7 +71,7 @@ type definition struct {
 // leaf says that the type has no fields to select.
 func (d *definition) leaf() bool { return d.Kind == "SCALAR" || d.Kind == "ENUM" }
 
-// schema is what a server says of itself.
+// schema is a server's introspection result.
 type schema struct {
 	query, mutation, subscription string
 
@@ -96,7 +96,7 @@ func schemaOf(t *testing.T, s *server) *schema {
 	}
 	for _, one := range got.Schema.Types {
 		if strings.HasPrefix(one.Name, "__") {
-			continue // the schema's own description, the same for everybody
+			continue // the schema's own description is public
 		}
 		all.types[one.Name] = one
 		all.names = append(all.names, one.Name)
@@ -113,7 +113,7 @@ func (s *schema) enum(name string) (all []string) {
 	return all
 }
 
-// wayTo is the shortest way from the query to something of a type; nil means that there is none.
+// wayTo is the shortest path from the query to a type; nil if there is none.
 func (s *schema) wayTo(name string) []step {
 	seen := map[string]bool{}
 	for ways := [][]step{nil}; len(ways) > 0; ways = ways[1:] {
@@ -140,7 +140,7 @@ func (s *schema) isRoot(name string) bool {
 	return name == s.query || name == s.mutation || name == s.subscription
 }
 
-// step is a field of a type, on the way to another or itself what is looked for.
+// step is a field on the path to a target, or the target.
 type step struct {
 	parent *definition
 	field  *field
@@ -167,12 +167,12 @@ type place struct {
 	// argument is the field's argument that it is in, input the input that it is a field of, or the
 	// argument itself.
 	argument, input string
-	// required says that there is no call without it, must that there is no such input without it.
+	// required: the call needs it; must: its input needs it.
 	required, must bool
 	// list says that it takes a list.
 	list bool
-	// oneOf is the input of which only one field may be given, or nothing; firstOfOne says that it is
-	// the first of them.
+	// oneOf is the input that accepts only one field, or empty; firstOfOne marks the first of its
+	// fields.
 	oneOf      string
 	firstOfOne bool
 }
@@ -208,11 +208,11 @@ func (s *schema) below(key string, a argument, needed bool) (all []place) {
 	return all
 }
 
-// picker has what is put into a place, and whether anything is.
+// picker returns the value of a place, if it has one.
 type picker func(key string) (any, bool)
 
-// fill makes an argument's value of what pick puts into its places. Of inputs a list has two, of
-// which the first is the caller's own.
+// fill builds an argument's value from the values of its places. A list of inputs has two, the
+// first of which is the caller's own.
 func (s *schema) fill(key string, a argument, pick, own picker) (any, bool) {
 	d := s.types[a.Type.named()]
 	if d.Kind != "INPUT_OBJECT" {

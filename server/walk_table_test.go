@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// kind is a kind of value of which each tenant has its own: what belongs to another one is tried in
+// kind is a kind of value that each tenant has of its own. Values of another tenant are tried in
 // its places.
 type kind struct {
 	// own is one of the tenant's own, instead of the first that it has. fresh makes a new one for each
@@ -36,7 +36,7 @@ func (k *kind) mine(e *estate) (string, bool) {
 	return k.wrapped(k.all(e)[0]), true
 }
 
-// all are those that the tenant has.
+// all are the tenant's values.
 func (k *kind) all(e *estate) (all []string) {
 	if k.pool != nil {
 		return []string{k.pool(e.take())}
@@ -62,8 +62,8 @@ var (
 	workspaceIDs, linkIDs, invitationIDs, keyIDs, domainIDs, eventIDs, clickIDs = &kind{}, &kind{}, &kind{}, &kind{},
 		&kind{}, &kind{}, &kind{}
 
-	// userIDs has a member of both tenants for one's own: should somebody get at another tenant's
-	// members, there is one.
+	// userIDs has a member of both tenants as the own value, so that a leak of another tenant's
+	// members would show.
 	userIDs = &kind{own: func(e *estate) string { return e.bridge.id }}
 	// sessionIDs has none of the caller's own: they would be logged out.
 	sessionIDs = &kind{theirs: true}
@@ -100,7 +100,7 @@ var (
 // part.
 func cursors(of *kind) *kind { return &kind{of: []*kind{of}, first: true, theirs: true, wrap: cursor} }
 
-// filler says what is put into a place.
+// filler is the value of a place.
 type filler struct {
 	// kind says that it is something of a tenant's.
 	kind *kind
@@ -108,14 +108,14 @@ type filler struct {
 	// one.
 	value  func(w *walker) any
 	others []any
-	// always says that it is given in every call, instead what is not given with it.
+	// always means that every call has it, unless it conflicts with another.
 	always  bool
 	instead string
 }
 
 func names(k *kind) filler { return filler{kind: k} }
 
-// put is a value that is nobody's, and others that are tried too.
+// put is a value without an owner, with others that are tried too.
 func put(value any, others ...any) filler {
 	return filler{value: func(*walker) any { return value }, others: others}
 }
@@ -129,19 +129,18 @@ func later(by time.Duration) filler {
 	return filler{value: func(w *walker) any { return w.began.Add(by) }}
 }
 
-// small is the size of pages: what a resolver lets through that it should not is the newest, and so
-// among the first.
+// small is the size of pages: objects that a resolver leaks are the newest, and so among the first.
 var small = filler{value: func(*walker) any { return 2 }, always: true}
 
-// secret is a token that nobody has. Whoever has a real one is by design the one whom it was given
-// to: what another tenant's would do is no question of tenancy.
+// secret is a token that was never issued. A real token authorizes its bearer by design, so it is
+// not part of this test.
 var secret = put("unknown-secret")
 
 // wrongPassword keeps the callers' accounts and passwords as they are.
 var wrongPassword = put("a wrong password")
 
-// fillers say what every argument and every field of an input takes. Those that are inputs
-// themselves are not named: their fields are.
+// fillers has the values of every argument and every input field. Arguments that are inputs are not
+// listed: their fields are.
 var fillers = map[string]filler{
 	"Query.node.id":                 names(nodeIDs),
 	"Query.nodes.ids":               names(nodeIDs),
@@ -333,9 +332,8 @@ type variant struct {
 	rare bool
 }
 
-// calls says how each operation is called. An exception is one by which the answer about what is
-// another tenant's may differ from that about what does not exist. No exception lets a mark
-// through, or a change.
+// calls configures the calls of an operation. For an exception, the response about another tenant's
+// object may differ from that about an unknown one. No exception permits a leak or a change.
 type calls struct {
 	variants []variant
 	// taken is the one code that an answer about another tenant's name may have, instead of success.
@@ -394,7 +392,7 @@ var operations = map[string]calls{
 	"Mutation.transferOwnership": {},
 	"Mutation.createApiKey":      {},
 	"Mutation.revokeApiKey":      {},
-	// also of a host that another tenant has verified: anybody may claim, only proof counts
+	// also for a host that another tenant has verified: adding it needs no proof
 	"Mutation.addDomain":        {},
 	"Mutation.verifyDomain":     {},
 	"Mutation.removeDomain":     {},
@@ -451,15 +449,14 @@ var together = map[string][]variant{
 	},
 }
 
-// madeAnew are fields whose values differ from one call that succeeds to the next, beside ids and
-// times.
+// madeAnew are fields whose values differ between successful calls, beside IDs and times.
 var madeAnew = []string{
 	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Usage.links", "Usage.remaining",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken",
 }
 
-// computed are fields that are computed from what the caller has sent, or come late.
+// computed are fields that are computed from the input, or delayed.
 var computed = []string{"CodePreview.codes", "Workspace.orphans", "Stats.from", "Stats.to"}
 
 // named are all fields and places that the table names.

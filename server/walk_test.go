@@ -70,10 +70,10 @@ type walker struct {
 	server *server
 	schema *schema
 	began  time.Time
-	// own is the callers' tenant, foreign the one of which they must see nothing.
+	// own is the callers' tenant, foreign the one that they must not see.
 	own, foreign *estate
 	callers      []caller
-	// caller is whose turn it is.
+	// caller is the current caller.
 	caller caller
 	// needed are the places that are filled in every call.
 	needed map[string]bool
@@ -87,15 +87,15 @@ type walker struct {
 	requests       int
 }
 
-// caller is somebody, or nobody, who calls.
+// caller is a user, an API key or an anonymous caller.
 type caller struct {
 	person
 	name string
-	// thorough says that they try things in every state, and all values of other arguments. What the
-	// others try differs by whose it is only.
+	// thorough callers try objects in every state, and all values of other arguments. The others only
+	// differ in their permissions.
 	thorough bool
-	// account says that they try what is about accounts too. There roles play no part, and each try
-	// hashes a password.
+	// account callers also try operations on accounts. Roles have no effect there, and each try hashes
+	// a password.
 	account bool
 }
 
@@ -120,7 +120,7 @@ func (w *walker) furnish(b backend) {
 	}
 }
 
-// walkAll has everybody read first, while nothing has changed yet, and then write.
+// walkAll has all callers read first, before anything changes, and then write.
 func (w *walker) walkAll() {
 	reads, writes := w.targets()
 	for _, targets := range [][]target{reads, writes} {
@@ -184,7 +184,7 @@ func (w *walker) mixtures(keys []string) (all [][]string) {
 	return all
 }
 
-// compare calls a target with things of the other tenant, and again with things that nobody has.
+// compare calls a target with objects of the other tenant, and with unknown objects.
 func (w *walker) compare(one target, v variant, d *document, given map[string]string) {
 	w.t.Helper()
 	theirs, nobodys := map[string]string{}, map[string]string{}
@@ -238,7 +238,8 @@ func (w *walker) examine(one target, c call) {
 	}
 }
 
-// exposed is what of the other tenant an answer has in it that nobody has said, or nothing.
+// exposed returns a text of the other tenant that a response contains and no caller has sent, or
+// nothing.
 func (w *walker) exposed(c call) string {
 	found := w.foreign.exposed(c.shown())
 	if found != "" {
@@ -247,8 +248,8 @@ func (w *walker) exposed(c call) string {
 	return found
 }
 
-// remember keeps names of the other tenant's which the callers' tenant may have now too, since
-// somebody has said them: a URL, a host, an address to invite. Ids never become anybody else's.
+// remember records names of the other tenant that the callers' tenant may also have now, because a
+// caller has sent them: a URL, a host, an address to invite. IDs are never shared.
 func (w *walker) remember(v variant, given map[string]string) {
 	for key, value := range given {
 		if kindIn(v, key).fresh != nil {
@@ -266,7 +267,7 @@ func (w *walker) fail(format string, args ...any) {
 	}
 }
 
-// export asks for the one thing of a tenant's that is not GraphQL's to answer.
+// export requests the audit export, the only tenant data outside of GraphQL.
 func (w *walker) export() {
 	ask := func(workspaceID string) call {
 		var headers []string
@@ -290,11 +291,11 @@ func (w *walker) export() {
 	}
 }
 
-// foreignView is what the other tenant's owner sees by the same documents. Each of their texts is
-// among it: the walk would see it, if it could be seen.
+// foreignView is the view of the other tenant's owner by the same documents. It contains each of
+// their texts, which proves that the walk would find them.
 func (w *walker) foreignView() map[string]string {
 	w.t.Helper()
-	owner := *w // what it answers is no proof of anything, but that it is seen
+	owner := *w // its responses prove only that the texts are visible to the owner
 	owner.own, owner.caller = w.foreign, caller{person: w.foreign.people["OWNER"], name: "the other tenant's OWNER"}
 	defer func(next int) { w.foreign.next = next }(w.foreign.next)
 	w.foreign.next = 0 // the same of the pool each time
@@ -307,7 +308,7 @@ func (w *walker) foreignView() map[string]string {
 	reads, _ := w.targets()
 	for _, one := range reads {
 		if one.way[0].parent.Name == w.schema.subscription {
-			continue // what it shows is what queries show
+			continue // queries cover its result
 		}
 		for _, v := range one.alternatives() {
 			if v.rare || one.public != "" {
@@ -330,8 +331,7 @@ func (w *walker) foreignView() map[string]string {
 	return view
 }
 
-// compareWithTable fails the test when the schema has what the table does not know, or the table
-// what the schema has not.
+// compareWithTable fails the test when the schema and the table differ.
 func (w *walker) compareWithTable() {
 	w.t.Helper()
 	var wrong []string
