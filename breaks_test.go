@@ -193,8 +193,8 @@ func parse(t *testing.T, sdl string) *ast.Schema {
 	return schema
 }
 
-// TestBreaksAreFound changes one thing of a small schema at a time.
-func TestBreaksAreFound(t *testing.T) {
+// TestBreaks_AreFound changes one thing of a small schema at a time.
+func TestBreaks_AreFound(t *testing.T) {
 	t.Parallel()
 	const base = `
 		directive @mark(level: Int = 1) repeatable on FIELD | QUERY

@@ -23,9 +23,9 @@ var (
 // it was last agreed upon.
 const golden = "testdata/contract.graphql"
 
-// TestContractIsKept compares the schema with the golden file that clients rely on. Compatible
+// TestContract_IsKept compares the schema with the golden file that clients rely on. Compatible
 // changes require an update of the file; breaking ones are listed and refused.
-func TestContractIsKept(t *testing.T) {
+func TestContract_IsKept(t *testing.T) {
 	t.Parallel()
 	now := parse(t, linkforge.Schema)
 	text := plainly(now)
@@ -57,8 +57,8 @@ func plainly(s *ast.Schema) string {
 	return text.String()
 }
 
-// TestTheContractIsDescribed keeps the schema's own rules, which are in docs/ARCHITECTURE.md.
-func TestTheContractIsDescribed(t *testing.T) {
+// TestContract_IsDescribed keeps the schema's own rules, which are in docs/ARCHITECTURE.md.
+func TestContract_IsDescribed(t *testing.T) {
 	t.Parallel()
 	for _, problem := range problems(parse(t, linkforge.Schema)) {
 		t.Error(problem)
@@ -135,8 +135,8 @@ func deprecatedWell(all ast.DirectiveList) bool {
 	return reason != nil && deprecation.MatchString(reason.Value.Raw)
 }
 
-// TestProblemsAreFound breaks each rule once.
-func TestProblemsAreFound(t *testing.T) {
+// TestContract_FindsProblems breaks each rule once.
+func TestContract_FindsProblems(t *testing.T) {
 	t.Parallel()
 	const good = `
 		"A mark." directive @mark("How much." level: Int) on FIELD

@@ -93,7 +93,7 @@ var forbidden = map[string][]string{
 	"internal/urlnorm":  {"net/url", "os", "net/http"},
 }
 
-func TestImportsGoOneWay(t *testing.T) {
+func TestImports_GoOneWay(t *testing.T) {
 	t.Parallel()
 	level := map[string]int{}
 	for i, layer := range layers {
@@ -176,9 +176,9 @@ var scopes = map[string][]string{
 	},
 }
 
-// TestScopesAreAskedForInTheirRooms reads the code: who sees more than a workspace is in the list
+// TestScopes_AreUsedWhereAllowed reads the code: who sees more than a workspace is in the list
 // above.
-func TestScopesAreAskedForInTheirRooms(t *testing.T) {
+func TestScopes_AreUsedWhereAllowed(t *testing.T) {
 	t.Parallel()
 	asked := map[string]map[string]bool{}
 	err := filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {

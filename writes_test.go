@@ -23,8 +23,8 @@ var (
 	updateText = regexp.MustCompile(`(?i)\bupdate\s+(only\s+)?"?links\b`)
 )
 
-// TestLinksHaveOneWritePath reads the code for statements that update links.
-func TestLinksHaveOneWritePath(t *testing.T) {
+// TestLinks_HaveOneWritePath reads the code for statements that update links.
+func TestLinks_HaveOneWritePath(t *testing.T) {
 	t.Parallel()
 	writers := map[string]bool{}
 	for _, files := range parsePackages(t, "internal", "server", "graph") {
@@ -46,8 +46,8 @@ func TestLinksHaveOneWritePath(t *testing.T) {
 	}
 }
 
-// TestWritesLinks checks the check.
-func TestWritesLinks(t *testing.T) {
+// TestWritesLinks_FindsStatements checks the check.
+func TestWritesLinks_FindsStatements(t *testing.T) {
 	t.Parallel()
 	const types = "package p\ntype Link struct { M bun.BaseModel `bun:\"table:links\"` }\n" +
 		"type found struct { Link `bun:\",extend\"` }\ntype Other struct{}\n"

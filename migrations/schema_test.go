@@ -120,7 +120,7 @@ func schemaOf(t *testing.T, d *db.DB) (all []string) {
 	return all
 }
 
-func TestTheDialectsAgree(t *testing.T) {
+func TestSchema_IsTheSameInBothDialects(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -132,7 +132,7 @@ func TestTheDialectsAgree(t *testing.T) {
 	})
 }
 
-func TestSQLiteTablesAreStrict(t *testing.T) {
+func TestSchema_SQLiteTablesAreStrict(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	lax := ask(t, d, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
@@ -142,9 +142,9 @@ func TestSQLiteTablesAreStrict(t *testing.T) {
 	}
 }
 
-// TestPostgresComparesBytes: text in lookups and orders must be compared as in SQLite, in any
+// TestSchema_PostgresComparesBytes: text in lookups and orders must be compared as in SQLite, in any
 // locale of the server.
-func TestPostgresComparesBytes(t *testing.T) {
+func TestSchema_PostgresComparesBytes(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -162,9 +162,9 @@ func TestPostgresComparesBytes(t *testing.T) {
 	})
 }
 
-// TestNewLinksDoNotWaitForLong: the transaction that fills the pending list of the text index
+// TestSchema_CreatesLinksWithoutLongWaits: the transaction that fills the pending list of the text index
 // empties it, while others wait.
-func TestNewLinksDoNotWaitForLong(t *testing.T) {
+func TestSchema_CreatesLinksWithoutLongWaits(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -175,7 +175,7 @@ func TestNewLinksDoNotWaitForLong(t *testing.T) {
 	})
 }
 
-func TestEveryStepHasItsWayBackInEitherDialect(t *testing.T) {
+func TestMigrations_HaveDownFilesInBothDialects(t *testing.T) {
 	t.Parallel()
 	files := map[string][]string{}
 	for _, kind := range []db.Kind{db.Postgres, db.SQLite} {

@@ -80,9 +80,9 @@ func expect(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// TestStepsGoBackAndForth takes the third step with links there already, and goes back with
+// TestMigrate_RoundTripKeepsLinks takes the third step with links there already, and goes back with
 // everything there that it brought.
-func TestStepsGoBackAndForth(t *testing.T) {
+func TestMigrate_RoundTripKeepsLinks(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(testing.TB) *db.DB{"sqlite": dbtest.SQLite, "postgres": dbtest.Postgres} {
 		t.Run(name, func(t *testing.T) {

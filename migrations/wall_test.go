@@ -101,9 +101,9 @@ func column(table string) string {
 	return "workspace_id"
 }
 
-// TestTheSecondWall reads each table with tenant data by statements without a condition, so that
+// TestPolicies_IsolateWorkspaces reads each table with tenant data by statements without a condition, so that
 // policies alone decide.
-func TestTheSecondWall(t *testing.T) {
+func TestPolicies_IsolateWorkspaces(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -204,8 +204,8 @@ func digest(t *testing.T, d *db.DB, table string) (all string) {
 	return all
 }
 
-// TestTheResolverOnlyLooks: it sees whose something is, and can change one column of all there are.
-func TestTheResolverOnlyLooks(t *testing.T) {
+// TestPolicies_ResolverOnlyReads: it sees whose something is, and can change one column of all there are.
+func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -224,8 +224,8 @@ func TestTheResolverOnlyLooks(t *testing.T) {
 	})
 }
 
-// TestServersNeedTheSecondWall: a database whose policies do not hold for all is not served.
-func TestServersNeedTheSecondWall(t *testing.T) {
+// TestPolicies_AreRequiredByServers: a database whose policies do not hold for all is not served.
+func TestPolicies_AreRequiredByServers(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

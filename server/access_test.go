@@ -65,8 +65,8 @@ func (w tenant) key(t *testing.T, scopes ...string) (client, string) {
 	return client{server: w.server, token: got.CreateAPIKey.Secret}, got.CreateAPIKey.APIKey.ID
 }
 
-// TestAKeyWorksUntilItIsRevoked on every node.
-func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
+// TestAPIKey_WorksUntilRevoked on every node.
+func TestAPIKey_WorksUntilRevoked(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b, b.nodes)
@@ -120,8 +120,8 @@ func TestAKeyWorksUntilItIsRevoked(t *testing.T) {
 	})
 }
 
-// TestAWorkspacesOwnHost answers its links and nothing else, once it is verified.
-func TestAWorkspacesOwnHost(t *testing.T) {
+// TestDomain_ServesItsWorkspace answers its links and nothing else, once it is verified.
+func TestDomain_ServesItsWorkspace(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -209,8 +209,8 @@ func TestAWorkspacesOwnHost(t *testing.T) {
 	})
 }
 
-// TestADeletedWorkspaceIsGone: everything that was its own answers 410, until it is restored.
-func TestADeletedWorkspaceIsGone(t *testing.T) {
+// TestWorkspace_IsGoneWhenDeleted: everything that was its own answers 410, until it is restored.
+func TestWorkspace_IsGoneWhenDeleted(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -252,9 +252,9 @@ func TestADeletedWorkspaceIsGone(t *testing.T) {
 	})
 }
 
-// TestAHundredLogInsAtOnce, under aliases in one request, are refused, and count as a hundred: also
+// TestLogin_HandlesABurst, under aliases in one request, are refused, and count as a hundred: also
 // when they are in more words than are parsed.
-func TestAHundredLogInsAtOnce(t *testing.T) {
+func TestLogin_HandlesABurst(t *testing.T) {
 	t.Parallel()
 	for name, field := range map[string]string{
 		"few words":  `login(input:$i){token}`,
@@ -284,8 +284,8 @@ func TestAHundredLogInsAtOnce(t *testing.T) {
 	}
 }
 
-// TestRequestsAreCounted for each person, each key and each address by itself.
-func TestRequestsAreCounted(t *testing.T) {
+// TestMetrics_CountRequests for each person, each key and each address by itself.
+func TestMetrics_CountRequests(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.alone(t), b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_REQUEST_RATE=20")
@@ -330,8 +330,8 @@ func TestRequestsAreCounted(t *testing.T) {
 	})
 }
 
-// TestTheAuditLogTells the actor and the details of each change, and can be exported.
-func TestTheAuditLogTells(t *testing.T) {
+// TestAuditLog_RecordsChanges the actor and the details of each change, and can be exported.
+func TestAuditLog_RecordsChanges(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -428,8 +428,8 @@ func (s *server) mailed(t *testing.T, subject string) (token string) {
 	return token
 }
 
-// TestAForgottenPassword is replaced by an e-mailed token, and all sessions end.
-func TestAForgottenPassword(t *testing.T) {
+// TestResetPassword_WorksEndToEnd is replaced by an e-mailed token, and all sessions end.
+func TestResetPassword_WorksEndToEnd(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)

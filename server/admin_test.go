@@ -28,9 +28,9 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// TestAdmin runs an app in the test's process, and not in parallel: newApp sets the log of the
+// TestAdmin_ServesOperatorRoutes runs an app in the test's process, and not in parallel: newApp sets the log of the
 // Redis library for the whole process.
-func TestAdmin(t *testing.T) {
+func TestAdmin_ServesOperatorRoutes(t *testing.T) {
 	c, err := config.Parse(map[string]string{
 		"LINKFORGE_DATA_DIR": t.TempDir(), "LINKFORGE_ADMIN_LISTEN": freeAddress(t),
 	})

@@ -28,9 +28,9 @@ func adoptedFrom(t *testing.T, env []string, dir string) (a adoption) {
 	return a
 }
 
-// TestAdoptingTheClicksOfANodeThatLeft has a node answer redirects while the database takes no
+// TestAdopt_IngestsLogOfARemovedNode has a node answer redirects while the database takes no
 // clicks, and kills it. Its folder comes to no other node: the operator adopts it.
-func TestAdoptingTheClicksOfANodeThatLeft(t *testing.T) {
+func TestAdopt_IngestsLogOfARemovedNode(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)
 	b := production(t)
@@ -102,7 +102,7 @@ func withoutClicks(t *testing.T, b backend, do func()) {
 	}
 }
 
-func TestWhatIsNotAdopted(t *testing.T) {
+func TestAdopt_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	declined(t, embedded(t).env, "there is no database yet", "clicks", "adopt", t.TempDir())
 	s := start(t, embedded(t))

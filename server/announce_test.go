@@ -2,9 +2,9 @@ package main
 
 import "testing"
 
-// TestWhereaboutsKeepSecrets: neither a user nor a password is announced, however the URL was
+// TestBanner_HidesSecrets: neither a user nor a password is announced, however the URL was
 // written.
-func TestWhereaboutsKeepSecrets(t *testing.T) {
+func TestBanner_HidesSecrets(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[string]string{
 		"redis://:" + marker + "@127.0.0.1:6379/0":                                           "127.0.0.1:6379/0",

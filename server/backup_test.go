@@ -128,8 +128,8 @@ func loads(counts []atomic.Int64) (all []int64) {
 	return all
 }
 
-// TestBackupUnderLoad backs up a server under load, and continues with the copy elsewhere.
-func TestBackupUnderLoad(t *testing.T) {
+// TestBackup_IsConsistentUnderLoad backs up a server under load, and continues with the copy elsewhere.
+func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)
 	s := start(t, embedded(t), "LINKFORGE_LINK_QUOTA=10000000", "LINKFORGE_HIT_QUOTA=10000000",
@@ -299,7 +299,7 @@ func smallBackup(t *testing.T) (file string, s *server, who tenant, l linkView) 
 	return file, s, who, l
 }
 
-func TestWhatIsNotBackedUp(t *testing.T) {
+func TestBackup_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	file, s, _, _ := smallBackup(t)
 	kept, err := os.ReadFile(file)
@@ -388,8 +388,8 @@ func archiveOf(t *testing.T, entries []entry) []byte {
 	return out.Bytes()
 }
 
-// TestWhatIsNotRestored gives files that are no backups, or are damaged: nothing of them stays.
-func TestWhatIsNotRestored(t *testing.T) {
+// TestRestore_RefusesBadArguments gives files that are no backups, or are damaged: nothing of them stays.
+func TestRestore_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	file, s, _, _ := smallBackup(t)
 	entries := entriesOf(t, file)
@@ -486,9 +486,9 @@ func filesIn(t *testing.T, folder string) (names []string) {
 	return names
 }
 
-// TestARestoreThatWasInterrupted leaves the data folder as a process leaves it that is killed, at
+// TestRestore_ResumesAfterInterruption leaves the data folder as a process leaves it that is killed, at
 // each step: no server starts on it, and restoring again ends it.
-func TestARestoreThatWasInterrupted(t *testing.T) {
+func TestRestore_ResumesAfterInterruption(t *testing.T) {
 	t.Parallel()
 	file, s, who, l := smallBackup(t)
 	model := filepath.Join(t.TempDir(), "data")
@@ -546,8 +546,8 @@ func keepFile(t *testing.T, path string, content []byte) {
 	}
 }
 
-// TestARestoreIsKilled at random times, until one completes.
-func TestARestoreIsKilled(t *testing.T) {
+// TestRestore_SurvivesKill at random times, until one completes.
+func TestRestore_SurvivesKill(t *testing.T) {
 	t.Parallel()
 	file, s, who, l := smallBackup(t)
 	env := append(slices.Clone(s.env), "LINKFORGE_DATA_DIR="+filepath.Join(t.TempDir(), "data"))
@@ -619,8 +619,8 @@ func TestBackup_LeavesOutReplacedSecrets(t *testing.T) {
 	s.stop()
 }
 
-// TestAfterRestore moves the counter of a database of either kind.
-func TestAfterRestore(t *testing.T) {
+// TestAfterRestore_AdvancesCounters moves the counter of a database of either kind.
+func TestAfterRestore_AdvancesCounters(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -653,9 +653,9 @@ func TestAfterRestore(t *testing.T) {
 	})
 }
 
-// TestAfterRestoreCountsGrants: what processes had taken of maxClicks, whose logs are gone, is the
+// TestAfterRestore_CountsGrants: what processes had taken of maxClicks, whose logs are gone, is the
 // link's again.
-func TestAfterRestoreCountsGrants(t *testing.T) {
+func TestAfterRestore_CountsGrants(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)

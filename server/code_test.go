@@ -68,9 +68,9 @@ type codeOutput struct {
 	Codes     []string `json:"codes"`
 }
 
-// TestCodeGolden computes every vector of a workspace in one run, as arguments and as lines of
+// TestCodeCommand_MatchesGoldenVectors computes every vector of a workspace in one run, as arguments and as lines of
 // standard input.
-func TestCodeGolden(t *testing.T) {
+func TestCodeCommand_MatchesGoldenVectors(t *testing.T) {
 	t.Parallel()
 	arguments, lines, want := map[string][]string{}, map[string]string{}, map[string]string{}
 	for _, v := range readGolden(t).Vectors {
@@ -91,9 +91,9 @@ func TestCodeGolden(t *testing.T) {
 	}
 }
 
-// TestCodeRejects also has one good URL among the bad ones: it gets its codes, and the exit status
+// TestCodeCommand_RejectsBadURLs also has one good URL among the bad ones: it gets its codes, and the exit status
 // says that not all did.
-func TestCodeRejects(t *testing.T) {
+func TestCodeCommand_RejectsBadURLs(t *testing.T) {
 	t.Parallel()
 	const good = "https://example.com/good"
 	urls, lines := []string{good}, jsonLine(t, good)
@@ -134,7 +134,7 @@ func TestCodeRejects(t *testing.T) {
 	}
 }
 
-func TestCodeSalts(t *testing.T) {
+func TestCodeCommand_PrintsCandidates(t *testing.T) {
 	t.Parallel()
 	salts := readGolden(t).Salts
 	for _, c := range []struct {
@@ -161,7 +161,7 @@ func TestCodeSalts(t *testing.T) {
 	}
 }
 
-func TestCodeInput(t *testing.T) {
+func TestCodeCommand_ReadsInput(t *testing.T) {
 	t.Parallel()
 	out, _, status := command(t, nil, "https://example.com/a\r\nhttps://example.com/b", "code", "--workspace=w",
 		"--salts=1")
@@ -184,9 +184,9 @@ func TestCodeInput(t *testing.T) {
 	}
 }
 
-// TestGoldenLinks creates a link of every vector. Links are deleted in between, because an existing
+// TestCreateLink_MatchesGoldenVectors creates a link of every vector. Links are deleted in between, because an existing
 // link retains the URL that it was created with.
-func TestGoldenLinks(t *testing.T) {
+func TestCreateLink_MatchesGoldenVectors(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		g, s := readGolden(t), start(t, b)

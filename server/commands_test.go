@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-func TestVersion(t *testing.T) {
+func TestVersionCommand_PrintsVersion(t *testing.T) {
 	t.Parallel()
 	out, stderr, status := command(t, nil, "", "version")
 	if !regexp.MustCompile(`^linkforge [A-Za-z0-9.+-]+\n$`).MatchString(out) || stderr != "" || status != 0 {
@@ -24,7 +24,7 @@ func TestVersion(t *testing.T) {
 	}
 }
 
-func TestSchema(t *testing.T) {
+func TestSchemaCommand_PrintsSchema(t *testing.T) {
 	t.Parallel()
 	out, stderr, status := command(t, nil, "", "schema")
 	want, err := os.ReadFile("../schema.graphql")
@@ -36,7 +36,7 @@ func TestSchema(t *testing.T) {
 	}
 }
 
-func TestHealthcheck(t *testing.T) {
+func TestHealthcheckCommand_ReportsReadiness(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	if out, stderr, status := command(t, s.env, "", "healthcheck"); status != 0 || out != "ready\n" || stderr != "" {
@@ -49,9 +49,9 @@ func TestHealthcheck(t *testing.T) {
 	}
 }
 
-// TestReadyWithoutTheDatabase stops the database of a running server, and starts it again: the
+// TestReadiness_FailsWithoutDatabase stops the database of a running server, and starts it again: the
 // server continues, and reports the problem.
-func TestReadyWithoutTheDatabase(t *testing.T) {
+func TestReadiness_FailsWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	b := production(t)
 	b.fails = true
@@ -94,7 +94,7 @@ func TestReadyWithoutTheDatabase(t *testing.T) {
 	})
 }
 
-func TestMigrate(t *testing.T) {
+func TestMigrateCommand_MovesTheSchema(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		migrate := func(what string) string {
@@ -135,8 +135,8 @@ func TestMigrate(t *testing.T) {
 	})
 }
 
-// TestUsage gives wrong command lines: each is refused in words.
-func TestUsage(t *testing.T) {
+// TestUsage_ListsCommands gives wrong command lines: each is refused in words.
+func TestUsage_ListsCommands(t *testing.T) {
 	t.Parallel()
 	for _, line := range []string{"nonsense", "serve now", "--nonsense", "migrate", "migrate sideways", "code",
 		"schema --nonsense"} {
@@ -157,25 +157,25 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestDemo runs the demo: in words and with status 0.
-func TestDemo(t *testing.T) {
+// TestDemoCommand_CreatesData runs the demo: it prints each step and exits with status 0.
+func TestDemoCommand_CreatesData(t *testing.T) {
 	t.Parallel()
 	for _, urls := range [][]string{
 		{"https://go.dev/doc/effective_go", "HTTP://Example.COM:80/a//b/?z=1&a=2#x"},
 		{"https://example.com/a", "https://EXAMPLE.com/a/"}, nil,
 	} {
 		out, stderr, status := command(t, nil, "", append([]string{"demo"}, urls...)...)
-		if status != 0 || stderr != "" || !strings.HasSuffix(out, "Every step held.\n") {
+		if status != 0 || stderr != "" || !strings.HasSuffix(out, "Every step succeeded.\n") {
 			t.Errorf("%q: exit status %d, %q\n%s", urls, status, stderr, out)
 		}
 		for _, u := range urls {
 			if !slices.Contains(strings.Split(out, "\n"), u) {
-				t.Errorf("%s is not told of:\n%s", u, out)
+				t.Errorf("%s is not printed:\n%s", u, out)
 			}
 		}
 	}
 	out, stderr, status := command(t, nil, "", "demo", "https://example.com/", "ftp://example.com/")
-	if status != 1 || !strings.Contains(stderr, "ftp://example.com/: ") || strings.Contains(out, "Every step held") {
+	if status != 1 || !strings.Contains(stderr, "ftp://example.com/: ") || strings.Contains(out, "Every step succeeded") {
 		t.Errorf("a URL that is refused: exit status %d, %q\n%s", status, stderr, out)
 	}
 }

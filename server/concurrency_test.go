@@ -19,7 +19,7 @@ var spellings = []string{
 	" \thttps://example.com./%73ame/page?a=1&b=2\n",
 }
 
-func TestTheSameURLAtOnce(t *testing.T) {
+func TestCreateLink_IsIdempotentConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const asked = 1000
@@ -60,8 +60,8 @@ func TestTheSameURLAtOnce(t *testing.T) {
 	})
 }
 
-// TestManyURLsAtOnce requests each of many URLs several times.
-func TestManyURLsAtOnce(t *testing.T) {
+// TestCreateLink_CreatesManyConcurrently requests each of many URLs several times.
+func TestCreateLink_CreatesManyConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const urls, askers = 20, 10

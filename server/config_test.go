@@ -23,7 +23,7 @@ func failing(t *testing.T, env ...string) (said string) {
 	return said
 }
 
-func TestEveryProblemIsNamed(t *testing.T) {
+func TestConfig_ReportsEveryProblem(t *testing.T) {
 	t.Parallel()
 	env := []string{
 		"LINKFORGE_LISTEN=nowhere", "LINKFORGE_PUBLIC_URL=ftp://example.com", "LINKFORGE_DATABASE_URL=mysql://me:" + marker +
@@ -47,7 +47,7 @@ func TestEveryProblemIsNamed(t *testing.T) {
 	}
 }
 
-func TestSecretsAreRequired(t *testing.T) {
+func TestConfig_RequiresSecretsInProduction(t *testing.T) {
 	t.Parallel()
 	const databaseURL = "LINKFORGE_DATABASE_URL=postgres://me:" + marker + "@127.0.0.1:1/name"
 	said := failing(t, databaseURL)
@@ -66,7 +66,7 @@ func TestSecretsAreRequired(t *testing.T) {
 	}
 }
 
-func TestAnotherCodeSecretIsRefused(t *testing.T) {
+func TestStart_RefusesAnotherCodeSecret(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -132,7 +132,7 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 	})
 }
 
-func TestDataFolder(t *testing.T) {
+func TestStart_UsesDataFolder(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	folder := strings.TrimPrefix(s.env[0], "LINKFORGE_DATA_DIR=")
@@ -172,7 +172,7 @@ func TestDataFolder(t *testing.T) {
 	}
 }
 
-func TestPortInUse(t *testing.T) {
+func TestStart_ReportsPortInUse(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	said := failing(t, append(slices.Clone(s.env), embedded(t).env...)...)
@@ -181,8 +181,8 @@ func TestPortInUse(t *testing.T) {
 	}
 }
 
-// TestBanner checks that the banner has the important facts, and no secrets.
-func TestBanner(t *testing.T) {
+// TestStart_PrintsBanner checks that the banner has the important facts, and no secrets.
+func TestStart_PrintsBanner(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -208,7 +208,7 @@ func TestBanner(t *testing.T) {
 	})
 }
 
-func TestProductionHides(t *testing.T) {
+func TestProduction_HidesDevelopmentTools(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t), "LINKFORGE_ENV=production")
 	if said := content(t, s.out); strings.Contains(said, "playground") {
@@ -249,8 +249,8 @@ func TestProductionHides(t *testing.T) {
 	}
 }
 
-// TestDevelopmentShows details, as does production if the operator enables them.
-func TestDevelopmentShows(t *testing.T) {
+// TestDevelopment_ShowsTools details, as does production if the operator enables them.
+func TestDevelopment_ShowsTools(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string][]string{
 		"development":      nil,
@@ -270,9 +270,9 @@ func TestDevelopmentShows(t *testing.T) {
 	}
 }
 
-// TestMigrateOff starts a server that may not migrate: not on an empty database, but on a migrated
+// TestStart_RefusesOldSchemaWhenMigrateIsOff starts a server that may not migrate: not on an empty database, but on a migrated
 // one.
-func TestMigrateOff(t *testing.T) {
+func TestStart_RefusesOldSchemaWhenMigrateIsOff(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		env := append(slices.Clone(b.env), "LINKFORGE_MIGRATE=off", "LINKFORGE_LISTEN="+freeAddress(t))

@@ -20,9 +20,9 @@ const createCounters = `mutation ($in: CreateLinksInput!) {
 	createLinks(input: $in) { results { created link { code } errors { code } } errors { code } }
 }`
 
-// TestCountersSurviveKills kills every node while it creates COUNTER links, restarts them, and
+// TestCounters_SurviveKills kills every node while it creates COUNTER links, restarts them, and
 // creates as many again. No code is repeated, and at most the allocated blocks are missing.
-func TestCountersSurviveKills(t *testing.T) {
+func TestCounters_SurviveKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b, b.nodes, "LINKFORGE_LINK_QUOTA=1000000")

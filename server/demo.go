@@ -60,21 +60,21 @@ func (c demoCommand) Run(ctx context.Context, std cli.IO) (err error) {
 	served := make(chan error, 1)
 	go func() { served <- a.serve(serving, listener) }()
 	d := &demo{out: std.Out, public: settings.PublicURL}
-	err = d.story(ctx, c.URLs)
+	err = d.steps(ctx, c.URLs)
 	stop()
 	return errors.Join(err, <-served, a.close())
 }
 
-// demo does the main job as a front end would.
+// demo creates and follows links as a front end would.
 type demo struct {
 	out    io.Writer
 	public string
 	token  string
 }
 
-func (d *demo) story(ctx context.Context, urls []string) error {
-	d.say("A Linkforge of its own runs at %s, embedded, in a temporary folder.\n", d.public)
-	workspaceID, err := d.moveIn(ctx)
+func (d *demo) steps(ctx context.Context, urls []string) error {
+	d.say("A temporary embedded instance runs at %s.\n", d.public)
+	workspaceID, err := d.setUp(ctx)
 	if err != nil {
 		return err
 	}
@@ -83,14 +83,14 @@ func (d *demo) story(ctx context.Context, urls []string) error {
 			return fmt.Errorf("%s: %w", u, err)
 		}
 	}
-	d.say("Every step held.")
+	d.say("Every step succeeded.")
 	return nil
 }
 
 func (d *demo) say(format string, args ...any) { fmt.Fprintf(d.out, format+"\n", args...) }
 
-// moveIn makes an account and a workspace.
-func (d *demo) moveIn(ctx context.Context) (workspaceID string, err error) {
+// setUp creates an account and a workspace.
+func (d *demo) setUp(ctx context.Context) (workspaceID string, err error) {
 	var account struct {
 		Register struct {
 			Token  string
@@ -107,7 +107,7 @@ func (d *demo) moveIn(ctx context.Context) (workspaceID string, err error) {
 		return "", fmt.Errorf("registering: %w", err)
 	}
 	d.token = account.Register.Token
-	d.say("%s <%s> registers and is logged in.", account.Register.User.Name, account.Register.User.Email)
+	d.say("Registered %s <%s>.", account.Register.User.Name, account.Register.User.Email)
 
 	var made struct {
 		CreateWorkspace struct {
@@ -121,10 +121,10 @@ func (d *demo) moveIn(ctx context.Context) (workspaceID string, err error) {
 		}
 	}`, nil)
 	if err := errors.Join(err, made.CreateWorkspace.Errors.err()); err != nil {
-		return "", fmt.Errorf("making a workspace: %w", err)
+		return "", fmt.Errorf("creating a workspace: %w", err)
 	}
 	w := made.CreateWorkspace.Workspace
-	d.say("She makes the workspace %q, %s.\n", w.Name, w.ID)
+	d.say("Created the workspace %q, %s.\n", w.Name, w.ID)
 	return w.ID, nil
 }
 

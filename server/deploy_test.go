@@ -70,7 +70,7 @@ func variables() map[string]bool {
 	return all
 }
 
-func TestDeployNamesVariablesThatThereAre(t *testing.T) {
+func TestDeploy_NamesExistingVariables(t *testing.T) {
 	t.Parallel()
 	known, files := variables(), 0
 	variable := regexp.MustCompile(`LINKFORGE_[A-Z_]+`)
@@ -246,7 +246,7 @@ func (n node) checked(t *testing.T) config.Config {
 	return c
 }
 
-func TestDeployConfiguresNodes(t *testing.T) {
+func TestDeploy_ConfiguresNodes(t *testing.T) {
 	t.Parallel()
 	nodes := composed(t)
 	nodes["linkforge.service"] = unit(t)
@@ -268,9 +268,9 @@ func TestDeployConfiguresNodes(t *testing.T) {
 	}
 }
 
-// TestDeployAsksWhatThereIs: probes, health checks and questions lead to paths and ports of the
+// TestDeploy_RequestsExistingRoutes: probes, health checks and questions lead to paths and ports of the
 // server.
-func TestDeployAsksWhatThereIs(t *testing.T) {
+func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	_, c := pod(t)
@@ -393,9 +393,9 @@ func unknown(expression string, shown map[string][]string) (missing []string) {
 	return missing
 }
 
-// TestDeployWatchesWhatThereIs: alerts and the dashboard use metrics and labels that a server
+// TestDeploy_WatchesExistingMetrics: alerts and the dashboard use metrics and labels that a server
 // reports from its start on.
-func TestDeployWatchesWhatThereIs(t *testing.T) {
+func TestDeploy_WatchesExistingMetrics(t *testing.T) {
 	t.Parallel()
 	admin := freeAddress(t)
 	s := start(t, embedded(t), "LINKFORGE_ADMIN_LISTEN="+admin)
@@ -447,9 +447,9 @@ func panelExpressions(t *testing.T) (all []string) {
 	return all
 }
 
-// TestDeployAlertsAreExplained: each has its section in docs/OPERATIONS.md and its test, and none
+// TestDeploy_AlertsHaveRunbookEntries: each has its section in docs/OPERATIONS.md and its test, and none
 // of these is about another.
-func TestDeployAlertsAreExplained(t *testing.T) {
+func TestDeploy_AlertsHaveRunbookEntries(t *testing.T) {
 	t.Parallel()
 	var alerts []string
 	for _, r := range rules(t) {
@@ -472,8 +472,8 @@ func TestDeployAlertsAreExplained(t *testing.T) {
 	}
 }
 
-// TestDeployProgramsTakeTheirFiles validates the files by their programs, if installed.
-func TestDeployProgramsTakeTheirFiles(t *testing.T) {
+// TestDeploy_ProgramsAcceptTheirFiles validates the files by their programs, if installed.
+func TestDeploy_ProgramsAcceptTheirFiles(t *testing.T) {
 	t.Parallel()
 	proctest.SkipShort(t)
 	folder := t.TempDir()

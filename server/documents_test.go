@@ -26,8 +26,8 @@ func listed(t *testing.T, documents map[string]string) (file string) {
 	return file
 }
 
-// TestABadListOfDocuments: the server reports its problems, and does not start.
-func TestABadListOfDocuments(t *testing.T) {
+// TestDocuments_RefuseABadList: the server reports its problems, and does not start.
+func TestDocuments_RefuseABadList(t *testing.T) {
 	t.Parallel()
 	env := embedded(t).env
 	said := failing(t, append(env, "LINKFORGE_DOCUMENTS="+listed(t, map[string]string{"good": "{ __typename }",
@@ -42,8 +42,8 @@ func TestABadListOfDocuments(t *testing.T) {
 	}
 }
 
-// TestAServerOfListedDocuments executes those alone.
-func TestAServerOfListedDocuments(t *testing.T) {
+// TestDocuments_OnlyListedOnesRun executes those alone.
+func TestDocuments_OnlyListedOnesRun(t *testing.T) {
 	t.Parallel()
 	const name = "query Name { __typename }"
 	sum := sha256.Sum256([]byte(name))
@@ -74,8 +74,8 @@ func TestAServerOfListedDocuments(t *testing.T) {
 	}
 }
 
-// TestPointsAreCountedByAllNodes together, and an operation's bounds are those of the environment.
-func TestPointsAreCountedByAllNodes(t *testing.T) {
+// TestCostRate_IsSharedByNodes together, and an operation's bounds are those of the environment.
+func TestCostRate_IsSharedByNodes(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.alone(t), b.nodes, "LINKFORGE_RATE_LIMITS=on", "LINKFORGE_COST_RATE=300",

@@ -9,9 +9,9 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestANodeSaysThatItLeaves before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready,
+// TestDrain_IsAnnouncedByReadiness before it does: for as long as LINKFORGE_DRAIN_DELAY it is not ready,
 // and does everything else.
-func TestANodeSaysThatItLeaves(t *testing.T) {
+func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 	t.Parallel()
 	const delay = 8 * time.Second
 	eachBackend(t, func(t *testing.T, b backend) {

@@ -12,9 +12,9 @@ import (
 	"github.com/coder/websocket"
 )
 
-// TestPagesOfOtherOrigins may call the API where the operator has listed them, by every transport,
+// TestEdge_RefusesOtherOrigins may call the API where the operator has listed them, by every transport,
 // and nowhere else.
-func TestPagesOfOtherOrigins(t *testing.T) {
+func TestEdge_RefusesOtherOrigins(t *testing.T) {
 	t.Parallel()
 	const app, evil = "https://app.example.com", "https://evil.example"
 	s := start(t, embedded(t), "LINKFORGE_ORIGINS="+app)
@@ -78,9 +78,9 @@ func post(t *testing.T, c client, body, origin string) answer {
 	return a
 }
 
-// TestClicksByGET: an address and Accept is all that EventSource sends; a page's polyfill adds the
+// TestEdge_RefusesMutationsByGET: an address and Accept is all that EventSource sends; a page's polyfill adds the
 // token.
-func TestClicksByGET(t *testing.T) {
+func TestEdge_RefusesMutationsByGET(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	who := s.tenant(t, "bygetting")
@@ -118,9 +118,9 @@ func TestClicksByGET(t *testing.T) {
 	t.Errorf("no click: %v", lines.Err())
 }
 
-// TestSocketsThatDoNotIntroduceThemselves are closed with the codes of the protocol: those of
+// TestWebSocket_ClosesWithoutInit are closed with the codes of the protocol: those of
 // testSocketManners have done so.
-func TestSocketsThatDoNotIntroduceThemselves(t *testing.T) {
+func TestWebSocket_ClosesWithoutInit(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	for name, c := range map[string]struct {

@@ -94,11 +94,11 @@ func expectOnly(t *testing.T, status int, all []*crowd) (slowest time.Duration) 
 	return slowest.Round(time.Millisecond)
 }
 
-// TestRedirectsGoOnWhenARedisDies kills a Redis master under load on two nodes; its replica takes
+// TestFailover_KeepsRedirecting kills a Redis master under load on two nodes; its replica takes
 // over. Visitors are redirected until the quota is used up and receive 429 then, also at links that
 // were not followed before. Every redirect is counted, and redirects exceed the quota at most by
 // leased and unwritten hits.
-func TestRedirectsGoOnWhenARedisDies(t *testing.T) {
+func TestFailover_KeepsRedirecting(t *testing.T) {
 	t.Parallel()
 	eachFailover(t, func(t *testing.T, f failover) {
 		const limit = 1200

@@ -86,9 +86,9 @@ func harmless(t *testing.T, a answer, began time.Time) {
 	}
 }
 
-// TestHostileInput sends one server everything that is wrong. It must be alive at the end, and have
+// TestServer_SurvivesHostileInput sends one server everything that is wrong. It must be alive at the end, and have
 // logged nothing of it.
-func TestHostileInput(t *testing.T) {
+func TestServer_SurvivesHostileInput(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_LOG_LEVEL=debug")

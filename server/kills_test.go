@@ -274,9 +274,9 @@ func (w tenant) many(t *testing.T, n int, of string, fields map[string]any) {
 	}
 }
 
-// TestACleanUpIsKilled: each link that ended long ago is either complete, or scrubbed except for
+// TestCleanup_SurvivesKill: each link that ended long ago is either complete, or scrubbed except for
 // its reserved code.
-func TestACleanUpIsKilled(t *testing.T) {
+func TestCleanup_SurvivesKill(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const ended, stay = 550, 30
@@ -372,9 +372,9 @@ func (k *killer) rowsOf(workspaceID string) map[string]int {
 	return rows
 }
 
-// TestAPurgeOfAWorkspaceIsKilled: it is said to be purged when nothing is left of it, and others
+// TestPurge_SurvivesKill: it is said to be purged when nothing is left of it, and others
 // are left alone.
-func TestAPurgeOfAWorkspaceIsKilled(t *testing.T) {
+func TestPurge_SurvivesKill(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_LINK_QUOTA=1000000")
@@ -429,8 +429,8 @@ func TestAPurgeOfAWorkspaceIsKilled(t *testing.T) {
 	})
 }
 
-// TestARetentionIsKilled: only expired months are deleted.
-func TestARetentionIsKilled(t *testing.T) {
+// TestRetention_SurvivesKill: only expired months are deleted.
+func TestRetention_SurvivesKill(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_SUM_MONTHS=13")
@@ -597,9 +597,9 @@ func holdingUp(t *testing.T, step string) string {
 	return ""
 }
 
-// TestAMigrationIsKilled kills `migrate up` within each step: the step has not been taken then,
+// TestMigration_SurvivesKill kills `migrate up` within each step: the step has not been taken then,
 // nothing of it is there, and the next run takes it.
-func TestAMigrationIsKilled(t *testing.T) {
+func TestMigration_SurvivesKill(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		if folder := folderOf(b.env); b.nodes == 1 {

@@ -12,9 +12,9 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestMaxClicksAreExact has a thousand visitors at once, on all nodes, of a link that may be
+// TestMaxClicks_AreExact has a thousand visitors at once, on all nodes, of a link that may be
 // followed a hundred times.
-func TestMaxClicksAreExact(t *testing.T) {
+func TestMaxClicks_AreExact(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		ends := nextMonth(t)
@@ -84,8 +84,8 @@ func (w tenant) claim(t *testing.T, tokens ...string) claimed {
 	return got.ClaimLinks
 }
 
-// TestALinkOfNobodyIsClaimed follows a link from a visitor without an account into a workspace.
-func TestALinkOfNobodyIsClaimed(t *testing.T) {
+// TestAnonymousLink_CanBeClaimed follows a link from a visitor without an account into a workspace.
+func TestAnonymousLink_CanBeClaimed(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.raced(), b.nodes)
@@ -125,7 +125,7 @@ func TestALinkOfNobodyIsClaimed(t *testing.T) {
 	})
 }
 
-func TestAnonymousLinksCanBeSwitchedOff(t *testing.T) {
+func TestAnonymousLink_CanBeDisabled(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t), "LINKFORGE_ANONYMOUS=off")
 	a, err := client{server: s}.run(createAnonymousLink, map[string]any{"url": "https://example.com/"})
@@ -134,9 +134,9 @@ func TestAnonymousLinksCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-// TestTheOperatorBlocks goes from a report to a blocked host, by commands beside the running
+// TestBlockCommand_StopsRedirects goes from a report to a blocked host, by commands beside the running
 // server.
-func TestTheOperatorBlocks(t *testing.T) {
+func TestBlockCommand_StopsRedirects(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := startAll(t, b, 1)[0]
@@ -210,8 +210,8 @@ func TestTheOperatorBlocks(t *testing.T) {
 	})
 }
 
-// TestFindingLinks reads pages like a front end.
-func TestFindingLinks(t *testing.T) {
+// TestLinks_CanBeSearched reads pages like a front end.
+func TestLinks_CanBeSearched(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := startAll(t, b, 1)[0]

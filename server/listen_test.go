@@ -50,9 +50,9 @@ func certify(t *testing.T, certificateFile, keyFile string, serial int64) {
 	}
 }
 
-// TestTLS: with a certificate the server serves TLS and HTTP/2, uses https in its URLs, and passes
+// TestListen_ServesTLS: with a certificate the server serves TLS and HTTP/2, uses https in its URLs, and passes
 // its health check.
-func TestTLS(t *testing.T) {
+func TestListen_ServesTLS(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	certificateFile, keyFile := filepath.Join(folder, "certificate.pem"), filepath.Join(folder, "key.pem")
@@ -87,9 +87,9 @@ func TestTLS(t *testing.T) {
 	}
 }
 
-// TestACertificateIsReplaced: the next look sees that its files have changed. Broken ones change
+// TestListen_ReloadsCertificate: the next look sees that its files have changed. Broken ones change
 // nothing.
-func TestACertificateIsReplaced(t *testing.T) {
+func TestListen_ReloadsCertificate(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	certificateFile, keyFile := filepath.Join(folder, "certificate.pem"), filepath.Join(folder, "key.pem")
@@ -134,9 +134,9 @@ func limited(t *testing.T, s *server, headers ...string) bool {
 	return a.status == http.StatusTooManyRequests
 }
 
-// TestProxiesSayWhoAsks: behind a trusted proxy each client has a rate limit of its own. Headers of
+// TestListen_TrustsProxyHeaders: behind a trusted proxy each client has a rate limit of its own. Headers of
 // other clients are ignored.
-func TestProxiesSayWhoAsks(t *testing.T) {
+func TestListen_TrustsProxyHeaders(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {
 		name, proxies string
@@ -161,8 +161,8 @@ func TestProxiesSayWhoAsks(t *testing.T) {
 	}
 }
 
-// TestThePROXYProtocol: the header names the client. Connections without it are refused.
-func TestThePROXYProtocol(t *testing.T) {
+// TestListen_ReadsPROXYProtocol: the header names the client. Connections without it are refused.
+func TestListen_ReadsPROXYProtocol(t *testing.T) {
 	t.Parallel()
 	b, address := embedded(t), freeAddress(t)
 	env := append(b.env, "LINKFORGE_LISTEN="+address, "LINKFORGE_PROXY_PROTOCOL=on",

@@ -276,10 +276,10 @@ func (s *server) follow(t *testing.T, path string) {
 	}
 }
 
-// TestLiveClicks: subscribers at all nodes, over both transports, receive each click of their
+// TestLinkClicked_DeliversClicks: subscribers at all nodes, over both transports, receive each click of their
 // workspace once, in the same order, and no others. This holds for subscribers that reconnect
 // repeatedly at other nodes, and while an earlier transaction delays later ones.
-func TestLiveClicks(t *testing.T) {
+func TestLinkClicked_DeliversClicks(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		subscribers, clicks := sized("LINKFORGE_TEST_SUBSCRIBERS", 10), (sized("LINKFORGE_TEST_LIVE_CLICKS", 600)+5)/6*6
@@ -389,8 +389,8 @@ func holdTransactions(t *testing.T, b backend) {
 	})
 }
 
-// TestWhoDoesNotReadIsEnded with a cursor to resume at. Other subscribers are not affected.
-func TestWhoDoesNotReadIsEnded(t *testing.T) {
+// TestSubscription_EndsSlowReaders with a cursor to resume at. Other subscribers are not affected.
+func TestSubscription_EndsSlowReaders(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		admin := freeAddress(t)
@@ -458,8 +458,8 @@ func subscribed(t *testing.T, admin string) int {
 	return n
 }
 
-// TestASubscriptionEndsWithItsAccess: within seconds, and it says why.
-func TestASubscriptionEndsWithItsAccess(t *testing.T) {
+// TestSubscription_EndsWithItsAccess: within seconds, and it says why.
+func TestSubscription_EndsWithItsAccess(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.raced(), b.nodes)
@@ -507,9 +507,9 @@ func TestASubscriptionEndsWithItsAccess(t *testing.T) {
 	})
 }
 
-// TestSubscriptionsAreRefused, in the same words by either transport, and anything else is answered
+// TestSubscription_RefusesBadArguments, in the same words by either transport, and anything else is answered
 // by both.
-func TestSubscriptionsAreRefused(t *testing.T) {
+func TestSubscription_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		node := start(t, b.raced())
@@ -642,8 +642,8 @@ func standing(who tenant, id string) string {
 	return string(text)
 }
 
-// TestAServerThatStopsEndsSubscriptions at once, and without a completion.
-func TestAServerThatStopsEndsSubscriptions(t *testing.T) {
+// TestSubscription_EndsOnShutdown at once, and without a completion.
+func TestSubscription_EndsOnShutdown(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		node := start(t, b.raced())

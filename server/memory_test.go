@@ -8,9 +8,9 @@ import (
 	"github.com/linkforge/linkforge/internal/config"
 )
 
-// TestTheMemoryLimitLeavesRoom: with a million links followed in a month, a limit that did not
+// TestMemoryLimit_LeavesRoom: with a million links followed in a month, a limit that did not
 // follow had the collector run all the time.
-func TestTheMemoryLimitLeavesRoom(t *testing.T) {
+func TestMemoryLimit_LeavesRoom(t *testing.T) {
 	before := debug.SetMemoryLimit(-1)
 	defer debug.SetMemoryLimit(before)
 	c := config.Config{CacheBytes: 1 << 20}

@@ -55,8 +55,8 @@ func (w tenant) told(t *testing.T) (events []string) {
 	return events
 }
 
-// TestTheOperatorsCommands take effect on a running server within a second.
-func TestTheOperatorsCommands(t *testing.T) {
+// TestCommands_OperateTheInstance take effect on a running server within a second.
+func TestCommands_OperateTheInstance(t *testing.T) {
 	t.Parallel()
 	nextMonth(t)
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -201,8 +201,8 @@ func obeysDisable(t *testing.T, s *server, l linkView) {
 	s.becomes(t, l, http.StatusFound, "the link is enabled on every node")
 }
 
-// TestJobsOfTheOperator runs jobs beside a server that has just started.
-func TestJobsOfTheOperator(t *testing.T) {
+// TestJobsCommand_RunsJobs runs jobs beside a server that has just started.
+func TestJobsCommand_RunsJobs(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off")
@@ -243,9 +243,9 @@ func TestJobsOfTheOperator(t *testing.T) {
 	})
 }
 
-// TestTheOperatorIsUnderstood gives arguments that mean nothing: each is declined in words, and
+// TestCommands_AcceptEveryIdentifier gives arguments that mean nothing: each is declined in words, and
 // nothing is done.
-func TestTheOperatorIsUnderstood(t *testing.T) {
+func TestCommands_AcceptEveryIdentifier(t *testing.T) {
 	t.Parallel()
 	b := embedded(t)
 	must(t, b.env, "migrate", "up")

@@ -134,9 +134,9 @@ func (v *crowd) expectCounted(t *testing.T, b backend, linkID string) {
 	}
 }
 
-// TestEveryClickSurvivesKills kills a server under load at random times: every redirect is counted
+// TestClicks_SurviveKills kills a server under load at random times: every redirect is counted
 // once. The quota holds, because unused hits of dead processes return.
-func TestEveryClickSurvivesKills(t *testing.T) {
+func TestClicks_SurviveKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		node := start(t, b, "LINKFORGE_HIT_QUOTA=1000000000")
@@ -161,10 +161,10 @@ func TestEveryClickSurvivesKills(t *testing.T) {
 	})
 }
 
-// TestAQuotaSurvivesKills: a link is followed while its server is killed, until its quota is used
+// TestQuota_SurvivesKills: a link is followed while its server is killed, until its quota is used
 // up. The redirects never exceed the quota, and unused hits of dead processes have returned by
 // then.
-func TestAQuotaSurvivesKills(t *testing.T) {
+func TestQuota_SurvivesKills(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const limit = 1000
@@ -312,9 +312,9 @@ func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *p
 	return b, database, redis
 }
 
-// TestRedirectsGoOnWithoutTheDatabase: PostgreSQL is down for a while under load. Cached links keep
+// TestRedirect_ServesWithoutDatabase: PostgreSQL is down for a while under load. Cached links keep
 // redirecting, no click is lost, and the server recovers soon after.
-func TestRedirectsGoOnWithoutTheDatabase(t *testing.T) {
+func TestRedirect_ServesWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {
@@ -382,10 +382,10 @@ func ownRedis(t *testing.T) (redisURL string, stop, restart func()) {
 	return "redis://" + address, stop, restart
 }
 
-// TestRedirectsGoOnWithoutRedis: Redis is down for a while and returns empty, under load on two
+// TestRedirect_ServesWithoutRedis: Redis is down for a while and returns empty, under load on two
 // nodes. Visitors receive only redirects until the quota is used up, every redirect is counted, and
 // redirects exceed the quota at most by the hits that the other node had leased.
-func TestRedirectsGoOnWithoutRedis(t *testing.T) {
+func TestRedirect_ServesWithoutRedis(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {

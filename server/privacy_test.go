@@ -74,9 +74,9 @@ func inRedis(t *testing.T) (all []string) {
 	return all
 }
 
-// TestAnAccountGoesForGood: no table, log or cache contains personal data any more, and objects in
+// TestAccount_IsErased: no table, log or cache contains personal data any more, and objects in
 // shared workspaces remain.
-func TestAnAccountGoesForGood(t *testing.T) {
+func TestAccount_IsErased(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_LOG_LEVEL=debug")
@@ -227,10 +227,10 @@ func forgetAsOf(t *testing.T, b backend, later time.Duration) {
 	}
 }
 
-// TestNobodyIsFoundWhoHasFollowedALink: no table, file, log or cache contains a visitor's address
+// TestVisitor_IsNotIdentifiable: no table, file, log or cache contains a visitor's address
 // or user agent, and on the next day nothing allows a test of whether a given visitor followed a
 // link.
-func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
+func TestVisitor_IsNotIdentifiable(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_LOG_LEVEL=debug")
@@ -307,8 +307,8 @@ func TestNobodyIsFoundWhoHasFollowedALink(t *testing.T) {
 	})
 }
 
-// TestAForgottenKeyIsNotInTheFile: deleted rows of the embedded database are not in its file.
-func TestAForgottenKeyIsNotInTheFile(t *testing.T) {
+// TestVisitorKey_IsErasedFromTheFile: deleted rows of the embedded database are not in its file.
+func TestVisitorKey_IsErasedFromTheFile(t *testing.T) {
 	t.Parallel()
 	b := embedded(t)
 	s := start(t, b)

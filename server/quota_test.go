@@ -18,7 +18,7 @@ import (
 // hitQuota is 1,000 in the field, less in the suite.
 var hitQuota = sized("LINKFORGE_TEST_HIT_QUOTA", 50)
 
-func TestHitQuotaIsExact(t *testing.T) {
+func TestHitQuota_IsExact(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		ends := nextMonth(t)

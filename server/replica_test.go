@@ -10,9 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestEverybodyReadsWhatTheyWrote at any node, at once, although lists are read from a standby that
+// TestReplica_KeepsReadYourWrites at any node, at once, although lists are read from a standby that
 // lags: other users do not see it yet.
-func TestEverybodyReadsWhatTheyWrote(t *testing.T) {
+func TestReplica_KeepsReadYourWrites(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Run("redis", func(t *testing.T) {

@@ -44,7 +44,7 @@ func patterns(t *testing.T) []string {
 	return all
 }
 
-func TestRoutesAreReservedWords(t *testing.T) {
+func TestRoutes_AreReservedWords(t *testing.T) {
 	t.Parallel()
 	all := patterns(t)
 	if len(all) < 9 {
@@ -66,8 +66,8 @@ func TestRoutesAreReservedWords(t *testing.T) {
 	}
 }
 
-// TestRoutesAreServed requests every pattern. The log names the pattern of a request.
-func TestRoutesAreServed(t *testing.T) {
+// TestRoutes_AreServed requests every pattern. The log names the pattern of a request.
+func TestRoutes_AreServed(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t), "LINKFORGE_LOG_LEVEL=debug")
 	who := s.tenant(t, "routed")

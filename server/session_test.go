@@ -28,8 +28,8 @@ func (s *server) login(t *testing.T, who tenant) tokens {
 	return got.Login
 }
 
-// TestTwentyRefreshesAtOnce, on all nodes, get one successor.
-func TestTwentyRefreshesAtOnce(t *testing.T) {
+// TestRefresh_SucceedsOnceConcurrently, on all nodes, get one successor.
+func TestRefresh_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.raced(), b.nodes)
@@ -57,8 +57,8 @@ func TestTwentyRefreshesAtOnce(t *testing.T) {
 	})
 }
 
-// TestALogoutReachesEveryNode within a second.
-func TestALogoutReachesEveryNode(t *testing.T) {
+// TestLogout_ReachesEveryNode within a second.
+func TestLogout_ReachesEveryNode(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		nodes := startAll(t, b.raced(), b.nodes)

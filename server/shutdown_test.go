@@ -60,9 +60,9 @@ func hammer(t *testing.T, s *server, path string) *load {
 	return l
 }
 
-// TestTerminateUnderLoad stops a server under load three times. Every redirect is counted after the
+// TestShutdown_CompletesUnderLoad stops a server under load three times. Every redirect is counted after the
 // restart, and nothing else.
-func TestTerminateUnderLoad(t *testing.T) {
+func TestShutdown_CompletesUnderLoad(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b.raced(), "LINKFORGE_HIT_QUOTA=1000000000")

@@ -100,8 +100,8 @@ func aWholeDay(t *testing.T) {
 	}
 }
 
-// TestWhoFollowsALinkIsTold plays visitors of all kinds, and asks who they were.
-func TestWhoFollowsALinkIsTold(t *testing.T) {
+// TestStats_ReportWhoFollowsALink plays visitors of all kinds, and asks who they were.
+func TestStats_ReportWhoFollowsALink(t *testing.T) {
 	t.Parallel()
 	aWholeDay(t)
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -247,8 +247,8 @@ func TestWhoFollowsALinkIsTold(t *testing.T) {
 	})
 }
 
-// TestClicksAreReadPageByPage, filtered and not, newest first and each once.
-func TestClicksAreReadPageByPage(t *testing.T) {
+// TestClicks_ArePaged, filtered and not, newest first and each once.
+func TestClicks_ArePaged(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -294,9 +294,9 @@ func TestClicksAreReadPageByPage(t *testing.T) {
 	})
 }
 
-// TestStatsOfOthersAreNotThere: what belongs to another tenant looks as what does not exist, and no
+// TestStats_HideOtherWorkspaces: what belongs to another tenant looks as what does not exist, and no
 // tag, filter or cursor leads to it.
-func TestStatsOfOthersAreNotThere(t *testing.T) {
+func TestStats_HideOtherWorkspaces(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
@@ -378,8 +378,8 @@ func TestStatsOfOthersAreNotThere(t *testing.T) {
 	})
 }
 
-// TestWhatCannotBeAsked is refused with a helpful message and the argument's path.
-func TestWhatCannotBeAsked(t *testing.T) {
+// TestStats_RefuseBadArguments is refused with a helpful message and the argument's path.
+func TestStats_RefuseBadArguments(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	who := s.tenant(t, "asking")

@@ -12,8 +12,8 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestTheStatsPage: it is public once the owner has set that, and before for members only.
-func TestTheStatsPage(t *testing.T) {
+// TestStatsPage_IsServed: it is public once the owner has set that, and before for members only.
+func TestStatsPage_IsServed(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := startAll(t, b, 1)[0]
@@ -105,8 +105,8 @@ func TestStatsPage_HidesDestinations(t *testing.T) {
 	})
 }
 
-// TestClicksAreExported: the bearer of a signed URL downloads the clicks that its member may read.
-func TestClicksAreExported(t *testing.T) {
+// TestClicks_AreExported: the bearer of a signed URL downloads the clicks that its member may read.
+func TestClicks_AreExported(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := startAll(t, b, 1)[0]
@@ -168,8 +168,8 @@ func TestClicksAreExported(t *testing.T) {
 	})
 }
 
-// TestOrphansAreCounted: a workspace sees requests that matched no active link.
-func TestOrphansAreCounted(t *testing.T) {
+// TestMetrics_CountOrphanedLogs: a workspace sees requests that matched no active link.
+func TestMetrics_CountOrphanedLogs(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := startAll(t, b, 1)[0]

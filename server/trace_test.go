@@ -79,9 +79,9 @@ func (r *receiver) of(traceID string) map[string]*otlp.Span {
 	return named
 }
 
-// TestOneTrace covers createLink from the request to its statements, as a part of the caller's
+// TestTrace_SpansOneRequest covers createLink from the request to its statements, as a part of the caller's
 // trace, without any values. The spans are sent when the server stops.
-func TestOneTrace(t *testing.T) {
+func TestTrace_SpansOneRequest(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		const (
@@ -150,8 +150,8 @@ func TestOneTrace(t *testing.T) {
 	})
 }
 
-// TestNobodyTakesTheSpans: the server continues, logs the problem, and stops cleanly.
-func TestNobodyTakesTheSpans(t *testing.T) {
+// TestTrace_SurvivesAMissingCollector: the server continues, logs the problem, and stops cleanly.
+func TestTrace_SurvivesAMissingCollector(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t), "OTEL_EXPORTER_OTLP_ENDPOINT=http://"+freeAddress(t), "OTEL_BSP_SCHEDULE_DELAY=10")
 	s.tenant(t, "ada")

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestWalkSeesNothingOfOthers calls every operation of the schema, with every argument, with what
+// TestWalk_DisclosesNothingOfOtherWorkspaces calls every operation of the schema, with every argument, with what
 // belongs to another tenant: in every role, as an API key and as nobody. No text of the other
 // tenant is ever in an answer, nothing of it changes, and the answer is the same as for what does
 // not exist.
@@ -20,13 +20,13 @@ import (
 //
 // It comes before the tests that run at once: it asks thousands of times, and they have the
 // servers' deadlines to keep.
-func TestWalkSeesNothingOfOthers(t *testing.T) {
+func TestWalk_DisclosesNothingOfOtherWorkspaces(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) { walk(t, b, func() {}) })
 }
 
-// TestWalkNeedsNoRowLevelSecurity is the same on PostgreSQL with its policies switched off: the
+// TestWalk_NeedsNoRowLevelSecurity is the same on PostgreSQL with its policies switched off: the
 // application alone keeps tenants apart.
-func TestWalkNeedsNoRowLevelSecurity(t *testing.T) {
+func TestWalk_NeedsNoRowLevelSecurity(t *testing.T) {
 	b := production(t)
 	walk(t, b, func() { switchPoliciesOff(t, b) })
 }

@@ -88,7 +88,7 @@ func codeOf(err error) string {
 	return errs.From(err).Kind.Code()
 }
 
-func TestRegisterThenLogin(t *testing.T) {
+func TestRegister_ThenLogin(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -117,7 +117,7 @@ func TestRegisterThenLogin(t *testing.T) {
 	})
 }
 
-func TestThePasswordIsNotKept(t *testing.T) {
+func TestRegister_StoresNoPassword(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -132,7 +132,7 @@ func TestThePasswordIsNotKept(t *testing.T) {
 	})
 }
 
-func TestOneAccountPerAddress(t *testing.T) {
+func TestRegister_OneAccountPerAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -149,7 +149,7 @@ func TestOneAccountPerAddress(t *testing.T) {
 	})
 }
 
-func TestRegisterAtOnce(t *testing.T) {
+func TestRegister_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -176,7 +176,7 @@ func said(err error) errs.Error {
 	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
 }
 
-func TestBadCredentialsDoNotTellWhy(t *testing.T) {
+func TestLogin_HidesReason(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -199,8 +199,8 @@ func TestBadCredentialsDoNotTellWhy(t *testing.T) {
 	})
 }
 
-// TestUnknownAccountsCostAsMuch replaces the stored hash by one that records comparisons.
-func TestUnknownAccountsCostAsMuch(t *testing.T) {
+// TestLogin_TakesEqualTimeForUnknownAccounts replaces the stored hash by one that records comparisons.
+func TestLogin_TakesEqualTimeForUnknownAccounts(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
 	b.Passwords.unknown = "not a hash"
@@ -211,7 +211,7 @@ func TestUnknownAccountsCostAsMuch(t *testing.T) {
 	}
 }
 
-func TestRefusedRegistrations(t *testing.T) {
+func TestRegister_RefusesBadInput(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
 	for name, c := range map[string]struct{ email, password, name, field string }{
@@ -247,7 +247,7 @@ func TestRefusedRegistrations(t *testing.T) {
 	}
 }
 
-func TestGet(t *testing.T) {
+func TestGet_ReturnsAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))

@@ -18,7 +18,7 @@ import (
 // nothing is the cleanup of a package without data of an account.
 func nothing(context.Context, bun.Tx, string) error { return nil }
 
-func TestDelete(t *testing.T) {
+func TestDelete_ErasesAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
@@ -113,7 +113,7 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	}
 }
 
-func TestTheAddressOfADeletedAccountIsFree(t *testing.T) {
+func TestDelete_FreesAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, old := setupMail(t, d)
@@ -140,9 +140,9 @@ func TestTheAddressOfADeletedAccountIsFree(t *testing.T) {
 	})
 }
 
-// TestWhatKeepsAnAccount: a wrong password, and what another room objects to. Then nothing has
+// TestDelete_RefusesSoleOwner: a wrong password, and what another room objects to. Then nothing has
 // changed.
-func TestWhatKeepsAnAccount(t *testing.T) {
+func TestDelete_RefusesSoleOwner(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
@@ -181,7 +181,7 @@ func TestWhatKeepsAnAccount(t *testing.T) {
 	})
 }
 
-func TestDeleteAtOnce(t *testing.T) {
+func TestDelete_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _, l := setupMail(t, d)
@@ -209,8 +209,8 @@ func TestDeleteAtOnce(t *testing.T) {
 	})
 }
 
-// TestRefreshWhileTheAccountGoes has a session and an address that outlive their account.
-func TestRefreshWhileTheAccountGoes(t *testing.T) {
+// TestDelete_WinsOverRefresh has a session and an address that outlive their account.
+func TestDelete_WinsOverRefresh(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
@@ -228,7 +228,7 @@ func TestRefreshWhileTheAccountGoes(t *testing.T) {
 	})
 }
 
-func TestExport(t *testing.T) {
+func TestExport_HasEveryRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)

@@ -8,9 +8,9 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// TestWhatIsKnownOfAToken is whom it stands for, until it ends: another one is looked at, however
+// TestKnownTokens_CacheVerifiedTokens is whom it stands for, until it ends: another one is looked at, however
 // much like it.
-func TestWhatIsKnownOfAToken(t *testing.T) {
+func TestKnownTokens_CacheVerifiedTokens(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
 	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}
@@ -44,8 +44,8 @@ func TestWhatIsKnownOfAToken(t *testing.T) {
 	}
 }
 
-// TestAKnownTokenOfASessionThatHasEnded is refused at once: that is never remembered.
-func TestAKnownTokenOfASessionThatHasEnded(t *testing.T) {
+// TestKnownTokens_RefuseEndedSession is refused at once: that is never remembered.
+func TestKnownTokens_RefuseEndedSession(t *testing.T) {
 	t.Parallel()
 	b := setup(t, nil, nil)
 	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}

@@ -50,7 +50,7 @@ func (b *bundle) refused(t *testing.T, err error, window time.Duration) {
 	}
 }
 
-func TestTenWrongGuesses(t *testing.T) {
+func TestLimits_RefuseAfterTenWrongPasswords(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
@@ -70,9 +70,9 @@ func TestTenWrongGuesses(t *testing.T) {
 	})
 }
 
-// TestWhoGoesOnGuessingWaitsLonger: an address does, twice as long with each attempt that was
+// TestLimits_DelayGrows: an address does, twice as long with each attempt that was
 // refused, up to an hour.
-func TestWhoGoesOnGuessingWaitsLonger(t *testing.T) {
+func TestLimits_DelayGrows(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
@@ -87,7 +87,7 @@ func TestWhoGoesOnGuessingWaitsLonger(t *testing.T) {
 	})
 }
 
-func TestGoodLoginsAreNotCharged(t *testing.T) {
+func TestLimits_SuccessIsNotCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
@@ -109,7 +109,7 @@ func TestGoodLoginsAreNotCharged(t *testing.T) {
 	})
 }
 
-func TestOneAddressGuessesAtManyAccounts(t *testing.T) {
+func TestLimits_AddressOverManyAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
@@ -128,7 +128,7 @@ func TestOneAddressGuessesAtManyAccounts(t *testing.T) {
 	})
 }
 
-func TestOneAddressRegistersManyAccounts(t *testing.T) {
+func TestLimits_RegistrationsPerAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k) // the first
@@ -148,7 +148,7 @@ func TestOneAddressRegistersManyAccounts(t *testing.T) {
 	})
 }
 
-func TestGuessesAtOnce(t *testing.T) {
+func TestLimits_AreExactConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setupLimits(t, k)
@@ -162,7 +162,7 @@ func TestGuessesAtOnce(t *testing.T) {
 	})
 }
 
-func TestLimitsAreOff(t *testing.T) {
+func TestLimits_CanBeDisabled(t *testing.T) {
 	t.Parallel()
 	k := dbtest.Redis(t, "")
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)
@@ -177,7 +177,7 @@ func TestLimitsAreOff(t *testing.T) {
 	}
 }
 
-func TestLimitsFailOpen(t *testing.T) {
+func TestLimits_FailOpen(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		if err := k.Close(); err != nil {
@@ -191,7 +191,7 @@ func TestLimitsFailOpen(t *testing.T) {
 	})
 }
 
-func TestCountersExpireAndNameNobody(t *testing.T) {
+func TestLimits_CountersExpireAndAreAnonymous(t *testing.T) {
 	t.Parallel()
 	k := dbtest.Redis(t, "")
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)

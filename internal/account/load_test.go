@@ -50,7 +50,7 @@ func (b *bundle) people(t *testing.T, n int) (ids []string) {
 	return ids
 }
 
-func TestLoadFindsWhatIsThere(t *testing.T) {
+func TestLoad_ReturnsExistingAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -66,9 +66,9 @@ func TestLoadFindsWhatIsThere(t *testing.T) {
 	})
 }
 
-// TestLoadSharesStatements: requests that arrive during a statement share the next one, and each
+// TestLoad_SharesStatements: requests that arrive during a statement share the next one, and each
 // receives exactly its own accounts.
-func TestLoadSharesStatements(t *testing.T) {
+func TestLoad_SharesStatements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -96,9 +96,9 @@ func TestLoadSharesStatements(t *testing.T) {
 	})
 }
 
-// TestLoadTellsWhatWasWrittenBefore the call: no request receives the result of an earlier
+// TestLoad_SeesEarlierWrites the call: no request receives the result of an earlier
 // statement.
-func TestLoadTellsWhatWasWrittenBefore(t *testing.T) {
+func TestLoad_SeesEarlierWrites(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -123,8 +123,8 @@ func TestLoadTellsWhatWasWrittenBefore(t *testing.T) {
 	})
 }
 
-// TestLoadDoesNotWaitForLong for a statement that hangs.
-func TestLoadDoesNotWaitForLong(t *testing.T) {
+// TestLoad_RespectsDeadline for a statement that hangs.
+func TestLoad_RespectsDeadline(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))

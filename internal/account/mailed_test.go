@@ -86,7 +86,7 @@ func rows(t *testing.T, d *db.DB, table string) int64 {
 	return n
 }
 
-func TestRegisteringMailsAVerification(t *testing.T) {
+func TestRegister_SendsVerification(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, registered := setupMail(t, d)
@@ -121,7 +121,7 @@ func TestRegisteringMailsAVerification(t *testing.T) {
 	})
 }
 
-func TestNothingIsMailedWithoutAServer(t *testing.T) {
+func TestRegister_SendsNothingWithoutServer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box := setup(t, d, dbtest.Redis(t, "")), &letterbox{off: true}
@@ -143,7 +143,7 @@ func TestNothingIsMailedWithoutAServer(t *testing.T) {
 	})
 }
 
-func TestMailedTokensAreNotKept(t *testing.T) {
+func TestMailedToken_IsNotStored(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
@@ -159,8 +159,8 @@ func TestMailedTokensAreNotKept(t *testing.T) {
 	})
 }
 
-// TestMailedTokensAreGoodForOneThing: for as long as the letter says, and for nothing else.
-func TestMailedTokensAreGoodForOneThing(t *testing.T) {
+// TestMailedToken_HasOnePurpose: for as long as the letter says, and for nothing else.
+func TestMailedToken_HasOnePurpose(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, registered := setupMail(t, d)
@@ -198,7 +198,7 @@ func TestMailedTokensAreGoodForOneThing(t *testing.T) {
 	})
 }
 
-func TestAnotherVerification(t *testing.T) {
+func TestVerify_CanBeRequestedAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, registered := setupMail(t, d)
@@ -230,7 +230,7 @@ func TestAnotherVerification(t *testing.T) {
 	})
 }
 
-func TestVerifyAtOnce(t *testing.T) {
+func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
@@ -245,7 +245,7 @@ func TestVerifyAtOnce(t *testing.T) {
 	})
 }
 
-func TestResetPassword(t *testing.T) {
+func TestResetPassword_SetsPassword(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, first := setupMail(t, d)
@@ -295,8 +295,8 @@ func TestResetPassword(t *testing.T) {
 	})
 }
 
-// TestAResetKeepsWhenTheAddressWasProved: the first proof counts.
-func TestAResetKeepsWhenTheAddressWasProved(t *testing.T) {
+// TestResetPassword_KeepsVerificationTime: the first proof counts.
+func TestResetPassword_KeepsVerificationTime(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
@@ -312,7 +312,7 @@ func TestAResetKeepsWhenTheAddressWasProved(t *testing.T) {
 	})
 }
 
-func TestResetAtOnce(t *testing.T) {
+func TestResetPassword_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
@@ -336,8 +336,8 @@ func TestResetAtOnce(t *testing.T) {
 	})
 }
 
-// TestWhoHasAnAccountDoesNotShow in the response, in the limits or in the timing.
-func TestWhoHasAnAccountDoesNotShow(t *testing.T) {
+// TestRequestReset_HidesExistence in the response, in the limits or in the timing.
+func TestRequestReset_HidesExistence(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
@@ -368,7 +368,7 @@ func TestWhoHasAnAccountDoesNotShow(t *testing.T) {
 	})
 }
 
-func TestOneAddressAsksForManyPasswords(t *testing.T) {
+func TestRequestReset_IsRateLimited(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b, box := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k), &letterbox{}
@@ -392,8 +392,8 @@ func TestOneAddressAsksForManyPasswords(t *testing.T) {
 	})
 }
 
-// TestALoginThatIsOvertaken began with the old password, and ends after it was replaced.
-func TestALoginThatIsOvertaken(t *testing.T) {
+// TestLogin_FailsWhenOvertakenByReset began with the old password, and ends after it was replaced.
+func TestLogin_FailsWhenOvertakenByReset(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
@@ -424,8 +424,8 @@ func (b *bundle) going(t *testing.T) int64 {
 	return n
 }
 
-// TestLoginsAroundAReset: in any order, no session with the old password survives.
-func TestLoginsAroundAReset(t *testing.T) {
+// TestLogin_ConcurrentWithReset: in any order, no session with the old password survives.
+func TestLogin_ConcurrentWithReset(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
@@ -448,7 +448,7 @@ func TestLoginsAroundAReset(t *testing.T) {
 	})
 }
 
-func TestMailedTokensThatHaveEndedAreRemoved(t *testing.T) {
+func TestCleanup_RemovesExpiredMailedTokens(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _, registered := setupMail(t, d)
@@ -477,8 +477,8 @@ func TestMailedTokensThatHaveEndedAreRemoved(t *testing.T) {
 	})
 }
 
-// TestAChangedPasswordStays: earlier reset tokens are invalid.
-func TestAChangedPasswordStays(t *testing.T) {
+// TestChangePassword_InvalidatesPendingReset: earlier reset tokens are invalid.
+func TestChangePassword_InvalidatesPendingReset(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, registered := setupMail(t, d)

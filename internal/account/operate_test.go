@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-func TestPeople(t *testing.T) {
+func TestOperator_ListsAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -63,7 +63,7 @@ func TestPeople(t *testing.T) {
 	})
 }
 
-func TestTheOperatorEndsSessions(t *testing.T) {
+func TestOperator_EndsSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))

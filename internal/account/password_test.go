@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-func TestCheckPassword(t *testing.T) {
+func TestCheckPassword_EnforcesRules(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		password string
@@ -55,7 +55,7 @@ func TestCheckPassword(t *testing.T) {
 	}
 }
 
-func TestTheListOfCommonPasswords(t *testing.T) {
+func TestCheckPassword_RefusesCommonPasswords(t *testing.T) {
 	t.Parallel()
 	list := strings.Split(strings.Trim(commonPasswords, "\n"), "\n")
 	if len(list) < 200 || !slices.IsSorted(list) {
@@ -71,7 +71,7 @@ func TestTheListOfCommonPasswords(t *testing.T) {
 	}
 }
 
-func TestPasswordsAreToldApart(t *testing.T) {
+func TestPassword_DistinguishesSimilarPasswords(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), dbtest.Redis(t, ""))
 	long := strings.Repeat("x", 72)
@@ -102,9 +102,9 @@ func TestPasswordsAreToldApart(t *testing.T) {
 	}
 }
 
-// TestNothingIsLostInBcrypt: other implementations of bcrypt stop at a zero byte, all of them at 72
+// TestPassword_UsesAllBytes: other implementations of bcrypt stop at a zero byte, all of them at 72
 // bytes.
-func TestNothingIsLostInBcrypt(t *testing.T) {
+func TestPassword_UsesAllBytes(t *testing.T) {
 	t.Parallel()
 	seen := map[string]bool{}
 	for i := range 1000 { // one hash in nine has a zero byte
@@ -116,7 +116,7 @@ func TestNothingIsLostInBcrypt(t *testing.T) {
 	}
 }
 
-func TestTheCost(t *testing.T) {
+func TestPassword_UsesConfiguredCost(t *testing.T) {
 	t.Parallel()
 	cheap := newPasswords(bcrypt.MinCost)
 	hash, err := cheap.hash(t.Context(), password)
@@ -146,7 +146,7 @@ func TestTheCost(t *testing.T) {
 	}
 }
 
-func TestPasswordsTakeTurns(t *testing.T) {
+func TestPassword_BoundsConcurrentHashes(t *testing.T) {
 	t.Parallel()
 	p := newPasswords(bcrypt.MinCost)
 	hash, err := p.hash(t.Context(), password)
@@ -174,7 +174,7 @@ func TestPasswordsTakeTurns(t *testing.T) {
 	}
 }
 
-func TestAnAttemptThatIsTurnedAwayIsNotCharged(t *testing.T) {
+func TestPassword_RejectedAttemptIsNotCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k)

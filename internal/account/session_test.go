@@ -45,7 +45,7 @@ func (b *bundle) works(t *testing.T, name string, l Login, want bool) {
 	}
 }
 
-func TestRefreshTokensRotate(t *testing.T) {
+func TestRefresh_RotatesTokens(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -78,7 +78,7 @@ func TestRefreshTokensRotate(t *testing.T) {
 	})
 }
 
-func TestRefreshTokensThatAreRefused(t *testing.T) {
+func TestRefresh_RefusesBadTokens(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -97,8 +97,8 @@ func TestRefreshTokensThatAreRefused(t *testing.T) {
 	})
 }
 
-// TestRefreshAtOnce has twenty tabs refresh with one token.
-func TestRefreshAtOnce(t *testing.T) {
+// TestRefresh_SucceedsOnceConcurrently has twenty tabs refresh with one token.
+func TestRefresh_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -124,7 +124,7 @@ func TestRefreshAtOnce(t *testing.T) {
 	})
 }
 
-func TestLogout(t *testing.T) {
+func TestLogout_EndsSession(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -171,7 +171,7 @@ func TestLogout(t *testing.T) {
 	})
 }
 
-func TestChangePassword(t *testing.T) {
+func TestChangePassword_EndsOtherSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -212,9 +212,9 @@ func TestChangePassword(t *testing.T) {
 	})
 }
 
-// TestANodeLearnsOfRevocations: what one node ends another refuses, without asking for each
+// TestRevocation_ReachesOtherNodes: what one node ends another refuses, without asking for each
 // request.
-func TestANodeLearnsOfRevocations(t *testing.T) {
+func TestRevocation_ReachesOtherNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := dbtest.Redis(t, "")
@@ -245,7 +245,7 @@ func TestANodeLearnsOfRevocations(t *testing.T) {
 	})
 }
 
-func TestEndedSessionsAreRemoved(t *testing.T) {
+func TestCleanup_RemovesEndedSessions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, dbtest.Redis(t, ""))
@@ -294,9 +294,9 @@ func (m *meanwhile) AfterQuery(_ context.Context, e *bun.QueryEvent) {
 	}
 }
 
-// TestAPasswordChangedTwiceAtOnce: the first change wins, so that a thief who knows the old
+// TestChangePassword_SucceedsOnceConcurrently: the first change wins, so that a thief who knows the old
 // password cannot undo the owner's change. A deleted account gets no password.
-func TestAPasswordChangedTwiceAtOnce(t *testing.T) {
+func TestChangePassword_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for name, statement := range map[string]string{

@@ -78,7 +78,7 @@ func refuse(t *testing.T, token string) {
 	}
 }
 
-func TestGoodTokens(t *testing.T) {
+func TestToken_IsAccepted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ header, claims object }{
 		"as issued":                           {},
@@ -98,7 +98,7 @@ func TestGoodTokens(t *testing.T) {
 	}
 }
 
-func TestForgedSignatures(t *testing.T) {
+func TestToken_RefusesForgedSignature(t *testing.T) {
 	t.Parallel()
 	private, err := rsa.GenerateKey(rand.Reader, 2048)
 	if err != nil {
@@ -150,8 +150,8 @@ func TestForgedSignatures(t *testing.T) {
 	}
 }
 
-// TestTokensForOthers signs with the server's own key: only the claims are wrong.
-func TestTokensForOthers(t *testing.T) {
+// TestToken_RefusesOtherAudience signs with the server's own key: only the claims are wrong.
+func TestToken_RefusesOtherAudience(t *testing.T) {
 	t.Parallel()
 	second := func(n int64) int64 { return noon.Unix() + n }
 	for name, c := range map[string]struct{ header, claims object }{
@@ -189,7 +189,7 @@ func TestTokensForOthers(t *testing.T) {
 	}
 }
 
-func TestGarbageIsNoToken(t *testing.T) {
+func TestToken_RefusesGarbage(t *testing.T) {
 	t.Parallel()
 	good := forge(t, nil, nil, honest)
 	parts := strings.Split(good, ".")
@@ -226,7 +226,7 @@ func TestGarbageIsNoToken(t *testing.T) {
 	}
 }
 
-func TestNoPartOfATokenCanBeChanged(t *testing.T) {
+func TestToken_RefusesEveryChange(t *testing.T) {
 	t.Parallel()
 	good := forge(t, nil, nil, honest)
 	for i := range good {
@@ -241,7 +241,7 @@ func TestNoPartOfATokenCanBeChanged(t *testing.T) {
 	}
 }
 
-func TestTokensEndOnTime(t *testing.T) {
+func TestToken_Expires(t *testing.T) {
 	t.Parallel()
 	made := noon.Add(123 * time.Millisecond)
 	token, expires, err := tokens.Issue(Actor{AccountID: accountID, SessionID: sessionID}, made)
@@ -260,7 +260,7 @@ func TestTokensEndOnTime(t *testing.T) {
 	}
 }
 
-func TestAnotherInstancesToken(t *testing.T) {
+func TestToken_RefusesOtherInstance(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]Tokens{
 		"secret": {Secret: []byte("another secret of thirty-two byt"), Issuer: tokens.Issuer, TTL: tokens.TTL},
@@ -274,7 +274,7 @@ func TestAnotherInstancesToken(t *testing.T) {
 	}
 }
 
-func TestAuthorizationHeaders(t *testing.T) {
+func TestToken_FromAuthorizationHeader(t *testing.T) {
 	t.Parallel()
 	s := &Store{Tokens: tokens, Now: func() time.Time { return noon }}
 	good := forge(t, nil, nil, honest)

@@ -64,7 +64,7 @@ func (b *bundle) events(t *testing.T) (actions []audit.Action) {
 	return actions
 }
 
-func TestKeysDoWhatTheirScopesSay(t *testing.T) {
+func TestKey_AllowsItsScopes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -94,8 +94,8 @@ func TestKeysDoWhatTheirScopesSay(t *testing.T) {
 	})
 }
 
-// TestKeysTouchNoMembersAndNoKeys: with every scope that there is.
-func TestKeysTouchNoMembersAndNoKeys(t *testing.T) {
+// TestKey_CannotManageMembersOrKeys: with every scope that there is.
+func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -159,7 +159,7 @@ func TestKeysTouchNoMembersAndNoKeys(t *testing.T) {
 	})
 }
 
-func TestKeysThatAreNotGood(t *testing.T) {
+func TestKey_RefusesBadTokens(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -215,7 +215,7 @@ func TestKeysThatAreNotGood(t *testing.T) {
 }
 
 // No stored value authenticates.
-func TestTheSecretIsNotKept(t *testing.T) {
+func TestKey_SecretIsNotStored(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	k, secret := b.key(t, b.mine, workspace.ReadLinks)
@@ -228,8 +228,8 @@ func TestTheSecretIsNotKept(t *testing.T) {
 	}
 }
 
-// TestTheLastUseIsWrittenDownOnceAMinute: else each request would cost a write.
-func TestTheLastUseIsWrittenDownOnceAMinute(t *testing.T) {
+// TestKey_LastUseIsRecordedOnceAMinute: else each request would cost a write.
+func TestKey_LastUseIsRecordedOnceAMinute(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -257,9 +257,9 @@ func TestTheLastUseIsWrittenDownOnceAMinute(t *testing.T) {
 	})
 }
 
-// TestWhoHasGoneMakesNoKey, which would outlive them: not even when they were still there as they
+// TestCreate_RefusesFormerMembers, which would outlive them: not even when they were still there as they
 // asked.
-func TestWhoHasGoneMakesNoKey(t *testing.T) {
+func TestCreate_RefusesFormerMembers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

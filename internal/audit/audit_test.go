@@ -56,7 +56,7 @@ func targets(t *testing.T, d *db.DB, workspaceID string, f *Filter) (all []strin
 	}
 }
 
-func TestFilters(t *testing.T) {
+func TestList_Filters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var events []*Event
@@ -102,8 +102,8 @@ func TestFilters(t *testing.T) {
 	})
 }
 
-// TestEventsAreKeptFor400Days, and not longer, however many there are.
-func TestEventsAreKeptFor400Days(t *testing.T) {
+// TestEvents_AreKeptFor400Days, and not longer, however many there are.
+func TestEvents_AreKeptFor400Days(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var events []*Event
@@ -122,8 +122,8 @@ func TestEventsAreKeptFor400Days(t *testing.T) {
 	})
 }
 
-// TestExportIsOnesOwn: of all workspaces, in parts.
-func TestExportIsOnesOwn(t *testing.T) {
+// TestExport_HasOnlyOwnEvents: of all workspaces, in parts.
+func TestExport_HasOnlyOwnEvents(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var events []*Event

@@ -81,10 +81,10 @@ func (w *Watch) hearsNothing(t *testing.T) {
 	}
 }
 
-// TestEverybodyHearsOfEachClickOnceInOneOrder: while several processes write, subscribers at two
+// TestLive_DeliversEachClickOnceInOrder: while several processes write, subscribers at two
 // nodes receive all clicks of their workspaces. Some are too slow for the buffer, some subscribe
 // later, and some change the node.
-func TestEverybodyHearsOfEachClickOnceInOneOrder(t *testing.T) {
+func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := clicktest.Setup(t, d)
@@ -178,9 +178,9 @@ func isSubsequence(part, whole []string) bool {
 	return len(part) == 0
 }
 
-// TestNobodyIsToldBeforeAnEarlierTransactionHasEnded: clicks are delivered in the order in which
+// TestLive_WaitsForEarlierTransactions: clicks are delivered in the order in which
 // their transactions began, even if an earlier one commits last.
-func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
+func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	b := clicktest.Setup(t, d)
@@ -245,9 +245,9 @@ func TestNobodyIsToldBeforeAnEarlierTransactionHasEnded(t *testing.T) {
 	again.hearsNothing(t)
 }
 
-// TestWhoDoesNotTakeClicksHarmsNobody: a subscriber that does not read fills its buffer. When it
+// TestLive_SlowReaderDelaysNobody: a subscriber that does not read fills its buffer. When it
 // resumes, it receives the clicks that it missed.
-func TestWhoDoesNotTakeClicksHarmsNobody(t *testing.T) {
+func TestLive_SlowReaderDelaysNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, l := clicktest.Setup(t, d), newLive(d).run(t)
@@ -269,7 +269,7 @@ func TestWhoDoesNotTakeClicksHarmsNobody(t *testing.T) {
 	})
 }
 
-func TestCursors(t *testing.T) {
+func TestLive_ResumesFromCursor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := clicktest.Setup(t, d)
@@ -326,8 +326,8 @@ func withLater(l *Live, w *Watch, later time.Time) error {
 	return err
 }
 
-// TestAnOutageIsSaidOnceAndHidesNothing takes the list of batches away for a while.
-func TestAnOutageIsSaidOnceAndHidesNothing(t *testing.T) {
+// TestLive_ReportsAnOutageOnce takes the list of batches away for a while.
+func TestLive_ReportsAnOutageOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, l := clicktest.Setup(t, d), newLive(d)

@@ -9,8 +9,8 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-// TestNoCodeIsGivenOutAgainAfterARestore takes codes, goes back, and takes codes again.
-func TestNoCodeIsGivenOutAgainAfterARestore(t *testing.T) {
+// TestCounter_NeverRepeatsACodeAfterRestore takes codes, goes back, and takes codes again.
+func TestCounter_NeverRepeatsACodeAfterRestore(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		fresh := func() *Counter { return New(d, [][]byte{[]byte("a secret")}) }

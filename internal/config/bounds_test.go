@@ -15,8 +15,8 @@ var usualBounds = Bounds{
 	Aliases: 100, Repeats: 100, Fragments: 500, Directives: 50, Cost: 10_000, Deadline: 15 * time.Second,
 }
 
-// TestBoundsArrive each from a variable of its own.
-func TestBoundsArrive(t *testing.T) {
+// TestLoad_SetsBounds each from a variable of its own.
+func TestLoad_SetsBounds(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_MAX_BODY"] = "1"
@@ -47,7 +47,7 @@ func TestBoundsArrive(t *testing.T) {
 	}
 }
 
-func TestBoundsOfBounds(t *testing.T) {
+func TestLoad_EnforcesBoundRanges(t *testing.T) {
 	t.Parallel()
 	for _, variable := range variables() {
 		if !strings.HasPrefix(variable, "LINKFORGE_MAX_") {
@@ -72,7 +72,7 @@ func TestBoundsOfBounds(t *testing.T) {
 	}
 }
 
-func TestCostRate(t *testing.T) {
+func TestLoad_CostRate(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_ENV"] = "production"
@@ -90,7 +90,7 @@ func TestCostRate(t *testing.T) {
 	}
 }
 
-func TestDocumentsOnlyNeedsDocuments(t *testing.T) {
+func TestLoad_DocumentsOnlyNeedsDocuments(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_DOCUMENTS_ONLY"] = "on"

@@ -54,7 +54,7 @@ func with(env map[string]string, name, value string) map[string]string {
 	return changed
 }
 
-func TestDefaults(t *testing.T) {
+func TestLoad_Defaults(t *testing.T) {
 	t.Parallel()
 	want := Config{
 		Listen: ":8080", PublicURL: "http://localhost:8080", DataDir: "./data", DatabasePool: 20, RedisPool: 50,
@@ -77,7 +77,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestProductionDefaults(t *testing.T) {
+func TestLoad_ProductionDefaults(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_ENV"] = "production"
@@ -97,7 +97,7 @@ func TestProductionDefaults(t *testing.T) {
 	}
 }
 
-func TestEveryProblemIsReportedAtOnce(t *testing.T) {
+func TestLoad_ReportsEveryProblem(t *testing.T) {
 	t.Parallel()
 	env := map[string]string{}
 	var want []string
@@ -117,7 +117,7 @@ func TestEveryProblemIsReportedAtOnce(t *testing.T) {
 	}
 }
 
-func TestValuesAreNotRepeated(t *testing.T) {
+func TestLoad_HidesSecretValues(t *testing.T) {
 	t.Parallel()
 	for _, variable := range variables() {
 		for _, value := range []string{
@@ -131,7 +131,7 @@ func TestValuesAreNotRepeated(t *testing.T) {
 	}
 }
 
-func TestLimitsOfValues(t *testing.T) {
+func TestLoad_EnforcesRanges(t *testing.T) {
 	t.Parallel()
 	for variable, c := range map[string]struct{ good, bad []string }{
 		"LINKFORGE_LISTEN": {[]string{":0", ":65535", "127.0.0.1:80", "[::1]:80", "db:80"},
@@ -190,7 +190,7 @@ func TestLimitsOfValues(t *testing.T) {
 	}
 }
 
-func TestValuesArrive(t *testing.T) {
+func TestLoad_SetsValues(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_LISTEN"] = "127.0.0.1:9000"
@@ -240,8 +240,8 @@ func TestValuesArrive(t *testing.T) {
 	}
 }
 
-// TestAnonymousLinksSwitchedOff: their life is checked all the same, and then counts for nothing.
-func TestAnonymousLinksSwitchedOff(t *testing.T) {
+// TestLoad_DisablesAnonymousLinks: their life is checked all the same, and then counts for nothing.
+func TestLoad_DisablesAnonymousLinks(t *testing.T) {
 	t.Parallel()
 	off := func(ttl string) map[string]string {
 		return map[string]string{"LINKFORGE_ANONYMOUS": "off", "LINKFORGE_ANONYMOUS_TTL": ttl}
@@ -254,7 +254,7 @@ func TestAnonymousLinksSwitchedOff(t *testing.T) {
 	}
 }
 
-func TestPublicURLs(t *testing.T) {
+func TestLoad_PublicURL(t *testing.T) {
 	t.Parallel()
 	for given, want := range map[string]string{
 		"http://sho.rt":           "http://sho.rt",
@@ -293,7 +293,7 @@ func TestPublicURLs(t *testing.T) {
 	}
 }
 
-func TestThePublicURLFollowsTheAddress(t *testing.T) {
+func TestLoad_PublicURLFollowsAddress(t *testing.T) {
 	t.Parallel()
 	for listen, want := range map[string]string{
 		"":             "http://localhost:8080",
@@ -312,7 +312,7 @@ func TestThePublicURLFollowsTheAddress(t *testing.T) {
 	}
 }
 
-func TestOwnHosts(t *testing.T) {
+func TestLoad_OwnHosts(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_PUBLIC_URL"], f["LINKFORGE_HOSTS"] = "https://sho.rt", "internal"
@@ -333,7 +333,7 @@ func TestOwnHosts(t *testing.T) {
 	}
 }
 
-func TestProxiesAndTLS(t *testing.T) {
+func TestLoad_ProxiesAndTLS(t *testing.T) {
 	t.Parallel()
 	f := setup()
 	f["LINKFORGE_TRUSTED_PROXIES"] = " 10.1.2.3/8, fd00::1 ,192.0.2.7"

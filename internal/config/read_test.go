@@ -26,7 +26,7 @@ func flags(t *testing.T, args ...string) *Flags {
 	return f
 }
 
-func TestFlags(t *testing.T) {
+func TestRead_AcceptsFlags(t *testing.T) {
 	t.Parallel()
 	f := flags(t, "--hit-quota=many", "--hit-quota=5", "--max-cost=7", "--migrate", "off",
 		"--code-secret=short", "--env=")
@@ -42,7 +42,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestADatabaseAloneNeedsNoSecrets(t *testing.T) {
+func TestReadDatabase_NeedsNoSecrets(t *testing.T) {
 	t.Parallel()
 	args := []string{"--database-url=postgres://linkforge:hunter2@db.internal/linkforge", "--code-secret=short"}
 	c, err := flags(t, args...).CheckDatabase()
@@ -55,8 +55,8 @@ func TestADatabaseAloneNeedsNoSecrets(t *testing.T) {
 	}
 }
 
-// TestTags checks defects of tags that would cause no error.
-func TestTags(t *testing.T) {
+// TestConfig_FieldsHaveTags checks defects of tags that would cause no error.
+func TestConfig_FieldsHaveTags(t *testing.T) {
 	t.Parallel()
 	texts := help()
 	eachSetting(reflect.ValueOf(Config{}), func(field reflect.Value, tag reflect.StructTag) {

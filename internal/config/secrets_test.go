@@ -7,7 +7,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestShortSecretIsRefused(t *testing.T) {
+func TestSecrets_RefuseShortValue(t *testing.T) {
 	t.Parallel()
 	_, err := Parse(map[string]string{"LINKFORGE_CODE_SECRET": "short"})
 	if !cmp.Equal(blamed(err), []string{"LINKFORGE_CODE_SECRET"}) {
@@ -15,7 +15,7 @@ func TestShortSecretIsRefused(t *testing.T) {
 	}
 }
 
-func TestSplitSecrets(t *testing.T) {
+func TestSecrets_AreSplit(t *testing.T) {
 	t.Parallel()
 	long, other := strings.Repeat("a", MinSecretBytes), strings.Repeat("b", MinSecretBytes)
 	for _, c := range []struct {

@@ -11,7 +11,7 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-func TestPostgresConflicts(t *testing.T) {
+func TestIsConflict_Postgres(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[string]bool{
 		"40001": true,  // serialization failure
@@ -31,7 +31,7 @@ func TestPostgresConflicts(t *testing.T) {
 	}
 }
 
-func TestOtherErrorsAreNoConflicts(t *testing.T) {
+func TestIsConflict_RefusesOtherErrors(t *testing.T) {
 	t.Parallel()
 	for _, err := range []error{nil, sql.ErrNoRows, context.DeadlineExceeded,
 		errors.New("SQLSTATE 40001, database is locked")} {
@@ -41,8 +41,8 @@ func TestOtherErrorsAreNoConflicts(t *testing.T) {
 	}
 }
 
-// TestSQLiteConflicts makes real ones, with connections that do not wait for each other.
-func TestSQLiteConflicts(t *testing.T) {
+// TestIsConflict_SQLite makes real ones, with connections that do not wait for each other.
+func TestIsConflict_SQLite(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "test.db")
 	var conns [2]*sql.DB

@@ -16,8 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// TestCloseLeavesNothingBehind counts goroutines, and so runs before every test that is parallel.
-func TestCloseLeavesNothingBehind(t *testing.T) {
+// TestClose_LeavesNothingBehind counts goroutines, and so runs before every test that is parallel.
+func TestClose_LeavesNothingBehind(t *testing.T) {
 	before := runtime.NumGoroutine()
 	d, err := db.OpenSQLite(filepath.Join(t.TempDir(), "test.db"), 4)
 	if err != nil {
@@ -42,7 +42,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	}
 }
 
-func TestSQLitePaths(t *testing.T) {
+func TestOpen_SQLitePaths(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	here, err := os.Getwd()
@@ -84,7 +84,7 @@ func TestSQLitePaths(t *testing.T) {
 	}
 }
 
-func TestSQLiteFilesAreTheirOwnersOnly(t *testing.T) {
+func TestOpen_SQLiteFilesAreReadableByOwnerOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	d, err := db.OpenSQLite(filepath.Join(dir, "test.db"), 2)
@@ -111,14 +111,14 @@ func TestSQLiteFilesAreTheirOwnersOnly(t *testing.T) {
 	}
 }
 
-func TestSQLiteNeedsAFolder(t *testing.T) {
+func TestOpen_SQLiteNeedsAFolder(t *testing.T) {
 	t.Parallel()
 	if d, err := db.OpenSQLite(filepath.Join(t.TempDir(), "missing", "test.db"), 2); err == nil || d != nil {
 		t.Errorf("opened a file in a folder that is not there: %v", err)
 	}
 }
 
-func TestSQLiteSettings(t *testing.T) {
+func TestOpen_SQLiteSettings(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
 	setup(t, d)
@@ -157,7 +157,7 @@ func TestSQLiteSettings(t *testing.T) {
 	}
 }
 
-func TestSQLiteReadersCannotWrite(t *testing.T) {
+func TestReaders_CannotWrite(t *testing.T) {
 	t.Parallel()
 	d := dbtest.SQLite(t)
 	setup(t, d)
@@ -169,7 +169,7 @@ func TestSQLiteReadersCannotWrite(t *testing.T) {
 	}
 }
 
-func TestReadersDoNotWaitForTheWriter(t *testing.T) {
+func TestReaders_DoNotWaitForTheWriter(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
@@ -200,7 +200,7 @@ type event struct {
 	At time.Time
 }
 
-func TestInstantsComeBackAsTheyWere(t *testing.T) {
+func TestInstant_RoundTrips(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		column := map[db.Kind]string{db.Postgres: "TIMESTAMPTZ", db.SQLite: "TEXT"}[d.Kind]
@@ -246,7 +246,7 @@ var hostile = []string{
 	"two\nlines", "/* a comment", "\u2028", "👩‍🚀", strings.Repeat("'", 1000),
 }
 
-func TestTextComesBackAsItWas(t *testing.T) {
+func TestText_RoundTrips(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, roundTrip)
 	t.Run("postgres of old habits", func(t *testing.T) {
@@ -279,7 +279,7 @@ func roundTrip(t *testing.T, d *db.DB) {
 	}
 }
 
-func TestABadURLIsNotRepeated(t *testing.T) {
+func TestOpen_HidesABadURL(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{"postgres://u:hunter2@host:port/name", "postgres://u:hunter2@host/%zz",
 		"password=hunter2 port=none"} {

@@ -85,9 +85,9 @@ func (w *wire) cut() {
 	}
 }
 
-// TestAServerThatIsAwayIsUnavailable: errors are retryable if no server listens, a connection
+// TestError_OutageIsUnavailable: errors are retryable if no server listens, a connection
 // breaks, or the server ends it. Errors of the configuration are not.
-func TestAServerThatIsAwayIsUnavailable(t *testing.T) {
+func TestError_OutageIsUnavailable(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

@@ -66,8 +66,8 @@ func inTx(t *testing.T, d *db.DB, f func(ctx context.Context, tx bun.Tx) error) 
 	return d.Tx(db.AsOwner(t.Context()), f)
 }
 
-// TestRowsAreInserted in their order and with their values, beside existing ones.
-func TestRowsAreInserted(t *testing.T) {
+// TestInsert_WritesRows in their order and with their values, beside existing ones.
+func TestInsert_WritesRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setupSamples(t, d)
@@ -107,8 +107,8 @@ func TestRowsAreInserted(t *testing.T) {
 	})
 }
 
-// TestAnyNumberOfRows goes in, none among them.
-func TestAnyNumberOfRows(t *testing.T) {
+// TestInsert_AcceptsAnyNumber goes in, none among them.
+func TestInsert_AcceptsAnyNumber(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
@@ -130,8 +130,8 @@ func TestAnyNumberOfRows(t *testing.T) {
 	})
 }
 
-// TestARowThatIsRefused fails the whole statement, which can be used again.
-func TestARowThatIsRefused(t *testing.T) {
+// TestInsert_ReportsARefusedRow fails the whole statement, which can be used again.
+func TestInsert_ReportsARefusedRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setupSamples(t, d)
@@ -164,9 +164,9 @@ func TestARowThatIsRefused(t *testing.T) {
 	})
 }
 
-// TestAKeptPlanKeepsTheScope: a statement that a connection has prepared for one workspace inserts
+// TestInsert_CachedPlanKeepsTheScope: a statement that a connection has prepared for one workspace inserts
 // nothing into another.
-func TestAKeptPlanKeepsTheScope(t *testing.T) {
+func TestInsert_CachedPlanKeepsTheScope(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

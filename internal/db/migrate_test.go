@@ -80,7 +80,7 @@ func taken(t *testing.T, d *db.DB, files fstest.MapFS) (list []string) {
 	return list
 }
 
-func TestMigrateUpAndDown(t *testing.T) {
+func TestMigrate_UpAndDown(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		files := scripts(map[string]string{
@@ -117,7 +117,7 @@ func TestMigrateUpAndDown(t *testing.T) {
 	})
 }
 
-func TestANewStepIsTakenLater(t *testing.T) {
+func TestMigrate_AppliesNewMigrations(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		first := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
@@ -130,7 +130,7 @@ func TestANewStepIsTakenLater(t *testing.T) {
 	})
 }
 
-func TestAFailedStepLeavesNothingBehind(t *testing.T) {
+func TestMigrate_FailedMigrationLeavesNothing(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		steps := map[string]string{
@@ -156,7 +156,7 @@ func TestAFailedStepLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestAFailedRollbackLeavesTheStep(t *testing.T) {
+func TestMigrate_FailedRollbackKeepsMigration(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		steps := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}
@@ -178,9 +178,9 @@ func TestAFailedRollbackLeavesTheStep(t *testing.T) {
 	})
 }
 
-// TestStartersTakeTurns starts many nodes at once, each with a pool of its own. A step that two of
+// TestMigrate_IsSerialized starts many nodes at once, each with a pool of its own. A step that two of
 // them took would fail or count twice.
-func TestStartersTakeTurns(t *testing.T) {
+func TestMigrate_IsSerialized(t *testing.T) {
 	t.Parallel()
 	for name, opener := range map[string]func(t *testing.T) func() (*db.DB, error){
 		"sqlite": func(t *testing.T) func() (*db.DB, error) {
@@ -253,7 +253,7 @@ func start(t *testing.T, n int, open func() (*db.DB, error), files fstest.MapFS)
 	return took
 }
 
-func TestTheRealMigrations(t *testing.T) {
+func TestMigrate_AppliesRealMigrations(t *testing.T) {
 	t.Parallel()
 	bare(t, func(t *testing.T, d *db.DB) {
 		var all []string
@@ -283,9 +283,9 @@ func TestTheRealMigrations(t *testing.T) {
 	})
 }
 
-// TestAStepGivesWay: while a migration waits for a table that is being read, later readers do not
+// TestMigrate_YieldsToTraffic: while a migration waits for a table that is being read, later readers do not
 // wait.
-func TestAStepGivesWay(t *testing.T) {
+func TestMigrate_YieldsToTraffic(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Postgres(t)
 	steps := map[string]string{"0001_one.up": "CREATE TABLE one (id TEXT)"}

@@ -10,9 +10,9 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// TestParams: a statement with parameters finds the same rows as one with literals, and PostgreSQL
+// TestParams_AreBound: a statement with parameters finds the same rows as one with literals, and PostgreSQL
 // stores one text of it.
-func TestParams(t *testing.T) {
+func TestParams_AreBound(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		d.SetMaxOpenConns(1)

@@ -14,9 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// TestTheReplicaIsRead by callers that state the required age of data, as long as it is recent
+// TestReplica_ServesReads by callers that state the required age of data, as long as it is recent
 // enough.
-func TestTheReplicaIsRead(t *testing.T) {
+func TestReplica_ServesReads(t *testing.T) {
 	t.Parallel()
 	pair := dbtest.NewPair(t)
 	d, err := db.Server{URL: pair.URL, ReadURL: pair.ReadURL, Pool: 4}.Open()
@@ -136,8 +136,8 @@ func TestTheReplicaIsRead(t *testing.T) {
 	want("with the replica back", db.MayLag(tenant, three), "one three two", true)
 }
 
-// TestWhatIsNoReplica is refused; one that does not answer may come later.
-func TestWhatIsNoReplica(t *testing.T) {
+// TestReplica_RefusesOtherServers is refused; one that does not answer may come later.
+func TestReplica_RefusesOtherServers(t *testing.T) {
 	t.Parallel()
 	here, other := dbtest.PostgresURL(t), dbtest.PostgresURL(t)
 	for name, c := range map[string]struct {

@@ -28,9 +28,9 @@ func impatient(t *testing.T) *db.DB {
 	return d
 }
 
-// TestStatementsEnd: statements of requests end after the timeout with a retryable error. Those of
+// TestStatement_TimesOut: statements of requests end after the timeout with a retryable error. Those of
 // jobs, commands and migrations continue. Both share a connection.
-func TestStatementsEnd(t *testing.T) {
+func TestStatement_TimesOut(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -66,8 +66,8 @@ func TestStatementsEnd(t *testing.T) {
 	})
 }
 
-// TestWaitingEnds: a request waits for a lock for a limited time; a job waits without limit.
-func TestWaitingEnds(t *testing.T) {
+// TestLock_TimesOut: a request waits for a lock for a limited time; a job waits without limit.
+func TestLock_TimesOut(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -100,9 +100,9 @@ func TestWaitingEnds(t *testing.T) {
 	})
 }
 
-// TestAStandbyIsLeft: a server that has become a standby refuses what writes; the connections to it
+// TestOpen_LeavesAStandby: a server that has become a standby refuses what writes; the connections to it
 // are given up.
-func TestAStandbyIsLeft(t *testing.T) {
+func TestOpen_LeavesAStandby(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -125,8 +125,8 @@ func TestAStandbyIsLeft(t *testing.T) {
 	})
 }
 
-// TestSeveralHosts: the first does not answer, the second can be written to.
-func TestSeveralHosts(t *testing.T) {
+// TestOpen_AcceptsSeveralHosts: the first does not answer, the second can be written to.
+func TestOpen_AcceptsSeveralHosts(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -149,8 +149,8 @@ func TestSeveralHosts(t *testing.T) {
 	})
 }
 
-// TestAPoolerOfTransactionsIsRefused: behind it, one workspace's statement runs as another's.
-func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
+// TestOpen_RefusesTransactionPooler: behind it, one workspace's statement runs as another's.
+func TestOpen_RefusesTransactionPooler(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -180,9 +180,9 @@ func TestAPoolerOfTransactionsIsRefused(t *testing.T) {
 	})
 }
 
-// TestALostStatementTellsOfAPooler: if a pooler gives the session to other clients, the log states
+// TestError_ExplainsTransactionPooler: if a pooler gives the session to other clients, the log states
 // the remedy, and the connection remains usable.
-func TestALostStatementTellsOfAPooler(t *testing.T) {
+func TestError_ExplainsTransactionPooler(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -201,9 +201,9 @@ func TestALostStatementTellsOfAPooler(t *testing.T) {
 	})
 }
 
-// TestASessionBeginsWithNobodysStatements: a pooler that pools sessions may give one on with what
+// TestSession_StartsWithoutPreparedStatements: a pooler that pools sessions may give one on with what
 // another client has prepared in it, under the same names.
-func TestASessionBeginsWithNobodysStatements(t *testing.T) {
+func TestSession_StartsWithoutPreparedStatements(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()

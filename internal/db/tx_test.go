@@ -73,7 +73,7 @@ func count(ctx context.Context, tx bun.Tx, id string) error {
 	return err
 }
 
-func TestTxIsAllOrNothing(t *testing.T) {
+func TestTx_IsAtomic(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
@@ -94,7 +94,7 @@ func TestTxIsAllOrNothing(t *testing.T) {
 	})
 }
 
-func TestNestedTxIsAnError(t *testing.T) {
+func TestTx_NestedIsAnError(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
@@ -113,7 +113,7 @@ func TestNestedTxIsAnError(t *testing.T) {
 	})
 }
 
-func TestAPanicGivesTheConnectionBack(t *testing.T) {
+func TestTx_PanicReleasesConnection(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
@@ -137,7 +137,7 @@ func TestAPanicGivesTheConnectionBack(t *testing.T) {
 	})
 }
 
-func TestConflictsAreTriedAgain(t *testing.T) {
+func TestTx_RetriesConflicts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
@@ -167,8 +167,8 @@ func TestConflictsAreTriedAgain(t *testing.T) {
 	})
 }
 
-// TestADeadlockEndsWellForBoth makes one: two transactions hold a row each and want the other's.
-func TestADeadlockEndsWellForBoth(t *testing.T) {
+// TestTx_RetriesDeadlocks makes one: two transactions hold a row each and want the other's.
+func TestTx_RetriesDeadlocks(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
@@ -210,7 +210,7 @@ func TestADeadlockEndsWellForBoth(t *testing.T) {
 	})
 }
 
-func TestWritersTakeTurns(t *testing.T) {
+func TestTx_SerializesWriters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)
@@ -233,7 +233,7 @@ func TestWritersTakeTurns(t *testing.T) {
 	})
 }
 
-func TestACallerWhoHasGoneWritesNothing(t *testing.T) {
+func TestTx_CancelledCallerWritesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		setup(t, d)

@@ -160,7 +160,7 @@ func (z *zone) wantEvents(t *testing.T, m workspace.Membership, want ...string) 
 	}
 }
 
-func TestHosts(t *testing.T) {
+func TestHost_IsValidated(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	name242 := strings.Repeat(strings.Repeat("a", 59)+".", 4) + "ab"
@@ -243,7 +243,7 @@ func TestHosts(t *testing.T) {
 	}
 }
 
-func TestAnInstanceWithoutANameHasNoOwnHost(t *testing.T) {
+func TestHosts_InstanceWithoutName(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for _, own := range []string{"http://localhost:8080", "http://127.0.0.1:8080", "http://[::1]"} {
@@ -252,7 +252,7 @@ func TestAnInstanceWithoutANameHasNoOwnHost(t *testing.T) {
 	}
 }
 
-func TestAClaim(t *testing.T) {
+func TestClaim_CreatesDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -278,7 +278,7 @@ func TestAClaim(t *testing.T) {
 	})
 }
 
-func TestClaimsOfOneHostAtOnceAreOne(t *testing.T) {
+func TestClaim_IsIdempotentConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -302,9 +302,9 @@ func TestClaimsOfOneHostAtOnceAreOne(t *testing.T) {
 	})
 }
 
-// TestTheLastPlaceIsGivenOnce: however many ask at once, a workspace has no more domains than it
+// TestClaim_QuotaIsExactConcurrently: however many ask at once, a workspace has no more domains than it
 // may have.
-func TestTheLastPlaceIsGivenOnce(t *testing.T) {
+func TestClaim_QuotaIsExactConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -343,7 +343,7 @@ func TestTheLastPlaceIsGivenOnce(t *testing.T) {
 	})
 }
 
-func TestDomainsOfAWorkspace(t *testing.T) {
+func TestList_ReturnsDomains(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -371,7 +371,7 @@ func TestDomainsOfAWorkspace(t *testing.T) {
 	})
 }
 
-func TestWhoMayDoWhatWithDomains(t *testing.T) {
+func TestDomains_FollowPermissions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -416,8 +416,8 @@ func TestWhoMayDoWhatWithDomains(t *testing.T) {
 	})
 }
 
-// TestAForeignDomainIsNone: a foreign domain and a random ID have the same response.
-func TestAForeignDomainIsNone(t *testing.T) {
+// TestDomains_HideForeign: a foreign domain and a random ID have the same response.
+func TestDomains_HideForeign(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -476,7 +476,7 @@ func said(err error) errs.Error {
 
 func diffSaid(a, b error) bool { return !cmp.Equal(said(a), said(b)) }
 
-func TestThePrimaryDomain(t *testing.T) {
+func TestSetPrimary_ChangesShortURLs(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -506,7 +506,7 @@ func TestThePrimaryDomain(t *testing.T) {
 	})
 }
 
-func TestRemovedDomains(t *testing.T) {
+func TestRemove_StopsServing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -533,9 +533,9 @@ func TestRemovedDomains(t *testing.T) {
 	})
 }
 
-// TestNoneBecomesPrimaryWhileItIsLost: making a domain primary waits for its concurrent loss, and
+// TestSetPrimary_ConcurrentWithLoss: making a domain primary waits for its concurrent loss, and
 // is refused then.
-func TestNoneBecomesPrimaryWhileItIsLost(t *testing.T) {
+func TestSetPrimary_ConcurrentWithLoss(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -580,9 +580,9 @@ func waiting(t *testing.T, d *db.DB) func() bool {
 	}
 }
 
-// TestNoPrimaryHostIsRemoved: in any order of concurrent changes, no short URL is displayed with a
+// TestRemove_RefusesPrimary: in any order of concurrent changes, no short URL is displayed with a
 // removed host.
-func TestNoPrimaryHostIsRemoved(t *testing.T) {
+func TestRemove_RefusesPrimary(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -607,7 +607,7 @@ func TestNoPrimaryHostIsRemoved(t *testing.T) {
 	})
 }
 
-func TestKnownHosts(t *testing.T) {
+func TestHosts_AreKnown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)

@@ -62,7 +62,7 @@ func (z *zone) failing(t *testing.T, d *Domain) {
 	z.is(t, d, Failing, "without its record")
 }
 
-func TestVerify(t *testing.T) {
+func TestVerify_ReadsTheRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -124,7 +124,7 @@ func TestStore_VerifiesNoOwnHost(t *testing.T) {
 	}
 }
 
-func TestVerifyingMendsAFailingDomain(t *testing.T) {
+func TestVerify_RestoresAFailingDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -142,9 +142,9 @@ func TestVerifyingMendsAFailingDomain(t *testing.T) {
 	})
 }
 
-// TestTheQuestion: a query has a deadline, and is for exactly one name, with any search domains of
+// TestVerify_QueriesTheRecordName: a query has a deadline, and is for exactly one name, with any search domains of
 // the machine.
-func TestTheQuestion(t *testing.T) {
+func TestVerify_QueriesTheRecordName(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	own := z.claim(t, z.adas, "go.example.com")
@@ -166,7 +166,7 @@ func TestTheQuestion(t *testing.T) {
 	}
 }
 
-func TestVerificationsAreLimited(t *testing.T) {
+func TestVerify_IsRateLimited(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	z.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: z.Log}
@@ -184,7 +184,7 @@ func TestVerificationsAreLimited(t *testing.T) {
 	}
 }
 
-func TestClaimsBlockNobody(t *testing.T) {
+func TestClaim_BlocksNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -196,7 +196,7 @@ func TestClaimsBlockNobody(t *testing.T) {
 	})
 }
 
-func TestFreshProofAndOld(t *testing.T) {
+func TestVerify_NewProofReplacesOld(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		before func(t *testing.T, z *zone, adas, eves *Domain)
@@ -263,7 +263,7 @@ func TestFreshProofAndOld(t *testing.T) {
 	}
 }
 
-func TestATakenHostIsSaidToBe(t *testing.T) {
+func TestVerify_ReportsATakenHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -275,9 +275,9 @@ func TestATakenHostIsSaidToBe(t *testing.T) {
 	})
 }
 
-// TestWhoAskedFirstKnowsLess: a record that was missing a moment ago may be there by now, and then
+// TestVerify_FirstClaimIsNotEnough: a record that was missing a moment ago may be there by now, and then
 // it is the other's.
-func TestWhoAskedFirstKnowsLess(t *testing.T) {
+func TestVerify_FirstClaimIsNotEnough(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -298,7 +298,7 @@ func TestWhoAskedFirstKnowsLess(t *testing.T) {
 	})
 }
 
-func TestADomainRemovedWhileItIsVerified(t *testing.T) {
+func TestVerify_ConcurrentWithRemove(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -315,10 +315,10 @@ func TestADomainRemovedWhileItIsVerified(t *testing.T) {
 	})
 }
 
-// TestOneOfManyWins: of several workspaces that verify a host at the same time with equal proof,
+// TestVerify_SucceedsOnceConcurrently: of several workspaces that verify a host at the same time with equal proof,
 // exactly one has it in the end, and the others receive DOMAIN_TAKEN. This holds for a free host,
 // and for one whose owner is about to lose it.
-func TestOneOfManyWins(t *testing.T) {
+func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	for name, held := range map[string]bool{"free": false, "held by one that fails": true} {
 		t.Run(name, func(t *testing.T) {
@@ -380,8 +380,8 @@ func TestOneOfManyWins(t *testing.T) {
 	}
 }
 
-// TestTheJob follows one domain from run to run.
-func TestTheJob(t *testing.T) {
+// TestJob_ChecksDomains follows one domain from run to run.
+func TestJob_ChecksDomains(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -430,7 +430,7 @@ func TestTheJob(t *testing.T) {
 	})
 }
 
-func TestANameThatIsGoneIsARecordThatIsMissing(t *testing.T) {
+func TestJob_MissingNameCountsAsMissingRecord(t *testing.T) {
 	t.Parallel()
 	z := setupZone(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	own := z.verified(t, z.adas, "go.example.com")
@@ -448,8 +448,8 @@ type answer struct {
 
 func (a answer) LookupTXT(context.Context, string) ([]string, error) { return a.texts, a.err }
 
-// TestWhatTellsNothing: other DNS responses neither verify nor fail a domain.
-func TestWhatTellsNothing(t *testing.T) {
+// TestJob_IgnoresDNSFailures: other DNS responses neither verify nor fail a domain.
+func TestJob_IgnoresDNSFailures(t *testing.T) {
 	t.Parallel()
 	for name, err := range map[string]error{
 		"a timeout":       &net.DNSError{Err: "i/o timeout", IsTimeout: true, IsTemporary: true},
@@ -476,8 +476,8 @@ func TestWhatTellsNothing(t *testing.T) {
 	}
 }
 
-// TestVerifyingBeatsTheJob: a member may verify the domain while the job finds no record.
-func TestVerifyingBeatsTheJob(t *testing.T) {
+// TestJob_YieldsToVerify: a member may verify the domain while the job finds no record.
+func TestJob_YieldsToVerify(t *testing.T) {
 	t.Parallel()
 	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -503,9 +503,9 @@ func TestVerifyingBeatsTheJob(t *testing.T) {
 	}
 }
 
-// TestADomainThatIsTakenWhileItIsChecked: the job writes nothing of it to the one who lost it,
+// TestJob_ConcurrentWithTakeover: the job writes nothing of it to the one who lost it,
 // though the clock of the node where that happened is behind, nor to the one who has it.
-func TestADomainThatIsTakenWhileItIsChecked(t *testing.T) {
+func TestJob_ConcurrentWithTakeover(t *testing.T) {
 	t.Parallel()
 	for name, failing := range map[string]bool{"about to fail": false, "about to be lost": true} {
 		t.Run(name, func(t *testing.T) {
@@ -538,8 +538,8 @@ func TestADomainThatIsTakenWhileItIsChecked(t *testing.T) {
 	}
 }
 
-// TestAllThatAreDueAreChecked: more than one batch, those of deleted workspaces too, each once.
-func TestAllThatAreDueAreChecked(t *testing.T) {
+// TestJob_ChecksEveryDueDomain: more than one batch, those of deleted workspaces too, each once.
+func TestJob_ChecksEveryDueDomain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)
@@ -586,8 +586,8 @@ func TestAllThatAreDueAreChecked(t *testing.T) {
 	})
 }
 
-// TestTheJobIsInterrupted: domains that it did not check stay unchanged and due.
-func TestTheJobIsInterrupted(t *testing.T) {
+// TestJob_ResumesAfterInterruption: domains that it did not check stay unchanged and due.
+func TestJob_ResumesAfterInterruption(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		z := setupZone(t, d)

@@ -42,7 +42,7 @@ func declared(t *testing.T) (names []string) {
 	return names
 }
 
-func TestEveryKindHasAnAnswer(t *testing.T) {
+func TestKind_HasStatusAndCode(t *testing.T) {
 	t.Parallel()
 	names := declared(t)
 	if last := len(names) - 1; names[0] != "Internal" || names[last] != "Unavailable" || Unavailable != Kind(last) ||
@@ -65,7 +65,7 @@ func TestEveryKindHasAnAnswer(t *testing.T) {
 	}
 }
 
-func TestTheSchemaKnowsWhatCanBeMended(t *testing.T) {
+func TestKind_IsDocumentedInSchema(t *testing.T) {
 	t.Parallel()
 	schema, err := gqlparser.LoadSchema(&gql.Source{Name: "schema.graphql", Input: linkforge.Schema})
 	if err != nil {
@@ -87,7 +87,7 @@ func TestTheSchemaKnowsWhatCanBeMended(t *testing.T) {
 	}
 }
 
-func TestFromFindsTheErrorInside(t *testing.T) {
+func TestFrom_FindsWrappedError(t *testing.T) {
 	t.Parallel()
 	e := New(SlugTaken, "The slug %q is taken.", "promo").At("slug")
 	for name, err := range map[string]error{
@@ -109,7 +109,7 @@ func TestFromFindsTheErrorInside(t *testing.T) {
 	}
 }
 
-func TestEverythingElseIsInternal(t *testing.T) {
+func TestFrom_TreatsOtherErrorsAsInternal(t *testing.T) {
 	t.Parallel()
 	plain := errors.New("connection refused by 10.0.0.7")
 	for _, err := range []error{plain, fmt.Errorf("asking: %w", plain), context.Canceled} {
@@ -124,7 +124,7 @@ func TestEverythingElseIsInternal(t *testing.T) {
 	}
 }
 
-func TestTheCallerIsNotToldTheCause(t *testing.T) {
+func TestError_HidesCauseFromCaller(t *testing.T) {
 	t.Parallel()
 	cause := errors.New("password for 10.0.0.7 is hunter2")
 	for kind := range responses {
@@ -148,7 +148,7 @@ func TestTheCallerIsNotToldTheCause(t *testing.T) {
 	}
 }
 
-func TestDetails(t *testing.T) {
+func TestError_CarriesDetails(t *testing.T) {
 	t.Parallel()
 	e := New(RateLimited, "Wait.").At("input", "email").After(time.Minute)
 	if diff := cmp.Diff([]string{"input", "email"}, e.Field); diff != "" || e.RetryAfter != time.Minute ||

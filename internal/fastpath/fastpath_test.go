@@ -204,7 +204,7 @@ var requests = []struct {
 	{"", 0},
 }
 
-func TestAnswersAreThoseOfNetHTTP(t *testing.T) {
+func TestServer_AnswersLikeNetHTTP(t *testing.T) {
 	t.Parallel()
 	s := serveSites(t)
 	for _, r := range requests {
@@ -235,7 +235,7 @@ func FuzzAnswersAreThoseOfNetHTTP(f *testing.F) {
 	})
 }
 
-func TestAHeadMayComeInPieces(t *testing.T) {
+func TestServer_ReadsAFragmentedHead(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := make(pipes)
@@ -263,7 +263,7 @@ func TestAHeadMayComeInPieces(t *testing.T) {
 	})
 }
 
-func TestAPanicEndsItsConnectionAlone(t *testing.T) {
+func TestServer_PanicEndsOneConnection(t *testing.T) {
 	t.Parallel()
 	s := serveSites(t)
 	for _, path := range []string{"/abort", "/break"} {
@@ -310,7 +310,7 @@ func get(t *testing.T, c net.Conn, in *bufio.Reader) int {
 	return r.StatusCode
 }
 
-func TestConnectionsAreNotKeptForEver(t *testing.T) {
+func TestServer_ClosesIdleConnections(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := make(pipes)
@@ -352,7 +352,7 @@ func TestConnectionsAreNotKeptForEver(t *testing.T) {
 	})
 }
 
-func TestClosingLetsAnswersOut(t *testing.T) {
+func TestShutdown_CompletesAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below, hold := make(pipes), make(chan struct{})
@@ -394,7 +394,7 @@ func TestClosingLetsAnswersOut(t *testing.T) {
 	})
 }
 
-func TestWaitingForAnswers(t *testing.T) {
+func TestShutdown_WaitsForAnswers(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		below := make(pipes)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestAConnectionKeepsOneHead: what one request said is forgotten when the next one is read.
-func TestAConnectionKeepsOneHead(t *testing.T) {
+// TestServer_ReusesOneHeadBuffer: what one request said is forgotten when the next one is read.
+func TestServer_ReusesOneHeadBuffer(t *testing.T) {
 	t.Parallel()
 	var h head
 	if !h.read("GET /a HTTP/1.1\r\n"+host+strings.Repeat("A: b\r\n", maxFields-1)+"\r\n") || !h.read(plainRequest) {

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestABodyIsAsLongAsIsSaid: whatever was said of it, or the next answer would begin in it.
-func TestABodyIsAsLongAsIsSaid(t *testing.T) {
+// TestResponse_BodyMatchesContentLength: whatever was said of it, or the next answer would begin in it.
+func TestResponse_BodyMatchesContentLength(t *testing.T) {
 	t.Parallel()
 	for _, said := range []string{"0", "1", "5"} {
 		var w response

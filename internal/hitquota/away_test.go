@@ -14,9 +14,9 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// TestWithoutItsSourceTheFallbackCounts: hits return to the source that granted them, and the
+// TestFallback_CountsDuringOutage: hits return to the source that granted them, and the
 // source resumes before it is used again.
-func TestWithoutItsSourceTheFallbackCounts(t *testing.T) {
+func TestFallback_CountsDuringOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, fallback, linkID, other := newTally(), newTally(), id.New(id.Link), id.New(id.Link)
@@ -59,8 +59,8 @@ func TestWithoutItsSourceTheFallbackCounts(t *testing.T) {
 	})
 }
 
-// TestALeaseOfTheFallbackGoesBackToIt, even after the source is available again.
-func TestALeaseOfTheFallbackGoesBackToIt(t *testing.T) {
+// TestFallback_GetsItsLeasesBack, even after the source is available again.
+func TestFallback_GetsItsLeasesBack(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, fallback, linkID := newTally(), newTally(), id.New(id.Link)
@@ -76,8 +76,8 @@ func TestALeaseOfTheFallbackGoesBackToIt(t *testing.T) {
 	})
 }
 
-// TestWithoutAFallbackNobodyCanSay: until the source is back.
-func TestWithoutAFallbackNobodyCanSay(t *testing.T) {
+// TestFallback_IsRequiredDuringOutage: until the source is back.
+func TestFallback_IsRequiredDuringOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
@@ -106,8 +106,8 @@ func TestWithoutAFallbackNobodyCanSay(t *testing.T) {
 	})
 }
 
-// TestWhatWasTakenWithoutAnAnswerComesBack: the source grants it, and then the answer gets lost.
-func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
+// TestSource_RecoversUnansweredGrants: the source grants it, and then the answer gets lost.
+func TestSource_RecoversUnansweredGrants(t *testing.T) {
 	t.Parallel()
 	for name, answered := range map[string]bool{"no answer": false, "an answer to some": true} {
 		for _, fallback := range []*tally{nil, newTally()} {
@@ -150,9 +150,9 @@ func TestWhatWasTakenWithoutAnAnswerComesBack(t *testing.T) {
 	}
 }
 
-// TestAFallbackThatFailsToo: callers receive an error, and hits that the fallback granted before
+// TestFallback_FailureIsReported: callers receive an error, and hits that the fallback granted before
 // its failure return to it.
-func TestAFallbackThatFailsToo(t *testing.T) {
+func TestFallback_FailureIsReported(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, fallback, linkID := newTally(), newTally(), id.New(id.Link)
@@ -174,9 +174,9 @@ func TestAFallbackThatFailsToo(t *testing.T) {
 	})
 }
 
-// TestWhoeverWaitsGetsAnAnswer: when the end comes while the source thinks, while requests wait for
+// TestQuota_AnswersEveryWaiter: when the end comes while the source thinks, while requests wait for
 // their turn, and after it.
-func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
+func TestQuota_AnswersEveryWaiter(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := newTally()
@@ -212,8 +212,8 @@ func TestWhoeverWaitsGetsAnAnswer(t *testing.T) {
 	})
 }
 
-// TestWhoeverDoesNotWaitKeepsNobodyWaiting: a hit whose caller has gone is available to others.
-func TestWhoeverDoesNotWaitKeepsNobodyWaiting(t *testing.T) {
+// TestQuota_CancelledCallerDelaysNobody: a hit whose caller has gone is available to others.
+func TestQuota_CancelledCallerDelaysNobody(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
@@ -233,8 +233,8 @@ func TestWhoeverDoesNotWaitKeepsNobodyWaiting(t *testing.T) {
 	})
 }
 
-// TestASourceThatHangsIsGivenUp: then the fallback counts.
-func TestASourceThatHangsIsGivenUp(t *testing.T) {
+// TestSource_HangingIsAbandoned: then the fallback counts.
+func TestSource_HangingIsAbandoned(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, fallback, linkID := newTally(), newTally(), id.New(id.Link)

@@ -9,9 +9,9 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// TestTheLimitIsExactInACluster: three nodes concurrently take hits of many links, which are spread
+// TestRedis_LimitIsExactInACluster: three nodes concurrently take hits of many links, which are spread
 // over all masters. Each link has five times as many visitors as its limit.
-func TestTheLimitIsExactInACluster(t *testing.T) {
+func TestRedis_LimitIsExactInACluster(t *testing.T) {
 	t.Parallel()
 	const links, limit, visitors, rounds = 40, 1000, 50, 33 // of each node
 	k, c := dbtest.Redis(t, dbtest.ClusterURL(t)), &clock{}

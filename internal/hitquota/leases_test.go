@@ -202,7 +202,7 @@ func after(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestAHitIsTakenFromALease(t *testing.T) {
+func TestQuota_TakesHitsFromALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
@@ -225,8 +225,8 @@ func TestAHitIsTakenFromALease(t *testing.T) {
 	})
 }
 
-// TestNearTheLimitHitsAreTakenOneByOne: so that no node holds what another lacks.
-func TestNearTheLimitHitsAreTakenOneByOne(t *testing.T) {
+// TestQuota_TakesSingleHitsNearTheLimit: so that no node holds what another lacks.
+func TestQuota_TakesSingleHitsNearTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
@@ -250,8 +250,8 @@ func TestNearTheLimitHitsAreTakenOneByOne(t *testing.T) {
 	})
 }
 
-// TestIdleLeasesComeBackToOthers: soon when few are left, and within minutes in any case.
-func TestIdleLeasesComeBackToOthers(t *testing.T) {
+// TestQuota_ReturnsIdleLeases: soon when few are left, and within minutes in any case.
+func TestQuota_ReturnsIdleLeases(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		limit int64
@@ -282,9 +282,9 @@ func TestIdleLeasesComeBackToOthers(t *testing.T) {
 	}
 }
 
-// TestALeaseIsAsLargeAsWillBeNeeded while it may be kept: links that are followed now and then
+// TestQuota_SizesLeasesByDemand while it may be kept: links that are followed now and then
 // seldom ask.
-func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
+func TestQuota_SizesLeasesByDemand(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		every time.Duration
@@ -313,9 +313,9 @@ func TestALeaseIsAsLargeAsWillBeNeeded(t *testing.T) {
 	}
 }
 
-// TestLeasesKeepLittleOfTheLog: leases that pin much of the log return early, so that the log does
+// TestQuota_LeasesPinLittleOfTheLog: leases that pin much of the log return early, so that the log does
 // not fill up.
-func TestLeasesKeepLittleOfTheLog(t *testing.T) {
+func TestQuota_LeasesPinLittleOfTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
@@ -353,9 +353,9 @@ func crowd(t *testing.T, l *Leases, linkID string, n int) {
 	}
 }
 
-// TestLeasesAmongManyEnd: those of a crowded place are looked through now and then, but one that
+// TestQuota_EndsLeasesAmongMany: those of a crowded place are looked through now and then, but one that
 // lives shortly, or that keeps too much of the log, ends in time.
-func TestLeasesAmongManyEnd(t *testing.T) {
+func TestQuota_EndsLeasesAmongMany(t *testing.T) {
 	t.Parallel()
 	const others = 2 * minScanLinks
 	for name, c := range map[string]struct {
@@ -403,8 +403,8 @@ func TestLeasesAmongManyEnd(t *testing.T) {
 	}
 }
 
-// TestARefusalIsShort: hits that another node returns are found soon.
-func TestARefusalIsShort(t *testing.T) {
+// TestQuota_RefusesQuickly: hits that another node returns are found soon.
+func TestQuota_RefusesQuickly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
@@ -534,7 +534,7 @@ func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
 	})
 }
 
-func TestMonthsAreCountedEachByItself(t *testing.T) {
+func TestQuota_CountsMonthsSeparately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID, january := newTally(), id.New(id.Link), thisMonth()
@@ -558,7 +558,7 @@ func TestMonthsAreCountedEachByItself(t *testing.T) {
 	})
 }
 
-func TestManyLinksAtOnce(t *testing.T) {
+func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := newTally()
@@ -592,7 +592,7 @@ func TestManyLinksAtOnce(t *testing.T) {
 	})
 }
 
-func TestALinkOfAnUnknownForm(t *testing.T) {
+func TestQuota_RefusesUnknownLinkForm(t *testing.T) {
 	t.Parallel()
 	d := newDesk(newTally(), nil)
 	for _, linkID := range []string{"", "lnk_1", id.New(id.Link) + "x", strings.Repeat("x", 1000)} {

@@ -61,8 +61,8 @@ func (c *forgetful) lose(linkID string) {
 	delete(c.seeded, linkID)
 }
 
-// TestALostCounterIsSeededBeforeAnythingIsGranted: once, with the known hits of the link.
-func TestALostCounterIsSeededBeforeAnythingIsGranted(t *testing.T) {
+// TestQuota_SeedsBeforeGranting: once, with the known hits of the link.
+func TestQuota_SeedsBeforeGranting(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newForgetful(), id.New(id.Link)
@@ -84,8 +84,8 @@ func TestALostCounterIsSeededBeforeAnythingIsGranted(t *testing.T) {
 	})
 }
 
-// TestALostCounterKeepsNoOtherWaiting: the database may take its time.
-func TestALostCounterKeepsNoOtherWaiting(t *testing.T) {
+// TestQuota_SeedingDelaysNoOtherLink: the database may take its time.
+func TestQuota_SeedingDelaysNoOtherLink(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, lost, other := newForgetful(), id.New(id.Link), id.New(id.Link)
@@ -106,8 +106,8 @@ func TestALostCounterKeepsNoOtherWaiting(t *testing.T) {
 	})
 }
 
-// TestACounterThatCannotBeSeeded is refused with the reason, and nothing is granted.
-func TestACounterThatCannotBeSeeded(t *testing.T) {
+// TestQuota_ReportsAFailedSeed is refused with the reason, and nothing is granted.
+func TestQuota_ReportsAFailedSeed(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("the database is away")
 	for name, c := range map[string]struct {
@@ -152,7 +152,7 @@ func (c *vanishing) Seed(ctx context.Context, requests []*Request) error {
 	return c.forgetful.Seed(ctx, requests)
 }
 
-func TestACounterThatVanishesAgain(t *testing.T) {
+func TestQuota_SeedsARepeatedLoss(t *testing.T) {
 	t.Parallel()
 	for times, want := range map[int]int64{seedRounds - 1: 3, seedRounds: 0} {
 		synctest.Test(t, func(t *testing.T) {
@@ -167,8 +167,8 @@ func TestACounterThatVanishesAgain(t *testing.T) {
 	}
 }
 
-// TestTheEndWhileACounterIsSeeded: waiting callers receive an error.
-func TestTheEndWhileACounterIsSeeded(t *testing.T) {
+// TestQuota_ClosesDuringSeeding: waiting callers receive an error.
+func TestQuota_ClosesDuringSeeding(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source := newForgetful()
@@ -191,9 +191,9 @@ func TestTheEndWhileACounterIsSeeded(t *testing.T) {
 	})
 }
 
-// TestLinksThatAreIdleAreForgotten, but not as long as the database may lack clicks of theirs: a
+// TestQuota_ForgetsIdleLinks, but not as long as the database may lack clicks of theirs: a
 // counter that is lost then must know of them.
-func TestLinksThatAreIdleAreForgotten(t *testing.T) {
+func TestQuota_ForgetsIdleLinks(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newForgetful(), id.New(id.Link)
@@ -218,9 +218,9 @@ func TestLinksThatAreIdleAreForgotten(t *testing.T) {
 	})
 }
 
-// TestThePinIsBeforeEveryOpenLease: held ones, requested ones, and those that could not be
+// TestQuota_PinsBeforeEveryOpenLease: held ones, requested ones, and those that could not be
 // returned. The process that adopts the log has to find them in it.
-func TestThePinIsBeforeEveryOpenLease(t *testing.T) {
+func TestQuota_PinsBeforeEveryOpenLease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID, other := newTally(), id.New(id.Link), id.New(id.Link)
@@ -260,8 +260,8 @@ func TestThePinIsBeforeEveryOpenLease(t *testing.T) {
 	})
 }
 
-// TestLeasesThatNoLogKnowsPinNothing: they need not return.
-func TestLeasesThatNoLogKnowsPinNothing(t *testing.T) {
+// TestQuota_UnloggedLeasesPinNothing: they need not return.
+func TestQuota_UnloggedLeasesPinNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(newTally(), nil)

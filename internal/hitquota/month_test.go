@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestMonthOf(t *testing.T) {
+func TestMonthOf_FollowsUTC(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ at, month, end string }{
 		{"2026-12-31T23:59:59.999999999Z", "2026-12", "2027-01-01T00:00:00Z"},
@@ -26,8 +26,8 @@ func TestMonthOf(t *testing.T) {
 	}
 }
 
-// TestAMonthIsReadAsItIsWritten: the log's text of a month and the number in leases convert back.
-func TestAMonthIsReadAsItIsWritten(t *testing.T) {
+// TestMonth_RoundTrips: the log's text of a month and the number in leases convert back.
+func TestMonth_RoundTrips(t *testing.T) {
 	t.Parallel()
 	for month := (Month{}); month.Start.Year() < 2030; {
 		got, err := ParseMonth(month.String())

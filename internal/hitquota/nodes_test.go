@@ -135,8 +135,8 @@ func exhaust(t *testing.T, c *clock, nodes []*node, linkID string, visitors int,
 	return through
 }
 
-// TestTheLimitIsExact: however many nodes there are, and however many visitors come at once.
-func TestTheLimitIsExact(t *testing.T) {
+// TestNodes_LimitIsExact: however many nodes there are, and however many visitors come at once.
+func TestNodes_LimitIsExact(t *testing.T) {
 	t.Parallel()
 	for _, s := range []struct {
 		nodes, visitors int
@@ -170,8 +170,8 @@ func TestTheLimitIsExact(t *testing.T) {
 	}
 }
 
-// TestAKilledNodeCostsNoHits: its unused hits return once, by its log.
-func TestAKilledNodeCostsNoHits(t *testing.T) {
+// TestNodes_KillCostsNoHits: its unused hits return once, by its log.
+func TestNodes_KillCostsNoHits(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		const limit = 400
@@ -199,9 +199,9 @@ func TestAKilledNodeCostsNoHits(t *testing.T) {
 	})
 }
 
-// TestALossCostsNoMoreThanWhatIsHeld takes everything away from Redis while nodes hold leases: the
+// TestNodes_LossCostsAtMostOpenLeases takes everything away from Redis while nodes hold leases: the
 // counter begins with the clicks, and leases of before do not lower it when they are given back.
-func TestALossCostsNoMoreThanWhatIsHeld(t *testing.T) {
+func TestNodes_LossCostsAtMostOpenLeases(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		const limit = 300

@@ -113,7 +113,7 @@ func flush(t *testing.T, k *redisx.Client, linkID string) {
 	}
 }
 
-func TestHitsAreGrantedUpToTheLimit(t *testing.T) {
+func TestRedis_GrantsUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		for name, h := range map[string]seededSource{"Redis": newHits(k, none), "memory": &Memory{Seeds: none}} {
@@ -141,7 +141,7 @@ func TestHitsAreGrantedUpToTheLimit(t *testing.T) {
 	})
 }
 
-func TestCountersEndADayAfterTheMonth(t *testing.T) {
+func TestRedis_CountersExpireADayAfterTheMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID, month := newHits(k, none), id.New(id.Link), thisMonth()
@@ -160,8 +160,8 @@ func TestCountersEndADayAfterTheMonth(t *testing.T) {
 	})
 }
 
-// TestALateRequestOfAMonth takes a hit of a month that has just ended: it arrived before.
-func TestALateRequestOfAMonth(t *testing.T) {
+// TestRedis_AcceptsALateRequestOfAMonth takes a hit of a month that has just ended: it arrived before.
+func TestRedis_AcceptsALateRequestOfAMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		now := time.Now()
@@ -173,7 +173,7 @@ func TestALateRequestOfAMonth(t *testing.T) {
 	})
 }
 
-func TestALostCounterIsSeeded(t *testing.T) {
+func TestRedis_SeedsALostCounter(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		var known int64
@@ -200,8 +200,8 @@ func TestALostCounterIsSeeded(t *testing.T) {
 	})
 }
 
-// TestALostCounterLeavesNothingBehind: no guard, and no lease of hits that were not granted.
-func TestALostCounterLeavesNothingBehind(t *testing.T) {
+// TestRedis_SeedingLeavesNothingBehind: no guard, and no lease of hits that were not granted.
+func TestRedis_SeedingLeavesNothingBehind(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, there, lost := newHits(k, none), id.New(id.Link), id.New(id.Link)
@@ -217,9 +217,9 @@ func TestALostCounterLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-// TestAGuardThatWasLeftBehind, by a process that died or got no answer, does not keep the link from
+// TestRedis_IgnoresAStaleGuard, by a process that died or got no answer, does not keep the link from
 // being followed.
-func TestAGuardThatWasLeftBehind(t *testing.T) {
+func TestRedis_IgnoresAStaleGuard(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
@@ -232,8 +232,8 @@ func TestAGuardThatWasLeftBehind(t *testing.T) {
 	})
 }
 
-// TestTheFirstToSeedWins: a seed that is older than an existing counter changes nothing.
-func TestTheFirstToSeedWins(t *testing.T) {
+// TestRedis_FirstSeedWins: a seed that is older than an existing counter changes nothing.
+func TestRedis_FirstSeedWins(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
@@ -247,9 +247,9 @@ func TestTheFirstToSeedWins(t *testing.T) {
 	})
 }
 
-// TestCountersVanishUnderLoad takes everything away after every 25 hits while others are being
+// TestRedis_SurvivesLossUnderLoad takes everything away after every 25 hits while others are being
 // taken. Were a vanished counter to start over, all 800 would be given.
-func TestCountersVanishUnderLoad(t *testing.T) {
+func TestRedis_SurvivesLossUnderLoad(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		var recorded atomic.Int64
@@ -280,7 +280,7 @@ func TestCountersVanishUnderLoad(t *testing.T) {
 	})
 }
 
-func TestAFailingSeedGivesNothing(t *testing.T) {
+func TestRedis_FailingSeedGrantsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		broken := errors.New("the database is away")

@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-func TestWhatIsNotUsedComesBackOnce(t *testing.T) {
+func TestLease_ReturnsUnusedHitsOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
@@ -31,8 +31,8 @@ func TestWhatIsNotUsedComesBackOnce(t *testing.T) {
 	})
 }
 
-// TestALeaseThatWasCutIsGivenBackAsItIs: the hits beyond the limit have returned already.
-func TestALeaseThatWasCutIsGivenBackAsItIs(t *testing.T) {
+// TestLease_ReturnsATrimmedLease: the hits beyond the limit have returned already.
+func TestLease_ReturnsATrimmedLease(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
@@ -50,8 +50,8 @@ func TestALeaseThatWasCutIsGivenBackAsItIs(t *testing.T) {
 	})
 }
 
-// TestARefusalLeavesNothing: repeated requests of a link over its limit leave no lease.
-func TestARefusalLeavesNothing(t *testing.T) {
+// TestLease_RefusalLeavesNothing: repeated requests of a link over its limit leave no lease.
+func TestLease_RefusalLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, none), id.New(id.Link)
@@ -68,8 +68,8 @@ func TestARefusalLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestWhatADeadProcessHeldComesBackOnce, even if several nodes find its log.
-func TestWhatADeadProcessHeldComesBackOnce(t *testing.T) {
+// TestLease_RecoversFromADeadProcessOnce, even if several nodes find its log.
+func TestLease_RecoversFromADeadProcessOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		dead, linkID := newHits(k, none), id.New(id.Link)
@@ -94,8 +94,8 @@ func TestWhatADeadProcessHeldComesBackOnce(t *testing.T) {
 	})
 }
 
-// TestOldLeasesDoNotLowerANewCounter: it was seeded with the used hits only.
-func TestOldLeasesDoNotLowerANewCounter(t *testing.T) {
+// TestLease_ReturnDoesNotLowerANewCounter: it was seeded with the used hits only.
+func TestLease_ReturnDoesNotLowerANewCounter(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, linkID := newHits(k, func(_ context.Context, _ Month, linkIDs []string, _ bool) (map[string]int64, error) {
@@ -117,9 +117,9 @@ func TestOldLeasesDoNotLowerANewCounter(t *testing.T) {
 	})
 }
 
-// TestResumeRaisesCounters: existing counters are raised to the hits that were granted while Redis
+// TestResume_RaisesCounters: existing counters are raised to the hits that were granted while Redis
 // was unavailable.
-func TestResumeRaisesCounters(t *testing.T) {
+func TestResume_RaisesCounters(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		h, behind, ahead, unknown := newHits(k, none), id.New(id.Link), id.New(id.Link), id.New(id.Link)
@@ -153,7 +153,7 @@ func TestResumeRaisesCounters(t *testing.T) {
 	})
 }
 
-func TestResumeNeedsRedis(t *testing.T) {
+func TestResume_NeedsRedis(t *testing.T) {
 	t.Parallel()
 	k := dbtest.Redis(t, "")
 	h := newHits(k, none)

@@ -81,7 +81,7 @@ func grantedOf(t *testing.T, u *hitquota.Usage, linkID string) int64 {
 	return seeds[linkID]
 }
 
-func TestTheDatabaseGrantsUpToTheLimit(t *testing.T) {
+func TestUsage_GrantsUpToTheLimit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, linkID := newClicks(t, d), id.New(id.Link)
@@ -106,7 +106,7 @@ func TestTheDatabaseGrantsUpToTheLimit(t *testing.T) {
 	})
 }
 
-func TestManyProcessesTakeFromTheDatabase(t *testing.T) {
+func TestUsage_IsExactAcrossProcesses(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		linkID := id.New(id.Link)
@@ -127,8 +127,8 @@ func TestManyProcessesTakeFromTheDatabase(t *testing.T) {
 	})
 }
 
-// TestTheDatabaseTakesBackOnce: from the process, or from the adopter of its log.
-func TestTheDatabaseTakesBackOnce(t *testing.T) {
+// TestUsage_TakesBackOnce: from the process, or from the adopter of its log.
+func TestUsage_TakesBackOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dead, linkID := usageOf(d, newClicks(t, d)), id.New(id.Link)
@@ -156,9 +156,9 @@ func TestTheDatabaseTakesBackOnce(t *testing.T) {
 	})
 }
 
-// TestSeedsKnowWhatWaits: clicks in this process's log are counted too, if there may be some,
+// TestUsage_SeedIncludesPendingClicks: clicks in this process's log are counted too, if there may be some,
 // whether the database takes clicks at this moment or not.
-func TestSeedsKnowWhatWaits(t *testing.T) {
+func TestUsage_SeedIncludesPendingClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, linkID, idle := newClicks(t, d), id.New(id.Link), id.New(id.Link)
@@ -184,7 +184,7 @@ func TestSeedsKnowWhatWaits(t *testing.T) {
 	})
 }
 
-func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
+func TestGranted_ReturnsHitsSince(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		u, one, two := usageOf(d, newClicks(t, d)), id.New(id.Link), id.New(id.Link)
@@ -211,7 +211,7 @@ func TestGrantedTellsWhatWasGrantedSince(t *testing.T) {
 	})
 }
 
-func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
+func TestGranted_IsForgottenAfterTheMonth(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		u, linkID := usageOf(d, newClicks(t, d)), id.New(id.Link)
@@ -234,9 +234,9 @@ func TestWhatWasGrantedIsForgottenAfterTheMonth(t *testing.T) {
 	})
 }
 
-// TestALeaseThatWasCutIsRecoveredAsItIs: the log has the requested number, which is more than was
+// TestUsage_RecoversATrimmedLease: the log has the requested number, which is more than was
 // granted.
-func TestALeaseThatWasCutIsRecoveredAsItIs(t *testing.T) {
+func TestUsage_RecoversATrimmedLease(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dead, linkID := usageOf(d, newClicks(t, d)), id.New(id.Link)

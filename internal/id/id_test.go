@@ -7,7 +7,7 @@ import (
 	"github.com/google/uuid"
 )
 
-func TestEncodeAsTypeIDDoes(t *testing.T) {
+func TestID_EncodesLikeTypeID(t *testing.T) {
 	t.Parallel()
 	// The valid cases of the TypeID specification.
 	for text, want := range map[string]string{
@@ -27,7 +27,7 @@ func TestEncodeAsTypeIDDoes(t *testing.T) {
 	}
 }
 
-func TestNewIsValidAndInOrder(t *testing.T) {
+func TestNew_IsValidAndOrdered(t *testing.T) {
 	t.Parallel()
 	var ids []string
 	for range 1000 {
@@ -43,7 +43,7 @@ func TestNewIsValidAndInOrder(t *testing.T) {
 	}
 }
 
-func TestInvalid(t *testing.T) {
+func TestParse_RefusesInvalid(t *testing.T) {
 	t.Parallel()
 	for _, s := range []string{
 		"", "lnk_", "lnk_01h455vb4pex5vsknk084sn02", "lnk_01h455vb4pex5vsknk084sn02qq", "lnk_81h455vb4pex5vsknk084sn02q",

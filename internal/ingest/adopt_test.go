@@ -54,7 +54,7 @@ func wantClicks(t *testing.T, d *db.DB, linkID string, want int64) {
 	}
 }
 
-func TestWhatADeadProcessRecordedIsIngestedOnce(t *testing.T) {
+func TestAdopt_IngestsOrphanedLogOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for _, c := range []struct{ ingested, waiting int }{
@@ -74,9 +74,9 @@ func TestWhatADeadProcessRecordedIsIngestedOnce(t *testing.T) {
 	})
 }
 
-// TestAnAdoptionThatIsInterruptedGoesOn: the first process that finds the log dies between two
+// TestAdopt_ResumesAfterInterruption: the first process that finds the log dies between two
 // batches, the second cannot give leases back, the third ends it.
-func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
+func TestAdopt_ResumesAfterInterruption(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir, linkID := t.TempDir(), id.New(id.Link)
@@ -121,8 +121,8 @@ func TestAnAdoptionThatIsInterruptedGoesOn(t *testing.T) {
 	})
 }
 
-// TestTwoProcessesSideBySide: each has a log of its own, which the other does not adopt.
-func TestTwoProcessesSideBySide(t *testing.T) {
+// TestAdopt_LeavesLiveLogsAlone: each has a log of its own, which the other does not adopt.
+func TestAdopt_LeavesLiveLogsAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir, linkID := t.TempDir(), id.New(id.Link)
@@ -155,7 +155,7 @@ func TestTwoProcessesSideBySide(t *testing.T) {
 	})
 }
 
-func TestAFolderThatHasMoved(t *testing.T) {
+func TestAdopt_FollowsAMovedFolder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		from, to, linkID := filepath.Join(t.TempDir(), "from"), filepath.Join(t.TempDir(), "to"), id.New(id.Link)
@@ -172,8 +172,8 @@ func TestAFolderThatHasMoved(t *testing.T) {
 	})
 }
 
-// TestALogThatCannotBeIngestedKeepsNoneWaiting: it waits by itself.
-func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
+// TestAdopt_FailingLogDelaysNoOther: it waits by itself.
+func TestAdopt_FailingLogDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	dir, linkID := t.TempDir(), id.New(id.Link)
@@ -208,8 +208,8 @@ func TestALogThatCannotBeIngestedKeepsNoneWaiting(t *testing.T) {
 	}
 }
 
-// TestLeasesOfTheDeadAreGivenBack: each lease once, with its last recorded state.
-func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
+// TestAdopt_ReturnsOrphanedLeases: each lease once, with its last recorded state.
+func TestAdopt_ReturnsOrphanedLeases(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	dir, linkID, other, month := t.TempDir(), id.New(id.Link), id.New(id.Link), hitquota.MonthOf(clicktest.Noon)
@@ -266,7 +266,7 @@ func TestLeasesOfTheDeadAreGivenBack(t *testing.T) {
 	}
 }
 
-// The environment variables that make TestRecording a recording process, and the line that it
+// The environment variables that make TestRecording_Process a recording process, and the line that it
 // prints when it has recorded.
 const (
 	recordingKind = "LINKFORGE_TEST_RECORDING_KIND"
@@ -278,9 +278,9 @@ const (
 	recordingClicks = 4 * ingest.MaxBatch
 )
 
-// TestRecording is the process that TestAKilledProcessLosesNoClick kills; by itself it does
+// TestRecording_Process is the process that TestRecorder_KilledProcessLosesNoClick kills; by itself it does
 // nothing.
-func TestRecording(t *testing.T) {
+func TestRecording_Process(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(recordingKind))
 	if kind == "" {
@@ -299,12 +299,12 @@ func TestRecording(t *testing.T) {
 	select {}
 }
 
-func TestAKilledProcessLosesNoClick(t *testing.T) {
+func TestRecorder_KilledProcessLosesNoClick(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
 		dir, linkID, d := t.TempDir(), id.New(id.Link), dbtest.Open(t, kind, where)
 		for range 2 {
-			dbtest.Kill(t, "TestRecording", recording,
+			dbtest.Kill(t, "TestRecording_Process", recording,
 				recordingKind+"="+string(kind), recordingURL+"="+where, recordingDir+"="+dir, recordingLink+"="+linkID)
 		}
 		adopted(t, d, dir)

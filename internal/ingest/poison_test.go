@@ -50,9 +50,9 @@ var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 	},
 }
 
-// TestPoison: what cannot be ingested is set aside and counted, and everything else is ingested, by
+// TestRecorder_SetsPoisonAside: what cannot be ingested is set aside and counted, and everything else is ingested, by
 // the process that recorded it and by one that finds its log.
-func TestPoison(t *testing.T) {
+func TestRecorder_SetsPoisonAside(t *testing.T) {
 	t.Parallel()
 	for name, put := range poison {
 		t.Run(name, func(t *testing.T) {
@@ -78,7 +78,7 @@ func TestPoison(t *testing.T) {
 	}
 }
 
-func TestPoisonOfTheDead(t *testing.T) {
+func TestAdopt_SetsPoisonAside(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		dir, linkID := t.TempDir(), id.New(id.Link)

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// TestAQueue: an idle process has no queue; one whose goroutines are all ready has one.
-func TestAQueue(t *testing.T) {
+// TestQueue_KeepsOrder: an idle process has no queue; one whose goroutines are all ready has one.
+func TestQueue_KeepsOrder(t *testing.T) {
 	var q queue
 	if q.isLong() {
 		t.Error("a queue before anything was seen")

@@ -22,7 +22,7 @@ func drawText(t *rapid.T, name string) string {
 	return strings.ReplaceAll(rapid.String().Draw(t, name), "\x00", "0")
 }
 
-func TestClicksAreReadAsTheyWereWritten(t *testing.T) {
+func TestRecord_ClickRoundTrips(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := &click.Click{
@@ -47,7 +47,7 @@ func TestClicksAreReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-func TestLeasesAreReadAsTheyWereWritten(t *testing.T) {
+func TestRecord_LeaseRoundTrips(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := &hitquota.Lease{LinkID: drawText(t, "link"), Number: rapid.Int64().Draw(t, "number"), Hits: rapid.Int64().
@@ -62,8 +62,8 @@ func TestLeasesAreReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-// TestRecordsOfOldLogsAreStillRead: these bytes were written by the first version that had a log.
-func TestRecordsOfOldLogsAreStillRead(t *testing.T) {
+// TestRecord_ReadsOldVersions: these bytes were written by the first version that had a log.
+func TestRecord_ReadsOldVersions(t *testing.T) {
 	t.Parallel()
 	aClick := &click.Click{
 		WorkspaceID: "ws_1", LinkID: "lnk_1", ClickedAt: dbtest.Noon, LatencyMs: 0.5, Status: 302, HitLease: 300,
@@ -94,7 +94,7 @@ func TestRecordsOfOldLogsAreStillRead(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoRecord(t *testing.T) {
+func TestRecord_RefusesInvalid(t *testing.T) {
 	t.Parallel()
 	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon), Number: 1,
 		Hits: 1}
@@ -123,9 +123,9 @@ func TestWhatIsNoRecord(t *testing.T) {
 	}
 }
 
-// TestAnyBytesAreARecordOrNone: a record that was read can be written, and is not longer then. Half
+// TestRecord_AcceptsAnyBytes: a record that was read can be written, and is not longer then. Half
 // of the inputs begin like a record.
-func TestAnyBytesAreARecordOrNone(t *testing.T) {
+func TestRecord_AcceptsAnyBytes(t *testing.T) {
 	t.Parallel()
 	c, l := exampleClick("lnk_1"), hitquota.Lease{LinkID: "lnk_1", Month: hitquota.MonthOf(dbtest.Noon),
 		Number: math.MaxInt64, Hits: 1}

@@ -80,7 +80,7 @@ func ingestAll(t *testing.T, r *ingest.Recorder) {
 	}
 }
 
-func TestEveryClickIsCountedOnceWhenTheServerStops(t *testing.T) {
+func TestRecorder_CountsEveryClickAtShutdown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := clicktest.NewRecorder(t, d, t.TempDir())
@@ -114,7 +114,7 @@ func TestEveryClickIsCountedOnceWhenTheServerStops(t *testing.T) {
 	})
 }
 
-func TestAClickTellsWhereItEndsInTheLog(t *testing.T) {
+func TestRecord_ReturnsItsPosition(t *testing.T) {
 	t.Parallel()
 	r, c := clicktest.NewRecorder(t, nil, t.TempDir()), clicktest.ClickOf(id.New(id.Link))
 	for last := int64(0); last < 1000; {
@@ -129,7 +129,7 @@ func TestAClickTellsWhereItEndsInTheLog(t *testing.T) {
 	}
 }
 
-func TestClicksWaitForTheDatabase(t *testing.T) {
+func TestRecorder_WaitsForTheDatabase(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, linkID := clicktest.NewRecorder(t, d, t.TempDir()), id.New(id.Link)
@@ -149,9 +149,9 @@ func TestClicksWaitForTheDatabase(t *testing.T) {
 	})
 }
 
-// TestClicksThatFindNoRoomAreLostAndCounted: the visitor is redirected all the same, and the first
+// TestRecorder_CountsClicksLostWhenFull: the visitor is redirected all the same, and the first
 // loss is logged. After ingest the log has space again.
-func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
+func TestRecorder_CountsClicksLostWhenFull(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, said := newSmallRecorder(t, d)
@@ -182,8 +182,8 @@ func TestClicksThatFindNoRoomAreLostAndCounted(t *testing.T) {
 	})
 }
 
-// TestTheLagIsThatOfWhatWaits: the lag counts clicks, not other records.
-func TestTheLagIsThatOfWhatWaits(t *testing.T) {
+// TestRecorder_ReportsLag: the lag counts clicks, not other records.
+func TestRecorder_ReportsLag(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	now := clicktest.Noon
@@ -225,10 +225,10 @@ func TestTheLagIsThatOfWhatWaits(t *testing.T) {
 	lag("all is ingested but what is no record", 0)
 }
 
-// TestRestIsShort: the pause is bounded while redirects wait for processors, and does not follow an
+// TestRecorder_PausesBriefly: the pause is bounded while redirects wait for processors, and does not follow an
 // outage of the database or a full log. Batches are short meanwhile: one of ten thousand clicks can
 // take seconds.
-func TestRestIsShort(t *testing.T) {
+func TestRecorder_PausesBriefly(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		waiting    int
@@ -264,7 +264,7 @@ func TestRestIsShort(t *testing.T) {
 	}
 }
 
-func TestABatchHasNoMoreThanItMay(t *testing.T) {
+func TestRecorder_BoundsBatches(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, _ := newSmallRecorder(t, d)
@@ -279,7 +279,7 @@ func TestABatchHasNoMoreThanItMay(t *testing.T) {
 	})
 }
 
-func TestFlushEndsTheRest(t *testing.T) {
+func TestFlush_EndsThePause(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := newSmallRecorder(t, nil)
@@ -297,9 +297,9 @@ func TestFlushEndsTheRest(t *testing.T) {
 	})
 }
 
-// TestPinKeepsWhatIsNeeded: what lies behind the oldest open lease may be read again, though it was
+// TestPin_KeepsRecords: what lies behind the oldest open lease may be read again, though it was
 // ingested.
-func TestPinKeepsWhatIsNeeded(t *testing.T) {
+func TestPin_KeepsRecords(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	leases := &clicktest.Pinned{}
@@ -346,7 +346,7 @@ func knownLogs(t *testing.T, d *db.DB) int64 {
 	return n
 }
 
-func TestAtTheEndTheLogIsRemoved(t *testing.T) {
+func TestClose_RemovesTheLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		for _, clicks := range []int{0, 1, ingest.MaxBatch + 1} {
@@ -367,8 +367,8 @@ func TestAtTheEndTheLogIsRemoved(t *testing.T) {
 	})
 }
 
-// TestAtTheEndTheLogStaysWithoutADatabase: for the next process.
-func TestAtTheEndTheLogStaysWithoutADatabase(t *testing.T) {
+// TestClose_KeepsTheLogWithoutDatabase: for the next process.
+func TestClose_KeepsTheLogWithoutDatabase(t *testing.T) {
 	t.Parallel()
 	file, dir, linkID := filepath.Join(t.TempDir(), "test.db"), t.TempDir(), id.New(id.Link)
 	d := dbtest.Migrated(t, dbtest.Open(t, db.SQLite, file))
@@ -405,9 +405,9 @@ func TestAtTheEndTheLogStaysWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestAnAnswerThatGotLost: the database has committed a batch, but the recorder received an error.
+// TestRecorder_SurvivesALostCommitAnswer: the database has committed a batch, but the recorder received an error.
 // Its next batch begins with the same clicks, and has more.
-func TestAnAnswerThatGotLost(t *testing.T) {
+func TestRecorder_SurvivesALostCommitAnswer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, linkID := clicktest.NewRecorder(t, d, t.TempDir()), id.New(id.Link)
@@ -427,7 +427,7 @@ func TestAnAnswerThatGotLost(t *testing.T) {
 	})
 }
 
-func TestWhatIsFlushedIsInTheDatabase(t *testing.T) {
+func TestFlush_WritesToTheDatabase(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, linkID := clicktest.Setup(t, d), id.New(id.Link)
@@ -445,7 +445,7 @@ func TestWhatIsFlushedIsInTheDatabase(t *testing.T) {
 	})
 }
 
-func TestABatchThatComesTwiceChangesNothing(t *testing.T) {
+func TestRecorder_RepeatedBatchChangesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		linkID, log := id.New(id.Link), id.New(id.Log)
@@ -461,7 +461,7 @@ func TestABatchThatComesTwiceChangesNothing(t *testing.T) {
 	})
 }
 
-func TestABatchThatFailsLeavesNothing(t *testing.T) {
+func TestRecorder_FailedBatchLeavesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		linkID, log := id.New(id.Link), id.New(id.Log)
@@ -478,9 +478,9 @@ func TestABatchThatFailsLeavesNothing(t *testing.T) {
 	})
 }
 
-// TestTwoNodesMergeIntoTheSameRows has several recorders write clicks of the same links: rollups
+// TestRecorder_NodesMergeIntoTheSameRows has several recorders write clicks of the same links: rollups
 // stay exact, and there is no deadlock.
-func TestTwoNodesMergeIntoTheSameRows(t *testing.T) {
+func TestRecorder_NodesMergeIntoTheSameRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := clicktest.Setup(t, d)

@@ -35,9 +35,9 @@ func visitsOf(t *testing.T, w *clicktest.World, linkID string) (sum, rows int64)
 	return of.Sum, of.Rows
 }
 
-// TestAVisitorIsCountedOnce, with the first click that is written: per link and day, and never as a
+// TestVisitors_AreCountedOnce, with the first click that is written: per link and day, and never as a
 // bot.
-func TestAVisitorIsCountedOnce(t *testing.T) {
+func TestVisitors_AreCountedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -73,8 +73,8 @@ func TestAVisitorIsCountedOnce(t *testing.T) {
 	})
 }
 
-// TestABatchThatFailsCountsNobody: the retry counts each visitor once, as new.
-func TestABatchThatFailsCountsNobody(t *testing.T) {
+// TestVisitors_FailedBatchCountsNobody: the retry counts each visitor once, as new.
+func TestVisitors_FailedBatchCountsNobody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -97,9 +97,9 @@ func TestABatchThatFailsCountsNobody(t *testing.T) {
 	})
 }
 
-// TestATransactionThatIsRunAgainCountsOnce: PostgreSQL calls it off twice, after all of it has been
+// TestVisitors_RetriedTransactionCountsOnce: PostgreSQL calls it off twice, after all of it has been
 // written but for the clicks.
-func TestATransactionThatIsRunAgainCountsOnce(t *testing.T) {
+func TestVisitors_RetriedTransactionCountsOnce(t *testing.T) {
 	t.Parallel()
 	d := dbtest.MigratedPostgres(t)
 	w := clicktest.NewWorld(t, d)
@@ -127,8 +127,8 @@ func TestATransactionThatIsRunAgainCountsOnce(t *testing.T) {
 	w.CheckTotals(t)
 }
 
-// TestTwoNodesSeeTheSameVisitors, at once and in another order, and count each of them once.
-func TestTwoNodesSeeTheSameVisitors(t *testing.T) {
+// TestVisitors_AreSharedByNodes, at once and in another order, and count each of them once.
+func TestVisitors_AreSharedByNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -177,8 +177,8 @@ func daysKept(t *testing.T, d *db.DB, table string) (kept []int64) {
 	return kept
 }
 
-// TestNodesShareTheKeyOfADay, and forget it when the day is over.
-func TestNodesShareTheKeyOfADay(t *testing.T) {
+// TestVisitorKey_IsSharedByNodes, and forget it when the day is over.
+func TestVisitorKey_IsSharedByNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		now := clicktest.Noon
@@ -236,9 +236,9 @@ func TestNodesShareTheKeyOfADay(t *testing.T) {
 	})
 }
 
-// TestWithoutAKeyClicksCount: while the database is unavailable there is no key, and clicks have no
+// TestVisitorKey_MissingStillCountsClicks: while the database is unavailable there is no key, and clicks have no
 // visitor.
-func TestWithoutAKeyClicksCount(t *testing.T) {
+func TestVisitorKey_MissingStillCountsClicks(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
 	away := dbtest.Migrated(t, dbtest.SQLite(t))
@@ -274,8 +274,8 @@ func TestWithoutAKeyClicksCount(t *testing.T) {
 	}
 }
 
-// TestAKeyIsForgottenInTime, even by a node that cannot reach the database for the next one.
-func TestAKeyIsForgottenInTime(t *testing.T) {
+// TestVisitorKey_IsErased, even by a node that cannot reach the database for the next one.
+func TestVisitorKey_IsErased(t *testing.T) {
 	t.Parallel()
 	now := clicktest.Noon
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
@@ -292,9 +292,9 @@ func TestAKeyIsForgottenInTime(t *testing.T) {
 	}
 }
 
-// TestVisitorsAreForgotten: a day's visitors are stored for two more days, so that late clicks do
+// TestVisitors_AreErased: a day's visitors are stored for two more days, so that late clicks do
 // not count as new visits.
-func TestVisitorsAreForgotten(t *testing.T) {
+func TestVisitors_AreErased(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)

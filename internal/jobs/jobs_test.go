@@ -55,9 +55,9 @@ func wait(t *testing.T, what string, signal <-chan struct{}) {
 	}
 }
 
-// TestRunLivesOn has a job that fails, then panics, then succeeds, beside a job that always
+// TestRun_ContinuesAfterFailures has a job that fails, then panics, then succeeds, beside a job that always
 // succeeds.
-func TestRunLivesOn(t *testing.T) {
+func TestRun_ContinuesAfterFailures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		third, others, runs := make(chan struct{}), make(chan struct{}, 1000), 0
@@ -100,7 +100,7 @@ func TestRunLivesOn(t *testing.T) {
 }
 
 // The last success of a job that never succeeded is the start of the runner.
-func TestStatsOfAJobThatNeverEndsWell(t *testing.T) {
+func TestRun_CountsFailures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		second, runs := make(chan struct{}), 0
@@ -124,7 +124,7 @@ func TestStatsOfAJobThatNeverEndsWell(t *testing.T) {
 	})
 }
 
-func TestTheFirstLookIsNotAtOnce(t *testing.T) {
+func TestRun_DelaysFirstCheck(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		first, runs := make(chan struct{}), 0
@@ -143,9 +143,9 @@ func TestTheFirstLookIsNotAtOnce(t *testing.T) {
 	})
 }
 
-// TestShutDown ends a runner while its job runs: Run waits for the job, and the lease is given
+// TestRun_StopsOnShutdown ends a runner while its job runs: Run waits for the job, and the lease is given
 // back.
-func TestShutDown(t *testing.T) {
+func TestRun_StopsOnShutdown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		begun, ended := make(chan struct{}), false
@@ -173,7 +173,7 @@ func TestShutDown(t *testing.T) {
 	})
 }
 
-func TestRunThatIsStoppedFirst(t *testing.T) {
+func TestRun_StopsBeforeStart(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -188,8 +188,8 @@ func TestRunThatIsStoppedFirst(t *testing.T) {
 	}
 }
 
-// TestAwaitPrefersTheEnd: a node that shuts down begins nothing, also when a tick has come as well.
-func TestAwaitPrefersTheEnd(t *testing.T) {
+// TestAwait_PrefersCancellation: a node that shuts down begins nothing, also when a tick has come as well.
+func TestAwait_PrefersCancellation(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	ticks := make(chan time.Time, 1)

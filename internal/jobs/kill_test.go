@@ -11,16 +11,16 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// The environment variables that make TestHolder hold a lease, and the line it says so with.
+// The environment variables that make TestHolder_Process hold a lease, and the line it says so with.
 const (
 	holderKind = "LINKFORGE_TEST_HOLDER_KIND"
 	holderURL  = "LINKFORGE_TEST_HOLDER_URL"
 	holding    = "holding"
 )
 
-// TestHolder is the process that TestAKilledHolderIsTakenOver kills; by itself it does nothing. Its
+// TestHolder_Process is the process that TestLease_OfAKilledHolderIsTakenOver kills; by itself it does nothing. Its
 // clock stands at noon.
-func TestHolder(t *testing.T) {
+func TestHolder_Process(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(holderKind))
 	if kind == "" {
@@ -35,13 +35,13 @@ func TestHolder(t *testing.T) {
 	t.Errorf("nobody killed the holder: %v", err)
 }
 
-// TestAKilledHolderIsTakenOver kills the process that runs a job. A node that looks each minute, as
+// TestLease_OfAKilledHolderIsTakenOver kills the process that runs a job. A node that looks each minute, as
 // unluckily as it can, has the job within fifteen minutes, and not before the lease has ended.
-func TestAKilledHolderIsTakenOver(t *testing.T) {
+func TestLease_OfAKilledHolderIsTakenOver(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
 		d := dbtest.Open(t, kind, where)
-		dbtest.Kill(t, "TestHolder", holding, holderKind+"="+string(kind), holderURL+"="+where)
+		dbtest.Kill(t, "TestHolder_Process", holding, holderKind+"="+string(kind), holderURL+"="+where)
 		if l := leaseOf(t, d, "tidy"); l.Holder == "" {
 			t.Errorf("the holder gave its lease back: %+v", l)
 		}

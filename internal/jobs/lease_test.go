@@ -76,7 +76,7 @@ func look(t *testing.T, d *db.DB, afterNoon time.Duration, job Job, want bool) {
 	}
 }
 
-func TestAJobIsDueEveryFifteenMinutes(t *testing.T) {
+func TestJob_IsDueEveryFifteenMinutes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		runs := 0
@@ -96,7 +96,7 @@ func TestAJobIsDueEveryFifteenMinutes(t *testing.T) {
 	})
 }
 
-func TestJobsHaveLeasesOfTheirOwn(t *testing.T) {
+func TestLease_IsPerJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		look(t, d, 0, quarterly(nothing), true)
@@ -106,9 +106,9 @@ func TestJobsHaveLeasesOfTheirOwn(t *testing.T) {
 	})
 }
 
-// TestOneOfManyTakesTheLease has many goroutines of two runners look at once: at a lease that is
+// TestLease_IsTakenOnce has many goroutines of two runners look at once: at a lease that is
 // new, at one that is due, and at one whose holder has died.
-func TestOneOfManyTakesTheLease(t *testing.T) {
+func TestLease_IsTakenOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const lookers = 25
@@ -155,7 +155,7 @@ func abandon(t *testing.T, d *db.DB, job Job, afterNoon time.Duration) lease {
 	return l
 }
 
-func TestAnAbandonedLeaseEndsAfterFourteenMinutes(t *testing.T) {
+func TestLease_ExpiresAfterFourteenMinutes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		job := quarterly(nothing)
@@ -166,9 +166,9 @@ func TestAnAbandonedLeaseEndsAfterFourteenMinutes(t *testing.T) {
 	})
 }
 
-// TestAHolderThatIsLateGivesNothingBack lets a job outlive its lease, which another runner has by
+// TestLease_LateHolderReleasesNothing lets a job outlive its lease, which another runner has by
 // then.
-func TestAHolderThatIsLateGivesNothingBack(t *testing.T) {
+func TestLease_LateHolderReleasesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
@@ -186,7 +186,7 @@ func TestAHolderThatIsLateGivesNothingBack(t *testing.T) {
 	})
 }
 
-func TestALongRunGivesTheLeaseBackWhenItEnds(t *testing.T) {
+func TestLease_IsReleasedAfterALongRun(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
@@ -203,7 +203,7 @@ func TestALongRunGivesTheLeaseBackWhenItEnds(t *testing.T) {
 	})
 }
 
-func TestAFailedJobGivesTheLeaseBack(t *testing.T) {
+func TestLease_IsReleasedAfterAFailure(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		broken := errors.New("broken")
@@ -229,8 +229,8 @@ func TestAFailedJobGivesTheLeaseBack(t *testing.T) {
 	})
 }
 
-// TestAnInterruptedJobGoesOnElsewhere ends the context of the node, not that of the lease.
-func TestAnInterruptedJobGoesOnElsewhere(t *testing.T) {
+// TestJob_ContinuesElsewhereAfterInterruption ends the context of the node, not that of the lease.
+func TestJob_ContinuesElsewhereAfterInterruption(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
@@ -250,7 +250,7 @@ func TestAnInterruptedJobGoesOnElsewhere(t *testing.T) {
 	})
 }
 
-func TestAJobThatIsDoneWhenTheNodeShutsDownIsNotDueAgain(t *testing.T) {
+func TestJob_CompletedAtShutdownIsNotRepeated(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, _ := setup(d)
@@ -262,7 +262,7 @@ func TestAJobThatIsDoneWhenTheNodeShutsDownIsNotDueAgain(t *testing.T) {
 	})
 }
 
-func TestAJobsContextEndsWithTheLease(t *testing.T) {
+func TestJob_ContextEndsWithTheLease(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, _ := setup(d)
@@ -290,7 +290,7 @@ func TestAJobsContextEndsWithTheLease(t *testing.T) {
 	})
 }
 
-func TestALeaseThatCannotBeTakenIsAnError(t *testing.T) {
+func TestLease_FailureIsAnError(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		if _, err := d.ExecContext(db.AsOwner(t.Context()), "DROP TABLE leases"); err != nil {

@@ -22,7 +22,7 @@ func stateOf(t *testing.T, r *Runner, job Job) State {
 	return states[0]
 }
 
-func TestWhatCameOfAJob(t *testing.T) {
+func TestState_RecordsOutcome(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
@@ -61,8 +61,8 @@ func TestWhatCameOfAJob(t *testing.T) {
 	})
 }
 
-// TestAJobIsDoneNow runs a job that is not due, but not while another node runs it.
-func TestAJobIsDoneNow(t *testing.T) {
+// TestRunNow_RunsAJob runs a job that is not due, but not while another node runs it.
+func TestRunNow_RunsAJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)

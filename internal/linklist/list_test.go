@@ -31,8 +31,8 @@ var vocabulary = []string{
 	"+", "(", ")", "{a}", ";", "?", "?0", "$1", "??", "http", "example.com", "https://", "c1", "/2",
 }
 
-// TestListAgainstNaive compares lists with a naive implementation in Go.
-func TestListAgainstNaive(t *testing.T) {
+// TestList_MatchesReference compares lists with a naive implementation in Go.
+func TestList_MatchesReference(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const seed = 20261120
@@ -97,7 +97,7 @@ func randomFilter(r *rand.Rand) *Filter {
 	return f
 }
 
-func TestEachFilterAlone(t *testing.T) {
+func TestList_AppliesEachFilter(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -136,8 +136,8 @@ func TestEachFilterAlone(t *testing.T) {
 	})
 }
 
-// TestStatusInSQL compares Link.Status with the SQL filter in every combination of its inputs.
-func TestStatusInSQL(t *testing.T) {
+// TestList_StatusMatchesRouting compares Link.Status with the SQL filter in every combination of its inputs.
+func TestList_StatusMatchesRouting(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -171,9 +171,9 @@ func TestStatusInSQL(t *testing.T) {
 	})
 }
 
-// TestSearchTakesTextAsItIs looks for everything that means something in LIKE, in FTS5 or in a
+// TestSearch_TreatsTextLiterally looks for everything that means something in LIKE, in FTS5 or in a
 // literal.
-func TestSearchTakesTextAsItIs(t *testing.T) {
+func TestSearch_TreatsTextLiterally(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -199,7 +199,7 @@ func TestSearchTakesTextAsItIs(t *testing.T) {
 	})
 }
 
-func TestRefusedFilters(t *testing.T) {
+func TestList_RefusesBadFilters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -247,7 +247,7 @@ func TestRefusedFilters(t *testing.T) {
 	})
 }
 
-func TestListIsForMembers(t *testing.T) {
+func TestList_RequiresMembership(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -260,8 +260,8 @@ func TestListIsForMembers(t *testing.T) {
 	})
 }
 
-// TestCursorsBelongToTheirOrder: a cursor of one order says nothing in another.
-func TestCursorsBelongToTheirOrder(t *testing.T) {
+// TestCursor_BelongsToItsOrder: a cursor of one order says nothing in another.
+func TestCursor_BelongsToItsOrder(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -287,9 +287,9 @@ func TestCursorsBelongToTheirOrder(t *testing.T) {
 	})
 }
 
-// TestListWhileLinksAreAdded: links that exist from the beginning are listed once, in order, while
+// TestList_IsStableDuringInserts: links that exist from the beginning are listed once, in order, while
 // others are added.
-func TestListWhileLinksAreAdded(t *testing.T) {
+func TestList_IsStableDuringInserts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := rand.New(rand.NewPCG(3, 4))
@@ -340,8 +340,8 @@ func TestListWhileLinksAreAdded(t *testing.T) {
 	})
 }
 
-// TestForeignLinksAreNotFound, even if they differ in the workspace only.
-func TestForeignLinksAreNotFound(t *testing.T) {
+// TestGet_HidesForeignLinks, even if they differ in the workspace only.
+func TestGet_HidesForeignLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -366,7 +366,7 @@ func TestForeignLinksAreNotFound(t *testing.T) {
 	})
 }
 
-func TestListPages(t *testing.T) {
+func TestList_Pages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

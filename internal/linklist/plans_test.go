@@ -30,9 +30,9 @@ func (b *bundle) plans(t *testing.T, limit int, f *Filter, r page.Request) []str
 	})
 }
 
-// TestPlans looks at how lists are found where they are long: from an index, without a look at
+// TestList_UsesIndexes looks at how lists are found where they are long: from an index, without a look at
 // every link, and without sorting them.
-func TestPlans(t *testing.T) {
+func TestList_UsesIndexes(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("many links")

@@ -130,7 +130,7 @@ func pass(d time.Duration) {
 	synctest.Wait()
 }
 
-func TestALetterThatIsPutOffIsTriedAgain(t *testing.T) {
+func TestQueue_RetriesADeferredMessage(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -164,7 +164,7 @@ func TestALetterThatIsPutOffIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestALetterIsGivenUp(t *testing.T) {
+func TestQueue_GivesUpAfterLastAttempt(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -183,7 +183,7 @@ func TestALetterIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestARefusedLetterIsNotTriedAgain(t *testing.T) {
+func TestQueue_DoesNotRetryARefusal(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -202,7 +202,7 @@ func TestARefusedLetterIsNotTriedAgain(t *testing.T) {
 	})
 }
 
-func TestLettersOutlastAnOutage(t *testing.T) {
+func TestQueue_OutlastsAnOutage(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -237,9 +237,9 @@ func TestLettersOutlastAnOutage(t *testing.T) {
 	})
 }
 
-// TestALetterThatBreaksTheConnection sends a message that makes the server close the connection.
+// TestQueue_SurvivesABrokenConnection sends a message that makes the server close the connection.
 // Other messages must not wait for it.
-func TestALetterThatBreaksTheConnection(t *testing.T) {
+func TestQueue_SurvivesABrokenConnection(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -262,7 +262,7 @@ func TestALetterThatBreaksTheConnection(t *testing.T) {
 	})
 }
 
-func TestShutdownSendsWhatIsLeft(t *testing.T) {
+func TestShutdown_SendsQueuedMessages(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -295,8 +295,8 @@ func TestShutdownSendsWhatIsLeft(t *testing.T) {
 	})
 }
 
-// TestShutdownAfterAnOutage tries the server once more, even during a pause.
-func TestShutdownAfterAnOutage(t *testing.T) {
+// TestShutdown_AfterAnOutage tries the server once more, even during a pause.
+func TestShutdown_AfterAnOutage(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -318,7 +318,7 @@ func TestShutdownAfterAnOutage(t *testing.T) {
 	})
 }
 
-func TestShutdownTakesTenSeconds(t *testing.T) {
+func TestShutdown_TakesAtMostTenSeconds(t *testing.T) {
 	t.Parallel()
 	for name, deliver := range map[string]func(ctx context.Context, l *message) error{
 		"the server hangs":      func(ctx context.Context, _ *message) error { <-ctx.Done(); return ctx.Err() },
@@ -351,7 +351,7 @@ func TestShutdownTakesTenSeconds(t *testing.T) {
 	}
 }
 
-func TestAnAttemptIsNotCutOffByTheEnd(t *testing.T) {
+func TestShutdown_CompletesAnAttempt(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -369,7 +369,7 @@ func TestAnAttemptIsNotCutOffByTheEnd(t *testing.T) {
 	})
 }
 
-func TestAnAttemptHasADeadline(t *testing.T) {
+func TestQueue_AttemptHasADeadline(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -390,7 +390,7 @@ func TestAnAttemptHasADeadline(t *testing.T) {
 	})
 }
 
-func TestTheQueueIsBounded(t *testing.T) {
+func TestQueue_IsBounded(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -421,7 +421,7 @@ func TestTheQueueIsBounded(t *testing.T) {
 	})
 }
 
-func TestSendAtOnce(t *testing.T) {
+func TestSend_IsSafeConcurrently(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	synctest.Test(t, func(t *testing.T) {
@@ -442,7 +442,7 @@ func TestSendAtOnce(t *testing.T) {
 	})
 }
 
-func TestWhatIsNoLetterIsDropped(t *testing.T) {
+func TestQueue_DropsInvalidMessages(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ to, subject string }{
 		"line break in the address":     {"ada@example.com\r\nBcc: eve@example.com", "Hello"},
@@ -473,7 +473,7 @@ func TestWhatIsNoLetterIsDropped(t *testing.T) {
 	}
 }
 
-func TestWithoutAServer(t *testing.T) {
+func TestQueue_WithoutAServer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		print *bytes.Buffer

@@ -51,7 +51,7 @@ func (s *server) post(t *testing.T, l *message) error {
 	return err
 }
 
-func TestALetterArrivesAsItWasWritten(t *testing.T) {
+func TestSMTP_DeliversTheMessage(t *testing.T) {
 	t.Parallel()
 	p := newPostOffice(t, "127.0.0.1:0", nil)
 	l := aMessage()
@@ -95,7 +95,7 @@ func TestALetterArrivesAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestTheLogInIsBehindTLS(t *testing.T) {
+func TestSMTP_AuthenticatesBehindTLS(t *testing.T) {
 	t.Parallel()
 	certificate, roots := certified(t)
 	for name, c := range map[string]struct {
@@ -124,9 +124,9 @@ func TestTheLogInIsBehindTLS(t *testing.T) {
 	}
 }
 
-// TestNothingIsSentInTheClear: an attacker on the network can remove STARTTLS, or respond in place
+// TestSMTP_RefusesPlaintext: an attacker on the network can remove STARTTLS, or respond in place
 // of the server.
-func TestNothingIsSentInTheClear(t *testing.T) {
+func TestSMTP_RefusesPlaintext(t *testing.T) {
 	t.Parallel()
 	certificate, _ := certified(t)
 	for name, c := range map[string]struct {
@@ -176,7 +176,7 @@ func always(verb, answer string) func(string) string {
 	}
 }
 
-func TestAnswers(t *testing.T) {
+func TestSMTP_ClassifiesReplies(t *testing.T) {
 	t.Parallel()
 	const temporary, permanent, away = "temporary", "permanent", "away"
 	for name, c := range map[string]struct{ verb, answer, want string }{
@@ -218,8 +218,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestALetterIsTakenOnce: responses after the accepted message have no effect.
-func TestALetterIsTakenOnce(t *testing.T) {
+// TestSMTP_DeliversOnce: responses after the accepted message have no effect.
+func TestSMTP_DeliversOnce(t *testing.T) {
 	t.Parallel()
 	for _, answer := range []string{"hang up", "554 never", "nonsense"} {
 		p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.answer = always("QUIT", answer) })
@@ -229,7 +229,7 @@ func TestALetterIsTakenOnce(t *testing.T) {
 	}
 }
 
-func TestAServerThatSaysNothing(t *testing.T) {
+func TestSMTP_TimesOut(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"smtp", "smtps"} {
 		silent, err := net.Listen("tcp", "127.0.0.1:0")
@@ -262,7 +262,7 @@ func run(t *testing.T, j *journal, rawURL string) (m *Mailer, stop func() error)
 	})
 }
 
-func TestPutOffThenTaken(t *testing.T) {
+func TestSMTP_RetriesAfterDeferral(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	tries := make(chan int, 100)
@@ -293,7 +293,7 @@ func TestPutOffThenTaken(t *testing.T) {
 	j.says(t, "RCPT by 451", 1)
 }
 
-func TestAServerThatComesBack(t *testing.T) {
+func TestSMTP_ReconnectsAfterOutage(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	p := newPostOffice(t, "127.0.0.1:0", nil)
@@ -316,7 +316,7 @@ func TestAServerThatComesBack(t *testing.T) {
 	j.says(t, "mail is sent again", 1)
 }
 
-func TestWhatIsLeftArrives(t *testing.T) {
+func TestSMTP_DeliversQueuedMessagesAtShutdown(t *testing.T) {
 	t.Parallel()
 	j := newJournal(t)
 	p := newPostOffice(t, "127.0.0.1:0", nil)
@@ -334,8 +334,8 @@ func TestWhatIsLeftArrives(t *testing.T) {
 	}
 }
 
-// TestNoLineIsAHeader: nothing that a letter says passes for a command or a header.
-func TestNoLineIsAHeader(t *testing.T) {
+// TestSMTP_RefusesHeaderInjection: nothing that a letter says passes for a command or a header.
+func TestSMTP_RefusesHeaderInjection(t *testing.T) {
 	t.Parallel()
 	p := newPostOffice(t, "127.0.0.1:0", nil)
 	l := aMessage()
@@ -350,7 +350,7 @@ func TestNoLineIsAHeader(t *testing.T) {
 	}
 }
 
-func TestURLs(t *testing.T) {
+func TestParseURL_AcceptsURLs(t *testing.T) {
 	t.Parallel()
 	for rawURL, want := range map[string]server{
 		"smtp://mail.example.org":           {host: "mail.example.org", port: "587"},
@@ -383,7 +383,7 @@ func TestURLs(t *testing.T) {
 	}
 }
 
-func TestRefusedURLs(t *testing.T) {
+func TestParseURL_RefusesBadURLs(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ url, from string }{
 		{"smtp://postman:hunter2@", from},

@@ -32,7 +32,7 @@ func scrape(t *testing.T, read func() []Number) (lines []string, logged string) 
 	return lines, log.String()
 }
 
-func TestNumbersAreShown(t *testing.T) {
+func TestGauges_AreExposed(t *testing.T) {
 	t.Parallel()
 	lines, logged := scrape(t, func() []Number {
 		return []Number{
@@ -58,8 +58,8 @@ test_up 1
 	}
 }
 
-// TestNumbersAreReadAnew at every scrape, and all at once.
-func TestNumbersAreReadAnew(t *testing.T) {
+// TestGauges_AreReadOnEveryScrape at every scrape, and all at once.
+func TestGauges_AreReadOnEveryScrape(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	handler := Metrics(func() []Number {
@@ -76,8 +76,8 @@ func TestNumbersAreReadAnew(t *testing.T) {
 	}
 }
 
-// TestANumberThatCannotBeShown hides no other.
-func TestANumberThatCannotBeShown(t *testing.T) {
+// TestGauges_OmitFailures hides no other.
+func TestGauges_OmitFailures(t *testing.T) {
 	t.Parallel()
 	good := Gauge("test_good", "Good.", 1)
 	for name, bad := range map[string]Number{
@@ -97,8 +97,8 @@ func TestANumberThatCannotBeShown(t *testing.T) {
 	}
 }
 
-// TestDurationsAreShown as a histogram, under more than one label.
-func TestDurationsAreShown(t *testing.T) {
+// TestHistograms_AreExposed as a histogram, under more than one label.
+func TestHistograms_AreExposed(t *testing.T) {
 	t.Parallel()
 	var d Durations
 	for _, took := range []time.Duration{0, time.Millisecond, 1001 * time.Microsecond, 20 * time.Second} {

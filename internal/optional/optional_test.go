@@ -2,7 +2,7 @@ package optional
 
 import "testing"
 
-func TestOf(t *testing.T) {
+func TestOf_ConvertsPointers(t *testing.T) {
 	t.Parallel()
 	if p := Of(""); p != nil {
 		t.Errorf("the empty text is %q", *p)

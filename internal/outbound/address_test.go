@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestRefusedAddresses(t *testing.T) {
+func TestAddress_RefusesPrivate(t *testing.T) {
 	t.Parallel()
 	for name, addresses := range map[string][]string{
 		"unspecified":  {"0.0.0.0", "::"},
@@ -50,8 +50,8 @@ func TestRefusedAddresses(t *testing.T) {
 	}
 }
 
-// TestPublicAddresses has the neighbours of what is refused, so that no range is too wide.
-func TestPublicAddresses(t *testing.T) {
+// TestAddress_AllowsPublic has the neighbours of what is refused, so that no range is too wide.
+func TestAddress_AllowsPublic(t *testing.T) {
 	t.Parallel()
 	for _, a := range []string{
 		"1.0.0.0", "8.8.8.8", "9.255.255.255", "11.0.0.0", "100.63.255.255", "100.128.0.0", "126.255.255.255", "128.0.0.0",

@@ -43,9 +43,9 @@ func redirector() http.Handler {
 	return mux
 }
 
-// TestTheCanaryIsNotReached tries every way in twice: the real client does not reach the canary,
+// TestClient_NeverReachesPrivateAddresses tries every way in twice: the real client does not reach the canary,
 // and one that lets everything through does, so there is something to keep out.
-func TestTheCanaryIsNotReached(t *testing.T) {
+func TestClient_NeverReachesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, redirector(), map[string][][]string{
 		"private.test":  {{outboundtest.Private}},
@@ -89,9 +89,9 @@ func TestTheCanaryIsNotReached(t *testing.T) {
 	}
 }
 
-// TestRebinding has a name lead to the public server first, and to the canary when that redirects
+// TestClient_RefusesDNSRebinding has a name lead to the public server first, and to the canary when that redirects
 // to it again. A client without scruples follows.
-func TestRebinding(t *testing.T) {
+func TestClient_RefusesDNSRebinding(t *testing.T) {
 	t.Parallel()
 	for _, want := range []int64{0, 1} {
 		n := outboundtest.Open(t, redirector(), map[string][][]string{
@@ -112,7 +112,7 @@ func TestRebinding(t *testing.T) {
 	}
 }
 
-func TestARefusalIsRecognised(t *testing.T) {
+func TestClient_RefusalIsRecognizable(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, redirector(), nil)
 	for _, url := range []string{
@@ -129,8 +129,8 @@ func TestARefusalIsRecognised(t *testing.T) {
 	}
 }
 
-// TestTheSystemsResolver has names that some resolvers take for addresses, as browsers do.
-func TestTheSystemsResolver(t *testing.T) {
+// TestClient_UsesSystemResolver has names that some resolvers take for addresses, as browsers do.
+func TestClient_UsesSystemResolver(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, http.NotFoundHandler(), nil)
 	for _, host := range []string{"localhost", "127.0.0.1", "::1", "2130706433", "0x7f.1", "0x7f000001", "0177.0.0.1",
@@ -144,9 +144,9 @@ func TestTheSystemsResolver(t *testing.T) {
 	}
 }
 
-// TestTheAddressThatIsJudged is the one that the socket is about to connect to, in the form that
+// TestClient_ChecksTheDialedAddress is the one that the socket is about to connect to, in the form that
 // prefixes know.
-func TestTheAddressThatIsJudged(t *testing.T) {
+func TestClient_ChecksTheDialedAddress(t *testing.T) {
 	t.Parallel()
 	for address, want := range map[string]string{
 		"192.0.2.1:80":           "192.0.2.1",
@@ -173,7 +173,7 @@ func TestTheAddressThatIsJudged(t *testing.T) {
 	}
 }
 
-func TestNoProxy(t *testing.T) {
+func TestClient_UsesNoProxy(t *testing.T) {
 	n := outboundtest.Open(t, http.NotFoundHandler(), nil)
 	for _, name := range []string{"HTTP_PROXY", "http_proxy", "ALL_PROXY"} {
 		t.Setenv(name, n.URL(outboundtest.Private, ""))
@@ -184,7 +184,7 @@ func TestNoProxy(t *testing.T) {
 	}
 }
 
-func TestOtherSchemes(t *testing.T) {
+func TestClient_RefusesOtherSchemes(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, redirector(), nil)
 	client := NewClient(Config{Resolver: n.Resolver, Allow: anywhere})
@@ -200,7 +200,7 @@ func TestOtherSchemes(t *testing.T) {
 	}
 }
 
-func TestFiveRedirects(t *testing.T) {
+func TestClient_FollowsFiveRedirects(t *testing.T) {
 	t.Parallel()
 	asked := 0
 	n := outboundtest.Open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -220,8 +220,8 @@ func TestFiveRedirects(t *testing.T) {
 	}
 }
 
-// TestWhatIsSent has the server see nothing but the agent's name, before and after a redirect.
-func TestWhatIsSent(t *testing.T) {
+// TestClient_SendsMinimalHeaders has the server see nothing but the agent's name, before and after a redirect.
+func TestClient_SendsMinimalHeaders(t *testing.T) {
 	t.Parallel()
 	var seen []http.Header
 	n := outboundtest.Open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -243,7 +243,7 @@ func TestWhatIsSent(t *testing.T) {
 	}
 }
 
-func TestALongHeader(t *testing.T) {
+func TestClient_RefusesALongHeader(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("X-Long", strings.Repeat("a", 2*maxHeaderBytes))
@@ -253,8 +253,8 @@ func TestALongHeader(t *testing.T) {
 	}
 }
 
-// TestADeadlineForAll has servers that never finish: one before its answer, one within its body.
-func TestADeadlineForAll(t *testing.T) {
+// TestClient_HasOneDeadline has servers that never finish: one before its answer, one within its body.
+func TestClient_HasOneDeadline(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/body" {
@@ -278,8 +278,8 @@ func TestADeadlineForAll(t *testing.T) {
 	}
 }
 
-// TestNothingIsUnpacked has an answer that says it is compressed come as it is.
-func TestNothingIsUnpacked(t *testing.T) {
+// TestClient_DoesNotDecompress has an answer that says it is compressed come as it is.
+func TestClient_DoesNotDecompress(t *testing.T) {
 	t.Parallel()
 	n := outboundtest.Open(t, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")

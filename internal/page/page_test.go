@@ -24,7 +24,7 @@ const (
 	two = "lnk_01h455vb4pex5vsknk084sn02r"
 )
 
-func TestParse(t *testing.T) {
+func TestParse_ReadsArguments(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		first, last   *int
@@ -54,7 +54,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestRefusedArguments(t *testing.T) {
+func TestParse_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ first, last *int }{
 		"first and last":  {new(1), new(1)},
@@ -75,7 +75,7 @@ func TestRefusedArguments(t *testing.T) {
 	}
 }
 
-func TestHostileCursors(t *testing.T) {
+func TestCursor_RefusesHostileInput(t *testing.T) {
 	t.Parallel()
 	for name, cursor := range map[string]string{
 		"empty":            "",
@@ -108,8 +108,8 @@ func TestHostileCursors(t *testing.T) {
 	}
 }
 
-// TestHostileCursorsOfValues tries what Cursor never writes.
-func TestHostileCursorsOfValues(t *testing.T) {
+// TestValueCursor_RefusesHostileInput tries what Cursor never writes.
+func TestValueCursor_RefusesHostileInput(t *testing.T) {
 	t.Parallel()
 	numbers, text := Order{Name: "NUMBER", Numbers: true}, Order{Name: "TEXT", Ascending: true}
 	for name, c := range map[string]struct {
@@ -157,9 +157,9 @@ func TestHostileCursorsOfValues(t *testing.T) {
 	}
 }
 
-// TestSpareBitsOfCursors: base64 has unused bits, so that two different cursors could decode to the
+// TestCursor_RefusesSpareBits: base64 has unused bits, so that two different cursors could decode to the
 // same value.
-func TestSpareBitsOfCursors(t *testing.T) {
+func TestCursor_RefusesSpareBits(t *testing.T) {
 	t.Parallel()
 	cursor := Order{Name: "NUMBER", Numbers: true}.Cursor(int64(12), one)
 	other := cursor[:len(cursor)-1] + string(cursor[len(cursor)-1]+1)
@@ -169,7 +169,7 @@ func TestSpareBitsOfCursors(t *testing.T) {
 	}
 }
 
-func TestCursorsOfValuesComeBack(t *testing.T) {
+func TestValueCursor_RoundTrips(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{int64(0), int64(-1), int64(1<<63 - 1), int64(-1 << 63), "", " ", "a title", "7", " + ",
 		"'\"\\%_?", "\n", "日本 🚀", strings.Repeat("🚀", 400)} {
@@ -204,7 +204,7 @@ func FuzzCursors(f *testing.F) {
 	})
 }
 
-func TestCursorsComeBack(t *testing.T) {
+func TestCursor_RoundTrips(t *testing.T) {
 	t.Parallel()
 	for _, p := range []id.Prefix{id.Link, id.Workspace, id.Account} {
 		itemID := id.New(p)
@@ -215,7 +215,7 @@ func TestCursorsComeBack(t *testing.T) {
 	}
 }
 
-func TestCut(t *testing.T) {
+func TestCut_TrimsToPage(t *testing.T) {
 	t.Parallel()
 	forward, backward := Request{Size: 3}, Request{Size: 3, Backward: true}
 	after, before := Request{Size: 3, After: one}, Request{Size: 3, Backward: true, Before: one}
@@ -310,7 +310,7 @@ func (i item) value(o Order) any {
 	return map[string]any{"NUMBER": i.Number, "TEXT": i.Text}[o.Name]
 }
 
-func TestPagesOfATable(t *testing.T) {
+func TestPage_WalksATable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		all := items(t, d)
@@ -353,8 +353,8 @@ func everyPage(t *testing.T, d *db.DB, o Order, all []item) {
 	}
 }
 
-// TestAmong compares the part of a condition for rows with equal values with the whole condition.
-func TestAmong(t *testing.T) {
+// TestAmong_PagesASlice compares the part of a condition for rows with equal values with the whole condition.
+func TestAmong_PagesASlice(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		all := items(t, d)

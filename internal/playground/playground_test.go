@@ -49,7 +49,7 @@ func unzip(t *testing.T, zipped []byte) []byte {
 	return plain
 }
 
-func TestHeaders(t *testing.T) {
+func TestHandler_SetsHeaders(t *testing.T) {
 	t.Parallel()
 	res := get(t, Handler("/graphql"), "GET", "Accept-Encoding", "gzip, br")
 	if res.StatusCode != http.StatusOK {
@@ -75,7 +75,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func TestEncoding(t *testing.T) {
+func TestHandler_CompressesAssets(t *testing.T) {
 	t.Parallel()
 	h := Handler("/graphql")
 	zipped, plain := get(t, h, "GET", "Accept-Encoding", "gzip"), get(t, h, "GET")
@@ -94,7 +94,7 @@ func TestEncoding(t *testing.T) {
 	}
 }
 
-func TestNotModified(t *testing.T) {
+func TestHandler_AnswersNotModified(t *testing.T) {
 	t.Parallel()
 	h := Handler("/graphql")
 	for _, accept := range []string{"gzip", "identity"} {
@@ -114,7 +114,7 @@ func TestNotModified(t *testing.T) {
 	}
 }
 
-func TestMethods(t *testing.T) {
+func TestHandler_RefusesOtherMethods(t *testing.T) {
 	t.Parallel()
 	h := Handler("/graphql")
 	head := get(t, h, "HEAD", "Accept-Encoding", "gzip")
@@ -127,7 +127,7 @@ func TestMethods(t *testing.T) {
 	}
 }
 
-func TestEndpoint(t *testing.T) {
+func TestHandler_SetsEndpoint(t *testing.T) {
 	t.Parallel()
 	usual, other := Handler("/graphql"), Handler(`/api/"graphql"`)
 	page := string(unzip(t, read(t, get(t, other, "GET", "Accept-Encoding", "gzip"))))
@@ -156,7 +156,7 @@ func TestEndpoint(t *testing.T) {
 	}
 }
 
-func TestPolicyNamesNoHost(t *testing.T) {
+func TestPolicy_NamesNoHost(t *testing.T) {
 	t.Parallel()
 	res := get(t, Handler("/graphql"), "GET")
 	page := read(t, res)
@@ -188,8 +188,8 @@ func TestPolicyNamesNoHost(t *testing.T) {
 	}
 }
 
-// TestNothingForeign searches the bundle for requests to other hosts.
-func TestNothingForeign(t *testing.T) {
+// TestAssets_LoadNothingExternal searches the bundle for requests to other hosts.
+func TestAssets_LoadNothingExternal(t *testing.T) {
 	t.Parallel()
 	if found := foreign(string(unzip(t, bundle))); len(found) != 0 {
 		t.Errorf("the page loads %q", found)
@@ -248,9 +248,9 @@ func within(page, opening, closing string, visit func(string)) string {
 	}
 }
 
-// TestNotice checks that NOTICE, which the build writes, belongs to this bundle: the page ends with
+// TestAssets_IncludeLicences checks that NOTICE, which the build writes, belongs to this bundle: the page ends with
 // it.
-func TestNotice(t *testing.T) {
+func TestAssets_IncludeLicences(t *testing.T) {
 	t.Parallel()
 	notice, err := os.ReadFile("NOTICE")
 	if err != nil {

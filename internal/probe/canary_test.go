@@ -63,10 +63,10 @@ func misleading(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusFound)
 }
 
-// TestNoCheckReachesThePrivateCanary has a server inside the network, and links that redirect to it
+// TestCheck_NeverReachesPrivateAddresses has a server inside the network, and links that redirect to it
 // in every possible way. Neither checks by members nor the job's reach it. A checker with an
 // unrestricted client reaches it by each of them.
-func TestNoCheckReachesThePrivateCanary(t *testing.T) {
+func TestCheck_NeverReachesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, d *db.DB){
 		"asked by a member":      askedByAMember,

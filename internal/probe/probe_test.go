@@ -205,7 +205,7 @@ func site(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-func TestHeadThenGet(t *testing.T) {
+func TestCheck_SendsHEADThenGET(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
@@ -242,8 +242,8 @@ func TestHeadThenGet(t *testing.T) {
 	})
 }
 
-// TestABodyWithoutEnd has a server that writes until the connection ends.
-func TestABodyWithoutEnd(t *testing.T) {
+// TestCheck_StopsReadingAnEndlessBody has a server that writes until the connection ends.
+func TestCheck_StopsReadingAnEndlessBody(t *testing.T) {
 	t.Parallel()
 	written := make(chan int, 1)
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), func(w http.ResponseWriter, r *http.Request) {
@@ -268,8 +268,8 @@ func TestABodyWithoutEnd(t *testing.T) {
 	}
 }
 
-// TestADestinationThatNeverAnswers costs one deadline, however many links lead to its host.
-func TestADestinationThatNeverAnswers(t *testing.T) {
+// TestCheck_TimesOutWithoutAnswer costs one deadline, however many links lead to its host.
+func TestCheck_TimesOutWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
@@ -292,9 +292,9 @@ func TestADestinationThatNeverAnswers(t *testing.T) {
 	})
 }
 
-// TestADestinationThatStalls answers with a redirect that leads to no answer. That is not its
+// TestCheck_TimesOutWhenStalled answers with a redirect that leads to no answer. That is not its
 // host's fault, and GET would wait just as long.
-func TestADestinationThatStalls(t *testing.T) {
+func TestCheck_TimesOutWhenStalled(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	b := setup(t, d, site, nil)
@@ -314,8 +314,8 @@ func TestADestinationThatStalls(t *testing.T) {
 	}
 }
 
-// TestTheDestinationIsAskedAsARedirectSendsIt has nothing of the URL be lost on the way.
-func TestTheDestinationIsAskedAsARedirectSendsIt(t *testing.T) {
+// TestCheck_RequestsTheRedirectTarget has nothing of the URL be lost on the way.
+func TestCheck_RequestsTheRedirectTarget(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	var asked []string
@@ -344,7 +344,7 @@ func TestTheDestinationIsAskedAsARedirectSendsIt(t *testing.T) {
 	}
 }
 
-func TestBackoff(t *testing.T) {
+func TestCheck_BacksOff(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		status := "404"
@@ -383,7 +383,7 @@ func TestBackoff(t *testing.T) {
 	}
 }
 
-func TestCheckIsForEditors(t *testing.T) {
+func TestCheck_RequiresEditor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
@@ -408,7 +408,7 @@ func TestCheckIsForEditors(t *testing.T) {
 	})
 }
 
-func TestChecksAreLimited(t *testing.T) {
+func TestCheck_IsRateLimited(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
 	b.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.Log}
@@ -426,9 +426,9 @@ func TestChecksAreLimited(t *testing.T) {
 	}
 }
 
-// TestWhoeverLeavesRecordsNothing ends the request, and the run, while the destination is being
+// TestCheck_CancelledRecordsNothing ends the request, and the run, while the destination is being
 // asked: that it has not answered says nothing of it.
-func TestWhoeverLeavesRecordsNothing(t *testing.T) {
+func TestCheck_CancelledRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		leave := make(chan context.CancelFunc, 1)
@@ -456,8 +456,8 @@ func TestWhoeverLeavesRecordsNothing(t *testing.T) {
 	})
 }
 
-// TestATimeThatIsUp ends a run during a check, with which the next run starts.
-func TestATimeThatIsUp(t *testing.T) {
+// TestRun_StopsAtDeadline ends a run during a check, with which the next run starts.
+func TestRun_StopsAtDeadline(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
 	l := b.at(t, "a", "/never")

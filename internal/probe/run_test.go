@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/outbound/outboundtest"
 )
 
-func TestAHostIsAskedAtAPace(t *testing.T) {
+func TestRun_PacesRequestsToAHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
@@ -40,9 +40,9 @@ func TestAHostIsAskedAtAPace(t *testing.T) {
 	})
 }
 
-// TestHostsAreAskedAtOnce: hosts respond only after the maximum number of concurrent requests has
+// TestRun_ChecksHostsConcurrently: hosts respond only after the maximum number of concurrent requests has
 // arrived, and a moment has passed in which more could arrive.
-func TestHostsAreAskedAtOnce(t *testing.T) {
+func TestRun_ChecksHostsConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const hosts, moment = 3 * atOnce, 100 * time.Millisecond
@@ -75,8 +75,8 @@ func TestHostsAreAskedAtOnce(t *testing.T) {
 	})
 }
 
-// TestOneHostKeepsNobodyWaiting has more links to one host than a batch asks.
-func TestOneHostKeepsNobodyWaiting(t *testing.T) {
+// TestRun_SlowHostDelaysNoOther has more links to one host than a batch asks.
+func TestRun_SlowHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	asked := map[string]int{}
@@ -98,7 +98,7 @@ func TestOneHostKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-func TestABusyHostIsLeftAlone(t *testing.T) {
+func TestRun_RespectsTooManyRequests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, func(w http.ResponseWriter, r *http.Request) {
@@ -139,8 +139,8 @@ func TestABusyHostIsLeftAlone(t *testing.T) {
 	})
 }
 
-// TestAHostThatIsNotThere has the run meet it once.
-func TestAHostThatIsNotThere(t *testing.T) {
+// TestRun_RecordsUnreachableHost has the run meet it once.
+func TestRun_RecordsUnreachableHost(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, map[string][][]string{"gone.test": {{outboundtest.Silent}}})
@@ -164,7 +164,7 @@ func TestAHostThatIsNotThere(t *testing.T) {
 	})
 }
 
-func TestRetryAfter(t *testing.T) {
+func TestRun_FollowsRetryAfter(t *testing.T) {
 	t.Parallel()
 	c := &Checker{Now: func() time.Time { return noon }}
 	for _, test := range []struct {
@@ -198,7 +198,7 @@ func TestRetryAfter(t *testing.T) {
 	}
 }
 
-func TestTwoRunsAtOnce(t *testing.T) {
+func TestRun_ChecksOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var mu sync.Mutex

@@ -17,7 +17,7 @@ import (
 	"github.com/linkforge/linkforge/internal/link"
 )
 
-// The environment variables that make TestCleaner a node that dies during its clean-up, and the
+// The environment variables that make TestCleaner_Process a node that dies during its clean-up, and the
 // line by which it reports its start.
 const (
 	cleanerKind = "LINKFORGE_TEST_CLEANER_KIND"
@@ -32,8 +32,8 @@ func cleaner(d *db.DB, now func() time.Time, run func(context.Context) error) (*
 		jobs.Job{Name: "clean-up", Every: 15 * time.Minute, Run: run}
 }
 
-// TestCleaner is the process that TestCleanUp_RunsOnTwoNodes kills; by itself it does nothing.
-func TestCleaner(t *testing.T) {
+// TestCleaner_Process is the process that TestCleanUp_RunsOnTwoNodes kills; by itself it does nothing.
+func TestCleaner_Process(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(cleanerKind))
 	if kind == "" {
@@ -76,7 +76,7 @@ func TestCleanUp_RunsOnTwoNodes(t *testing.T) {
 
 		b.turnTo(ends.Add(b.links.Tombstones)) // the first clean-up may purge as well as mark
 		dies := b.now
-		dbtest.Kill(t, "TestCleaner", cleaning,
+		dbtest.Kill(t, "TestCleaner_Process", cleaning,
 			cleanerKind+"="+string(kind), cleanerURL+"="+where, cleanerNow+"="+dies.Format(time.RFC3339Nano))
 		answers(410, expired, counted)
 		for minute := time.Minute; minute < 14*time.Minute; minute += time.Minute {

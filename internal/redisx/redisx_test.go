@@ -16,8 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/redisx"
 )
 
-// TestCloseLeavesNothingBehind counts goroutines, and so runs before every test that is parallel.
-func TestCloseLeavesNothingBehind(t *testing.T) {
+// TestClose_LeavesNothingBehind counts goroutines, and so runs before every test that is parallel.
+func TestClose_LeavesNothingBehind(t *testing.T) {
 	before := runtime.NumGoroutine()
 	for range 3 {
 		k, err := redisx.Open("", 5)
@@ -36,7 +36,7 @@ func TestCloseLeavesNothingBehind(t *testing.T) {
 	})
 }
 
-func TestClosingTwiceIsHarmless(t *testing.T) {
+func TestClose_TwiceIsHarmless(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		if err := k.Close(); err != nil {
@@ -49,7 +49,7 @@ func TestClosingTwiceIsHarmless(t *testing.T) {
 	})
 }
 
-func TestReady(t *testing.T) {
+func TestReady_ReportsOutage(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		if err := k.Ready(t.Context()); err != nil {
@@ -67,8 +67,8 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestAClusterIsReadyAsAWhole: a cluster is not ready while a master without a replica is down.
-func TestAClusterIsReadyAsAWhole(t *testing.T) {
+// TestReady_NeedsTheWholeCluster: a cluster is not ready while a master without a replica is down.
+func TestReady_NeedsTheWholeCluster(t *testing.T) {
 	t.Parallel()
 	c := dbtest.NewCluster(t, 3, 0, 500*time.Millisecond)
 	k := dbtest.Redis(t, c.URL)
@@ -85,7 +85,7 @@ func TestAClusterIsReadyAsAWhole(t *testing.T) {
 	})
 }
 
-func TestKeysExpireByThemselves(t *testing.T) {
+func TestInProcess_KeysExpire(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		brief, lasting, made := id.New(id.Log), id.New(id.Log), time.Now()
@@ -103,7 +103,7 @@ func TestKeysExpireByThemselves(t *testing.T) {
 	})
 }
 
-func TestDeadlinesInterrupt(t *testing.T) {
+func TestClient_RespectsDeadlines(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
 		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
@@ -119,7 +119,7 @@ func TestDeadlinesInterrupt(t *testing.T) {
 	})
 }
 
-func TestTheInProcessRedisHasAPassword(t *testing.T) {
+func TestInProcess_HasAPassword(t *testing.T) {
 	t.Parallel()
 	k := dbtest.Redis(t, "")
 	address := k.UniversalClient.(*redis.Client).Options().Addr
@@ -134,7 +134,7 @@ func TestTheInProcessRedisHasAPassword(t *testing.T) {
 	}
 }
 
-func TestABadURLIsNotRepeated(t *testing.T) {
+func TestOpen_HidesABadURL(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{"http://:hunter2@host", "redis://:hunter2@host/%zz", "redis://:hunter2@host:6379/none",
 		"hunter2"} {

@@ -19,7 +19,7 @@ type reading struct {
 	Cluster, TLS                       bool
 }
 
-func TestURLsOfSeveralServers(t *testing.T) {
+func TestParseURL_AcceptsSeveralServers(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[string]reading{
 		"redis+cluster://a:7000,b": {Addrs: []string{"a:7000", "b:6379"}, Cluster: true},
@@ -60,7 +60,7 @@ func TestURLsOfSeveralServers(t *testing.T) {
 	}
 }
 
-func TestBadURLsAreRefusedWithoutBeingRepeated(t *testing.T) {
+func TestParseURL_RefusesAndHidesBadURLs(t *testing.T) {
 	t.Parallel()
 	for u, want := range map[string]error{
 		"hunter2":                                                errScheme,
@@ -104,8 +104,8 @@ func TestBadURLsAreRefusedWithoutBeingRepeated(t *testing.T) {
 	}
 }
 
-// TestEveryClientIsTuned: a pool is as large as it says, and deadlines hold.
-func TestEveryClientIsTuned(t *testing.T) {
+// TestOpen_SetsOptionsForEveryClient: a pool is as large as it says, and deadlines hold.
+func TestOpen_SetsOptionsForEveryClient(t *testing.T) {
 	t.Parallel()
 	for _, u := range []string{"", "redis://a", "redis+sentinel://a/m", "redis+cluster://a"} {
 		k, err := Open(u, 7)

@@ -22,7 +22,7 @@ func open(t *testing.T, d *db.DB) *Resolver {
 	return r
 }
 
-func TestParseShortURL(t *testing.T) {
+func TestParseShortURL_ReadsHostAndCode(t *testing.T) {
 	t.Parallel()
 	r := open(t, nil)
 	for in, want := range map[string]Address{
@@ -51,8 +51,8 @@ func TestParseShortURL(t *testing.T) {
 	}
 }
 
-// TestMemoryIsBounded: however many codes that do not exist are requested.
-func TestMemoryIsBounded(t *testing.T) {
+// TestResolver_MemoryIsBounded: however many codes that do not exist are requested.
+func TestResolver_MemoryIsBounded(t *testing.T) {
 	t.Parallel()
 	r := open(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	if err := r.CatchUp(t.Context()); err != nil {

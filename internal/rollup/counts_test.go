@@ -52,7 +52,7 @@ func closed(c rollup.Counts) map[byte]rollup.Values {
 	return all
 }
 
-func TestCountsAreReadAsTheyWereWritten(t *testing.T) {
+func TestCounts_RoundTrip(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want, got := drawCounts(t), rollup.Counts{}
@@ -77,8 +77,8 @@ func TestCountsAreReadAsTheyWereWritten(t *testing.T) {
 	})
 }
 
-// TestQuartersAreReadFromTheFront, however many clicks and other dimensions follow.
-func TestQuartersAreReadFromTheFront(t *testing.T) {
+// TestCounts_ReadQuartersFromTheFront, however many clicks and other dimensions follow.
+func TestCounts_ReadQuartersFromTheFront(t *testing.T) {
 	t.Parallel()
 	c, want := rollup.Counts{}, rollup.Values{}
 	for quarter := range byte(click.Day / click.BucketLength) {
@@ -97,8 +97,8 @@ func TestQuartersAreReadFromTheFront(t *testing.T) {
 	}
 }
 
-// TestDamagedCountsAreAnError: they are neither a panic nor an endless loop.
-func TestDamagedCountsAreAnError(t *testing.T) {
+// TestCounts_RefuseDamage: they are neither a panic nor an endless loop.
+func TestCounts_RefuseDamage(t *testing.T) {
 	t.Parallel()
 	first := rollup.Values{"example.com": {7, 1, 0}, "t.example": {300, 2, 1}}
 	whole := countsOf(map[byte]rollup.Values{1: first, 12: {"301": {1 << 40, 0, 0}}}).Encode()
@@ -142,9 +142,9 @@ func FuzzCounts(f *testing.F) {
 	})
 }
 
-// TestNobodyMakesRowsGrow: of more values than there is room for, the rest are counted together,
+// TestCounts_AreBounded: of more values than there is room for, the rest are counted together,
 // and nothing is lost however often the row is read and written.
-func TestNobodyMakesRowsGrow(t *testing.T) {
+func TestCounts_AreBounded(t *testing.T) {
 	t.Parallel()
 	row, want := rollup.Counts{}, rollup.Count{}
 	again := func() {
@@ -168,9 +168,9 @@ func TestNobodyMakesRowsGrow(t *testing.T) {
 	}
 }
 
-// TestWhatIsReadAgainIsTheSame: a row that is full loses none of its values by being read and
+// TestCounts_EncodeCanonically: a row that is full loses none of its values by being read and
 // written.
-func TestWhatIsReadAgainIsTheSame(t *testing.T) {
+func TestCounts_EncodeCanonically(t *testing.T) {
 	t.Parallel()
 	row := rollup.Counts{}
 	for i := range rollup.MaxValues + 5 {
@@ -190,9 +190,9 @@ func TestWhatIsReadAgainIsTheSame(t *testing.T) {
 	}
 }
 
-// TestValuesMadeUpDriveNoneOut: made-up values do not replace values that were counted before and
+// TestCounts_InventedValuesEvictNone: made-up values do not replace values that were counted before and
 // more often.
-func TestValuesMadeUpDriveNoneOut(t *testing.T) {
+func TestCounts_InventedValuesEvictNone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -214,9 +214,9 @@ func TestValuesMadeUpDriveNoneOut(t *testing.T) {
 	})
 }
 
-// TestPercentilesAreRightToFivePerCent, of latencies from a microsecond to minutes, however they
+// TestPercentiles_AreWithinFivePercent, of latencies from a microsecond to minutes, however they
 // are distributed.
-func TestPercentilesAreRightToFivePerCent(t *testing.T) {
+func TestPercentiles_AreWithinFivePercent(t *testing.T) {
 	t.Parallel()
 	random := rand.New(rand.NewPCG(5, 5))
 	for name, draw := range map[string]func() float64{

@@ -7,7 +7,7 @@ import (
 
 var noon = time.Date(2026, 6, 15, 12, 0, 0, 0, time.UTC)
 
-func TestDecide(t *testing.T) {
+func TestDecide_FollowsTheTable(t *testing.T) {
 	t.Parallel()
 	before, after := noon.Add(-time.Second), noon.Add(time.Second)
 	link := func(change func(*Program)) *Program {
@@ -53,7 +53,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestDecideAllocatesNothing(t *testing.T) {
+func TestDecide_AllocatesNothing(t *testing.T) {
 	p := &Program{Lifecycle: NewLifecycle(nil, nil), Location: "https://example.com/", RedirectStatus: 302}
 	if n := testing.AllocsPerRun(100, func() { Decide(p, Request{Now: noon}) }); n != 0 {
 		t.Errorf("%v allocations", n)

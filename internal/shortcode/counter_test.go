@@ -10,8 +10,8 @@ import (
 
 var secret = []byte("a secret of thirty-two bytes....")
 
-// TestCountersHaveCodesOfTheirOwn walks the ends and the middle of the range: no code comes twice.
-func TestCountersHaveCodesOfTheirOwn(t *testing.T) {
+// TestCounter_CodesAreUnique walks the ends and the middle of the range: no code comes twice.
+func TestCounter_CodesAreUnique(t *testing.T) {
 	t.Parallel()
 	p := NewPermutation(secret)
 	seen := map[string]uint64{}
@@ -53,7 +53,7 @@ func TestPermutation_CounterRefusesOtherTexts(t *testing.T) {
 	}
 }
 
-func TestTheSecretDecides(t *testing.T) {
+func TestCounter_DependsOnSecret(t *testing.T) {
 	t.Parallel()
 	one, same, other := NewPermutation(secret), NewPermutation(secret),
 		NewPermutation([]byte("another secret of thirty-two byte"))
@@ -71,10 +71,10 @@ func TestTheSecretDecides(t *testing.T) {
 	}
 }
 
-// TestCodesOfNeighboursAreUnrelated counts the digits of consecutive counters' codes, and of their
+// TestCounter_NeighboursAreUnrelated counts the digits of consecutive counters' codes, and of their
 // differences: each must be as frequent as chance has it. The secret is fixed, so the test always
 // sees the same codes.
-func TestCodesOfNeighboursAreUnrelated(t *testing.T) {
+func TestCounter_NeighboursAreUnrelated(t *testing.T) {
 	t.Parallel()
 	p := NewPermutation(secret)
 	const codes = 62 * 1000
@@ -107,7 +107,7 @@ func chiSquare(counts []int, expected float64) float64 {
 	return sum
 }
 
-func TestRandomCodesUseEveryDigitAlike(t *testing.T) {
+func TestCounter_DigitsAreUniform(t *testing.T) {
 	t.Parallel()
 	counts := make([]int, 62)
 	const codes = 62 * 500

@@ -9,7 +9,7 @@ import (
 	"github.com/linkforge/linkforge/internal/shortcode"
 )
 
-func TestValidateCustom(t *testing.T) {
+func TestValidateCustom_EnforcesRules(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name  string
@@ -56,7 +56,7 @@ func TestValidateCustom(t *testing.T) {
 	}
 }
 
-func TestReserved(t *testing.T) {
+func TestReserved_Words(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		word string

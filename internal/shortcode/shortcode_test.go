@@ -52,7 +52,7 @@ func readGolden(t *testing.T) golden {
 	return g
 }
 
-func TestGoldenConstants(t *testing.T) {
+func TestConstants_MatchGoldenVectors(t *testing.T) {
 	t.Parallel()
 	g := readGolden(t)
 	if g.Alphabet != alphabet || g.CodeLength != Length || len(g.SaltSequence.Codes) != Salts {
@@ -60,7 +60,7 @@ func TestGoldenConstants(t *testing.T) {
 	}
 }
 
-func TestDeterministicGolden(t *testing.T) {
+func TestDeterministic_MatchesGoldenVectors(t *testing.T) {
 	t.Parallel()
 	for _, v := range readGolden(t).Vectors {
 		sum := digest(v.Canonical, v.WorkspaceID, 0)
@@ -75,8 +75,8 @@ func TestDeterministicGolden(t *testing.T) {
 	}
 }
 
-// TestDeterministicExample holds the worked example of the algorithm.
-func TestDeterministicExample(t *testing.T) {
+// TestDeterministic_MatchesExample holds the worked example of the algorithm.
+func TestDeterministic_MatchesExample(t *testing.T) {
 	t.Parallel()
 	const canonical = "http://example.com/api/users?id=123&name=john"
 	for workspaceID, want := range map[string]string{"ws_abc123": "Gbg5fgTP5s", "42": "K5YWpCtbjZ"} {
@@ -86,7 +86,7 @@ func TestDeterministicExample(t *testing.T) {
 	}
 }
 
-func TestCandidatesGolden(t *testing.T) {
+func TestCandidates_MatchGoldenVectors(t *testing.T) {
 	t.Parallel()
 	sequence := readGolden(t).SaltSequence
 	var codes []string
@@ -101,7 +101,7 @@ func TestCandidatesGolden(t *testing.T) {
 	}
 }
 
-func TestCandidatesStops(t *testing.T) {
+func TestCandidates_Stops(t *testing.T) {
 	t.Parallel()
 	seen := 0
 	for range Candidates("https://example.com/", "1") {
@@ -113,7 +113,7 @@ func TestCandidatesStops(t *testing.T) {
 	}
 }
 
-func TestBase58Golden(t *testing.T) {
+func TestBase58_MatchesGoldenVectors(t *testing.T) {
 	t.Parallel()
 	for _, v := range readGolden(t).Base58Raw {
 		octets, err := hex.DecodeString(v.Hex16)
@@ -127,8 +127,8 @@ func TestBase58Golden(t *testing.T) {
 	}
 }
 
-// TestBase58Reference compares the 128-bit arithmetic with that of math/big.
-func TestBase58Reference(t *testing.T) {
+// TestBase58_MatchesReference compares the 128-bit arithmetic with that of math/big.
+func TestBase58_MatchesReference(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		high, low := rapid.Uint64().Draw(t, "high"), rapid.Uint64().Draw(t, "low")
@@ -150,7 +150,7 @@ func referenceBase58(high, low uint64) string {
 	return padded[:Length]
 }
 
-func TestDeterministicKeepsApart(t *testing.T) {
+func TestDeterministic_SeparatesWorkspaces(t *testing.T) {
 	t.Parallel()
 	long := "https://example.com/" + strings.Repeat("a", 4096) // longer than the stack buffer
 	seen := map[string]bool{}
@@ -168,7 +168,7 @@ func TestDeterministicKeepsApart(t *testing.T) {
 	}
 }
 
-func TestDeterministicAllocations(t *testing.T) {
+func TestDeterministic_BoundsAllocations(t *testing.T) {
 	if got := testing.AllocsPerRun(100, func() { Deterministic("https://example.com/page", "ws_1", 3) }); got > 1 {
 		t.Errorf("%v allocations, want the code alone", got)
 	}

@@ -37,9 +37,9 @@ func crowd(t *testing.T, w *clicktest.World, n int) {
 	}
 }
 
-// TestMoreValuesThanThereIsRoomFor: the rest are others, and all of them add up, by the quarter of
+// TestBreakdown_BoundsValues: the rest are others, and all of them add up, by the quarter of
 // an hour and by the day.
-func TestMoreValuesThanThereIsRoomFor(t *testing.T) {
+func TestBreakdown_BoundsValues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -80,8 +80,8 @@ func TestMoreValuesThanThereIsRoomFor(t *testing.T) {
 	})
 }
 
-// TestTheMostFrequentIsTold, also where there is no room for each.
-func TestTheMostFrequentIsTold(t *testing.T) {
+// TestBreakdown_KeepsTheMostFrequent, also where there is no room for each.
+func TestBreakdown_KeepsTheMostFrequent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -100,9 +100,9 @@ func TestTheMostFrequentIsTold(t *testing.T) {
 	})
 }
 
-// TestAFilterFindsWhatHasNoRoom: a value is filtered by as it was sent, also where there were too
+// TestBreakdown_FiltersByDroppedValues: a value is filtered by as it was sent, also where there were too
 // many to keep each.
-func TestAFilterFindsWhatHasNoRoom(t *testing.T) {
+func TestBreakdown_FiltersByDroppedValues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -121,8 +121,8 @@ func TestAFilterFindsWhatHasNoRoom(t *testing.T) {
 	})
 }
 
-// TestValuesThatNobodyKnows: an empty text means unknown, in a filter and in a slice.
-func TestValuesThatNobodyKnows(t *testing.T) {
+// TestBreakdown_UnknownValues: an empty text means unknown, in a filter and in a slice.
+func TestBreakdown_UnknownValues(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -165,7 +165,7 @@ func TestValuesThatNobodyKnows(t *testing.T) {
 	})
 }
 
-func TestBadQuestions(t *testing.T) {
+func TestBreakdown_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	w := clicktest.NewWorld(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	q := w.All(w.Members[0], clicktest.Noon.Add(-click.Day), clicktest.Noon)

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestColumns of one value, of 256, of 257, and of more than two bytes can number.
-func TestColumns(t *testing.T) {
+// TestColumns_MatchDimensions of one value, of 256, of 257, and of more than two bytes can number.
+func TestColumns_MatchDimensions(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 255, 256, 257, 65536, 65537} {
 		c := column{known: map[string]int{}}

@@ -26,9 +26,9 @@ func detailed(t *testing.T, d *db.DB, subject string) (n, clicks int64) {
 	return n, clicks
 }
 
-// TestBusyDaysAreKeptByColumn, of a workspace and of its busy links, and again when clicks come
+// TestDetails_SplitBusyDaysByColumn, of a workspace and of its busy links, and again when clicks come
 // late.
-func TestBusyDaysAreKeptByColumn(t *testing.T) {
+func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -72,9 +72,9 @@ func TestBusyDaysAreKeptByColumn(t *testing.T) {
 	})
 }
 
-// TestCombinedFiltersReadColumns: clicks that are stored by column are not read one by one. Columns
+// TestDetails_CombinedFiltersReadColumns: clicks that are stored by column are not read one by one. Columns
 // of a day with a different number of clicks are ignored.
-func TestCombinedFiltersReadColumns(t *testing.T) {
+func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)

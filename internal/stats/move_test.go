@@ -21,9 +21,9 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// TestAClaimedLinkBringsItsPast: days that were summed up and days that were not, of the link, into
+// TestClaim_MovesClickHistory: days that were summed up and days that were not, of the link, into
 // a workspace that has some of both.
-func TestAClaimedLinkBringsItsPast(t *testing.T) {
+func TestClaim_MovesClickHistory(t *testing.T) {
 	t.Parallel()
 	for name, seals := range map[string]func(w *clicktest.World, stage int) bool{
 		"never summed up":     func(*clicktest.World, int) bool { return false },
@@ -76,9 +76,9 @@ func TestAClaimedLinkBringsItsPast(t *testing.T) {
 	}
 }
 
-// TestALinkIsClaimedWhileItIsFollowed: concurrent clicks are counted without a workspace or with
+// TestClaim_LosesNoConcurrentClick: concurrent clicks are counted without a workspace or with
 // the new one, and after the claim with the new one.
-func TestALinkIsClaimedWhileItIsFollowed(t *testing.T) {
+func TestClaim_LosesNoConcurrentClick(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -120,9 +120,9 @@ func TestALinkIsClaimedWhileItIsFollowed(t *testing.T) {
 	})
 }
 
-// TestAPurgedWorkspaceLeavesNothing in any table that says whose its rows are, and takes nothing of
+// TestPurge_RemovesEveryRow in any table that says whose its rows are, and takes nothing of
 // others.
-func TestAPurgedWorkspaceLeavesNothing(t *testing.T) {
+func TestPurge_RemovesEveryRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(6, 6))

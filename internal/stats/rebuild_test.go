@@ -13,8 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// TestSumsAreMadeAnew breaks sums in every way, and wants each found, and all as they were.
-func TestSumsAreMadeAnew(t *testing.T) {
+// TestRebuild_RecreatesRollups breaks sums in every way, and wants each found, and all as they were.
+func TestRebuild_RecreatesRollups(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := clicktest.Setup(t, d)

@@ -21,11 +21,11 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// TestWhateverIsAskedAddsUp writes clicks of 14 months in any order, many of them for sealed days,
+// TestStats_AddUpForEveryQuery writes clicks of 14 months in any order, many of them for sealed days,
 // and compares random queries with the written clicks at each stage: queries by day, by quarter of
 // an hour, and click by click. LINKFORGE_TEST_CLICKS, LINKFORGE_TEST_QUESTIONS,
 // LINKFORGE_TEST_DIMENSIONS and LINKFORGE_TEST_SEED change its size.
-func TestWhateverIsAskedAddsUp(t *testing.T) {
+func TestStats_AddUpForEveryQuery(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(uint64(clicktest.Sized("LINKFORGE_TEST_SEED", 1)), 14))
@@ -96,9 +96,9 @@ func TestWhateverIsAskedAddsUp(t *testing.T) {
 	})
 }
 
-// TestNothingIsLostWhileDaysAreSummedUp writes clicks of some days, on several nodes, while the
+// TestRollup_LosesNothingConcurrently writes clicks of some days, on several nodes, while the
 // days are summed up, again and again.
-func TestNothingIsLostWhileDaysAreSummedUp(t *testing.T) {
+func TestRollup_LosesNothingConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)

@@ -104,9 +104,9 @@ func wantRefused(t *testing.T, what string, err error, since time.Time) {
 	}
 }
 
-// TestWhatIsKeptNoLonger: clicks go after 13 months and quarters of an hour after 25; sums and
+// TestRetention_RemovesOldDetails: clicks go after 13 months and quarters of an hour after 25; sums and
 // totals stay for ever, and what cannot be known is refused, not counted as nothing.
-func TestWhatIsKeptNoLonger(t *testing.T) {
+func TestRetention_RemovesOldDetails(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
@@ -189,9 +189,9 @@ func TestWhatIsKeptNoLonger(t *testing.T) {
 	})
 }
 
-// TestAClickThatComesMonthsLate counts, although its month has been deleted; so do other clicks of
+// TestRetention_AcceptsLateClicks counts, although its month has been deleted; so do other clicks of
 // its batch.
-func TestAClickThatComesMonthsLate(t *testing.T) {
+func TestRetention_AcceptsLateClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
@@ -241,9 +241,9 @@ func TestAClickThatComesMonthsLate(t *testing.T) {
 	})
 }
 
-// TestALinkOfWhichNothingIsOld can be queried for any range, because it is known to have had no
+// TestRetention_SkipsYoungLinks can be queried for any range, because it is known to have had no
 // clicks.
-func TestALinkOfWhichNothingIsOld(t *testing.T) {
+func TestRetention_SkipsYoungLinks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := clicktest.NewWorld(t, d), rand.New(rand.NewPCG(9, 9))
@@ -268,9 +268,9 @@ func TestALinkOfWhichNothingIsOld(t *testing.T) {
 	})
 }
 
-// TestOnlyWhatIsNotKnownIsRefused: an edge of the range where nothing was clicked is known by its
+// TestRetention_RefusesOnlyRemovedDetails: an edge of the range where nothing was clicked is known by its
 // day.
-func TestOnlyWhatIsNotKnownIsRefused(t *testing.T) {
+func TestRetention_RefusesOnlyRemovedDetails(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -291,9 +291,9 @@ func TestOnlyWhatIsNotKnownIsRefused(t *testing.T) {
 	})
 }
 
-// TestMoreIsToBeKeptThanThereIs: raising the number of stored months does not rebuild rollups from
+// TestRetention_CanBeExtended: raising the number of stored months does not rebuild rollups from
 // deleted clicks.
-func TestMoreIsToBeKeptThanThereIs(t *testing.T) {
+func TestRetention_CanBeExtended(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w := clicktest.NewWorld(t, d)
@@ -314,9 +314,9 @@ func TestMoreIsToBeKeptThanThereIs(t *testing.T) {
 	})
 }
 
-// TestDaysThatDoNotKnowTheirQuarters were sealed by an earlier version. Their quarters of an hour
+// TestRetention_DaysWithoutQuarters were sealed by an earlier version. Their quarters of an hour
 // are read as long as they are stored.
-func TestDaysThatDoNotKnowTheirQuarters(t *testing.T) {
+func TestRetention_DaysWithoutQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
@@ -340,9 +340,9 @@ func TestDaysThatDoNotKnowTheirQuarters(t *testing.T) {
 	})
 }
 
-// TestDaysThatTellTheirQuartersLast were summed up before quarters came first: they are read as a
+// TestRetention_DaysWithTrailingQuarters were summed up before quarters came first: they are read as a
 // whole.
-func TestDaysThatTellTheirQuartersLast(t *testing.T) {
+func TestRetention_DaysWithTrailingQuarters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)

@@ -18,7 +18,7 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-func TestPlatformWithoutClicks(t *testing.T) {
+func TestPlatform_WithoutClicks(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := clicktest.Setup(t, d)
@@ -29,7 +29,7 @@ func TestPlatformWithoutClicks(t *testing.T) {
 	})
 }
 
-func TestTallyMatchesTheTextbook(t *testing.T) {
+func TestTally_MatchesReference(t *testing.T) {
 	t.Parallel()
 	values := []float64{1e9 + 4, 1e9 + 7, 1e9 + 13, 1e9 + 16} // variance 22.5: naive sums of squares lose it
 	var one, left, right rollup.Tally
@@ -49,7 +49,7 @@ func TestTallyMatchesTheTextbook(t *testing.T) {
 	}
 }
 
-func TestCountsSinceTheMonthBegan(t *testing.T) {
+func TestMonth_CountsFromItsStart(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, linkID, other := clicktest.Setup(t, d), id.New(id.Link), id.New(id.Link)
@@ -65,7 +65,7 @@ func TestCountsSinceTheMonthBegan(t *testing.T) {
 	})
 }
 
-func TestSeriesHaveNoGapsAndAddUp(t *testing.T) {
+func TestSeries_HasNoGapsAndAddsUp(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, linkID := clicktest.Setup(t, d), id.New(id.Link)
@@ -105,7 +105,7 @@ func TestSeriesHaveNoGapsAndAddUp(t *testing.T) {
 	})
 }
 
-func TestDaysOfTheZone(t *testing.T) {
+func TestSeries_FollowsTimeZone(t *testing.T) {
 	t.Parallel()
 	const month = 30 * 24 * time.Hour
 	for _, c := range []struct {
@@ -153,7 +153,7 @@ func TestDaysOfTheZone(t *testing.T) {
 	}
 }
 
-func TestHoursOfALongRange(t *testing.T) {
+func TestSeries_RefusesTooManyHours(t *testing.T) {
 	t.Parallel()
 	s := stats.Stats{Range: stats.Range{From: clicktest.Noon, To: clicktest.Noon.AddDate(0, 0, 32)}, Zone: time.UTC}
 	if _, err := s.Intervals(stats.Hour); !errs.Is(err, errs.InvalidInput) {
@@ -161,7 +161,7 @@ func TestHoursOfALongRange(t *testing.T) {
 	}
 }
 
-func TestBadRanges(t *testing.T) {
+func TestRange_IsValidated(t *testing.T) {
 	t.Parallel()
 	b := clicktest.Setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for name, c := range map[string]struct {

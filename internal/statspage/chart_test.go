@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestTicks(t *testing.T) {
+func TestTicks_OfAnAxis(t *testing.T) {
 	t.Parallel()
 	for most, want := range map[int64]string{
 		-1: "0 1 2", 0: "0 1 2", 1: "0 1 2", 2: "0 1 2", 3: "0 1 2 3", 4: "0 1 2 3 4", 5: "0 2 4 6", 9: "0 5 10",
@@ -34,7 +34,7 @@ func TestTicks(t *testing.T) {
 
 var roundStep = regexp.MustCompile(`^[125]0*$`)
 
-func TestTicksAreRoundAndCoverTheMost(t *testing.T) {
+func TestTicks_AreRoundAndCoverTheMaximum(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		bits := rapid.IntRange(1, 63).Draw(t, "bits")
@@ -61,9 +61,9 @@ func TestTicksAreRoundAndCoverTheMost(t *testing.T) {
 	})
 }
 
-// TestDatesKeepApart estimates the width of labels: no character is wider than .62 of the font
+// TestDates_DoNotOverlap estimates the width of labels: no character is wider than .62 of the font
 // size.
-func TestDatesKeepApart(t *testing.T) {
+func TestDates_DoNotOverlap(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := example(rapid.IntRange(1, 400).Draw(t, "days"))
@@ -103,7 +103,7 @@ func TestDatesKeepApart(t *testing.T) {
 	})
 }
 
-func TestDates(t *testing.T) {
+func TestDates_OfAnAxis(t *testing.T) {
 	t.Parallel()
 	say := func(days []Day) string {
 		var all []string
@@ -135,7 +135,7 @@ func TestDates(t *testing.T) {
 
 var drawn = regexp.MustCompile(`<rect class="bar" x="([\d.]+)%" y="([\d.]+)%" width="([\d.]+)%" height="([\d.]+)%"/>`)
 
-func TestBars(t *testing.T) {
+func TestBars_FitTheChart(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		p := example(rapid.IntRange(1, mostBars).Draw(t, "days"))
@@ -172,7 +172,7 @@ func coordinate(s string) float64 {
 	return x
 }
 
-func TestManyDaysAreAnArea(t *testing.T) {
+func TestChart_DrawsManyDaysAsAnArea(t *testing.T) {
 	t.Parallel()
 	p := example(63)
 	c := newChart(p.Days)
@@ -190,7 +190,7 @@ func TestManyDaysAreAnArea(t *testing.T) {
 	}
 }
 
-func TestNoClicks(t *testing.T) {
+func TestChart_WithoutClicks(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 30, 400} {
 		p := example(n)

@@ -83,7 +83,7 @@ func attribute(n *html.Node, name string) string {
 	return ""
 }
 
-func TestHeaders(t *testing.T) {
+func TestPage_SetsHeaders(t *testing.T) {
 	t.Parallel()
 	w := write(http.MethodGet, example(30))
 	want := http.Header{
@@ -102,7 +102,7 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
-func TestHEADHasNoBody(t *testing.T) {
+func TestPage_HasNoBodyForHEAD(t *testing.T) {
 	t.Parallel()
 	get, head := write(http.MethodGet, example(30)), write(http.MethodHead, example(30))
 	if head.Code != http.StatusOK || head.Body.Len() != 0 {
@@ -113,8 +113,8 @@ func TestHEADHasNoBody(t *testing.T) {
 	}
 }
 
-// TestNothingThatThePolicyForbids covers elements that a browser would block silently.
-func TestNothingThatThePolicyForbids(t *testing.T) {
+// TestPage_CompliesWithPolicy covers elements that a browser would block silently.
+func TestPage_CompliesWithPolicy(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 30, 400} {
 		doc := parse(t, body(example(n)))
@@ -139,7 +139,7 @@ func TestNothingThatThePolicyForbids(t *testing.T) {
 	}
 }
 
-func TestEscapes(t *testing.T) {
+func TestPage_EscapesValues(t *testing.T) {
 	t.Parallel()
 	evil := `</title></style><script>alert("1")</script><img src=x onerror='alert(2)'>&amp;`
 	p := example(3)
@@ -155,7 +155,7 @@ func TestEscapes(t *testing.T) {
 	}
 }
 
-func TestTextCannotTurnAround(t *testing.T) {
+func TestPage_IsolatesBidirectionalText(t *testing.T) {
 	t.Parallel()
 	p := example(3)
 	p.Title = "in\u202evoice\u2066 \xff"
@@ -165,7 +165,7 @@ func TestTextCannotTurnAround(t *testing.T) {
 	}
 }
 
-func TestDestinations(t *testing.T) {
+func TestPage_ShowsDestination(t *testing.T) {
 	t.Parallel()
 	for destination, linked := range map[string]bool{
 		"https://www.example.com/a?b=c&d=e#f":                                 true,
@@ -207,7 +207,7 @@ func TestPage_HidesAnEmptyDestination(t *testing.T) {
 	}
 }
 
-func TestWithoutATitleTheShortURLIsTheHeading(t *testing.T) {
+func TestPage_HeadingFallsBackToShortURL(t *testing.T) {
 	t.Parallel()
 	for title, want := range map[string]string{"Autumn": "Autumn", "": "https://lnk.example/autumn",
 		" \u202e ": "https://lnk.example/autumn"} {
@@ -223,7 +223,7 @@ func TestWithoutATitleTheShortURLIsTheHeading(t *testing.T) {
 	}
 }
 
-func TestReadableWithoutEyes(t *testing.T) {
+func TestPage_IsAccessible(t *testing.T) {
 	t.Parallel()
 	doc := parse(t, body(example(30)))
 	var headings []string
@@ -257,7 +257,7 @@ func TestReadableWithoutEyes(t *testing.T) {
 
 var spoken = regexp.MustCompile(`<g><title>(\w+ \d+ \w+ \d+): ([\d,]+) clicks?, ([\d,]+) visitors?</title>`)
 
-func TestTheTableIsWhatTheChartShows(t *testing.T) {
+func TestPage_TableMatchesChart(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{1, 2, 62, 63, 400} {
 		p := example(n)
@@ -293,7 +293,7 @@ func number(t *testing.T, grouped string) int64 {
 	return n
 }
 
-func TestLists(t *testing.T) {
+func TestPage_ListsDimensions(t *testing.T) {
 	t.Parallel()
 	doc := parse(t, body(example(1)))
 	var got []string
@@ -315,7 +315,7 @@ func TestLists(t *testing.T) {
 	}
 }
 
-func TestDaysThatAreNotKnown(t *testing.T) {
+func TestPage_MarksUnknownDays(t *testing.T) {
 	t.Parallel()
 	p := example(3)
 	if strings.Contains(body(p), "no longer known") {
@@ -326,14 +326,14 @@ func TestDaysThatAreNotKnown(t *testing.T) {
 	}
 }
 
-func TestAPageOfNoDays(t *testing.T) {
+func TestPage_WithoutDays(t *testing.T) {
 	t.Parallel()
 	if doc := parse(t, body(example(0))); len(elements(doc, "table")) > 0 || len(elements(doc, "h1")) != 1 {
 		t.Error("no days make a chart, or no page")
 	}
 }
 
-func TestGroups(t *testing.T) {
+func TestGroups_SeparateThousands(t *testing.T) {
 	t.Parallel()
 	for n, want := range map[int64]string{
 		-5: "0", 0: "0", 7: "7", 999: "999", 1000: "1,000", 12345: "12,345", 999999: "999,999", 1000000: "1,000,000",
@@ -348,7 +348,7 @@ func TestGroups(t *testing.T) {
 	}
 }
 
-func TestCountries(t *testing.T) {
+func TestCountries_HaveNames(t *testing.T) {
 	t.Parallel()
 	lines := strings.Split(strings.TrimSpace(countryText), "\n")
 	if !slices.IsSorted(lines) || len(lines) != len(countries) || len(lines) < 249 {

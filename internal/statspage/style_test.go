@@ -10,8 +10,8 @@ import (
 
 var colour = regexp.MustCompile(`--(\w+): #(\w+);`)
 
-// TestContrast checks both palettes against WCAG AA: 4.5 to 1 for text, 3 to 1 for graphics.
-func TestContrast(t *testing.T) {
+// TestStyle_HasEnoughContrast checks both palettes against WCAG AA: 4.5 to 1 for text, 3 to 1 for graphics.
+func TestStyle_HasEnoughContrast(t *testing.T) {
 	t.Parallel()
 	light, rest, _ := strings.Cut(style(pageText), "@media")
 	dark, _, _ := strings.Cut(rest, "body {")

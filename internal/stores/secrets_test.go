@@ -22,7 +22,7 @@ func embedded(t *testing.T, dir, jwtSecret string) config.Config {
 	return c
 }
 
-func TestSecretsAreMadeOnce(t *testing.T) {
+func TestSecrets_AreCreatedOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	first, again := embedded(t, dir, ""), embedded(t, dir, "")
@@ -45,7 +45,7 @@ func TestSecretsAreMadeOnce(t *testing.T) {
 	}
 }
 
-func TestSecretsAreTheirOwnersOnly(t *testing.T) {
+func TestSecrets_AreReadableByOwnerOnly(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	c := embedded(t, dir, "")
@@ -70,7 +70,7 @@ func TestSecretsAreTheirOwnersOnly(t *testing.T) {
 	}
 }
 
-func TestGivenSecretsAreUsed(t *testing.T) {
+func TestSecrets_UseConfiguredValues(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	given := strings.Repeat("given ", 6)
@@ -84,7 +84,7 @@ func TestGivenSecretsAreUsed(t *testing.T) {
 	}
 }
 
-func TestAShortSecretFileIsKeptAndRefused(t *testing.T) {
+func TestSecrets_RefuseShortFile(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"jwt.secret", "code.secret"} {
 		for _, content := range []string{"", strings.Repeat("x", 31)} {
@@ -106,7 +106,7 @@ func TestAShortSecretFileIsKeptAndRefused(t *testing.T) {
 	}
 }
 
-func TestAHalfWrittenSecretIsNone(t *testing.T) {
+func TestSecrets_IgnorePartialFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	// A process that died while it wrote leaves this.
@@ -123,7 +123,7 @@ func TestAHalfWrittenSecretIsNone(t *testing.T) {
 	}
 }
 
-func TestWithoutAFolderThereAreNoSecrets(t *testing.T) {
+func TestSecrets_NeedADataFolder(t *testing.T) {
 	t.Parallel()
 	c := embedded(t, filepath.Join(t.TempDir(), "missing"), "")
 	if err := stores.FillSecrets(&c); err == nil {

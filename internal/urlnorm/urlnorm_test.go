@@ -42,7 +42,7 @@ func readGolden(t testing.TB) golden {
 	return g
 }
 
-func TestCanonicalGolden(t *testing.T) {
+func TestCanonical_MatchesGoldenVectors(t *testing.T) {
 	t.Parallel()
 	g := readGolden(t)
 	if g.MaxURLBytes != urlnorm.MaxBytes {
@@ -65,7 +65,7 @@ func TestCanonicalGolden(t *testing.T) {
 	}
 }
 
-func TestCanonical(t *testing.T) {
+func TestCanonical_Normalizes(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, raw, want string
@@ -189,7 +189,7 @@ func TestCanonical(t *testing.T) {
 	}
 }
 
-func TestCanonicalRefuses(t *testing.T) {
+func TestCanonical_RefusesBadURLs(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, raw, rule string
@@ -318,7 +318,7 @@ func TestCanonicalRefuses(t *testing.T) {
 	}
 }
 
-func TestCanonicalLength(t *testing.T) {
+func TestCanonical_BoundsLength(t *testing.T) {
 	t.Parallel()
 	const prefix = "http://a.example/"
 	fill := func(n int, s string) string { return prefix + strings.Repeat(s, (n-len(prefix))/len(s)) }
@@ -349,7 +349,7 @@ func TestCanonicalLength(t *testing.T) {
 	}
 }
 
-func TestURLAccessors(t *testing.T) {
+func TestURL_Accessors(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		raw, host string
@@ -377,7 +377,7 @@ func TestURLAccessors(t *testing.T) {
 	}
 }
 
-func TestLocation(t *testing.T) {
+func TestLocation_IsASCII(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		name, raw, want string
@@ -441,9 +441,9 @@ func checkHeaderSafe(t testing.TB, s string) {
 	}
 }
 
-// TestProperties builds URLs from parts with a special meaning. All of them must be accepted: the
+// TestCanonical_IsIdempotent builds URLs from parts with a special meaning. All of them must be accepted: the
 // delimiter keeps invalid parts out of the authority.
-func TestProperties(t *testing.T) {
+func TestCanonical_IsIdempotent(t *testing.T) {
 	t.Parallel()
 	pieces := func(of ...string) *rapid.Generator[string] {
 		return rapid.Custom(func(t *rapid.T) string {

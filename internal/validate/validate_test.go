@@ -7,7 +7,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-func TestLine(t *testing.T) {
+func TestLine_AcceptsText(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ in, want string }{
 		"one character":          {"a", "a"},
@@ -28,7 +28,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-func TestRefusedLines(t *testing.T) {
+func TestLine_RefusesControlCharacters(t *testing.T) {
 	t.Parallel()
 	for name, in := range map[string]string{
 		"empty":               "",
@@ -59,7 +59,7 @@ func TestRefusedLines(t *testing.T) {
 	}
 }
 
-func TestEmptyLinesMayBeAllowed(t *testing.T) {
+func TestLine_EmptyIsOptional(t *testing.T) {
 	t.Parallel()
 	if got, err := Line("The title", "  ", 0, 5); err != nil || got != "" {
 		t.Errorf("%q: %v", got, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestAgentsOfBrowsers(t *testing.T) {
+func TestAgent_RecognizesBrowsers(t *testing.T) {
 	t.Parallel()
 	const (
 		windows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) "
@@ -163,7 +163,7 @@ var bots = []string{
 	"\x00\xff",
 }
 
-func TestAgentsOfBots(t *testing.T) {
+func TestAgent_RecognizesBots(t *testing.T) {
 	t.Parallel()
 	agents := newAgents()
 	for _, text := range bots {
@@ -173,7 +173,7 @@ func TestAgentsOfBots(t *testing.T) {
 	}
 }
 
-func TestAgentIsTheSameWhenItIsRemembered(t *testing.T) {
+func TestAgent_CacheReturnsTheSame(t *testing.T) {
 	t.Parallel()
 	agents := newAgents()
 	for _, text := range append([]string{chrome, chrome + strings.Repeat(" x", 1000)}, bots...) {
@@ -183,7 +183,7 @@ func TestAgentIsTheSameWhenItIsRemembered(t *testing.T) {
 	}
 }
 
-func TestFloodOfNewAgentsIsBounded(t *testing.T) {
+func TestAgent_FloodIsBounded(t *testing.T) {
 	t.Parallel()
 	agents := newAgents()
 	now := time.Unix(1_800_000_000, 0)
@@ -215,7 +215,7 @@ func TestFloodOfNewAgentsIsBounded(t *testing.T) {
 	}
 }
 
-func TestMemoryOfAgentsIsBounded(t *testing.T) {
+func TestAgent_CacheIsBounded(t *testing.T) {
 	agents := newAgents()
 	var before, after runtime.MemStats
 	runtime.GC()

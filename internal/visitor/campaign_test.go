@@ -8,7 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestCampaignIsOfTheRequestElseOfTheDestination(t *testing.T) {
+func TestCampaign_PrefersRequestOverDestination(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []struct {
 		name, query, location string
@@ -40,7 +40,7 @@ func TestCampaignIsOfTheRequestElseOfTheDestination(t *testing.T) {
 	}
 }
 
-func TestCampaignTextIsShortAndClean(t *testing.T) {
+func TestCampaign_TextIsBounded(t *testing.T) {
 	t.Parallel()
 	for raw, want := range map[string]string{
 		"newsletter":               "newsletter",

@@ -49,7 +49,7 @@ func wantCountry(t testing.TB, c *Countries, address, want string) {
 	}
 }
 
-func TestCountryOfAnAddress(t *testing.T) {
+func TestCountries_FindAddress(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "countries.mmdb")
 	err := visitortest.WriteRecords(path, map[string]visitortest.Record{
@@ -102,7 +102,7 @@ func TestCountryOfAnAddress(t *testing.T) {
 	}
 }
 
-func TestNoCountriesKnowNone(t *testing.T) {
+func TestCountries_WithoutFile(t *testing.T) {
 	t.Parallel()
 	var c *Countries
 	wantCountry(t, c, "81.2.69.1", "")
@@ -111,7 +111,7 @@ func TestNoCountriesKnowNone(t *testing.T) {
 	}
 }
 
-func TestOpenRefusesWhatHasNoCountries(t *testing.T) {
+func TestOpen_RefusesAFileWithoutCountries(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	good, err := os.ReadFile(writeCountries(t, map[string]string{"81.2.69.0/24": "GB"}))
@@ -145,7 +145,7 @@ func TestOpenRefusesWhatHasNoCountries(t *testing.T) {
 	}
 }
 
-func TestDamagedFileKnowsNoCountriesAndBreaksNothing(t *testing.T) {
+func TestCountries_SurviveADamagedFile(t *testing.T) {
 	t.Parallel()
 	good, err := os.ReadFile(writeCountries(t, map[string]string{"81.2.69.0/24": "GB", "2001:218::/32": "JP"}))
 	if err != nil {
@@ -163,7 +163,7 @@ func TestDamagedFileKnowsNoCountriesAndBreaksNothing(t *testing.T) {
 	}
 }
 
-func TestWatchUsesANewFile(t *testing.T) {
+func TestWatch_LoadsANewFile(t *testing.T) {
 	t.Parallel()
 	path := writeCountries(t, map[string]string{"81.2.69.0/24": "GB"})
 	synctest.Test(t, func(t *testing.T) {
@@ -190,7 +190,7 @@ func TestWatchUsesANewFile(t *testing.T) {
 	})
 }
 
-func TestWatchKeepsTheOldFileWhenTheNewOneIsBroken(t *testing.T) {
+func TestWatch_KeepsTheOldFileWhenTheNewOneIsBroken(t *testing.T) {
 	t.Parallel()
 	path := writeCountries(t, map[string]string{"81.2.69.0/24": "GB"})
 	c, log := openCountries(t, path)
@@ -225,7 +225,7 @@ func TestWatchKeepsTheOldFileWhenTheNewOneIsBroken(t *testing.T) {
 	wantCountry(t, c, "81.2.70.1", "IE")
 }
 
-func TestCountriesAreReadWhileTheyAreReplaced(t *testing.T) {
+func TestCountries_AreSafeDuringReplacement(t *testing.T) {
 	t.Parallel()
 	path := writeCountries(t, map[string]string{"81.2.69.0/24": "GB"})
 	c, _ := openCountries(t, path)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLanguageIsTheOneWantedMost(t *testing.T) {
+func TestLanguage_IsTheMostWanted(t *testing.T) {
 	t.Parallel()
 	for header, want := range map[string]string{
 		"en":                               "en",

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestReferrerIsTheHostThatTheVisitorCameFrom(t *testing.T) {
+func TestReferrer_IsTheHost(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("a.", 126)
 	for header, want := range map[string]string{

@@ -27,7 +27,7 @@ func request(query string, headers map[string]string) *http.Request {
 
 var visitor = netip.MustParseAddr("81.2.69.142")
 
-func TestReadKeepsWhatIsOfNobody(t *testing.T) {
+func TestRead_KeepsAnonymousData(t *testing.T) {
 	t.Parallel()
 	countries, _ := openCountries(t, writeCountries(t, map[string]string{"81.2.69.0/24": "GB"}))
 	got := NewReader(countries).Read(request("utm_source=flyer&secret=1", map[string]string{
@@ -43,7 +43,7 @@ func TestReadKeepsWhatIsOfNobody(t *testing.T) {
 	}
 }
 
-func TestReadProfilesNobodyWhoAskedNotToBe(t *testing.T) {
+func TestRead_RespectsDoNotTrack(t *testing.T) {
 	t.Parallel()
 	countries, _ := openCountries(t, writeCountries(t, map[string]string{"81.2.69.0/24": "GB"}))
 	r := NewReader(countries)
@@ -73,7 +73,7 @@ func TestReadProfilesNobodyWhoAskedNotToBe(t *testing.T) {
 	}
 }
 
-func TestReadTakesPrefetchesForBots(t *testing.T) {
+func TestRead_TreatsPrefetchesAsBots(t *testing.T) {
 	t.Parallel()
 	r := NewReader(nil)
 	for _, tt := range []struct {
@@ -97,7 +97,7 @@ func TestReadTakesPrefetchesForBots(t *testing.T) {
 	}
 }
 
-func TestReadOfNothingIsABot(t *testing.T) {
+func TestRead_EmptyRequestIsABot(t *testing.T) {
 	t.Parallel()
 	got := NewReader(nil).Read(&http.Request{URL: &url.URL{}}, netip.Addr{}, "")
 	if diff := cmp.Diff(Visit{Bot: true}, got); diff != "" {
@@ -105,7 +105,7 @@ func TestReadOfNothingIsABot(t *testing.T) {
 	}
 }
 
-func TestReadOfAKnownAgentAllocatesNothing(t *testing.T) {
+func TestRead_KnownAgentAllocatesNothing(t *testing.T) {
 	r, req := NewReader(nil), commonRequest()
 	r.Read(req, visitor, "")
 	if n := testing.AllocsPerRun(100, func() { r.Read(req, visitor, "https://shop.example/?utm_source=mail") }); n != 0 {

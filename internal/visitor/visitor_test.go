@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestVisitorsAreToldApart(t *testing.T) {
+func TestVisitor_DistinguishesVisitors(t *testing.T) {
 	t.Parallel()
 	one, two := Key{1}, Key{2}
 	seen := map[int64]string{}
@@ -31,7 +31,7 @@ func TestVisitorsAreToldApart(t *testing.T) {
 	}
 }
 
-func TestVisitorCutsLongAgents(t *testing.T) {
+func TestVisitor_TruncatesLongAgents(t *testing.T) {
 	t.Parallel()
 	var k Key
 	long := strings.Repeat("a", 512)
@@ -43,7 +43,7 @@ func TestVisitorCutsLongAgents(t *testing.T) {
 	}
 }
 
-func TestVisitorAllocatesNothing(t *testing.T) {
+func TestVisitor_AllocatesNothing(t *testing.T) {
 	k, agent := Key{1}, strings.Repeat("a", 600)
 	if n := testing.AllocsPerRun(100, func() {
 		k.Visitor("lnk_01h455vb4pex5vsknk084sn02q", "2001:db8::1",

@@ -26,7 +26,7 @@ func copied(t *testing.T, dir string) (copy string) {
 	return copy
 }
 
-func TestACopyHasAllThatWasAppended(t *testing.T) {
+func TestCopy_HasEveryRecord(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := createIn(t, dir, "living", 1<<20)
@@ -49,9 +49,9 @@ func TestACopyHasAllThatWasAppended(t *testing.T) {
 	}
 }
 
-// TestCopyWhileOthersAppendAndRelease: a copy has no gaps, and contains all records that existed at
+// TestCopy_IsConsistentConcurrently: a copy has no gaps, and contains all records that existed at
 // its beginning and were not released.
-func TestCopyWhileOthersAppendAndRelease(t *testing.T) {
+func TestCopy_IsConsistentConcurrently(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := createIn(t, dir, "living", 1<<30)
@@ -105,7 +105,7 @@ type growing struct {
 	io.ReaderAt
 }
 
-func TestACopyOfWhatIsGrowingHasNoHole(t *testing.T) {
+func TestCopy_OfAGrowingLogHasNoGap(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	j := createIn(t, dir, "living", 1<<20)
@@ -123,7 +123,7 @@ func TestACopyOfWhatIsGrowingHasNoHole(t *testing.T) {
 	}
 }
 
-func TestCopyOfNothing(t *testing.T) {
+func TestCopy_OfAnEmptyLog(t *testing.T) {
 	t.Parallel()
 	keep := func(string, string, []byte) error { t.Error("something was kept"); return nil }
 	if err := Copy(filepath.Join(t.TempDir(), "nowhere"), keep); err != nil {

@@ -43,9 +43,9 @@ func written(t testing.TB, n int) ([]byte, []Record) {
 	return data, records
 }
 
-// TestARecordThatWasCutOff cuts the file at every byte of its last record: the kernel had taken no
+// TestDamage_TornRecordIsSkipped cuts the file at every byte of its last record: the kernel had taken no
 // more when the process was killed.
-func TestARecordThatWasCutOff(t *testing.T) {
+func TestDamage_TornRecordIsSkipped(t *testing.T) {
 	t.Parallel()
 	data, records := written(t, 40)
 	whole := records[:len(records)-1]
@@ -65,9 +65,9 @@ func TestARecordThatWasCutOff(t *testing.T) {
 	}
 }
 
-// TestADamagedRecordCostsNoOther damages each byte of each record but the last, which cannot be
+// TestDamage_CostsNoOtherRecord damages each byte of each record but the last, which cannot be
 // distinguished from one that was cut off.
-func TestADamagedRecordCostsNoOther(t *testing.T) {
+func TestDamage_CostsNoOtherRecord(t *testing.T) {
 	t.Parallel()
 	first, records := written(t, 12)
 	end := records[len(records)-1].End
@@ -97,8 +97,8 @@ func TestADamagedRecordCostsNoOther(t *testing.T) {
 	}
 }
 
-// TestMuchDamage: more than the longest record, and more than is read at a time.
-func TestMuchDamage(t *testing.T) {
+// TestDamage_IsBounded: more than the longest record, and more than is read at a time.
+func TestDamage_IsBounded(t *testing.T) {
 	t.Parallel()
 	data, records := written(t, 2000)
 	for _, size := range []int{5000, headerBytes + MaxRecord, 100_000, readBytes, readBytes + 12_345, 3*readBytes - 1} {
@@ -118,8 +118,8 @@ func TestMuchDamage(t *testing.T) {
 	}
 }
 
-// TestLongRecordsAfterDamage: a record beyond the end of the buffer is read with the next one.
-func TestLongRecordsAfterDamage(t *testing.T) {
+// TestDamage_LongRecordsAreFound: a record beyond the end of the buffer is read with the next one.
+func TestDamage_LongRecordsAreFound(t *testing.T) {
 	t.Parallel()
 	j := create(t, segmentBytes)
 	for range 40 {
@@ -145,8 +145,8 @@ func TestLongRecordsAfterDamage(t *testing.T) {
 	}
 }
 
-// TestASegmentThatIsGoneOrShort loses that segment's records only.
-func TestASegmentThatIsGoneOrShort(t *testing.T) {
+// TestDamage_MissingOrShortSegment loses that segment's records only.
+func TestDamage_MissingOrShortSegment(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)
 	records := fill(t, j, 60)
@@ -185,9 +185,9 @@ func TestASegmentThatIsGoneOrShort(t *testing.T) {
 	}
 }
 
-// TestRoomThatWasNotUsed: a process that was killed leaves its last segment as long as it could
+// TestDamage_UnusedSpaceIsIgnored: a process that was killed leaves its last segment as long as it could
 // have become.
-func TestRoomThatWasNotUsed(t *testing.T) {
+func TestDamage_UnusedSpaceIsIgnored(t *testing.T) {
 	t.Parallel()
 	for _, turns := range []int64{1, 1000, 3 << 20} {
 		j := createIn(t, t.TempDir(), "one", ample)
@@ -210,9 +210,9 @@ func TestRoomThatWasNotUsed(t *testing.T) {
 	}
 }
 
-// TestAFailedWriteLeavesNothing fails in every record, with part of it written, even where that
+// TestAppend_FailedWriteLeavesNothing fails in every record, with part of it written, even where that
 // cannot be cut off.
-func TestAFailedWriteLeavesNothing(t *testing.T) {
+func TestAppend_FailedWriteLeavesNothing(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)
 	var want []Record
@@ -262,9 +262,9 @@ func (f *fixed) write(record []byte) error {
 	return f.tail.write(record)
 }
 
-// TestAFullDiskIsLeftBehind: once all that is in it was released, a segment that could not grow
+// TestAppend_RecoversFromAFullDisk: once all that is in it was released, a segment that could not grow
 // makes room for the next.
-func TestAFullDiskIsLeftBehind(t *testing.T) {
+func TestAppend_RecoversFromAFullDisk(t *testing.T) {
 	t.Parallel()
 	j := create(t, 1<<20)
 	j.open = func(path string, _ int64) (tail, error) {
@@ -295,8 +295,8 @@ func TestAFullDiskIsLeftBehind(t *testing.T) {
 	}
 }
 
-// TestAFirstWriteThatFails leaves a segment without a record, which the next append re-creates.
-func TestAFirstWriteThatFails(t *testing.T) {
+// TestOpen_ReportsAFailedFirstWrite leaves a segment without a record, which the next append re-creates.
+func TestOpen_ReportsAFailedFirstWrite(t *testing.T) {
 	t.Parallel()
 	j := create(t, 200)
 	if err := j.turn(200); err != nil {

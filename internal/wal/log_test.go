@@ -101,7 +101,7 @@ func files(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestWhatIsAppendedIsRead(t *testing.T) {
+func TestLog_ReadsAppendedRecords(t *testing.T) {
 	t.Parallel()
 	for name, open := range map[string]func(string, int64) (tail, error){"by system calls": plain,
 		"as the system does best": openTail} {
@@ -144,8 +144,8 @@ func appendedIsRead(t *testing.T, j *Log) {
 	}
 }
 
-// TestLongRecords are longer than half of the read buffer.
-func TestLongRecords(t *testing.T) {
+// TestLog_KeepsLongRecords are longer than half of the read buffer.
+func TestLog_KeepsLongRecords(t *testing.T) {
 	t.Parallel()
 	j := create(t, segmentBytes)
 	var want []Record
@@ -163,7 +163,7 @@ func TestLongRecords(t *testing.T) {
 	}
 }
 
-func TestARecordThatCannotBeReadIsNotTaken(t *testing.T) {
+func TestLog_RefusesUnreadableRecord(t *testing.T) {
 	t.Parallel()
 	j := create(t, segmentBytes)
 	for _, size := range []int{0, MaxRecord + 1} {
@@ -173,7 +173,7 @@ func TestARecordThatCannotBeReadIsNotTaken(t *testing.T) {
 	}
 }
 
-func TestManyAppendWhileOneReadsAndReleases(t *testing.T) {
+func TestLog_IsSafeConcurrently(t *testing.T) {
 	t.Parallel()
 	j := create(t, 500)
 	const writers, each = 8, 300
@@ -204,7 +204,7 @@ func TestManyAppendWhileOneReadsAndReleases(t *testing.T) {
 	}
 }
 
-func TestOnlyJournalsOfTheDeadAreFound(t *testing.T) {
+func TestOrphans_FindsLogsOfDeadProcesses(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	alive, dead := createIn(t, dir, "alive", ample), createIn(t, dir, "dead", ample)
@@ -247,7 +247,7 @@ func TestOnlyJournalsOfTheDeadAreFound(t *testing.T) {
 	}
 }
 
-func TestAJournalThatIsHeldIsNotMadeAgain(t *testing.T) {
+func TestOpen_RefusesALockedLog(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	createIn(t, dir, "one", ample)
@@ -256,9 +256,9 @@ func TestAJournalThatIsHeldIsNotMadeAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyFindsAJournalThatIsBeingMade: a process that starts keeps its log, even while others
+// TestOrphans_IgnoresALogBeingCreated: a process that starts keeps its log, even while others
 // search for logs of dead processes.
-func TestNobodyFindsAJournalThatIsBeingMade(t *testing.T) {
+func TestOrphans_IgnoresALogBeingCreated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	done := make(chan struct{})
@@ -300,7 +300,7 @@ func TestNobodyFindsAJournalThatIsBeingMade(t *testing.T) {
 	looking.Wait()
 }
 
-func TestReleaseRemovesWholeSegments(t *testing.T) {
+func TestRelease_RemovesWholeSegments(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)
 	records := fill(t, j, 60)
@@ -335,9 +335,9 @@ func TestReleaseRemovesWholeSegments(t *testing.T) {
 	}
 }
 
-// TestTheBound: what finds no room is not kept; there is room again once everything has been
+// TestLog_RespectsItsBound: what finds no room is not kept; there is room again once everything has been
 // released, however small the bound is.
-func TestTheBound(t *testing.T) {
+func TestLog_RespectsItsBound(t *testing.T) {
 	t.Parallel()
 	record := make([]byte, 92) // 100 bytes
 	for _, bound := range []int64{1000, 64 << 10, segmentBytes} {
@@ -367,7 +367,7 @@ func TestTheBound(t *testing.T) {
 	}
 }
 
-func TestRemove(t *testing.T) {
+func TestRemove_DeletesTheLog(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)
 	fill(t, j, 60)
@@ -385,8 +385,8 @@ func TestRemove(t *testing.T) {
 	}
 }
 
-// TestAClosedJournalTakesNothing: another process may hold it by now.
-func TestAClosedJournalTakesNothing(t *testing.T) {
+// TestLog_RefusesAppendWhenClosed: another process may hold it by now.
+func TestLog_RefusesAppendWhenClosed(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)
 	want := fill(t, j, 5)
@@ -402,7 +402,7 @@ func TestAClosedJournalTakesNothing(t *testing.T) {
 	}
 }
 
-func TestWhatIsSetAsideIsKept(t *testing.T) {
+func TestSetAside_KeepsRecords(t *testing.T) {
 	t.Parallel()
 	j := create(t, 300)
 	for _, data := range []string{"some", "more"} {

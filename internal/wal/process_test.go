@@ -19,9 +19,9 @@ import (
 // names the folder of its log.
 const folder = "LINKFORGE_TEST_JOURNAL"
 
-// TestAppender is the process that TestWhatAKilledProcessReportedIsRead kills; by itself it does
+// TestAppender_Process is the process that TestLog_KeepsRecordsOfAKilledProcess kills; by itself it does
 // nothing.
-func TestAppender(t *testing.T) {
+func TestAppender_Process(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)
 	if dir == "" {
@@ -37,10 +37,10 @@ func TestAppender(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledProcessReportedIsRead(t *testing.T) {
+func TestLog_KeepsRecordsOfAKilledProcess(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	process := proctest.Self(t, "TestAppender", folder+"="+dir)
+	process := proctest.Self(t, "TestAppender_Process", folder+"="+dir)
 	out, err := process.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -85,13 +85,13 @@ func TestWhatAKilledProcessReportedIsRead(t *testing.T) {
 	}
 }
 
-// TestNoRoomOnTheDisk limits the file size of a process. The kernel writes a part of the record, as
+// TestLog_ReportsAFullDisk limits the file size of a process. The kernel writes a part of the record, as
 // when a disk becomes full, and then nothing.
-func TestNoRoomOnTheDisk(t *testing.T) {
+func TestLog_ReportsAFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := os.Getenv(folder)
 	if dir == "" {
-		process := proctest.Self(t, "TestNoRoomOnTheDisk", folder+"="+t.TempDir())
+		process := proctest.Self(t, "TestLog_ReportsAFullDisk", folder+"="+t.TempDir())
 		if out, err := process.Output(); err != nil {
 			t.Errorf("%v:\n%s", err, out)
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAcceptsGzip(t *testing.T) {
+func TestAcceptsGzip_ReadsHeader(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
 		fields []string

@@ -9,7 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-func TestOriginsAllow(t *testing.T) {
+func TestOrigins_Allow(t *testing.T) {
 	t.Parallel()
 	own := Origins{Hosts: []string{"localhost", "sho.rt"}, Listed: []string{"https://app.example.com",
 		"http://app.example.com:8080"}}
@@ -46,7 +46,7 @@ func TestOriginsAllow(t *testing.T) {
 	}
 }
 
-func TestCORS(t *testing.T) {
+func TestCORS_AnswersPreflight(t *testing.T) {
 	t.Parallel()
 	const app, evil = "https://app.example.com", "https://evil.example"
 	const preflight = "Origin, Access-Control-Request-Method, Access-Control-Request-Headers"

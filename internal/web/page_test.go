@@ -22,7 +22,7 @@ func accepting(media string) func(*http.Request) {
 	return func(r *http.Request) { r.Header.Set("Accept", media) }
 }
 
-func TestPagesForBrowsers(t *testing.T) {
+func TestPage_ServesHTMLToBrowsers(t *testing.T) {
 	t.Parallel()
 	w := serve(page("This link is over", "Ask whoever sent it."), "/", accepting(browser))
 	body := w.Body.String()
@@ -51,7 +51,7 @@ func TestPagesForBrowsers(t *testing.T) {
 	}
 }
 
-func TestPagesForEverythingElse(t *testing.T) {
+func TestPage_ServesTextToOthers(t *testing.T) {
 	t.Parallel()
 	for _, accept := range []string{"", "*/*", "application/json", "text/plain"} {
 		w := serve(page("This link is over", "Ask whoever sent it."), "/", accepting(accept))
@@ -73,7 +73,7 @@ func TestPagesForEverythingElse(t *testing.T) {
 	}
 }
 
-func TestPagesEscape(t *testing.T) {
+func TestPage_EscapesValues(t *testing.T) {
 	t.Parallel()
 	evil := `</title><script>alert("1")</script><img src=x onerror='alert(2)'>&amp;`
 	body := serve(page(evil, evil), "/", accepting(browser)).Body.String()
@@ -85,7 +85,7 @@ func TestPagesEscape(t *testing.T) {
 	}
 }
 
-func TestPagesHaveNoBodyForHEAD(t *testing.T) {
+func TestPage_HasNoBodyForHEAD(t *testing.T) {
 	t.Parallel()
 	for _, accept := range []string{"*/*", browser} {
 		get := serve(page("This link is over", "Ask."), "/", accepting(accept))
@@ -102,7 +102,7 @@ func TestPagesHaveNoBodyForHEAD(t *testing.T) {
 	}
 }
 
-func TestPagesAddToVary(t *testing.T) {
+func TestPage_AddsToVary(t *testing.T) {
 	t.Parallel()
 	w := serve(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Origin")

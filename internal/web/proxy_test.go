@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestWhereARequestCameFrom: headers of trusted proxies are used, others are not, and of a list
+// TestProxies_FindClientAddress: headers of trusted proxies are used, others are not, and of a list
 // only the part that proxies have written.
-func TestWhereARequestCameFrom(t *testing.T) {
+func TestProxies_FindClientAddress(t *testing.T) {
 	t.Parallel()
 	proxies := Proxies{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("fd00::/8")}
 	for _, one := range []struct {
@@ -52,8 +52,8 @@ func TestWhereARequestCameFrom(t *testing.T) {
 	}
 }
 
-// TestWithoutProxies ignores the header of every client.
-func TestWithoutProxies(t *testing.T) {
+// TestProxies_NoneTrusted ignores the header of every client.
+func TestProxies_NoneTrusted(t *testing.T) {
 	t.Parallel()
 	got := ""
 	handler := Before(Proxies(nil).

@@ -51,7 +51,7 @@ func newLog(level slog.Level) (*bytes.Buffer, *slog.Logger) {
 	return &b, slog.New(slog.NewJSONHandler(&b, &slog.HandlerOptions{Level: level}))
 }
 
-func TestChain(t *testing.T) {
+func TestChain_AppliesInOrder(t *testing.T) {
 	t.Parallel()
 	mark := func(word string) Middleware {
 		return func(next http.Handler) http.Handler {
@@ -66,7 +66,7 @@ func TestChain(t *testing.T) {
 	}
 }
 
-func TestRequestIDs(t *testing.T) {
+func TestRequestID_IsSetOnce(t *testing.T) {
 	t.Parallel()
 	for given, kept := range map[string]bool{
 		"01234567":                             true,
@@ -101,8 +101,8 @@ func TestRequestIDs(t *testing.T) {
 	}
 }
 
-// TestTheLogNamesNobody puts middleware and routes together as the server does.
-func TestTheLogNamesNobody(t *testing.T) {
+// TestLog_NamesNobody puts middleware and routes together as the server does.
+func TestLog_NamesNobody(t *testing.T) {
 	t.Parallel()
 	buffer, log := newLog(slog.LevelDebug)
 	tick := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -135,7 +135,7 @@ func TestTheLogNamesNobody(t *testing.T) {
 	}
 }
 
-func TestTheLogIsForDebugging(t *testing.T) {
+func TestLog_IsAtDebugLevel(t *testing.T) {
 	t.Parallel()
 	buffer, log := newLog(slog.LevelInfo)
 	if got := serve(Log(log, time.Now)(say("hello")), "/", nil).Body.String(); got != "hello" || buffer.Len() > 0 {
@@ -143,7 +143,7 @@ func TestTheLogIsForDebugging(t *testing.T) {
 	}
 }
 
-func TestTheLogReachesTheWriterBelow(t *testing.T) {
+func TestLog_UnwrapsWriter(t *testing.T) {
 	t.Parallel()
 	_, log := newLog(slog.LevelDebug)
 	w := serve(Log(log, time.Now)(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -156,7 +156,7 @@ func TestTheLogReachesTheWriterBelow(t *testing.T) {
 	}
 }
 
-func TestRecover(t *testing.T) {
+func TestRecover_AnswersInternalError(t *testing.T) {
 	t.Parallel()
 	buffer, log := newLog(slog.LevelInfo)
 	h := Before(NameRequest)(Recover(log)(http.HandlerFunc(func(http.ResponseWriter,
@@ -176,12 +176,12 @@ func TestRecover(t *testing.T) {
 	if len(logged) != 2 || logged[0]["panic"] != "the password is hunter2" || !plain(logged[0]["request_id"].(string)) {
 		t.Fatalf("logged %v", logged)
 	}
-	if stack := logged[0]["stack"].(string); !strings.Contains(stack, "TestRecover") {
+	if stack := logged[0]["stack"].(string); !strings.Contains(stack, "TestRecover_AnswersInternalError") {
 		t.Errorf("the stack does not lead to the panic: %s", stack)
 	}
 }
 
-func TestRecoverLetsAnAbortThrough(t *testing.T) {
+func TestRecover_PassesAbortThrough(t *testing.T) {
 	t.Parallel()
 	buffer, log := newLog(slog.LevelDebug)
 	defer func() {
@@ -194,7 +194,7 @@ func TestRecoverLetsAnAbortThrough(t *testing.T) {
 	t.Error("the abort was swallowed")
 }
 
-func TestAnAnswerThatHasBegunIsCutOff(t *testing.T) {
+func TestRecover_CutsOffAStartedAnswer(t *testing.T) {
 	t.Parallel()
 	buffer, log := newLog(slog.LevelInfo)
 	defer func() {
@@ -209,7 +209,7 @@ func TestAnAnswerThatHasBegunIsCutOff(t *testing.T) {
 	t.Error("half an answer passes for a whole one")
 }
 
-func TestNetworks(t *testing.T) {
+func TestNetworks_Parse(t *testing.T) {
 	t.Parallel()
 	for remote, want := range map[string]string{
 		"203.0.113.77:4321":                  "203.0.113.77",
@@ -238,7 +238,7 @@ func TestNetworks(t *testing.T) {
 	}
 }
 
-func TestAddress(t *testing.T) {
+func TestAddress_OfARequest(t *testing.T) {
 	t.Parallel()
 	var seen string
 	h := Client(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { seen = AddressOf(r.Context()) }))

@@ -16,7 +16,7 @@ import (
 	"github.com/linkforge/linkforge/internal/page"
 )
 
-func TestDeletingAndRestoring(t *testing.T) {
+func TestDelete_CanBeRestored(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -81,9 +81,9 @@ func TestDeletingAndRestoring(t *testing.T) {
 	})
 }
 
-// TestPurgingLeavesTheSlugs: nothing else of a workspace that was deleted for long, and nothing at
+// TestPurge_KeepsSlugsReserved: nothing else of a workspace that was deleted for long, and nothing at
 // all of others.
-func TestPurgingLeavesTheSlugs(t *testing.T) {
+func TestPurge_KeepsSlugsReserved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)
@@ -141,7 +141,7 @@ func TestPurgingLeavesTheSlugs(t *testing.T) {
 	})
 }
 
-func TestSlugsAreForEver(t *testing.T) {
+func TestSlug_IsReservedForever(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -183,7 +183,7 @@ func TestSlugsAreForEver(t *testing.T) {
 	})
 }
 
-func TestExport(t *testing.T) {
+func TestExport_HasEveryRecord(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)

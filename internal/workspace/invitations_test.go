@@ -62,7 +62,7 @@ func (b *bundle) email(t *testing.T, a account.Actor) string {
 	return email
 }
 
-func TestInvitationsAreAcceptedOnce(t *testing.T) {
+func TestInvitation_IsAcceptedOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, mail := inviting(t, d)
@@ -103,8 +103,8 @@ func TestInvitationsAreAcceptedOnce(t *testing.T) {
 	})
 }
 
-// TestOneOfManyAccepts has many people come with one token at once.
-func TestOneOfManyAccepts(t *testing.T) {
+// TestInvitation_IsAcceptedOnceConcurrently has many people come with one token at once.
+func TestInvitation_IsAcceptedOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)
@@ -139,7 +139,7 @@ func TestOneOfManyAccepts(t *testing.T) {
 	})
 }
 
-func TestInvitationsThatAreNotGood(t *testing.T) {
+func TestInvitation_RefusesBadTokens(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)
@@ -187,8 +187,8 @@ func TestInvitationsThatAreNotGood(t *testing.T) {
 	})
 }
 
-// TestWithMailTheAddressMustBeTheirs: another user cannot use an intercepted token.
-func TestWithMailTheAddressMustBeTheirs(t *testing.T) {
+// TestInvitation_RequiresVerifiedAddress: another user cannot use an intercepted token.
+func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, mail := inviting(t, d)
@@ -211,7 +211,7 @@ func TestWithMailTheAddressMustBeTheirs(t *testing.T) {
 	})
 }
 
-func TestWhoMayInvite(t *testing.T) {
+func TestInvitation_FollowsPermissions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)
@@ -247,9 +247,9 @@ func TestWhoMayInvite(t *testing.T) {
 	})
 }
 
-// TestWhoGoesTakesTheirInvitationsAlong: an admin who is shown the door has no token left that
+// TestInvitation_EndsWithItsSender: an admin who is shown the door has no token left that
 // opens it again.
-func TestWhoGoesTakesTheirInvitationsAlong(t *testing.T) {
+func TestInvitation_EndsWithItsSender(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)
@@ -276,8 +276,8 @@ func TestWhoGoesTakesTheirInvitationsAlong(t *testing.T) {
 	})
 }
 
-// TestNobodyJoinsWhoHasGone: an account may be deleted while it accepts an invitation.
-func TestNobodyJoinsWhoHasGone(t *testing.T) {
+// TestInvitation_RefusesDeletedAccount: an account may be deleted while it accepts an invitation.
+func TestInvitation_RefusesDeletedAccount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)

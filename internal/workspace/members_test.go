@@ -72,8 +72,8 @@ func (b *bundle) team(t *testing.T, slug string) (m Membership, by map[Role]acco
 	return m, by
 }
 
-// TestWhoMayChangeWhom covers all combinations of actor, member and new role.
-func TestWhoMayChangeWhom(t *testing.T) {
+// TestChangeRole_FollowsPermissions covers all combinations of actor, member and new role.
+func TestChangeRole_FollowsPermissions(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -112,7 +112,7 @@ func TestWhoMayChangeWhom(t *testing.T) {
 	})
 }
 
-func TestLeaving(t *testing.T) {
+func TestLeave_RemovesMembership(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -145,7 +145,7 @@ func TestLeaving(t *testing.T) {
 	})
 }
 
-func TestTransferOwnership(t *testing.T) {
+func TestTransferOwnership_ChangesRoles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -180,9 +180,9 @@ func TestTransferOwnership(t *testing.T) {
 	})
 }
 
-// TestTheLastOwnerStays has two owners do away with each other, and with themselves, at once, in
+// TestMembers_LastOwnerStays has two owners do away with each other, and with themselves, at once, in
 // every way there is. On PostgreSQL each has a connection of its own.
-func TestTheLastOwnerStays(t *testing.T) {
+func TestMembers_LastOwnerStays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -235,7 +235,7 @@ func TestTheLastOwnerStays(t *testing.T) {
 	})
 }
 
-func TestMembers(t *testing.T) {
+func TestMembers_ListsMembers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -262,8 +262,8 @@ func TestMembers(t *testing.T) {
 	})
 }
 
-// TestLeaveAll covers the memberships of a deleted account.
-func TestLeaveAll(t *testing.T) {
+// TestLeaveAll_RemovesEveryMembership covers the memberships of a deleted account.
+func TestLeaveAll_RemovesEveryMembership(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -299,9 +299,9 @@ func (b *bundle) leaveAll(t *testing.T, a account.Actor) error {
 	return b.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error { return b.LeaveAll(ctx, tx, a.AccountID) })
 }
 
-// TestAnOwnersInvitationGoesWithTheRole: who is an owner no longer has no token left that makes
+// TestInvitation_OfAnOwnerEndsWithTheRole: who is an owner no longer has no token left that makes
 // one.
-func TestAnOwnersInvitationGoesWithTheRole(t *testing.T) {
+func TestInvitation_OfAnOwnerEndsWithTheRole(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, _ := inviting(t, d)

@@ -21,7 +21,7 @@ func join(t *testing.T, d *db.DB, workspaceID string, a account.Actor, r Role) {
 	}
 }
 
-func TestRequireMembers(t *testing.T) {
+func TestRequire_ReturnsMembership(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -43,8 +43,8 @@ func TestRequireMembers(t *testing.T) {
 	})
 }
 
-// TestAForeignWorkspaceIsNone: a foreign workspace and a random ID have the same response.
-func TestAForeignWorkspaceIsNone(t *testing.T) {
+// TestRequire_HidesForeignWorkspace: a foreign workspace and a random ID have the same response.
+func TestRequire_HidesForeignWorkspace(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -88,7 +88,7 @@ func said(err error) errs.Error {
 	return errs.Error{Kind: e.Kind, Message: e.Public(), Field: e.Field, RetryAfter: e.RetryAfter}
 }
 
-func TestWhoMayDoWhat(t *testing.T) {
+func TestMembership_FollowsPermissions(t *testing.T) {
 	t.Parallel()
 	roles := []Role{Owner, Admin, Editor, Viewer, "", "OWNED", "owner"}
 	allowed := map[Permission]string{ // in the order of the roles, and then to API keys that have the scope
@@ -137,7 +137,7 @@ func TestWhoMayDoWhat(t *testing.T) {
 	}
 }
 
-func TestWritingMeansReading(t *testing.T) {
+func TestMembership_WriteImpliesRead(t *testing.T) {
 	t.Parallel()
 	for read, write := range map[Permission]Permission{ReadLinks: WriteLinks, ReadDomains: WriteDomains} {
 		m := Membership{workspace: &Workspace{}, key: &account.Key{Scopes: []string{string(write)}}}

@@ -32,7 +32,7 @@ func (b *bundle) told(t *testing.T, m Membership) (events []string) {
 	return events
 }
 
-func TestTheOperatorSetsLimits(t *testing.T) {
+func TestOperator_SetsLimits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -83,7 +83,7 @@ func TestTheOperatorSetsLimits(t *testing.T) {
 	})
 }
 
-func TestTheOperatorTakesDownAndBringsBack(t *testing.T) {
+func TestOperator_SuspendsAndRestores(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -125,7 +125,7 @@ func TestTheOperatorTakesDownAndBringsBack(t *testing.T) {
 	})
 }
 
-func TestTenants(t *testing.T) {
+func TestOperator_ListsWorkspaces(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

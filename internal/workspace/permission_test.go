@@ -9,9 +9,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// TestThePermissionsAreWrittenDown compares the documentation's table and the schema's enums with
+// TestPermissions_AreDocumented compares the documentation's table and the schema's enums with
 // the code.
-func TestThePermissionsAreWrittenDown(t *testing.T) {
+func TestPermissions_AreDocumented(t *testing.T) {
 	t.Parallel()
 	var table strings.Builder
 	table.WriteString("| permission | allows to | VIEWER | EDITOR | ADMIN | OWNER | API keys " +

@@ -12,7 +12,7 @@ import (
 
 // Concurrent calls share a lookup, but a call after a change of membership never gets an earlier
 // result.
-func TestAProofIsAsNewAsTheQuestion(t *testing.T) {
+func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

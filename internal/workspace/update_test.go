@@ -11,7 +11,7 @@ import (
 	"github.com/linkforge/linkforge/internal/errs"
 )
 
-func TestUpdateChangesWhatIsGiven(t *testing.T) {
+func TestUpdate_ChangesGivenFields(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -45,7 +45,7 @@ func TestUpdateChangesWhatIsGiven(t *testing.T) {
 	})
 }
 
-func TestUpdatesThatAreRefused(t *testing.T) {
+func TestUpdate_RefusesBadInput(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

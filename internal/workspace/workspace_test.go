@@ -77,7 +77,7 @@ func shapeOf(m Membership) shape {
 	return shape{m.ID(), m.Slug(), m.Name(), m.CreatedAt().UTC(), m.Role()}
 }
 
-func TestCreate(t *testing.T) {
+func TestCreate_MakesOwner(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -100,7 +100,7 @@ func TestCreate(t *testing.T) {
 	})
 }
 
-func TestSlugs(t *testing.T) {
+func TestSlug_IsValidated(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for name, c := range map[string]struct {
@@ -149,7 +149,7 @@ func TestSlugs(t *testing.T) {
 	}
 }
 
-func TestNames(t *testing.T) {
+func TestName_IsValidated(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)))
 	for _, name := range []string{"", "  ", "two\nlines", "NUL\x00", "\xff", strings.Repeat("ä", 101)} {
@@ -163,7 +163,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-func TestTakenSlugs(t *testing.T) {
+func TestCreate_RefusesTakenSlug(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -183,7 +183,7 @@ func TestTakenSlugs(t *testing.T) {
 	})
 }
 
-func TestCreateAtOnce(t *testing.T) {
+func TestCreate_IsExactConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -220,7 +220,7 @@ func TestCreateAtOnce(t *testing.T) {
 	})
 }
 
-func TestNothingIsHalfDone(t *testing.T) {
+func TestCreate_IsAtomic(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -235,7 +235,7 @@ func TestNothingIsHalfDone(t *testing.T) {
 	})
 }
 
-func TestIDBySlug(t *testing.T) {
+func TestIDBySlug_FindsWorkspace(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -254,7 +254,7 @@ func TestIDBySlug(t *testing.T) {
 	})
 }
 
-func TestList(t *testing.T) {
+func TestList_ReturnsMemberships(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
@@ -289,7 +289,7 @@ func TestList(t *testing.T) {
 	})
 }
 
-func TestListSaysTheRole(t *testing.T) {
+func TestList_ReturnsRole(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)

@@ -16,8 +16,8 @@ import (
 
 var commitTime = time.Date(2026, 11, 22, 5, 0, 0, 0, time.UTC)
 
-// TestArchivesAreTheSame at any time and from any folder.
-func TestArchivesAreTheSame(t *testing.T) {
+// TestArchives_AreReproducible at any time and from any folder.
+func TestArchives_AreReproducible(t *testing.T) {
 	t.Parallel()
 	pack := func(age time.Duration, mode os.FileMode) []byte {
 		path := filepath.Join(t.TempDir(), "any name")
@@ -59,8 +59,8 @@ func TestArchivesAreTheSame(t *testing.T) {
 	}
 }
 
-// TestBill reads what this test's own binary was made of.
-func TestBill(t *testing.T) {
+// TestBill_ListsModules reads what this test's own binary was made of.
+func TestBill_ListsModules(t *testing.T) {
 	t.Parallel()
 	binary, err := os.Executable()
 	if err != nil {
@@ -100,7 +100,7 @@ func TestBill(t *testing.T) {
 	}
 }
 
-func TestSum(t *testing.T) {
+func TestSum_MatchesFiles(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	if err := os.WriteFile(filepath.Join(folder, "linkforge_1.tar.gz"), []byte("abc"), 0o600); err != nil {

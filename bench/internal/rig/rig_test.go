@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestSpread(t *testing.T) {
+func TestSpread_OfMeasurements(t *testing.T) {
 	t.Parallel()
 	if got := Median([]float64{3, 1, 2, 10}, Same); got != 2.5 {
 		t.Errorf("median is %v, want 2.5", got)
@@ -28,7 +28,7 @@ func TestParallel_ReturnsEachFailure(t *testing.T) {
 	}
 }
 
-func TestParseOutcome(t *testing.T) {
+func TestParseOutcome_ReadsWrk(t *testing.T) {
 	t.Parallel()
 	got, err := parseOutcome("Running 1s test\noutcome 12 10 2 300 77 1.500000 250 900 0\n404 not found")
 	want := Outcome{

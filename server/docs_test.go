@@ -1,0 +1,298 @@
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// tutorial is the order in which a reader follows the README and the guide: later pages use what
+// earlier ones create.
+var tutorial = []string{"README.md", "getting-started.md", "links.md", "authentication.md", "domains.md",
+	"limits.md", "analytics.md", "graphql-api.md", "persisted-documents.md", "subscriptions.md"}
+
+var (
+	fencedBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
+	// notRunnable are commands that need a registry, install packages or run the tests themselves.
+	notRunnable = regexp.MustCompile(`(?m)^(\$ )?(docker |make |go run \./server( *#.*)?$|cd examples)`)
+	// assigned are printed values that every instance assigns anew: identifiers, tokens, codes,
+	// short URLs and times.
+	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk)_|^(eyJ|claim_|lf_|invite_|linkforge-verification=)|` +
+		`^http://localhost:8080/\w|^\w{7,12}$|^\d{4}-\d\d-\d\dT`)
+	// measured are fields with a number that depends on time and traffic.
+	measured = map[string]bool{"clickCount": true, "clicks": true, "averageRedirectMs": true, "used": true,
+		"remaining": true, "totalLinks": true, "cost": true}
+	portOfDemo = regexp.MustCompile(`http://127\.0\.0\.1:\d+/?\w*|ws_\w{26}|[\d.]+ ms`)
+)
+
+// TestDocs_ExamplesRun runs the examples of the README and the guide as printed, in the order of
+// the pages on one instance, and compares the printed answers with the real ones. Only commands of
+// Docker, make and npm, and the start of the server itself, are left out.
+func TestDocs_ExamplesRun(t *testing.T) {
+	t.Parallel()
+	if _, err := exec.LookPath("curl"); err != nil {
+		t.Skip("the examples use curl")
+	}
+	r := newReader(t)
+	for _, page := range tutorial {
+		path := filepath.Join("..", "docs", "guide", page)
+		if page == "README.md" {
+			path = filepath.Join("..", page)
+		}
+		r.read(page, readFile(t, path))
+	}
+	if r.ran < 20 {
+		t.Errorf("only %d examples ran", r.ran)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// reader follows the documentation: it remembers what the instance answered in place of each
+// printed value, and writes that into later examples.
+type reader struct {
+	t *testing.T
+	client
+	folder string
+	values map[string]string
+	ran    int
+}
+
+func newReader(t *testing.T) *reader {
+	t.Helper()
+	folder := t.TempDir()
+	documents := filepath.Join(folder, "persisted-documents.json")
+	page := readFile(t, filepath.Join("..", "docs", "guide", "persisted-documents.md"))
+	printed := regexp.MustCompile(`(?m)^\$ cat persisted-documents.json\n(.*)$`).FindStringSubmatch(page)
+	if printed == nil {
+		t.Fatal("persisted-documents.md prints no file")
+	}
+	if err := os.WriteFile(documents, []byte(printed[1]+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := start(t, embedded(t), "LINKFORGE_DOCUMENTS="+documents, "LINKFORGE_RATE_LIMITS=on")
+	program, err := s.binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &reader{t: t, client: client{server: s}, folder: folder, values: map[string]string{
+		"localhost:8080": s.address, "go run ./server": program}}
+}
+
+// read runs the examples of a page. A JSON block is the answer of the block before it.
+func (r *reader) read(page, text string) {
+	r.t.Helper()
+	blocks := fencedBlock.FindAllStringSubmatchIndex(text, -1)
+	for i, b := range blocks {
+		language, content := text[b[2]:b[3]], text[b[4]:b[5]]
+		want := ""
+		if i+1 < len(blocks) {
+			next := blocks[i+1]
+			if text[next[2]:next[3]] == "json" && strings.TrimSpace(text[b[1]:next[0]]) == "" {
+				want = text[next[4]:next[5]]
+			}
+		}
+		where := fmt.Sprintf("%s, line %d", page, 1+strings.Count(text[:b[0]], "\n"))
+		switch {
+		case notRunnable.MatchString(content):
+		case language == "graphql":
+			r.operation(where, content, want)
+		case strings.HasPrefix(content, "curl -N"):
+			r.stream(where, content)
+		case language == "sh":
+			r.compare(where, want, r.shell(where, content, 0))
+		case strings.HasPrefix(content, "$ "):
+			r.session(where, content)
+		}
+	}
+}
+
+// fill replaces printed values by those of this instance.
+func (r *reader) fill(text string) string {
+	for printed, value := range r.values {
+		text = strings.ReplaceAll(text, printed, value)
+	}
+	return text
+}
+
+// operation runs a GraphQL operation once for each printed answer.
+func (r *reader) operation(where, query, want string) {
+	r.t.Helper()
+	for line := range strings.SplitSeq(strings.TrimSpace(want), "\n") {
+		a, err := r.run(r.fill(query), nil)
+		if err != nil || a.status != 200 || len(a.problems()) > 0 {
+			r.t.Errorf("%s: status %d, %v: %s", where, a.status, err, a.body)
+			return
+		}
+		r.compare(where, line, a.body)
+	}
+}
+
+func (r *reader) shell(where, command string, wantStatus int) string {
+	r.t.Helper()
+	process := exec.CommandContext(r.t.Context(), "sh", "-c", r.fill(command))
+	process.Dir = r.folder
+	out, err := process.CombinedOutput()
+	if err != nil && process.ProcessState.ExitCode() != wantStatus {
+		r.t.Errorf("%s: %v: %s", where, err, out)
+	}
+	return string(out)
+}
+
+// session runs the commands of a terminal session, which follow "$ ", and expects the printed
+// lines in their output.
+func (r *reader) session(where, text string) {
+	r.t.Helper()
+	for part := range strings.SplitSeq(strings.TrimPrefix(text, "$ "), "\n$ ") {
+		command, want, _ := strings.Cut(part, "\n")
+		wantStatus := 0
+		if strings.Contains(want, `"error":`) {
+			wantStatus = 1
+		}
+		out := r.shell(where, command, wantStatus)
+		if strings.HasPrefix(want, `{"data"`) {
+			r.compare(where, want, out)
+			continue
+		}
+		out = portOfDemo.ReplaceAllString(strings.ReplaceAll(out, "\r", ""), "…")
+		for line := range strings.SplitSeq(r.fill(want), "\n") {
+			if line = portOfDemo.ReplaceAllString(line, "…"); !strings.Contains(out, line) {
+				r.t.Errorf("%s: %s prints no line %q:\n%s", where, command, line, out)
+			}
+		}
+	}
+}
+
+// stream runs a subscription, clicks a link, and expects its event.
+func (r *reader) stream(where, command string) {
+	r.t.Helper()
+	r.values["$TOKEN"] = r.token
+	process := exec.CommandContext(r.t.Context(), "sh", "-c", "exec "+r.fill(command))
+	out, err := process.StdoutPipe()
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if err := process.Start(); err != nil {
+		r.t.Fatal(err)
+	}
+	events := make(chan string, 1)
+	go func() {
+		for lines := bufio.NewScanner(out); lines.Scan(); {
+			if strings.HasPrefix(lines.Text(), "data: {") {
+				events <- lines.Text()
+				break
+			}
+		}
+		close(events)
+	}()
+	code := r.values["K91Rp6adwq"]
+	polltest.Until(r.t, "the subscription delivers a click", func() bool {
+		r.expect(r.t, 302, "GET", "/"+code)
+		select {
+		case event := <-events:
+			if !strings.Contains(event, code) {
+				r.t.Errorf("%s: %q", where, event)
+			}
+			return true
+		case <-r.t.Context().Done():
+			return true
+		default:
+			return false
+		}
+	})
+	_ = process.Process.Kill() // a subscription has no end of its own
+	_ = process.Wait()
+	r.ran++
+}
+
+// compare expects the printed answer, and takes over the values that the instance has assigned.
+func (r *reader) compare(where, want, got string) {
+	r.t.Helper()
+	r.ran++
+	if want == "" {
+		return
+	}
+	var printed, real any
+	if err := json.Unmarshal([]byte(strings.ReplaceAll(want, "[…]", `"…"`)), &printed); err != nil {
+		r.t.Fatalf("%s: %v: %s", where, err, want)
+	}
+	if err := json.Unmarshal([]byte(got), &real); err != nil {
+		r.t.Errorf("%s: %v: %s", where, err, got)
+		return
+	}
+	if at := r.learn("", printed, real); at != "" {
+		r.t.Errorf("%s: %s differs:\nprinted %sreal    %s", where, at, want, got)
+	}
+}
+
+// learn compares two values. It returns the path of the first difference.
+func (r *reader) learn(path string, printed, real any) string {
+	switch p := printed.(type) {
+	case map[string]any:
+		q, _ := real.(map[string]any)
+		if len(p) != len(q) {
+			return path + " (fields)"
+		}
+		for name, value := range p {
+			if at := r.learn(path+"."+name, value, q[name]); at != "" {
+				return at
+			}
+		}
+		return ""
+	case []any:
+		q, _ := real.([]any)
+		if len(p) != len(q) {
+			return path + " (length)"
+		}
+		for i := range p {
+			if at := r.learn(fmt.Sprint(path, "[", i, "]"), p[i], q[i]); at != "" {
+				return at
+			}
+		}
+		return ""
+	case float64:
+		if _, ok := real.(float64); ok && measured[path[strings.LastIndex(path, ".")+1:]] {
+			return ""
+		}
+	case string:
+		q, ok := real.(string)
+		if ok && strings.HasSuffix(path, "register.token") {
+			r.token = q
+		}
+		switch {
+		case strings.Contains(p, "…"):
+			return ""
+		case ok && assigned.MatchString(p):
+			r.take(p, q)
+			return ""
+		}
+	}
+	if !reflect.DeepEqual(printed, real) {
+		return path
+	}
+	return ""
+}
+
+// take remembers the value in place of a printed one, and of a short URL the code alone.
+func (r *reader) take(printed, value string) {
+	if strings.HasPrefix(printed, "http://") {
+		printed, value = printed[strings.LastIndex(printed, "/")+1:], value[strings.LastIndex(value, "/")+1:]
+	}
+	r.values[printed] = value
+}
