@@ -316,7 +316,7 @@ func (a *app) awaitStop(ctx, failed context.Context) {
 	if a.config.DrainDelay == 0 || failed.Err() != nil {
 		return
 	}
-	a.log.InfoContext(ctx, "requests are still taken, and proxies told to send none", "for", a.config.DrainDelay)
+	a.log.InfoContext(ctx, "draining: requests are accepted, /readyz fails", "for", a.config.DrainDelay)
 	_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
 }
 

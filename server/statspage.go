@@ -151,7 +151,7 @@ func (a *app) refuseStats(w http.ResponseWriter, r *http.Request, err error) {
 		web.Page(w, r, http.StatusServiceUnavailable, "Please try again in a moment", "A part of this service is away.")
 	case errs.NotFound:
 		web.Page(w, r, http.StatusNotFound, "There are no stats to see here",
-			"There is no such link, or whoever made it keeps its stats to themselves.")
+			"This link does not exist, or its stats are private.")
 	default:
 		web.Page(w, r, e.Kind.Status(), "That did not work", e.Public())
 	}

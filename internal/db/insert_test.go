@@ -79,12 +79,12 @@ func TestInsert_WritesRows(t *testing.T) {
 		}
 		const rounds = 8 // where it may choose, PostgreSQL plans the first five for their values
 		for round := 1; round <= rounds; round++ {
-			var told []sample
+			var returned []sample
 			err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
-				return db.InsertReturning(ctx, tx, insertSamples, rows, &told)
+				return db.InsertReturning(ctx, tx, insertSamples, rows, &returned)
 			})
-			if err != nil || len(told) != 2 || told[0].ID != "b" || told[0].Number != round*7 || told[1].ID != "a" {
-				t.Fatalf("told %+v, %v", told, err)
+			if err != nil || len(returned) != 2 || returned[0].ID != "b" || returned[0].Number != round*7 || returned[1].ID != "a" {
+				t.Fatalf("returned %+v, %v", returned, err)
 			}
 		}
 		var kept []*sample

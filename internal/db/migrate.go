@@ -61,7 +61,7 @@ func (d *DB) Migrate(ctx context.Context, files fs.FS, now time.Time) (applied [
 
 // Rollback runs the last down migration and returns its name, or nothing if there is none.
 func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err error) {
-	err = d.patiently(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
+	err = d.retryLocked(AsOwner(ctx), func(ctx context.Context, tx bun.Tx) error {
 		undone = "" // another may have been faster since the last attempt
 		if err := d.lockMigrations(ctx, tx); err != nil {
 			return err
@@ -71,7 +71,7 @@ func (d *DB) Rollback(ctx context.Context, files fs.FS) (undone string, err erro
 			return err
 		}
 		undone = last[0].Name
-		if err := d.giveWay(ctx, tx); err != nil {
+		if err := d.limitLockWait(ctx, tx); err != nil {
 			return err
 		}
 		if err := d.run(ctx, tx, files, undone+downSuffix); err != nil {
@@ -121,15 +121,15 @@ func (d *DB) steps(files fs.FS) ([]string, error) {
 }
 
 func (d *DB) apply(ctx context.Context, files fs.FS, step Migration) (took bool, err error) {
-	err = d.patiently(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
+	err = d.retryLocked(ctx, func(ctx context.Context, tx bun.Tx) (err error) {
 		took, err = d.up(ctx, tx, files, step)
 		return err
 	})
 	return took, err
 }
 
-// patiently runs step until its tables are free or maxLockRetry is over.
-func (d *DB) patiently(ctx context.Context, step func(ctx context.Context, tx bun.Tx) error) error {
+// retryLocked runs step until its tables are free or maxLockRetry is over.
+func (d *DB) retryLocked(ctx context.Context, step func(ctx context.Context, tx bun.Tx) error) error {
 	for deadline := time.Now().Add(maxLockRetry); ; {
 		err := d.Tx(ctx, step)
 		if pgCode(err) != lockNotAvailable || time.Now().After(deadline) {
@@ -141,9 +141,9 @@ func (d *DB) patiently(ctx context.Context, step func(ctx context.Context, tx bu
 	}
 }
 
-// giveWay bounds the lock wait of the following statements. The wait for another node's migration
+// limitLockWait bounds the lock wait of the following statements. The wait for another node's migration
 // comes before it.
-func (d *DB) giveWay(ctx context.Context, tx bun.Tx) error {
+func (d *DB) limitLockWait(ctx context.Context, tx bun.Tx) error {
 	if d.Kind != Postgres {
 		return nil
 	}
@@ -159,7 +159,7 @@ func (d *DB) up(ctx context.Context, tx bun.Tx, files fs.FS, step Migration) (to
 	if err != nil || n == 0 {
 		return false, err
 	}
-	if err := d.giveWay(ctx, tx); err != nil {
+	if err := d.limitLockWait(ctx, tx); err != nil {
 		return false, err
 	}
 	return true, d.run(ctx, tx, files, step.Name+upSuffix)

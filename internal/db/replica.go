@@ -134,7 +134,7 @@ func (d *DB) FollowReplica(ctx context.Context, log *slog.Logger, now func() tim
 	var seen []position
 	for read, warned := false, false; poll.Wait(ctx, lookEvery) == nil; {
 		var err error
-		seen, err = d.look(AsOwner(ctx), seen, now())
+		seen, err = d.observe(AsOwner(ctx), seen, now())
 		d.Replica.here.Store(err == nil)
 		fit := d.Replica.Has(now().Add(-MaxLag))
 		switch {
@@ -156,8 +156,8 @@ type position struct {
 	lsn int64
 }
 
-// look appends the primary's position, and removes those that the replica has reached.
-func (d *DB) look(ctx context.Context, seen []position, now time.Time) ([]position, error) {
+// observe appends the primary's position, and removes those that the replica has reached.
+func (d *DB) observe(ctx context.Context, seen []position, now time.Time) ([]position, error) {
 	ctx, cancel := context.WithTimeout(ctx, lookDeadline)
 	defer cancel()
 	// Every commit up to now is in the log before this position.

@@ -119,7 +119,7 @@ const keepPlans = "SET plan_cache_mode = force_generic_plan"
 type scopedConn struct {
 	*stdlib.Conn
 	patience patience
-	told     scope // the zero scope if the session's scope is unknown
+	current  scope // the zero scope if the session's scope is unknown
 	inTx     bool
 	standby  bool // the server cannot be written to any more
 }
@@ -128,13 +128,13 @@ var errOtherScope = errors.New("a statement of another scope within a transactio
 
 func (c *scopedConn) enter(ctx context.Context) error {
 	wanted := scopeOf(ctx)
-	if c.told.has(wanted) {
+	if c.current.has(wanted) {
 		return nil
 	}
 	if c.inTx {
 		return errOtherScope
 	}
-	c.told = scope{}
+	c.current = scope{}
 	waits := c.patience
 	if wanted.role == systemRole || wanted.role == ownerRole {
 		waits = forEver
@@ -147,7 +147,7 @@ func (c *scopedConn) enter(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("entering a scope: %w", err)
 	}
-	c.told = wanted
+	c.current = wanted
 	return nil
 }
 

@@ -61,7 +61,7 @@ func TestStatement_TimesOut(t *testing.T) {
 		gone, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 		defer cancel()
 		if _, err := d.ExecContext(gone, "SELECT pg_sleep(0.8)"); err == nil || errs.Is(err, errs.Unavailable) {
-			t.Errorf("a caller who has gone is told %v", err)
+			t.Errorf("a caller who has gone gets %v", err)
 		}
 	})
 }
@@ -88,11 +88,11 @@ func TestLock_TimesOut(t *testing.T) {
 		}()
 		<-held
 		if err := d.Tx(t.Context(), lock); !errs.Is(err, errs.Unavailable) || !strings.Contains(err.Error(), "55P03") {
-			t.Errorf("a request that waits is told %v", err)
+			t.Errorf("a request that waits gets %v", err)
 		}
 		time.AfterFunc(600*time.Millisecond, func() { close(freed) })
 		if err := d.Tx(db.AsSystem(t.Context()), lock); err != nil {
-			t.Errorf("a job that waits is told %v", err)
+			t.Errorf("a job that waits gets %v", err)
 		}
 		if err := <-done; err != nil {
 			t.Error(err)

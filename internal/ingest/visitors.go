@@ -87,7 +87,7 @@ func (k *Keys) share(ctx context.Context, day int64) (*visitor.Key, error) {
 
 // Run refreshes the keys until the context ends. It logs the first of consecutive failures.
 func (k *Keys) Run(ctx context.Context) error {
-	failures := poll.Failures{Log: k.Log, Message: "visitors cannot be told apart"}
+	failures := poll.Failures{Log: k.Log, Message: "no visitor key: unique visitors are not counted"}
 	for {
 		failures.Report(ctx, k.Fetch(ctx))
 		if poll.Wait(ctx, keyCheck) != nil {

@@ -49,7 +49,7 @@ type Config struct {
 	Print io.Writer
 }
 
-// letter is a message in the queue.
+// message is a queued message.
 type message struct {
 	to, subject, text string
 	// id is the Message-ID: after an attempt with an unknown result the message may arrive twice.
@@ -117,7 +117,7 @@ func (m *Mailer) Send(ctx context.Context, to, subject, text string) {
 	}
 	if len(m.waiting) >= maxWaiting {
 		if !m.full {
-			m.log.WarnContext(ctx, "mail not sent: too many letters wait for the mail server", "letters", len(m.waiting))
+			m.log.WarnContext(ctx, "mail dropped: the queue for the mail server is full", "messages", len(m.waiting))
 		}
 		m.full = true
 		return
@@ -146,7 +146,7 @@ func (m *Mailer) Run(ctx context.Context) error {
 	for left := m.drain(); left > 0; {
 		l := m.await(lasting)
 		if l == nil {
-			return fmt.Errorf("%d letters were lost: the mail server did not take them in time", left)
+			return fmt.Errorf("%d messages were lost: the mail server did not accept them in time", left)
 		}
 		left = m.attempt(lasting, l)
 	}

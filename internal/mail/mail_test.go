@@ -151,11 +151,11 @@ func TestQueue_RetriesADeferredMessage(t *testing.T) {
 		o.send(t, "other")
 		synctest.Wait()
 		if o.left() != 1 {
-			t.Error("one letter that is put off keeps another one")
+			t.Error("one message that is put off keeps another one")
 		}
 		pass(time.Hour)
 		if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111}, tried); diff != "" || o.left() != 0 {
-			t.Errorf("%d letters left, tried after seconds (-want +got):\n%s", o.left(), diff)
+			t.Errorf("%d messages left, tried after seconds (-want +got):\n%s", o.left(), diff)
 		}
 		j.says(t, "mail put off", 1)
 		if err := o.close(); err != nil {
@@ -174,10 +174,10 @@ func TestQueue_GivesUpAfterLastAttempt(t *testing.T) {
 			last = after()
 			return &refusal{command: "RCPT", code: 451}
 		})
-		o.send(t, "a letter")
+		o.send(t, "a message")
 		pass(24 * time.Hour)
 		if hours := last / 3600; hours != 12 || o.left() != 0 {
-			t.Errorf("last tried after %d hours, %d letters left", hours, o.left())
+			t.Errorf("last tried after %d hours, %d messages left", hours, o.left())
 		}
 		j.says(t, "tried for too long", 1)
 	})
@@ -192,10 +192,10 @@ func TestQueue_DoesNotRetryARefusal(t *testing.T) {
 			tried++
 			return fmt.Errorf("handing it over: %w", &refusal{command: "RCPT", code: 550})
 		})
-		o.send(t, "a letter")
+		o.send(t, "a message")
 		pass(24 * time.Hour)
 		if tried != 1 || o.left() != 0 {
-			t.Errorf("tried %d times, %d letters left", tried, o.left())
+			t.Errorf("tried %d times, %d messages left", tried, o.left())
 		}
 		j.says(t, "mail server refused it", 1)
 		j.says(t, "RCPT by 550", 1)
@@ -217,7 +217,7 @@ func TestQueue_OutlastsAnOutage(t *testing.T) {
 			return nil
 		})
 		for i := range 100 {
-			o.send(t, fmt.Sprintf("letter %d", i))
+			o.send(t, fmt.Sprintf("message %d", i))
 		}
 		pass(3599 * time.Second)
 		if tried.Load() > 30 {
@@ -225,7 +225,7 @@ func TestQueue_OutlastsAnOutage(t *testing.T) {
 		}
 		pass(maxBackoff)
 		if len(sent) != 100 || o.left() != 0 {
-			t.Errorf("%d letters arrived, %d left", len(sent), o.left())
+			t.Errorf("%d messages arrived, %d left", len(sent), o.left())
 		}
 		for subject, times := range sent {
 			if times != 1 {
@@ -280,7 +280,7 @@ func TestShutdown_SendsQueuedMessages(t *testing.T) {
 			return ctx.Err()
 		})
 		for range 5 {
-			o.send(t, "a letter")
+			o.send(t, "a message")
 		}
 		pass(100 * time.Second)
 		stopping.Store(true)
@@ -289,7 +289,7 @@ func TestShutdown_SendsQueuedMessages(t *testing.T) {
 		}
 		o.send(t, "too late")
 		if o.left() != 0 {
-			t.Error("a letter is taken that nobody will send")
+			t.Error("a message is taken that nobody will send")
 		}
 		j.says(t, "the server shuts down", 1)
 	})
@@ -308,12 +308,12 @@ func TestShutdown_AfterAnOutage(t *testing.T) {
 			return nil
 		})
 		for range 5 {
-			o.send(t, "a letter")
+			o.send(t, "a message")
 		}
 		pass(time.Hour)
 		back.Store(true)
 		if err := o.close(); err != nil || o.left() != 0 {
-			t.Errorf("%d letters left: %v", o.left(), err)
+			t.Errorf("%d messages left: %v", o.left(), err)
 		}
 	})
 }
@@ -321,10 +321,10 @@ func TestShutdown_AfterAnOutage(t *testing.T) {
 func TestShutdown_TakesAtMostTenSeconds(t *testing.T) {
 	t.Parallel()
 	for name, deliver := range map[string]func(ctx context.Context, l *message) error{
-		"the server hangs":      func(ctx context.Context, _ *message) error { <-ctx.Done(); return ctx.Err() },
-		"the server is away":    func(context.Context, *message) error { return errors.New("connection refused") },
-		"letters are put off":   func(context.Context, *message) error { return &refusal{command: "DATA", code: 452} },
-		"letters take too long": func(context.Context, *message) error { time.Sleep(4 * time.Second); return nil },
+		"the server hangs":       func(ctx context.Context, _ *message) error { <-ctx.Done(); return ctx.Err() },
+		"the server is away":     func(context.Context, *message) error { return errors.New("connection refused") },
+		"messages are put off":   func(context.Context, *message) error { return &refusal{command: "DATA", code: 452} },
+		"messages take too long": func(context.Context, *message) error { time.Sleep(4 * time.Second); return nil },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -333,12 +333,12 @@ func TestShutdown_TakesAtMostTenSeconds(t *testing.T) {
 				after := stopwatch()
 				o := open(t, j, deliver)
 				for range 5 {
-					o.send(t, "a letter")
+					o.send(t, "a message")
 				}
 				synctest.Wait()
 				err := o.close()
-				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d letters were lost", o.left())) || o.left() == 0 {
-					t.Errorf("%d letters left: %v", o.left(), err)
+				if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("%d messages were lost", o.left())) || o.left() == 0 {
+					t.Errorf("%d messages left: %v", o.left(), err)
 				}
 				if after() < 9 || after() > 12 {
 					t.Errorf("it took %d seconds", after())
@@ -361,7 +361,7 @@ func TestShutdown_CompletesAnAttempt(t *testing.T) {
 			time.Sleep(5 * time.Second)
 			return ctx.Err()
 		})
-		o.send(t, "a letter")
+		o.send(t, "a message")
 		synctest.Wait()
 		if err := o.close(); err != nil || tried != 1 {
 			t.Errorf("tried %d times: %v", tried, err)
@@ -381,10 +381,10 @@ func TestQueue_AttemptHasADeadline(t *testing.T) {
 			}
 			return nil
 		})
-		o.send(t, "a letter")
+		o.send(t, "a message")
 		pass(attemptDeadline + minBackoff)
 		if tried != 2 || o.left() != 0 {
-			t.Errorf("tried %d times, %d letters left", tried, o.left())
+			t.Errorf("tried %d times, %d messages left", tried, o.left())
 		}
 		j.says(t, "mail waits", 1)
 	})
@@ -401,23 +401,23 @@ func TestQueue_IsBounded(t *testing.T) {
 			return nil
 		})
 		for range maxWaiting + 100 { // without a running mailer: Send does not block
-			o.send(t, "a letter")
+			o.send(t, "a message")
 		}
 		if o.left() != maxWaiting {
-			t.Errorf("%d letters wait", o.left())
+			t.Errorf("%d messages wait", o.left())
 		}
-		j.says(t, "too many letters wait", 1)
+		j.says(t, "the queue for the mail server is full", 1)
 		o.run(t)
 		pass(maxWaiting * time.Second)
 		o.send(t, "another")
 		pass(time.Second)
 		if sent.Load() != maxWaiting+1 {
-			t.Errorf("%d letters arrived", sent.Load())
+			t.Errorf("%d messages arrived", sent.Load())
 		}
 		for range maxWaiting + 100 { // faster than they are sent
-			o.send(t, "a letter")
+			o.send(t, "a message")
 		}
-		j.says(t, "too many letters wait", 2)
+		j.says(t, "the queue for the mail server is full", 2)
 	})
 }
 
@@ -431,7 +431,7 @@ func TestSend_IsSafeConcurrently(t *testing.T) {
 		for range 50 {
 			all.Go(func() {
 				for range 10 {
-					o.send(t, "a letter")
+					o.send(t, "a message")
 				}
 			})
 		}

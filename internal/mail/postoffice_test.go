@@ -34,7 +34,7 @@ type postOffice struct {
 
 	mu       sync.Mutex
 	commands []string
-	letters  []string
+	messages []string
 	users    []string
 }
 
@@ -100,7 +100,7 @@ func (p *postOffice) serve(t *testing.T, conn net.Conn) {
 				text, err := io.ReadAll(lines.DotReader())
 				if err == nil && p.reply(lines, ".", "250 taken") {
 					p.mu.Lock()
-					p.letters = append(p.letters, string(text))
+					p.messages = append(p.messages, string(text))
 					p.mu.Unlock()
 				}
 			}
@@ -172,7 +172,7 @@ func plainText(encoded string) string {
 func (p *postOffice) taken() []string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return slices.Clone(p.letters)
+	return slices.Clone(p.messages)
 }
 
 func (p *postOffice) heard(verb string) (commands []string) {

@@ -203,7 +203,7 @@ func (s *server) hand(client *smtp.Client, l *message, message *gomail.Msg) erro
 	if err := data.Close(); err != nil {
 		return refusedOrAway("DATA", err)
 	}
-	_ = client.Quit() // the server has the letter
+	_ = client.Quit() // the server has the message
 	return nil
 }
 

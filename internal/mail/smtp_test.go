@@ -20,7 +20,7 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// from is whom the tests' letters are from.
+// from is whom the tests' messages are from.
 const from = "Linkförge <no-reply@sho.rt>"
 
 func client(t *testing.T, rawURL string, roots *x509.CertPool) *server {
@@ -37,7 +37,7 @@ func aMessage() *message {
 	return &message{to: ada, subject: "Grüße", text: "Liebe Ada,\n\n.\n.. " + secret + "\n", id: "ID", born: time.Now()}
 }
 
-// post makes one attempt to send a letter.
+// post makes one attempt to send a message.
 func (s *server) post(t *testing.T, l *message) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
@@ -115,7 +115,7 @@ func TestSMTP_AuthenticatesBehindTLS(t *testing.T) {
 			})
 			s := client(t, c.scheme+"://postman:hunter%2F2@"+p.address()+c.query, roots)
 			if err := s.post(t, aMessage()); err != nil || len(p.taken()) != 1 {
-				t.Errorf("%d letters arrived: %v", len(p.taken()), err)
+				t.Errorf("%d messages arrived: %v", len(p.taken()), err)
 			}
 			if diff := cmp.Diff([]string{":postman:hunter/2"}, p.users); diff != "" {
 				t.Errorf("logged in (-want +got):\n%s", diff)
@@ -212,7 +212,7 @@ func TestSMTP_ClassifiesReplies(t *testing.T) {
 				got = map[bool]string{true: temporary, false: permanent}[refused.temporary()]
 			}
 			if err == nil || got != c.want || len(p.taken()) > 0 {
-				t.Errorf("%s, %d letters taken: %v; want %s", got, len(p.taken()), err, c.want)
+				t.Errorf("%s, %d messages taken: %v; want %s", got, len(p.taken()), err, c.want)
 			}
 		})
 	}
@@ -224,7 +224,7 @@ func TestSMTP_DeliversOnce(t *testing.T) {
 	for _, answer := range []string{"hang up", "554 never", "nonsense"} {
 		p := newPostOffice(t, "127.0.0.1:0", func(p *postOffice) { p.answer = always("QUIT", answer) })
 		if err := client(t, "smtp://"+p.address(), nil).post(t, aMessage()); err != nil || len(p.taken()) != 1 {
-			t.Errorf("%q at the end, %d letters: %v", answer, len(p.taken()), err)
+			t.Errorf("%q at the end, %d messages: %v", answer, len(p.taken()), err)
 		}
 	}
 }
@@ -287,7 +287,7 @@ func TestSMTP_RetriesAfterDeferral(t *testing.T) {
 		_ = poll.Wait(t.Context(), 10*time.Millisecond)
 	}
 	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.heard("RCPT TO:<nobody")) != 1 {
-		t.Errorf("%d letters taken, %v: %v", len(p.taken()), p.heard("RCPT"), err)
+		t.Errorf("%d messages taken, %v: %v", len(p.taken()), p.heard("RCPT"), err)
 	}
 	j.says(t, "RCPT by 550", 1)
 	j.says(t, "RCPT by 451", 1)
@@ -310,7 +310,7 @@ func TestSMTP_ReconnectsAfterOutage(t *testing.T) {
 		_ = poll.Wait(t.Context(), 10*time.Millisecond)
 	}
 	if err := stop(); err != nil || len(p.taken()) != 3 {
-		t.Errorf("%d letters taken: %v", len(p.taken()), err)
+		t.Errorf("%d messages taken: %v", len(p.taken()), err)
 	}
 	j.says(t, "mail waits", 1)
 	j.says(t, "mail is sent again", 1)
@@ -334,7 +334,7 @@ func TestSMTP_DeliversQueuedMessagesAtShutdown(t *testing.T) {
 	}
 }
 
-// TestSMTP_RefusesHeaderInjection: nothing that a letter says passes for a command or a header.
+// TestSMTP_RefusesHeaderInjection: nothing that a message says passes for a command or a header.
 func TestSMTP_RefusesHeaderInjection(t *testing.T) {
 	t.Parallel()
 	p := newPostOffice(t, "127.0.0.1:0", nil)
@@ -346,7 +346,7 @@ func TestSMTP_RefusesHeaderInjection(t *testing.T) {
 	}
 	m, err := netmail.ReadMessage(strings.NewReader(p.taken()[0]))
 	if err != nil || m.Header.Get("Bcc") != "" || len(m.Header) != 9 || len(p.taken()) != 1 || len(p.heard("RCPT")) != 1 {
-		t.Errorf("%v, %d letters, %v: %v", m.Header, len(p.taken()), p.heard("RCPT"), err)
+		t.Errorf("%v, %d messages, %v: %v", m.Header, len(p.taken()), p.heard("RCPT"), err)
 	}
 }
 

@@ -28,7 +28,7 @@ const (
 	maxPause     = 24 * time.Hour
 )
 
-// answer is what came of asking a destination.
+// answer is what came of checking a destination.
 type answer struct {
 	// status is that of the last answer, after all redirects; nil means that there was none.
 	status *int

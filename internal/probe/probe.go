@@ -66,7 +66,7 @@ func (c *Checker) Check(ctx context.Context, m workspace.Membership, linkID stri
 	d := link.Due{LinkID: l.ID, URL: l.OriginalURL, Failures: l.CheckFailures}
 	a := c.askInTime(ctx, d)
 	if err := ctx.Err(); err != nil {
-		return nil, fmt.Errorf("asking a destination: %w", err) // which has not had its time
+		return nil, fmt.Errorf("checking a destination: %w", err) // which has not had its time
 	}
 	if err := c.record(ctx, d, a); err != nil {
 		return nil, err

@@ -63,12 +63,12 @@ func (r *run) batch(ctx context.Context) (more bool, err error) {
 	if err != nil || len(due) == 0 {
 		return false, err
 	}
-	asking, ctx := errgroup.WithContext(ctx)
-	asking.SetLimit(atOnce)
+	checking, ctx := errgroup.WithContext(ctx)
+	checking.SetLimit(atOnce)
 	for _, h := range r.group(due) {
-		asking.Go(func() error { return r.askHost(ctx, h) })
+		checking.Go(func() error { return r.checkHost(ctx, h) })
 	}
-	return true, asking.Wait()
+	return true, checking.Wait()
 }
 
 // group gives the destinations to their hosts, and returns the hosts that have any.
@@ -100,12 +100,12 @@ func hostOf(original string) string {
 	return u.Host()
 }
 
-// askHost checks the host's destinations one after another. When the host needs a pause, the others
+// checkHost checks the host's destinations one after another. When the host needs a pause, the others
 // are postponed.
-func (r *run) askHost(ctx context.Context, h *host) error {
+func (r *run) checkHost(ctx context.Context, h *host) error {
 	for i, d := range h.due {
 		if !h.until.IsZero() {
-			return r.putOff(ctx, h, h.due[i:])
+			return r.postpone(ctx, h, h.due[i:])
 		}
 		if i == perHost || h.asked && r.sleep(ctx, pace) != nil {
 			return nil
@@ -125,8 +125,8 @@ func (r *run) askHost(ctx context.Context, h *host) error {
 	return nil
 }
 
-// putOff postpones checks of a host with a pause to another run.
-func (r *run) putOff(ctx context.Context, h *host, due []link.Due) error {
+// postpone postpones checks of a host with a pause to another run.
+func (r *run) postpone(ctx context.Context, h *host, due []link.Due) error {
 	ctx, cancel := lasting(ctx)
 	defer cancel()
 	until := h.until

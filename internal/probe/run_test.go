@@ -46,15 +46,15 @@ func TestRun_ChecksHostsConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const hosts, moment = 3 * atOnce, 100 * time.Millisecond
-		var asking, most atomic.Int64
+		var checking, most atomic.Int64
 		var once sync.Once
 		full := make(chan struct{})
 		b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) {
-			defer asking.Add(-1)
-			if asking.Add(1) == atOnce {
+			defer checking.Add(-1)
+			if checking.Add(1) == atOnce {
 				once.Do(func() {
 					time.AfterFunc(moment, func() {
-						most.Store(asking.Load())
+						most.Store(checking.Load())
 						close(full)
 					})
 				})

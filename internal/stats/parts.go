@@ -213,7 +213,7 @@ func (s *Stats) checkKept(ctx context.Context, fine []Range) error {
 			break
 		}
 		err := s.checkClicks(ctx, Range{span.From, earlier(since, span.To)}, since,
-			"Clicks are told by the quarter of an hour, which days of a zone other than UTC need,")
+			"Clicks by quarter of an hour, which days of a zone other than UTC need, exist")
 		if err != nil {
 			return err
 		}
@@ -230,7 +230,7 @@ func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, wh
 		return fmt.Errorf("looking for old clicks: %w", err)
 	}
 	if some {
-		return errs.New(errs.InvalidInput, "%s only since %s: let the range begin then.", what, since.Format(time.DateOnly)).
+		return errs.New(errs.InvalidInput, "%s only since %s: begin the range then or later.", what, since.Format(time.DateOnly)).
 			At("range")
 	}
 	return nil

@@ -24,7 +24,7 @@ func (s *Stats) checkCombined(ctx context.Context) error {
 	if !s.From.Before(since) {
 		return nil
 	}
-	return s.checkClicks(ctx, Range{s.From, earlier(since, s.To)}, since, "Combined filters are told")
+	return s.checkClicks(ctx, Range{s.From, earlier(since, s.To)}, since, "Combined filters are available")
 }
 
 // clicks selects the clicks of some spans.

@@ -63,7 +63,7 @@ func (s *Stats) Series(ctx context.Context, interval Interval) ([]Point, error) 
 // Intervals are the points of a series, with nothing counted yet.
 func (s *Stats) Intervals(interval Interval) (points []Point, err error) {
 	if interval == Hour && s.To.Sub(s.From) > longestHours+click.BucketLength {
-		return nil, errs.New(errs.InvalidInput, "Hours are told for ranges of at most 31 days.").At("interval")
+		return nil, errs.New(errs.InvalidInput, "Hourly series are limited to ranges of 31 days.").At("interval")
 	}
 	for start := s.start(interval, s.From); start.Before(s.To); start = s.after(interval, start) {
 		if len(points) == mostPoints {
