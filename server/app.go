@@ -248,7 +248,8 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 	leases.Go(func() error { return a.Quotas.Run(leasing) })
 	last.Go(func() error { return a.Unmatched.Run(recording) })
 	last.Go(func() error { return a.mailer.Run(recording) })
-	lasting, stop := context.WithCancel(context.WithoutCancel(ctx)) // background work continues until the last request has ended
+	// Background work continues until the last request has ended.
+	lasting, stop := context.WithCancel(context.WithoutCancel(ctx))
 	defer stop()
 	parts, failed := errgroup.WithContext(lasting)
 	parts.Go(func() error {

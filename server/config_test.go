@@ -270,8 +270,8 @@ func TestDevelopment_ShowsTools(t *testing.T) {
 	}
 }
 
-// TestStart_RefusesOldSchemaWhenMigrateIsOff starts a server that may not migrate: not on an empty database, but on a migrated
-// one.
+// TestStart_RefusesOldSchemaWhenMigrateIsOff starts a server that must not migrate: it fails on an empty
+// database, and starts on a migrated one.
 func TestStart_RefusesOldSchemaWhenMigrateIsOff(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {

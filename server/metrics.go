@@ -19,13 +19,16 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 	cache, leases, clicks, live := a.Links.Resolver.CacheStats(), a.Quotas.Hits.Stats(), a.Recorder.Stats(),
 		a.ClickStream.Stats()
 	all := []obs.Number{
-		obs.Gauge("linkforge_build_info", "The version that the node runs, as a label. Always 1.", 1).By("version", cli.Version()),
+		obs.Gauge("linkforge_build_info", "The version that the node runs, as a label. Always 1.",
+			1).By("version", cli.Version()),
 		obs.Gauge("linkforge_ready", "1 while the node is ready (/readyz), 0 once it shuts down.",
 			one(!a.stopping.Load())),
 		obs.Gauge("linkforge_certificate_expiry_timestamp_seconds",
 			"Expiry of the TLS certificate. 0 without TLS.", a.certificateEnd()),
 		obs.Gauge("linkforge_database_up", "1 if the database answers this node, else 0.", a.databaseUp(ctx)),
-		obs.Gauge("linkforge_replica_lag_seconds", "Replication lag of the read replica as measured by this node. 0 without a replica.",
+		obs.Gauge("linkforge_replica_lag_seconds",
+			"Replication lag of the read replica as measured by this node. 0 without a replica.",
+
 			a.db.Replica.Lag(a.now()).Seconds()),
 		obs.Gauge("linkforge_redis_up", "1 if Redis answers this node, else 0.", a.redisUp(ctx)),
 
@@ -33,14 +36,17 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			cache.Hits),
 		obs.Counter("linkforge_link_cache_misses_total", "Look-ups that needed the database.", cache.Misses),
 		obs.Counter("linkforge_link_cache_evictions_total", "Entries evicted from the link cache.", cache.Evictions),
-		obs.Gauge("linkforge_link_cache_entries", "Entries in the link cache: links, hosts and unknown codes.", cache.Entries),
+		obs.Gauge("linkforge_link_cache_entries", "Entries in the link cache: links, hosts and unknown codes.",
+			cache.Entries),
 		obs.Gauge("linkforge_link_cache_bytes", "Estimated memory of the link cache.", cache.Bytes),
 		obs.Counter("linkforge_code_collisions_total", "Generated codes that were already used by another URL.",
 			a.Links.Collisions()),
 		obs.Counter("linkforge_code_exhausted_total", "Links refused because all candidate codes were in use.",
 			a.Links.ExhaustedCodes()),
 
-		obs.Gauge("linkforge_quota_fallback", "1 while the database counts monthly hits because Redis is unavailable, else 0.",
+		obs.Gauge("linkforge_quota_fallback",
+			"1 while the database counts monthly hits because Redis is unavailable, else 0.",
+
 			one(leases.Away)),
 		obs.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
 		obs.Counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
@@ -51,18 +57,23 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 
 		obs.Gauge("linkforge_click_log_lag_clicks", "Clicks in the click log that are not in the database yet.",
 			clicks.Waiting),
-		obs.Gauge("linkforge_click_log_lag_seconds", "Age of the oldest click that is not in the database yet. 0 without one.",
+		obs.Gauge("linkforge_click_log_lag_seconds",
+			"Age of the oldest click that is not in the database yet. 0 without one.",
+
 			clicks.Lag.Seconds()),
 		obs.Gauge("linkforge_click_log_bytes", "Size of the click log on disk.", clicks.LogBytes),
 		obs.Gauge("linkforge_click_log_limit_bytes", "Maximum size of the click log.", a.config.ClickLogBytes),
-		obs.Counter("linkforge_clicks_lost_total", "Redirects whose click was lost because the click log was full.", clicks.Lost),
+		obs.Counter("linkforge_clicks_lost_total", "Redirects whose click was lost because the click log was full.",
+			clicks.Lost),
 		obs.Counter("linkforge_click_ingest_batches_total", "Transactions that wrote clicks to the database.",
 			clicks.Batches),
 		obs.Counter("linkforge_click_ingested_total", "Clicks that this node wrote to the database.", clicks.Ingested),
 		obs.Gauge("linkforge_click_subscriptions", "Active subscriptions to clicks on this node.", live.Watches),
 		obs.Gauge("linkforge_click_subscriptions_lag_seconds",
 			"Time since the last query for new clicks. 0 without subscriptions.", live.Lag.Seconds()),
-		obs.Counter("linkforge_click_poison_total", "Records of the click log that were set aside because they cannot be ingested.",
+		obs.Counter("linkforge_click_poison_total",
+			"Records of the click log that were set aside because they cannot be ingested.",
+
 			clicks.Poison),
 	}
 	for status, answers := range a.redirects.Answers() {

@@ -79,12 +79,12 @@ func TestInsert_WritesRows(t *testing.T) {
 		}
 		const rounds = 8 // where it may choose, PostgreSQL plans the first five for their values
 		for round := 1; round <= rounds; round++ {
-			var returned []sample
+			var got []sample
 			err := inTx(t, d, func(ctx context.Context, tx bun.Tx) error {
-				return db.InsertReturning(ctx, tx, insertSamples, rows, &returned)
+				return db.InsertReturning(ctx, tx, insertSamples, rows, &got)
 			})
-			if err != nil || len(returned) != 2 || returned[0].ID != "b" || returned[0].Number != round*7 || returned[1].ID != "a" {
-				t.Fatalf("returned %+v, %v", returned, err)
+			if err != nil || len(got) != 2 || got[0].ID != "b" || got[0].Number != round*7 || got[1].ID != "a" {
+				t.Fatalf("got %+v, %v", got, err)
 			}
 		}
 		var kept []*sample

@@ -230,8 +230,8 @@ func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, wh
 		return fmt.Errorf("looking for old clicks: %w", err)
 	}
 	if some {
-		return errs.New(errs.InvalidInput, "%s only since %s: begin the range then or later.", what, since.Format(time.DateOnly)).
-			At("range")
+		return errs.New(errs.InvalidInput, "%s only since %s: begin the range then or later.",
+			what, since.Format(time.DateOnly)).At("range")
 	}
 	return nil
 }
