@@ -28,7 +28,6 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Gauge("linkforge_database_up", "1 if the database answers this node, else 0.", a.databaseUp(ctx)),
 		obs.Gauge("linkforge_replica_lag_seconds",
 			"Replication lag of the read replica as measured by this node. 0 without a replica.",
-
 			a.db.Replica.Lag(a.now()).Seconds()),
 		obs.Gauge("linkforge_redis_up", "1 if Redis answers this node, else 0.", a.redisUp(ctx)),
 
@@ -46,7 +45,6 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 
 		obs.Gauge("linkforge_quota_fallback",
 			"1 while the database counts monthly hits because Redis is unavailable, else 0.",
-
 			one(leases.Away)),
 		obs.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
 		obs.Counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
@@ -59,7 +57,6 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			clicks.Waiting),
 		obs.Gauge("linkforge_click_log_lag_seconds",
 			"Age of the oldest click that is not in the database yet. 0 without one.",
-
 			clicks.Lag.Seconds()),
 		obs.Gauge("linkforge_click_log_bytes", "Size of the click log on disk.", clicks.LogBytes),
 		obs.Gauge("linkforge_click_log_limit_bytes", "Maximum size of the click log.", a.config.ClickLogBytes),
@@ -73,7 +70,6 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 			"Time since the last query for new clicks. 0 without subscriptions.", live.Lag.Seconds()),
 		obs.Counter("linkforge_click_poison_total",
 			"Records of the click log that were set aside because they cannot be ingested.",
-
 			clicks.Poison),
 	}
 	for status, answers := range a.redirects.Answers() {
