@@ -156,7 +156,7 @@ var scopes = map[string][]string{
 	"InWorkspace": {"workspace.Enter", "workspace.memberships", "workspace.Create"},
 	"AsAccount":   {"workspace.memberships"},
 	"AsResolver": {
-		"hitquota.Granted", "link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
+		"link.At", "resolve.CatchUp", "hitquota.Exhausted", "resolve.query", "link.WorkspacesOf",
 		"link.claim", "linklist.narrow",
 		"apikey.Authenticate", "apikey.valid", "domain.IsVerified", "workspace.IDBySlug", "workspace.WorkspacesOf",
 		"workspace.Observe",
@@ -167,7 +167,7 @@ var scopes = map[string][]string{
 		"stats.ForgetWho",
 		"stats.Platform", "ingest.positionOf", "stats.BusyLinks", "stats.Detail", "unmatched.Flush", "link.Usages",
 		"stats.PurgeWorkspace", "clickstream.readAfter", "stats.Retain", "stats.Seal", "ingest.share", "ingest.Write",
-		"ingest.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Seeds",
+		"ingest.remove", "hitquota.ForgetLeases", "hitquota.ForgetUsage", "hitquota.RecountGrants", "hitquota.Take",
 		"hitquota.recoverLeases", "hitquota.take", "jobs.States", "jobs.attempt",
 		"moderation.Block", "link.Find", "link.Holders", "moderation.SetDisabled", "moderation.Unblock",
 		"moderation.setHostDisabled", "link.DueChecks", "link.Checked", "link.PostponeChecks", "link.claim", "link.CleanUp",

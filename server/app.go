@@ -122,9 +122,6 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 	if err := a.VisitorKeys.Fetch(ctx); err != nil {
 		return nil, err
 	}
-	if err := a.Recorder.Adopt(ctx); err != nil { // it is tried again and again
-		log.ErrorContext(ctx, "the log of a process that has died is not ingested", "error", err)
-	}
 	return a, a.Accounts.LoadRevoked(ctx)
 }
 

@@ -43,15 +43,15 @@ func (a *app) numbers(ctx context.Context) []obs.Number {
 		obs.Counter("linkforge_code_exhausted_total", "Links refused because all candidate codes were in use.",
 			a.Links.ExhaustedCodes()),
 
-		obs.Gauge("linkforge_quota_fallback",
-			"1 while the database counts monthly hits because Redis is unavailable, else 0.",
+		obs.Gauge("linkforge_quota_unavailable",
+			"1 while the database grants no hits, so that only leased hits are admitted, else 0.",
 			one(leases.Away)),
 		obs.Gauge("linkforge_quota_leases_open", "Leases of monthly hits that the node holds.", leases.Open),
 		obs.Counter("linkforge_quota_leases_taken_total", "Leases of monthly hits that the node has taken.", leases.Leases),
 		obs.Counter("linkforge_quota_hits_returned_total", "Unused leased hits that were returned.",
 			leases.Returned),
 		obs.Gauge("linkforge_quota_overshoot_bound",
-			"Hits of this node that could be granted twice if Redis lost its counters now.", leases.Held+clicks.Waiting),
+			"Hits that this node can admit beyond quotas: always 0, because the database grants every hit.", 0),
 
 		obs.Gauge("linkforge_click_log_lag_clicks", "Clicks in the click log that are not in the database yet.",
 			clicks.Waiting),

@@ -73,10 +73,6 @@ type Config struct {
 	HitQuota int64 `env:"LINKFORGE_HIT_QUOTA" default:"10000" min:"0" max:"1125899906842624"`
 	// Links that a workspace can create in a calendar month (UTC).
 	LinkQuota int64 `env:"LINKFORGE_LINK_QUOTA" default:"10000" min:"0" max:"1125899906842624"`
-	// Counter of monthly hits while Redis is unavailable: database, or none (redirects respond 503).
-	//
-	// QuotaFallback is true for the database.
-	QuotaFallback bool `env:"LINKFORGE_QUOTA_FALLBACK" default:"database" words:"database,none"`
 	// Memory of the cache of links, in bytes; a link takes about 600.
 	CacheBytes int64 `env:"LINKFORGE_CACHE_BYTES" default:"268435456" min:"1048576" max:"1099511627776"`
 	// Size of the click log in the data folder, in bytes; a click takes about 150.

@@ -1,8 +1,11 @@
 package hitquota
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	"github.com/uptrace/bun"
 
@@ -76,27 +79,30 @@ func (g Grants) take(ctx context.Context, a *Request, hits int64) error {
 	})
 }
 
-// Return implements Source. The statement that deletes the lease's row also returns its unused
-// hits.
+// Return implements Source.
 func (g Grants) Return(ctx context.Context, leases []Lease) error {
 	return g.Recover(ctx, g.LogID, leases)
 }
 
 // Recover ends the leases of a log, this process's or that of one that has died.
 func (g Grants) Recover(ctx context.Context, logID string, leases []Lease) error {
-	err := g.recoverLeases(ctx, logID, leases, func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error {
-		_, err := updateGranted(tx, "granted - ?", unused).
-			Where("id = ?", l.LinkID).Where("granted >= ?", unused).Exec(ctx)
-		return err
+	err := g.recoverLeases(ctx, logID, leases, func(ctx context.Context, tx bun.Tx, unused map[linkMonth]int64) error {
+		for _, key := range slices.SortedFunc(maps.Keys(unused), func(a, b linkMonth) int {
+			return cmp.Compare(a.linkID, b.linkID)
+		}) {
+			_, err := updateGranted(tx, "granted - ?", unused[key]).
+				Where("id = ?", key.linkID).Where("granted >= ?", unused[key]).Exec(ctx)
+			if err != nil {
+				return err
+			}
+		}
+		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("taking grants back: %w", err)
+		return fmt.Errorf("returning grants: %w", err)
 	}
 	return nil
 }
-
-// Resume implements Source: the database needs no preparation.
-func (g Grants) Resume(context.Context) error { return nil }
 
 // RecountGrants sets the granted clicks of links with MaxClicks to the clicks that they have. It is
 // for a restored database, whose leases have all ended.

@@ -36,19 +36,22 @@ const (
 	refusedLife = 250 * time.Millisecond
 	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits: near the limit,
 	// hits are taken one by one.
-	maxLeaseHits = 128
+	maxLeaseHits = 1024
 	leaseShare   = 16
-	// maxBatch bounds how many links hits are taken for in one go, returnBatch how many leases are
+	// maxBatch bounds how many links hits are taken for in one statement, returnChunk how many leases are
 	// returned in one call.
 	maxBatch    = 256
-	returnBatch = 1000
-	// sourceDeadline bounds taking and giving back.
+	returnChunk = 1000
+	// takeDeadline bounds taking: visitors wait for it. sourceDeadline bounds returning.
+	takeDeadline   = 800 * time.Millisecond
 	sourceDeadline = 5 * time.Second
+	// resumeDeadline bounds the question whether the source is available again.
+	resumeDeadline = 500 * time.Millisecond
 	// returnDeadline bounds giving everything back at the end.
 	returnDeadline = 10 * time.Second
 	// maxPinnedPart is the part of the log's room that open leases may keep from being released.
 	maxPinnedPart = 8
-	// noPosition is the position of leases that no log knows of.
+	// noPosition is after every position.
 	noPosition = math.MaxInt64
 )
 
@@ -62,15 +65,14 @@ type Request struct {
 	// Want is the number of requested hits, Number identifies the lease in this process's log.
 	Want   int64
 	Number int64
-	// Known says that this process may have clicks of the link and month that the database does not
-	// have.
+	// Known reports that this process has taken hits of the link and month before.
 	Known bool
 
 	// Granted is the number of granted hits, at most Want. Left is the number of hits that remain, as
 	// far as the source knows.
 	Granted int64
 	Left    int64
-	// Err is why nothing can be said.
+	// Err is set if the request failed.
 	Err error
 
 	done    chan struct{}
@@ -88,12 +90,12 @@ type Lease struct {
 
 // Source is where hits are counted for all nodes.
 type Source interface {
-	// Take grants the requests, each as a lease that returns once even if this process dies. It sets
-	// Err of requests that fail, and returns an error when the source is unavailable.
+	// Take grants the requests, each as a lease that returns once even if this process dies. After
+	// an error some may have been granted.
 	Take(ctx context.Context, requests []*Request) error
 	// Return ends leases and returns their unused hits.
 	Return(ctx context.Context, leases []Lease) error
-	// Resume is called before the source is used again after it could not be reached.
+	// Resume reports whether the source is available again, after an outage.
 	Resume(ctx context.Context) error
 }
 
@@ -101,18 +103,14 @@ type Source interface {
 type LeasesConfig struct {
 	// What names the counted unit in the log.
 	What string
-	// Source is where hits are taken from; Fallback, if any, while the source cannot be reached.
-	Source, Fallback Source
-	// Own means that the source is in this process and responds at once: callers use it without a
-	// queue.
-	Own bool
+	// Source is where hits are taken from.
+	Source Source
 	// Note writes to this process's log that a lease is about to be taken, and returns the position in
-	// the log. It is nil if nothing has to return when the process dies.
+	// the log.
 	Note func(l Lease) (int64, error)
-	// LogEnd is the position that the log has reached, LogLag how old the oldest click is that
-	// waits in it, and LogRoom how many bytes it has for all that it keeps; zero means any number.
+	// LogEnd is the position that the log has reached, LogRoom how many bytes it may retain; zero
+	// means any number.
 	LogEnd  func() int64
-	LogLag  func() time.Duration
 	LogRoom int64
 	// Numbers numbers leases; all that share a log share it.
 	Numbers *atomic.Int64
@@ -130,10 +128,9 @@ type Leases struct {
 
 	mu       sync.Mutex
 	requests []*queued
-	returns  map[bool][]ended // by whether the lease is the fallback's
-	over     bool             // no more requests are served
+	returns  []ended
+	over     bool // no more requests are served
 	wake     chan struct{}
-	seeding  sync.WaitGroup
 	turn     int   // of tidying
 	reapedAt int64 // when, in milliseconds since 1970
 
@@ -160,7 +157,6 @@ type held struct {
 	month    int32
 	life     int32 // how long the lease may be kept, in milliseconds
 	open     bool  // it has not been given back
-	fallback bool  // the lease is the fallback's
 	refused  bool  // there were none at that time
 }
 
@@ -175,11 +171,17 @@ func lifeOf(left, limit int64) time.Duration {
 	return nearLife
 }
 
+// requestKey is a link and a month: each has one request at a time.
+type requestKey struct {
+	link  linkKey
+	month int32
+}
+
 type shard struct {
 	mu       sync.Mutex
 	links    map[linkKey]held
 	most     int // links that there have been since the map was made
-	requests map[linkKey]*queued
+	requests map[requestKey]*queued
 	// closing holds leases that are over and have pending hits, by number. The last of these hits
 	// ends the lease.
 	closing map[int64]*closing
@@ -204,7 +206,6 @@ type ended struct {
 	hits, used int32
 	number     int64
 	position   int64 // in the log, before the lease's record
-	fallback   bool
 }
 
 func (e *ended) lease() Lease {
@@ -222,9 +223,9 @@ type closing struct {
 
 // NewLeases returns Leases. Run takes and returns them.
 func NewLeases(c LeasesConfig) *Leases {
-	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1), returns: map[bool][]ended{}}
+	l := &Leases{LeasesConfig: c, wake: make(chan struct{}, 1)}
 	for i := range l.shards {
-		l.shards[i].links, l.shards[i].requests = map[linkKey]held{}, map[linkKey]*queued{}
+		l.shards[i].links, l.shards[i].requests = map[linkKey]held{}, map[requestKey]*queued{}
 		l.shards[i].closing = map[int64]*closing{}
 		l.shards[i].clear()
 	}
@@ -254,7 +255,8 @@ func (m Month) number() int32 {
 }
 
 // Take takes one hit of the link; false means that none is left. The caller commits the hit once
-// its click is recorded, or releases it. An error means that no source is available.
+// its click is recorded, or releases it. During an outage of the source it returns Unavailable at
+// once for a link without a lease.
 func (l *Leases) Take(
 	ctx context.Context, linkID string, m Month, limit int64, now time.Time,
 ) (hit Hit, ok bool, err error) {
@@ -270,9 +272,7 @@ func (l *Leases) Take(
 		if wait == nil {
 			return Hit{leases: l, key: key, number: number}, true, nil
 		}
-		if mine && l.Own {
-			l.take(context.WithoutCancel(ctx), []*queued{wait})
-		} else if mine {
+		if mine {
 			l.enqueue(wait)
 		}
 		select {
@@ -297,7 +297,7 @@ func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok 
 	defer s.mu.Unlock()
 	h, known := s.links[*key]
 	if known && h.month == month {
-		if h.left > 0 && now-h.taken < int64(h.life) {
+		if h.left > 0 && (now-h.taken < int64(h.life) || l.away.Load()) {
 			h.left--
 			h.pending++
 			s.held--
@@ -308,11 +308,11 @@ func (l *Leases) try(key *linkKey, m Month, limit, now int64) (number int64, ok 
 			return 0, false, nil, false
 		}
 	}
-	if wait = s.requests[*key]; wait == nil || wait.Month != m {
+	if wait = s.requests[requestKey{*key, month}]; wait == nil {
 		wait = &queued{key: *key, Request: Request{
 			LinkID: string(key[:]), Month: m, Limit: limit, Known: known && h.month == month, done: make(chan struct{}),
 		}}
-		s.requests[*key], mine = wait, true
+		s.requests[requestKey{*key, month}], mine = wait, true
 	}
 	wait.waiters++
 	return 0, false, wait, mine
@@ -323,14 +323,16 @@ var errClosed = errors.New("no more hits are taken")
 
 func (l *Leases) enqueue(q *queued) {
 	l.mu.Lock()
-	over := l.over
-	if !over {
+	if l.over {
+		q.Err = errClosed
+	} else if l.away.Load() {
+		q.Err = errAway
+	} else {
 		l.requests = append(l.requests, q)
 	}
 	l.mu.Unlock()
-	if over {
-		q.Err = errClosed
-		l.finish(q, false)
+	if q.Err != nil {
+		l.finish(q)
 		return
 	}
 	select {
@@ -344,7 +346,7 @@ type LeasesStats struct {
 	// Open is how many there are, and Held how many hits that are not used. Leases, Taken and
 	// Returned count leases, and the hits that were taken and given back, since the process began.
 	Open, Held, Leases, Taken, Returned int64
-	// Away says that the source cannot be reached.
+	// Away reports that the source is unavailable.
 	Away bool
 }
 
@@ -385,7 +387,6 @@ func (l *Leases) Run(ctx context.Context) error {
 	l.over = true
 	l.mu.Unlock()
 	l.serve(ctx) // ends at once, since the queue is closed
-	l.seeding.Wait()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), returnDeadline)
 	defer cancel()
 	l.reap(ctx, true)

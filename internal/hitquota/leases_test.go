@@ -15,10 +15,11 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-var errGone = errors.New("the source has gone")
+var errGone = errs.New(errs.Unavailable, "the source is unavailable")
 
 // tally is a Source in memory, which a test can take away.
 type tally struct {
@@ -112,18 +113,16 @@ func (c *tally) want(t *testing.T, when, linkID string, hits int64, leases int) 
 type desk struct {
 	*Leases
 	end  atomic.Int64 // of the log
-	lag  atomic.Int64
 	said bytes.Buffer
 }
 
-func newDesk(source, fallback Source) *desk {
+func newDesk(source Source) *desk {
 	d := &desk{}
 	d.Leases = NewLeases(LeasesConfig{
-		What: "hits", Source: source, Fallback: fallback, Numbers: &atomic.Int64{}, Now: time.Now,
+		What: "hits", Source: source, Numbers: &atomic.Int64{}, Now: time.Now,
 		Log:    slog.New(slog.NewTextHandler(&d.said, nil)),
 		Note:   func(Lease) (int64, error) { return d.end.Add(10), nil },
 		LogEnd: d.end.Load,
-		LogLag: func() time.Duration { return time.Duration(d.lag.Load()) },
 	})
 	return d
 }
@@ -206,7 +205,7 @@ func TestQuota_TakesHitsFromALease(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source, nil)
+		d := newDesk(source)
 		stop := run(t, d.Leases)
 		if got := take(t, d.Leases, linkID, 300, 200); got != 200 {
 			t.Errorf("%d hits given, want 200", got)
@@ -230,7 +229,7 @@ func TestQuota_TakesSingleHitsNearTheLimit(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source, nil)
+		d := newDesk(source)
 		run(t, d.Leases)
 		const limit = 10_000
 		left := int64(limit)
@@ -243,8 +242,8 @@ func TestQuota_TakesSingleHitsNearTheLimit(t *testing.T) {
 				}
 				most = max(most, want)
 			}
-			if left == limit/2 && most != maxLeaseHits {
-				t.Errorf("%d were wanted at most, want %d of a busy link", most, maxLeaseHits)
+			if left == limit/2 && most < 300 {
+				t.Errorf("%d were wanted at most, want hundreds for a busy link", most)
 			}
 		}
 	})
@@ -262,7 +261,7 @@ func TestQuota_ReturnsIdleLeases(t *testing.T) {
 		t.Run(fmt.Sprint("limit ", c.limit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source, linkID := newTally(), id.New(id.Link)
-				idle, other := newDesk(source, nil), newDesk(source, nil)
+				idle, other := newDesk(source), newDesk(source)
 				other.Numbers.Store(1000)
 				hold(t, idle.Leases, linkID, 20, c.limit)
 				run(t, idle.Leases)
@@ -297,7 +296,7 @@ func TestQuota_SizesLeasesByDemand(t *testing.T) {
 		t.Run(fmt.Sprintf("a hit every %s, limit %d", c.every, c.limit), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source, linkID := newTally(), id.New(id.Link)
-				d := newDesk(source, nil)
+				d := newDesk(source)
 				stop := run(t, d.Leases)
 				taken := int64(0)
 				for began := time.Now(); time.Since(began) < 30*time.Minute; after(c.every) {
@@ -319,7 +318,7 @@ func TestQuota_LeasesPinLittleOfTheLog(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source, nil)
+		d := newDesk(source)
 		d.LogRoom = 1 << 20
 		hold(t, d.Leases, linkID, 20, 1000)
 		run(t, d.Leases)
@@ -370,7 +369,7 @@ func TestQuota_EndsLeasesAmongMany(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				source, linkID := newTally(), id.New(id.Link)
-				d := newDesk(source, nil)
+				d := newDesk(source)
 				d.LogRoom = 1 << 20
 				hold(t, d.Leases, linkID, 20, c.limit)
 				crowd(t, d.Leases, linkID, others)
@@ -408,7 +407,7 @@ func TestQuota_RefusesQuickly(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source, nil)
+		d := newDesk(source)
 		run(t, d.Leases)
 		if got := take(t, d.Leases, linkID, 9, 5); got != 5 {
 			t.Errorf("%d hits given, want 5", got)
@@ -455,7 +454,7 @@ func TestHit_SettlesOnce(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				source, linkID := newTally(), id.New(id.Link)
-				d := newDesk(source, nil)
+				d := newDesk(source)
 				hold(t, d.Leases, linkID, 3, 3)
 				stop := run(t, d.Leases)
 				hit, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
@@ -489,7 +488,7 @@ func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID := newTally(), id.New(id.Link)
-		d := newDesk(source, nil)
+		d := newDesk(source)
 		run(t, d.Leases)
 		hit, ok, err := d.Take(t.Context(), linkID, thisMonth(), 3, time.Now())
 		if !ok || err != nil {
@@ -514,8 +513,8 @@ func TestLeases_PinTheLogWhileHitsArePending(t *testing.T) {
 func TestLeases_ReturnEverythingAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		source, links := newTally(), 3*returnBatch+1
-		d := newDesk(source, nil)
+		source, links := newTally(), 3*returnChunk+1
+		d := newDesk(source)
 		for range links {
 			hold(t, d.Leases, id.New(id.Link), 1, 1000)
 		}
@@ -538,7 +537,7 @@ func TestQuota_CountsMonthsSeparately(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		source, linkID, january := newTally(), id.New(id.Link), thisMonth()
-		d := newDesk(source, nil)
+		d := newDesk(source)
 		hold(t, d.Leases, linkID, 5, 10)
 		stop := run(t, d.Leases)
 		february := MonthOf(january.End)
@@ -567,7 +566,7 @@ func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
 			most = max(most, len(requests))
 			return nil
 		}
-		d := newDesk(source, nil)
+		d := newDesk(source)
 		stop := run(t, d.Leases)
 		var links []string
 		for range 3 * maxBatch {
@@ -594,10 +593,224 @@ func TestQuota_ServesManyLinksConcurrently(t *testing.T) {
 
 func TestQuota_RefusesUnknownLinkForm(t *testing.T) {
 	t.Parallel()
-	d := newDesk(newTally(), nil)
+	d := newDesk(newTally())
 	for _, linkID := range []string{"", "lnk_1", id.New(id.Link) + "x", strings.Repeat("x", 1000)} {
 		if _, ok, err := d.Take(t.Context(), linkID, thisMonth(), 1, time.Now()); ok || !errors.Is(err, errLinkID) {
 			t.Errorf("%s: given %t: %v", fmt.Sprintf("%.10q", linkID), ok, err)
 		}
 	}
 }
+
+// TestSource_OutageAdmitsLeasedHits: held leases last for the whole outage, other links fail at
+// once, and everything returns afterwards.
+func TestSource_OutageAdmitsLeasedHits(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID, other := newTally(), id.New(id.Link), id.New(id.Link)
+		d := newDesk(source)
+		hold(t, d.Leases, linkID, 10, 100)
+		stop := run(t, d.Leases)
+		source.fail(errGone)
+		if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errors.Is(err, errGone) || !d.Stats().Away {
+			t.Errorf("the first request gets %v, away is %t", err, d.Stats().Away)
+		}
+		for range 5 {
+			if got := take(t, d.Leases, linkID, 1, 100); got != 1 {
+				t.Errorf("%d leased hits given, want 1", got)
+			}
+			began := time.Now()
+			if _, err := tryTake(t.Context(), d.Leases, other, 1, 100); !errors.Is(err, errAway) || time.Since(began) > 0 {
+				t.Errorf("a link without a lease waits for %s and gets %v", time.Since(began), err)
+			}
+			after(abundantLife)
+		}
+		source.want(t, "during the outage", linkID, 10, 1)
+		source.fail(nil)
+		after(2 * reapInterval)
+		source.want(t, "afterwards", linkID, 5, 0)
+		if got := take(t, d.Leases, other, 7, 100); got != 7 || d.Stats().Away {
+			t.Errorf("%d hits given afterwards, want 7; away is %t", got, d.Stats().Away)
+		}
+		stop()
+		source.want(t, "at the end", other, 7, 0)
+		for text, want := range map[string]int{"unavailable: only leased hits are admitted": 1, "available again": 1} {
+			if got := strings.Count(d.said.String(), text); got != want {
+				t.Errorf("%q was logged %d times, want %d", text, got, want)
+			}
+		}
+	})
+}
+
+// TestSource_OtherErrorsAreNoOutage: only the failed requests get the error.
+func TestSource_OtherErrorsAreNoOutage(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID, broken := newTally(), id.New(id.Link), errors.New("broken")
+		d := newDesk(source)
+		run(t, d.Leases)
+		source.fail(broken)
+		if _, err := tryTake(t.Context(), d.Leases, linkID, 3, 100); !errors.Is(err, broken) || d.Stats().Away {
+			t.Errorf("the request gets %v, away is %t", err, d.Stats().Away)
+		}
+		source.fail(nil)
+		if got := take(t, d.Leases, linkID, 3, 100); got != 3 {
+			t.Errorf("%d hits given, want 3", got)
+		}
+	})
+}
+
+// TestSource_HangingIsAbandoned: visitors get an error within takeDeadline.
+func TestSource_HangingIsAbandoned(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source)
+		source.taking = func(ctx context.Context, _ []*Request) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		run(t, d.Leases)
+		began := time.Now()
+		_, err := tryTake(t.Context(), d.Leases, linkID, 3, 10)
+		if took := time.Since(began); took != takeDeadline || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("it took %s, want %s: %v", took, takeDeadline, err)
+		}
+	})
+}
+
+// TestSource_ReturnsUnansweredGrants: the source grants hits, and then the answer gets lost.
+func TestSource_ReturnsUnansweredGrants(t *testing.T) {
+	t.Parallel()
+	for name, answered := range map[string]bool{"no answer": false, "an answer to some": true} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				source, linkID := newTally(), id.New(id.Link)
+				d := newDesk(source)
+				lost := 0
+				source.taking = func(_ context.Context, requests []*Request) error {
+					if lost++; lost > 1 {
+						return nil
+					}
+					source.mu.Lock()
+					defer source.mu.Unlock()
+					for _, a := range requests {
+						if source.grant(a); !answered {
+							a.Granted, a.Left = 0, 0
+						}
+					}
+					return errGone
+				}
+				run(t, d.Leases)
+				if given, err := tryTake(t.Context(), d.Leases, linkID, 3, 100); given != 0 || err == nil {
+					t.Errorf("%d hits given: %v", given, err)
+				}
+				after(2 * reapInterval)
+				source.want(t, "when the source is back", linkID, 0, 0)
+			})
+		})
+	}
+}
+
+// TestQuota_AnswersEveryWaiter: when the end comes while the source thinks, while requests wait for
+// their turn, and after it.
+func TestQuota_AnswersEveryWaiter(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source := newTally()
+		d := newDesk(source)
+		source.taking = func(ctx context.Context, _ []*Request) error {
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		stop := run(t, d.Leases)
+		var waiting sync.WaitGroup
+		began := time.Now()
+		for range 2 * maxBatch {
+			linkID := id.New(id.Link)
+			waiting.Go(func() {
+				if got, err := tryTake(context.Background(), d.Leases, linkID, 2, 100); got != 0 || err == nil {
+					t.Errorf("%d hits given: %v", got, err)
+				}
+			})
+		}
+		synctest.Wait()
+		stop()
+		waiting.Wait()
+		if took := time.Since(began); took > 0 {
+			t.Errorf("it took %s until everybody was told, want no time", took)
+		}
+		if _, ok, err := d.Take(context.Background(), id.New(id.Link), thisMonth(), 1, time.Now()); ok ||
+			!errors.Is(err, errClosed) {
+			t.Errorf("after the end: given %t: %v, want %v", ok, err, errClosed)
+		}
+		if d.Stats().Away {
+			t.Error("the source was thought to be away because the end had come")
+		}
+	})
+}
+
+// TestQuota_CancelledCallerDelaysNobody: a hit whose caller has gone is available to others.
+func TestQuota_CancelledCallerDelaysNobody(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID := newTally(), id.New(id.Link)
+		d := newDesk(source)
+		source.taking = func(context.Context, []*Request) error { time.Sleep(time.Second); return nil }
+		stop := run(t, d.Leases)
+		ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+		defer cancel()
+		if got, err := tryTake(ctx, d.Leases, linkID, 3, 10); got != 0 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("%d hits given: %v, want %v", got, err, context.DeadlineExceeded)
+		}
+		if got := take(t, d.Leases, linkID, 2, 10); got != 2 {
+			t.Errorf("%d hits given, want 2", got)
+		}
+		stop()
+		source.want(t, "at the end", linkID, 2, 0)
+	})
+}
+
+// TestQuota_PinsBeforeEveryOpenLease: held ones, requested ones, and those that could not be
+// returned. The process that adopts the log has to find them in it.
+func TestQuota_PinsBeforeEveryOpenLease(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		source, linkID, other := newTally(), id.New(id.Link), id.New(id.Link)
+		d := newDesk(source)
+		pin := func(when string, want int64) {
+			t.Helper()
+			d.end.Add(100) // clicks
+			if d.reap(t.Context(), false); want < 0 {
+				want = d.end.Load()
+			}
+			if got := d.Pin(); got != want {
+				t.Errorf("%s: the pin is %d of %d, want %d", when, got, d.end.Load(), want)
+			}
+		}
+		pin("nothing was taken", -1)
+		first := d.end.Load()
+		hold(t, d.Leases, linkID, 3, 3)
+		pin("a lease is held", first)
+		second := d.end.Load()
+		hold(t, d.Leases, other, 3, 3)
+		pin("two leases are held", first)
+		if got := take(t, d.Leases, linkID, 3, 3); got != 3 {
+			t.Errorf("%d hits given, want 3", got)
+		}
+		pin("the first is used up", second)
+		source.fail(errGone)
+		after(nearLife)
+		pin("the second cannot be given back", second)
+		source.fail(nil)
+		pin("the second is given back", -1)
+
+		third := d.end.Load()
+		source.taking = func(context.Context, []*Request) error { pin("a lease is being taken", third); return nil }
+		hold(t, d.Leases, linkID, 1, 9)
+		source.taking = nil
+		pin("it was taken", third)
+	})
+}
+
+// thisMonth is the month of the fake clock.
+func thisMonth() Month { return MonthOf(time.Now()) }

@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/dbtest"
 	"github.com/linkforge/linkforge/internal/id"
-	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // clock is a time that passes when the test says so.
@@ -20,10 +22,32 @@ type clock struct{ passed atomic.Int64 }
 func (c *clock) now() time.Time          { return time.Now().Add(time.Duration(c.passed.Load())) }
 func (c *clock) advance(d time.Duration) { c.passed.Add(int64(d)) }
 
+// noClicks is the counts of links without clicks.
+type noClicks struct{ d *db.DB }
+
+func (c noClicks) ByLink([]string, time.Time) *bun.SelectQuery {
+	return c.d.NewSelect().Table("click_logs").ColumnExpr("'' AS subject_id, 0 AS clicks").Where("FALSE")
+}
+
+func (noClicks) Counts(context.Context, bun.IDB, ...string) (map[string]int64, error) {
+	return nil, nil
+}
+
+// hitsOf returns the charged hits and the open leases of a link.
+func hitsOf(t *testing.T, d *db.DB, linkID string) (hits, leases int64) {
+	t.Helper()
+	err := d.NewRaw("SELECT coalesce((SELECT sum(hits) FROM hit_usage WHERE link_id = ?), 0), "+
+		"(SELECT count(*) FROM click_leases WHERE link_id = ?)", linkID, linkID).Scan(db.AsSystem(t.Context()), &hits, &leases)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return hits, leases
+}
+
 // node is a process with its leases, and its log of them.
 type node struct {
 	*Leases
-	hits *Hits
+	hits *Ledger
 	stop func()
 
 	mu    sync.Mutex
@@ -31,15 +55,14 @@ type node struct {
 	used  map[int64]int64 // clicks, by their leases
 }
 
-func newNode(
-	t *testing.T, k *redisx.Client, c *clock,
-	seeds func(context.Context, Month, []string, bool) (map[string]int64, error),
-) *node {
+func newNode(t *testing.T, d *db.DB, c *clock) *node {
 	t.Helper()
-	n := &node{hits: newHits(k, seeds), used: map[int64]int64{}}
+	n := &node{
+		hits: &Ledger{Store: &Store{DB: d, Clicks: noClicks{d}, Now: c.now}, LogID: id.New(id.Log)}, used: map[int64]int64{},
+	}
 	n.Leases = NewLeases(LeasesConfig{
 		What: "hits", Source: n.hits, Numbers: &atomic.Int64{}, Log: slog.New(slog.DiscardHandler), Now: c.now,
-		Note: n.note, LogEnd: func() int64 { return 0 }, LogLag: func() time.Duration { return 0 },
+		Note: n.note, LogEnd: func() int64 { return 0 },
 	})
 	n.stop = run(t, n.Leases)
 	return n
@@ -146,11 +169,11 @@ func TestNodes_LimitIsExact(t *testing.T) {
 	} {
 		t.Run(fmt.Sprintf("%d nodes, %d visitors, limit %d", s.nodes, s.visitors, s.limit), func(t *testing.T) {
 			t.Parallel()
-			dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
 				c, linkID := &clock{}, id.New(id.Link)
 				var nodes []*node
 				for range s.nodes {
-					nodes = append(nodes, newNode(t, k, c, none))
+					nodes = append(nodes, newNode(t, d, c))
 				}
 				if got := exhaust(t, c, nodes, linkID, s.visitors, s.limit); got != s.limit {
 					t.Errorf("%d were let through, want %d", got, s.limit)
@@ -162,8 +185,8 @@ func TestNodes_LimitIsExact(t *testing.T) {
 				for _, n := range nodes {
 					n.stop()
 				}
-				if keys := keysOf(t, k, linkID); len(keys) != 1 || countOf(t, k, linkID) != s.limit+20 {
-					t.Errorf("%v are left, want the counter alone, with %d", keys, s.limit+20)
+				if got, leases := hitsOf(t, d, linkID); got != s.limit+20 || leases != 0 {
+					t.Errorf("%d hits are charged and %d leases open, want %d and none", got, leases, s.limit+20)
 				}
 			})
 		})
@@ -173,10 +196,10 @@ func TestNodes_LimitIsExact(t *testing.T) {
 // TestNodes_KillCostsNoHits: its unused hits return once, by its log.
 func TestNodes_KillCostsNoHits(t *testing.T) {
 	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		const limit = 400
 		c, linkID := &clock{}, id.New(id.Link)
-		dead, finder, other := newNode(t, k, c, none), newNode(t, k, c, none), newNode(t, k, c, none)
+		dead, finder, other := newNode(t, d, c), newNode(t, d, c), newNode(t, d, c)
 		through := together(t, []*node{dead, other}, linkID, 40, limit)
 		for ; dead.left(t, linkID) < 3; through++ {
 			if dead.follow(t, linkID, 1, limit) != 1 {
@@ -184,70 +207,18 @@ func TestNodes_KillCostsNoHits(t *testing.T) {
 			}
 		}
 		dead.reap(t.Context(), false) // for its numbers
-		taken := countOf(t, k, linkID)
+		taken, _ := hitsOf(t, d, linkID)
 		for range 2 {
 			if err := finder.hits.Recover(t.Context(), dead.hits.LogID, dead.died()); err != nil {
 				t.Fatal(err)
 			}
-			if got, want := countOf(t, k, linkID), taken-dead.Stats().Held; got != want {
-				t.Errorf("the counter says %d, want %d: the dead node held %d", got, want, dead.Stats().Held)
+			got, _ := hitsOf(t, d, linkID)
+			if want := taken - dead.Stats().Held; got != want {
+				t.Errorf("%d hits are charged, want %d: the dead node held %d", got, want, dead.Stats().Held)
 			}
 		}
 		if through += exhaust(t, c, []*node{finder, other}, linkID, 40, limit); through != limit {
 			t.Errorf("%d were let through, want %d", through, limit)
-		}
-	})
-}
-
-// TestNodes_LossCostsAtMostOpenLeases takes everything away from Redis while nodes hold leases: the
-// counter begins with the clicks, and leases of before do not lower it when they are given back.
-func TestNodes_LossCostsAtMostOpenLeases(t *testing.T) {
-	t.Parallel()
-	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		const limit = 300
-		var nodes []*node
-		seeds := func(_ context.Context, _ Month, linkIDs []string, _ bool) (map[string]int64, error) {
-			clicks := int64(0)
-			for _, n := range nodes {
-				n.mu.Lock()
-				for _, used := range n.used {
-					clicks += used
-				}
-				n.mu.Unlock()
-			}
-			return map[string]int64{linkIDs[0]: clicks}, nil
-		}
-		c, linkID := &clock{}, id.New(id.Link)
-		nodes = []*node{newNode(t, k, c, seeds), newNode(t, k, c, seeds), newNode(t, k, c, seeds)}
-		through, held := int64(0), int64(0)
-		for range 3 {
-			for range 4 {
-				through += together(t, nodes, linkID, 5, limit)
-			}
-			held = 0
-			for _, n := range nodes {
-				n.reap(t.Context(), false)
-				held += n.Stats().Held
-			}
-			flush(t, k, linkID)
-		}
-		for idle := 0; idle < 2; idle++ {
-			for more := int64(1); more > 0; through += more {
-				more = together(t, nodes, linkID, 20, limit)
-			}
-			c.advance(plentyLife)
-			for _, n := range nodes {
-				n.reap(t.Context(), false)
-			}
-		}
-		if through < limit || through > limit+held {
-			t.Errorf("%d were let through, want from %d to %d", through, limit, limit+held)
-		}
-		for _, n := range nodes {
-			n.stop()
-		}
-		if got := countOf(t, k, linkID); got < limit || got > through {
-			t.Errorf("the counter says %d, want from %d to %d", got, limit, through)
 		}
 	})
 }

@@ -1,9 +1,9 @@
 // Package hitquota limits how often links redirect, across all nodes: by the monthly hit quota and
-// by maxClicks. A node takes hits in leases from a source (Redis, the database or this process),
-// redirects consume them from memory, and the node that adopts the click log of a dead process
-// returns its leases. The package owns leases and counters, but neither clicks nor links: it
-// declares the interfaces ClickLog and Clicks, which package ingest implements. Packages redirect
-// and ingest call it.
+// by maxClicks. A node takes hits in leases from a source in the database, redirects consume them
+// from memory, and the node that adopts the click log of a dead process returns its leases. The
+// package owns leases and counters, but neither clicks nor links: it declares the interfaces
+// ClickLog and Clicks, which packages ingest and stats implement. Packages redirect and ingest call
+// it.
 package hitquota
 
 import (
@@ -16,7 +16,6 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/linkforge/linkforge/internal/db"
-	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // Config is what Quotas need.
@@ -25,55 +24,42 @@ type Config struct {
 	// the database.
 	ClickLog ClickLog
 	Clicks   Clicks
-	// KV is Redis, DB the database.
-	KV *redisx.Client
+	// DB is the database.
 	DB *db.DB
-	// Fallback has the database count monthly hits while Redis is unavailable.
-	Fallback bool
-	// Log receives changes of Redis's availability.
+	// Log receives changes of the database's availability.
 	Log *slog.Logger
 	// Now is the clock.
 	Now func() time.Time
 }
 
-// Quotas are the two limits of a redirect: monthly hits, which Redis counts or, while it is
-// unavailable, the database; and MaxClicks of a link, which its row counts.
+// Quotas are the two limits of a redirect: monthly hits, and MaxClicks of a link. The database
+// counts both: whatever happens to nodes or the network, no more hits are admitted than it has
+// granted.
 type Quotas struct {
 	// Hits are the monthly hits, Grants what links with MaxClicks may answer.
 	Hits, Grants *Leases
 
 	*Store
 
-	monthly *Hits
-	usage   *Usage
-	granted Grants
+	ledger *Ledger
+	grants Grants
 }
 
 // New returns the Quotas of a process.
 func New(c Config) *Quotas {
 	logID, store := c.ClickLog.LogID(), &Store{DB: c.DB, Clicks: c.Clicks, Now: c.Now}
 	q := &Quotas{
-		Store:   store,
-		usage:   &Usage{Store: store, Log: c.ClickLog},
-		granted: Grants{Store: store, LogID: logID},
-	}
-	q.monthly = &Hits{
-		KV: c.KV, LogID: logID, Seeds: q.usage.Seeds, Granted: q.usage.Granted, Now: c.Now,
+		Store:  store,
+		ledger: &Ledger{Store: store, LogID: logID},
+		grants: Grants{Store: store, LogID: logID},
 	}
 	leases := LeasesConfig{
-		Note: c.ClickLog.Note, LogEnd: c.ClickLog.End, LogLag: c.ClickLog.Lag, LogRoom: c.ClickLog.Capacity(),
+		Note: c.ClickLog.Note, LogEnd: c.ClickLog.End, LogRoom: c.ClickLog.Capacity(),
 		Numbers: &atomic.Int64{}, Log: c.Log, Now: c.Now,
 	}
 	hits, grants := leases, leases
-	hits.What, hits.Source = "monthly hits", q.monthly
-	if c.Fallback {
-		hits.Fallback = q.usage
-	}
-	if c.KV.InProcess() { // it would forget with this process, as Memory does a hundred times as fast
-		hits.Source, hits.Fallback, hits.Own, hits.Note = &Memory{Seeds: q.usage.Seeds}, nil, true, nil
-	}
-	grants.What, grants.Source = "redirects of links with a limit of their own", q.granted
-	grants.Own = c.DB.Kind == db.SQLite
+	hits.What, hits.Source = "monthly hits", q.ledger
+	grants.What, grants.Source = "clicks of links with maxClicks", q.grants
 	q.Hits, q.Grants = NewLeases(hits), NewLeases(grants)
 	return q
 }
@@ -99,6 +85,5 @@ func (q *Quotas) Recover(ctx context.Context, logID string, leases []Lease) erro
 			monthly = append(monthly, l)
 		}
 	}
-	err := errors.Join(q.granted.Recover(ctx, logID, ever), q.usage.Recover(ctx, logID, monthly))
-	return errors.Join(err, q.monthly.Recover(ctx, logID, monthly))
+	return errors.Join(q.grants.Recover(ctx, logID, ever), q.ledger.Recover(ctx, logID, monthly))
 }

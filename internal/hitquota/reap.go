@@ -2,10 +2,11 @@ package hitquota
 
 import (
 	"context"
-	"errors"
 	"maps"
 	"math"
 	"time"
+
+	"github.com/linkforge/linkforge/internal/errs"
 )
 
 // reap ends leases whose life is over (with all, every lease), and returns ended ones.
@@ -51,19 +52,19 @@ func (l *Leases) reap(ctx context.Context, all bool) {
 // leases. The shard is locked.
 func (l *Leases) reapShard(s *shard, oldest int64, all bool) {
 	now, idle := l.Now().UnixMilli(), idleLife.Milliseconds()
-	forget := l.LogLag() < idleLife // else the database may not have the clicks of links that are idle
+	away := l.away.Load() // then leases last until the source is available again
 	s.most = max(s.most, len(s.links))
 	s.clear()
 	for key, h := range s.links {
 		age := now - h.taken
-		switch over := all || age >= int64(h.life) || age < 0 || h.position < oldest; {
+		switch over := all || !away && (age >= int64(h.life) || age < 0 || h.position < oldest); {
 		case h.open && (over || h.left == 0):
 			l.end(s, &h, &key)
 			h.open, h.size, h.left, h.pending = false, h.size-h.left, 0, 0
 			s.links[key] = h
 		case h.open:
 			s.count(&h)
-		case age > int64(h.life)+idle && forget:
+		case age > int64(h.life)+idle:
 			delete(s.links, key)
 		}
 	}
@@ -97,69 +98,56 @@ func (s *shard) shrink() {
 	s.links, s.most = links, len(links)
 }
 
-// returnAll returns ended leases to their sources, and reports the oldest position of those that a
-// source did not accept. The next call tries these again.
+// returnAll returns ended leases to the source in batches, and reports the oldest position of those
+// that it did not accept. The next call tries these again.
 func (l *Leases) returnAll(ctx context.Context) (pin int64) {
-	pin = noPosition
-	for _, fallback := range []bool{false, true} {
-		l.mu.Lock()
-		returns := l.returns[fallback]
-		l.returns[fallback] = nil
-		l.mu.Unlock()
-		left := l.returnTo(ctx, fallback, returns)
-		for _, e := range left {
-			pin = min(pin, e.position)
+	l.mu.Lock()
+	left := l.returns
+	l.returns = nil
+	l.mu.Unlock()
+	for len(left) > 0 {
+		batch := left[:min(len(left), returnChunk)]
+		if l.returnBatch(ctx, batch) != nil {
+			break
 		}
-		l.mu.Lock()
-		l.returns[fallback] = append(left, l.returns[fallback]...)
-		l.mu.Unlock()
+		left = left[len(batch):]
 	}
+	pin = noPosition
+	for _, e := range left {
+		pin = min(pin, e.position)
+	}
+	l.mu.Lock()
+	l.returns = append(left, l.returns...)
+	l.mu.Unlock()
 	return pin
 }
 
-// returnTo returns leases to one source in batches. It stops at the first error, and returns the
-// remaining leases.
-func (l *Leases) returnTo(ctx context.Context, fallback bool, returns []ended) (left []ended) {
-	for len(returns) > 0 {
-		batch := returns[:min(len(returns), returnBatch)]
-		leases, unused := make([]Lease, len(batch)), int64(0)
-		for i := range batch {
-			leases[i] = batch[i].lease()
-			unused += leases[i].Hits - leases[i].Used
-		}
-		if l.returnLeases(ctx, fallback, leases) != nil {
-			return returns
-		}
-		l.back.Add(unused)
-		returns = returns[len(batch):]
-	}
-	return nil
-}
-
-func (l *Leases) returnLeases(ctx context.Context, fallback bool, leases []Lease) error {
-	ctx, cancel := context.WithTimeout(ctx, sourceDeadline)
-	defer cancel()
-	if fallback {
-		return l.Fallback.Return(ctx, leases)
-	}
+func (l *Leases) returnBatch(ctx context.Context, batch []ended) error {
 	if l.away.Load() {
 		return errAway
 	}
-	return l.Source.Return(ctx, leases)
+	ctx, cancel := context.WithTimeout(ctx, sourceDeadline)
+	defer cancel()
+	leases, unused := make([]Lease, len(batch)), int64(0)
+	for i := range batch {
+		leases[i] = batch[i].lease()
+		unused += leases[i].Hits - leases[i].Used
+	}
+	err := l.Source.Return(ctx, leases)
+	if err == nil {
+		l.back.Add(unused)
+	}
+	return err
 }
 
-var errAway = errors.New("the source of hits is away")
+// errAway is the error of requests while the source is unavailable.
+var errAway = errs.New(errs.Unavailable, "Quotas cannot be checked at the moment. Try again in a moment.")
 
-// failOver records and logs that the source is unavailable.
-func (l *Leases) failOver(ctx context.Context, err error) {
-	if l.away.Swap(true) {
-		return
+// markAway records and logs that the source is unavailable.
+func (l *Leases) markAway(ctx context.Context, err error) {
+	if !l.away.Swap(true) {
+		l.Log.ErrorContext(ctx, l.What+" unavailable: only leased hits are admitted", "error", err, "held", l.held.Load())
 	}
-	instead := "redirects are refused"
-	if l.Fallback != nil {
-		instead = "the database counts instead"
-	}
-	l.Log.ErrorContext(ctx, l.What+" cannot be taken: "+instead, "error", err, "held", l.held.Load())
 }
 
 // reconnect checks whether an unavailable source is available again.
@@ -167,11 +155,11 @@ func (l *Leases) reconnect(ctx context.Context) {
 	if !l.away.Load() {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, sourceDeadline)
+	ctx, cancel := context.WithTimeout(ctx, resumeDeadline)
 	defer cancel()
 	if err := l.Source.Resume(ctx); err == nil {
 		l.away.Store(false)
-		l.Log.InfoContext(ctx, l.What+" are taken again")
+		l.Log.InfoContext(ctx, l.What+" available again")
 	}
 }
 
@@ -181,8 +169,7 @@ func (l *Leases) end(s *shard, h *held, key *linkKey) {
 		return
 	}
 	e := ended{
-		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left,
-		position: h.position, fallback: h.fallback,
+		key: *key, month: h.month, number: h.number, hits: h.size, used: h.size - h.left, position: h.position,
 	}
 	if h.pending > 0 {
 		s.closing[h.number] = &closing{e, h.pending}
@@ -202,5 +189,5 @@ func monthOf(number int32) Month {
 func (l *Leases) queueReturn(e ended) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.returns[e.fallback] = append(l.returns[e.fallback], e)
+	l.returns = append(l.returns, e)
 }

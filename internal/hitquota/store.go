@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/uptrace/bun"
@@ -18,15 +19,9 @@ type ClickLog interface {
 	LogID() string
 	// Note appends the record of a lease that is about to be taken, and returns its position.
 	Note(l Lease) (int64, error)
-	// End is the position that the log has reached, Lag the age of the oldest click in it that the
-	// database does not have, and Capacity how many bytes it may retain.
+	// End is the position that the log has reached, Capacity how many bytes it may retain.
 	End() int64
-	Lag() time.Duration
 	Capacity() int64
-	// AddWaiting adds the clicks of a month that lie behind the position to the counts of their
-	// links. If some of them were removed meanwhile, it reports that the caller has to retry from a
-	// later position.
-	AddWaiting(counts map[string]int64, m Month, position int64) (again bool, err error)
 }
 
 // Clicks counts the clicks that the database has.
@@ -47,15 +42,16 @@ type Store struct {
 	Now func() time.Time
 }
 
-// leaseRow is an open lease that was taken from the database.
+// leaseRow is an open lease. The transaction that charges its hits inserts it, and the one that
+// refunds the unused ones deletes it: so they return once.
 type leaseRow struct {
 	bun.BaseModel `bun:"table:click_leases,alias:lease"`
 
-	LogID  string `bun:",pk"`
-	Number int64  `bun:",pk"`
-	LinkID string
-	Month  string
-	Hits   int64
+	LogID  string `bun:",pk,type:text"`
+	Number int64  `bun:",pk,type:bigint"`
+	LinkID string `bun:"type:text"`
+	Month  string `bun:"type:text"`
+	Hits   int64  `bun:"type:bigint"`
 }
 
 // insertLease stores a lease of a log, in the transaction that takes it.
@@ -65,24 +61,34 @@ func insertLease(ctx context.Context, tx bun.Tx, logID string, l Lease) error {
 	return err
 }
 
-// recoverLeases ends leases of a log, each in a transaction, and calls refund with the hits that
-// were not used. A lease that has ended before, or was never taken, has none.
+// recoverLeases ends leases of a log, and calls refund with the hits of each link that were not
+// used, in the same transaction. A lease that has ended before, or was never taken, has none.
 func (s *Store) recoverLeases(
 	ctx context.Context, logID string, leases []Lease,
-	refund func(ctx context.Context, tx bun.Tx, l Lease, unused int64) error,
+	refund func(ctx context.Context, tx bun.Tx, unused map[linkMonth]int64) error,
 ) error {
-	for _, l := range leases {
+	for chunk := range slices.Chunk(leases, returnChunk) {
+		used, numbers := make(map[int64]int64, len(chunk)), make([]int64, len(chunk))
+		for i, l := range chunk {
+			used[l.Number], numbers[i] = l.Used, l.Number
+		}
 		err := s.DB.Tx(db.AsSystem(ctx), func(ctx context.Context, tx bun.Tx) error {
-			var hits int64
-			err := tx.NewDelete().Model((*leaseRow)(nil)).Where("log_id = ?", logID).Where("number = ?", l.Number).
-				Returning("hits").Scan(ctx, &hits)
-			if errors.Is(err, sql.ErrNoRows) {
-				return nil
-			}
-			if err != nil || hits <= l.Used {
+			var ended []leaseRow
+			err := tx.NewDelete().Model((*leaseRow)(nil)).Where("log_id = ?", logID).
+				Where("number IN (?)", bun.In(numbers)).Returning("number, link_id, month, hits").Scan(ctx, &ended)
+			if err != nil && !errors.Is(err, sql.ErrNoRows) {
 				return err
 			}
-			return refund(ctx, tx, l, hits-l.Used)
+			unused := map[linkMonth]int64{}
+			for _, row := range ended {
+				if n := row.Hits - used[row.Number]; n > 0 {
+					unused[linkMonth{row.LinkID, row.Month}] += n
+				}
+			}
+			if len(unused) == 0 {
+				return nil
+			}
+			return refund(ctx, tx, unused)
 		})
 		if err != nil {
 			return err
@@ -91,19 +97,21 @@ func (s *Store) recoverLeases(
 	return nil
 }
 
-// ForgetLeases removes all leases and returns nothing: in a restored database, whose processes are
-// gone.
+// ForgetLeases removes all leases and the counts of monthly hits, which begin again with the clicks:
+// in a restored database, whose processes are gone.
 func (s *Store) ForgetLeases(ctx context.Context) error {
-	if _, err := s.DB.NewDelete().Model((*leaseRow)(nil)).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
-		return fmt.Errorf("forgetting leases: %w", err)
+	for _, model := range []any{(*leaseRow)(nil), (*hitUsage)(nil)} {
+		if _, err := s.DB.NewDelete().Model(model).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
+			return fmt.Errorf("forgetting leases: %w", err)
+		}
 	}
 	return nil
 }
 
-// ForgetUsage removes the grants of past months.
+// ForgetUsage removes the hits of past months, except the last, which late requests still need.
 func (s *Store) ForgetUsage(ctx context.Context) error {
-	before := MonthOf(s.Now()).Start.AddDate(0, -1, 0)
-	_, err := s.DB.NewDelete().Model((*hitUsage)(nil)).Where("changed_at < ?", before).Exec(db.AsSystem(ctx))
+	before := MonthOf(MonthOf(s.Now()).Start.AddDate(0, 0, -1))
+	_, err := s.DB.NewDelete().Model((*hitUsage)(nil)).Where("month < ?", before.String()).Exec(db.AsSystem(ctx))
 	if err != nil {
 		return fmt.Errorf("forgetting granted hits: %w", err)
 	}

@@ -76,8 +76,8 @@ func (r *Recorder) ingestHalves(ctx context.Context, b *batch) error {
 	return r.ingest(ctx, &second)
 }
 
-// Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. A
-// server adopts before it serves, because quotas begin with this month's known clicks.
+// Adopt ingests the logs of dead processes, returns their unused hits, and removes the logs. It runs
+// beside redirects: the database has charged all leased hits of the dead processes.
 func (r *Recorder) Adopt(ctx context.Context) error {
 	_, err := r.adoptAll(ctx, r.Dir)
 	return err
@@ -146,7 +146,7 @@ func (r *Recorder) adopt(ctx context.Context, j *wal.Log) (adopted int, err erro
 	open := map[int64]*hitquota.Lease{}
 	used := map[int64]int64{}
 	for at := int64(0); ; {
-		b, err := r.next(j, at, maxBatch)
+		b, err := r.next(j, at, adoptBatch)
 		if err != nil {
 			return adopted, err
 		}

@@ -153,34 +153,6 @@ func (l *Log) Flush(ctx context.Context) error {
 	}
 }
 
-// AddWaiting adds the clicks of a month that are in the log after the position to the counts of
-// their links. again means that some of them were released meanwhile: the caller reads the position
-// again and retries.
-func (l *Log) AddWaiting(counts map[string]int64, m hitquota.Month, position int64) (again bool, err error) {
-	waiting := make(map[string]int64, len(counts))
-	for at, end := position, l.journal.End(); at < end; {
-		chunk, err := l.journal.Read(at, maxBatch)
-		if err != nil || chunk.Next == at {
-			return false, err
-		}
-		for _, record := range chunk.Records {
-			if linkID, clickedAt, ok := parseWhat(record.Data); ok && !clickedAt.Before(m.Start) && clickedAt.Before(m.End) {
-				if _, wanted := counts[string(linkID)]; wanted {
-					waiting[string(linkID)]++
-				}
-			}
-		}
-		at = chunk.Next
-	}
-	if l.journal.Begin() > position {
-		return true, nil
-	}
-	for linkID, n := range waiting {
-		counts[linkID] += n
-	}
-	return false, nil
-}
-
 // signal wakes the receiver of the channel, now or at its next receive.
 func signal(c chan struct{}) {
 	select {

@@ -94,20 +94,6 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 	return nil, nil, errRecord
 }
 
-// parseWhat reads of a click's record only which link it is of, and when.
-func parseWhat(data []byte) (linkID []byte, clickedAt time.Time, ok bool) {
-	r := reader{rest: data}
-	if kind := r.byte(); kind != plainClickRecord && kind != clickRecord {
-		return nil, time.Time{}, false
-	}
-	clickedAt = time.UnixMicro(int64(r.fixed()))
-	r.fixed()
-	r.varint()
-	r.varint()
-	linkID = r.take(int(r.uvarint()))
-	return linkID, clickedAt, !r.failed
-}
-
 // visit reads the visitor's properties.
 func (r *reader) visit(c *click.Click) {
 	c.Status, c.Visitor, c.Bot = int(r.uvarint()), int64(r.fixed()), r.byte() == 1

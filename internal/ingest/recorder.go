@@ -44,8 +44,10 @@ const (
 	maxBatchDuration = 250 * time.Millisecond
 	minBatch         = 1000
 	minFreeLog       = 0.5
-	// adoptEvery is how often a process looks for the logs of others that have died.
+	// adoptEvery is how often a process looks for the logs of others that have died. adoptBatch is
+	// small, because on SQLite redirects that need a lease wait for the batch.
 	adoptEvery = 10 * time.Second
+	adoptBatch = 2000
 )
 
 // Leases owns the leases whose records are in click logs; hitquota.Quotas implements it.
@@ -116,10 +118,11 @@ func (r *Recorder) Stats() RecorderStats {
 func (r *Recorder) Run(ctx context.Context) error {
 	var adopting sync.WaitGroup
 	adopting.Go(func() {
-		for poll.Wait(ctx, adoptEvery) == nil {
+		for ctx.Err() == nil {
 			if err := r.Adopt(ctx); err != nil && ctx.Err() == nil {
-				r.Logger.ErrorContext(ctx, "the log of a process that has died is not ingested", "error", err)
+				r.Logger.ErrorContext(ctx, "adopting an orphaned click log failed", "error", err)
 			}
+			_ = poll.Wait(ctx, adoptEvery)
 		}
 	})
 	defer adopting.Wait()

@@ -38,7 +38,7 @@ import (
 type Options struct {
 	Config config.Config
 	DB     *db.DB
-	// Redis is nil in most commands, which then limit no rates and take no quota.
+	// Redis is nil in most commands, which then limit no rates.
 	Redis *redisx.Client
 	// ClickLogDir is the folder of the click logs; empty in commands that record no clicks.
 	ClickLogDir string
@@ -73,7 +73,7 @@ type Stores struct {
 	OwnHosts    *ownhost.Hosts
 	// QuotaStore reads and removes the records of hits and grants.
 	QuotaStore *hitquota.Store
-	// Recorder is nil without a click log, Quotas without a click log and Redis.
+	// Recorder and Quotas are nil without a click log.
 	Recorder *ingest.Recorder
 	Quotas   *hitquota.Quotas
 
@@ -167,12 +167,8 @@ func (s *Stores) openClicks(o Options) (link.Clicks, error) {
 		return nil, err
 	}
 	recorder := ingest.RecorderConfig{DB: o.DB, Log: log}
-	if o.Redis != nil {
-		s.Quotas = hitquota.New(hitquota.Config{
-			ClickLog: log, Clicks: s.Stats, KV: o.Redis, DB: o.DB, Fallback: o.Config.QuotaFallback, Log: o.Log, Now: o.Now,
-		})
-		s.QuotaStore, recorder.Leases = s.Quotas.Store, s.Quotas
-	}
+	s.Quotas = hitquota.New(hitquota.Config{ClickLog: log, Clicks: s.Stats, DB: o.DB, Log: o.Log, Now: o.Now})
+	s.QuotaStore, recorder.Leases = s.Quotas.Store, s.Quotas
 	s.Recorder = ingest.NewRecorder(recorder)
 	return recorded{s.Recorder, s.Stats}, nil
 }

@@ -1,0 +1,149 @@
+package hitquota
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/uptrace/bun"
+
+	"github.com/linkforge/linkforge/internal/db"
+)
+
+// Ledger counts the monthly hits that have been granted. It is a Source; its rows in the database
+// are the only authority, so that no two nodes can grant the same hit.
+type Ledger struct {
+	*Store
+	// LogID names this process's click log, and so its leases.
+	LogID string
+}
+
+// hitUsage is the granted hits of a link in a month. Granted and MaxHits are those of the last
+// request.
+type hitUsage struct {
+	bun.BaseModel `bun:"table:hit_usage"`
+
+	LinkID    string    `bun:",pk,type:text"`
+	Month     string    `bun:",pk,type:text"`
+	Hits      int64     `bun:"type:bigint"`
+	Granted   int64     `bun:"type:bigint"`
+	MaxHits   int64     `bun:"type:bigint"`
+	ChangedAt time.Time `bun:"type:timestamptz"`
+}
+
+// charge adds the requested hits (granted) to a row, as many as its limit (max_hits) permits. refund
+// subtracts hits.
+func (g *Ledger) charge() db.Insert {
+	least, greatest := "min", "max"
+	if g.DB.Kind == db.Postgres {
+		least, greatest = "LEAST", "GREATEST"
+	}
+	granted := least + "(excluded.granted, " + greatest + "(excluded.max_hits - u.hits, 0))"
+	return db.Insert{Into: "hit_usage AS u", Rest: "ON CONFLICT (link_id, month) DO UPDATE SET hits = u.hits + " +
+		granted + ", granted = " + granted + ", max_hits = excluded.max_hits, changed_at = excluded.changed_at" +
+		" RETURNING link_id, month, hits, granted"}
+}
+
+var refund = db.Insert{Into: "hit_usage AS u", Rest: "ON CONFLICT (link_id, month) DO UPDATE SET " +
+	"hits = u.hits - excluded.granted, changed_at = excluded.changed_at"}
+
+// linkMonth is the key of a row.
+type linkMonth struct{ linkID, month string }
+
+// Take implements Source: one statement for all requests decides, so that no more are granted than
+// the limit, however many nodes ask at once.
+func (g *Ledger) Take(ctx context.Context, requests []*Request) error {
+	ctx = db.AsSystem(ctx)
+	seeds, err := g.seeds(ctx, requests)
+	if err != nil {
+		return err
+	}
+	rows := make([]hitUsage, len(requests))
+	byKey := make(map[linkMonth]*Request, len(requests))
+	for i, a := range requests {
+		key := linkMonth{a.LinkID, a.Month.String()}
+		granted := max(0, min(a.Want, a.Limit-seeds[key]))
+		rows[i] = hitUsage{LinkID: key.linkID, Month: key.month, Hits: seeds[key] + granted, Granted: granted,
+			MaxHits: a.Limit, ChangedAt: db.Instant(g.Now())}
+		byKey[key] = a
+	}
+	sortUsage(rows)
+	err = g.DB.Tx(ctx, func(ctx context.Context, tx bun.Tx) error {
+		var results []hitUsage
+		if err := db.InsertReturning(ctx, tx, g.charge(), rows, &results); err != nil {
+			return err
+		}
+		var leases []leaseRow
+		for _, row := range results {
+			a := byKey[linkMonth{row.LinkID, row.Month}]
+			a.Granted, a.Left = row.Granted, max(0, a.Limit-row.Hits)
+			if a.Granted > 0 {
+				leases = append(leases, leaseRow{LogID: g.LogID, Number: a.Number, LinkID: a.LinkID, Month: row.Month,
+					Hits: a.Granted})
+			}
+		}
+		return db.InsertRows(ctx, tx, db.Insert{}, leases)
+	})
+	if err != nil {
+		return fmt.Errorf("taking hits: %w", err)
+	}
+	return nil
+}
+
+// sortUsage orders rows by their keys, the order in which all transactions lock them.
+func sortUsage(rows []hitUsage) {
+	slices.SortFunc(rows, func(a, b hitUsage) int {
+		return cmp.Or(cmp.Compare(a.LinkID, b.LinkID), cmp.Compare(a.Month, b.Month))
+	})
+}
+
+// seeds returns the clicks in the database for requests of links that may have no row yet. Only
+// after an upgrade or a restored backup there are clicks without a row.
+func (g *Ledger) seeds(ctx context.Context, requests []*Request) (map[linkMonth]int64, error) {
+	byMonth := map[Month][]string{}
+	for _, a := range requests {
+		if !a.Known {
+			byMonth[a.Month] = append(byMonth[a.Month], a.LinkID)
+		}
+	}
+	seeds := make(map[linkMonth]int64, len(requests))
+	for m, linkIDs := range byMonth {
+		var rows []struct {
+			SubjectID string
+			Clicks    int64
+		}
+		if err := g.Clicks.ByLink(linkIDs, m.Start).Scan(ctx, &rows); err != nil {
+			return nil, fmt.Errorf("counting the clicks of a month: %w", err)
+		}
+		for _, row := range rows {
+			seeds[linkMonth{row.SubjectID, m.String()}] = row.Clicks
+		}
+	}
+	return seeds, nil
+}
+
+// Return implements Source.
+func (g *Ledger) Return(ctx context.Context, leases []Lease) error {
+	return g.Recover(ctx, g.LogID, leases)
+}
+
+// Recover ends the leases of a log, this process's or that of one that has died.
+func (g *Ledger) Recover(ctx context.Context, logID string, leases []Lease) error {
+	err := g.recoverLeases(ctx, logID, leases, func(ctx context.Context, tx bun.Tx, unused map[linkMonth]int64) error {
+		rows := make([]hitUsage, 0, len(unused))
+		for key, hits := range unused {
+			rows = append(rows, hitUsage{LinkID: key.linkID, Month: key.month, Granted: hits, ChangedAt: db.Instant(g.Now())})
+		}
+		sortUsage(rows)
+		return db.InsertRows(ctx, tx, refund, rows)
+	})
+	if err != nil {
+		return fmt.Errorf("returning hits: %w", err)
+	}
+	return nil
+}
+
+// Resume implements Source.
+func (s *Store) Resume(ctx context.Context) error { return s.DB.PingContext(ctx) }
