@@ -2,7 +2,6 @@ package main
 
 import (
 	"net/http"
-	"os"
 	"strconv"
 	"sync"
 	"testing"
@@ -10,9 +9,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/linkforge/linkforge/internal/dbtest"
+	"github.com/linkforge/linkforge/internal/db"
 	"github.com/linkforge/linkforge/internal/polltest"
-	"github.com/linkforge/linkforge/internal/redisx"
 )
 
 // hitQuota is 1,000 in the field, less in the suite.
@@ -33,19 +31,14 @@ func TestHitQuota_IsExact(t *testing.T) {
 		}
 		polltest.Until(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == int64(hitQuota) })
 
-		// Redis forgets; the database does not.
-		if b.nodes == 1 {
-			nodes[0].stop()
-			nodes[0].again()
+		for _, node := range nodes { // the database knows, whatever happens to a node
+			node.stop()
+			node.again()
+			refused(t, node.expect(t, http.StatusTooManyRequests, http.MethodGet, l.path(node)), ends)
 		}
-		for _, node := range nodes {
-			forget(t, b, l.ID, ends)
-			polltest.Until(t, "the counter is made anew", func() bool {
-				refused(t, node.expect(t, http.StatusTooManyRequests, http.MethodGet, l.path(node)), ends)
-				return b.nodes == 1 || counterOf(t, l.ID, ends) == hitQuota
-			})
+		if got := chargedOf(t, b, l.ID); got != int64(hitQuota) {
+			t.Errorf("%d hits are charged, want %d", got, hitQuota)
 		}
-		forget(t, b, l.ID, ends)
 		after := who.look(t, l.ID)
 		if after.ClickCount != int64(hitQuota) || after.HitQuota.Used != int64(hitQuota) || after.HitQuota.Remaining != 0 {
 			t.Errorf("%d clicks, quota %+v; want %d of %d used", after.ClickCount, after.HitQuota, hitQuota, hitQuota)
@@ -98,39 +91,18 @@ func refused(t *testing.T, a answer, ends time.Time) {
 	}
 }
 
-// counterOf returns the link's counter in Redis; zero if it does not exist.
-func counterOf(t *testing.T, linkID string, ends time.Time) int {
+// chargedOf returns the monthly hits that the database has granted for a link.
+func chargedOf(t *testing.T, b backend, linkID string) (hits int64) {
 	t.Helper()
-	k, err := redisx.Open(os.Getenv(dbtest.RedisURL), 1)
+	d, err := b.open()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.Close()
-	n, _ := k.Get(t.Context(), "links:{"+linkID+"}:hits:"+ends.AddDate(0, -1, 0).Format("2006-01")).Int()
-	return n
-}
-
-// forget deletes the link's counter from Redis, which must have held it with an expiry a day after
-// the month's end. The in-process Redis cannot be reached.
-func forget(t *testing.T, b backend, linkID string, ends time.Time) {
-	t.Helper()
-	if b.nodes == 1 {
-		return
-	}
-	k, err := redisx.Open(os.Getenv(dbtest.RedisURL), 1)
+	defer d.Close()
+	err = d.NewSelect().Table("hit_usage").ColumnExpr("CAST(coalesce(sum(hits), 0) AS BIGINT)").
+		Where("link_id = ?", linkID).Scan(db.AsSystem(t.Context()), &hits)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer k.Close()
-	key := "links:{" + linkID + "}:hits:" + ends.AddDate(0, -1, 0).Format("2006-01")
-	if used, err := k.Get(t.Context(), key).Int(); err != nil || used != hitQuota {
-		t.Errorf("the counter stands at %d, want %d: %v", used, hitQuota, err)
-	}
-	lives, err := k.PTTL(t.Context(), key).Result()
-	if left := time.Until(ends.AddDate(0, 0, 1)); err != nil || lives < left-time.Second || lives > left+25*time.Hour {
-		t.Errorf("the counter lives for %s, its month and a day for %s: %v", lives, left, err)
-	}
-	if n, err := k.Del(t.Context(), key).Result(); err != nil || n != 1 {
-		t.Fatalf("%d counters deleted: %v", n, err)
-	}
+	return hits
 }

@@ -258,18 +258,6 @@ func (l *layout) masterOf(key string) *redisServer {
 	return nil
 }
 
-// sum adds up the numbers under all keys of a pattern on one server.
-func (l *layout) sum(s *redisServer, pattern string) (sum int64) {
-	for _, key := range rig.Must(s.client.Keys(l, pattern).Result()) {
-		n, err := s.client.Get(l, key).Int64()
-		if !errors.Is(err, redis.Nil) { // else it has expired
-			rig.Check(err)
-		}
-		sum += n
-	}
-	return sum
-}
-
 // rejoinRedis starts a server that was killed; it becomes a replica.
 func (l *layout) rejoinRedis(s *redisServer) {
 	s.Process = l.Start(s.Command)

@@ -35,8 +35,9 @@ const (
 	// found.
 	refusedLife = 250 * time.Millisecond
 	// maxLeaseHits bounds a lease, and leaseShare its share of the remaining hits: near the limit,
-	// hits are taken one by one.
-	maxLeaseHits = 1024
+	// hits are taken one by one. A lease may have the demand of its whole life, because it must last
+	// when the database is unavailable.
+	maxLeaseHits = 1 << 20
 	leaseShare   = 16
 	// maxBatch bounds how many links hits are taken for in one statement, returnChunk how many leases are
 	// returned in one call.
