@@ -5,7 +5,6 @@ import (
 	"crypto/rand"
 	"crypto/x509"
 	"database/sql"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
