@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"runtime/debug"
 	"strings"
 
@@ -48,14 +49,14 @@ func (h *Handler) present(ctx context.Context, err error) *gqlerror.Error {
 		return shown
 	}
 	e := errs.From(err)
-	if e.Kind == errs.Internal && ctx.Err() != nil {
+	if e.Message == "" && ctx.Err() != nil {
 		e = errTimeout(err)
 	}
-	h.logInternal(ctx, e, shown)
+	h.logFailure(ctx, e, shown)
 	shown.Message = e.Public()
 	shown.Extensions = map[string]any{"code": e.Kind.Code()}
-	if e.RetryAfter > 0 {
-		shown.Extensions["retryAfter"] = int(e.RetryAfter.Seconds())
+	if wait := e.Retry(); wait > 0 {
+		shown.Extensions["retryAfter"] = int(wait.Seconds())
 	}
 	return shown
 }
@@ -75,8 +76,12 @@ func (h *Handler) libraryMessage(message string) string {
 	return message
 }
 
-func (h *Handler) logInternal(ctx context.Context, e *errs.Error, shown *gqlerror.Error) {
-	if e.Kind != errs.Internal {
+// logFailure logs internal errors, and outages that nobody has described.
+func (h *Handler) logFailure(ctx context.Context, e *errs.Error, shown *gqlerror.Error) {
+	level := slog.LevelError
+	if e.Kind == errs.Unavailable && e.Message == "" {
+		level = slog.LevelWarn
+	} else if e.Kind != errs.Internal {
 		return
 	}
 	attributes := []any{"path", shown.Path.String(), "error", e.Error()}
@@ -86,7 +91,7 @@ func (h *Handler) logInternal(ctx context.Context, e *errs.Error, shown *gqlerro
 	if _, ok := errors.AsType[panicked](e.Cause); ok {
 		attributes = append(attributes, "stack", string(debug.Stack()))
 	}
-	h.config.Log.ErrorContext(ctx, "operation failed", attributes...)
+	h.config.Log.Log(ctx, level, "operation failed", attributes...)
 }
 
 // requestError reports whether the GraphQL library refused the request, and the kind of its error.

@@ -3,12 +3,8 @@ package db
 import (
 	"context"
 	"database/sql"
-	"database/sql/driver"
 	"errors"
 	"fmt"
-	"io"
-	"net"
-	"slices"
 	"strings"
 
 	"github.com/jackc/pgx/v5/pgconn"
@@ -61,23 +57,13 @@ func explain(ctx context.Context, err error) error {
 	return err
 }
 
-// isUnavailable reports whether there is no server, or one that accepts no statements for now: it
-// starts, stops, became a standby or has too many connections, or a pooler has no server. Errors
-// that an operator must fix, such as a wrong password, are not among them.
+// isUnavailable reports whether there is no server, or one that accepts no statements for now.
 func isUnavailable(err error) bool {
-	if code := pgCode(err); code != "" {
-		return slices.Contains([]string{"57P01", "57P02", "57P03", "53300", readOnlyTransaction}, code) ||
-			strings.HasPrefix(code, "08")
-	}
-	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok {
+	if errs.IsOutage(err) || errors.Is(err, pgconn.ErrConnClosed) {
 		return true
 	}
-	if _, ok := errors.AsType[net.Error](err); ok {
-		return true
-	}
-	return slices.ContainsFunc(
-		[]error{io.ErrUnexpectedEOF, io.EOF, net.ErrClosed, pgconn.ErrConnClosed, driver.ErrBadConn},
-		func(broken error) bool { return errors.Is(err, broken) })
+	_, ok := errors.AsType[*pgconn.ConnectError](err)
+	return ok
 }
 
 // isConflict reports whether a retry of the transaction can succeed

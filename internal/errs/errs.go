@@ -120,7 +120,7 @@ type Error struct {
 	Message string
 	// Field is the path of the invalid argument below a mutation's input.
 	Field []string
-	// RetryAfter is when a retry can succeed; zero if time does not help.
+	// RetryAfter is when a retry can succeed, if the kind does not imply it: see Retry.
 	RetryAfter time.Duration
 	// Cause is logged and never shown.
 	Cause error
@@ -163,12 +163,24 @@ func (e *Error) Error() string {
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Cause }
 
-// From returns the Error in err's chain, or one of kind Internal.
+// From returns the Error in err's chain. Other errors are Unavailable if IsOutage, and else Internal.
 func From(err error) *Error {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e
 	}
+	if IsOutage(err) {
+		return &Error{Kind: Unavailable, Cause: err}
+	}
 	return &Error{Kind: Internal, Cause: err}
+}
+
+// Retry returns when a retry can succeed: RetryAfter, or a few seconds for Unavailable. It is zero
+// if time does not help.
+func (e *Error) Retry() time.Duration {
+	if e.RetryAfter == 0 && e.Kind == Unavailable {
+		return outageRetry
+	}
+	return e.RetryAfter
 }
 
 // Is reports whether err is of the kind.

@@ -1,0 +1,61 @@
+package errs
+
+import (
+	"database/sql/driver"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// outageRetry is when a retry of an Unavailable operation is suggested.
+const outageRetry = 5 * time.Second
+
+// IsOutage reports whether an error of a dependency is temporary: it is unreachable or overloaded,
+// has no space, files or connections left, is shut down or misconfigured for now, or gave up on
+// locks. It is the only rule, for PostgreSQL by SQLSTATE, for SQLite by result code, and for the
+// network and files by the error of the system.
+// (https://www.postgresql.org/docs/current/errcodes-appendix.html, https://www.sqlite.org/rescode.html)
+func IsOutage(err error) bool {
+	if e, ok := errors.AsType[interface {
+		error
+		SQLState() string
+	}](err); ok {
+		return isOutageState(e.SQLState())
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		Code() int
+	}](err); ok && isOutageResult(e.Code()) {
+		return true
+	}
+	if e, ok := errors.AsType[interface {
+		error
+		SafeToRetry() bool
+	}](err); ok && e.SafeToRetry() { // pgconn could not send the statement
+		return true
+	}
+	if _, ok := errors.AsType[net.Error](err); ok {
+		return true
+	}
+	return slices.ContainsFunc([]error{
+		io.EOF, io.ErrUnexpectedEOF, net.ErrClosed, driver.ErrBadConn, syscall.EMFILE, syscall.ENFILE, syscall.ENOSPC,
+		syscall.EDQUOT, syscall.EIO, syscall.ECONNREFUSED, syscall.ECONNRESET, syscall.EPIPE,
+	}, func(outage error) bool { return errors.Is(err, outage) })
+}
+
+// isOutageState reports whether an SQLSTATE is one of: connection exception, invalid authorization,
+// invalid database, insufficient resources, operator intervention, system error, serialization
+// failure, deadlock, lock not available, and a server that became read-only.
+func isOutageState(state string) bool {
+	classes, states := []string{"08", "28", "3D", "53", "57", "58"}, []string{"40001", "40P01", "55P03", "25006"}
+	return slices.Contains(states, state) ||
+		slices.ContainsFunc(classes, func(class string) bool { return strings.HasPrefix(state, class) })
+}
+
+// isOutageResult reports whether a result code of SQLite is SQLITE_BUSY, LOCKED, READONLY, IOERR,
+// FULL or CANTOPEN.
+func isOutageResult(code int) bool { return slices.Contains([]int{5, 6, 8, 10, 13, 14}, code&0xff) }
