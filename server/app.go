@@ -108,6 +108,7 @@ func newApp(ctx context.Context, c config.Config, log *slog.Logger, out io.Write
 		return nil, err
 	}
 	a.trace()
+	a.kv.Protect(log)
 	pinging, cancel := context.WithTimeout(ctx, readyDeadline)
 	defer cancel()
 	if err := a.kv.Ready(pinging); err != nil {

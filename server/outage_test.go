@@ -7,7 +7,6 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/http"
-	"net/url"
 	"os"
 	"os/exec"
 	"strings"
@@ -17,6 +16,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/faulttest"
 	"github.com/linkforge/linkforge/internal/poll"
 	"github.com/linkforge/linkforge/internal/polltest"
 	"github.com/linkforge/linkforge/internal/proctest"
@@ -208,108 +208,21 @@ func outage() time.Duration {
 	return 3 * time.Second
 }
 
-// proxy stands between servers and a backend, so that a test can take the backend away from them.
-type proxy struct {
-	address string
-	target  string
-	mu      sync.Mutex
-	cut     bool
-	conns   map[net.Conn]bool
-}
-
-// newProxy listens before the server that the URL names, and returns the URL of itself.
-func newProxy(t *testing.T, serverURL string) (*proxy, string) {
-	t.Helper()
-	u, err := url.Parse(serverURL)
-	if err != nil {
-		t.Fatal(err)
-	}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := &proxy{address: listener.Addr().String(), target: u.Host, conns: map[net.Conn]bool{}}
-	var running sync.WaitGroup
-	running.Go(func() {
-		for {
-			conn, err := listener.Accept()
-			if err != nil {
-				return
-			}
-			running.Go(func() { p.pass(conn) })
-		}
-	})
-	t.Cleanup(func() {
-		listener.Close()
-		p.take(true)
-		running.Wait()
-	})
-	u.Host = p.address
-	return p, u.String()
-}
-
-// take takes the backend away, or gives it back.
-func (p *proxy) take(away bool) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.cut = away
-	for conn := range p.conns {
-		conn.Close()
-	}
-}
-
-func (p *proxy) keep(conn net.Conn) bool {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	p.conns[conn] = true
-	return !p.cut
-}
-
-func (p *proxy) drop(conn net.Conn) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	delete(p.conns, conn)
-	conn.Close()
-}
-
-func (p *proxy) pass(client net.Conn) {
-	defer p.drop(client)
-	if !p.keep(client) {
-		return
-	}
-	backend, err := net.Dial("tcp", p.target)
-	if err != nil {
-		return
-	}
-	defer p.drop(backend)
-	if !p.keep(backend) {
-		return
-	}
-	var both sync.WaitGroup
-	both.Go(func() {
-		_, _ = io.Copy(backend, client)
-		backend.Close()
-	})
-	_, _ = io.Copy(client, backend)
-	client.Close()
-	both.Wait()
-}
-
 // behindProxies is a backend whose connections to the database and Redis can be cut.
-func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *proxy) {
+func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *faulttest.Proxy) {
 	t.Helper()
 	b = production(t)
 	b.fails = true
 	for i, setting := range b.env {
 		if u, ok := strings.CutPrefix(setting, "LINKFORGE_DATABASE_URL="); ok {
-			database, u = newProxy(t, u)
+			database, u = faulttest.ForURL(t, u)
 			b.env[i] = "LINKFORGE_DATABASE_URL=" + u
 		}
 		if u, ok := strings.CutPrefix(setting, "LINKFORGE_REDIS_URL="); ok {
 			if redisURL != "" {
 				u = redisURL
 			}
-			redis, u = newProxy(t, u)
+			redis, u = faulttest.ForURL(t, u)
 			b.env[i] = "LINKFORGE_REDIS_URL=" + u
 		}
 	}
@@ -328,13 +241,13 @@ func TestRedirect_ServesWithoutDatabase(t *testing.T) {
 			l := node.tenant(t, "outage").shorten(t, "https://example.com/known").Link
 			v := gather(t, node, l.path(node), 16, breath)
 			polltest.Until(t, "there is load", func() bool { return v.seen.Load() > 100 })
-			database.take(true)
+			database.Set(faulttest.Refuse)
 			before := v.seen.Load()
 			polltest.Elapse(outage())
 			if during := v.seen.Load() - before; during < 100 {
 				t.Errorf("%d redirects while the database was away", during)
 			}
-			database.take(false)
+			database.Set(faulttest.Pass)
 			polltest.Elapse(5 * time.Second) // what "soon after" is
 			v.slowest.Store(0)
 			polltest.Elapse(2 * time.Second)

@@ -324,15 +324,18 @@ var errClosed = errors.New("no more hits are taken")
 
 func (l *Leases) enqueue(q *queued) {
 	l.mu.Lock()
-	if l.over {
-		q.Err = errClosed
-	} else if l.away.Load() {
-		q.Err = errAway
-	} else {
+	var err error
+	switch {
+	case l.over:
+		err = errClosed
+	case l.away.Load():
+		err = errAway
+	default:
 		l.requests = append(l.requests, q)
 	}
 	l.mu.Unlock()
-	if q.Err != nil {
+	if err != nil {
+		q.Err = err
 		l.finish(q)
 		return
 	}

@@ -17,12 +17,14 @@ import (
 
 	"github.com/alicebob/miniredis/v2"
 	"github.com/redis/go-redis/v9"
+
+	"github.com/linkforge/linkforge/internal/breaker"
 )
 
 const (
 	// dialDeadline bounds one attempt to connect, and dials the number of attempts before the command
 	// is tried again. A dead server must be noticed long before the waiting requests time out.
-	dialDeadline = 2 * time.Second
+	dialDeadline = commandDeadline
 	dials        = 1
 	// noPipelinePool disables the separate pool for pipelines, so that the pool's size is the
 	// configured one.
@@ -33,6 +35,7 @@ const (
 type Client struct {
 	redis.UniversalClient
 	embedded *embedded
+	breaker  *breaker.Breaker // nil unless Protect was called
 }
 
 // Open prepares a client with at most pool connections, to each node of a cluster. No server is
@@ -104,6 +107,9 @@ func (c *Client) InProcess() bool { return c.embedded != nil }
 
 // Close ends the client and, if it is in-process, its Redis.
 func (c *Client) Close() error {
+	if c.breaker != nil {
+		c.breaker.Close()
+	}
 	err := c.UniversalClient.Close()
 	if c.embedded != nil {
 		c.embedded.stop()
