@@ -272,7 +272,7 @@ func (a *app) serve(ctx context.Context, listener net.Listener) error {
 		parts.Go(func() error { return a.certificate.watch(failed) })
 	}
 	parts.Go(func() error {
-		a.awaitStop(ctx, failed)
+		a.awaitStop(ctx, failed, plain)
 		stop()
 		return drain(context.WithoutCancel(ctx), server, plain)
 	})
@@ -306,17 +306,39 @@ func (a *app) httpServer() *http.Server {
 
 // awaitStop waits for the signal to stop, and then as long as proxies may take to see that this
 // node is not ready. A part that failed, such as the listener, ends both.
-func (a *app) awaitStop(ctx, failed context.Context) {
+func (a *app) awaitStop(ctx, failed context.Context, plain *fastpath.Listener) {
 	select {
 	case <-ctx.Done():
 	case <-failed.Done():
 	}
 	a.stopping.Store(true)
-	if a.config.DrainDelay == 0 || failed.Err() != nil {
+	plain.Drain()
+	if failed.Err() != nil {
 		return
 	}
-	a.log.InfoContext(ctx, "draining: requests are accepted, /readyz fails", "for", a.config.DrainDelay)
-	_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
+	if a.config.DrainDelay > 0 {
+		a.log.InfoContext(ctx, "draining: requests are accepted, /readyz fails", "for", a.config.DrainDelay)
+		_ = poll.Wait(failed, a.config.DrainDelay) // its error says no more than that a part has failed
+	}
+	awaitIdle(failed, plain)
+}
+
+const (
+	// idleAfter is how long after its last request a connection counts as idle. maxIdleWait bounds the
+	// wait until all are.
+	idleAfter   = 500 * time.Millisecond
+	maxIdleWait = 3 * time.Second
+	idlePoll    = 20 * time.Millisecond
+)
+
+// awaitIdle waits until all plain connections have ended or are idle. Once the node is to stop, the
+// next response ends a connection. Closing a busy one would break the request that is on its way.
+func awaitIdle(ctx context.Context, plain *fastpath.Listener) {
+	for waited := time.Duration(0); waited < maxIdleWait; waited += idlePoll {
+		if !plain.IsBusy(time.Now().Add(-idleAfter)) || poll.Wait(ctx, idlePoll) != nil {
+			return
+		}
+	}
 }
 
 // leaving closes connections after their next response once the node is to stop, so that proxies

@@ -31,6 +31,9 @@ func (s *server) deliver(r *http.Request) (answer, error) {
 	}
 	defer response.Body.Close()
 	body, err := io.ReadAll(response.Body)
+	if response.Close { // net/http removes the field
+		response.Header.Set("Connection", "close")
+	}
 	return answer{response.StatusCode, response.Header, string(body)}, err
 }
 

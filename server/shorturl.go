@@ -56,12 +56,12 @@ func (a *app) shortURLs() fastpath.Answer {
 	}
 }
 
-// fastPath answers short URLs without net/http, until the node is to stop. A node with a certificate
-// answers nothing without TLS.
+// fastPath answers short URLs without net/http. A node with a certificate answers nothing without
+// TLS.
 func (a *app) fastPath() fastpath.Answer {
 	answer, proxies := a.shortURLs(), web.Proxies(a.config.TrustedProxies)
 	return func(w http.ResponseWriter, r *http.Request) bool {
-		if a.stopping.Load() || a.certificate != nil {
+		if a.certificate != nil {
 			return false
 		}
 		proxies.Forward(w, r)

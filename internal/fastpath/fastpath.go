@@ -13,6 +13,7 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -47,6 +48,8 @@ type Listener struct {
 	errs    chan error
 	closed  chan struct{}
 	running sync.WaitGroup
+
+	draining atomic.Bool
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
@@ -100,11 +103,27 @@ func (l *Listener) Close() error {
 	if l.isClosed() {
 		return net.ErrClosed
 	}
+	l.draining.Store(true)
 	close(l.closed)
 	for c := range l.conns {
 		_ = c.SetReadDeadline(time.Unix(1, 0)) // wakes the reader; a broken connection needs none
 	}
 	return err
+}
+
+// Drain ends each connection with its next response.
+func (l *Listener) Drain() { l.draining.Store(true) }
+
+// IsBusy reports whether a client is connected that has sent a request since the time.
+func (l *Listener) IsBusy(since time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for c := range l.conns {
+		if c.answered.Load() > since.UnixNano() {
+			return true
+		}
+	}
+	return false
 }
 
 func (l *Listener) isClosed() bool {
@@ -157,12 +176,12 @@ func (l *Listener) unregister(c *conn) {
 // serve answers the requests of a connection until it ends or is passed to net/http.
 func (l *Listener) serve(below net.Conn) {
 	c := &conn{Conn: below, in: bufio.NewReaderSize(below, headBytes)}
-	isOver := !l.register(c) || l.answerPlain(c)
-	l.unregister(c)
-	if isOver {
+	defer l.unregister(c)
+	if !l.register(c) || l.answerPlain(c) {
 		_ = below.Close()
 		return
 	}
+	c.answered.Store(time.Now().UnixNano()) // busy until net/http has it
 	_ = below.SetDeadline(time.Time{})
 	c.head, c.response = head{}, response{}
 	select {
@@ -184,8 +203,8 @@ func (l *Listener) answerPlain(c *conn) (isOver bool) {
 		}
 	}()
 	_ = c.SetReadDeadline(time.Now().Add(firstDeadline))
-	for !l.isClosed() { // Close may precede an extended deadline
-		if _, err := c.in.Peek(1); err != nil {
+	for {
+		if !l.awaitRequest(c) {
 			return true
 		}
 		r, size := c.next()
@@ -197,6 +216,7 @@ func (l *Listener) answerPlain(c *conn) (isOver bool) {
 			return false
 		}
 		now := time.Now()
+		c.answered.Store(now.UnixNano())
 		if _, err := c.in.Discard(size); err != nil {
 			return true
 		}
@@ -204,11 +224,30 @@ func (l *Listener) answerPlain(c *conn) (isOver bool) {
 			c.moved = now
 			_ = c.SetDeadline(now.Add(idleDeadline))
 		}
-		if _, err := c.Write(c.response.encode(now)); err != nil {
+		last := l.draining.Load()
+		if last {
+			c.response.Header().Set("Connection", "close")
+		}
+		if _, err := c.Write(c.response.encode(now)); err != nil || last {
 			return true
 		}
 	}
-	return true
+}
+
+// lastRequest is how long Close waits for a request that may be on its way.
+const lastRequest = 5 * time.Millisecond
+
+// awaitRequest waits for the next request, and reports false if there will be none.
+func (l *Listener) awaitRequest(c *conn) bool {
+	if l.isClosed() { // Close may precede an extended deadline
+		_ = c.SetReadDeadline(time.Now().Add(lastRequest))
+	}
+	_, err := c.in.Peek(1)
+	if err != nil && l.isClosed() {
+		_ = c.SetReadDeadline(time.Now().Add(lastRequest))
+		_, err = c.in.Peek(1)
+	}
+	return err == nil
 }
 
 // conn is a connection with a read buffer.
@@ -216,7 +255,8 @@ type conn struct {
 	net.Conn
 	in       *bufio.Reader
 	address  string
-	moved    time.Time // when the deadline was extended last
+	moved    time.Time    // when the deadline was extended last
+	answered atomic.Int64 // when the last request was answered, in nanoseconds since 1970
 	head     head
 	response response
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/poll"
 )
 
 // Job is something to be done again and again.
@@ -128,7 +129,7 @@ func (r *Runner) Run(ctx context.Context) error {
 	r.began()
 	var all sync.WaitGroup
 	for _, job := range r.Jobs {
-		all.Go(func() { r.poll(ctx, job) })
+		all.Go(func() { r.pollLease(ctx, job) })
 	}
 	all.Wait()
 	return nil
@@ -155,13 +156,27 @@ func (r *Runner) attempt(ctx context.Context, job Job, atOnce bool) (ran bool, e
 	if err != nil || !took {
 		return false, err
 	}
+	var beating sync.WaitGroup
+	beating.Go(func() { r.keep(lasting, l, cancel) })
 	err = run(lasting, job)
+	cancel()
+	beating.Wait()
 	interrupted := err != nil && ctx.Err() != nil
 	return true, errors.Join(err, l.release(ctx, r.DB, r.Now(), err, interrupted))
 }
 
-// poll tries one job's lease until the context ends.
-func (r *Runner) poll(ctx context.Context, job Job) {
+// keep renews the lease until the context ends, and ends the run if another node has the lease.
+func (r *Runner) keep(ctx context.Context, l lease, stop context.CancelFunc) {
+	for poll.Wait(ctx, heartbeat) == nil {
+		if kept, err := l.renew(ctx, r.DB, r.Now()); err == nil && !kept {
+			stop()
+			return
+		}
+	}
+}
+
+// pollLease tries one job's lease until the context ends.
+func (r *Runner) pollLease(ctx context.Context, job Job) {
 	ticker := time.NewTicker(job.pollInterval()) // a run must not delay the next try
 	defer ticker.Stop()
 	for await(ctx, ticker.C) {

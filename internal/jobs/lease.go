@@ -22,7 +22,8 @@ type lease struct {
 	// takenAt is the time at which it is taken, dueAt the time of the next run.
 	takenAt, dueAt time.Time
 	// heldUntil and freeAt are when others may take it: if it is given back, and if it is not.
-	heldUntil, freeAt time.Time
+	// deadAt is when the operator may, unless it is renewed.
+	heldUntil, freeAt, deadAt time.Time
 }
 
 func newLease(job Job, node string, now time.Time) lease {
@@ -30,24 +31,45 @@ func newLease(job Job, node string, now time.Time) lease {
 		name: job.Name, holder: id.New("run_"), node: node,
 		takenAt: db.Instant(now), dueAt: db.Instant(now.Add(job.Every - job.slack())),
 		heldUntil: db.Instant(now.Add(job.minHold())), freeAt: db.Instant(now.Add(job.maxHold())),
+		deadAt: db.Instant(now.Add(lifetime)),
 	}
+}
+
+const (
+	// heartbeat is how often a holder reports that it is alive, and lifetime how long a report lasts.
+	heartbeat = 10 * time.Second
+	lifetime  = 45 * time.Second
+)
+
+// renew reports to others that the holder is alive. It returns whether this holder still has the
+// lease.
+func (l lease) renew(ctx context.Context, d *db.DB, now time.Time) (kept bool, err error) {
+	ctx, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	n, err := db.Affected(d.ExecContext(ctx, "UPDATE leases SET dead_at = ? WHERE name = ? AND holder = ?",
+		db.Instant(now.Add(lifetime)), l.name, l.holder))
+	if err != nil {
+		return false, fmt.Errorf("renewing the lease: %w", err)
+	}
+	return n == 1, nil
 }
 
 // acquire takes the lease, and reports whether it was available: when it is free and the job is
 // due, or when its last holder has not released it in time. It is one statement, which the database
 // serializes, so one of several concurrent callers receives a row.
 //
-// With atOnce the job need not be due.
+// With atOnce the job need not be due, and a holder that has died does not matter.
 func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	var holder string
-	err := d.NewRaw(`INSERT INTO leases AS l (name, holder, free_at, due_at, node, began_at) VALUES (?, ?, ?, ?, ?, ?)
+	err := d.NewRaw(`INSERT INTO leases AS l (name, holder, free_at, due_at, node, began_at, dead_at)
+			VALUES (?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at, due_at = excluded.due_at,
-			node = excluded.node, began_at = excluded.began_at, ended_at = NULL
-			WHERE l.free_at <= ? AND (l.due_at <= ? OR l.holder <> '') OR l.holder = '' AND ?
-		RETURNING holder`, l.name, l.holder, l.freeAt, l.dueAt, l.node, l.takenAt, l.takenAt,
-		l.takenAt, atOnce).Scan(ctx, &holder)
+			node = excluded.node, began_at = excluded.began_at, dead_at = excluded.dead_at, ended_at = NULL
+			WHERE l.free_at <= ? AND (l.due_at <= ? OR l.holder <> '') OR (l.holder = '' OR l.dead_at <= ?) AND ?
+		RETURNING holder`, l.name, l.holder, l.freeAt, l.dueAt, l.node, l.takenAt, l.deadAt, l.takenAt,
+		l.takenAt, l.takenAt, atOnce).Scan(ctx, &holder)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}

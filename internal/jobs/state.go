@@ -17,6 +17,9 @@ type State struct {
 	Name   string `bun:",pk"`
 	Holder string
 	FreeAt time.Time
+	// DeadAt is when the holder of a running job counts as dead, unless it reports before; nil
+	// before the first run.
+	DeadAt *time.Time
 	// DueAt is the time of the next run; nil means at once.
 	DueAt *time.Time
 	// Node is the node of the last or current run, which began at BeganAt; nil before the first run.
@@ -28,8 +31,10 @@ type State struct {
 	Error *string
 }
 
-// Running says that a node does the job at the instant, as far as others go by.
-func (s State) Running(now time.Time) bool { return s.Holder != "" && now.Before(s.FreeAt) }
+// Running reports whether a node that is alive runs the job.
+func (s State) Running(now time.Time) bool {
+	return s.Holder != "" && now.Before(s.FreeAt) && (s.DeadAt == nil || now.Before(*s.DeadAt))
+}
 
 // States are those of the runner's jobs, in their order.
 func (r *Runner) States(ctx context.Context) ([]State, error) {
