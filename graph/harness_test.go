@@ -52,7 +52,7 @@ func setup(t testing.TB, d *db.DB, options ...func(*Config)) *bundle {
 	t.Helper()
 	b := &bundle{db: d, log: &bytes.Buffer{}}
 	log := slog.New(slog.NewTextHandler(b.log, nil))
-	b.tokens = account.Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: time.Hour}
+	b.tokens = account.Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: time.Hour}
 	counted := &db.DB{DB: d.WithQueryHook(counter{&b.statements}), Kind: d.Kind}
 	k := dbtest.Redis(t, "")
 	limits, clicks := ratelimit.Limiter{KV: k, Log: log}, clicktest.New(t, counted, time.Now)

@@ -159,7 +159,7 @@ func newExporting(t *testing.T, d *db.DB) *exporting {
 	now := func() time.Time { return time.Now().UTC() }
 	opened, err := stores.Open(stores.Options{
 		Config: config.Config{
-			PublicURL: "http://sho.rt", JWTSecret: []byte(strings.Repeat("s", 32)), TokenTTL: time.Hour,
+			PublicURL: "http://sho.rt", JWTSecrets: [][]byte{[]byte(strings.Repeat("s", 32))}, TokenTTL: time.Hour,
 		},
 		DB: d, Log: slog.New(slog.DiscardHandler), Now: now,
 	})

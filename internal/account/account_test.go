@@ -39,7 +39,7 @@ func setup(t *testing.T, d *db.DB, k *redisx.Client) *bundle {
 		address: id.New(id.Log)}
 	b.Store = &Store{
 		DB:         d,
-		Tokens:     Tokens{Secret: []byte(strings.Repeat("s", 32)), Issuer: "http://sho.rt", TTL: 24 * time.Hour},
+		Tokens:     Tokens{Secrets: [][]byte{[]byte(strings.Repeat("s", 32))}, Issuer: "http://sho.rt", TTL: 24 * time.Hour},
 		Passwords:  newPasswords(bcrypt.MinCost),
 		SessionTTL: 720 * time.Hour,
 		Log:        slog.New(slog.DiscardHandler),

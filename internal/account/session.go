@@ -155,7 +155,7 @@ func errRefresh() error {
 // successor derives the next refresh token: concurrent refreshes get the same one, and it need not
 // be stored.
 func (s *Store) successor(refresh string) string {
-	mac := hmac.New(sha256.New, s.Tokens.Secret)
+	mac := hmac.New(sha256.New, s.Tokens.Secrets[0])
 	mac.Write([]byte("linkforge: the refresh token after " + refresh))
 	return refreshPrefix + base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(mac.Sum(nil)[:20])
 }

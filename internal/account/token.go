@@ -20,8 +20,8 @@ const (
 
 // Tokens issues and checks access tokens: JWTs signed with HS256.
 type Tokens struct {
-	// Secret is the key, at least 32 bytes.
-	Secret []byte
+	// Secrets are the keys, at least 32 bytes each: the first signs, all verify.
+	Secrets [][]byte
 	// Issuer is the claim iss: this instance's public URL.
 	Issuer string
 	// TTL is the lifetime of a token.
@@ -43,7 +43,7 @@ func (t Tokens) Issue(a Actor, now time.Time) (token string, expires time.Time, 
 			IssuedAt: jwt.NewNumericDate(now), ExpiresAt: jwt.NewNumericDate(expires),
 		}})
 	unsigned.Header["typ"] = tokenType
-	token, err = unsigned.SignedString(t.Secret)
+	token, err = unsigned.SignedString(t.Secrets[0])
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("signing a token: %w", err)
 	}
@@ -76,5 +76,9 @@ func (t Tokens) key(token *jwt.Token) (any, error) {
 	if _, ok := token.Header["crit"]; ok {
 		return nil, fmt.Errorf("unknown critical extension")
 	}
-	return t.Secret, nil
+	var keys jwt.VerificationKeySet
+	for _, secret := range t.Secrets {
+		keys.Keys = append(keys.Keys, secret)
+	}
+	return keys, nil
 }

@@ -28,7 +28,7 @@ const (
 	sessionID = "ses_01h455vb4pex5vsknk084sn02q"
 )
 
-var tokens = Tokens{Secret: []byte("one secret of thirty-two bytes.."), Issuer: "http://sho.rt", TTL: 24 * time.Hour}
+var tokens = Tokens{Secrets: [][]byte{[]byte("one secret of thirty-two bytes..")}, Issuer: "http://sho.rt", TTL: 24 * time.Hour}
 
 // object is a part of a token.
 type object = map[string]any
@@ -66,7 +66,7 @@ func keyed(h func() hash.Hash, key string) func(string) []byte {
 func unsigned(string) []byte { return nil }
 
 // honest signs as the server does.
-var honest = keyed(sha256.New, string(tokens.Secret))
+var honest = keyed(sha256.New, string(tokens.Secrets[0]))
 
 // refuse fails the test if the token is accepted, or if the error reveals its defect.
 func refuse(t *testing.T, token string) {
@@ -112,7 +112,7 @@ func TestToken_RefusesForgedSignature(t *testing.T) {
 		}
 		return signature
 	}
-	secret, other := string(tokens.Secret), "another secret of thirty-two byt"
+	secret, other := string(tokens.Secrets[0]), "another secret of thirty-two byt"
 	for name, c := range map[string]struct {
 		header object
 		sign   func(string) []byte
@@ -263,8 +263,8 @@ func TestToken_Expires(t *testing.T) {
 func TestToken_RefusesOtherInstance(t *testing.T) {
 	t.Parallel()
 	for name, other := range map[string]Tokens{
-		"secret": {Secret: []byte("another secret of thirty-two byt"), Issuer: tokens.Issuer, TTL: tokens.TTL},
-		"issuer": {Secret: tokens.Secret, Issuer: "http://other.example", TTL: tokens.TTL},
+		"secret": {Secrets: [][]byte{[]byte("another secret of thirty-two byt")}, Issuer: tokens.Issuer, TTL: tokens.TTL},
+		"issuer": {Secrets: tokens.Secrets, Issuer: "http://other.example", TTL: tokens.TTL},
 	} {
 		token, _, err := other.Issue(Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}, noon)
 		if err != nil {
@@ -315,5 +315,36 @@ func TestToken_FromAuthorizationHeader(t *testing.T) {
 				t.Errorf("%.40q acts for %q, want %q: %v", header, got, want, err)
 			}
 		})
+	}
+}
+
+// TestToken_VerifiesWithEverySecret: a key is replaced in three rolling restarts, and every token is
+// accepted by every node throughout.
+func TestToken_VerifiesWithEverySecret(t *testing.T) {
+	t.Parallel()
+	before, after := []byte("the secret before the replacement"), []byte("the secret after the replacement.")
+	steps := [][][]byte{{before}, {before, after}, {after, before}, {after}}
+	actor := Actor{AccountID: id.New(id.Account), SessionID: id.New(id.Session)}
+	for i := range len(steps) - 1 {
+		for _, pair := range [][2]int{{i, i + 1}, {i + 1, i}} {
+			signer, verifier := tokens, tokens
+			signer.Secrets, verifier.Secrets = steps[pair[0]], steps[pair[1]]
+			token, _, err := signer.Issue(actor, noon)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, _, err := verifier.check(token, noon); got != actor || err != nil {
+				t.Errorf("a token of step %d is refused in step %d: %v", pair[0], pair[1], err)
+			}
+		}
+	}
+	signer, verifier := tokens, tokens
+	signer.Secrets, verifier.Secrets = steps[0], steps[3]
+	token, _, err := signer.Issue(actor, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := verifier.check(token, noon); err == nil {
+		t.Error("a token of a removed secret is accepted")
 	}
 }

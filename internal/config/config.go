@@ -58,11 +58,11 @@ type Config struct {
 	RedisPool int `env:"LINKFORGE_REDIS_POOL" default:"50" min:"1" max:"10000"`
 	// Let serve migrate the database: on or off.
 	Migrate bool `env:"LINKFORGE_MIGRATE" default:"on"`
-	// Key of access tokens, at least 32 bytes.
+	// Keys of access tokens, at least 32 bytes each, separated by commas. The first signs, all verify.
 	//
-	// JWTSecret and CodeSecrets are nil if stores.FillSecrets has to create them, and for commands
+	// JWTSecrets and CodeSecrets are nil if stores.FillSecrets has to create them, and for commands
 	// that need only the database. The first of CodeSecrets keys new codes, the others were replaced.
-	JWTSecret []byte `env:"LINKFORGE_JWT_SECRET" hidden:""`
+	JWTSecrets [][]byte `env:"LINKFORGE_JWT_SECRET" hidden:""`
 	// Key of generated codes, at least 32 bytes. To replace it, prepend the new key and a comma.
 	CodeSecrets [][]byte `env:"LINKFORGE_CODE_SECRET" hidden:""`
 	// Lifetime of an access token, 1m to 720h.

@@ -223,7 +223,7 @@ func TestLoad_SetsValues(t *testing.T) {
 		DatabaseURL:     f["LINKFORGE_DATABASE_URL"],
 		DatabaseReadURL: f["LINKFORGE_DATABASE_READ_URL"], DatabasePool: 7,
 		StatementTimeout: 2 * time.Minute, RedisURL: "rediss://:p@h:1/0", RedisPool: 8,
-		Migrate: true, JWTSecret: []byte(f["LINKFORGE_JWT_SECRET"]),
+		Migrate: true, JWTSecrets: [][]byte{[]byte(f["LINKFORGE_JWT_SECRET"])},
 		CodeSecrets: [][]byte{[]byte(f["LINKFORGE_CODE_SECRET"])}, TokenTTL: 90 * time.Minute,
 		HitQuota: 11, LinkQuota: 12, CacheBytes: 256 << 20, ClickLogBytes: 1 << 30, ClickMonths: 13,
 		SumMonths: 25, RateLimits: true, SessionTTL: 24 * time.Hour, Anonymous: true,

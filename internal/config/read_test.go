@@ -46,7 +46,7 @@ func TestReadDatabase_NeedsNoSecrets(t *testing.T) {
 	t.Parallel()
 	args := []string{"--database-url=postgres://linkforge:hunter2@db.internal/linkforge", "--code-secret=short"}
 	c, err := flags(t, args...).CheckDatabase()
-	if err != nil || "--database-url="+c.DatabaseURL != args[0] || c.JWTSecret != nil || c.CodeSecrets != nil {
+	if err != nil || "--database-url="+c.DatabaseURL != args[0] || c.JWTSecrets != nil || c.CodeSecrets != nil {
 		t.Errorf("%+v: %v", c, err)
 	}
 	_, err = flags(t, append(args, "--database-pool=none")...).CheckDatabase()

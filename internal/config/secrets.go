@@ -8,7 +8,9 @@ const MinSecretBytes = 32
 
 // readSecrets reads the two settings that decode leaves out.
 func (r *reader) readSecrets() {
-	r.JWTSecret = r.secret("LINKFORGE_JWT_SECRET")
+	if secret := r.secret("LINKFORGE_JWT_SECRET"); secret != nil {
+		r.JWTSecrets = SplitSecrets(secret)
+	}
 	if secret := r.secret("LINKFORGE_CODE_SECRET"); secret != nil {
 		r.CodeSecrets = SplitSecrets(secret)
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,8 +76,8 @@ type ExportRequest struct {
 
 // Exports signs what may be downloaded, so that a browser can do so without a token in a header.
 type Exports struct {
-	// Secret is the instance's.
-	Secret []byte
+	// Secrets are the keys of the instance: the first signs, all verify.
+	Secrets [][]byte
 	// PublicURL is where the server answers.
 	PublicURL string
 	// Now is the clock.
@@ -95,7 +96,7 @@ func (e Exports) Sign(s *Stats, f Format, sessionID string) (url string, until t
 		return "", until, err
 	}
 	text := base64.RawURLEncoding.EncodeToString(payload)
-	return e.PublicURL + "/export/clicks?token=" + text + "." + base64.RawURLEncoding.EncodeToString(e.sign(text)), until,
+	return e.PublicURL + "/export/clicks?token=" + text + "." + base64.RawURLEncoding.EncodeToString(sign(e.Secrets[0], text)), until,
 		nil
 }
 
@@ -104,7 +105,7 @@ func (e Exports) Sign(s *Stats, f Format, sessionID string) (url string, until t
 func (e Exports) Open(token string) (*ExportRequest, error) {
 	text, signature, _ := strings.Cut(token, ".")
 	signed, err := base64.RawURLEncoding.DecodeString(signature)
-	if err != nil || !hmac.Equal(signed, e.sign(text)) {
+	if err != nil || !e.verifies(text, signed) {
 		return nil, errs.New(errs.NotFound, "There is no such export. Ask for a new one with exportClicks.")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(text)
@@ -121,8 +122,13 @@ func (e Exports) Open(token string) (*ExportRequest, error) {
 	return r, nil
 }
 
-func (e Exports) sign(text string) []byte {
-	mac := hmac.New(sha256.New, e.Secret)
+// verifies reports whether one of the keys has signed the text.
+func (e Exports) verifies(text string, signature []byte) bool {
+	return slices.ContainsFunc(e.Secrets, func(secret []byte) bool { return hmac.Equal(signature, sign(secret, text)) })
+}
+
+func sign(secret []byte, text string) []byte {
+	mac := hmac.New(sha256.New, secret)
 	mac.Write([]byte("linkforge.export\n" + text)) // what else the secret signs is no export
 	return mac.Sum(nil)
 }

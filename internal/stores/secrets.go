@@ -16,12 +16,12 @@ import (
 // once and stored in the data folder, readable only by their owner. A file that is too short is an
 // error and is never replaced: tokens and codes depend on it.
 func FillSecrets(c *config.Config) error {
-	if c.JWTSecret == nil {
+	if c.JWTSecrets == nil {
 		secret, err := storedSecret(c.DataDir, JWTSecretName)
 		if err != nil {
 			return err
 		}
-		c.JWTSecret = secret
+		c.JWTSecrets = config.SplitSecrets(secret)
 	}
 	if c.CodeSecrets == nil {
 		secret, err := storedSecret(c.DataDir, CodeSecretName)

@@ -34,12 +34,12 @@ func TestSecrets_AreCreatedOnce(t *testing.T) {
 	if diff := cmp.Diff(first, again); diff != "" {
 		t.Errorf("at the next start (-first +again):\n%s", diff)
 	}
-	if len(first.JWTSecret) < config.MinSecretBytes || len(first.CodeSecrets[0]) < config.MinSecretBytes ||
-		bytes.Equal(first.JWTSecret, first.CodeSecrets[0]) {
-		t.Errorf("secrets of %d and %d bytes, or the same one twice", len(first.JWTSecret), len(first.CodeSecrets[0]))
+	if len(first.JWTSecrets[0]) < config.MinSecretBytes || len(first.CodeSecrets[0]) < config.MinSecretBytes ||
+		bytes.Equal(first.JWTSecrets[0], first.CodeSecrets[0]) {
+		t.Errorf("secrets of %d and %d bytes, or the same one twice", len(first.JWTSecrets[0]), len(first.CodeSecrets[0]))
 	}
 	other := embedded(t, t.TempDir(), "")
-	if err := stores.FillSecrets(&other); err != nil || bytes.Equal(other.JWTSecret, first.JWTSecret) ||
+	if err := stores.FillSecrets(&other); err != nil || bytes.Equal(other.JWTSecrets[0], first.JWTSecrets[0]) ||
 		bytes.Equal(other.CodeSecrets[0], first.CodeSecrets[0]) {
 		t.Errorf("another instance has the same secrets: %v", err)
 	}
@@ -75,9 +75,9 @@ func TestSecrets_UseConfiguredValues(t *testing.T) {
 	dir := t.TempDir()
 	given := strings.Repeat("given ", 6)
 	c := embedded(t, dir, given)
-	if err := stores.FillSecrets(&c); err != nil || string(c.JWTSecret) != given ||
+	if err := stores.FillSecrets(&c); err != nil || string(c.JWTSecrets[0]) != given ||
 		len(c.CodeSecrets[0]) < config.MinSecretBytes {
-		t.Errorf("%q and %d bytes: %v", c.JWTSecret, len(c.CodeSecrets[0]), err)
+		t.Errorf("%q and %d bytes: %v", c.JWTSecrets[0], len(c.CodeSecrets[0]), err)
 	}
 	if _, err := os.Stat(filepath.Join(dir, "jwt.secret")); !os.IsNotExist(err) {
 		t.Errorf("a given secret was written down: %v", err)
@@ -114,11 +114,11 @@ func TestSecrets_IgnorePartialFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := embedded(t, dir, "")
-	if err := stores.FillSecrets(&c); err != nil || bytes.Contains(c.JWTSecret, []byte("half")) {
-		t.Errorf("%q: %v", c.JWTSecret, err)
+	if err := stores.FillSecrets(&c); err != nil || bytes.Contains(c.JWTSecrets[0], []byte("half")) {
+		t.Errorf("%q: %v", c.JWTSecrets[0], err)
 	}
 	kept, err := os.ReadFile(filepath.Join(dir, "jwt.secret"))
-	if diff := cmp.Diff(string(c.JWTSecret), string(kept)); diff != "" || err != nil {
+	if diff := cmp.Diff(string(c.JWTSecrets[0]), string(kept)); diff != "" || err != nil {
 		t.Errorf("%v, kept (-used +kept):\n%s", err, diff)
 	}
 }

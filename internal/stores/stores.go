@@ -91,7 +91,7 @@ func Open(o Options) (*Stores, error) {
 		Audit:       &audit.Store{DB: o.DB, Now: o.Now},
 		LinkList:    &linklist.Store{DB: o.DB, Now: o.Now},
 		Stats:       &stats.Store{DB: o.DB, ClickMonths: o.Config.ClickMonths, QuarterMonths: o.Config.SumMonths, Now: o.Now},
-		Exports:     stats.Exports{Secret: o.Config.JWTSecret, PublicURL: o.Config.PublicURL, Now: o.Now},
+		Exports:     stats.Exports{Secrets: o.Config.JWTSecrets, PublicURL: o.Config.PublicURL, Now: o.Now},
 		ClickStream: &clickstream.Live{DB: o.DB, Log: o.Log, Now: o.Now},
 		Unmatched:   &unmatched.Recorder{DB: o.DB, Log: o.Log, Now: o.Now},
 		Blocklist:   &moderation.Blocklist{DB: o.DB, Now: o.Now},
@@ -134,7 +134,7 @@ func (s *Stores) Close() error {
 func (s *Stores) openTenants(o Options) {
 	s.Accounts = &account.Store{
 		DB:         o.DB,
-		Tokens:     account.Tokens{Secret: o.Config.JWTSecret, Issuer: o.Config.PublicURL, TTL: o.Config.TokenTTL},
+		Tokens:     account.Tokens{Secrets: o.Config.JWTSecrets, Issuer: o.Config.PublicURL, TTL: o.Config.TokenTTL},
 		Passwords:  account.NewPasswords(),
 		Keys:       s.APIKeys,
 		SessionTTL: o.Config.SessionTTL,
