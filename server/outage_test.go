@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -208,11 +209,17 @@ func outage() time.Duration {
 	return 3 * time.Second
 }
 
-// behindProxies is a backend whose connections to the database and Redis can be cut.
+// behindProxies is a backend whose connections to the database and Redis pass proxies.
 func behindProxies(t *testing.T, redisURL string) (b backend, database, redis *faulttest.Proxy) {
 	t.Helper()
-	b = production(t)
-	b.fails = true
+	return throughProxies(t, production(t), redisURL)
+}
+
+// throughProxies returns the same backend with connections that pass proxies.
+func throughProxies(t *testing.T, of backend, redisURL string) (b backend, database, redis *faulttest.Proxy) {
+	t.Helper()
+	b = of
+	b.env, b.fails = slices.Clone(of.env), true
 	for i, setting := range b.env {
 		if u, ok := strings.CutPrefix(setting, "LINKFORGE_DATABASE_URL="); ok {
 			database, u = faulttest.ForURL(t, u)

@@ -12,6 +12,7 @@ import (
 	"hash/maphash"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/maypok86/otter/v2"
@@ -19,6 +20,7 @@ import (
 	"github.com/uptrace/bun"
 
 	"github.com/linkforge/linkforge/internal/db"
+	"github.com/linkforge/linkforge/internal/errs"
 	"github.com/linkforge/linkforge/internal/routing"
 	"github.com/linkforge/linkforge/internal/urlnorm"
 )
@@ -29,8 +31,8 @@ const (
 	absenceLife = time.Second
 	// staleLife is how long cached entries are used while the change feed is unavailable.
 	staleLife = 5 * time.Minute
-	// loadDeadline bounds one query of the database.
-	loadDeadline = 5 * time.Second
+	// loadDeadline bounds one query of the database: a visitor waits for it.
+	loadDeadline = 800 * time.Millisecond
 	// defaultCacheBytes applies if CacheBytes is zero.
 	defaultCacheBytes = 64 << 20
 )
@@ -78,6 +80,7 @@ type Resolver struct {
 	entries   *otter.Cache[uint64, entry]
 	counter   *stats.Counter
 	feed      feed
+	down      atomic.Bool // the database has not answered a query, nor a poll of the feed since
 }
 
 // New returns a Resolver with an empty cache, and an error when the public URL is not a URL.
@@ -193,7 +196,8 @@ func (s *Resolver) workspaceFacts(
 }
 
 // lookUp returns the entry of a subject, from the cache or the database, with one query at a time
-// per subject. While the database is unavailable, cached entries are used for staleLife.
+// per subject. While the database is unavailable, cached entries are used for staleLife, except
+// those of missing subjects, which may exist by now.
 func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time) (byte, read, error) {
 	if !s.feed.fresh(now) {
 		return s.loadAlone(ctx, at)
@@ -205,7 +209,7 @@ func (s *Resolver) lookUp(ctx context.Context, at subject, now time.Time) (byte,
 			return kind, rest, nil
 		}
 		if ok {
-			return s.renew(ctx, at, key, rest)
+			s.entries.Invalidate(key)
 		}
 	}
 	return s.load(ctx, at, key)
@@ -215,28 +219,11 @@ func absenceHolds(since read, now time.Time) bool {
 	return now.UnixMicro()-int64(since.number(8)) < absenceLife.Microseconds()
 }
 
-// renew queries a subject again that did not exist before. While the database is unavailable, the
-// subject remains absent.
-func (s *Resolver) renew(ctx context.Context, at subject, key uint64, absent read) (byte, read, error) {
-	s.entries.Invalidate(key)
-	kind, rest, err := s.load(ctx, at, key)
-	if err != nil {
-		s.entries.SetIfAbsent(key, absence(at.clone(), s.Now()))
-		return entryAbsent, absent, nil
-	}
-	return kind, rest, nil
-}
-
-// clone returns a copy that does not reference the memory of the request.
-func (s subject) clone() subject { return subject{strings.Clone(s.space), strings.Clone(s.name)} }
-
 // load queries the database once for all concurrent requests for a subject. It continues if the
 // client of the first request disconnects.
 func (s *Resolver) load(ctx context.Context, at subject, key uint64) (byte, read, error) {
 	e, err := s.entries.Get(ctx, key, otter.LoaderFunc[uint64, entry](func(ctx context.Context, _ uint64) (entry, error) {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), loadDeadline)
-		defer cancel()
-		return s.query(ctx, at)
+		return s.query(context.WithoutCancel(ctx), at)
 	}))
 	if err != nil {
 		return 0, "", err
@@ -257,9 +244,17 @@ func (s *Resolver) loadAlone(ctx context.Context, at subject) (byte, read, error
 	return kind, rest, nil
 }
 
-// query runs one indexed SELECT.
+// errDown is the error of queries while the database does not answer.
+var errDown = errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.")
+
+// query runs one indexed SELECT. After one that did not get an answer in time, it fails at once
+// until the change feed has been polled: no visitor waits for a database that is down.
 func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
-	ctx = db.AsResolver(ctx)
+	if s.down.Load() {
+		return "", errDown
+	}
+	ctx, cancel := context.WithTimeout(db.AsResolver(ctx), loadDeadline)
+	defer cancel()
 	switch at.space {
 	case slugs, hosts:
 		e, err = s.queryPlace(ctx, at)
@@ -272,6 +267,9 @@ func (s *Resolver) query(ctx context.Context, at subject) (e entry, err error) {
 		return absence(at, s.Now()), nil
 	}
 	if err != nil {
+		if errs.Is(err, errs.Unavailable) && !errors.Is(err, context.Canceled) {
+			s.down.Store(true)
+		}
 		return "", fmt.Errorf("resolving a code: %w", err)
 	}
 	return e, nil

@@ -17,7 +17,7 @@ const (
 	// pollInterval is the time between two polls of the feed: a change is visible within a second.
 	pollInterval = 250 * time.Millisecond
 	// pollDeadline bounds one poll. Failures are logged after reportAfter without a successful poll.
-	pollDeadline = 5 * time.Second
+	pollDeadline = 2 * time.Second
 	reportAfter  = 10 * time.Second
 	// changeRetention is how long the database stores changes for nodes that do not poll.
 	changeRetention = 15 * time.Minute
@@ -74,6 +74,7 @@ func (s *Resolver) CatchUp(ctx context.Context) error {
 	for _, text := range texts {
 		s.forget(parseSubject(text)...)
 	}
+	s.down.Store(false)
 	f.position, f.started = next, true
 	f.at.Store(start.UnixNano())
 	return nil

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"net/http"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/linkforge/linkforge/internal/faulttest"
+	"github.com/linkforge/linkforge/internal/poll"
+	"github.com/linkforge/linkforge/internal/polltest"
+)
+
+// timings are how long operations took.
+type timings struct {
+	mu    sync.Mutex
+	took  []time.Duration
+	bad   map[string]int // results that were not expected
+	calls sync.WaitGroup
+	ended chan struct{}
+}
+
+// repeat calls an operation at an interval from one goroutine, until stop is called.
+func repeat(t *testing.T, every time.Duration, operation func() (problem string)) *timings {
+	t.Helper()
+	c := &timings{bad: map[string]int{}, ended: make(chan struct{})}
+	c.calls.Go(func() {
+		for {
+			select {
+			case <-c.ended:
+				return
+			default:
+			}
+			began := time.Now()
+			problem := operation()
+			c.mu.Lock()
+			c.took = append(c.took, time.Since(began))
+			if problem != "" {
+				c.bad[problem]++
+			}
+			c.mu.Unlock()
+			_ = poll.Wait(t.Context(), every)
+		}
+	})
+	return c
+}
+
+// stop returns the number of calls, the 99th percentile and the maximum of their durations.
+func (c *timings) stop() (n int, p99, slowest time.Duration) {
+	close(c.ended)
+	c.calls.Wait()
+	slices.Sort(c.took)
+	n = len(c.took)
+	return n, c.took[n*99/100], c.took[n-1]
+}
+
+// bounded is the longest time of a call in the suite, whose machine is busy; the field requires the
+// bound itself by an environment variable.
+func bounded(bound time.Duration) time.Duration {
+	if sized("LINKFORGE_TEST_FAULTS", 0) > 0 {
+		return bound
+	}
+	return max(5*bound, time.Second)
+}
+
+// TestFault_RedisBlackHole: Redis accepts connections and answers nothing. Neither redirects nor
+// API operations wait for it, with rate limits on, and all of them succeed.
+func TestFault_RedisBlackHole(t *testing.T) {
+	t.Parallel()
+	b, _, redis := behindProxies(t, "")
+	node := start(t, b, "LINKFORGE_RATE_LIMITS=on")
+	who := node.tenant(t, "black")
+	l := who.shorten(t, "https://example.com/known").Link
+	follow := func() string {
+		if a, err := node.get(l.path(node)); err != nil || a.status != http.StatusFound {
+			return "no redirect"
+		}
+		return ""
+	}
+	operate := func() string {
+		if err := who.try(&struct{}{}, "{ me { id } }", nil); err != nil {
+			return err.Error()
+		}
+		return ""
+	}
+	redis.Set(faulttest.BlackHole)
+	redirects, operations := repeat(t, breath, follow), repeat(t, breath, operate)
+	polltest.Elapse(outage())
+	for name, c := range map[string]struct {
+		*timings
+		bound time.Duration
+	}{"redirects": {redirects, 50 * time.Millisecond}, "API operations": {operations, 500 * time.Millisecond}} {
+		n, p99, slowest := c.stop()
+		t.Logf("%d %s, p99 %s, slowest %s", n, name, p99, slowest)
+		if p99 > bounded(c.bound) || len(c.bad) > 0 {
+			t.Errorf("%s: p99 %s, want %s at most; problems: %v", name, p99, bounded(c.bound), c.bad)
+		}
+	}
+	redis.Set(faulttest.Pass)
+	polltest.Until(t, "Redis is used again", func() bool {
+		a, err := node.get("/readyz")
+		return err == nil && a.body == "ready\n"
+	})
+}
+
+// TestFault_DatabaseStops: PostgreSQL hangs, as after SIGSTOP. Links in memory are redirected, other
+// visitors get 503 with Retry-After at once, and the node recovers soon after PostgreSQL.
+func TestFault_DatabaseStops(t *testing.T) {
+	t.Parallel()
+	b, database, _ := behindProxies(t, "")
+	node := start(t, b)
+	who := node.tenant(t, "stopped")
+	known, other := who.shorten(t, "https://example.com/known").Link, who.shorten(t, "https://example.com/other").Link
+	node.expect(t, http.StatusFound, http.MethodGet, known.path(node))
+	database.Set(faulttest.BlackHole)
+	redirects := repeat(t, 50*time.Millisecond, func() string {
+		if a, err := node.get(known.path(node)); err != nil || a.status != http.StatusFound && a.status != 503 {
+			return "neither a redirect nor 503"
+		}
+		return ""
+	})
+	refusals := repeat(t, 50*time.Millisecond, func() string {
+		a, err := node.get(other.path(node))
+		if err != nil || a.status != http.StatusServiceUnavailable || a.header.Get("Retry-After") == "" {
+			return "no 503 with Retry-After"
+		}
+		return ""
+	})
+	polltest.Elapse(outage())
+	for name, c := range map[string]*timings{"known": redirects, "other": refusals} {
+		n, p99, slowest := c.stop()
+		t.Logf("%d visits of the %s link, p99 %s, slowest %s", n, name, p99, slowest)
+		if slowest > bounded(time.Second) || len(c.bad) > 0 {
+			t.Errorf("%s: slowest %s, problems: %v", name, slowest, c.bad)
+		}
+	}
+	database.Set(faulttest.Pass)
+	began := time.Now()
+	polltest.Until(t, "the node has recovered", func() bool {
+		a, err := node.get(other.path(node))
+		return err == nil && a.status == http.StatusFound
+	})
+	if took := time.Since(began); took > bounded(5*time.Second) {
+		t.Errorf("the recovery took %s", took)
+	}
+}
+
+// TestFault_UnknownLinkCannotBeVerified: a node has remembered that a code is unknown, then the code
+// is created on another node, and the first node loses its database: it must not answer 404.
+func TestFault_UnknownLinkCannotBeVerified(t *testing.T) {
+	t.Parallel()
+	b := production(t)
+	cut, database, _ := throughProxies(t, b, "")
+	first := start(t, cut)
+	who := first.tenant(t, "twin")
+	path := "/twin/later"
+	first.expect(t, http.StatusNotFound, http.MethodGet, path)
+	second := start(t, b, "LINKFORGE_PUBLIC_URL="+first.public)
+	var made struct {
+		CreateLink struct{ Link struct{ Code string } }
+	}
+	who.on(second).must(t, &made, `mutation ($w: ID!) {
+		createLink(input: {workspaceId: $w, url: "https://example.com/later", customCode: "later"}) { link { code } }
+	}`, map[string]any{"w": who.workspaceID})
+	database.Set(faulttest.BlackHole)
+	polltest.Until(t, "the absence is not believed any more", func() bool {
+		a, err := first.get(path)
+		return err == nil && a.status == http.StatusServiceUnavailable
+	})
+	for range 20 {
+		first.expect(t, http.StatusServiceUnavailable, http.MethodGet, path)
+	}
+	database.Set(faulttest.Pass)
+	polltest.Until(t, "the link is found", func() bool {
+		a, err := first.get(path)
+		return err == nil && a.status == http.StatusFound
+	})
+}
