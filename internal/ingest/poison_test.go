@@ -22,6 +22,17 @@ var poison = map[string]func(t *testing.T, d *db.DB, r *ingest.Recorder) []byte{
 		}
 		return []byte("gibberish")
 	},
+	"a click that names no link": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
+		c := clicktest.ClickOf("")
+		r.Record(&c)
+		return ingest.AppendClick(nil, &c)
+	},
+	"a click that names no workspace": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
+		c := clicktest.ClickOf("lnk_lost")
+		c.WorkspaceID = ""
+		r.Record(&c)
+		return ingest.AppendClick(nil, &c)
+	},
 	"a link that no database takes": func(_ *testing.T, _ *db.DB, r *ingest.Recorder) []byte {
 		c := clicktest.ClickOf("lnk_\x00")
 		r.Record(&c)

@@ -81,7 +81,7 @@ func parseRecord(data []byte) (*click.Click, *hitquota.Lease, error) {
 			r.visit(c)
 		}
 		if year := c.ClickedAt.Year(); year < firstYear || year > lastYear || math.IsNaN(c.LatencyMs) ||
-			math.IsInf(c.LatencyMs, 0) {
+			math.IsInf(c.LatencyMs, 0) || c.LinkID == "" || c.WorkspaceID == "" {
 			r.failed = true
 		}
 		return c, nil, r.end()

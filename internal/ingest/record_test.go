@@ -26,8 +26,8 @@ func TestRecord_ClickRoundTrips(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
 		want := &click.Click{
-			WorkspaceID: drawText(t, "workspace"),
-			LinkID:      drawText(t, "link"),
+			WorkspaceID: "w" + drawText(t, "workspace"),
+			LinkID:      "l" + drawText(t, "link"),
 			ClickedAt: time.UnixMicro(rapid.Int64Range(stats.Never.UnixMicro(), stats.Never.AddDate(200, 0, 0).UnixMicro()).
 				Draw(t, "time")).UTC(),
 			LatencyMs:  rapid.Float64().Draw(t, "latency"),

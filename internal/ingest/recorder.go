@@ -7,6 +7,7 @@ package ingest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -278,11 +279,24 @@ func (r *Recorder) persist(ctx context.Context, b *batch) bool {
 	}
 }
 
+// errPanic is the error of a batch whose content made the writer panic: no content of a log can stop
+// the server.
+var errPanic = errors.New("panic while clicks were written")
+
+func (r *Recorder) write(ctx context.Context, b *batch) (err error) {
+	defer func() {
+		if value := recover(); value != nil {
+			err = fmt.Errorf("%w: %v", errPanic, value)
+		}
+	}()
+	return r.writer.Write(ctx, b.LogID, b.Next, b.Clicks)
+}
+
 func (r *Recorder) ingest(ctx context.Context, b *batch) error {
 	attempt, cancel := context.WithTimeout(ctx, ingestDeadline)
 	defer cancel()
-	err := r.writer.Write(attempt, b.LogID, b.Next, b.Clicks)
-	if db.IsRefused(err) && len(b.Clicks) > 0 {
+	err := r.write(attempt, b)
+	if (db.IsRefused(err) || errors.Is(err, errPanic)) && len(b.Clicks) > 0 {
 		return r.ingestHalves(ctx, b)
 	}
 	if err == nil {

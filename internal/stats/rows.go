@@ -2,6 +2,7 @@ package stats
 
 import (
 	"context"
+	"fmt"
 	"time"
 
 	"github.com/linkforge/linkforge/internal/db"
@@ -92,6 +93,9 @@ func MergeTotals(ctx context.Context, tx bun.Tx, totals []Total) error {
 	}
 	for _, m := range merged {
 		t := bySubject[m.SubjectID]
+		if t == nil {
+			return fmt.Errorf("a total of %q, which was not written", m.SubjectID)
+		}
 		t.WorkspaceID, t.BeforeAt, t.SealedAt = m.WorkspaceID, m.BeforeAt.UTC(), m.SealedAt.UTC()
 	}
 	return nil
