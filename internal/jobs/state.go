@@ -24,14 +24,14 @@ type State struct {
 	BeganAt *time.Time
 	// EndedAt is the end of the last run; nil during a run, and after the node has died.
 	EndedAt *time.Time
-	// Error is why it failed when it ended last.
+	// Error is the error of the last completed run; nil if the run succeeded.
 	Error *string
 }
 
-// Running says that a node does the job at the instant, as far as others go by.
+// Running reports whether a node runs the job at the instant, according to the lease.
 func (s State) Running(now time.Time) bool { return s.Holder != "" && now.Before(s.FreeAt) }
 
-// States are those of the runner's jobs, in their order.
+// States returns the states of the runner's jobs, in the order of Jobs.
 func (r *Runner) States(ctx context.Context) ([]State, error) {
 	var rows []State
 	if err := r.DB.NewSelect().Model(&rows).Scan(db.AsSystem(ctx)); err != nil {
