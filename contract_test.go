@@ -45,7 +45,7 @@ func TestContract_IsKept(t *testing.T) {
 		return
 	}
 	if diff := cmp.Diff(string(before), text); diff != "" {
-		t.Errorf("the contract has grown. It breaks nobody; agree to it with: go test . -run %s -update\n(-agreed "+
+		t.Errorf("the contract has compatible additions; accept them with: go test . -run %s -update\n(-agreed "+
 			"+schema.graphql):\n%s", t.Name(), diff)
 	}
 }

@@ -125,7 +125,7 @@ func TestImports_GoOneWay(t *testing.T) {
 	}
 }
 
-// listImports asks the go command what each package of the module imports, tests aside.
+// listImports returns the imports of each package of the module, without tests, from go list.
 func listImports(t *testing.T) map[string][]string {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-json=ImportPath,Imports", "./...").Output()
@@ -177,11 +177,11 @@ var scopes = map[string][]string{
 	},
 }
 
-// TestScopes_AreUsedWhereAllowed reads the code: who sees more than a workspace is in the list
-// above.
+// TestScopes_AreUsedWhereAllowed checks that only the functions in scopes use a scope beyond one
+// workspace.
 func TestScopes_AreUsedWhereAllowed(t *testing.T) {
 	t.Parallel()
-	asked := map[string]map[string]bool{}
+	users := map[string]map[string]bool{}
 	err := filepath.WalkDir("internal", func(path string, _ fs.DirEntry, err error) error {
 		if err != nil || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") ||
 			strings.HasSuffix(filepath.Dir(path), "test") {
@@ -197,11 +197,11 @@ func TestScopes_AreUsedWhereAllowed(t *testing.T) {
 				continue
 			}
 			ast.Inspect(f, func(n ast.Node) bool {
-				if s := scopeAskedFor(n); scopes[s] != nil && f.Name.Name != s && f.Name.Name != "CheckScopes" {
-					if asked[s] == nil {
-						asked[s] = map[string]bool{}
+				if s := calledFunction(n); scopes[s] != nil && f.Name.Name != s && f.Name.Name != "CheckScopes" {
+					if users[s] == nil {
+						users[s] = map[string]bool{}
 					}
-					asked[s][file.Name.Name+"."+f.Name.Name] = true
+					users[s][file.Name.Name+"."+f.Name.Name] = true
 				}
 				return true
 			})
@@ -214,15 +214,15 @@ func TestScopes_AreUsedWhereAllowed(t *testing.T) {
 	for scope, may := range scopes {
 		t.Run(scope, func(t *testing.T) {
 			slices.Sort(may)
-			if got := slices.Sorted(maps.Keys(asked[scope])); !slices.Equal(got, may) {
-				t.Errorf("%s is asked for by\n%v, and may be by\n%v", scope, got, may)
+			if got := slices.Sorted(maps.Keys(users[scope])); !slices.Equal(got, may) {
+				t.Errorf("%s is used by\n%v, want\n%v", scope, got, may)
 			}
 		})
 	}
 }
 
-// scopeAskedFor is the function that a call names: db.AsSystem, or AsSystem within its package.
-func scopeAskedFor(n ast.Node) string {
+// calledFunction returns the name of the called function: AsSystem for db.AsSystem(ctx).
+func calledFunction(n ast.Node) string {
 	call, ok := n.(*ast.CallExpr)
 	if !ok {
 		return ""

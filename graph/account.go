@@ -25,7 +25,7 @@ func (r *mutationResolver) Register(ctx context.Context, in gen.RegisterInput) (
 func (r *mutationResolver) ChangePassword(
 	ctx context.Context, in gen.ChangePasswordInput,
 ) (*gen.ChangePasswordPayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +41,7 @@ func (r *mutationResolver) VerifyEmail(ctx context.Context, in gen.VerifyEmailIn
 func (r *mutationResolver) RequestEmailVerification(
 	ctx context.Context, in gen.RequestEmailVerificationInput,
 ) (*gen.RequestEmailVerificationPayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (r *mutationResolver) ResetPassword(
 }
 
 func (r *queryResolver) Me(ctx context.Context) (*account.Account, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, nil
 	}

@@ -15,9 +15,9 @@ import (
 type attack struct {
 	name string
 	body string
-	// member means that a logged-in user sends it; anew means that each repetition has another
-	// document, which is not cached.
-	member, anew bool
+	// member reports whether a logged-in user sends it. varied reports whether each repetition has
+	// another document, which is not cached.
+	member, varied bool
 	// status and code are the expected response; empty if the operation is within the limits and
 	// executed.
 	status int
@@ -123,7 +123,7 @@ func (a attack) strike(t testing.TB, b *bundle, member string, n int) {
 	if a.member {
 		token = member
 	}
-	if a.anew {
+	if a.varied {
 		body = strings.Replace(body, "{ me", fmt.Sprintf("query Q%d { me", n), 1)
 	}
 	r := b.send(t, token, http.MethodPost, "/graphql", "application/json", body, mediaGraphQL)

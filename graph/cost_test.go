@@ -16,11 +16,11 @@ import (
 
 // bills are the costs in a response: in the extension, and in the field.
 type bills struct {
-	Data       struct{ RateLimit *told }
-	Extensions struct{ Cost *told }
+	Data       struct{ RateLimit *costInfo }
+	Extensions struct{ Cost *costInfo }
 }
 
-type told struct {
+type costInfo struct {
 	Limit, Remaining        *int64
 	Cost, Requested, Actual int
 	ResetsAt                *time.Time
@@ -54,10 +54,10 @@ func TestCost_IsReportedOnRequest(t *testing.T) {
 		query             string
 		requested, actual int
 	}{
-		"a field":             {`{ __typename }`, 1, 1},
-		"what is left out":    {`{ me { id name @skip(if: true) } }`, 3, 2},
-		"a field asked twice": {`{ me { id } me { id } }`, 4, 2},
-		"null":                {`{ node(id: "x") { id __typename } }`, 3, 1},
+		"a field":          {`{ __typename }`, 1, 1},
+		"what is left out": {`{ me { id name @skip(if: true) } }`, 3, 2},
+		"a repeated field": {`{ me { id } me { id } }`, 4, 2},
+		"null":             {`{ node(id: "x") { id __typename } }`, 3, 1},
 		"a page": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 50) { edges { node { id ` +
 			`code } } } } }`, 1 + 1 + 50*4, 1 + 1 + 1 + 3*3},
 		"a page that is full": {`query ($w: ID!) { workspace(by: {id: $w}) { links(first: 3) { edges { node { id } ` +
@@ -117,7 +117,7 @@ func TestCost_IsTakenFromTheCallersBudget(t *testing.T) {
 			t.Errorf("%d left: %s", left, r.text)
 			continue
 		}
-		if diff := cmp.Diff(told{Requested: 5, Actual: 5, Remaining: &left, ResetsAt: field.ResetsAt},
+		if diff := cmp.Diff(costInfo{Requested: 5, Actual: 5, Remaining: &left, ResetsAt: field.ResetsAt},
 			*cost); diff != "" {
 			t.Errorf("the extension (-want +got):\n%s", diff)
 		}

@@ -24,7 +24,7 @@ func (r *mutationResolver) InviteMember(
 func (r *mutationResolver) AcceptInvitation(
 	ctx context.Context, in gen.AcceptInvitationInput,
 ) (*gen.AcceptInvitationPayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -136,10 +136,10 @@ func bomb(levels int) string {
 }
 
 func number(i int) string {
-	const letters = "abcdefghij"
+	const digits = "abcdefghij"
 	out := ""
 	for ; ; i /= 10 {
-		out = string(letters[i%10]) + out
+		out = string(digits[i%10]) + out
 		if i < 10 {
 			return out
 		}

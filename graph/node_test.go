@@ -51,7 +51,7 @@ type nodeWorld struct {
 func newNodeWorld(t *testing.T, d *db.DB) *nodeWorld {
 	t.Helper()
 	b := setup(t, d)
-	w := &nodeWorld{bundle: b, ada: b.person(t, "ada"), callers: map[string]string{"nobody": ""}}
+	w := &nodeWorld{bundle: b, ada: b.person(t, "ada"), callers: map[string]string{"anonymous": ""}}
 	now := db.Instant(time.Now())
 	session := account.Session{
 		ID: id.New(id.Session), AccountID: w.ada.accountID, Agent: "test", CreatedAt: now, UsedAt: now,

@@ -43,7 +43,7 @@ func TestObserve_LogsEachOperationOnce(t *testing.T) {
 			{name: "a mutation whose payload has errors", query: createLink, variables: []any{"w", ada.workspace.ID(),
 				"url", "ftp://" + planted},
 				want: "kind=mutation outcome=ok cost=", token: ada.token},
-			{name: "nobody", query: createLink, variables: []any{"w", ada.workspace.ID(), "url", "https://" + planted},
+			{name: "anonymous", query: createLink, variables: []any{"w", ada.workspace.ID(), "url", "https://" + planted},
 				want: "kind=mutation outcome=UNAUTHENTICATED cost="},
 			{name: "a bad token", query: `query Q { me { id } }`, want: "kind=unread outcome=UNAUTHENTICATED",
 				token: planted},
@@ -71,7 +71,7 @@ func TestObserve_LogsEachOperationOnce(t *testing.T) {
 			b.log.Reset()
 			b.ask(t, c.token, c.query, c.variables...)
 			if got := b.lines(); len(got) != 1 || !strings.HasPrefix(got[0], c.want) {
-				t.Errorf("%s: told\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), c.want)
+				t.Errorf("%s: got\n%s\nwant\n%s", c.name, strings.Join(got, "\n"), c.want)
 			}
 			for _, secret := range []string{planted, "example.com", ada.workspace.ID(), "email", "ftp"} {
 				if strings.Contains(b.log.String(), secret) {

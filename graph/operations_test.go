@@ -127,7 +127,7 @@ func TestOperations_TreatForeignIDsAsUnknown(t *testing.T) {
 				}
 				for _, x := range []string{c.foreign, c.unknown} {
 					if r := b.ask(t, "", c.query, "x", x); r.codes() != "UNAUTHENTICATED" {
-						t.Errorf("%s of %s as nobody: %s", c.query, x, r.text)
+						t.Errorf("%s of %s as an anonymous client: %s", c.query, x, r.text)
 					}
 				}
 			})

@@ -19,7 +19,7 @@ import (
 func (r *mutationResolver) ExportMyData(
 	ctx context.Context, in gen.ExportMyDataInput,
 ) (*gen.ExportMyDataPayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -87,7 +87,7 @@ func (r *mutationResolver) exportWorkspaces(
 func (r *mutationResolver) DeleteMyAccount(
 	ctx context.Context, in gen.DeleteMyAccountInput,
 ) (*gen.DeleteMyAccountPayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}

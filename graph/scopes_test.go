@@ -89,15 +89,15 @@ func (w *nodeWorld) follow(t *testing.T, token string, e edge) reply {
 	if e.connection {
 		leaves = "edges { node { " + leaves + " } }"
 	}
-	asked := "edge: " + e.field + edgeArguments[e.from+"."+e.field] + " { " + leaves + " }"
+	selected := "edge: " + e.field + edgeArguments[e.from+"."+e.field] + " { " + leaves + " }"
 	if way, ok := ways[e.from]; ok {
-		return w.ask(t, token, fmt.Sprintf(way, asked), "w", w.ada.workspace.ID())
+		return w.ask(t, token, fmt.Sprintf(way, selected), "w", w.ada.workspace.ID())
 	}
 	ids := w.ids(t, w.ada.token, e.from)
 	if len(ids) == 0 {
-		t.Fatalf("there is no %s: say how to get one in ways", e.from)
+		t.Fatalf("no %s found: add a query for it to ways", e.from)
 	}
-	return w.ask(t, token, fmt.Sprintf(`query ($id: ID!) { node(id: $id) { ... on %s { %s } } }`, e.from, asked), "id",
+	return w.ask(t, token, fmt.Sprintf(`query ($id: ID!) { node(id: $id) { ... on %s { %s } } }`, e.from, selected), "id",
 		ids[0])
 }
 

@@ -27,7 +27,7 @@ func loginPayload(l account.Login) *gen.LoginPayload {
 }
 
 func (r *mutationResolver) Logout(ctx context.Context, in gen.LogoutInput) (*gen.LogoutPayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -38,7 +38,7 @@ func (r *mutationResolver) Logout(ctx context.Context, in gen.LogoutInput) (*gen
 func (r *mutationResolver) LogoutEverywhere(
 	ctx context.Context, in gen.LogoutEverywhereInput,
 ) (*gen.LogoutEverywherePayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}

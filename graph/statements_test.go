@@ -104,7 +104,7 @@ func TestPages_CoverEveryList(t *testing.T) {
 	}
 	for name := range lists {
 		if counted[name] == "" && notCounted[name] == "" {
-			t.Errorf("%s is not counted: say how it is asked for, or why it need not be", name)
+			t.Errorf("%s is not counted: add its query to counted, or the reason to notCounted", name)
 		}
 	}
 	for _, known := range []map[string]string{counted, notCounted} {
@@ -134,8 +134,8 @@ func isList(schema *ast.Schema, f *ast.FieldDefinition) bool {
 	return f.Type.Elem != nil && schema.Types[f.Type.Name()].IsCompositeType() && f.Type.Name() != "UserError"
 }
 
-// selection is everything that can be asked of an item without arguments, and of what belongs to
-// it, but lists, which are counted by themselves.
+// selection selects all fields of an item without arguments, and those of its nested objects,
+// except for lists, which are counted separately.
 func selection(schema *ast.Schema, typeName string, depth int) string {
 	def := schema.Types[typeName]
 	var fields []string
@@ -154,8 +154,8 @@ func selection(schema *ast.Schema, typeName string, depth int) string {
 
 // itemOf returns the type of a list's items: of Nodes, the selected one.
 func itemOf(schema *ast.Schema, name string) string {
-	if asked := regexp.MustCompile(`\.\.\. on (\w+) { %s`).FindStringSubmatch(counted[name]); asked != nil {
-		return asked[1]
+	if match := regexp.MustCompile(`\.\.\. on (\w+) { %s`).FindStringSubmatch(counted[name]); match != nil {
+		return match[1]
 	}
 	of, field, _ := strings.Cut(name, ".")
 	item := schema.Types[of].Fields.ForName(field).Type.Name()
@@ -275,7 +275,7 @@ func (e *estate) count(t *testing.T, name string) {
 		}
 		item := itemOf(e.schema, name)
 		if got := strings.Count(r.text, fmt.Sprintf(`"__typename":%q}`, item)); got < n {
-			t.Fatalf("asked for %d of %s, got %d:\n%s\n%.2000s", n, item, got, query, r.text)
+			t.Fatalf("want %d of %s, got %d:\n%s\n%.2000s", n, item, got, query, r.text)
 		}
 	}
 	if statements[1] == 0 || statements[1] != statements[10] || statements[1] != statements[most] {

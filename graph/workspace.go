@@ -20,7 +20,7 @@ import (
 func (r *mutationResolver) CreateWorkspace(
 	ctx context.Context, in gen.CreateWorkspaceInput,
 ) (*gen.CreateWorkspacePayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (r *mutationResolver) DeleteWorkspace(
 func (r *mutationResolver) RestoreWorkspace(
 	ctx context.Context, in gen.RestoreWorkspaceInput,
 ) (*gen.RestoreWorkspacePayload, error) {
-	actor, err := account.Person(ctx)
+	actor, err := account.RequireUser(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -60,8 +60,8 @@ var facts = map[db.Kind][]string{
 	},
 }
 
-// ask returns the only column of a query.
-func ask(t *testing.T, d *db.DB, query string) (answers []string) {
+// selectColumn returns the only column of a query result.
+func selectColumn(t *testing.T, d *db.DB, query string) (answers []string) {
 	t.Helper()
 	if err := d.NewRaw(query).Scan(db.AsOwner(t.Context()), &answers); err != nil {
 		t.Fatalf("%s: %v", query, err)
@@ -101,7 +101,7 @@ func schemaOf(t *testing.T, d *db.DB) (all []string) {
 	t.Helper()
 	leftOut := 0
 	for _, query := range facts[d.Kind] {
-		answers := ask(t, d, query)
+		answers := selectColumn(t, d, query)
 		if len(answers) == 0 {
 			t.Errorf("%s has nothing to say to %s", d.Kind, query)
 		}
@@ -135,7 +135,7 @@ func TestSchema_IsTheSameInBothDialects(t *testing.T) {
 func TestSchema_SQLiteTablesAreStrict(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
-	lax := ask(t, d, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
+	lax := selectColumn(t, d, `SELECT name FROM pragma_table_list WHERE schema = 'main' AND type = 'table'
 		AND strict = 0 ORDER BY name`)
 	if diff := cmp.Diff([]string{"migrations", "sqlite_schema"}, lax); diff != "" {
 		t.Errorf("not STRICT (-want +got):\n%s", diff)
@@ -153,10 +153,10 @@ func TestSchema_PostgresComparesBytes(t *testing.T) {
 			JOIN pg_attribute a ON a.attrelid = i.indexrelid AND a.atttypid = 'text'::regtype
 			WHERE i.indrelid::regclass::text IN (SELECT tablename FROM pg_tables WHERE schemaname = 'public')
 			AND i.indrelid::regclass::text <> 'migrations' AND `
-		if indexed := ask(t, d, query+`a.attcollation = '"C"'::regcollation`); len(indexed) == 0 {
+		if indexed := selectColumn(t, d, query+`a.attcollation = '"C"'::regcollation`); len(indexed) == 0 {
 			t.Error("no text is indexed at all")
 		}
-		if others := ask(t, d, query+`a.attcollation <> '"C"'::regcollation`); len(others) > 0 {
+		if others := selectColumn(t, d, query+`a.attcollation <> '"C"'::regcollation`); len(others) > 0 {
 			t.Errorf("indexed in the order of some language: %v", others)
 		}
 	})
@@ -169,7 +169,7 @@ func TestSchema_CreatesLinksWithoutLongWaits(t *testing.T) {
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
 		d := dbtest.Migrated(t, dbtest.Postgres(t))
-		options := ask(t, d, `SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
+		options := selectColumn(t, d, `SELECT unnest(c.reloptions) FROM pg_class c JOIN pg_index i ON i.indexrelid = c.oid
 			JOIN pg_am m ON m.oid = c.relam WHERE m.amname = 'gin'`)
 		expect(t, "options of the index of text", options, "gin_pending_list_limit=1024")
 	})

@@ -16,8 +16,8 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// at requests a path of a host, as if DNS resolved the host to this server.
-func (s *server) at(t *testing.T, host, path string) answer {
+// getFromHost requests a path of a host, as if DNS resolved the host to this server.
+func (s *server) getFromHost(t *testing.T, host, path string) answer {
 	t.Helper()
 	r, err := http.NewRequest(http.MethodGet, "http://"+s.address+path, nil)
 	if err != nil {
@@ -31,8 +31,8 @@ func (s *server) at(t *testing.T, host, path string) answer {
 	return a
 }
 
-// change executes a statement in the database, beside the servers.
-func change(t *testing.T, b backend, statement string, args ...any) {
+// execute executes a statement in the database, concurrently with the servers.
+func execute(t *testing.T, b backend, statement string, args ...any) {
 	t.Helper()
 	d, err := b.open()
 	if err != nil {
@@ -48,10 +48,10 @@ func change(t *testing.T, b backend, statement string, args ...any) {
 type keyView struct {
 	APIKey struct{ ID, Prefix string }
 	Secret string
-	Errors []mend
+	Errors []userError
 }
 
-// key makes an API key, and is its user.
+// key creates an API key, and returns a client that uses it.
 func (w tenant) key(t *testing.T, scopes ...string) (client, string) {
 	t.Helper()
 	var got struct{ CreateAPIKey keyView }
@@ -73,7 +73,7 @@ func TestAPIKey_WorksUntilRevoked(t *testing.T) {
 		who := nodes[0].tenant(t, "keyed")
 		key, keyID := who.key(t, "LINKS_WRITE")
 		key.server = nodes[len(nodes)-1]
-		var got struct{ CreateLink made }
+		var got struct{ CreateLink createLinkPayload }
 		key.must(t, &got, `mutation ($w: ID!) { createLink(input: {workspaceId: $w, url: "https://example.com/by-key"})
 			{
 			created link { shortUrl createdBy { id } } errors { code } } }`, map[string]any{"w": who.workspaceID})
@@ -129,7 +129,7 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 		var domain struct {
 			AddDomain struct {
 				Domain struct{ ID, Host, Status, RecordName, RecordValue string }
-				Errors []mend
+				Errors []userError
 			}
 		}
 		who.must(t, &domain, `mutation ($w: ID!) { addDomain(input: {workspaceId: $w, host: "Links.Example.COM"}) {
@@ -142,24 +142,24 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 		}
 		l := who.shorten(t, "https://example.com/branded", "strategy", "CUSTOM", "customCode", "promo")
 		foreign := other.shorten(t, "https://example.com/other")
-		primary := func() (got struct{ SetPrimaryDomain struct{ Errors []mend } }) {
+		primary := func() (got struct{ SetPrimaryDomain struct{ Errors []userError } }) {
 			who.must(t, &got, `mutation ($w: ID!, $d: ID) { setPrimaryDomain(input: {workspaceId: $w, domainId: $d}) {
 				errors { code } } }`,
 				map[string]any{"w": who.workspaceID, "d": d.ID})
 			return got
 		}
-		if got := s.at(t, "links.example.com", "/promo"); got.status != http.StatusNotFound {
+		if got := s.getFromHost(t, "links.example.com", "/promo"); got.status != http.StatusNotFound {
 			t.Errorf("a host that is only claimed: %d", got.status)
 		}
 		if got := primary().SetPrimaryDomain.Errors; len(got) != 1 || got[0].Code != "INVALID_INPUT" {
 			t.Errorf("a host that is only claimed is made primary: %+v", got)
 		}
 		s.expect(t, http.StatusNotFound, http.MethodGet, "/domains/known?domain=links.example.com")
-		change(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(),
+		execute(t, b, "UPDATE domains SET verified_at = ?, checked_at = ? WHERE id = ?", time.Now().UTC(), time.Now().UTC(),
 			d.ID)
 		s.expect(t, http.StatusOK, http.MethodGet, "/domains/known?domain=links.example.com")
-		polltest.Until(t, "redirects have heard of it", func() bool {
-			return s.at(t, "links.example.com", "/promo").
+		polltest.Until(t, "redirects use the domain", func() bool {
+			return s.getFromHost(t, "links.example.com", "/promo").
 				status == http.StatusFound
 		})
 
@@ -171,19 +171,20 @@ func TestDomain_ServesItsWorkspace(t *testing.T) {
 			"/playground": http.StatusNotFound, "/export/audit/" + who.workspaceID: http.StatusNotFound,
 		} {
 			for _, host := range []string{"links.example.com", "LINKS.example.com:8443", "links.example.com."} {
-				if got := s.at(t, host, path); got.status != want {
+				if got := s.getFromHost(t, host, path); got.status != want {
 					t.Errorf("%s%s: %d, want %d", host, path, got.status, want)
 				}
 			}
 			// some of them are not valid hosts for the client
 			for _, host := range []string{"example.com", "evil.links.example.com", "links.example.com.evil.com", "' OR true --",
 				"\xff", "a..b", strings.Repeat("a", 300)} {
-				if got := s.at(t, host, path); got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
+				if got := s.getFromHost(t, host, path); got.status != http.StatusNotFound && got.status != http.StatusBadRequest {
 					t.Errorf("%q%s: %d", host, path, got.status)
 				}
 			}
 		}
-		if got := s.at(t, "links.example.com", "/promo").header.Get("Location"); got != "https://example.com/branded" {
+		got := s.getFromHost(t, "links.example.com", "/promo").header.Get("Location")
+		if got != "https://example.com/branded" {
 			t.Errorf("the redirect leads to %q", got)
 		}
 		if got := primary().SetPrimaryDomain.Errors; len(got) != 0 {
@@ -268,12 +269,13 @@ func TestLogin_HandlesABurst(t *testing.T) {
 				for i := range 100 {
 					document += fmt.Sprintf(" a%d:%s", i, field)
 				}
-				nobody := client{server: s}
-				a, err := nobody.run(document+"}", map[string]any{"i": map[string]any{"email": who.email, "password": "guess"}})
+				anonymousClient := client{server: s}
+				a, err := anonymousClient.run(document+"}",
+					map[string]any{"i": map[string]any{"email": who.email, "password": "guess"}})
 				if err != nil || a.code() != "BAD_REQUEST" || strings.Contains(a.body, `"data"`) {
 					t.Errorf("%v: %.300s", err, a.body)
 				}
-				a, err = nobody.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token }
+				a, err = anonymousClient.run(fmt.Sprintf(`mutation { login(input: {email: %q, password: %q}) { token }
 					}`, who.email,
 					who.password), nil)
 				if err != nil || a.code() != "RATE_LIMITED" {
@@ -284,7 +286,7 @@ func TestLogin_HandlesABurst(t *testing.T) {
 	}
 }
 
-// TestMetrics_CountRequests for each person, each key and each address by itself.
+// TestMetrics_CountRequests for each user, each key and each address separately.
 func TestMetrics_CountRequests(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -325,7 +327,7 @@ func TestMetrics_CountRequests(t *testing.T) {
 			t.Errorf("the key's owner: %d", status)
 		}
 		if status, _ := left(client{server: nodes[0]}, 0); status != http.StatusOK {
-			t.Errorf("nobody: %d", status)
+			t.Errorf("anonymous: got status %d, want 200", status)
 		}
 	})
 }
@@ -434,12 +436,12 @@ func TestResetPassword_WorksEndToEnd(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b)
 		who := s.tenant(t, "forgetful")
-		nobody := client{server: s}
+		anonymousClient := client{server: s}
 		const request = `mutation ($e: EmailAddress!) { requestPasswordReset(input: {email: $e}) { requested errors {
 			code } } }`
 		var answers [2]string
 		for i, email := range []string{who.email, "nobody-" + who.email} {
-			a, err := nobody.run(request, map[string]any{"e": email})
+			a, err := anonymousClient.run(request, map[string]any{"e": email})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -449,8 +451,8 @@ func TestResetPassword_WorksEndToEnd(t *testing.T) {
 			t.Errorf("%s for an account, %s for none", answers[0], answers[1])
 		}
 		token := s.mailed(t, "password")
-		reset := func() (got struct{ ResetPassword struct{ Errors []mend } }) {
-			nobody.must(t, &got, `mutation ($t: String!) { resetPassword(input: {token: $t, newPassword:
+		reset := func() (got struct{ ResetPassword struct{ Errors []userError } }) {
+			anonymousClient.must(t, &got, `mutation ($t: String!) { resetPassword(input: {token: $t, newPassword:
 				"a new long password"}) { user { id } errors { code field } } }`,
 				map[string]any{"t": token})
 			return got

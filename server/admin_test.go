@@ -53,7 +53,7 @@ func TestAdmin_ServesOperatorRoutes(t *testing.T) {
 	t.Run("Redis is away", func(t *testing.T) { testRedisIsAway(t, a) })
 }
 
-// request asks a handler.
+// request sends a request to a handler.
 func request(h http.Handler, method, target string) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest(method, target, nil))
@@ -236,7 +236,7 @@ func errInUse(t *testing.T, address string) error {
 	l, err := net.Listen("tcp", address)
 	if err == nil {
 		l.Close()
-		t.Fatalf("nobody listens at %s", address)
+		t.Fatalf("no server listens at %s", address)
 	}
 	var refused *os.SyscallError
 	if !errors.As(err, &refused) {
@@ -254,13 +254,13 @@ func testRedisIsAway(t *testing.T, a *app) {
 	if got := up(); got != "1\n" {
 		t.Errorf("Redis is there, and up is %q", got)
 	}
-	nobody, err := redisx.Open("redis://"+freeAddress(t), 1)
+	unreachable, err := redisx.Open("redis://"+freeAddress(t), 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer nobody.Close()
+	defer unreachable.Close()
 	defer func(there *redisx.Client) { a.kv = there }(a.kv)
-	a.kv = nobody
+	a.kv = unreachable
 	if got := up(); got != "0\n" {
 		t.Errorf("Redis is away, and up is %q", got)
 	}

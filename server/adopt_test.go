@@ -51,7 +51,7 @@ func TestAdopt_IngestsLogOfARemovedNode(t *testing.T) {
 		_ = leaving.process.Process.Kill()
 		<-leaving.exited
 	})
-	if n := who.look(t, l.ID).ClickCount; n != 0 {
+	if n := who.getLink(t, l.ID).ClickCount; n != 0 {
 		t.Fatalf("the database has %d clicks already", n)
 	}
 	if a := adoptedFrom(t, staying.env, left); a.Logs != 1 || a.Clicks != followed+limitedBy || len(a.Held) != 0 {
@@ -61,7 +61,7 @@ func TestAdopt_IngestsLogOfARemovedNode(t *testing.T) {
 		if a := adoptedFrom(t, staying.env, filepath.Join(left, "clicks")); a.Logs != 0 || a.Clicks != 0 {
 			t.Errorf("adopted again: %+v", a)
 		}
-		if got := who.look(t, l.ID); got.ClickCount != followed || got.HitQuota.Used != followed {
+		if got := who.getLink(t, l.ID); got.ClickCount != followed || got.HitQuota.Used != followed {
 			t.Errorf("%+v, want %d clicks", got, followed)
 		}
 	}
@@ -78,7 +78,7 @@ func TestAdopt_IngestsLogOfARemovedNode(t *testing.T) {
 		t.Errorf("adopted of a node that lives: %+v", a)
 	}
 	staying.expect(t, http.StatusFound, http.MethodGet, l.path(staying))
-	polltest.Until(t, "the next click is counted", func() bool { return who.look(t, l.ID).ClickCount == followed+1 })
+	polltest.Until(t, "the next click is counted", func() bool { return who.getLink(t, l.ID).ClickCount == followed+1 })
 	must(t, staying.env, "stats", "verify")
 }
 

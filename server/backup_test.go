@@ -53,25 +53,25 @@ func declined(t testing.TB, env []string, says string, args ...string) {
 	}
 }
 
-// traffic follows and makes links until it is stopped.
+// traffic requests and creates links until it is stopped.
 type traffic struct {
 	links []linkView
-	// asked and answered count redirects by link; an answer that did not come may have been one.
-	asked, answered []atomic.Int64
-	mu              sync.Mutex
-	codes           map[string]bool
-	stop            chan struct{}
-	workers         sync.WaitGroup
+	// requested and answered count redirects by link. A request without a response may be a redirect.
+	requested, answered []atomic.Int64
+	mu                  sync.Mutex
+	codes               map[string]bool
+	stop                chan struct{}
+	workers             sync.WaitGroup
 }
 
 func (w tenant) load(t *testing.T, links ...linkView) *traffic {
 	l := &traffic{
-		links: links, asked: make([]atomic.Int64, len(links)), answered: make([]atomic.Int64, len(links)),
+		links: links, requested: make([]atomic.Int64, len(links)), answered: make([]atomic.Int64, len(links)),
 		codes: map[string]bool{}, stop: make(chan struct{}),
 	}
 	l.each(func(n int) error {
 		i := n % len(links)
-		l.asked[i].Add(1)
+		l.requested[i].Add(1)
 		a, err := w.get(links[i].path(w.server))
 		if err == nil && a.status == http.StatusFound {
 			l.answered[i].Add(1)
@@ -149,7 +149,7 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 	})
 	before := loads(l.answered)
 	out := must(t, s.env, "backup", file)
-	after := loads(l.asked)
+	after := loads(l.requested)
 	if !strings.HasPrefix(out, "wrote "+file+", ") {
 		t.Errorf("backup: %q", out)
 	}
@@ -171,10 +171,10 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 	if out := must(t, s.env, "restore", file); !strings.Contains(out, "restored into "+elsewhere) {
 		t.Errorf("restore: %q", out)
 	}
-	wantNobody(t, elsewhere)
+	wantNoVisitors(t, elsewhere)
 	s.again()
 	for i, link := range links {
-		got := who.look(t, link.ID) // by the token of before
+		got := who.getLink(t, link.ID) // by the token of before
 		if got.ClickCount < before[i] || got.ClickCount > after[i] || got.HitQuota.Used != got.ClickCount {
 			t.Errorf("%s: %d clicks, want from %d, which were answered before the backup, to %d; %d hits are used",
 				link.Code, got.ClickCount, before[i], after[i], got.HitQuota.Used)
@@ -188,10 +188,12 @@ func TestBackup_IsConsistentUnderLoad(t *testing.T) {
 		t.Errorf("found %q", got)
 	}
 	who.newCodes(t, l.codes, &number, 4)
-	used := who.look(t, links[0].ID).HitQuota.Used
+	used := who.getLink(t, links[0].ID).HitQuota.Used
 	s.expect(t, http.StatusFound, http.MethodGet, links[0].path(s))
-	polltest.Until(t, "the next click is counted", func() bool { return who.look(t, links[0].ID).HitQuota.Used == used+1 })
-	if granted, clicks := grantedTo(t, elsewhere, links[2].ID), who.look(t, links[2].ID).ClickCount; granted != clicks {
+	polltest.Until(t, "the next click is counted", func() bool {
+		return who.getLink(t, links[0].ID).HitQuota.Used == used+1
+	})
+	if granted, clicks := grantedTo(t, elsewhere, links[2].ID), who.getLink(t, links[2].ID).ClickCount; granted != clicks {
 		t.Errorf("the limited link has granted %d redirects, and has had %d", granted, clicks)
 	}
 	must(t, s.env, "stats", "verify")
@@ -264,8 +266,8 @@ func grantedTo(t *testing.T, folder, linkID string) (granted int64) {
 	return granted
 }
 
-// wantNobody checks that a backup contains neither visitor keys nor leases.
-func wantNobody(t *testing.T, folder string) {
+// wantNoVisitors checks that a backup contains neither visitor keys nor leases.
+func wantNoVisitors(t *testing.T, folder string) {
 	t.Helper()
 	d, err := db.OpenSQLite(filepath.Join(folder, stores.DatabaseName), 2)
 	if err != nil {
@@ -531,7 +533,7 @@ func TestRestore_ResumesAfterInterruption(t *testing.T) {
 		if what == "when 2 files were moved" || what == "in the middle of unpacking" {
 			s.env = env
 			s.again()
-			if got := who.look(t, l.ID); got.Code != l.Code {
+			if got := who.getLink(t, l.ID); got.Code != l.Code {
 				t.Errorf("%s: the link is %+v", what, got)
 			}
 			s.stop()
@@ -581,7 +583,7 @@ func TestRestore_SurvivesKill(t *testing.T) {
 	}
 	s.env = env
 	s.again()
-	if got := who.look(t, l.ID); got.Code != l.Code {
+	if got := who.getLink(t, l.ID); got.Code != l.Code {
 		t.Errorf("the link is %+v", got)
 	}
 	s.stop()
@@ -664,7 +666,7 @@ func TestAfterRestore_CountsGrants(t *testing.T) {
 		for range 300 {
 			s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
 		}
-		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 300 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 300 })
 		if err := s.process.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -39,10 +39,10 @@ func (s *server) deliver(r *http.Request) (answer, error) {
 
 // get requests a path; headers are alternating names and values.
 func (s *server) get(path string, headers ...string) (answer, error) {
-	return s.ask(http.MethodGet, path, "", headers...)
+	return s.request(http.MethodGet, path, "", headers...)
 }
 
-func (s *server) ask(method, path, body string, headers ...string) (answer, error) {
+func (s *server) request(method, path, body string, headers ...string) (answer, error) {
 	r, err := http.NewRequest(method, "http://"+s.address+path, strings.NewReader(body))
 	if err != nil {
 		return answer{}, err
@@ -53,10 +53,10 @@ func (s *server) ask(method, path, body string, headers ...string) (answer, erro
 	return s.send(r)
 }
 
-// expect asks and insists on a status.
+// expect sends a request and checks the status of the response.
 func (s *server) expect(t *testing.T, status int, method, path string, headers ...string) answer {
 	t.Helper()
-	a, err := s.ask(method, path, "", headers...)
+	a, err := s.request(method, path, "", headers...)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,7 +98,8 @@ func (c client) run(query string, variables map[string]any) (answer, error) {
 	return c.post(body)
 }
 
-// try runs an operation and reads its data into the target. Errors of the request are an error.
+// try runs an operation and decodes its data into the target. It returns request errors as an
+// error.
 func (c client) try(data any, query string, variables map[string]any) error {
 	a, err := c.run(query, variables)
 	if err != nil {
@@ -110,7 +111,7 @@ func (c client) try(data any, query string, variables map[string]any) error {
 	return json.Unmarshal([]byte(a.body), &struct{ Data any }{data})
 }
 
-// must is try, and the test ends when it fails.
+// must calls try and fails the test on an error.
 func (c client) must(t *testing.T, data any, query string, variables map[string]any) {
 	t.Helper()
 	if err := c.try(data, query, variables); err != nil {
@@ -124,7 +125,7 @@ type problem struct {
 	Extensions struct{ Code string }
 }
 
-// problems are the errors of a GraphQL answer; nil when it is not one.
+// problems returns the errors of a GraphQL response; nil for other responses.
 func (a answer) problems() []problem {
 	var got struct{ Errors []problem }
 	if json.Unmarshal([]byte(a.body), &got) != nil {
@@ -133,7 +134,7 @@ func (a answer) problems() []problem {
 	return got.Errors
 }
 
-// code is the code of a GraphQL answer's first error.
+// code returns the code of the first error of a GraphQL response.
 func (a answer) code() string {
 	if problems := a.problems(); len(problems) > 0 {
 		return problems[0].Extensions.Code
@@ -141,8 +142,8 @@ func (a answer) code() string {
 	return ""
 }
 
-// mend is a UserError.
-type mend struct {
+// userError is a UserError.
+type userError struct {
 	Code, Message string
 	Field         []string
 }
@@ -171,7 +172,7 @@ func (s *server) tenant(t *testing.T, slug string) tenant {
 		Register struct {
 			Token  string
 			User   struct{ ID string }
-			Errors []mend
+			Errors []userError
 		}
 	}
 	who.must(t, &account, register, map[string]any{"in": map[string]any{
@@ -181,7 +182,7 @@ func (s *server) tenant(t *testing.T, slug string) tenant {
 	var made struct {
 		CreateWorkspace struct {
 			Workspace struct{ ID string }
-			Errors    []mend
+			Errors    []userError
 		}
 	}
 	who.must(t, &made, createWorkspace, map[string]any{"in": map[string]any{"name": slug, "slug": slug}})
@@ -192,13 +193,13 @@ func (s *server) tenant(t *testing.T, slug string) tenant {
 	return who
 }
 
-// on is the same person at another server.
-func (w tenant) on(s *server) tenant {
+// onServer returns the same user as a client of another server.
+func (w tenant) onServer(s *server) tenant {
 	w.server = s
 	return w
 }
 
-// linkView is a Link as these tests see it.
+// linkView has the fields of a Link that the tests read.
 type linkView struct {
 	ID, Code, Strategy, ShortURL, OriginalURL, CanonicalURL, Status string
 
@@ -206,11 +207,11 @@ type linkView struct {
 	HitQuota   struct{ Limit, Used, Remaining int64 }
 }
 
-// made is a CreateLinkPayload.
-type made struct {
+// createLinkPayload is a CreateLinkPayload.
+type createLinkPayload struct {
 	Created bool
 	Link    linkView
-	Errors  []mend
+	Errors  []userError
 }
 
 const (
@@ -222,20 +223,20 @@ const createLink = `mutation ($in: CreateLinkInput!) {
 	createLink(input: $in) { created link ` + linkFields + ` errors { code message field } }
 }`
 
-// create makes a link in the person's workspace; more are further arguments, names and values in
-// turn.
-func (w tenant) create(u string, more ...any) (made, error) {
+// create creates a link in the user's workspace; more are alternating names and values of further
+// arguments.
+func (w tenant) create(u string, more ...any) (createLinkPayload, error) {
 	in := map[string]any{"workspaceId": w.workspaceID, "url": u}
 	for i := 0; i < len(more); i += 2 {
 		in[more[i].(string)] = more[i+1]
 	}
-	var got struct{ CreateLink made }
+	var got struct{ CreateLink createLinkPayload }
 	err := w.try(&got, createLink, map[string]any{"in": in})
 	return got.CreateLink, err
 }
 
-// shorten is create of a link that must come to be.
-func (w tenant) shorten(t *testing.T, u string, more ...any) made {
+// shorten calls create and fails the test on an error.
+func (w tenant) shorten(t *testing.T, u string, more ...any) createLinkPayload {
 	t.Helper()
 	got, err := w.create(u, more...)
 	if err != nil || len(got.Errors) > 0 {
@@ -250,7 +251,7 @@ func (w tenant) remove(t *testing.T, linkID string) linkView {
 	var got struct {
 		DeleteLink struct {
 			Link   linkView
-			Errors []mend
+			Errors []userError
 		}
 	}
 	w.must(t, &got, `mutation ($id: ID!) { deleteLink(input: {id: $id}) { link `+linkFields+` errors { code message
@@ -259,8 +260,8 @@ func (w tenant) remove(t *testing.T, linkID string) linkView {
 	return got.DeleteLink.Link
 }
 
-// look reads a link.
-func (w tenant) look(t *testing.T, linkID string) linkView {
+// getLink queries a link.
+func (w tenant) getLink(t *testing.T, linkID string) linkView {
 	t.Helper()
 	var got struct{ Link linkView }
 	w.must(t, &got, `query ($id: ID!) { link(by: {id: $id}) `+linkFigures+` }`, map[string]any{"id": linkID})
@@ -278,11 +279,11 @@ func (w tenant) linksUsed(t *testing.T) int64 {
 	return got.Workspace.Usage.Links
 }
 
-// path is a short URL's path.
+// path returns the path of the short URL.
 func (l linkView) path(s *server) string { return strings.TrimPrefix(l.ShortURL, s.public) }
 
-// nextMonth is the first instant of the next month in UTC. The test is skipped in a month's last
-// minutes: it would count in two.
+// nextMonth returns the start of the next month in UTC. It skips the test in the last minutes of a
+// month, because the clicks would count in two months.
 func nextMonth(t *testing.T) time.Time {
 	t.Helper()
 	now := time.Now().UTC()

@@ -263,7 +263,7 @@ func rejected(t *testing.T, who tenant, u string) {
 		CreateLink struct {
 			Created bool
 			Link    *linkView
-			Errors  []mend
+			Errors  []userError
 		}
 	}
 	in := map[string]any{"workspaceId": who.workspaceID, "url": u}

@@ -22,19 +22,19 @@ var spellings = []string{
 func TestCreateLink_IsIdempotentConcurrently(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
-		const asked = 1000
+		const callers = 1000
 		nodes := startAll(t, b.raced(), b.nodes) // on an empty database: one migrates, the other waits
 		who := nodes[0].tenant(t, "eager")
-		got := make([]made, asked)
+		got := make([]createLinkPayload, callers)
 		gate := make(chan struct{})
 		var all sync.WaitGroup
-		for i := range asked {
+		for i := range callers {
 			all.Go(func() {
 				<-gate
 				var err error
-				got[i], err = who.on(nodes[i%len(nodes)]).create(spellings[i/len(nodes)%len(spellings)])
+				got[i], err = who.onServer(nodes[i%len(nodes)]).create(spellings[i/len(nodes)%len(spellings)])
 				if err != nil || len(got[i].Errors) > 0 {
-					t.Errorf("asker %d: %+v: %v", i, got[i].Errors, err)
+					t.Errorf("request %d: %+v: %v", i, got[i].Errors, err)
 				}
 			})
 		}
@@ -73,7 +73,7 @@ func TestCreateLink_CreatesManyConcurrently(t *testing.T) {
 		for i := range urls * askers {
 			all.Go(func() {
 				u := fmt.Sprintf("https://example.com/%d", i/askers)
-				got, err := who.on(nodes[i%len(nodes)]).create(u + strings.Repeat("/", i%2))
+				got, err := who.onServer(nodes[i%len(nodes)]).create(u + strings.Repeat("/", i%2))
 				if err != nil || len(got.Errors) > 0 {
 					t.Errorf("%s: %+v: %v", u, got.Errors, err)
 				}

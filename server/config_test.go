@@ -12,15 +12,15 @@ import (
 )
 
 // failing runs serve with an environment that must be refused, and returns its output.
-func failing(t *testing.T, env ...string) (said string) {
+func failing(t *testing.T, env ...string) (output string) {
 	t.Helper()
 	stdout, stderr, status := command(t, env, "", "serve")
-	// The log may say first how far it came.
-	_, said, ok := strings.Cut("\n"+stderr, "\nlinkforge: ")
+	// Log lines of earlier steps may precede the errors.
+	_, output, ok := strings.Cut("\n"+stderr, "\nlinkforge: ")
 	if status != 1 || stdout != "" || !ok {
 		t.Errorf("exit status %d, stdout %q, stderr %q", status, stdout, stderr)
 	}
-	return said
+	return output
 }
 
 func TestConfig_ReportsEveryProblem(t *testing.T) {
@@ -95,7 +95,7 @@ func TestCodeSecret_IsReplacedNodeByNode(t *testing.T) {
 			t.Helper()
 			for _, node := range nodes {
 				for n := range 10 {
-					l := who.on(node).shorten(t, fmt.Sprintf("https://example.com/%d", n), "strategy", "COUNTER").Link
+					l := who.onServer(node).shorten(t, fmt.Sprintf("https://example.com/%d", n), "strategy", "COUNTER").Link
 					paths[l.path(node)] = true
 				}
 			}
@@ -218,14 +218,14 @@ func TestProduction_HidesDevelopmentTools(t *testing.T) {
 	if home := s.expect(t, http.StatusNotFound, http.MethodGet, "/"); home.header.Get("Location") != "" {
 		t.Errorf("/ leads to %s", home.header.Get("Location"))
 	}
-	nobody := client{server: s}
+	anonymousClient := client{server: s}
 	for name, query := range map[string]string{
 		"schema": `{ __schema { types { name } } }`, "type": `{ __type(name: "User") { fields { name } } }`,
 		"beside others": `{ platformStats { totalLinks } s: __schema { queryType { name } } }`,
 		"in a fragment": `{ ...f } fragment f on Query { __schema { queryType { name } } }`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			a, err := nobody.run(query, nil)
+			a, err := anonymousClient.run(query, nil)
 			if err != nil || a.code() == "" || strings.Contains(a.body, `"name"`) || a.status >= 500 {
 				t.Errorf("introspection, %s: status %d: %s: %v", name, a.status, a.body, err)
 			}
@@ -235,12 +235,12 @@ func TestProduction_HidesDevelopmentTools(t *testing.T) {
 		`{ nod(id: "1") { id } }`,
 		`{ node(i: "1") { id } }`, `query ($x: Tim) { __typename }`, `{ ... on Use { id } }`, `{ __typename @ski(if: true) }`,
 		`{ link(by: {idd: "1"}) { id } }`, `{ link(by: {id: "1"}) { stats { series(interval: DAYS) { clicks } } } }`} {
-		a, err := nobody.run(query, nil)
+		a, err := anonymousClient.run(query, nil)
 		if err != nil || a.code() != "BAD_REQUEST" || strings.Contains(a.body, "Did you mean") {
 			t.Errorf("a suggestion, %s: status %d: %s: %v", query, a.status, a.body, err)
 		}
 	}
-	if a, err := nobody.run(`{ __typename }`, nil); err != nil || a.status != http.StatusOK {
+	if a, err := anonymousClient.run(`{ __typename }`, nil); err != nil || a.status != http.StatusOK {
 		t.Errorf("__typename: status %d: %s: %v", a.status, a.body, err)
 	}
 	said := content(t, s.err)
@@ -253,16 +253,16 @@ func TestProduction_HidesDevelopmentTools(t *testing.T) {
 func TestDevelopment_ShowsTools(t *testing.T) {
 	t.Parallel()
 	for name, settings := range map[string][]string{
-		"development":      nil,
-		"production asked": {"LINKFORGE_ENV=production", "LINKFORGE_PLAYGROUND=on", "LINKFORGE_INTROSPECTION=on"},
+		"development":       nil,
+		"production opt-in": {"LINKFORGE_ENV=production", "LINKFORGE_PLAYGROUND=on", "LINKFORGE_INTROSPECTION=on"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			s := start(t, embedded(t), settings...)
 			s.expect(t, http.StatusOK, http.MethodGet, "/playground")
-			nobody := client{server: s}
-			nobody.must(t, &struct{}{}, `{ __schema { types { name } } }`, nil)
-			if a, err := nobody.run(`{ platformStat { totalLinks } }`, nil); err != nil ||
+			anonymousClient := client{server: s}
+			anonymousClient.must(t, &struct{}{}, `{ __schema { types { name } } }`, nil)
+			if a, err := anonymousClient.run(`{ platformStat { totalLinks } }`, nil); err != nil ||
 				!strings.Contains(a.body, "Did you mean") {
 				t.Errorf("no suggestion: %s: %v", a.body, err)
 			}

@@ -80,7 +80,7 @@ func (w tenant) count(t *testing.T, nodes []*server, enough func(answered int64)
 		for range counterWorkers {
 			workers.Go(func() {
 				for !enough(answered.Load()) {
-					codes, err := w.on(node).createCounters(&number)
+					codes, err := w.onServer(node).createCounters(&number)
 					seen.add(codes, err)
 					if err != nil {
 						return

@@ -263,7 +263,7 @@ func TestDeploy_ConfiguresNodes(t *testing.T) {
 			t.Errorf("%s: it is killed after %s, and may take %s", name, n.stop, least)
 		}
 		if name != "docker-compose.yml" && (c.DrainDelay == 0 || len(c.TrustedProxies) == 0 || c.AdminListen == "") {
-			t.Errorf("%s: it stands behind no proxy, or nobody watches it: %+v", name, c)
+			t.Errorf("%s: no trusted proxies, admin listener or drain delay: %+v", name, c)
 		}
 	}
 }
@@ -286,7 +286,7 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 		"haproxy-tcp.cfg": `http-check .* uri (\S+)`} {
 		found := regexp.MustCompile(pattern).FindAllStringSubmatch(deployed(t, file), -1)
 		if len(found) != 1 || found[0][1] != "/readyz" {
-			t.Errorf("%s asks %v whether a node is ready", file, found)
+			t.Errorf("%s: got readiness probes %v, want /readyz", file, found)
 		}
 	}
 	if diff := cmp.Diff([]string{"/livez", "/livez", "/readyz"}, paths); diff != "" {
@@ -295,10 +295,10 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 	for _, path := range paths {
 		s.expect(t, http.StatusOK, "GET", path)
 	}
-	question := regexp.MustCompile(`ask http://localhost:2080(\S+)`).FindStringSubmatch(deployed(t, "Caddyfile"))
-	if a := s.expect(t, http.StatusNotFound, "GET", question[1]+"?domain=nobody.example"); !strings.Contains(a.body,
+	request := regexp.MustCompile(`ask http://localhost:2080(\S+)`).FindStringSubmatch(deployed(t, "Caddyfile"))
+	if a := s.expect(t, http.StatusNotFound, "GET", request[1]+"?domain=unknown.example"); !strings.Contains(a.body,
 		"No links answer at this host") {
-		t.Errorf("Caddy asks %s, which answers %q", question[1], a.body)
+		t.Errorf("Caddy requests %s, which returns %q", request[1], a.body)
 	}
 	for file, pattern := range map[string]string{
 		"Caddyfile": `node\d:(\d+)`, "nginx.conf": `server 10\.0\.0\.1\d:(\d+)`,
@@ -404,7 +404,7 @@ func TestDeploy_WatchesExistingMetrics(t *testing.T) {
 	shown := shownMetrics(t, admin)
 	for _, r := range rules(t) {
 		if missing := unknown(r.Expr, shown); len(missing) > 0 {
-			t.Errorf("%s asks for %v, of which there is none", r.Alert, missing)
+			t.Errorf("%s uses unknown metrics %v", r.Alert, missing)
 		}
 	}
 	expressions := panelExpressions(t)
@@ -413,7 +413,7 @@ func TestDeploy_WatchesExistingMetrics(t *testing.T) {
 	}
 	for _, e := range expressions {
 		if missing := unknown(e, shown); len(missing) > 0 {
-			t.Errorf("the dashboard asks for %v, of which there is none: %s", missing, e)
+			t.Errorf("the dashboard uses unknown metrics %v: %s", missing, e)
 		}
 	}
 	for _, e := range []string{"linkforge_no_such > 1", `linkforge_ready{code="x"}`, "sum by (code) (linkforge_ready)",

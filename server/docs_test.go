@@ -24,7 +24,7 @@ var (
 	fencedBlock = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 	// notRunnable are commands that need a registry, install packages or run the tests themselves.
 	notRunnable = regexp.MustCompile(`(?m)^(\$ )?(docker |make |go run \./server( *#.*)?$|cd examples)`)
-	// assigned are printed values that every instance assigns anew: identifiers, tokens, codes,
+	// assigned are printed values that differ between instances: identifiers, tokens, codes,
 	// short URLs and times.
 	assigned = regexp.MustCompile(`^(ws|lnk|key|inv|dom|clk)_|^(eyJ|claim_|lf_|invite_|linkforge-verification=)|` +
 		`^http://localhost:8080/\w|^\w{7,12}$|^\d{4}-\d\d-\d\dT`)
@@ -64,8 +64,8 @@ func readFile(t *testing.T, path string) string {
 	return string(text)
 }
 
-// reader follows the documentation: it remembers what the instance answered in place of each
-// printed value, and writes that into later examples.
+// reader runs the examples of the documentation. It records the value that the instance returned in
+// place of each printed value, and inserts it into later examples.
 type reader struct {
 	t *testing.T
 	client
@@ -216,12 +216,12 @@ func (r *reader) stream(where, command string) {
 			return false
 		}
 	})
-	_ = process.Process.Kill() // a subscription has no end of its own
+	_ = process.Process.Kill() // a subscription does not end by itself
 	_ = process.Wait()
 	r.ran++
 }
 
-// compare expects the printed answer, and takes over the values that the instance has assigned.
+// compare expects the printed response, and records the values that the instance has assigned.
 func (r *reader) compare(where, want, got string) {
 	r.t.Helper()
 	r.ran++
@@ -236,13 +236,14 @@ func (r *reader) compare(where, want, got string) {
 		r.t.Errorf("%s: %v: %s", where, err, got)
 		return
 	}
-	if at := r.learn("", printed, real); at != "" {
+	if at := r.match("", printed, real); at != "" {
 		r.t.Errorf("%s: %s differs:\nprinted %sreal    %s", where, at, want, got)
 	}
 }
 
-// learn compares two values. It returns the path of the first difference.
-func (r *reader) learn(path string, printed, real any) string {
+// match compares two values, and records assigned ones. It returns the path of the first
+// difference.
+func (r *reader) match(path string, printed, real any) string {
 	switch p := printed.(type) {
 	case map[string]any:
 		q, _ := real.(map[string]any)
@@ -250,7 +251,7 @@ func (r *reader) learn(path string, printed, real any) string {
 			return path + " (fields)"
 		}
 		for name, value := range p {
-			if at := r.learn(path+"."+name, value, q[name]); at != "" {
+			if at := r.match(path+"."+name, value, q[name]); at != "" {
 				return at
 			}
 		}
@@ -261,7 +262,7 @@ func (r *reader) learn(path string, printed, real any) string {
 			return path + " (length)"
 		}
 		for i := range p {
-			if at := r.learn(fmt.Sprint(path, "[", i, "]"), p[i], q[i]); at != "" {
+			if at := r.match(fmt.Sprint(path, "[", i, "]"), p[i], q[i]); at != "" {
 				return at
 			}
 		}
@@ -279,7 +280,7 @@ func (r *reader) learn(path string, printed, real any) string {
 		case strings.Contains(p, "…"):
 			return ""
 		case ok && assigned.MatchString(p):
-			r.take(p, q)
+			r.recordValue(p, q)
 			return ""
 		}
 	}
@@ -289,8 +290,8 @@ func (r *reader) learn(path string, printed, real any) string {
 	return ""
 }
 
-// take remembers the value in place of a printed one, and of a short URL the code alone.
-func (r *reader) take(printed, value string) {
+// recordValue records the value that replaces a printed one; of a short URL only the code.
+func (r *reader) recordValue(printed, value string) {
 	if strings.HasPrefix(printed, "http://") {
 		printed, value = printed[strings.LastIndex(printed, "/")+1:], value[strings.LastIndex(value, "/")+1:]
 	}

@@ -65,7 +65,7 @@ func TestDocuments_OnlyListedOnesRun(t *testing.T) {
 			"PERSISTED_QUERY_NOT_FOUND"},
 	} {
 		t.Run(what, func(t *testing.T) {
-			a, err := c.ask(h.method, h.path, h.body, "Content-Type", "application/json", "Accept",
+			a, err := c.request(h.method, h.path, h.body, "Content-Type", "application/json", "Accept",
 				"application/graphql-response+json")
 			if err != nil || a.status != h.status || a.code() != h.code {
 				t.Errorf("%v: %d %s", err, a.status, a.body)

@@ -40,7 +40,7 @@ func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 			t.Errorf("linkforge_ready is %s", got)
 		}
 		who.shorten(t, "https://example.com/made-while-leaving")
-		who.on(staying).remove(t, removed.ID) // the node still receives changes
+		who.onServer(staying).remove(t, removed.ID) // the node still receives changes
 		polltest.Until(t, "a link that was deleted elsewhere is gone here", func() bool {
 			a, err := leaving.get(removed.path(leaving))
 			if err != nil {
@@ -53,7 +53,7 @@ func TestDrain_IsAnnouncedByReadiness(t *testing.T) {
 			t.Errorf("leaving took %s", took)
 		}
 		leaving.again()
-		if got := who.look(t, kept.ID).ClickCount; got != 2 {
+		if got := who.getLink(t, kept.ID).ClickCount; got != 2 {
 			t.Errorf("%d clicks were counted, want 2", got)
 		}
 	})

@@ -29,10 +29,10 @@ func TestEdge_RefusesOtherOrigins(t *testing.T) {
 		if allowed {
 			want = origin
 		}
-		asked := preflight(origin)
-		if got := asked.header.Get("Access-Control-Allow-Origin"); got != want ||
-			(asked.header.Get("Access-Control-Allow-Headers") != "") != allowed {
-			t.Errorf("the preflight of %s: %v", origin, asked.header)
+		response := preflight(origin)
+		if got := response.header.Get("Access-Control-Allow-Origin"); got != want ||
+			(response.header.Get("Access-Control-Allow-Headers") != "") != allowed {
+			t.Errorf("the preflight of %s: %v", origin, response.header)
 		}
 		for name, a := range map[string]answer{
 			"an answer":  post(t, who.client, `{"query": "{ me { id } }"}`, origin),

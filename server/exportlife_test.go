@@ -51,13 +51,13 @@ func TestExportURL_EndsWithItsCredential(t *testing.T) {
 		{"key expired", http.StatusGone, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
 			key, keyID := who.key(t, "STATS_READ")
 			return key.exportURL(t, who.workspaceID), func() {
-				change(t, b, "UPDATE api_keys SET expires_at = ? WHERE id = ?", time.Now().UTC().Add(-time.Second), keyID)
+				execute(t, b, "UPDATE api_keys SET expires_at = ? WHERE id = ?", time.Now().UTC().Add(-time.Second), keyID)
 			}
 		}},
 		{"key without the scope", http.StatusForbidden, func(t *testing.T, b backend, who, _ tenant) (string, func()) {
 			key, keyID := who.key(t, "STATS_READ")
 			return key.exportURL(t, who.workspaceID), func() {
-				change(t, b, "UPDATE api_keys SET scopes = 'LINKS_READ' WHERE id = ?", keyID)
+				execute(t, b, "UPDATE api_keys SET scopes = 'LINKS_READ' WHERE id = ?", keyID)
 			}
 		}},
 		{"session logged out", http.StatusGone, func(t *testing.T, _ backend, who, _ tenant) (string, func()) {

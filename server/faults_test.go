@@ -160,7 +160,7 @@ func TestFault_UnknownLinkCannotBeVerified(t *testing.T) {
 	var made struct {
 		CreateLink struct{ Link struct{ Code string } }
 	}
-	who.on(second).must(t, &made, `mutation ($w: ID!) {
+	who.onServer(second).must(t, &made, `mutation ($w: ID!) {
 		createLink(input: {workspaceId: $w, url: "https://example.com/later", customCode: "later"}) { link { code } }
 	}`, map[string]any{"w": who.workspaceID})
 	database.Set(faulttest.BlackHole)

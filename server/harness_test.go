@@ -30,7 +30,7 @@ import (
 const (
 	// patience is how long a test waits for what must happen, on a busy machine.
 	patience = 60 * time.Second
-	// pollEvery is how often it asks meanwhile.
+	// pollEvery is the poll interval.
 	pollEvery = 10 * time.Millisecond
 
 	jwtSecret  = "the log-in secret of these tests, long enough"
@@ -342,7 +342,7 @@ func (s *server) isReady() bool {
 	return err == nil && a.status == http.StatusOK
 }
 
-// terminate asks the server to stop.
+// terminate sends the server a termination signal.
 func (s *server) terminate() {
 	s.t.Helper()
 	if err := s.process.Process.Signal(syscall.SIGTERM); err != nil {

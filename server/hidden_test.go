@@ -51,7 +51,7 @@ func TestServer_HiddenLinksLookUnknown(t *testing.T) {
 				s.compareHidden(t, code, name, headers)
 			}
 			if code != "unpublished" {
-				report := func(code string) (got struct{ ReportLink struct{ Errors []mend } }) {
+				report := func(code string) (got struct{ ReportLink struct{ Errors []userError } }) {
 					client{server: s}.must(t, &got, `mutation ($x: String!) {
 						reportLink(input: {shortUrl: $x, reason: OTHER}) { errors { code message field } } }`,
 						map[string]any{"x": s.public + "/owner/" + code})
@@ -73,11 +73,11 @@ func (s *server) compareHidden(t *testing.T, code, name string, headers []string
 			if code == "unpublished" && suffix == "" {
 				continue
 			}
-			got, err := s.ask(method, "/owner/"+code+suffix, "", headers...)
+			got, err := s.request(method, "/owner/"+code+suffix, "", headers...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			want, err := s.ask(method, "/owner/never"+suffix, "", headers...)
+			want, err := s.request(method, "/owner/never"+suffix, "", headers...)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -355,7 +355,7 @@ func hostileStrings(t *testing.T, who tenant) {
 		var got struct {
 			Register, Login struct {
 				Token  *string
-				Errors []mend
+				Errors []userError
 			}
 		}
 		who.must(t, &got, `mutation ($email: EmailAddress!, $password: String!) {

@@ -42,7 +42,7 @@ func (h hostile) refuse(t *testing.T, c client) {
 	if c.token != "" {
 		headers = append([]string{"Authorization", "Bearer " + c.token}, headers...)
 	}
-	a, err := c.ask(h.method, h.path, h.body, headers...)
+	a, err := c.request(h.method, h.path, h.body, headers...)
 	if err != nil {
 		t.Error(err)
 		return
@@ -92,11 +92,11 @@ func TestServer_SurvivesHostileInput(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		s := start(t, b, "LINKFORGE_LOG_LEVEL=debug")
-		nobody, who, other := client{server: s}, s.tenant(t, "victim"), s.tenant(t, "foreign")
+		anonymousClient, who, other := client{server: s}, s.tenant(t, "victim"), s.tenant(t, "foreign")
 		theirs := other.shorten(t, "https://example.com/theirs").Link
 
-		t.Run("requests", func(t *testing.T) { refuseAll(t, nobody, requests()) })
-		t.Run("bodies", func(t *testing.T) { largeBodies(t, nobody, who.client) })
+		t.Run("requests", func(t *testing.T) { refuseAll(t, anonymousClient, requests()) })
+		t.Run("bodies", func(t *testing.T) { largeBodies(t, anonymousClient, who.client) })
 		t.Run("documents", func(t *testing.T) { refuseAll(t, who.client, hostileDocuments()) })
 		t.Run("types", func(t *testing.T) { wrongTypes(t, who) })
 		t.Run("strings", func(t *testing.T) { hostileStrings(t, who) })
@@ -203,7 +203,7 @@ func requests() map[string]hostile {
 }
 
 // largeBodies are bodies about the limits: 256 KiB without log-in, 10 MiB with.
-func largeBodies(t *testing.T, nobody, somebody client) {
+func largeBodies(t *testing.T, anonymousClient, member client) {
 	t.Helper()
 	padded := func(size int) []byte {
 		frame := `{"query": "{ __typename }", "variables": {"unused": "` + marker + `"}}`
@@ -214,14 +214,14 @@ func largeBodies(t *testing.T, nobody, somebody client) {
 		size, status int
 		code         string
 	}{
-		"256 KiB from nobody":    {nobody, 256 << 10, http.StatusOK, ""},
-		"256 KiB+1 from nobody":  {nobody, 256<<10 + 1, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
-		"300 kB from nobody":     {nobody, 300_000, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
-		"5 MB from nobody":       {nobody, 5_000_000, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
-		"300 kB from somebody":   {somebody, 300_000, http.StatusOK, ""},
-		"10 MiB from somebody":   {somebody, 10 << 20, http.StatusOK, ""},
-		"10 MiB+1 from somebody": {somebody, 10<<20 + 1, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
-		"300 kB, a forged log-in": {client{nobody.server, "e30.e30.e30"}, 300_000, http.StatusUnauthorized,
+		"256 KiB, anonymous":   {anonymousClient, 256 << 10, http.StatusOK, ""},
+		"256 KiB+1, anonymous": {anonymousClient, 256<<10 + 1, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
+		"300 kB, anonymous":    {anonymousClient, 300_000, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
+		"5 MB, anonymous":      {anonymousClient, 5_000_000, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
+		"300 kB, logged in":    {member, 300_000, http.StatusOK, ""},
+		"10 MiB, logged in":    {member, 10 << 20, http.StatusOK, ""},
+		"10 MiB+1, logged in":  {member, 10<<20 + 1, http.StatusRequestEntityTooLarge, "REQUEST_TOO_LARGE"},
+		"300 kB, a forged log-in": {client{anonymousClient.server, "e30.e30.e30"}, 300_000, http.StatusUnauthorized,
 			"UNAUTHENTICATED"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -309,7 +309,7 @@ func foreign(t *testing.T, who, other tenant, theirs linkView) {
 			"ws_" + strings.Repeat("0", 26) + "; DROP TABLE links"},
 		"link": {theirs.ID, unknown(theirs.ID), "lnk_1", "", "' OR '1'='1", "\x00", strings.Repeat("x", 10_000)},
 		"user": {other.id, unknown(other.id), "usr_1"},
-		"slug": {other.slug, "nobody-has-this", "", "' OR 1=1 --"},
+		"slug": {other.slug, "unused-slug", "", "' OR 1=1 --"},
 		"shortUrl": {theirs.ShortURL, theirs.ShortURL + "x", "", "/", who.public + "/' OR 1=1 --",
 			"http://evil.com/" + theirs.Code},
 	}
@@ -353,7 +353,7 @@ func foreign(t *testing.T, who, other tenant, theirs linkView) {
 			}
 		})
 	}
-	if got := other.look(t, theirs.ID); got.Status != "ACTIVE" {
+	if got := other.getLink(t, theirs.ID); got.Status != "ACTIVE" {
 		t.Errorf("another's link was touched: %+v", got)
 	}
 	for _, query := range []string{
@@ -363,7 +363,7 @@ func foreign(t *testing.T, who, other tenant, theirs linkView) {
 	} {
 		a, err := client{server: who.server}.run(query, nil)
 		if err != nil || a.code() != "UNAUTHENTICATED" || slices.Contains([]int{0, 500}, a.status) {
-			t.Errorf("nobody, %s: status %d: %s: %v", query, a.status, a.body, err)
+			t.Errorf("anonymous, %s: status %d: %s: %v", query, a.status, a.body, err)
 		}
 	}
 }

@@ -262,7 +262,7 @@ func (w tenant) many(t *testing.T, n int, of string, fields map[string]any) {
 		var got struct {
 			CreateLinks struct {
 				Results []struct{ Created bool }
-				Errors  []mend
+				Errors  []userError
 			}
 		}
 		w.must(t, &got, createCounters, map[string]any{"in": map[string]any{"workspaceId": w.workspaceID, "links": some}})

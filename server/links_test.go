@@ -26,8 +26,8 @@ func TestMaxClicks_AreExact(t *testing.T) {
 		if diff := cmp.Diff(map[int]int{http.StatusFound: 100, http.StatusGone: 900}, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		polltest.Until(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 100 })
-		after := who.look(t, l.ID)
+		polltest.Until(t, "every redirect is counted", func() bool { return who.getLink(t, l.ID).ClickCount == 100 })
+		after := who.getLink(t, l.ID)
 		if after.Status != "EXHAUSTED" || after.HitQuota.Used != 100 {
 			t.Errorf("%s, %d hits used; want EXHAUSTED and 100", after.Status, after.HitQuota.Used)
 		}
@@ -49,7 +49,7 @@ type anonymous struct {
 		Workspace *struct{ ID string }
 		CreatedBy *struct{ ID string }
 	}
-	Errors []mend
+	Errors []userError
 }
 
 func (s *server) anonymous(t *testing.T, url string) anonymous {
@@ -68,9 +68,9 @@ type claimed struct {
 			Kind      string
 			Workspace struct{ ID string }
 		}
-		Errors []mend
+		Errors []userError
 	}
-	Errors []mend
+	Errors []userError
 }
 
 func (w tenant) claim(t *testing.T, tokens ...string) claimed {
@@ -105,7 +105,7 @@ func TestAnonymousLink_CanBeClaimed(t *testing.T) {
 		eve.must(t, &seen, `query ($x: String!) { link(by: {shortUrl: $x}) { id }
 			}`, map[string]any{"x": made.Link.ShortURL})
 		if seen.Link != nil {
-			t.Error("a stranger sees a link that nobody owns")
+			t.Error("another user sees an anonymous link")
 		}
 		polltest.Until(t, "the clicks come along", func() bool {
 			got := who.claim(t, made.ClaimToken, "claim_UNKNOWN")
@@ -154,7 +154,7 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 		var got struct {
 			ReportLink struct {
 				Reported bool
-				Errors   []mend
+				Errors   []userError
 			}
 		}
 		report := func(url string) {
@@ -195,7 +195,7 @@ func TestBlockCommand_StopsRedirects(t *testing.T) {
 			t.Errorf("disabled: %q", out)
 		}
 		soon := func(status int) {
-			polltest.Until(t, "the server has heard of it", func() bool {
+			polltest.Until(t, "the server applies the change", func() bool {
 				a, err := s.get(l.path(s))
 				return err == nil && a.status == status
 			})

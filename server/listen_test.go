@@ -152,10 +152,10 @@ func TestListen_TrustsProxyHeaders(t *testing.T) {
 				}
 			}
 			if !limited(t, s, "X-Forwarded-For", "203.0.113.1") {
-				t.Error("somebody is not limited at all")
+				t.Error("the fourth request is not rate limited")
 			}
 			if got := limited(t, s, "X-Forwarded-For", "203.0.113.2"); got != one.together {
-				t.Errorf("somebody else is limited: %t, want %t", got, one.together)
+				t.Errorf("another address is rate limited: got %t, want %t", got, one.together)
 			}
 		})
 	}
@@ -201,7 +201,7 @@ func TestListen_ReadsPROXYProtocol(t *testing.T) {
 		}
 	}
 	if got, err := ask(second); got != "HTTP/1.1 200 OK" {
-		t.Errorf("somebody else: %q: %v", got, err)
+		t.Errorf("another address: %q: %v", got, err)
 	}
 	if said, stderr, status := command(t, env, "", "healthcheck"); said != "ready\n" || status != 0 {
 		t.Errorf("healthcheck: %q, exit status %d: %s", said, status, stderr)

@@ -39,7 +39,7 @@ type clickEvent struct {
 		Path       []any
 		Extensions struct{ Code, After string }
 	}
-	// complete says that it is the last.
+	// complete reports whether it is the last event.
 	complete bool
 }
 
@@ -217,8 +217,8 @@ func say(ctx context.Context, conn *websocket.Conn, message any) error {
 	return conn.Write(ctx, websocket.MessageText, data)
 }
 
-// hear reads n clicks, and returns their IDs.
-func (l *listener) hear(t *testing.T, n int) (ids []string) {
+// receive reads n clicks, and returns their IDs.
+func (l *listener) receive(t *testing.T, n int) (ids []string) {
 	t.Helper()
 	for len(ids) < n {
 		e, err := l.next()
@@ -231,13 +231,13 @@ func (l *listener) hear(t *testing.T, n int) (ids []string) {
 	return ids
 }
 
-// hearEnd reads until the subscription ends, and wants it to say why.
-func (l *listener) hearEnd(t *testing.T, code string) (ids []string, end clickEvent) {
+// receiveEnd reads until the subscription ends with an error, and checks its code.
+func (l *listener) receiveEnd(t *testing.T, code string) (ids []string, end clickEvent) {
 	t.Helper()
 	for {
 		e, err := l.next()
 		if err != nil || e.complete {
-			t.Fatalf("the subscription ended without saying why, after %d clicks: %v", len(ids), err)
+			t.Fatalf("the subscription ended without an error after %d clicks: %v", len(ids), err)
 		}
 		if len(e.Errors) > 0 {
 			if e.code() != code {
@@ -268,7 +268,7 @@ func (w tenant) latest(t *testing.T, clicks int) string {
 	return got.Workspace.Clicks.Edges[0].Node.ID
 }
 
-// follow follows a short URL.
+// follow requests a short URL.
 func (s *server) follow(t *testing.T, path string) {
 	t.Helper()
 	if a, err := s.get(path); err != nil || a.status != http.StatusFound {
@@ -292,11 +292,11 @@ func TestLinkClicked_DeliversClicks(t *testing.T) {
 
 		var listening sync.WaitGroup
 		var mu sync.Mutex
-		heard := map[string][]string{}
+		received := map[string][]string{}
 		keep := func(name string, ids []string) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard[name] = ids
+			received[name] = ids
 		}
 		names := []string{"events", "socket"}
 		for i := range subscribers {
@@ -304,14 +304,14 @@ func TestLinkClicked_DeliversClicks(t *testing.T) {
 			if i%3 == 2 {
 				linkID, want = links[0].ID, clicks/3
 			}
-			l := who.on(nodes[i/2%len(nodes)]).listen(t, names[i%2], linkID, began)
-			listening.Go(func() { keep(fmt.Sprintf("%d %s", i, linkID), l.hear(t, want)) })
+			l := who.onServer(nodes[i/2%len(nodes)]).listen(t, names[i%2], linkID, began)
+			listening.Go(func() { keep(fmt.Sprintf("%d %s", i, linkID), l.receive(t, want)) })
 		}
-		listening.Go(func() { // who is cut off
+		listening.Go(func() { // a subscriber whose connection is cut
 			var ids []string
 			for last, i := began, 0; len(ids) < 2*clicks/3 && !t.Failed(); i++ {
-				l := who.on(nodes[i%len(nodes)]).listen(t, names[i/2%2], "", last)
-				ids = append(ids, l.hear(t, min(1+clicks/10, 2*clicks/3-len(ids)))...)
+				l := who.onServer(nodes[i%len(nodes)]).listen(t, names[i/2%2], "", last)
+				ids = append(ids, l.receive(t, min(1+clicks/10, 2*clicks/3-len(ids)))...)
 				l.close()
 				last = ids[len(ids)-1]
 			}
@@ -329,19 +329,19 @@ func TestLinkClicked_DeliversClicks(t *testing.T) {
 			})
 		}
 		visiting.Wait()
-		keep("foreign", theirs.hear(t, clicks/3))
+		keep("foreign", theirs.receive(t, clicks/3))
 		listening.Wait()
 
-		whole := heard["0 "]
+		whole := received["0 "]
 		if distinct := slices.Compact(slices.Sorted(slices.Values(whole))); len(distinct) != 2*clicks/3 {
-			t.Errorf("heard of %d different clicks, want %d", len(distinct), 2*clicks/3)
+			t.Errorf("received %d distinct clicks, want %d", len(distinct), 2*clicks/3)
 		}
-		one := heard["2 "+links[0].ID]
-		for name, ids := range heard {
+		one := received["2 "+links[0].ID]
+		for name, ids := range received {
 			switch {
 			case name == "foreign":
 				if slices.ContainsFunc(ids, func(id string) bool { return slices.Contains(whole, id) }) {
-					t.Error("a click was heard of in two workspaces")
+					t.Error("a click was delivered to two workspaces")
 				}
 			case strings.HasSuffix(name, links[0].ID):
 				if !slices.Equal(ids, one) {
@@ -418,19 +418,19 @@ func TestSubscription_EndsSlowReaders(t *testing.T) {
 				}
 			})
 		}
-		all := awake.hear(t, clicks)
+		all := awake.receive(t, clicks)
 		visiting.Wait()
 		polltest.Until(t, "only who listens is still subscribed", func() bool { return subscribed(t, admin) == 1 })
 		for way, l := range deaf {
-			ids, end := l.hearEnd(t, "TOO_SLOW")
+			ids, end := l.receiveEnd(t, "TOO_SLOW")
 			after := end.Errors[0].Extensions.After
 			if len(ids) == 0 || after != ids[len(ids)-1] || !strings.Contains(end.Errors[0].Message, after) {
 				t.Fatalf("%s: after %d clicks it is to go on after %q: %s", way, len(ids), after, end.Errors[0].Message)
 			}
 			t.Logf("%s: %d clicks were written before", way, len(ids))
-			ids = append(ids, who.listen(t, way, "", after).hear(t, clicks-len(ids))...)
+			ids = append(ids, who.listen(t, way, "", after).receive(t, clicks-len(ids))...)
 			if diff := cmp.Diff(all, ids); diff != "" {
-				t.Errorf("%s: what it heard in all (-want +got):\n%s", way, diff)
+				t.Errorf("%s: received clicks (-want +got):\n%s", way, diff)
 			}
 		}
 	})
@@ -458,7 +458,7 @@ func subscribed(t *testing.T, admin string) int {
 	return n
 }
 
-// TestSubscription_EndsWithItsAccess: within seconds, and it says why.
+// TestSubscription_EndsWithItsAccess: it ends within seconds, with an error.
 func TestSubscription_EndsWithItsAccess(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -482,9 +482,9 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 		byMember := member.listen(t, "socket", linkClicked, watching(host.workspaceID, l.ID, ""))
 		byKey := key.listen(t, "events", linkClicked, watching(host.workspaceID, "", ""))
 		byMore := key.listen(t, "socket", linkClicked, watching(host.workspaceID, "", ""))
-		bySession := gone.on(there).listen(t, "events", "", "")
-		byOwner := spare.on(there).listen(t, "socket", "", "")
-		stays := host.on(there).listen(t, "events", "", "")
+		bySession := gone.onServer(there).listen(t, "events", "", "")
+		byOwner := spare.onServer(there).listen(t, "socket", "", "")
+		stays := host.onServer(there).listen(t, "events", "", "")
 		began := time.Now()
 		host.must(t, &struct{}{}, `mutation ($w: ID!, $u: ID!) { removeMember(input: {workspaceId: $w, userId: $u}) {
 			errors { code } } }`,
@@ -494,16 +494,16 @@ func TestSubscription_EndsWithItsAccess(t *testing.T) {
 		gone.must(t, &struct{}{}, `mutation { logout(input: {}) { errors { code } } }`, nil)
 		spare.must(t, &struct{}{}, `mutation ($w: ID!) { deleteWorkspace(input: {id: $w}) { errors { code } } }`,
 			map[string]any{"w": spare.workspaceID})
-		byMember.hearEnd(t, "NOT_FOUND")
-		byKey.hearEnd(t, "UNAUTHENTICATED")
-		byMore.hearEnd(t, "UNAUTHENTICATED")
-		bySession.hearEnd(t, "UNAUTHENTICATED")
-		byOwner.hearEnd(t, "NOT_FOUND")
+		byMember.receiveEnd(t, "NOT_FOUND")
+		byKey.receiveEnd(t, "UNAUTHENTICATED")
+		byMore.receiveEnd(t, "UNAUTHENTICATED")
+		bySession.receiveEnd(t, "UNAUTHENTICATED")
+		byOwner.receiveEnd(t, "NOT_FOUND")
 		if took := time.Since(began); took > 10*time.Second {
 			t.Errorf("it took %s", took)
 		}
 		here.follow(t, l.path(here))
-		stays.hear(t, 1)
+		stays.receive(t, 1)
 	})
 }
 
@@ -513,7 +513,7 @@ func TestSubscription_RefusesBadArguments(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
 		node := start(t, b.raced())
-		who, other := node.tenant(t, "asking"), node.tenant(t, "asked")
+		who, other := node.tenant(t, "own"), node.tenant(t, "foreign")
 		own, foreign := who.shorten(t, "https://example.com/").Link, other.shorten(t, "https://example.com/").Link
 		stranger, noStats := client{server: node}, client{}
 		noStats, _ = who.key(t, "LINKS_READ")
@@ -523,7 +523,7 @@ func TestSubscription_RefusesBadArguments(t *testing.T) {
 			variables map[string]any
 			code      string
 		}{
-			"nobody":        {stranger, linkClicked, watching(who.workspaceID, "", ""), "UNAUTHENTICATED"},
+			"anonymous":     {stranger, linkClicked, watching(who.workspaceID, "", ""), "UNAUTHENTICATED"},
 			"no scope":      {noStats, linkClicked, watching(who.workspaceID, own.ID, ""), "FORBIDDEN"},
 			"foreign space": {who.client, linkClicked, watching(other.workspaceID, "", ""), "NOT_FOUND"},
 			"unknown space": {who.client, linkClicked, watching("ws_01h455vb4pex5vsknk084sn02q", "", ""), "NOT_FOUND"},
@@ -543,7 +543,7 @@ func TestSubscription_RefusesBadArguments(t *testing.T) {
 		} {
 			for way := range ways {
 				t.Run(name+" "+way, func(t *testing.T) {
-					if _, end := c.listen(t, way, c.query, c.variables).hearEnd(t, c.code); end.Data != nil ||
+					if _, end := c.listen(t, way, c.query, c.variables).receiveEnd(t, c.code); end.Data != nil ||
 						end.Errors[0].Message == "" {
 						t.Errorf("%+v", end)
 					}
@@ -655,7 +655,7 @@ func TestSubscription_EndsOnShutdown(t *testing.T) {
 		}
 		l := who.shorten(t, "https://example.com/").Link
 		node.follow(t, l.path(node))
-		byEvents.hear(t, 1)
+		byEvents.receive(t, 1)
 		began := time.Now()
 		node.terminate()
 		node.awaitExit()
@@ -666,7 +666,7 @@ func TestSubscription_EndsOnShutdown(t *testing.T) {
 			e, err := l.next()
 			for ; err == nil; e, err = l.next() {
 				if e.complete || len(e.Errors) > 0 {
-					t.Errorf("a socket was told %+v", e)
+					t.Errorf("a socket received %+v", e)
 				}
 			}
 			if websocket.CloseStatus(err) != websocket.StatusGoingAway {

@@ -10,7 +10,7 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// TestMainJob does what people come for, as a front end would.
+// TestMainJob runs the main use case like a front end.
 func TestMainJob(t *testing.T) {
 	t.Parallel()
 	eachBackend(t, func(t *testing.T, b backend) {
@@ -23,22 +23,22 @@ func TestMainJob(t *testing.T) {
 		expiring := who.shorten(t, "https://example.com/soon", "expiresAt", time.Now().Add(2*time.Second)).Link
 
 		redirects(t, s, l, destination)
-		polltest.Until(t, "both redirects are counted", func() bool { return who.look(t, l.ID).ClickCount >= 2 })
+		polltest.Until(t, "both redirects are counted", func() bool { return who.getLink(t, l.ID).ClickCount >= 2 })
 		statsAddUp(t, who, l.ID, 2)
 		nodes(t, who, l.ID)
 		removeAndRevive(t, who, l)
 		polltest.Until(t, "the link has expired", func() bool {
 			return s.expectOneOf(t, expiring.path(s), http.StatusFound, http.StatusGone) == http.StatusGone
 		})
-		if got := who.look(t, expiring.ID); got.Status != "EXPIRED" {
+		if got := who.getLink(t, expiring.ID); got.Status != "EXPIRED" {
 			t.Errorf("the expired link is %s", got.Status)
 		}
 		lists(t, who, []string{expiring.ID, custom.ID, l.ID})
 
-		before := who.look(t, l.ID)
+		before := who.getLink(t, l.ID)
 		s.stop()
 		s.again()
-		if diff := cmp.Diff(before, who.look(t, l.ID)); diff != "" {
+		if diff := cmp.Diff(before, who.getLink(t, l.ID)); diff != "" {
 			t.Errorf("after a restart (-before +after):\n%s", diff)
 		}
 		lists(t, who, []string{expiring.ID, custom.ID, l.ID})
@@ -47,7 +47,7 @@ func TestMainJob(t *testing.T) {
 	})
 }
 
-// loggedIn logs the person in again, and asks who they are.
+// loggedIn logs the user in again, and queries the current user.
 func loggedIn(t *testing.T, who tenant) {
 	t.Helper()
 	var got struct {
@@ -55,7 +55,7 @@ func loggedIn(t *testing.T, who tenant) {
 			Token     string
 			ExpiresAt time.Time
 			User      struct{ ID string }
-			Errors    []mend
+			Errors    []userError
 		}
 	}
 	const login = `mutation ($email: EmailAddress!, $password: String!) {
@@ -92,7 +92,7 @@ func loggedIn(t *testing.T, who tenant) {
 	is.Me = nil
 	client{server: who.server}.must(t, &is, query, nil)
 	if is.Me != nil {
-		t.Errorf("nobody is %+v", is.Me)
+		t.Errorf("got user %+v for an anonymous client, want none", is.Me)
 	}
 }
 
@@ -148,7 +148,7 @@ func redirects(t *testing.T, s *server, l linkView, destination string) {
 	page := s.expect(t, http.StatusNotFound, http.MethodGet, "/nosuchcode", "Accept", "text/html,*/*;q=0.8")
 	if kind := page.header.Get("Content-Type"); kind != "text/html; charset=utf-8" ||
 		!strings.Contains(page.body, "<title>") {
-		t.Errorf("the page for people is %s: %s", kind, page.body)
+		t.Errorf("got page for browsers %s: %s", kind, page.body)
 	}
 	if page := s.expect(t, http.StatusNotFound, http.MethodGet, "/nosuchcode"); strings.Contains(page.body, "<") {
 		t.Errorf("the line for programs: %s", page.body)
@@ -242,7 +242,7 @@ func removeAndRevive(t *testing.T, who tenant, l linkView) {
 		t.Errorf("revived, created %t (-before +after):\n%s", revived.Created, diff)
 	}
 	s.expect(t, http.StatusFound, http.MethodGet, l.path(s))
-	polltest.Until(t, "the third redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
+	polltest.Until(t, "the third redirect is counted", func() bool { return who.getLink(t, l.ID).ClickCount == 3 })
 }
 
 // expectOneOf requests a path and returns the status, which must be one of these.

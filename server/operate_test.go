@@ -27,9 +27,9 @@ func rowsOf(t *testing.T, env []string, args ...string) (rows []map[string]any) 
 	return rows
 }
 
-// told returns the actions of the operator in the workspace's audit log, newest first, with
-// details.
-func (w tenant) told(t *testing.T) (events []string) {
+// operatorEvents returns the actions of the operator in the workspace's audit log, newest first,
+// with details.
+func (w tenant) operatorEvents(t *testing.T) (events []string) {
 	t.Helper()
 	var got struct {
 		Workspace struct {
@@ -113,10 +113,10 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":null}`, `WORKSPACE_UPDATED {"linkQuota":1}`,
 			`WORKSPACE_UPDATED {"hitQuota":3}`,
 		}
-		if diff := cmp.Diff(want, who.told(t)); diff != "" {
+		if diff := cmp.Diff(want, who.operatorEvents(t)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
-		if events := other.told(t); len(events) > 0 {
+		if events := other.operatorEvents(t); len(events) > 0 {
 			t.Errorf("the other workspace's audit log: %q", events)
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, untouched.path(s))
@@ -135,7 +135,7 @@ func TestCommands_OperateTheInstance(t *testing.T) {
 	})
 }
 
-// tenantLoggedInAgain is the same person with a new token.
+// tenantLoggedInAgain returns the same user with a new token.
 func tenantLoggedInAgain(t *testing.T, w tenant) tenant {
 	t.Helper()
 	var got struct{ Login struct{ Token string } }
@@ -170,7 +170,7 @@ func obeysLimits(t *testing.T, s *server, who tenant, l linkView) {
 	if len(rows) != 1 || rows[0]["hitQuota"] != 3.0 || rows[0]["linkQuota"] != nil {
 		t.Errorf("limits: %v", rows)
 	}
-	polltest.Until(t, "the limit is known", func() bool { return who.look(t, l.ID).HitQuota.Limit == 3 })
+	polltest.Until(t, "the limit is known", func() bool { return who.getLink(t, l.ID).HitQuota.Limit == 3 })
 	s.becomes(t, l, http.StatusTooManyRequests, "the hits are used up")
 	must(t, s.env, "workspaces", "limits", who.workspaceID, "--links", "1")
 	refused, err := who.create("https://example.com/more")

@@ -107,7 +107,7 @@ func TestAccount_IsErased(t *testing.T) {
 			ExportMyData struct {
 				Data   string
 				Next   *string
-				Errors []mend
+				Errors []userError
 			}
 		}
 		var data strings.Builder
@@ -137,7 +137,7 @@ func TestAccount_IsErased(t *testing.T) {
 		remove := func(password string) (got struct {
 			DeleteMyAccount struct {
 				Deleted bool
-				Errors  []mend
+				Errors  []userError
 			}
 		}) {
 			who.must(t, &got, `mutation ($p: String!) { deleteMyAccount(input: {password: $p}) { deleted errors { code
@@ -253,7 +253,7 @@ func TestVisitor_IsNotIdentifiable(t *testing.T) {
 		s.visit(t, http.MethodGet, l.path(s)+"?utm_source=kept&token=planted-own", from, headers...)
 		s.visit(t, http.MethodHead, l.path(s)+"?token=planted-own", from, headers...)
 		s.visit(t, http.MethodGet, l.path(s), from, append(headers, "DNT", "1")...)
-		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 2 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 2 })
 
 		raw := netip.MustParseAddr(from).As16()
 		inside := append(planted, hex.EncodeToString(raw[12:]), string(raw[:]))

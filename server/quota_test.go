@@ -29,7 +29,9 @@ func TestHitQuota_IsExact(t *testing.T) {
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("answers (-want +got):\n%s", diff)
 		}
-		polltest.Until(t, "every redirect is counted", func() bool { return who.look(t, l.ID).ClickCount == int64(hitQuota) })
+		polltest.Until(t, "every redirect is counted", func() bool {
+			return who.getLink(t, l.ID).ClickCount == int64(hitQuota)
+		})
 
 		for _, node := range nodes { // the database knows, whatever happens to a node
 			node.stop()
@@ -39,15 +41,15 @@ func TestHitQuota_IsExact(t *testing.T) {
 		if got := chargedOf(t, b, l.ID); got != int64(hitQuota) {
 			t.Errorf("%d hits are charged, want %d", got, hitQuota)
 		}
-		after := who.look(t, l.ID)
+		after := who.getLink(t, l.ID)
 		if after.ClickCount != int64(hitQuota) || after.HitQuota.Used != int64(hitQuota) || after.HitQuota.Remaining != 0 {
 			t.Errorf("%d clicks, quota %+v; want %d of %d used", after.ClickCount, after.HitQuota, hitQuota, hitQuota)
 		}
 	})
 }
 
-// visitAtOnce follows a short URL n times at once, on all nodes in turn, and returns how often each
-// status came.
+// visitAtOnce follows a short URL n times at once, on all nodes in turn, and returns the number
+// of responses by status.
 func visitAtOnce(t *testing.T, nodes []*server, path string, n int, ends time.Time) map[int]int {
 	t.Helper()
 	var mu sync.Mutex

@@ -37,8 +37,8 @@ func TestReplica_KeepsReadYourWrites(t *testing.T) {
 			late := 0
 			for i := range 20 {
 				link := writer.shorten(t, fmt.Sprintf("https://example.com/%d", i)).Link
-				if !slices.Contains(writer.on(nodes[i%2]).listed(t), link.ID) {
-					t.Errorf("who has made link %d does not see it", i)
+				if !slices.Contains(writer.onServer(nodes[i%2]).listed(t), link.ID) {
+					t.Errorf("the creator of link %d does not see it", i)
 				}
 				if !slices.Contains(reader.listed(t), link.ID) {
 					late++
@@ -46,11 +46,11 @@ func TestReplica_KeepsReadYourWrites(t *testing.T) {
 				polltest.Elapse(100 * time.Millisecond)
 			}
 			if late < 5 {
-				t.Errorf("somebody else missed %d of 20 new links: the standby is not read", late)
+				t.Errorf("another member missed %d of 20 new links, want at least 5: the standby is not read", late)
 			}
 			all := writer.listed(t)
-			polltest.Until(t, "somebody else sees all", func() bool { return slices.Equal(reader.listed(t), all) })
-			polltest.Until(t, "a program sees all, from the standby too", func() bool {
+			polltest.Until(t, "another member sees all", func() bool { return slices.Equal(reader.listed(t), all) })
+			polltest.Until(t, "an API key sees all on the standby", func() bool {
 				return slices.Equal(tenant{client: program, workspaceID: writer.workspaceID}.listed(t), all)
 			})
 
@@ -80,7 +80,7 @@ func TestReplica_KeepsReadYourWrites(t *testing.T) {
 			pair.KillStandby()
 			link := writer.shorten(t, "https://example.com/alone").Link
 			for _, node := range nodes {
-				if !slices.Contains(writer.on(node).listed(t), link.ID) {
+				if !slices.Contains(writer.onServer(node).listed(t), link.ID) {
 					t.Error("without the standby, the database is not read")
 				}
 			}

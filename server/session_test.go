@@ -16,7 +16,7 @@ const refreshSession = `mutation ($x: String!) {
 // tokens are the result of a log-in or a refresh.
 type tokens struct {
 	Token, RefreshToken string
-	Errors              []mend
+	Errors              []userError
 }
 
 func (s *server) login(t *testing.T, who tenant) tokens {
@@ -79,7 +79,7 @@ func TestLogout_ReachesEveryNode(t *testing.T) {
 		})
 		t.Logf("refused after %s", time.Since(ended).Round(time.Millisecond))
 		nodes[0].login(t, who)
-		if a, err := who.on(other).run(`{ me { id } }`, nil); err != nil || a.status != http.StatusOK {
+		if a, err := who.onServer(other).run(`{ me { id } }`, nil); err != nil || a.status != http.StatusOK {
 			t.Errorf("the session that registered: %+v, %v", a, err)
 		}
 	})

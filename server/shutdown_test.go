@@ -98,7 +98,7 @@ func TestShutdown_CompletesUnderLoad(t *testing.T) {
 			}
 			answered, unanswered = answered+visits.answered.Load(), unanswered+visits.unanswered.Load()
 			s.again()
-			got := who.look(t, l.ID)
+			got := who.getLink(t, l.ID)
 			if got.ClickCount < answered || got.ClickCount > answered+unanswered {
 				t.Errorf("round %d: %d clicks; %d redirects were seen, %d requests had no answer",
 					round, got.ClickCount, answered, unanswered)

@@ -21,7 +21,7 @@ import (
 	"github.com/linkforge/linkforge/internal/visitor/visitortest"
 )
 
-// What browsers and others say of themselves.
+// User agents.
 const (
 	chromeOnWindows = "Mozilla/5.0 (Windows NT 10.0; Win64; x64) AppleWebKit/537.36 (KHTML, like Gecko) " +
 		"Chrome/126.0.0.0 Safari/537.36"
@@ -41,7 +41,7 @@ func (s *server) visit(t *testing.T, method, path, from string, headers ...strin
 		}},
 		CheckRedirect: s.http.CheckRedirect, Timeout: patience,
 	}}
-	a, err := visitor.ask(method, path, "", headers...)
+	a, err := visitor.request(method, path, "", headers...)
 	if err != nil || a.status != http.StatusFound || len(a.header.Values("Set-Cookie")) > 0 {
 		t.Fatalf("%s %s from %s: %+v: %v", method, path, from, a, err)
 	}
@@ -79,8 +79,8 @@ var statsFields = func() string {
 	return " fragment figures on Stats { " + fields + " }"
 }()
 
-// told formats counts as "value clicks/visitors/bots", in the order of the values.
-func told(all []figure) (lines []string) {
+// formatFigures formats counts as "value clicks/visitors/bots", in the order of the values.
+func formatFigures(all []figure) (lines []string) {
 	for _, f := range all {
 		value := cmp.Or(f.Value, "-")
 		if f.IsOther {
@@ -100,7 +100,7 @@ func aWholeDay(t *testing.T) {
 	}
 }
 
-// TestStats_ReportWhoFollowsALink plays visitors of all kinds, and asks who they were.
+// TestStats_ReportWhoFollowsALink simulates visitors of all kinds, and queries their stats.
 func TestStats_ReportWhoFollowsALink(t *testing.T) {
 	t.Parallel()
 	aWholeDay(t)
@@ -115,17 +115,17 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 		other := who.shorten(t, "https://example.com/other", "tags", []string{"second"}).Link
 		path := l.path(s)
 
-		// One who comes twice, the second time with less to say.
+		// A visitor who returns, the second time with fewer headers.
 		s.visit(t, http.MethodGet, path+"?utm_source=newsletter&utm_campaign=fr%C3%BCh+%26%20sp%C3%A4t", "127.0.0.2",
 			"User-Agent", chromeOnWindows,
 			"Accept-Language", "ne,en;q=0.8", "Referer", "https://www.News.example:8443/a/page?of=hers")
 		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", chromeOnWindows)
-		// Another address, which says to be the first one; and another browser at the first one.
+		// Another address that claims to be the first one, and another browser at the first address.
 		s.visit(t, http.MethodGet, path, "127.0.0.3", "User-Agent", chromeOnWindows, "X-Forwarded-For", "127.0.0.2, 8.8.8.8",
 			"Forwarded", "for=127.0.0.2",
 			"Accept-Language", "de-AT;q=0.5, fr-CH")
 		s.visit(t, http.MethodGet, path, "127.0.0.2", "User-Agent", safariOnIPhone, "Referer", "android-app://com.slack/")
-		// Visitors who asked not to be tracked.
+		// Visitors who opted out of tracking.
 		for _, wish := range []string{"DNT", "Sec-GPC"} {
 			s.visit(t, http.MethodGet, path+"?utm_source=private&utm_term=private&utm_content=private", "127.0.0.4",
 				"User-Agent", safariOnIPhone,
@@ -178,7 +178,7 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 			want []string
 		}{
 			"referrer": {stats.Referrer, []string{"- 7/1/3", "com.slack 1/1/0", "news.example 1/1/0"}},
-			// Loopback is in no country, whatever the file says, and whatever address a header says.
+			// Loopback has no country, whatever the file and the headers contain.
 			"country":  {stats.Country, []string{"- 9/3/3"}},
 			"device":   {stats.Device, []string{"- 4/0/2", "desktop 4/2/1", "mobile 1/1/0"}},
 			"browser":  {stats.Browser, []string{"- 4/0/2", "Chrome 4/2/1", "Safari 1/1/0"}},
@@ -197,7 +197,7 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 		} {
 			t.Run(name, func(t *testing.T) {
 				slices.Sort(one.want)
-				if diff := gocmp.Diff(one.want, told(one.got)); diff != "" {
+				if diff := gocmp.Diff(one.want, formatFigures(one.got)); diff != "" {
 					t.Errorf("by %s (-want +got):\n%s", name, diff)
 				}
 			})
@@ -240,7 +240,7 @@ func TestStats_ReportWhoFollowsALink(t *testing.T) {
 		for _, i := range []int{4, 5} {
 			for name, value := range known(i) {
 				if value != nil && value != false {
-					t.Errorf("of who wants to be nobody %s is told: %v", name, value)
+					t.Errorf("a visitor who opted out: got %s %v, want none", name, value)
 				}
 			}
 		}
@@ -258,7 +258,7 @@ func TestClicks_ArePaged(t *testing.T) {
 			s.visit(t, http.MethodGet, l.path(s)+"?utm_source="+[]string{"a", "b"}[i%2]+"&utm_term="+fmt.Sprint(i), "127.0.0.2",
 				"User-Agent", chromeOnWindows)
 		}
-		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 7 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 7 })
 		for filter, want := range map[string]string{"{}": "6543210", `{utmSource: "b"}`: "531",
 			`{utmSource: "b", utmTerm: "3"}`: "3", `{utmSource: ""}`: "", `{bots: true}`: ""} {
 			var seen string
@@ -311,8 +311,8 @@ func TestStats_HideOtherWorkspaces(t *testing.T) {
 		s.visit(t, http.MethodGet, own.path(s)+campaign, "127.0.0.2", "User-Agent", chromeOnWindows, "Referer",
 			"https://eve.example/")
 		polltest.Until(t, "the clicks are counted", func() bool {
-			return who.look(t, l.ID).ClickCount == 3 &&
-				eve.look(t, own.ID).ClickCount == 1
+			return who.getLink(t, l.ID).ClickCount == 3 &&
+				eve.getLink(t, own.ID).ClickCount == 1
 		})
 		var hers struct {
 			Link struct {
@@ -330,17 +330,17 @@ func TestStats_HideOtherWorkspaces(t *testing.T) {
 				query = `query ($id: ID!) { workspace(by: {id: $id}) { stats { clicks breakdown(by: LINK) { value } } clicks {
 					edges { cursor } } } }`
 			}
-			for _, asker := range []client{eve.client, {server: s}} {
+			for _, actor := range []client{eve.client, {server: s}} {
 				var answers []string
 				for _, of := range []string{theirs, unknown} {
-					a, err := asker.run(query, map[string]any{"id": of})
+					a, err := actor.run(query, map[string]any{"id": of})
 					if err != nil || strings.Contains(a.body, "hers.example") || strings.Contains(a.body, `"clicks":3`) {
 						t.Errorf("%s: %s: %v", of, a.body, err)
 					}
 					answers = append(answers, fmt.Sprint(a.status, strings.ReplaceAll(a.body, of, "")))
 				}
 				if answers[0] != answers[1] {
-					t.Errorf("what is there is told from what is not:\n%s\n%s", answers[0], answers[1])
+					t.Errorf("responses about a foreign and an unknown object differ:\n%s\n%s", answers[0], answers[1])
 				}
 			}
 		}
@@ -359,10 +359,10 @@ func TestStats_HideOtherWorkspaces(t *testing.T) {
 			none: stats(filter: {referrer: "hers.example", utmCampaign: "hers"}) { ...figures }
 			clicks(after: $a) { edges { node { link { id } referrer } } } } }`+statsFields, variables)
 		for name, one := range map[string]figures{"by tag": got.Workspace.Tagged, "by filter": got.Workspace.Filtered} {
-			if diff := gocmp.Diff([]string{own.ID + " 1/1/0"}, told(one.Link)); diff != "" || one.Clicks != 1 {
+			if diff := gocmp.Diff([]string{own.ID + " 1/1/0"}, formatFigures(one.Link)); diff != "" || one.Clicks != 1 {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
-			if diff := gocmp.Diff([]string{"eve.example 1/1/0"}, told(one.Referrer)); diff != "" {
+			if diff := gocmp.Diff([]string{"eve.example 1/1/0"}, formatFigures(one.Referrer)); diff != "" {
 				t.Errorf("%s (-want +got):\n%s", name, diff)
 			}
 		}
@@ -383,7 +383,7 @@ func TestStats_RefuseBadArguments(t *testing.T) {
 	t.Parallel()
 	s := start(t, embedded(t))
 	who := s.tenant(t, "asking")
-	l := who.shorten(t, "https://example.com/asked").Link
+	l := who.shorten(t, "https://example.com/page").Link
 	for _, ask := range []string{
 		`stats(range: {from: "2026-01-02T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`,
 		`stats(range: {from: "1999-01-01T00:00:00Z", to: "2026-01-01T00:00:00Z"}) { clicks }`,

@@ -22,7 +22,7 @@ func TestStatsPage_IsServed(t *testing.T) {
 		for range 3 {
 			s.expect(t, http.StatusFound, http.MethodGet, l.path(s), "Referer", "https://news.example/story")
 		}
-		polltest.Until(t, "the clicks are counted", func() bool { return who.look(t, l.ID).ClickCount == 3 })
+		polltest.Until(t, "the clicks are counted", func() bool { return who.getLink(t, l.ID).ClickCount == 3 })
 		page := l.path(s) + "+"
 		browser := []string{"Accept", "text/html"}
 		private := s.expect(t, http.StatusNotFound, http.MethodGet, page, browser...)
@@ -44,7 +44,7 @@ func TestStatsPage_IsServed(t *testing.T) {
 			strings.Contains(a.body, "<script") {
 			t.Errorf("the page may run scripts: %q", policy)
 		}
-		if n := who.look(t, l.ID).ClickCount; n != 3 {
+		if n := who.getLink(t, l.ID).ClickCount; n != 3 {
 			t.Errorf("looking at stats was counted: %d clicks", n)
 		}
 		who.remove(t, l.ID)
@@ -119,15 +119,15 @@ func TestClicks_AreExported(t *testing.T) {
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, other.path(s))
 		polltest.Until(t, "the clicks are counted", func() bool {
-			return who.look(t, l.ID).ClickCount == 5 &&
-				who.look(t, other.ID).ClickCount == 1
+			return who.getLink(t, l.ID).ClickCount == 5 &&
+				who.getLink(t, other.ID).ClickCount == 1
 		})
 		sign := func(as tenant, input map[string]any) (path string, codes []string) {
 			input["workspaceId"] = who.workspaceID
 			var got struct {
 				ExportClicks struct {
 					URL    *string
-					Errors []mend
+					Errors []userError
 				}
 			}
 			as.must(t, &got, `mutation ($in: ExportClicksInput!) { exportClicks(input: $in) { url expiresAt errors { code
@@ -184,7 +184,7 @@ func TestMetrics_CountOrphanedLogs(t *testing.T) {
 			a, err := s.get("/owner/" + l.Code)
 			return err == nil && a.status == http.StatusNotFound
 		})
-		polltest.Until(t, "they are told", func() bool {
+		polltest.Until(t, "the unmatched requests are listed", func() bool {
 			var got struct {
 				Workspace struct {
 					Orphans []struct {

@@ -31,7 +31,7 @@ func newReceiver(t *testing.T) *receiver {
 	t.Helper()
 	r := &receiver{}
 	r.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
-		if err := r.take(q); err != nil || q.URL.Path != "/v1/traces" {
+		if err := r.collect(q); err != nil || q.URL.Path != "/v1/traces" {
 			t.Errorf("%s: %v", q.URL.Path, err)
 		}
 		w.Header().Set("Content-Type", "application/x-protobuf")
@@ -40,7 +40,7 @@ func newReceiver(t *testing.T) *receiver {
 	return r
 }
 
-func (r *receiver) take(q *http.Request) error {
+func (r *receiver) collect(q *http.Request) error {
 	body := io.Reader(q.Body)
 	if q.Header.Get("Content-Encoding") == "gzip" {
 		unzipped, err := gzip.NewReader(q.Body)
@@ -68,8 +68,8 @@ func (r *receiver) take(q *http.Request) error {
 	return nil
 }
 
-// of are the spans of a trace, by their names.
-func (r *receiver) of(traceID string) map[string]*otlp.Span {
+// spansOf returns the spans of a trace by name.
+func (r *receiver) spansOf(traceID string) map[string]*otlp.Span {
 	named := map[string]*otlp.Span{}
 	for _, s := range r.spans {
 		if hex.EncodeToString(s.TraceId) == traceID {
@@ -89,7 +89,7 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 			parent  = "b7ad6b7169203331"
 			missing = "5b8efff798038103d269b633813fc60c"
 			known   = "11112222333344445555666677778888"
-			again   = 20
+			repeats = 20
 		)
 		r := newReceiver(t)
 		// a rate of which nothing is taken ahead
@@ -106,7 +106,7 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 		}
 		s.expect(t, http.StatusFound, http.MethodGet, "/planted-slug/planted-code", "Traceparent",
 			"00-"+missing+"-"+parent+"-01")
-		for range again {
+		for range repeats {
 			s.expect(t, http.StatusFound, http.MethodGet, "/planted-slug/planted-code", "Traceparent",
 				"00-"+known+"-"+parent+"-01")
 		}
@@ -114,7 +114,7 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		made := r.of(traceID)
+		made := r.spansOf(traceID)
 		http, graphql, insert, limits := made["POST /graphql"], made["GraphQL mutation"], made["SQL INSERT links"],
 			made["Redis pipeline"]
 		if http == nil || graphql == nil || insert == nil || limits == nil {
@@ -124,17 +124,17 @@ func TestTrace_SpansOneRequest(t *testing.T) {
 			string(insert.ParentSpanId) != string(graphql.SpanId) || string(limits.ParentSpanId) != string(graphql.SpanId) {
 			t.Errorf("the spans are not within each other: %v", made)
 		}
-		if asked := r.of(missing); asked["redirect"] == nil || asked["SQL SELECT links"] == nil {
-			t.Errorf("a redirect that asked the database: %q", slices.Sorted(maps.Keys(asked)))
+		if spans := r.spansOf(missing); spans["redirect"] == nil || spans["SQL SELECT links"] == nil {
+			t.Errorf("a redirect with a database query: got spans %q", slices.Sorted(maps.Keys(spans)))
 		}
-		told := 0
+		traced := 0
 		for _, s := range r.spans {
 			if hex.EncodeToString(s.TraceId) == known && s.Name == "redirect" {
-				told++
+				traced++
 			}
 		}
-		if told == again { // a few may have to look again, at what has changed
-			t.Errorf("redirects out of memory are told as well")
+		if traced == repeats { // a few requests may revalidate the cached link
+			t.Errorf("all cached redirects have a span, want none")
 		}
 		for _, secret := range []string{
 			"planted", "127.0.0.1", "example.com", ada.token, ada.password, ada.id, ada.workspaceID, jwtSecret, "INSERT INTO",

@@ -107,8 +107,8 @@ func (t target) namesSomething(v variant) (keys []string) {
 	return keys
 }
 
-// isNew says that a variant is worth a call without anything of others': something else than usual
-// is put somewhere.
+// isNew reports whether a variant needs a call with own objects only, because it sets unusual
+// values.
 func (t target) isNew(v variant) bool {
 	named := t.namesSomething(v)
 	return len(named) == 0 || slices.ContainsFunc(named, func(key string) bool { return !kindIn(v, key).theirs })
@@ -132,7 +132,7 @@ func kindIn(v variant, key string) *kind {
 // value returns the caller's own value for a place, if there is one.
 func (w *walker) value(v variant, key string) (any, bool) {
 	if k := kindIn(v, key); k != nil {
-		return k.mine(w.own)
+		return k.ownValue(w.own)
 	}
 	if value, ok := v.set[key]; ok {
 		return value, true
@@ -179,7 +179,7 @@ func (w *walker) send(one target, v variant, d *document, given map[string]strin
 		w.t.Fatal(err)
 	}
 	if d.root.parent.Name == w.schema.subscription {
-		c.answer, err = w.caller.first(body)
+		c.answer, err = w.caller.firstEvent(body)
 	} else {
 		c.answer, err = w.caller.post(body)
 	}
@@ -187,13 +187,13 @@ func (w *walker) send(one target, v variant, d *document, given map[string]strin
 		w.t.Fatal(err)
 	}
 	w.requests++
-	w.note(c)
+	w.recordAnswered(c)
 	return c
 }
 
-// first is the first event of a subscription, or its end, as if it were an answer. What does not
-// come soon is none.
-func (c client) first(body []byte) (answer, error) {
+// firstEvent returns the first event of a subscription, or its end, as a response. It returns an
+// empty response after a short timeout.
+func (c client) firstEvent(body []byte) (answer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+c.address+"/graphql", bytes.NewReader(body))
@@ -252,8 +252,8 @@ func (w *walker) picker(one target, v variant, sent, given map[string]string) pi
 	}
 }
 
-// note keeps which fields have been answered.
-func (w *walker) note(c call) {
+// recordAnswered records which fields have been in a response.
+func (w *walker) recordAnswered(c call) {
 	if !slices.ContainsFunc(c.fields, func(key string) bool { return !w.answered[key] }) {
 		return
 	}
@@ -264,15 +264,15 @@ func (w *walker) note(c call) {
 	}
 }
 
-// passing are headers that differ from one answer to the next.
-var passing = []string{"Date", "Content-Length", "X-Request-Id", "Ratelimit", "Ratelimit-Policy"}
+// volatileHeaders are headers that differ between responses.
+var volatileHeaders = []string{"Date", "Content-Length", "X-Request-Id", "Ratelimit", "Ratelimit-Policy"}
 
 // shown is the response, with placeholders for sent values.
 func (c call) shown() string {
 	var text strings.Builder
 	fmt.Fprintln(&text, c.status)
 	for _, name := range slices.Sorted(maps.Keys(c.header)) {
-		if !slices.Contains(passing, name) {
+		if !slices.Contains(volatileHeaders, name) {
 			fmt.Fprintln(&text, name, c.header[name])
 		}
 	}
@@ -313,7 +313,7 @@ func (w *walker) comparable(c call) string {
 	if data, ok := got["data"].(map[string]any); ok {
 		body["data"] = c.root.visit(data[c.root.field.Name], func(*selection) {}, func(n *selection, value any) any {
 			if value != nil && (slices.Contains(computed, n.key()) || writes && w.differs(n, value)) {
-				return "‹made anew›"
+				return "‹generated›"
 			}
 			return value
 		})
@@ -326,7 +326,7 @@ func (w *walker) comparable(c call) string {
 	return c.shown()
 }
 
-// differs says that a mutation answers with another value each time.
+// differs reports whether a mutation returns a different value on each call.
 func (w *walker) differs(n *selection, value any) bool {
 	switch kind := n.field.Type.named(); {
 	case kind == "ID":
@@ -334,10 +334,10 @@ func (w *walker) differs(n *selection, value any) bool {
 	case kind == "Time":
 		return true
 	}
-	return slices.Contains(madeAnew, n.key())
+	return slices.Contains(generated, n.key())
 }
 
-// inOrder puts errors into an order: fields are resolved in any.
+// inOrder sorts errors, because fields are resolved in any order.
 func inOrder(errors any) any {
 	all, _ := errors.([]any)
 	return slices.SortedFunc(slices.Values(all),

@@ -21,25 +21,25 @@ import (
 	"github.com/linkforge/linkforge/internal/polltest"
 )
 
-// estate is a tenant that has something of everything, each text of it marked.
+// estate is a tenant with objects of every kind, whose texts all contain the mark.
 type estate struct {
 	t *testing.T
 	s *server
-	// mark is a word that is nowhere else. It is in every text that the tenant has stored.
+	// mark is a unique word. Every text that the tenant has stored contains it.
 	mark string
 	// texts are those that the tenant itself must see.
 	texts []string
-	// people are the members by role. The bridge is one too, and one of another tenant: its name is no
+	// members are the users by role. The bridge is a member of both tenants, so its name is not a
 	// secret of either.
-	people map[string]person
-	bridge person
+	members map[string]user
+	bridge  user
 	// ids are IDs and names of the tenant's objects: the first of a kind is a plain one, the others
 	// are in other states.
 	ids map[*kind][]string
 	// links are the links' ids by their states.
 	links map[string]string
-	// pool are URLs of links that the tenant has, and codes of links to them. Who makes a link to the
-	// same URL does it once.
+	// pool lists URLs of the tenant's links, and codes of links to them. Each entry is used for one
+	// successful creation of a link to the same URL.
 	pool []pooled
 	next int
 	// secrets are all ids and codes in the tenant's rows.
@@ -50,14 +50,13 @@ type estate struct {
 // the code.
 type pooled struct{ url, code, key string }
 
-// person is a logged-in user.
-type person struct {
+// user is a logged-in user.
+type user struct {
 	client
 	id, email, password, agent string
 }
 
-// word is a random word with an initial: words with the same one are in the same place of any
-// order.
+// word returns a random word with an initial. Words with the same initial sort next to each other.
 func word(initial string) string {
 	var text strings.Builder
 	text.WriteString(initial)
@@ -67,15 +66,15 @@ func word(initial string) string {
 	return text.String()
 }
 
-// text is a marked text that the tenant is to see again.
+// text returns a text with the mark, and records that the tenant must be able to read it.
 func (e *estate) text(label string) string {
 	text := label + "-" + e.mark
 	e.texts = append(e.texts, text)
 	return text
 }
 
-// mutate does something that must succeed, and answers with the payload.
-func (e *estate) mutate(who person, operation string, in map[string]any, selection string) map[string]any {
+// mutate runs a mutation that must succeed, and returns the payload.
+func (e *estate) mutate(who user, operation string, in map[string]any, selection string) map[string]any {
 	e.t.Helper()
 	query := fmt.Sprintf("mutation ($in: %sInput!) { %s(input: $in) { %s errors { code message field } } }",
 		strings.ToUpper(operation[:1])+operation[1:], operation, selection)
@@ -95,8 +94,8 @@ func (e *estate) mutate(who person, operation string, in map[string]any, selecti
 	return payload
 }
 
-// at is the text at a path of an answer.
-func at(value any, path ...string) string {
+// textAt returns the text at a path of a response.
+func textAt(value any, path ...string) string {
 	for _, name := range path {
 		m, _ := value.(map[string]any)
 		value = m[name]
@@ -105,56 +104,56 @@ func at(value any, path ...string) string {
 	return text
 }
 
-// newPerson registers a user.
-func (e *estate) newPerson(name, email, agent string) person {
+// newUser registers a user.
+func (e *estate) newUser(name, email, agent string) user {
 	e.t.Helper()
-	who := person{client: client{server: e.s}, email: email, password: "pass phrase of " + name, agent: agent}
+	who := user{client: client{server: e.s}, email: email, password: "pass phrase of " + name, agent: agent}
 	got := e.mutate(who, "register", map[string]any{"email": email, "password": who.password, "name": name},
 		"token user { id }")
-	who.token, who.id = at(got, "token"), at(got, "user", "id")
+	who.token, who.id = textAt(got, "token"), textAt(got, "user", "id")
 	return who
 }
 
-// resident registers a user whose texts all belong to the tenant.
-func (e *estate) resident(role string) person {
+// newMember registers a user whose texts all contain the mark.
+func (e *estate) newMember(role string) user {
 	e.t.Helper()
 	role = strings.ToLower(role)
-	return e.newPerson(e.text("name-"+role), e.text("mail-"+role)+"@example.com", "agent-"+role+"-"+e.mark)
+	return e.newUser(e.text("name-"+role), e.text("mail-"+role)+"@example.com", "agent-"+role+"-"+e.mark)
 }
 
-// furnish creates a tenant with members in several roles beside the owner, and a member of another
+// newEstate creates a tenant with an owner, members in the other roles, and a member of another
 // tenant.
-func furnish(t *testing.T, s *server, b backend, initial string, bridge person, pool int, roles ...string) *estate {
+func newEstate(t *testing.T, s *server, b backend, initial string, bridge user, pool int, roles ...string) *estate {
 	t.Helper()
 	e := &estate{
-		t: t, s: s, mark: word(initial), bridge: bridge, people: map[string]person{}, ids: map[*kind][]string{},
+		t: t, s: s, mark: word(initial), bridge: bridge, members: map[string]user{}, ids: map[*kind][]string{},
 		links:   map[string]string{},
 		secrets: map[string]bool{},
 	}
-	e.settle()
-	e.admit(roles)
-	e.administer()
-	e.shorten()
-	e.fill(pool)
-	e.follow("plain")
-	e.follow("exhausted")
-	e.misprint()
-	e.age(b)
+	e.createWorkspaces()
+	e.addMembers(roles)
+	e.createKeysAndDomains()
+	e.createLinks()
+	e.fillPool(pool)
+	e.click("plain")
+	e.click("exhausted")
+	e.requestUnknownCode()
+	e.setStates(b)
 	return e
 }
 
-// settle makes the workspace, which has had another slug, and one that is deleted.
-func (e *estate) settle() {
+// createWorkspaces creates the workspace, which has had another slug, and a deleted workspace.
+func (e *estate) createWorkspaces() {
 	e.t.Helper()
-	owner := e.resident("OWNER")
+	owner := e.newMember("OWNER")
 	e.texts = append(e.texts, owner.agent)
-	e.people["OWNER"] = owner
-	make := func(name, slug string) string {
-		return at(e.mutate(owner, "createWorkspace", map[string]any{"name": name, "slug": slug}, "workspace { id }"),
+	e.members["OWNER"] = owner
+	create := func(name, slug string) string {
+		return textAt(e.mutate(owner, "createWorkspace", map[string]any{"name": name, "slug": slug}, "workspace { id }"),
 			"workspace", "id")
 	}
 	e.ids[slugs] = []string{e.text("slug"), "old-" + e.mark, "gone-" + e.mark}
-	e.ids[workspaceIDs] = []string{make(e.text("workspace"), e.ids[slugs][1]), make("gone "+e.mark, e.ids[slugs][2])}
+	e.ids[workspaceIDs] = []string{create(e.text("workspace"), e.ids[slugs][1]), create("gone "+e.mark, e.ids[slugs][2])}
 	e.mutate(owner, "updateWorkspace", map[string]any{"id": e.workspaceID(), "slug": e.ids[slugs][0]}, "")
 	e.mutate(owner, "createLink", map[string]any{
 		"workspaceId": e.ids[workspaceIDs][1], "url": "https://example.com/" + e.mark, "strategy": "CUSTOM",
@@ -165,56 +164,56 @@ func (e *estate) settle() {
 
 func (e *estate) workspaceID() string { return e.ids[workspaceIDs][0] }
 
-// admit invites an address, and makes other users members by invitations.
-func (e *estate) admit(roles []string) {
+// addMembers invites an address, and adds other users as members by invitations.
+func (e *estate) addMembers(roles []string) {
 	e.t.Helper()
-	owner := e.people["OWNER"]
+	owner := e.members["OWNER"]
 	invite := func(email, role string) (token string) {
 		got := e.mutate(owner, "inviteMember", map[string]any{"workspaceId": e.workspaceID(), "email": email, "role": role},
 			"token invitation { id }")
-		e.ids[invitationIDs] = append(e.ids[invitationIDs], at(got, "invitation", "id"))
-		return at(got, "token")
+		e.ids[invitationIDs] = append(e.ids[invitationIDs], textAt(got, "invitation", "id"))
+		return textAt(got, "token")
 	}
 	invited := e.text("invited") + "@example.com"
 	invite(invited, "ADMIN")
 	e.ids[emails], e.ids[userIDs] = []string{owner.email, invited}, []string{owner.id}
 	for _, role := range roles {
-		who := e.resident(role)
-		e.people[role] = who
+		who := e.newMember(role)
+		e.members[role] = who
 		e.mutate(who, "acceptInvitation", map[string]any{"token": invite(who.email, role)}, "")
 		e.ids[emails], e.ids[userIDs] = append(e.ids[emails], who.email), append(e.ids[userIDs], who.id)
 	}
 	e.mutate(e.bridge, "acceptInvitation", map[string]any{"token": invite(e.bridge.email, "ADMIN")}, "")
 }
 
-// administer makes API keys and domains.
-func (e *estate) administer() {
+// createKeysAndDomains creates API keys and domains.
+func (e *estate) createKeysAndDomains() {
 	e.t.Helper()
-	owner := e.people["OWNER"]
+	owner := e.members["OWNER"]
 	key, _ := e.key("LINKS_READ", "AUDIT_READ")
 	ended, _ := e.key("LINKS_READ")
 	e.mutate(owner, "revokeApiKey", map[string]any{"id": ended}, "")
 	e.ids[keyIDs] = []string{key, ended}
-	for _, label := range []string{"pending", "verified"} { // age verifies it
+	for _, label := range []string{"pending", "verified"} { // setStates verifies the second
 		host := e.text(label) + ".example"
 		got := e.mutate(e.bridge, "addDomain", map[string]any{"workspaceId": e.workspaceID(), "host": host}, "domain { id }")
-		e.ids[hosts], e.ids[domainIDs] = append(e.ids[hosts], host), append(e.ids[domainIDs], at(got, "domain", "id"))
+		e.ids[hosts], e.ids[domainIDs] = append(e.ids[hosts], host), append(e.ids[domainIDs], textAt(got, "domain", "id"))
 	}
 }
 
-// key makes an API key, and uses it.
+// key creates an API key and uses it.
 func (e *estate) key(scopes ...string) (keyID, secret string) {
 	e.t.Helper()
-	got := e.mutate(e.people["OWNER"], "createApiKey", map[string]any{
+	got := e.mutate(e.members["OWNER"], "createApiKey", map[string]any{
 		"workspaceId": e.workspaceID(), "name": e.text("key"), "scopes": scopes}, "secret apiKey { id }")
-	client{server: e.s, token: at(got, "secret")}.must(e.t, &struct{}{}, "{ platformStats { totalLinks } }", nil)
-	return at(got, "apiKey", "id"), at(got, "secret")
+	client{server: e.s, token: textAt(got, "secret")}.must(e.t, &struct{}{}, "{ platformStats { totalLinks } }", nil)
+	return textAt(got, "apiKey", "id"), textAt(got, "secret")
 }
 
-// shorten makes links in every state that can be had.
-func (e *estate) shorten() {
+// createLinks creates links in every state.
+func (e *estate) createLinks() {
 	e.t.Helper()
-	owner := e.people["OWNER"]
+	owner := e.members["OWNER"]
 	e.link(owner, "plain", nil)
 	custom := e.link(e.bridge, "custom", map[string]any{"strategy": "CUSTOM", "customCode": e.text("code")})
 	e.link(owner, "archived", nil)
@@ -223,10 +222,10 @@ func (e *estate) shorten() {
 	e.link(owner, "exhausted", map[string]any{"maxClicks": 1})
 	e.link(owner, "deleted", nil)
 	e.mutate(owner, "deleteLink", map[string]any{"id": e.links["deleted"]}, "")
-	for _, label := range []string{"expired", "disabled", "purged"} { // age makes them so
+	for _, label := range []string{"expired", "disabled", "purged"} { // setStates sets these states
 		e.link(owner, label, nil)
 	}
-	// no caller sees them again
+	// purged texts are not visible to any caller
 	e.texts = slices.DeleteFunc(e.texts, func(text string) bool { return strings.Contains(text, "-purged-") })
 	claimed := e.s.anonymous(e.t, "https://example.com/"+e.text("claimed"))
 	e.mutate(owner, "claimLinks", map[string]any{"workspaceId": e.workspaceID(),
@@ -234,9 +233,9 @@ func (e *estate) shorten() {
 	e.links["claimed"] = claimed.Link.ID
 	e.ids[linkIDs] = append(e.ids[linkIDs], claimed.Link.ID)
 
-	code := at(custom, "code")
+	code := textAt(custom, "code")
 	e.ids[shortURLs] = []string{
-		at(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +
+		textAt(custom, "shortUrl"), e.s.public + "/old-" + e.mark + "/" + code, e.s.public + "/gone-" + e.mark + "/gone-" +
 			e.mark,
 		"https://verified-" + e.mark + ".example/" + code,
 	}
@@ -244,7 +243,7 @@ func (e *estate) shorten() {
 }
 
 // link creates a link with all optional values, except for the given ones.
-func (e *estate) link(who person, label string, more map[string]any) map[string]any {
+func (e *estate) link(who user, label string, more map[string]any) map[string]any {
 	e.t.Helper()
 	in := map[string]any{
 		"workspaceId": e.workspaceID(), "url": "https://example.com/" + e.text("to-"+label), "strategy": "COUNTER",
@@ -253,15 +252,15 @@ func (e *estate) link(who person, label string, more map[string]any) map[string]
 	}
 	maps.Copy(in, more)
 	link, _ := e.mutate(who, "createLink", in, "link { id code shortUrl }")["link"].(map[string]any)
-	e.links[label] = at(link, "id")
-	e.ids[linkIDs] = append(e.ids[linkIDs], at(link, "id"))
+	e.links[label] = textAt(link, "id")
+	e.ids[linkIDs] = append(e.ids[linkIDs], textAt(link, "id"))
 	return link
 }
 
-// fill makes the pool.
-func (e *estate) fill(n int) {
+// fillPool creates the links of the pool.
+func (e *estate) fillPool(n int) {
 	e.t.Helper()
-	owner := e.people["OWNER"]
+	owner := e.members["OWNER"]
 	var links []map[string]any
 	for i := range n {
 		p := pooled{fmt.Sprintf("https://example.com/%s/%d", e.mark, i), fmt.Sprintf("%s-%d", e.mark, i),
@@ -274,30 +273,30 @@ func (e *estate) fill(n int) {
 	e.mutate(owner, "createLinks", map[string]any{"workspaceId": e.workspaceID(), "links": links}, "results { created }")
 }
 
-// take is the pool's next entry.
-func (e *estate) take() pooled {
+// nextPooled returns the next entry of the pool.
+func (e *estate) nextPooled() pooled {
 	if e.next >= len(e.pool) {
-		e.t.Fatalf("all %d links of the pool are used: make more of them", len(e.pool))
+		e.t.Fatalf("all %d links of the pool are used: increase poolSize", len(e.pool))
 	}
 	return e.pool[e.next]
 }
 
-// misprint requests an unknown code.
-func (e *estate) misprint() {
+// requestUnknownCode requests an unknown code.
+func (e *estate) requestUnknownCode() {
 	e.t.Helper()
 	e.s.expect(e.t, http.StatusNotFound, http.MethodGet, "/"+e.ids[slugs][0]+"/misprint-"+e.mark)
-	polltest.Until(e.t, "that is told", func() bool {
+	polltest.Until(e.t, "the unmatched request is listed", func() bool {
 		var got struct {
 			Workspace struct{ Orphans []struct{ Code string } }
 		}
-		e.people["OWNER"].must(e.t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code } } }`,
+		e.members["OWNER"].must(e.t, &got, `query ($w: ID!) { workspace(by: {id: $w}) { orphans { code } } }`,
 			map[string]any{"w": e.workspaceID()})
 		return len(got.Workspace.Orphans) == 1
 	})
 }
 
-// follow has a visitor follow a link, which may be the last that it answers.
-func (e *estate) follow(label string) {
+// click follows a link and waits until the click is counted.
+func (e *estate) click(label string) {
 	e.t.Helper()
 	var got struct {
 		Link struct {
@@ -305,22 +304,22 @@ func (e *estate) follow(label string) {
 			ClickCount int
 		}
 	}
-	look := func() {
-		e.people["OWNER"].must(e.t, &got, `query ($id: ID!) { link(by: {id: $id}) { shortUrl clickCount } }`,
+	refresh := func() {
+		e.members["OWNER"].must(e.t, &got, `query ($id: ID!) { link(by: {id: $id}) { shortUrl clickCount } }`,
 			map[string]any{"id": e.links[label]})
 	}
-	look()
+	refresh()
 	e.ids[shortURLs] = append(e.ids[shortURLs], got.Link.ShortURL)
 	e.s.expect(e.t, http.StatusFound, http.MethodGet, strings.TrimPrefix(got.Link.ShortURL, e.s.public))
 	polltest.Until(e.t, "a click is counted", func() bool {
-		look()
+		refresh()
 		return got.Link.ClickCount == 1
 	})
 }
 
-// age changes in the database what otherwise takes time, DNS or the operator, and reads the IDs
-// that no response contains.
-func (e *estate) age(b backend) {
+// setStates sets states in the database that otherwise require time, DNS or the operator, and reads
+// the IDs that no response contains.
+func (e *estate) setStates(b backend) {
 	e.t.Helper()
 	d, err := b.open()
 	if err != nil {
@@ -340,7 +339,7 @@ func (e *estate) age(b backend) {
 			}
 		}
 	}
-	e.mutate(e.people["OWNER"], "setPrimaryDomain", map[string]any{"workspaceId": e.workspaceID(), "domainId": verified},
+	e.mutate(e.members["OWNER"], "setPrimaryDomain", map[string]any{"workspaceId": e.workspaceID(), "domainId": verified},
 		"")
 	read := func(table, column string, owners []string) (ids []string) {
 		err := d.NewSelect().Table(table).Column("id").Where("? IN (?)", bun.Ident(column), bun.In(owners)).Order("id").
@@ -368,30 +367,30 @@ func (e *estate) age(b backend) {
 	e.ids[exportParts] = []string{"links " + e.links["plain"], "changes " + e.ids[eventIDs][0]}
 }
 
-// anID is an id of any type within other text.
+// anID matches an ID of any type within other text.
 var anID = regexp.MustCompile(`\b(usr|ses|ws|inv|key|dom|evt|lnk|clk|log|rep|mem)_[0-7][0-9a-hjkmnp-tv-z]{25}` +
 	`([0-7][0-9a-hjkmnp-tv-z]{25})?\b`)
 
-// unlike returns a similar text that no object has: with another word in place of the mark, and
-// other IDs of the same instant, which have the same position in any order.
-func (e *estate) unlike(text string) string {
+// unknownLike returns a similar text that identifies no object: with another word instead of the
+// mark, and with other IDs of the same instant, which have the same position in any order.
+func (e *estate) unknownLike(text string) string {
 	other := strings.ReplaceAll(text, e.mark, word(e.mark[:1]))
 	other = anID.ReplaceAllStringFunc(other, func(one string) string { return one[:len(one)-16] + id.New(id.Log)[4+10:] })
 	if root := e.s.public + "/"; other == text && strings.HasPrefix(text, root) {
 		other = root + word("x")
 	}
 	if other == text {
-		e.t.Fatalf("%q has neither a mark nor an id: there is none that is unlike it", text)
+		e.t.Fatalf("%q contains neither a mark nor an ID to replace", text)
 	}
 	return other
 }
 
-// exposed is what of the tenant an answer has in it, or nothing.
+// exposed returns a text of the tenant that a response contains, or nothing.
 func (e *estate) exposed(answer string) string {
 	if at := strings.Index(answer, e.mark); at >= 0 {
 		return answer[max(0, at-60):min(len(answer), at+60)]
 	}
-	for word := range strings.FieldsFuncSeq(answer, func(c rune) bool { return !partOfWord(c) }) {
+	for word := range strings.FieldsFuncSeq(answer, func(c rune) bool { return !isIDCharacter(c) }) {
 		if e.secrets[word] {
 			return word
 		}
@@ -399,10 +398,10 @@ func (e *estate) exposed(answer string) string {
 	return ""
 }
 
-// partOfWord says that ids and codes have the character.
-func partOfWord(c rune) bool {
+// isIDCharacter reports whether IDs and codes may contain the character.
+func isIDCharacter(c rune) bool {
 	return c == '_' || c == '-' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }
 
-// cursor is an opaque cursor of a place.
+// cursor returns an opaque cursor for a position.
 func cursor(place string) string { return base64.RawURLEncoding.EncodeToString([]byte(place)) }

@@ -15,7 +15,7 @@ import (
 	"github.com/linkforge/linkforge/internal/db"
 )
 
-// owners are the columns that say whose a row is.
+// owners maps the columns that identify the owner of a row to the tenant's values.
 func (e *estate) owners() map[string][]string {
 	return map[string][]string{"workspace_id": e.ids[workspaceIDs], "account_id": e.ids[userIDs],
 		"session_id": e.ids[sessionIDs]}
@@ -55,7 +55,7 @@ func (e *estate) rows(d *db.DB) map[string][]string {
 	return found
 }
 
-// read writes rows down as JSON, in order.
+// read returns rows as sorted JSON texts.
 func read(t *testing.T, rows *sql.Rows) (all []string) {
 	t.Helper()
 	defer rows.Close()
@@ -101,9 +101,9 @@ func tablesOf(t *testing.T, d *db.DB) map[string][]string {
 	return tables
 }
 
-// learn makes every ID and code in the tenant's rows a secret, except for those that the other
-// tenant also has.
-func (e *estate) learn(rows, other map[string][]string) {
+// addSecrets adds every ID and code in the tenant's rows to the secrets, except for those that the
+// other tenant also has.
+func (e *estate) addSecrets(rows, other map[string][]string) {
 	known := strings.Join(slices.Concat(slices.Collect(maps.Values(other))...), "\n")
 	code := regexp.MustCompile(`"(?:code|root_code|prefix|token)":"([^"]{6,})"`)
 	for _, row := range slices.Concat(slices.Collect(maps.Values(rows))...) {
@@ -119,7 +119,7 @@ func (e *estate) learn(rows, other map[string][]string) {
 	}
 }
 
-// switchPoliciesOff takes row-level security from every table.
+// switchPoliciesOff disables row-level security on every table.
 func switchPoliciesOff(t *testing.T, b backend) {
 	t.Helper()
 	d, err := b.open()
@@ -142,6 +142,6 @@ func switchPoliciesOff(t *testing.T, b backend) {
 	var seen int
 	err = d.NewSelect().Table("workspaces").ColumnExpr("count(*)").Scan(db.AsAccount(t.Context(), "usr_none"), &seen)
 	if err != nil || seen == 0 {
-		t.Fatalf("a tenant sees %d workspaces of others, %v: there still is a wall", seen, err)
+		t.Fatalf("an account sees %d foreign workspaces, want all: row-level security is still enabled: %v", seen, err)
 	}
 }

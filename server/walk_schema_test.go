@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// introspect asks a server for its schema. ofType goes as deep as [T!]! does.
+// introspect queries the schema of a server. ofType goes as deep as [T!]! does.
 const introspect = `{ __schema { queryType { name } mutationType { name } subscriptionType { name } types {
 	kind name isOneOf
 	fields(includeDeprecated: true) { name type { ...ref } args(includeDeprecated: true) { name type { ...ref } } }
@@ -68,7 +68,7 @@ type definition struct {
 	PossibleTypes []struct{ Name string }
 }
 
-// leaf says that the type has no fields to select.
+// leaf reports whether the type has no fields to select.
 func (d *definition) leaf() bool { return d.Kind == "SCALAR" || d.Kind == "ENUM" }
 
 // schema is a server's introspection result.
@@ -135,7 +135,7 @@ func (s *schema) wayTo(name string) []step {
 	return nil
 }
 
-// isRoot says that the type is the query, the mutation or the subscription.
+// isRoot reports whether the type is the query, the mutation or the subscription.
 func (s *schema) isRoot(name string) bool {
 	return name == s.query || name == s.mutation || name == s.subscription
 }
@@ -169,7 +169,7 @@ type place struct {
 	argument, input string
 	// required: the call needs it; must: its input needs it.
 	required, must bool
-	// list says that it takes a list.
+	// list reports whether the place takes a list.
 	list bool
 	// oneOf is the input that accepts only one field, or empty; firstOfOne marks the first of its
 	// fields.

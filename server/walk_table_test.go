@@ -23,8 +23,8 @@ type kind struct {
 	wrap func(value string) string
 }
 
-// mine is one of the tenant's own, and whether there is any.
-func (k *kind) mine(e *estate) (string, bool) {
+// ownValue returns one of the tenant's own values, and whether there is any.
+func (k *kind) ownValue(e *estate) (string, bool) {
 	switch {
 	case k.theirs:
 		return "", false
@@ -39,7 +39,7 @@ func (k *kind) mine(e *estate) (string, bool) {
 // all are the tenant's values.
 func (k *kind) all(e *estate) (all []string) {
 	if k.pool != nil {
-		return []string{k.pool(e.take())}
+		return []string{k.pool(e.nextPooled())}
 	}
 	for _, one := range k.of {
 		these := one.all(e)
@@ -102,7 +102,7 @@ func cursors(of *kind) *kind { return &kind{of: []*kind{of}, first: true, theirs
 
 // filler is the value of a place.
 type filler struct {
-	// kind says that it is something of a tenant's.
+	// kind is the kind of a tenant's object, or nil.
 	kind *kind
 	// value is what else it is; others are tried too, where the arguments of a field are tried one by
 	// one.
@@ -220,7 +220,7 @@ var fillers = map[string]filler{
 
 	"RegisterInput.email":                 names(oneEmail),
 	"RegisterInput.password":              put("a pass phrase that is new"),
-	"RegisterInput.name":                  put("Somebody new"),
+	"RegisterInput.name":                  put("New User"),
 	"LoginInput.email":                    names(oneEmail),
 	"LoginInput.password":                 wrongPassword,
 	"RefreshSessionInput.refreshToken":    secret,
@@ -328,7 +328,7 @@ var fillers = map[string]filler{
 type variant struct {
 	only, without []string
 	set           map[string]any
-	// rare says that only who is thorough tries it.
+	// rare limits the variant to thorough callers.
 	rare bool
 }
 
@@ -336,17 +336,17 @@ type variant struct {
 // object may differ from that about an unknown one. No exception permits a leak or a change.
 type calls struct {
 	variants []variant
-	// taken is the one code that an answer about another tenant's name may have, instead of success.
-	// Names that are unique over the instance cannot but be taken.
+	// taken is the only code that a response about another tenant's name may have instead of success.
+	// Names that are unique in the instance are necessarily taken.
 	taken string
-	// public says why the answer may differ in every way.
+	// public is the reason why the response may differ in any way.
 	public string
-	// refuses is a code that else says that the call was not a good one: here it is the right answer.
+	// refuses is the one unexpected code that is correct here.
 	refuses string
-	// hashes says that a password is hashed, which takes time.
+	// hashes reports whether the call hashes a password, which takes time.
 	hashes bool
-	// alone says that a mutation is called with nothing of others' too, since only then it answers
-	// with all that it can.
+	// alone reports whether a mutation is also called with own objects only, because only then its
+	// response contains all fields.
 	alone bool
 }
 
@@ -424,7 +424,7 @@ var operations = map[string]calls{
 	}},
 	"Mutation.restoreLink": {},
 	"Mutation.checkLink":   {},
-	"Mutation.reportLink":  {public: "whoever sees a short URL can report it: that there is one is told by following it"},
+	"Mutation.reportLink":  {public: "any client can report a short URL, and following it shows whether it exists"},
 }
 
 // eachNode is a variant for each type that implements Node: each caller fetches an object of their
@@ -449,8 +449,8 @@ var together = map[string][]variant{
 	},
 }
 
-// madeAnew are fields whose values differ between successful calls, beside IDs and times.
-var madeAnew = []string{
+// generated lists fields whose values differ between successful calls, besides IDs and times.
+var generated = []string{
 	"Link.code", "Link.shortUrl", "ApiKey.prefix", "Domain.recordValue", "Usage.links", "Usage.remaining",
 	"RegisterPayload.token", "RegisterPayload.refreshToken", "InviteMemberPayload.token",
 	"CreateAnonymousLinkPayload.claimToken",
@@ -462,7 +462,7 @@ var computed = []string{"CodePreview.codes", "Workspace.orphans", "Stats.from", 
 // named are all fields and places that the table names.
 func named() []string {
 	all := slices.Concat(slices.Collect(maps.Keys(fillers)), slices.Collect(maps.Keys(operations)),
-		slices.Collect(maps.Keys(together)), madeAnew, computed)
+		slices.Collect(maps.Keys(together)), generated, computed)
 	for _, variants := range together {
 		all = append(all, inVariants(variants)...)
 	}

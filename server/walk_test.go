@@ -11,15 +11,14 @@ import (
 )
 
 // TestWalk_DisclosesNothingOfOtherWorkspaces calls every operation of the schema, with every argument, with what
-// belongs to another tenant: in every role, as an API key and as nobody. No text of the other
+// belongs to another tenant: in every role, with an API key and anonymously. No text of the other
 // tenant is ever in an answer, nothing of it changes, and the answer is the same as for what does
 // not exist.
 //
-// The calls are not written down: the server is asked for its schema, and walk_table_test.go says
-// what goes where. An operation or an argument that the table does not know fails the test.
+// The calls are generated from the introspected schema and the values in walk_table_test.go. An
+// operation or an argument that is missing from the table fails the test.
 //
-// It comes before the tests that run at once: it asks thousands of times, and they have the
-// servers' deadlines to keep.
+// The test runs before the parallel tests: it sends thousands of requests, and they have deadlines.
 func TestWalk_DisclosesNothingOfOtherWorkspaces(t *testing.T) {
 	eachBackend(t, func(t *testing.T, b backend) { walk(t, b, func() {}) })
 }
@@ -31,7 +30,7 @@ func TestWalk_NeedsNoRowLevelSecurity(t *testing.T) {
 	walk(t, b, func() { switchPoliciesOff(t, b) })
 }
 
-// walk does it all; prepare comes between the furnishing of the tenants and the first look.
+// walk runs the test; prepare is called after the tenants are created, before the first call.
 func walk(t *testing.T, b backend, prepare func()) {
 	nextMonth(t)
 	// Destination checks would change links meanwhile. A document about each type that implements
@@ -39,10 +38,10 @@ func walk(t *testing.T, b backend, prepare func()) {
 	s := start(t, b, "LINKFORGE_DESTINATION_CHECKS=off", "LINKFORGE_MAX_ALIASES=300")
 	w := &walker{
 		t: t, server: s, schema: schemaOf(t, s), began: time.Now().UTC().Truncate(time.Second),
-		needed: map[string]bool{}, said: map[string]string{}, answered: map[string]bool{}, sent: map[string]bool{},
+		needed: map[string]bool{}, sentNames: map[string]string{}, answered: map[string]bool{}, sent: map[string]bool{},
 	}
 	w.compareWithTable()
-	w.furnish(b)
+	w.createTenants(b)
 	prepare()
 	d, err := b.open()
 	if err != nil {
@@ -50,7 +49,7 @@ func walk(t *testing.T, b backend, prepare func()) {
 	}
 	defer d.Close()
 	own, foreign, view := w.own.rows(d), w.foreign.rows(d), w.foreignView()
-	w.foreign.learn(foreign, own)
+	w.foreign.addSecrets(foreign, own)
 	w.known = fmt.Sprint(own)
 
 	w.walkAll()
@@ -77,8 +76,8 @@ type walker struct {
 	caller caller
 	// needed are the places that are filled in every call.
 	needed map[string]bool
-	// said are values of the other tenant's that mutations have been given, with a placeholder.
-	said map[string]string
+	// sentNames maps values of the other tenant that mutations have received to a placeholder.
+	sentNames map[string]string
 	// known is all that the callers' tenant had at the beginning.
 	known string
 	// answered are the fields that have been in an answer, sent the places that have been filled.
@@ -89,7 +88,7 @@ type walker struct {
 
 // caller is a user, an API key or an anonymous caller.
 type caller struct {
-	person
+	user
 	name string
 	// thorough callers try objects in every state, and all values of other arguments. The others only
 	// differ in their permissions.
@@ -102,21 +101,21 @@ type caller struct {
 // poolSize is how many links of the other tenant can be tried to be made again.
 const poolSize = 60
 
-// furnish makes both tenants, the foreign one last: its things are the newest, and come first where
-// they should not be.
-func (w *walker) furnish(b backend) {
+// createTenants creates both tenants, the foreign one last: its objects are the newest, so a leak
+// would list them first.
+func (w *walker) createTenants(b backend) {
 	w.t.Helper()
-	bridge := (&estate{t: w.t, s: w.server}).newPerson("bridge", word("bridge")+"@example.com", "bridge")
-	w.own = furnish(w.t, w.server, b, "m", bridge, 1, "ADMIN", "EDITOR", "VIEWER")
-	w.foreign = furnish(w.t, w.server, b, "z", bridge, poolSize, "VIEWER")
+	bridge := (&estate{t: w.t, s: w.server}).newUser("bridge", word("bridge")+"@example.com", "bridge")
+	w.own = newEstate(w.t, w.server, b, "m", bridge, 1, "ADMIN", "EDITOR", "VIEWER")
+	w.foreign = newEstate(w.t, w.server, b, "z", bridge, poolSize, "VIEWER")
 	_, all := w.own.key(w.schema.enum("ApiKeyScope")...)
 	_, one := w.own.key("LINKS_READ")
-	program := func(token string) person { return person{client: client{server: w.server, token: token}} }
+	program := func(token string) user { return user{client: client{server: w.server, token: token}} }
 	w.callers = []caller{
-		{w.own.people["OWNER"], "OWNER", true, true}, {w.own.people["ADMIN"], "ADMIN", false, false},
-		{w.own.people["EDITOR"], "EDITOR", false, false}, {w.own.people["VIEWER"], "VIEWER", false, false},
+		{w.own.members["OWNER"], "OWNER", true, true}, {w.own.members["ADMIN"], "ADMIN", false, false},
+		{w.own.members["EDITOR"], "EDITOR", false, false}, {w.own.members["VIEWER"], "VIEWER", false, false},
 		{program(all), "an API key", false, true}, {program(one), "an API key with one scope", false, false},
-		{program(""), "nobody", false, true},
+		{program(""), "an anonymous client", false, true},
 	}
 }
 
@@ -167,8 +166,8 @@ func (w *walker) try(one target) {
 	}
 }
 
-// mixtures are sets of places that another tenant's things are put into at once, with the caller's
-// own in the others: each by itself, and all; in between every mixture, for who is thorough.
+// mixtures returns sets of places that receive objects of another tenant, while the other places
+// receive the caller's own: each place alone, and all together; for thorough callers every subset.
 func (w *walker) mixtures(keys []string) (all [][]string) {
 	for set := uint(1); set < 1<<len(keys); set++ {
 		var mixture []string
@@ -187,16 +186,16 @@ func (w *walker) mixtures(keys []string) (all [][]string) {
 // compare calls a target with objects of the other tenant, and with unknown objects.
 func (w *walker) compare(one target, v variant, d *document, given map[string]string) {
 	w.t.Helper()
-	theirs, nobodys := map[string]string{}, map[string]string{}
+	theirs, missing := map[string]string{}, map[string]string{}
 	for key, value := range given {
 		k := kindIn(v, key)
-		theirs[key], nobodys[key] = k.wrapped(value), k.wrapped(w.foreign.unlike(value))
+		theirs[key], missing[key] = k.wrapped(value), k.wrapped(w.foreign.unknownLike(value))
 	}
 	a := w.send(one, v, d, theirs)
 	if one.writes {
 		w.remember(v, theirs)
 	}
-	b := w.send(one, v, d, nobodys)
+	b := w.send(one, v, d, missing)
 	w.examine(one, a)
 	w.examine(one, b)
 	if one.writes && fromPool(v, given) && len(a.codes()) == 0 {
@@ -211,7 +210,7 @@ func (w *walker) compare(one target, v variant, d *document, given map[string]st
 	}
 }
 
-// fromPool says that something is a link's of the pool.
+// fromPool reports whether a value belongs to a link of the pool.
 func fromPool(v variant, given map[string]string) bool {
 	for key := range given {
 		if kindIn(v, key).pool != nil {
@@ -221,16 +220,16 @@ func fromPool(v variant, given map[string]string) bool {
 	return false
 }
 
-// unfit are codes that say that nothing was looked for: the call was not a good one.
-var unfit = []string{"BAD_REQUEST", "INVALID_INPUT", "INVALID_URL", "COMPLEXITY_LIMIT_EXCEEDED", "RATE_LIMITED",
-	"INTERNAL", "UNAVAILABLE"}
+// unexpectedCodes are codes of calls that fail before any object is looked up.
+var unexpectedCodes = []string{"BAD_REQUEST", "INVALID_INPUT", "INVALID_URL", "COMPLEXITY_LIMIT_EXCEEDED",
+	"RATE_LIMITED", "INTERNAL", "UNAVAILABLE"}
 
-// examine looks for what must not be in any answer.
+// examine checks that a response has no unexpected code and no data of the other tenant.
 func (w *walker) examine(one target, c call) {
 	w.t.Helper()
 	for _, code := range c.codes() {
-		if slices.Contains(unfit, code) && code != one.refuses {
-			w.fail("%s: %s: the walk does not know how to call it: %.1000s\n%s", c, code, c.body, c.document.text)
+		if slices.Contains(unexpectedCodes, code) && code != one.refuses {
+			w.fail("%s: %s: the walk does not call it correctly: %.1000s\n%s", c, code, c.body, c.document.text)
 		}
 	}
 	if found := w.exposed(c); found != "" {
@@ -243,7 +242,7 @@ func (w *walker) examine(one target, c call) {
 func (w *walker) exposed(c call) string {
 	found := w.foreign.exposed(c.shown())
 	if found != "" {
-		found = w.foreign.exposed(replaceAll(c.shown(), w.said))
+		found = w.foreign.exposed(replaceAll(c.shown(), w.sentNames))
 	}
 	return found
 }
@@ -253,23 +252,23 @@ func (w *walker) exposed(c call) string {
 func (w *walker) remember(v variant, given map[string]string) {
 	for key, value := range given {
 		if kindIn(v, key).fresh != nil {
-			w.said[value] = "‹said before›"
+			w.sentNames[value] = "‹sent before›"
 		}
 	}
 }
 
-// fail fails the test, but not without end.
+// fail fails the test, and ends it after 20 failures.
 func (w *walker) fail(format string, args ...any) {
 	w.t.Helper()
 	w.t.Errorf(format, args...)
 	if w.failures++; w.failures >= 20 {
-		w.t.Fatal("that is enough")
+		w.t.Fatal("too many failures")
 	}
 }
 
 // export requests the audit export, the only tenant data outside of GraphQL.
 func (w *walker) export() {
-	ask := func(workspaceID string) call {
+	export := func(workspaceID string) call {
 		var headers []string
 		if w.caller.token != "" {
 			headers = []string{"Authorization", "Bearer " + w.caller.token}
@@ -280,12 +279,12 @@ func (w *walker) export() {
 		}
 		return call{answer: a, sent: map[string]string{workspaceID: "‹id›"}}
 	}
-	if found := w.exposed(ask(w.own.ids[workspaceIDs][0])); found != "" {
+	if found := w.exposed(export(w.own.ids[workspaceIDs][0])); found != "" {
 		w.fail("the export as %s: something of another tenant: %q", w.caller.name, found)
 	}
 	for _, workspaceID := range w.foreign.ids[workspaceIDs] {
-		theirs, nobodys := ask(workspaceID), ask(w.foreign.unlike(workspaceID))
-		if diff := cmp.Diff(nobodys.shown(), theirs.shown()); diff != "" || w.exposed(theirs) != "" {
+		theirs, missing := export(workspaceID), export(w.foreign.unknownLike(workspaceID))
+		if diff := cmp.Diff(missing.shown(), theirs.shown()); diff != "" || w.exposed(theirs) != "" {
 			w.fail("the export of another tenant's audit log as %s (-unknown +another's):\n%s", w.caller.name, diff)
 		}
 	}
@@ -296,11 +295,11 @@ func (w *walker) export() {
 func (w *walker) foreignView() map[string]string {
 	w.t.Helper()
 	owner := *w // its responses prove only that the texts are visible to the owner
-	owner.own, owner.caller = w.foreign, caller{person: w.foreign.people["OWNER"], name: "the other tenant's OWNER"}
+	owner.own, owner.caller = w.foreign, caller{user: w.foreign.members["OWNER"], name: "the other tenant's OWNER"}
 	defer func(next int) { w.foreign.next = next }(w.foreign.next)
 	w.foreign.next = 0 // the same of the pool each time
 	view, all := map[string]string{}, strings.Builder{}
-	look := func(one target, v variant, d *document, given map[string]string) {
+	record := func(one target, v variant, d *document, given map[string]string) {
 		c := owner.send(one, v, d, given)
 		all.WriteString(c.body)
 		view[fmt.Sprint(c, v)] = owner.comparable(c)
@@ -315,10 +314,10 @@ func (w *walker) foreignView() map[string]string {
 				continue
 			}
 			d := owner.document(one, v)
-			look(one, v, d, nil)
+			record(one, v, d, nil)
 			for _, key := range one.namesSomething(v) {
 				for _, value := range kindIn(v, key).all(w.foreign) {
-					look(one, v, d, map[string]string{key: kindIn(v, key).wrapped(value)})
+					record(one, v, d, map[string]string{key: kindIn(v, key).wrapped(value)})
 				}
 			}
 		}
@@ -331,7 +330,7 @@ func (w *walker) foreignView() map[string]string {
 	return view
 }
 
-// compareWithTable fails the test when the schema and the table differ.
+// compareWithTable fails the test if the schema and the table differ.
 func (w *walker) compareWithTable() {
 	w.t.Helper()
 	var wrong []string
@@ -339,21 +338,20 @@ func (w *walker) compareWithTable() {
 	for _, f := range w.schema.fields() {
 		known[f.key()] = true
 		if _, ok := operations[f.key()]; !ok && w.schema.isRoot(f.parent.Name) {
-			wrong = append(wrong, f.key()+" is new: say in operations (walk_table_test.go) how it is called.")
+			wrong = append(wrong, f.key()+" is new: add its calls to operations (walk_table_test.go).")
 		}
 		for _, p := range w.schema.places(f) {
 			known[p.key] = true
 			w.needed[p.key] = w.needed[p.key] || p.required || p.firstOfOne || fillers[p.key].always
 			if _, ok := fillers[p.key]; !ok {
-				wrong = append(wrong, p.key+" is new: say in fillers (walk_table_test.go) what is put there. If it names "+
-					"something of a tenant's, "+
-					"an id or a name, say so by names(kind), and let every estate have one.")
+				wrong = append(wrong, p.key+" is new: add its value to fillers (walk_table_test.go). If it identifies a "+
+					"tenant's object, use names(kind), and create such an object in every estate.")
 			}
 		}
 	}
 	for _, key := range named() {
 		if !known[key] {
-			wrong = append(wrong, key+" is not in the schema any more: take it out of walk_table_test.go.")
+			wrong = append(wrong, key+" is no longer in the schema: remove it from walk_table_test.go.")
 		}
 	}
 	if slices.Sort(wrong); len(wrong) > 0 {
@@ -361,17 +359,17 @@ func (w *walker) compareWithTable() {
 	}
 }
 
-// isCovered fails the test when a field was in no answer, or nothing was ever put into a place.
+// isCovered fails the test if a field was in no response, or a place never received a value.
 func (w *walker) isCovered() {
 	w.t.Helper()
 	for _, f := range w.schema.fields() {
 		if !w.answered[f.key()] {
-			w.t.Errorf("%s was in no answer: nobody would have seen what is in it", f.key())
+			w.t.Errorf("no response contains %s: a leak in it would not be detected", f.key())
 		}
 	}
 	for key := range fillers {
 		if !w.sent[key] {
-			w.t.Errorf("nothing was ever put into %s", key)
+			w.t.Errorf("%s never received a value", key)
 		}
 	}
 }

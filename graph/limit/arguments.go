@@ -66,7 +66,7 @@ func (w *argumentWalk) operation(operation *ast.OperationDefinition) *gqlerror.E
 		w.directives(v.Directives)
 		if v.DefaultValue != nil {
 			w.position = v.DefaultValue.Position
-			w.at(ast.PathName("$"+v.Variable), func() { w.value(v.Type, w.literal(v.DefaultValue)) })
+			w.withPath(ast.PathName("$"+v.Variable), func() { w.value(v.Type, w.literal(v.DefaultValue)) })
 		}
 	}
 	w.directives(operation.Directives)
@@ -102,8 +102,8 @@ type argumentWalk struct {
 	problem    *gqlerror.Error
 }
 
-// at visits the elements below the current path.
-func (w *argumentWalk) at(element ast.PathElement, visit func()) {
+// withPath calls visit with the element appended to the current path.
+func (w *argumentWalk) withPath(element ast.PathElement, visit func()) {
 	w.path = append(w.path, element)
 	visit()
 	w.path = w.path[:len(w.path)-1]
@@ -135,7 +135,7 @@ func (w *argumentWalk) selections(all ast.SelectionSet) {
 		}
 		switch s := s.(type) {
 		case *ast.Field:
-			w.at(ast.PathName(s.Alias), func() {
+			w.withPath(ast.PathName(s.Alias), func() {
 				w.arguments(s.Definition.Arguments, s.Arguments)
 				w.directives(s.Directives)
 				w.selections(s.SelectionSet)
@@ -155,14 +155,14 @@ func (w *argumentWalk) selections(all ast.SelectionSet) {
 
 func (w *argumentWalk) directives(all ast.DirectiveList) {
 	for _, d := range all {
-		w.at(ast.PathName("@"+d.Name), func() { w.arguments(d.Definition.Arguments, d.Arguments) })
+		w.withPath(ast.PathName("@"+d.Name), func() { w.arguments(d.Definition.Arguments, d.Arguments) })
 	}
 }
 
 func (w *argumentWalk) arguments(definitions ast.ArgumentDefinitionList, given ast.ArgumentList) {
 	for _, a := range given {
 		w.position = a.Position
-		w.at(ast.PathName(a.Name), func() { w.value(definitions.ForName(a.Name).Type, w.literal(a.Value)) })
+		w.withPath(ast.PathName(a.Name), func() { w.value(definitions.ForName(a.Name).Type, w.literal(a.Value)) })
 	}
 }
 
@@ -267,7 +267,7 @@ func (w *argumentWalk) list(element *ast.Type, v any) {
 		return
 	}
 	for i := range items.Len() {
-		w.at(ast.PathIndex(i), func() { w.value(element, items.Index(i).Interface()) })
+		w.withPath(ast.PathIndex(i), func() { w.value(element, items.Index(i).Interface()) })
 	}
 }
 
@@ -296,7 +296,7 @@ func (w *argumentWalk) object(definition *ast.Definition, v any) {
 	for _, field := range definition.Fields {
 		given, ok := input[field.Name]
 		if ok || field.Type.NonNull && field.DefaultValue == nil {
-			w.at(ast.PathName(field.Name), func() { w.value(field.Type, given) })
+			w.withPath(ast.PathName(field.Name), func() { w.value(field.Type, given) })
 		}
 	}
 	values := slices.Collect(maps.Values(input))

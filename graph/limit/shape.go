@@ -44,7 +44,7 @@ type shapes struct {
 // measure returns the shapes of the operations and fragments of the document.
 func (s *shapes) measure() (operations, fragments []shape) {
 	for _, operation := range s.doc.Operations {
-		got := s.of(operation.SelectionSet)
+		got := s.selectionSetShape(operation.SelectionSet)
 		got.directives += len(operation.Directives)
 		for _, variable := range operation.VariableDefinitions {
 			got.directives += len(variable.Directives)
@@ -52,28 +52,29 @@ func (s *shapes) measure() (operations, fragments []shape) {
 		operations = append(operations, got)
 	}
 	for _, fragment := range s.doc.Fragments {
-		fragments = append(fragments, s.ofFragment(fragment.Name))
+		fragments = append(fragments, s.fragmentShape(fragment.Name))
 	}
 	return operations, fragments
 }
 
-func (s *shapes) of(selections ast.SelectionSet) shape {
+func (s *shapes) selectionSetShape(selections ast.SelectionSet) shape {
 	var all shape
 	for _, selection := range selections {
 		switch selection := selection.(type) {
 		case *ast.Field:
-			all = all.plus(s.ofField(selection))
+			all = all.plus(s.fieldShape(selection))
 		case *ast.InlineFragment:
-			all = all.plus(s.of(selection.SelectionSet)).plus(shape{fragments: 1, directives: len(selection.Directives)})
+			all = all.plus(s.selectionSetShape(selection.SelectionSet)).
+				plus(shape{fragments: 1, directives: len(selection.Directives)})
 		case *ast.FragmentSpread:
-			all = all.plus(s.ofFragment(selection.Name)).plus(shape{fragments: 1, directives: len(selection.Directives)})
+			all = all.plus(s.fragmentShape(selection.Name)).plus(shape{fragments: 1, directives: len(selection.Directives)})
 		}
 	}
 	return all
 }
 
-func (s *shapes) ofField(f *ast.Field) shape {
-	one := s.of(f.SelectionSet)
+func (s *shapes) fieldShape(f *ast.Field) shape {
+	one := s.selectionSetShape(f.SelectionSet)
 	one.fields++
 	one.depth++
 	one.top = 1
@@ -88,7 +89,7 @@ func (s *shapes) ofField(f *ast.Field) shape {
 	return one
 }
 
-func (s *shapes) ofFragment(name string) shape {
+func (s *shapes) fragmentShape(name string) shape {
 	if s.open[name] {
 		s.circular = name
 		return shape{}
@@ -99,7 +100,7 @@ func (s *shapes) ofFragment(name string) shape {
 		return got
 	}
 	s.open[name] = true
-	got = s.of(fragment.SelectionSet)
+	got = s.selectionSetShape(fragment.SelectionSet)
 	got.directives += len(fragment.Directives)
 	delete(s.open, name)
 	s.known[name] = got

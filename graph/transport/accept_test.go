@@ -74,7 +74,7 @@ func TestHandler_CompressesResponsesOfQueries(t *testing.T) {
 		"a long answer":       {long, "br, gzip;q=0.5", mediaGraphQL, true},
 		"an older client's":   {long, "gzip", mediaJSON, true},
 		"a short answer":      {"{ __typename }", "gzip", mediaGraphQL, false},
-		"not asked":           {long, "", mediaGraphQL, false},
+		"not requested":       {long, "", mediaGraphQL, false},
 		"not liked":           {long, "gzip;q=0", mediaGraphQL, false},
 		"another coding":      {long, "br", mediaGraphQL, false},
 		"that of a mutation":  {mutation, "gzip", mediaGraphQL, false}, // which may have a secret

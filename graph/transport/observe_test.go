@@ -17,7 +17,7 @@ func TestObserve_LogsTheRequestID(t *testing.T) {
 	r.Header.Set("X-Request-Id", "request-1")
 	b.ServeHTTP(httptest.NewRecorder(), r)
 	if got := b.lines(); len(got) != 1 || !strings.HasSuffix(got[0], "request_id=request-1") {
-		t.Errorf("told %q", got)
+		t.Errorf("got log %q, want one line with the request ID", got)
 	}
 }
 

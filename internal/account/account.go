@@ -183,7 +183,7 @@ func (s *Store) Confirm(ctx context.Context, a Actor, password, address string) 
 }
 
 func (s *Store) confirm(ctx context.Context, a Actor, password, address, field string) (*Account, error) {
-	account, err := s.of(ctx, a)
+	account, err := s.actorAccount(ctx, a)
 	if err != nil {
 		return nil, err
 	}
@@ -235,15 +235,15 @@ func (s *Store) Load(ctx context.Context, ids ...string) (map[string]*Account, e
 
 // Emails returns the actor's address and whether it is verified. It returns Unauthenticated.
 func (s *Store) Emails(ctx context.Context, a Actor) (email string, verified bool, err error) {
-	account, err := s.of(ctx, a)
+	account, err := s.actorAccount(ctx, a)
 	if err != nil {
 		return "", false, err
 	}
 	return account.Email, account.EmailVerified(), nil
 }
 
-// of returns the actor's account, or Unauthenticated if it was deleted.
-func (s *Store) of(ctx context.Context, a Actor) (*Account, error) {
+// actorAccount returns the actor's account, or Unauthenticated if it was deleted.
+func (s *Store) actorAccount(ctx context.Context, a Actor) (*Account, error) {
 	found, err := s.Get(ctx, a.AccountID)
 	if err != nil {
 		return nil, err

@@ -189,10 +189,10 @@ func TestLogin_HidesReason(t *testing.T) {
 			"nobody@example.com", "", "no address", "x\x00@example.com", "\xff@example.com", "' OR 1=1 --",
 			strings.Repeat("a", 10_000) + "@example.com",
 		} {
-			for _, p := range []string{password, "", "nobody has this password"} {
+			for _, p := range []string{password, "", "an unused password"} {
 				_, err := b.Login(t.Context(), email, p, Origin{Address: id.New(id.Log)})
 				if diff := cmp.Diff(said(wrong), said(err)); diff != "" {
-					t.Errorf("%.20q, password %q, is told another story (-wrong password +this):\n%s", email, p, diff)
+					t.Errorf("%.20q, password %q: another error (-wrong password +this):\n%s", email, p, diff)
 				}
 			}
 		}
@@ -258,7 +258,7 @@ func TestGet_ReturnsAccount(t *testing.T) {
 			t.Errorf("found %v: %v", found, err)
 		}
 		if none, err := b.Get(t.Context()); err != nil || len(none) != 0 {
-			t.Errorf("asked for nobody, found %v: %v", none, err)
+			t.Errorf("no IDs: found %v: %v", none, err)
 		}
 	})
 }

@@ -47,8 +47,9 @@ func Current(ctx context.Context) (Actor, error) {
 	return a, nil
 }
 
-// Person returns the user of the context. It returns Unauthenticated, or Forbidden for an API key.
-func Person(ctx context.Context) (Actor, error) {
+// RequireUser returns the user of the context. It returns Unauthenticated if there is none, or
+// Forbidden for an API key.
+func RequireUser(ctx context.Context) (Actor, error) {
 	a, err := Current(ctx)
 	if err == nil && a.Key != nil {
 		return Actor{}, errs.New(errs.Forbidden, "This needs a person who is logged in: an API key cannot do it.")

@@ -97,7 +97,7 @@ type ExportedSession struct {
 
 // Export returns the personal data of the actor. It returns Unauthenticated.
 func (s *Store) Export(ctx context.Context, a Actor) (Export, error) {
-	account, err := s.of(ctx, a)
+	account, err := s.actorAccount(ctx, a)
 	if err != nil {
 		return Export{}, err
 	}

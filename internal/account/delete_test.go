@@ -106,9 +106,9 @@ func (b *bundle) gone(t *testing.T, logins ...Login) {
 	if err := b.Delete(ctx, me, password, b.address, nothing); !errs.Is(err, errs.Unauthenticated) {
 		t.Errorf("deleting it again: %v", err)
 	}
-	before := len(b.Mail.(*letterbox).letters)
+	before := len(b.Mail.(*mailbox).messages)
 	b.request(t)
-	if after := len(b.Mail.(*letterbox).letters); after != before {
+	if after := len(b.Mail.(*mailbox).messages); after != before {
 		t.Error("a deleted account is mailed")
 	}
 }
@@ -140,20 +140,20 @@ func TestDelete_FreesAddress(t *testing.T) {
 	})
 }
 
-// TestDelete_RefusesSoleOwner: a wrong password, and what another room objects to. Then nothing has
-// changed.
+// TestDelete_RefusesSoleOwner checks that a wrong password or an error of another package leaves
+// the account unchanged.
 func TestDelete_RefusesSoleOwner(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, l := setupMail(t, d)
 		me, _ := b.as(t, l.Token)
 		at(t, b.Delete(t.Context(), me, "a wrong password", b.address, func(context.Context, bun.Tx, string) error {
-			t.Error("the other room was asked")
+			t.Error("the callback was called")
 			return nil
 		}), errs.BadCredentials, "password")
 		err := b.Delete(t.Context(), me, password, b.address, func(ctx context.Context, tx bun.Tx, accountID string) error {
 			if seen, err := tx.NewSelect().Table("workspaces").Count(ctx); err != nil || seen == 0 || accountID != me.AccountID {
-				t.Errorf("the other room was asked for %s, and sees %d workspaces: %v", accountID, seen, err)
+				t.Errorf("the callback got account %s and sees %d workspaces: %v", accountID, seen, err)
 			}
 			var email string
 			err := tx.NewSelect().Table("accounts").Column("email").Where("id = ?", accountID).Scan(ctx, &email)
@@ -238,7 +238,7 @@ func TestExport_HasEveryRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := b.VerifyEmail(t.Context(), mailedPattern.FindString(box.letters[0].text)); err != nil {
+		if _, err := b.VerifyEmail(t.Context(), mailedPattern.FindString(box.messages[0].text)); err != nil {
 			t.Fatal(err)
 		}
 		me, _ := b.as(t, l.Token)

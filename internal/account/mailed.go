@@ -72,7 +72,7 @@ type mailed struct {
 // RequestVerification mails the actor a token that verifies their address, unless it is verified.
 // It returns InvalidInput for another address, RateLimited or Unauthenticated.
 func (s *Store) RequestVerification(ctx context.Context, a Actor, email string) error {
-	account, err := s.of(ctx, a)
+	account, err := s.actorAccount(ctx, a)
 	if err != nil {
 		return err
 	}

@@ -20,43 +20,44 @@ import (
 
 const newPassword = "another good password"
 
-// letterbox is where the tests' mail arrives.
-type letterbox struct {
+// mailbox is a Mailer that stores the messages.
+type mailbox struct {
 	off bool
 
-	mu      sync.Mutex
-	letters []aLetter
+	mu       sync.Mutex
+	messages []message
 }
 
-type aLetter struct{ to, subject, text string }
+type message struct{ to, subject, text string }
 
 // Send implements Mailer.
-func (l *letterbox) Send(_ context.Context, to, subject, text string) {
+func (l *mailbox) Send(_ context.Context, to, subject, text string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.letters = append(l.letters, aLetter{to, subject, text})
+	l.messages = append(l.messages, message{to, subject, text})
 }
 
 // Configured implements Mailer.
-func (l *letterbox) Configured() bool { return !l.off }
+func (l *mailbox) Configured() bool { return !l.off }
 
 var mailedPattern = regexp.MustCompile(`\bmailed_[A-Z2-7]{26}\b`)
 
-// last is the token in the newest letter, which must be the nth.
-func (l *letterbox) last(t *testing.T, n int) string {
+// last returns the token in the newest message, which must be the nth.
+func (l *mailbox) last(t *testing.T, n int) string {
 	t.Helper()
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if len(l.letters) != n {
-		t.Fatalf("%d letters, want %d: %q", len(l.letters), n, l.letters)
+	if len(l.messages) != n {
+		t.Fatalf("%d messages, want %d: %q", len(l.messages), n, l.messages)
 	}
-	return mailedPattern.FindString(l.letters[n-1].text)
+	return mailedPattern.FindString(l.messages[n-1].text)
 }
 
-// setupMail is setup with mail, and one account whose verification is the first letter.
-func setupMail(t *testing.T, d *db.DB) (b *bundle, box *letterbox, registered Login) {
+// setupMail calls setup with a mailbox, and registers an account, whose verification is the first
+// message.
+func setupMail(t *testing.T, d *db.DB) (b *bundle, box *mailbox, registered Login) {
 	t.Helper()
-	b, box = setup(t, d, dbtest.Redis(t, "")), &letterbox{}
+	b, box = setup(t, d, dbtest.Redis(t, "")), &mailbox{}
 	b.Mail, b.PublicURL = box, "https://sho.rt"
 	return b, box, b.register(t, b.email)
 }
@@ -91,17 +92,17 @@ func TestRegister_SendsVerification(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, registered := setupMail(t, d)
 		token := box.last(t, 1)
-		letter := box.letters[0]
+		got := box.messages[0]
 		for _, part := range []string{token, "https://sho.rt", "verifyEmail", "until 2026-11-21 12:00 UTC"} {
-			if !strings.Contains(letter.text, part) {
-				t.Errorf("the letter does not say %q:\n%s", part, letter.text)
+			if !strings.Contains(got.text, part) {
+				t.Errorf("the message does not contain %q:\n%s", part, got.text)
 			}
 		}
-		if letter.to != b.email || letter.subject == "" || strings.Contains(letter.text, "Ada") {
-			t.Errorf("the letter is %+v", letter)
+		if got.to != b.email || got.subject == "" || strings.Contains(got.text, "Ada") {
+			t.Errorf("got message %+v", got)
 		}
 		if registered.Account.EmailVerified() {
-			t.Error("verified without having been asked")
+			t.Error("the address is verified without a confirmation")
 		}
 		b.now = b.now.Add(time.Hour)
 		verified, err := b.VerifyEmail(t.Context(), token)
@@ -124,11 +125,11 @@ func TestRegister_SendsVerification(t *testing.T) {
 func TestRegister_SendsNothingWithoutServer(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		b, box := setup(t, d, dbtest.Redis(t, "")), &letterbox{off: true}
+		b, box := setup(t, d, dbtest.Redis(t, "")), &mailbox{off: true}
 		b.Mail = box
 		l := b.register(t, b.email)
-		if len(box.letters) != 0 || rows(t, d, "mailed_tokens") != 0 {
-			t.Errorf("letters %v, %d tokens", box.letters, rows(t, d, "mailed_tokens"))
+		if len(box.messages) != 0 || rows(t, d, "mailed_tokens") != 0 {
+			t.Errorf("got messages %v and %d tokens, want none", box.messages, rows(t, d, "mailed_tokens"))
 		}
 		me, _ := b.as(t, l.Token)
 		if email, verified, err := b.Emails(t.Context(), me); email != b.email || verified || err != nil {
@@ -159,7 +160,8 @@ func TestMailedToken_IsNotStored(t *testing.T) {
 	})
 }
 
-// TestMailedToken_HasOnePurpose: for as long as the letter says, and for nothing else.
+// TestMailedToken_HasOnePurpose checks that a token works until the stated time, and for one
+// purpose.
 func TestMailedToken_HasOnePurpose(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -215,7 +217,7 @@ func TestVerify_CanBeRequestedAgain(t *testing.T) {
 		}
 		b.refused(t, b.RequestVerification(t.Context(), me, " "+strings.ToUpper(b.email)), time.Hour)
 		box.last(t, 6)
-		answers := atOnce(len(tokens), func(i int) error { // those before are good still: who knows which letter came first
+		answers := atOnce(len(tokens), func(i int) error { // earlier tokens stay valid: messages may arrive in any order
 			_, err := b.VerifyEmail(t.Context(), tokens[i])
 			return err
 		})
@@ -258,10 +260,10 @@ func TestResetPassword_SetsPassword(t *testing.T) {
 		earlier := box.last(t, 3)
 		b.request(t)
 		token := box.last(t, 4)
-		letter := box.letters[3]
-		if letter.to != b.email || !strings.Contains(letter.text, "resetPassword") ||
-			!strings.Contains(letter.text, "until 2026-11-20 13:00 UTC") {
-			t.Errorf("the letter is %+v", letter)
+		got := box.messages[3]
+		if got.to != b.email || !strings.Contains(got.text, "resetPassword") ||
+			!strings.Contains(got.text, "until 2026-11-20 13:00 UTC") {
+			t.Errorf("got message %+v", got)
 		}
 		_, err = b.ResetPassword(t.Context(), earlier, newPassword, b.from())
 		at(t, err, errs.BadCredentials, "token")
@@ -341,8 +343,8 @@ func TestRequestReset_HidesExistence(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, box, _ := setupMail(t, d)
-		for email, letters := range map[string]int{b.email: 3, "second-" + b.email: 0, "no address": 0, "": 0} {
-			before := len(box.letters)
+		for email, messages := range map[string]int{b.email: 3, "second-" + b.email: 0, "no address": 0, "": 0} {
+			before := len(box.messages)
 			from := Origin{Address: id.New(id.Log)}
 			for _, written := range []string{email, strings.ToUpper(email), " " + email + "\n"} {
 				began := time.Now()
@@ -361,8 +363,8 @@ func TestRequestReset_HidesExistence(t *testing.T) {
 					t.Errorf("%q charged more: %v", email, err)
 				}
 			}
-			if got := len(box.letters) - before; got != letters {
-				t.Errorf("%q: %d letters, want %d", email, got, letters)
+			if got := len(box.messages) - before; got != messages {
+				t.Errorf("%q: %d messages, want %d", email, got, messages)
 			}
 		}
 	})
@@ -371,7 +373,7 @@ func TestRequestReset_HidesExistence(t *testing.T) {
 func TestRequestReset_IsRateLimited(t *testing.T) {
 	t.Parallel()
 	dbtest.EachRedis(t, func(t *testing.T, k *redisx.Client) {
-		b, box := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k), &letterbox{}
+		b, box := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), k), &mailbox{}
 		b.register(t, b.email)
 		b.Mail = box
 		b.charge(t, requestsPerAddress, 18)

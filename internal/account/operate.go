@@ -26,16 +26,16 @@ var escaped = strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`)
 // It is for the operator.
 func (s *Store) People(ctx context.Context, email, after string, limit int) ([]Known, error) {
 	sessions := s.active(bun.Ident("account.id")).ColumnExpr("COUNT(*)")
-	people := []Known{}
+	accounts := []Known{}
 	err := s.DB.NewSelect().Model((*Account)(nil)).Column("id", "email", "name", "created_at", "email_verified_at").
 		ColumnExpr("(?) AS sessions", sessions).
 		Where("deleted_at IS NULL").Where("id > ?", after).
 		Where(`email LIKE ? ESCAPE '\'`, "%"+escaped.Replace(fold(email))+"%").
-		Order("id").Limit(int64(limit)).Scan(ctx, &people)
+		Order("id").Limit(int64(limit)).Scan(ctx, &accounts)
 	if err != nil {
 		return nil, fmt.Errorf("listing accounts: %w", err)
 	}
-	return people, nil
+	return accounts, nil
 }
 
 // EndSessions ends all sessions of the account with the address and returns the account and their

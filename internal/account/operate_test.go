@@ -26,12 +26,12 @@ func TestOperator_ListsAccounts(t *testing.T) {
 		}
 		find := func(email, after string, limit int) string {
 			t.Helper()
-			people, err := b.People(t.Context(), email, after, limit)
+			accounts, err := b.People(t.Context(), email, after, limit)
 			if err != nil {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, p := range people {
+			for _, p := range accounts {
 				if p.Name != "Ada" || !p.CreatedAt.Equal(noon) || p.EmailVerifiedAt != nil {
 					t.Errorf("%+v", p)
 				}

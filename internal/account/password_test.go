@@ -127,9 +127,9 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 		hash string
 		want int
 	}{
-		"nobody, as the server hashes": {NewPasswords().unknown, 12},
-		"nobody, as tests hash":        {cheap.unknown, bcrypt.MinCost},
-		"somebody, as tests hash":      {hash, bcrypt.MinCost},
+		"unknown user, server cost": {NewPasswords().unknown, 12},
+		"unknown user, test cost":   {cheap.unknown, bcrypt.MinCost},
+		"known user, test cost":     {hash, bcrypt.MinCost},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got, err := bcrypt.Cost([]byte(c.hash)); err != nil || got != c.want {
@@ -142,7 +142,7 @@ func TestPassword_UsesConfiguredCost(t *testing.T) {
 	}
 	if err := bcrypt.CompareHashAndPassword([]byte(cheap.unknown),
 		prehash(password)); !errors.Is(err, bcrypt.ErrMismatchedHashAndPassword) {
-		t.Errorf("comparing with nobody's: %v", err)
+		t.Errorf("comparing with the hash of an unknown user: %v", err)
 	}
 }
 

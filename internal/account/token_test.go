@@ -74,7 +74,7 @@ func refuse(t *testing.T, token string) {
 	got, _, err := tokens.check(token, noon)
 	want := errs.Error{Kind: errs.Unauthenticated, Message: "The token is not valid, or no longer. Log in again."}
 	if diff := cmp.Diff(want, said(err)); diff != "" || got != (Actor{}) {
-		t.Errorf("%.100q stands for %v; the bearer is told (-want +got):\n%s", token, got, diff)
+		t.Errorf("%.100q: got actor %v, error (-want +got):\n%s", token, got, diff)
 	}
 }
 
@@ -173,7 +173,7 @@ func TestToken_RefusesOtherAudience(t *testing.T) {
 		"its end is text":           {claims: object{"exp": "2099-01-01"}},
 		"its end is zero":           {claims: object{"exp": 0}},
 		"not good yet":              {claims: object{"nbf": second(60)}},
-		"nobody's":                  {claims: object{"sub": nil}},
+		"no subject":                {claims: object{"sub": nil}},
 		"a workspace's":             {claims: object{"sub": "ws_01h455vb4pex5vsknk084sn02q"}},
 		"an id of the wrong length": {claims: object{"sub": accountID + "q"}},
 		"subject is SQL":            {claims: object{"sub": "usr_' OR 1=1 --aaaaaaaaaaaaaa"}},
@@ -279,7 +279,7 @@ func TestToken_FromAuthorizationHeader(t *testing.T) {
 	s := &Store{Tokens: tokens, Now: func() time.Time { return noon }}
 	good := forge(t, nil, nil, honest)
 	for header, want := range map[string]string{
-		"":                            "nobody",
+		"":                            "anonymous",
 		"Bearer " + good:              accountID,
 		"bearer " + good:              accountID,
 		"BEARER " + good:              accountID,
@@ -309,10 +309,10 @@ func TestToken_FromAuthorizationHeader(t *testing.T) {
 			case errs.Is(err, errs.Unauthenticated) && errs.Is(absent, errs.Unauthenticated):
 				got = "refused"
 			case err == nil && errs.Is(absent, errs.Unauthenticated):
-				got = "nobody"
+				got = "anonymous"
 			}
 			if got != want {
-				t.Errorf("%.40q acts for %q, want %q: %v", header, got, want, err)
+				t.Errorf("%.40q: got actor %q, want %q: %v", header, got, want, err)
 			}
 		})
 	}

@@ -135,7 +135,7 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 				return err
 			},
 			"remove members": func() error { return b.spaces.RemoveMember(t.Context(), m, eve) },
-			"remove nobody":  func() error { return b.spaces.RemoveMember(t.Context(), m, "") },
+			"remove no user": func() error { return b.spaces.RemoveMember(t.Context(), m, "") },
 			"hand over":      func() error { _, err := b.spaces.TransferOwnership(t.Context(), m, eve); return err },
 			"change settings": func() error {
 				_, err := b.spaces.Update(t.Context(), m,
@@ -145,7 +145,7 @@ func TestKey_CannotManageMembersOrKeys(t *testing.T) {
 			"delete": func() error { _, err := b.spaces.Delete(t.Context(), m); return err },
 		} {
 			t.Run(name, func(t *testing.T) {
-				if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove nobody" && err != nil) {
+				if err := do(); !errs.Is(err, errs.Forbidden) && !(name == "remove no user" && err != nil) {
 					t.Error(err)
 				}
 			})
@@ -257,8 +257,8 @@ func TestKey_LastUseIsRecordedOnceAMinute(t *testing.T) {
 	})
 }
 
-// TestCreate_RefusesFormerMembers, which would outlive them: not even when they were still there as they
-// asked.
+// TestCreate_RefusesFormerMembers checks that a former member cannot create a key, even if the
+// member was removed during the request.
 func TestCreate_RefusesFormerMembers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

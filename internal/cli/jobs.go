@@ -39,8 +39,8 @@ type jobRow struct {
 	Error   *string    `json:"error"`
 }
 
-// came is what came of the job, in a word.
-func (r jobRow) came() string {
+// status describes the last run of the job.
+func (r jobRow) status() string {
 	switch {
 	case r.BeganAt == nil:
 		return "never done"
@@ -67,12 +67,12 @@ func (l jobsList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		}
 		return show(io, l.listing, "JOB\tBEGAN\tENDED\tBY\tDUE\tIT WENT", rows, func(r jobRow) []string {
 			by := cmp.Or(optional.Value(r.Node), "-")
-			return []string{r.Name, instant(r.BeganAt), instant(r.EndedAt), by, instant(r.DueAt), r.came()}
+			return []string{r.Name, instant(r.BeganAt), instant(r.EndedAt), by, instant(r.DueAt), r.status()}
 		})
 	})
 }
 
-// Run does a job.
+// Run runs a job.
 func (j jobsRun) Run(ctx context.Context, f *config.Flags, io IO) error {
 	name := strings.Join(j.Name, " ")
 	return withJobs(f, io, func(runner *jobs.Runner) error {

@@ -43,12 +43,12 @@ func (u usersList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		return err
 	}
 	return withAccounts(f, func(accounts *account.Store) error {
-		people, err := accounts.People(ctx, u.Email, u.After, u.Limit)
+		found, err := accounts.People(ctx, u.Email, u.After, u.Limit)
 		if err != nil {
 			return err
 		}
-		rows := make([]userRow, 0, len(people))
-		for _, p := range people {
+		rows := make([]userRow, 0, len(found))
+		for _, p := range found {
 			rows = append(rows, userRow{p.ID, p.Email, p.Name, p.CreatedAt.UTC(), utc(p.EmailVerifiedAt), p.Sessions})
 		}
 		err = show(io, u.listing, "ID\tEMAIL\tNAME\tCREATED\tVERIFIED\tSESSIONS", rows, func(r userRow) []string {

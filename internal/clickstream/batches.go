@@ -56,7 +56,8 @@ type batchRow struct {
 	WrittenAt       time.Time
 }
 
-func (b *batchRow) at(click int64) position {
+// clickPosition returns the position of a click of the batch.
+func (b *batchRow) clickPosition(click int64) position {
 	return position{xid: b.XID, batch: b.ID, click: click, at: b.WrittenAt}
 }
 
@@ -121,7 +122,7 @@ func (l *Live) readAfter(ctx context.Context, after position, workspaceIDs []str
 	}
 	s := step{reached: after, more: more}
 	if len(batches) > 0 {
-		s.reached = batches[len(batches)-1].at(wholeBatch)
+		s.reached = batches[len(batches)-1].clickPosition(wholeBatch)
 		if s.clicks, err = l.clicksOf(ctx, batches, workspaceIDs, linkID); err != nil {
 			return step{}, fmt.Errorf("reading new clicks: %w", err)
 		}
@@ -191,7 +192,7 @@ func (l *Live) clicksOf(
 	for _, r := range rows {
 		at, _ := slices.BinarySearchFunc(byID, r.ID,
 			func(i int, clickID int64) int { return cmp.Compare(batches[i].LastID, clickID) })
-		clicks = append(clicks, &positioned{r.Click(), batches[byID[at]].at(r.ID)})
+		clicks = append(clicks, &positioned{r.Click(), batches[byID[at]].clickPosition(r.ID)})
 	}
 	slices.SortFunc(clicks, func(a, b *positioned) int { return a.position.compare(b.position) })
 	return clicks, nil

@@ -54,8 +54,8 @@ func (l *Live) watch(t *testing.T, m workspace.Membership, linkID, after string)
 	return w
 }
 
-// hear waits for n clicks and returns their ids.
-func (w *Watch) hear(t *testing.T, n int) []string {
+// receiveIDs waits for n clicks and returns their ids.
+func (w *Watch) receiveIDs(t *testing.T, n int) []string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
@@ -71,13 +71,13 @@ func (w *Watch) hear(t *testing.T, n int) []string {
 	return ids
 }
 
-// hearsNothing fails if a click is delivered during two polls.
-func (w *Watch) hearsNothing(t *testing.T) {
+// wantNoClick fails if a click is delivered during two polls.
+func (w *Watch) wantNoClick(t *testing.T) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*pollInterval)
 	defer cancel()
 	if c, err := w.Next(ctx); err == nil {
-		t.Errorf("heard of %s, which is one too many", c.PublicID())
+		t.Errorf("received %s, want no further click", c.PublicID())
 	}
 }
 
@@ -96,20 +96,20 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 		const all = writers * rounds * size
 		var watching sync.WaitGroup
 		var mu sync.Mutex
-		heard := map[string][]string{}
+		received := map[string][]string{}
 		keep := func(name string, ids []string) {
 			mu.Lock()
 			defer mu.Unlock()
-			heard[name] = ids
+			received[name] = ids
 		}
 		for i, l := range nodes {
 			whole, one, w := l.watch(t, b.Member, "", ""), l.watch(t, b.Member, links[0], ""), l.watch(t, b.Member, "", "")
-			watching.Go(func() { keep(fmt.Sprintf("all at %d", i), whole.hear(t, all)) })
-			watching.Go(func() { keep(fmt.Sprintf("one at %d", i), one.hear(t, all/2)) })
+			watching.Go(func() { keep(fmt.Sprintf("all at %d", i), whole.receiveIDs(t, all)) })
+			watching.Go(func() { keep(fmt.Sprintf("one at %d", i), one.receiveIDs(t, all/2)) })
 			watching.Go(func() {
-				ids := w.hear(t, 1)
+				ids := w.receiveIDs(t, 1)
 				late := nodes[1-i].watch(t, b.Member, "", ids[0])
-				keep(fmt.Sprintf("later at %d", i), append(ids, late.hear(t, all-1)...))
+				keep(fmt.Sprintf("later at %d", i), append(ids, late.receiveIDs(t, all-1)...))
 			})
 		}
 		slow := nodes[0].watch(t, b.Member, "", "")
@@ -136,26 +136,26 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 			})
 		}
 		writing.Wait()
-		keep("slow", slow.hear(t, all))
-		keep("foreign", theirs.hear(t, writers*rounds))
+		keep("slow", slow.receiveIDs(t, all))
+		keep("foreign", theirs.receiveIDs(t, writers*rounds))
 		watching.Wait()
-		slow.hearsNothing(t)
+		slow.wantNoClick(t)
 
-		whole := heard["slow"]
+		whole := received["slow"]
 		sorted := slices.Sorted(slices.Values(whole))
 		if len(slices.Compact(sorted)) != all {
-			t.Errorf("heard of %d different clicks, want %d", len(slices.Compact(sorted)), all)
+			t.Errorf("received %d distinct clicks, want %d", len(slices.Compact(sorted)), all)
 		}
-		for name, ids := range heard {
+		for name, ids := range received {
 			switch {
 			case name == "foreign":
 				for _, one := range ids {
 					if slices.Contains(whole, one) {
-						t.Fatalf("%s was heard of in both workspaces", one)
+						t.Fatalf("%s was delivered to both workspaces", one)
 					}
 				}
 			case strings.HasPrefix(name, "one"):
-				if diff := cmp.Diff(heard["one at 0"], ids); diff != "" || !isSubsequence(ids, whole) {
+				if diff := cmp.Diff(received["one at 0"], ids); diff != "" || !isSubsequence(ids, whole) {
 					t.Errorf("%s: another order", name)
 				}
 			case strings.HasPrefix(name, "later") && !slices.Equal(ids, whole[len(whole)-len(ids):]),
@@ -164,7 +164,7 @@ func TestLive_DeliversEachClickOnceInOrder(t *testing.T) {
 			}
 		}
 		if s := nodes[0].Stats(); s.Watches == 0 {
-			t.Errorf("%+v: nobody is counted", s)
+			t.Errorf("got stats %+v, want watches", s)
 		}
 	})
 }
@@ -213,7 +213,7 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 	for range 3 {
 		if s, err := l.readAfter(t.Context(), watch.position, []string{b.Member.ID()}, ""); err != nil ||
 			slices.ContainsFunc(s.clicks, func(c *positioned) bool { return c.position.batch > 1 }) {
-			t.Errorf("told before the earlier transaction has ended: %+v: %v", s.clicks, err)
+			t.Errorf("delivered before the earlier transaction ended: %+v: %v", s.clicks, err)
 		}
 	}
 	close(goOn)
@@ -221,28 +221,28 @@ func TestLive_WaitsForEarlierTransactions(t *testing.T) {
 		t.Fatal(err)
 	}
 	l.run(t)
-	var heard []string
-	for len(heard) < 2 {
+	var received []string
+	for len(received) < 2 {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		c, err := watch.Next(ctx)
 		cancel()
 		if err != nil {
 			t.Fatal(err)
 		}
-		if c.ID != 1<<40 && len(heard) == 0 {
+		if c.ID != 1<<40 && len(received) == 0 {
 			continue // the first click, if the transaction of another test delayed it
 		}
-		heard = append(heard, c.LinkID)
+		received = append(received, c.LinkID)
 	}
-	if diff := cmp.Diff([]string{early, late}, heard); diff != "" {
+	if diff := cmp.Diff([]string{early, late}, received); diff != "" {
 		t.Errorf("order (-want +got):\n%s", diff)
 	}
 	// A subscriber that resumes after the first click receives the second one, at any node.
 	again := newLive(d).run(t).watch(t, b.Member, "", (&click.Click{ID: 1 << 40, ClickedAt: clicktest.Noon}).PublicID())
-	if got := again.hear(t, 1); len(got) != 1 || again.last.LinkID != late {
+	if got := again.receiveIDs(t, 1); len(got) != 1 || again.last.LinkID != late {
 		t.Errorf("after the first comes %v", got)
 	}
-	again.hearsNothing(t)
+	again.wantNoClick(t)
 }
 
 // TestLive_SlowReaderDelaysNobody: a subscriber that does not read fills its buffer. When it
@@ -259,11 +259,11 @@ func TestLive_SlowReaderDelaysNobody(t *testing.T) {
 		const n = 3 * watchBuffer
 		b.RecordClicks(linkID, clicktest.Noon, make([]float64, n)...)
 		b.FlushClicks(t)
-		whole := eager.hear(t, n)
+		whole := eager.receiveIDs(t, n)
 		if len(lazy.buffer) > watchBuffer {
 			t.Errorf("%d clicks wait, want %d at most", len(lazy.buffer), watchBuffer)
 		}
-		if diff := cmp.Diff(whole, lazy.hear(t, n)); diff != "" {
+		if diff := cmp.Diff(whole, lazy.receiveIDs(t, n)); diff != "" {
 			t.Errorf("what it hears later (-want +got):\n%s", diff)
 		}
 	})
@@ -281,14 +281,14 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 		w := l.watch(t, b.Member, linkID, "")
 		b.RecordClicks(linkID, clicktest.Noon, 1, 2, 3)
 		b.FlushClicks(t)
-		ids := w.hear(t, 3)
+		ids := w.receiveIDs(t, 3)
 		if w.Last() != ids[2] {
 			t.Errorf("the cursor is %q, want %q", w.Last(), ids[2])
 		}
-		if diff := cmp.Diff(ids[1:], l.watch(t, b.Member, "", ids[0]).hear(t, 2)); diff != "" {
+		if diff := cmp.Diff(ids[1:], l.watch(t, b.Member, "", ids[0]).receiveIDs(t, 2)); diff != "" {
 			t.Errorf("after the first (-want +got):\n%s", diff)
 		}
-		l.watch(t, b.Member, "", ids[2]).hearsNothing(t)
+		l.watch(t, b.Member, "", ids[2]).wantNoClick(t)
 		refused := func(m workspace.Membership, after string, want errs.Kind) {
 			t.Helper()
 			if _, err := l.Watch(t.Context(), m, "", after); !errs.Is(err, want) {
@@ -311,8 +311,8 @@ func TestLive_ResumesFromCursor(t *testing.T) {
 			t.Errorf("%d batches are left, want the last: %v", n, err)
 		}
 		refused(b.Member, ids[0], errs.Expired)
-		last := w.hear(t, 1)
-		l.watch(t, b.Member, "", last[0]).hearsNothing(t)
+		last := w.receiveIDs(t, 1)
+		l.watch(t, b.Member, "", last[0]).wantNoClick(t)
 		if err := withLater(l, w, clicktest.Noon.Add(30*time.Hour)); !errs.Is(err, errs.Expired) {
 			t.Errorf("after a day without an answer: %v", err)
 		}
@@ -349,6 +349,6 @@ func TestLive_ReportsAnOutageOnce(t *testing.T) {
 			t.Errorf("said %d times, want once:\n%s", n, said.String())
 		}
 		l.run(t)
-		w.hear(t, 2)
+		w.receiveIDs(t, 2)
 	})
 }

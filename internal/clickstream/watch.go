@@ -81,7 +81,7 @@ func (l *Live) begin(ctx context.Context, m workspace.Membership, after string) 
 	if b == nil || l.Now().Sub(b.WrittenAt) > cursorLife {
 		return position{}, errCursorGone()
 	}
-	return b.at(number), nil
+	return b.clickPosition(number), nil
 }
 
 // Next waits for the next click. It returns the error of the context, or Expired if it was not

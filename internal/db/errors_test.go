@@ -114,7 +114,7 @@ func TestError_OutageIsUnavailable(t *testing.T) {
 		}
 
 		_, err = on(t, where, "127.0.0.1:1").ExecContext(owner, "SELECT 1")
-		expect("nobody listens", err, true)
+		expect("no server", err, true)
 
 		w := newWire(t, u.Host)
 		broken := on(t, where, w.Addr().String())

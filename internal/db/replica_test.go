@@ -111,7 +111,7 @@ func TestReplica_ServesReads(t *testing.T) {
 	looking, enough := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer enough()
 	if err := late.FollowReplica(looking, slog.New(slog.DiscardHandler), time.Now); err != nil || late.Replica.Has(one) {
-		t.Errorf("a replica that stays where it is, is taken to have what nobody has seen it pass: %v", err)
+		t.Errorf("a stalled replica is reported to contain a later write: %v", err)
 	}
 	if lag := d.Replica.Lag(time.Now()); lag < 300*time.Millisecond || lag > time.Minute {
 		t.Errorf("the replica that stays where it is is %s behind", lag)
@@ -145,7 +145,7 @@ func TestReplica_RefusesOtherServers(t *testing.T) {
 	}{
 		"the database itself": {here, "no standby of the database"},
 		"another database":    {other, "no standby of the database"},
-		"nobody listens":      {"postgres://nobody@127.0.0.1:1/nothing?sslmode=disable", ""},
+		"no server":           {"postgres://nobody@127.0.0.1:1/nothing?sslmode=disable", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, err := db.Server{URL: here, ReadURL: c.url, Pool: 2}.Open()

@@ -193,7 +193,7 @@ func TestError_ExplainsTransactionPooler(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := conn.ExecContext(foreign, "SELECT 1"); err == nil || !strings.Contains(err.Error(), "pool sessions") {
-			t.Errorf("a statement that somebody has removed: %v", err)
+			t.Errorf("a deallocated statement: %v", err)
 		}
 		if got := workspaceOf(t, foreign, conn); got != "ws_foreign" {
 			t.Errorf("then a statement of ws_foreign runs as %s", got)

@@ -207,7 +207,7 @@ func TestHost_IsValidated(t *testing.T) {
 		"a slash":                {"example.com/", ""},
 		"a query":                {"example.com?", ""},
 		"a fragment":             {"example.com#a", ""},
-		"somebody":               {"ada@example.com", ""},
+		"an email address":       {"ada@example.com", ""},
 		"a backslash":            {`example.com\a`, ""},
 		"a percent sign":         {"ex%61mple.com", ""},
 		"a space inside":         {"exa mple.com", ""},
@@ -449,7 +449,7 @@ func TestDomains_HideForeign(t *testing.T) {
 			} {
 				t.Run(what+" "+name, func(t *testing.T) {
 					if diff := cmp.Diff(said(unknown), said(f(domainID))); diff != "" {
-						t.Errorf("%s, %s, is told (-unknown +this):\n%s", name, what, diff)
+						t.Errorf("%s, %s (-unknown +this):\n%s", name, what, diff)
 					}
 					if _, err := z.Rows().WorkspaceOf(t.Context(), domainID); name != "foreign" && what != "made primary" &&
 						diffSaid(unknown, err) {

@@ -22,24 +22,22 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace/workspacetest"
 )
 
-// heard is Names that lets the test listen, and act between a question and what becomes of its
-// answer.
-type heard struct {
+// hookedResolver calls afterLookup between a lookup and the use of its result.
+type hookedResolver struct {
 	Resolver
-	then func(ctx context.Context, name string)
+	afterLookup func(ctx context.Context, name string)
 }
 
-func (h heard) LookupTXT(ctx context.Context, name string) ([]string, error) {
+func (h hookedResolver) LookupTXT(ctx context.Context, name string) ([]string, error) {
 	texts, err := h.Resolver.LookupTXT(ctx, name)
-	h.then(ctx, name)
+	h.afterLookup(ctx, name)
 	return texts, err
 }
 
-// meanwhile does something once, after the next answer of DNS has come and before anything is made
-// of it.
+// meanwhile calls the function once, between the next DNS response and its use.
 func (z *zone) meanwhile(do func()) {
 	answering := z.Resolver
-	z.Resolver = heard{answering, func(context.Context, string) {
+	z.Resolver = hookedResolver{answering, func(context.Context, string) {
 		z.Resolver = answering // the function may query DNS
 		do()
 	}}
@@ -150,7 +148,7 @@ func TestVerify_QueriesTheRecordName(t *testing.T) {
 	own := z.claim(t, z.adas, "go.example.com")
 	z.prove(own)
 	var names []string
-	z.Resolver = heard{z.Resolver, func(ctx context.Context, name string) {
+	z.Resolver = hookedResolver{z.Resolver, func(ctx context.Context, name string) {
 		names = append(names, name)
 		if deadline, ok := ctx.Deadline(); !ok || time.Until(deadline) > lookupDeadline {
 			t.Errorf("%s may take until %s", name, deadline)
@@ -162,7 +160,7 @@ func TestVerify_QueriesTheRecordName(t *testing.T) {
 	z.time = dbtest.Noon.Add(checkEvery)
 	z.check(t)
 	if diff := cmp.Diff([]string{"_linkforge.go.example.com.", "_linkforge.go.example.com."}, names); diff != "" {
-		t.Errorf("asked for (-want +got):\n%s", diff)
+		t.Errorf("looked up names (-want +got):\n%s", diff)
 	}
 }
 
@@ -335,12 +333,12 @@ func TestVerify_SucceedsOnceConcurrently(t *testing.T) {
 					claims[i] = z.claim(t, rivals[i], "go.example.com")
 				}
 				z.prove(claims...)
-				// All of them have their answer before any makes something of it.
-				var asked sync.WaitGroup
-				asked.Add(len(rivals))
-				z.Resolver = heard{z.Resolver, func(context.Context, string) {
-					asked.Done()
-					asked.Wait()
+				// All receive the DNS response before any of them uses it.
+				var lookups sync.WaitGroup
+				lookups.Add(len(rivals))
+				z.Resolver = hookedResolver{z.Resolver, func(context.Context, string) {
+					lookups.Done()
+					lookups.Wait()
 				}}
 				var mu sync.Mutex
 				var winners []string
@@ -563,18 +561,18 @@ func TestJob_ChecksEveryDueDomain(t *testing.T) {
 			t.Fatal(err)
 		}
 		var mu sync.Mutex
-		asked := map[string]int{}
-		z.Resolver = heard{answer{texts: []string{rows[0].RecordValue()}}, func(_ context.Context, name string) {
+		lookups := map[string]int{}
+		z.Resolver = hookedResolver{answer{texts: []string{rows[0].RecordValue()}}, func(_ context.Context, name string) {
 			mu.Lock()
 			defer mu.Unlock()
-			asked[name]++
+			lookups[name]++
 		}}
 		z.time = dbtest.Noon.Add(checkEvery)
 		z.check(t)
 		z.check(t)
 		for _, one := range rows {
-			if asked[one.RecordName()+"."] != 1 {
-				t.Fatalf("%s was looked for %d times", one.Host, asked[one.RecordName()+"."])
+			if lookups[one.RecordName()+"."] != 1 {
+				t.Fatalf("%s was looked up %d times, want once", one.Host, lookups[one.RecordName()+"."])
 			}
 		}
 		n, err := d.NewSelect().Model((*Domain)(nil)).Where("verified_at IS NOT NULL").Where("failed_at IS NULL").

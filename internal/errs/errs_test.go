@@ -143,7 +143,7 @@ func TestError_HidesCauseFromCaller(t *testing.T) {
 	}
 	for _, e := range []*Error{From(cause), New(Internal, "").Because(cause), New(Unavailable, "").Because(cause)} {
 		if got := e.Public(); got == "" || strings.Contains(got, "hunter2") || e.Error() != cause.Error() {
-			t.Errorf("%s: the caller is told %q, the log %q", e.Kind, got, e)
+			t.Errorf("%s: got public message %q, error %q", e.Kind, got, e)
 		}
 	}
 }

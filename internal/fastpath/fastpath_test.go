@@ -296,7 +296,7 @@ func (p pipes) dial() (net.Conn, *bufio.Reader) {
 
 const plainRequest = "GET /abc HTTP/1.1\r\nHost: a.example\r\n\r\n"
 
-// get asks on the connection, and returns the status, or 0 when the connection has ended.
+// get sends a request on the connection. It returns the status, or 0 if the connection is closed.
 func get(t *testing.T, c net.Conn, in *bufio.Reader) int {
 	t.Helper()
 	if _, err := io.WriteString(c, plainRequest); err != nil {
@@ -323,11 +323,11 @@ func TestServer_ClosesIdleConnections(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := silent.Read(make([]byte, 1)); err == nil || time.Since(began) != firstDeadline {
-			t.Errorf("who asks for nothing: %v after %v", err, time.Since(began))
+			t.Errorf("a connection without requests: %v after %v", err, time.Since(began))
 		}
 		synctest.Wait()
 		if got := get(t, slow, in); got != 0 {
-			t.Errorf("who asked too late: %d", got)
+			t.Errorf("a late request: got status %d, want a closed connection", got)
 		}
 
 		kept, in := below.dial()
@@ -361,11 +361,11 @@ func TestShutdown_CompletesAnswers(t *testing.T) {
 			return site(w, r)
 		}, slog.New(slog.DiscardHandler))
 		idle, _ := below.dial()
-		asked, in := below.dial()
+		busy, in := below.dial()
 		other, _ := below.dial()
 		status := make(chan int)
-		go func() { status <- get(t, asked, in) }()
-		if _, err := io.WriteString(other, "POST / HTTP/1.1\r\n"); err != nil { // nobody accepts it
+		go func() { status <- get(t, busy, in) }()
+		if _, err := io.WriteString(other, "POST / HTTP/1.1\r\n"); err != nil { // no caller accepts it
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -374,7 +374,7 @@ func TestShutdown_CompletesAnswers(t *testing.T) {
 			t.Error("an idle connection stays open")
 		}
 		if _, err := other.Read(make([]byte, 1)); err == nil {
-			t.Error("a connection that nobody takes stays open")
+			t.Error("a connection that is not accepted stays open")
 		}
 		if _, err := l.Accept(); !errors.Is(err, net.ErrClosed) {
 			t.Errorf("Accept after Close: %v", err)
@@ -402,9 +402,9 @@ func TestShutdown_WaitsForAnswers(t *testing.T) {
 			time.Sleep(time.Minute)
 			return site(w, r)
 		}, slog.New(slog.DiscardHandler))
-		asked, in := below.dial()
+		busy, in := below.dial()
 		status := make(chan int)
-		go func() { status <- get(t, asked, in) }()
+		go func() { status <- get(t, busy, in) }()
 		synctest.Wait()
 		_ = l.Close()
 		go func() { _ = l.Wait(t.Context()) }()
@@ -414,7 +414,7 @@ func TestShutdown_WaitsForAnswers(t *testing.T) {
 		if err := l.Wait(t.Context()); err != nil {
 			t.Error(err)
 		}
-		if got := get(t, asked, in); got != 0 {
+		if got := get(t, busy, in); got != 0 {
 			t.Errorf("after Close: %d", got)
 		}
 	})

@@ -16,117 +16,118 @@ import (
 	"github.com/linkforge/linkforge/internal/poll"
 )
 
-// Job is something to be done again and again.
+// Job is a periodic task.
 type Job struct {
-	// Name is the lease's: no two jobs have the same one.
+	// Name is the name of the job and of its lease. It is unique.
 	Name string
-	// Every is the time from one run to the next. Every other time of a job is a part of it.
+	// Every is the interval between runs. The other durations of a job are fractions of it.
 	Every time.Duration
 	// Run runs the job once. Its context ends with the lease, and when the node shuts down. It must
 	// tolerate being killed at any point; the next run continues unfinished work.
 	Run func(ctx context.Context) error
 }
 
-// pollInterval is the time between two tries to take the lease: one minute of fifteen.
+// pollInterval returns the time between two polls of the lease: 1 minute for a job that runs every
+// 15 minutes.
 func (j Job) pollInterval() time.Duration { return j.Every / 15 }
 
-// minHold is how long a lease keeps others away, however soon the job ends: 10 minutes of 15. So
-// nodes that are restarted one after the other do not all begin the same job.
+// minHold returns the minimum duration of a lease, even if the job ends earlier: 10 of 15 minutes.
+// It prevents nodes that restart one after the other from each running the job.
 func (j Job) minHold() time.Duration { return j.Every * 2 / 3 }
 
-// maxHold is how long a lease keeps others away, and how long the job may run: 14 minutes of 15.
-// Should the holder die, one look is left for another node to step in before the next run would
-// have been due.
+// maxHold returns the maximum duration of a lease and the timeout of a run: 14 of 15 minutes. If
+// the holder dies, another node can acquire the lease at its last poll before the next regular run.
 func (j Job) maxHold() time.Duration { return j.Every * 14 / 15 }
 
-// slack is how much earlier than Every a job is due: one second of fifteen minutes. Looks are never
-// quite on time, and one that came a moment too early would put the job off until the next.
-func (j Job) slack() time.Duration { return j.Every / 900 }
+// dueTolerance returns how much earlier than Every a job is due: 1 second of 15 minutes. The times
+// of polls vary slightly. Without a tolerance, an early poll would delay the job by a poll
+// interval.
+func (j Job) dueTolerance() time.Duration { return j.Every / 900 }
 
 // Runner runs jobs on one node. Any number of nodes, and of runners on a node, may have the same
 // jobs.
 type Runner struct {
-	// DB has the leases.
+	// DB stores the leases.
 	DB *db.DB
 	// Log receives failed runs.
 	Log *slog.Logger
 	// Now is the clock. No job runs on two nodes at once as long as their clocks agree.
 	Now func() time.Time
-	// Jobs are what Run looks after.
+	// Jobs are the jobs that Run polls.
 	Jobs []Job
-	// Node names this node to the operator.
+	// Node is the node name that the stored state of a run reports.
 	Node string
 
 	mu sync.Mutex
-	// begun is when Run began, done what came of the jobs since then, by their names.
-	begun time.Time
-	done  map[string]outcome
+	// startedAt is the start of Run. outcomes holds the outcomes since then, by job name.
+	startedAt time.Time
+	outcomes  map[string]outcome
 }
 
-// outcome is what came of one job on this node.
+// outcome aggregates the runs of one job on this node.
 type outcome struct {
 	failures int64
-	// well is when it last ended without an error; the zero time says not yet.
-	well time.Time
+	// lastSuccess is the end of the last successful run; zero before the first.
+	lastSuccess time.Time
 }
 
-// JobStats are the numbers of one job on this node, since Run began.
+// JobStats contains the metrics of one job on this node since Run started.
 type JobStats struct {
-	// Name and Every are the job's.
+	// Name and Every are those of the job.
 	Name  string
 	Every time.Duration
-	// Failures counts the runs that failed, and the looks at the lease that did.
+	// Failures is the number of failed runs and failed polls of the lease.
 	Failures int64
-	// LastSuccess is when this node last did the job well; while it has not, when Run began, and
-	// before that the zero time.
+	// LastSuccess is the end of the last successful run on this node. Before the first success it is
+	// the start of Run, and before that the zero time.
 	LastSuccess time.Time
 }
 
-// Stats returns the statistics of the jobs, in their order, as far as this node ran them. Jobs move
-// between nodes, so a monitor adds up all nodes.
+// Stats returns the metrics of the jobs on this node, in the order of Jobs. Runs of a job can take
+// place on different nodes, so a monitoring system must aggregate over all nodes.
 func (r *Runner) Stats() []JobStats {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	var all []JobStats
 	for _, job := range r.Jobs {
-		o := r.done[job.Name]
-		if o.well.IsZero() {
-			o.well = r.begun
+		o := r.outcomes[job.Name]
+		if o.lastSuccess.IsZero() {
+			o.lastSuccess = r.startedAt
 		}
-		all = append(all, JobStats{Name: job.Name, Every: job.Every, Failures: o.failures, LastSuccess: o.well})
+		all = append(all, JobStats{Name: job.Name, Every: job.Every, Failures: o.failures, LastSuccess: o.lastSuccess})
 	}
 	return all
 }
 
-// began notes that the jobs are looked after from now on.
-func (r *Runner) began() {
+// recordStart records the start of Run.
+func (r *Runner) recordStart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.begun = r.Now()
+	r.startedAt = r.Now()
 }
 
-// count notes what came of a look at the job.
-func (r *Runner) count(job Job, well, failed bool) {
+// recordOutcome records the outcome of a poll of the job: success, failure or no run.
+func (r *Runner) recordOutcome(job Job, succeeded, failed bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.done == nil {
-		r.done = map[string]outcome{}
+	if r.outcomes == nil {
+		r.outcomes = map[string]outcome{}
 	}
-	o := r.done[job.Name]
+	o := r.outcomes[job.Name]
 	switch {
 	case failed:
 		o.failures++
-	case well:
-		o.well = r.Now()
+	case succeeded:
+		o.lastSuccess = r.Now()
 	}
-	r.done[job.Name] = o
+	r.outcomes[job.Name] = o
 }
 
-// Run looks at each job's lease again and again, for the first time after one look's time: a node
-// that has just started has better things to do. It ends when the context does, after the jobs that
-// are running, and returns nil: a job that fails is logged, and tried again when it is due.
+// Run polls each job's lease until the context ends, then waits for running jobs and returns nil.
+// The first poll follows after one poll interval, so as not to slow down the start of the node. A
+// failed job is logged, and runs again when it is next due.
 func (r *Runner) Run(ctx context.Context) error {
-	r.began()
+	r.recordStart()
 	var all sync.WaitGroup
 	for _, job := range r.Jobs {
 		all.Go(func() { r.pollLease(ctx, job) })
@@ -135,9 +136,9 @@ func (r *Runner) Run(ctx context.Context) error {
 	return nil
 }
 
-// Try checks the job's lease once. If the lease is free and the job due, Try acquires it, runs the
-// job and gives the lease back. A job sees all workspaces. It reports whether the job ran, and
-// returns the job's error, a panic as one, as well as the database's.
+// Try polls the job's lease once. If the lease is free and the job is due, Try acquires the lease,
+// runs the job with access to all workspaces, and releases the lease. It reports whether the job
+// ran. It returns errors of the job, including panics, and of the database.
 func (r *Runner) Try(ctx context.Context, job Job) (ran bool, err error) {
 	return r.attempt(ctx, job, false)
 }
@@ -149,7 +150,7 @@ func (r *Runner) RunNow(ctx context.Context, job Job) (ran bool, err error) {
 
 func (r *Runner) attempt(ctx context.Context, job Job, atOnce bool) (ran bool, err error) {
 	ctx = db.AsSystem(ctx)
-	lasting, cancel := context.WithTimeout(ctx, job.maxHold()) // begun before the lease, so as not to outlast it
+	leaseCtx, cancel := context.WithTimeout(ctx, job.maxHold()) // set before acquiring: must not outlive the lease
 	defer cancel()
 	l := newLease(job, r.Node, r.Now())
 	took, err := l.acquire(ctx, r.DB, atOnce)
@@ -157,8 +158,8 @@ func (r *Runner) attempt(ctx context.Context, job Job, atOnce bool) (ran bool, e
 		return false, err
 	}
 	var beating sync.WaitGroup
-	beating.Go(func() { r.keep(lasting, l, cancel) })
-	err = run(lasting, job)
+	beating.Go(func() { r.keep(leaseCtx, l, cancel) })
+	err = run(leaseCtx, job)
 	cancel()
 	beating.Wait()
 	interrupted := err != nil && ctx.Err() != nil
@@ -182,7 +183,7 @@ func (r *Runner) pollLease(ctx context.Context, job Job) {
 	for await(ctx, ticker.C) {
 		ran, err := r.Try(ctx, job)
 		interrupted := r.report(ctx, job, err)
-		r.count(job, ran && err == nil, err != nil && !interrupted)
+		r.recordOutcome(job, ran && err == nil, err != nil && !interrupted)
 	}
 }
 
@@ -204,7 +205,7 @@ func (r *Runner) report(ctx context.Context, job Job, err error) (interrupted bo
 	return false
 }
 
-// panicError is the value of a job's panic.
+// panicError wraps the value and the stack of a job's panic.
 type panicError struct {
 	value any
 	stack []byte
@@ -222,11 +223,11 @@ func run(ctx context.Context, job Job) (err error) {
 	return job.Run(ctx)
 }
 
-// await waits for the next tick, and reports false when the context has ended.
+// await waits for the next tick. It reports false if the context has ended.
 func await(ctx context.Context, ticks <-chan time.Time) bool {
 	select {
 	case <-ticks:
 	case <-ctx.Done():
 	}
-	return ctx.Err() == nil // both may have come
+	return ctx.Err() == nil // both channels may be ready
 }

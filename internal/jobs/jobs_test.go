@@ -14,13 +14,13 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// patience is how long a test waits for what must happen, on a busy machine.
+// patience is the timeout of each wait, long enough for a loaded machine.
 const patience = 60 * time.Second
 
-// started is a runner at work, by the real clock.
+// started is a running Runner that uses the real clock.
 type started struct {
 	runner   *Runner
-	log      bytes.Buffer // to be read once it has stopped
+	log      bytes.Buffer // read it only after stop
 	shutDown context.CancelFunc
 	running  sync.WaitGroup
 	err      error
@@ -51,12 +51,12 @@ func wait(t *testing.T, what string, signal <-chan struct{}) {
 	select {
 	case <-signal:
 	case <-time.After(patience):
-		t.Fatalf("waited %s in vain for %s", patience, what)
+		t.Fatalf("timed out after %s, waiting for %s", patience, what)
 	}
 }
 
-// TestRun_ContinuesAfterFailures has a job that fails, then panics, then succeeds, beside a job that always
-// succeeds.
+// TestRun_ContinuesAfterFailures runs a job that fails, then panics, then succeeds, in parallel
+// with a job that always succeeds.
 func TestRun_ContinuesAfterFailures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -87,13 +87,13 @@ func TestRun_ContinuesAfterFailures(t *testing.T) {
 			`failed" name=sound`: 0,
 		} {
 			if got := strings.Count(s.log.String(), text); got != want {
-				t.Errorf("the log has %q %d times, want %d:\n%s", text, got, want, s.log.String())
+				t.Errorf("the log contains %q %d times, want %d:\n%s", text, got, want, s.log.String())
 			}
 		}
 		for i, failures := range []int64{2, 0} {
 			got := s.runner.Stats()[i]
-			if got.Failures != failures || !got.LastSuccess.After(s.runner.begun) || got.Every != 300*time.Millisecond {
-				t.Errorf("since %s: %+v, want %d failures", s.runner.begun, got, failures)
+			if got.Failures != failures || !got.LastSuccess.After(s.runner.startedAt) || got.Every != 300*time.Millisecond {
+				t.Errorf("since %s: %+v, want %d failures", s.runner.startedAt, got, failures)
 			}
 		}
 	})
@@ -118,8 +118,8 @@ func TestRun_CountsFailures(t *testing.T) {
 		wait(t, "the second run", second)
 		s.stop(t)
 		got := s.runner.Stats()[0]
-		if got.Failures != int64(runs) || got.LastSuccess.IsZero() || !got.LastSuccess.Equal(s.runner.begun) {
-			t.Errorf("since %s, with %d runs: %+v", s.runner.begun, runs, got)
+		if got.Failures != int64(runs) || got.LastSuccess.IsZero() || !got.LastSuccess.Equal(s.runner.startedAt) {
+			t.Errorf("since %s, with %d runs: %+v", s.runner.startedAt, runs, got)
 		}
 	})
 }
@@ -138,13 +138,13 @@ func TestRun_DelaysFirstCheck(t *testing.T) {
 		start(t, d, job)
 		wait(t, "the first run", first)
 		if took := time.Since(began); took < 200*time.Millisecond {
-			t.Errorf("the first look came after %s", took)
+			t.Errorf("first poll after %s, want at least 200ms", took)
 		}
 	})
 }
 
-// TestRun_StopsOnShutdown ends a runner while its job runs: Run waits for the job, and the lease is given
-// back.
+// TestRun_StopsOnShutdown stops a runner while its job runs: Run waits for the job, and the lease
+// is released.
 func TestRun_StopsOnShutdown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -160,7 +160,7 @@ func TestRun_StopsOnShutdown(t *testing.T) {
 		if !ended {
 			t.Error("Run did not wait for the job")
 		}
-		if got := s.runner.Stats()[0]; got.Failures != 0 || !got.LastSuccess.Equal(s.runner.begun) {
+		if got := s.runner.Stats()[0]; got.Failures != 0 || !got.LastSuccess.Equal(s.runner.startedAt) {
 			t.Errorf("an interrupted run: %+v", got)
 		}
 		if l := leaseOf(t, d, "tidy"); l.Holder != "" || l.DueAt.After(time.Now()) {
@@ -168,7 +168,7 @@ func TestRun_StopsOnShutdown(t *testing.T) {
 		}
 		if log := s.log.String(); strings.Count(log, "\n") != 1 ||
 			!strings.Contains(log, `msg="job interrupted" name=tidy`) {
-			t.Errorf("the log says %s", log)
+			t.Errorf("got log %s, want a single \"job interrupted\"", log)
 		}
 	})
 }
@@ -188,14 +188,15 @@ func TestRun_StopsBeforeStart(t *testing.T) {
 	}
 }
 
-// TestAwait_PrefersCancellation: a node that shuts down begins nothing, also when a tick has come as well.
+// TestAwait_PrefersCancellation checks that a node that shuts down starts no job, even if a tick is
+// pending.
 func TestAwait_PrefersCancellation(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	ticks := make(chan time.Time, 1)
 	ticks <- noon
 	if !await(ctx, ticks) {
-		t.Error("a tick is not seen")
+		t.Error("got false for a tick, want true")
 	}
 	cancel()
 	for range 100 {
@@ -204,7 +205,7 @@ func TestAwait_PrefersCancellation(t *testing.T) {
 		default:
 		}
 		if await(ctx, ticks) {
-			t.Fatal("a tick is seen after the end")
+			t.Fatal("got true after the cancellation, want false")
 		}
 	}
 }

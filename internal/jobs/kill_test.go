@@ -11,15 +11,16 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// The environment variables that make TestHolder_Process hold a lease, and the line it says so with.
+// The environment variables that make TestHolder_Process hold a lease, and the line that it prints
+// once it does.
 const (
 	holderKind = "LINKFORGE_TEST_HOLDER_KIND"
 	holderURL  = "LINKFORGE_TEST_HOLDER_URL"
 	holding    = "holding"
 )
 
-// TestHolder_Process is the process that TestLease_OfAKilledHolderIsTakenOver kills; by itself it does nothing. Its
-// clock stands at noon.
+// TestHolder_Process runs in the process that TestLease_OfAKilledHolderIsTakenOver kills. It does
+// nothing in the test process itself. Its clock is fixed at noon.
 func TestHolder_Process(t *testing.T) {
 	t.Parallel()
 	kind := db.Kind(os.Getenv(holderKind))
@@ -32,24 +33,25 @@ func TestHolder_Process(t *testing.T) {
 		<-ctx.Done()
 		return nil
 	}))
-	t.Errorf("nobody killed the holder: %v", err)
+	t.Errorf("the holder was not killed: %v", err)
 }
 
-// TestLease_OfAKilledHolderIsTakenOver kills the process that runs a job. A node that looks each minute, as
-// unluckily as it can, has the job within fifteen minutes, and not before the lease has ended.
+// TestLease_OfAKilledHolderIsTakenOver kills the process that runs a job. A node that polls at the
+// latest possible second of each minute runs the job within 15 minutes, after the lease has
+// expired.
 func TestLease_OfAKilledHolderIsTakenOver(t *testing.T) {
 	t.Parallel()
 	dbtest.EachShared(t, func(t *testing.T, kind db.Kind, where string) {
 		d := dbtest.Open(t, kind, where)
 		dbtest.Kill(t, "TestHolder_Process", holding, holderKind+"="+string(kind), holderURL+"="+where)
 		if l := leaseOf(t, d, "tidy"); l.Holder == "" {
-			t.Errorf("the holder gave its lease back: %+v", l)
+			t.Errorf("the killed holder released its lease: %+v", l)
 		}
 		const late = 59 * time.Second
 		for minute := range time.Duration(14) { // until 13m59s
-			look(t, d, minute*time.Minute+late, quarterly(nothing), false)
+			tryAt(t, d, minute*time.Minute+late, quarterly(noop), false)
 		}
-		look(t, d, 14*time.Minute+late, quarterly(nothing), true)
+		tryAt(t, d, 14*time.Minute+late, quarterly(noop), true)
 	})
 }
 
@@ -64,7 +66,7 @@ func TestLease_OfAKilledHolderIsTakenOverByTheOperator(t *testing.T) {
 		for _, after := range []time.Duration{lifetime - time.Second, lifetime} {
 			c.set(after)
 			want := after >= lifetime
-			if ran, err := r.RunNow(t.Context(), quarterly(nothing)); ran != want || err != nil {
+			if ran, err := r.RunNow(t.Context(), quarterly(noop)); ran != want || err != nil {
 				t.Errorf("%s after the start the job ran: %t, want %t: %v", after, ran, want, err)
 			}
 		}

@@ -12,24 +12,25 @@ import (
 	"github.com/linkforge/linkforge/internal/id"
 )
 
-// deadline bounds each statement. It fails closed: a lease that cannot be taken is left alone, and
-// one that cannot be given back ends by itself.
-const deadline = 10 * time.Second
+// statementTimeout bounds each statement. A timeout is safe: a lease that cannot be acquired stays
+// unchanged, and a lease that cannot be released expires.
+const statementTimeout = 10 * time.Second
 
-// lease is one taking of a job's lease, by one holder.
+// lease is one acquisition of a job's lease by one holder.
 type lease struct {
 	name, holder, node string
-	// takenAt is the time at which it is taken, dueAt the time of the next run.
-	takenAt, dueAt time.Time
-	// heldUntil and freeAt are when others may take it: if it is given back, and if it is not.
-	// deadAt is when the operator may, unless it is renewed.
+	// acquiredAt is the time of the acquisition, dueAt the time of the next run.
+	acquiredAt, dueAt time.Time
+	// heldUntil is the earliest time at which others may acquire a released lease. freeAt is the time
+	// at which a lease expires that is not released. deadAt is the time from which on the operator may
+	// replace the holder, unless it is renewed.
 	heldUntil, freeAt, deadAt time.Time
 }
 
 func newLease(job Job, node string, now time.Time) lease {
 	return lease{
 		name: job.Name, holder: id.New("run_"), node: node,
-		takenAt: db.Instant(now), dueAt: db.Instant(now.Add(job.Every - job.slack())),
+		acquiredAt: db.Instant(now), dueAt: db.Instant(now.Add(job.Every - job.dueTolerance())),
 		heldUntil: db.Instant(now.Add(job.minHold())), freeAt: db.Instant(now.Add(job.maxHold())),
 		deadAt: db.Instant(now.Add(lifetime)),
 	}
@@ -44,7 +45,7 @@ const (
 // renew reports to others that the holder is alive. It returns whether this holder still has the
 // lease.
 func (l lease) renew(ctx context.Context, d *db.DB, now time.Time) (kept bool, err error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	n, err := db.Affected(d.ExecContext(ctx, "UPDATE leases SET dead_at = ? WHERE name = ? AND holder = ?",
 		db.Instant(now.Add(lifetime)), l.name, l.holder))
@@ -60,7 +61,7 @@ func (l lease) renew(ctx context.Context, d *db.DB, now time.Time) (kept bool, e
 //
 // With atOnce the job need not be due, and a holder that has died does not matter.
 func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, deadline)
+	ctx, cancel := context.WithTimeout(ctx, statementTimeout)
 	defer cancel()
 	var holder string
 	err := d.NewRaw(`INSERT INTO leases AS l (name, holder, free_at, due_at, node, began_at, dead_at)
@@ -68,8 +69,8 @@ func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error)
 		ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, free_at = excluded.free_at, due_at = excluded.due_at,
 			node = excluded.node, began_at = excluded.began_at, dead_at = excluded.dead_at, ended_at = NULL
 			WHERE l.free_at <= ? AND (l.due_at <= ? OR l.holder <> '') OR (l.holder = '' OR l.dead_at <= ?) AND ?
-		RETURNING holder`, l.name, l.holder, l.freeAt, l.dueAt, l.node, l.takenAt, l.deadAt, l.takenAt,
-		l.takenAt, l.takenAt, atOnce).Scan(ctx, &holder)
+		RETURNING holder`, l.name, l.holder, l.freeAt, l.dueAt, l.node, l.acquiredAt, l.deadAt, l.acquiredAt,
+		l.acquiredAt, l.acquiredAt, atOnce).Scan(ctx, &holder)
 	if errors.Is(err, sql.ErrNoRows) {
 		return false, nil
 	}
@@ -80,11 +81,11 @@ func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error)
 }
 
 // release ends the lease unless another node holds it by now. It does so even after the context has
-// ended, because other nodes would wait for the whole lease otherwise. An interrupted job is due at
-// once, after the minimum duration of a lease. A failed job is due at its regular time, because it
-// would probably fail again. The outcome is stored for the operator.
+// ended, because other nodes would otherwise wait until the lease expires. An interrupted job is
+// due again after the minimum duration of a lease. A failed job is due at its regular time, because
+// it would probably fail again. The outcome is stored for the operator.
 func (l lease) release(ctx context.Context, d *db.DB, now time.Time, failed error, interrupted bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), deadline)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), statementTimeout)
 	defer cancel()
 	now = db.Instant(now)
 	freeAt, dueAt := l.heldUntil, l.dueAt
@@ -106,12 +107,12 @@ func (l lease) release(ctx context.Context, d *db.DB, now time.Time, failed erro
 // maxErrorLength bounds the stored text of an error, in characters.
 const maxErrorLength = 500
 
-// errorLine is an error in one line, nil when there is none.
+// errorLine returns the error as a single line, or nil if there is none.
 func errorLine(err error) *string {
 	if err == nil {
 		return nil
 	}
 	line := []rune(strings.ToValidUTF8(strings.Join(strings.Fields(err.Error()), " "), ""))
-	said := strings.ReplaceAll(string(line[:min(len(line), maxErrorLength)]), "\x00", "")
-	return &said
+	text := strings.ReplaceAll(string(line[:min(len(line), maxErrorLength)]), "\x00", "")
+	return &text
 }

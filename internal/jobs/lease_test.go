@@ -19,7 +19,7 @@ import (
 
 var noon = dbtest.Noon
 
-// row is a lease as the database has it.
+// row is a row of the leases table.
 type row struct {
 	bun.BaseModel `bun:"table:leases"`
 
@@ -37,8 +37,9 @@ func leaseOf(t *testing.T, d *db.DB, name string) row {
 	return r
 }
 
-// check compares what of the lease others go by: it is given back, free and due so long after noon.
-func (r row) check(t *testing.T, free, due time.Duration) {
+// wantReleased checks that the lease has no holder, and is free and due at the given times after
+// noon.
+func (r row) wantReleased(t *testing.T, free, due time.Duration) {
 	t.Helper()
 	got := []any{r.Holder, r.FreeAt.Sub(noon), r.DueAt.Sub(noon)}
 	if diff := cmp.Diff([]any{"", free, due}, got); diff != "" {
@@ -46,33 +47,33 @@ func (r row) check(t *testing.T, free, due time.Duration) {
 	}
 }
 
-// clock is a Runner's that stands until it is set.
+// clock is a manual clock of a Runner: it changes only by set.
 type clock struct{ now time.Time }
 
 func (c *clock) set(afterNoon time.Duration) { c.now = noon.Add(afterNoon) }
 
 func quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
-// setup is a runner whose clock stands at noon.
+// setup returns a runner and its clock, which is set to noon.
 func setup(d *db.DB) (*Runner, *clock) {
 	c := &clock{now: noon}
 	return &Runner{DB: d, Log: quiet(), Now: func() time.Time { return c.now }}, c
 }
 
-// quarterly is a job for every quarter of an hour.
+// quarterly returns a job that is due every 15 minutes.
 func quarterly(run func(ctx context.Context) error) Job {
 	return Job{Name: "tidy", Every: 15 * time.Minute, Run: run}
 }
 
-func nothing(context.Context) error { return nil }
+func noop(context.Context) error { return nil }
 
-// look tries to run the job at a time after noon.
-func look(t *testing.T, d *db.DB, afterNoon time.Duration, job Job, want bool) {
+// tryAt calls Try at a time after noon, and checks whether the job ran.
+func tryAt(t *testing.T, d *db.DB, afterNoon time.Duration, job Job, want bool) {
 	t.Helper()
 	r, c := setup(d)
 	c.set(afterNoon)
 	if ran, err := r.Try(t.Context(), job); ran != want || err != nil {
-		t.Errorf("after %s: ran %t, want %t: %v", afterNoon, ran, want, err)
+		t.Errorf("%s after noon: ran %t, want %t: %v", afterNoon, ran, want, err)
 	}
 }
 
@@ -86,10 +87,10 @@ func TestJob_IsDueEveryFifteenMinutes(t *testing.T) {
 			due    bool
 		}{{0, true}, {1, false}, {10, false}, {14, false}, {15, true}, {16, false}, {29, false}, {30, true}, {100, true},
 			{114, false}} {
-			look(t, d, at.minute*time.Minute, job, at.due)
+			tryAt(t, d, at.minute*time.Minute, job, at.due)
 		}
-		look(t, d, 115*time.Minute-2*time.Second, job, false)
-		look(t, d, 115*time.Minute-time.Millisecond, job, true) // a ticker's error does not cost a minute
+		tryAt(t, d, 115*time.Minute-2*time.Second, job, false)
+		tryAt(t, d, 115*time.Minute-time.Millisecond, job, true) // tolerates the jitter of the ticker
 		if runs != 5 {
 			t.Errorf("%d runs, want 5", runs)
 		}
@@ -99,19 +100,19 @@ func TestJob_IsDueEveryFifteenMinutes(t *testing.T) {
 func TestLease_IsPerJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		look(t, d, 0, quarterly(nothing), true)
-		look(t, d, 0, Job{Name: "other", Every: time.Hour, Run: nothing}, true)
-		leaseOf(t, d, "tidy").check(t, 10*time.Minute, 15*time.Minute-time.Second)
-		leaseOf(t, d, "other").check(t, 40*time.Minute, time.Hour-4*time.Second)
+		tryAt(t, d, 0, quarterly(noop), true)
+		tryAt(t, d, 0, Job{Name: "other", Every: time.Hour, Run: noop}, true)
+		leaseOf(t, d, "tidy").wantReleased(t, 10*time.Minute, 15*time.Minute-time.Second)
+		leaseOf(t, d, "other").wantReleased(t, 40*time.Minute, time.Hour-4*time.Second)
 	})
 }
 
-// TestLease_IsTakenOnce has many goroutines of two runners look at once: at a lease that is
-// new, at one that is due, and at one whose holder has died.
+// TestLease_IsTakenOnce has many goroutines of two runners call Try concurrently: for a new lease,
+// for a lease that is due, and for a lease whose holder has died.
 func TestLease_IsTakenOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		const lookers = 25
+		const callers = 25
 		var runs, ran atomic.Int64
 		job := quarterly(func(context.Context) error { runs.Add(1); return nil })
 		for round, afterNoon := range []time.Duration{0, 15 * time.Minute, 45 * time.Minute} {
@@ -119,11 +120,11 @@ func TestLease_IsTakenOnce(t *testing.T) {
 				abandon(t, d, job, 30*time.Minute)
 			}
 			var ready, all sync.WaitGroup
-			ready.Add(2 * lookers)
+			ready.Add(2 * callers)
 			for range 2 {
 				r, c := setup(d)
 				c.set(afterNoon)
-				for range lookers {
+				for range callers {
 					all.Go(func() {
 						ready.Done()
 						ready.Wait()
@@ -139,18 +140,18 @@ func TestLease_IsTakenOnce(t *testing.T) {
 			}
 			all.Wait()
 			if want := int64(round + 1); runs.Load() != want || ran.Load() != want {
-				t.Errorf("round %d: %d runs, %d say they ran it, want %d", round, runs.Load(), ran.Load(), want)
+				t.Errorf("round %d: %d runs, %d reported by Try, want %d", round, runs.Load(), ran.Load(), want)
 			}
 		}
 	})
 }
 
-// abandon takes the lease and does not give it back, as a node that dies.
+// abandon acquires the lease and does not release it, like a node that dies.
 func abandon(t *testing.T, d *db.DB, job Job, afterNoon time.Duration) lease {
 	t.Helper()
 	l := newLease(job, "a node that dies", noon.Add(afterNoon))
 	if took, err := l.acquire(db.AsSystem(t.Context()), d, false); !took || err != nil {
-		t.Fatalf("took the lease %t: %v", took, err)
+		t.Fatalf("acquired the lease: got %t, want true: %v", took, err)
 	}
 	return l
 }
@@ -158,30 +159,30 @@ func abandon(t *testing.T, d *db.DB, job Job, afterNoon time.Duration) lease {
 func TestLease_ExpiresAfterFourteenMinutes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		job := quarterly(nothing)
+		job := quarterly(noop)
 		abandon(t, d, job, 0)
-		look(t, d, 10*time.Minute, job, false)
-		look(t, d, 14*time.Minute-time.Millisecond, job, false)
-		look(t, d, 14*time.Minute, job, true) // a minute before it would have been due
+		tryAt(t, d, 10*time.Minute, job, false)
+		tryAt(t, d, 14*time.Minute-time.Millisecond, job, false)
+		tryAt(t, d, 14*time.Minute, job, true) // 1 minute before the next regular run
 	})
 }
 
-// TestLease_LateHolderReleasesNothing lets a job outlive its lease, which another runner has by
-// then.
+// TestLease_LateHolderReleasesNothing runs a job longer than its lease, which another runner holds
+// by then.
 func TestLease_LateHolderReleasesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
 		ran, err := r.Try(t.Context(), quarterly(func(context.Context) error {
 			c.set(14 * time.Minute)
-			abandon(t, d, quarterly(nothing), 14*time.Minute)
+			abandon(t, d, quarterly(noop), 14*time.Minute)
 			return nil
 		}))
 		if !ran || err != nil {
 			t.Errorf("ran %t: %v", ran, err)
 		}
 		if l := leaseOf(t, d, "tidy"); l.Holder == "" || !l.FreeAt.Equal(noon.Add(28*time.Minute)) {
-			t.Errorf("the lease of the second holder became %+v", l)
+			t.Errorf("got the lease %+v, want that of the second holder", l)
 		}
 	})
 }
@@ -192,14 +193,14 @@ func TestLease_IsReleasedAfterALongRun(t *testing.T) {
 		r, c := setup(d)
 		if _, err := r.Try(t.Context(), quarterly(func(context.Context) error {
 			if l := leaseOf(t, d, "tidy"); l.Holder == "" || !l.FreeAt.Equal(noon.Add(14*time.Minute)) {
-				t.Errorf("while the job runs its lease is %+v", l)
+				t.Errorf("lease during the run: %+v", l)
 			}
 			c.set(12 * time.Minute)
 			return nil
 		})); err != nil {
 			t.Error(err)
 		}
-		leaseOf(t, d, "tidy").check(t, 12*time.Minute, 15*time.Minute-time.Second)
+		leaseOf(t, d, "tidy").wantReleased(t, 12*time.Minute, 15*time.Minute-time.Second)
 	})
 }
 
@@ -220,16 +221,17 @@ func TestLease_IsReleasedAfterAFailure(t *testing.T) {
 					ok && len(p.stack) == 0 {
 					t.Errorf("ran %t: %v", ran, err)
 				}
-				leaseOf(t, d, name).check(t, 10*time.Minute, 15*time.Minute-time.Second)
-				job.Run = nothing
-				look(t, d, 14*time.Minute, job, false)
-				look(t, d, 15*time.Minute, job, true)
+				leaseOf(t, d, name).wantReleased(t, 10*time.Minute, 15*time.Minute-time.Second)
+				job.Run = noop
+				tryAt(t, d, 14*time.Minute, job, false)
+				tryAt(t, d, 15*time.Minute, job, true)
 			})
 		}
 	})
 }
 
-// TestJob_ContinuesElsewhereAfterInterruption ends the context of the node, not that of the lease.
+// TestJob_ContinuesElsewhereAfterInterruption cancels the context of the node, not that of the
+// lease.
 func TestJob_ContinuesElsewhereAfterInterruption(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -244,9 +246,9 @@ func TestJob_ContinuesElsewhereAfterInterruption(t *testing.T) {
 		if !ran || !errors.Is(err, context.Canceled) {
 			t.Errorf("ran %t: %v", ran, err)
 		}
-		leaseOf(t, d, "tidy").check(t, 10*time.Minute, 2*time.Minute)
-		look(t, d, 10*time.Minute-time.Millisecond, quarterly(nothing), false)
-		look(t, d, 10*time.Minute, quarterly(nothing), true)
+		leaseOf(t, d, "tidy").wantReleased(t, 10*time.Minute, 2*time.Minute)
+		tryAt(t, d, 10*time.Minute-time.Millisecond, quarterly(noop), false)
+		tryAt(t, d, 10*time.Minute, quarterly(noop), true)
 	})
 }
 
@@ -258,7 +260,7 @@ func TestJob_CompletedAtShutdownIsNotRepeated(t *testing.T) {
 		if _, err := r.Try(ctx, quarterly(func(context.Context) error { shutDown(); return nil })); err != nil {
 			t.Error(err)
 		}
-		leaseOf(t, d, "tidy").check(t, 10*time.Minute, 15*time.Minute-time.Second)
+		leaseOf(t, d, "tidy").wantReleased(t, 10*time.Minute, 15*time.Minute-time.Second)
 	})
 }
 
@@ -270,7 +272,7 @@ func TestJob_ContextEndsWithTheLease(t *testing.T) {
 		ran, err := r.Try(t.Context(), quarterly(func(ctx context.Context) error {
 			ends, ok := ctx.Deadline()
 			if lasts := ends.Sub(began); !ok || lasts < 14*time.Minute || ends.After(time.Now().Add(14*time.Minute)) {
-				t.Errorf("the job's context lasts %s", lasts)
+				t.Errorf("the job's context ends after %s, want 14m0s", lasts)
 			}
 			return nil
 		}))
@@ -284,9 +286,9 @@ func TestJob_ContextEndsWithTheLease(t *testing.T) {
 		}
 		ran, err = r.Try(t.Context(), brief)
 		if !ran || !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("a job longer than its lease ran %t: %v", ran, err)
+			t.Errorf("a job that exceeds its lease: ran %t: %v", ran, err)
 		}
-		leaseOf(t, d, "brief").check(t, 300*time.Millisecond, 449500*time.Microsecond)
+		leaseOf(t, d, "brief").wantReleased(t, 300*time.Millisecond, 449500*time.Microsecond)
 	})
 }
 

@@ -27,7 +27,7 @@ type State struct {
 	BeganAt *time.Time
 	// EndedAt is the end of the last run; nil during a run, and after the node has died.
 	EndedAt *time.Time
-	// Error is why it failed when it ended last.
+	// Error is the error of the last completed run; nil if the run succeeded.
 	Error *string
 }
 
@@ -36,7 +36,7 @@ func (s State) Running(now time.Time) bool {
 	return s.Holder != "" && now.Before(s.FreeAt) && (s.DeadAt == nil || now.Before(*s.DeadAt))
 }
 
-// States are those of the runner's jobs, in their order.
+// States returns the states of the runner's jobs, in the order of Jobs.
 func (r *Runner) States(ctx context.Context) ([]State, error) {
 	var rows []State
 	if err := r.DB.NewSelect().Model(&rows).Scan(db.AsSystem(ctx)); err != nil {

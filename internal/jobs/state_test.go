@@ -27,15 +27,15 @@ func TestState_RecordsOutcome(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r, c := setup(d)
 		r.Node = "box/7"
-		job := quarterly(nothing)
+		job := quarterly(noop)
 		if s := stateOf(t, r, job); s.Node != nil || s.BeganAt != nil || s.DueAt != nil || s.Running(noon) {
-			t.Errorf("of a job that was never done: %+v", s)
+			t.Errorf("a job that never ran: %+v", s)
 		}
 		job.Run = func(context.Context) error {
 			s := stateOf(t, r, job)
 			if *s.Node != "box/7" || !s.BeganAt.Equal(noon) || s.EndedAt != nil || !s.Running(noon) ||
 				s.Running(noon.Add(14*time.Minute)) {
-				t.Errorf("while it goes on: %+v", s)
+				t.Errorf("while the job runs: %+v", s)
 			}
 			c.set(time.Minute)
 			return errors.New("broken\nby a test\x00" + strings.Repeat("é", 2*maxErrorLength))
@@ -48,15 +48,15 @@ func TestState_RecordsOutcome(t *testing.T) {
 			!s.DueAt.Equal(noon.Add(15*time.Minute-time.Second)) ||
 			!strings.HasPrefix(*s.Error, "broken by a testé") ||
 			len([]rune(*s.Error)) > maxErrorLength {
-			t.Errorf("of a job that has failed: %+v", s)
+			t.Errorf("after a failed run: %+v", s)
 		}
-		job.Run = nothing
+		job.Run = noop
 		c.set(15 * time.Minute)
 		if _, err := r.Try(t.Context(), job); err != nil {
 			t.Error(err)
 		}
 		if s := stateOf(t, r, job); s.Error != nil || !s.BeganAt.Equal(noon.Add(15*time.Minute)) {
-			t.Errorf("of a job that has ended well: %+v", s)
+			t.Errorf("after a successful run: %+v", s)
 		}
 	})
 }
@@ -73,13 +73,13 @@ func TestRunNow_RunsAJob(t *testing.T) {
 				t.Errorf("round %d: ran %t, %d runs: %v", round, ran, runs, err)
 			}
 		}
-		look(t, d, time.Minute, job, false) // it has just been done
+		tryAt(t, d, time.Minute, job, false) // it is not due yet
 		c.set(20 * time.Minute)
 		job.Run = func(context.Context) error {
 			other, _ := setup(d)
 			other.Now = r.Now
 			if ran, err := other.RunNow(t.Context(), job); ran || err != nil {
-				t.Errorf("beside itself: ran %t: %v", ran, err)
+				t.Errorf("concurrently with itself: ran %t: %v", ran, err)
 			}
 			return nil
 		}
@@ -88,11 +88,11 @@ func TestRunNow_RunsAJob(t *testing.T) {
 		}
 		abandon(t, d, job, 40*time.Minute)
 		c.set(40*time.Minute + lifetime - time.Millisecond)
-		if ran, err := r.RunNow(t.Context(), quarterly(nothing)); ran || err != nil {
+		if ran, err := r.RunNow(t.Context(), quarterly(noop)); ran || err != nil {
 			t.Errorf("while the node may be alive: ran %t: %v", ran, err)
 		}
 		c.set(40*time.Minute + lifetime)
-		if ran, err := r.RunNow(t.Context(), quarterly(nothing)); !ran || err != nil {
+		if ran, err := r.RunNow(t.Context(), quarterly(noop)); !ran || err != nil {
 			t.Errorf("after that: ran %t: %v", ran, err)
 		}
 	})

@@ -90,7 +90,7 @@ func TestStore_ClaimKeepsCodeAndClicks(t *testing.T) {
 			c.Link.ExpiresAt != nil || *c.Link.CreatedBy != b.me {
 			t.Fatalf("%+v", c)
 		}
-		b.follow(t, l, 2) // recorded by a node that has not heard of it
+		b.follow(t, l, 2) // recorded by a node that does not know of the claim
 		counts := b.Clicks.(clicktest.Clicks).Store
 		for _, of := range []stats.Subject{{LinkID: l.ID}, {}} {
 			stats, err := counts.Stats(t.Context(), b.mine, of, &stats.Range{From: noon.Add(-time.Hour),
@@ -230,8 +230,8 @@ func TestStore_ClaimConcurrently(t *testing.T) {
 	})
 }
 
-// TestStore_ClaimBeforeTheFirstClick: the clicks that a node records afterwards, which has not
-// heard of it, come after the link.
+// TestStore_ClaimBeforeTheFirstClick: a node that does not know of the claim
+// records clicks after it.
 func TestStore_ClaimBeforeTheFirstClick(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

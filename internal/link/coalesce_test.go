@@ -93,7 +93,7 @@ func TestCoalescer_EachCallerGetsItsOwnResult(t *testing.T) {
 				t.Errorf("%s: %s, want %s: %v", a.in.URL, said, a.want, a.err)
 			}
 			if a.err == nil && a.link.In.ActorID() != a.member.ActorID() {
-				t.Errorf("%s: the link came through somebody else's membership", a.in.URL)
+				t.Errorf("%s: got the link with another caller's membership", a.in.URL)
 			}
 			if a.created && optional.Value(a.link.CreatedBy) != a.member.AccountID() {
 				t.Errorf("%s: made by %q, want %q", a.in.URL, optional.Value(a.link.CreatedBy), a.member.AccountID())
@@ -141,7 +141,7 @@ func TestCoalescer_SameURLConcurrently(t *testing.T) {
 					made++
 				}
 				if l.In.ActorID() != m.ActorID() {
-					t.Error("the link came through somebody else's membership")
+					t.Error("got the link with another caller's membership")
 				}
 			})
 		}

@@ -213,8 +213,8 @@ func TestFeed_ListsEveryChangeThatAffectsRedirects(t *testing.T) {
 	})
 }
 
-// TestFeed_DeliversLateCommits: a transaction that began first and commits last is heard of all
-// the same.
+// TestFeed_DeliversLateCommits: a transaction that began first and commits last is
+// delivered.
 func TestFeed_DeliversLateCommits(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -252,10 +252,10 @@ func TestList_RequiresMembership(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
 		if _, err := b.List(t.Context(), workspace.Membership{}, nil, page.Request{Size: 1}); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("nobody lists: %v", err)
+			t.Errorf("listing without a membership: %v", err)
 		}
 		if _, err := b.Count(t.Context(), workspace.Membership{}, nil); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("nobody counts: %v", err)
+			t.Errorf("counting without a membership: %v", err)
 		}
 	})
 }

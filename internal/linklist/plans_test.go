@@ -110,7 +110,7 @@ func TestList_UsesIndexes(t *testing.T) {
 					}
 					plans := b.plans(t, many/10, c.filter, r)
 					if len(plans) == 0 || name == "by clicks" && len(plans) > 1 { // the never clicked are not on that page
-						t.Errorf("%s asks %d times", name, len(plans))
+						t.Errorf("%s: %d queries", name, len(plans))
 					}
 					for _, plan := range plans {
 						if scans(d.Kind, plan) || !c.sorts && sorts(d.Kind, plan) {

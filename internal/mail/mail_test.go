@@ -289,7 +289,7 @@ func TestShutdown_SendsQueuedMessages(t *testing.T) {
 		}
 		o.send(t, "too late")
 		if o.left() != 0 {
-			t.Error("a message is taken that nobody will send")
+			t.Error("a message was queued after the shutdown")
 		}
 		j.says(t, "the server shuts down", 1)
 	})

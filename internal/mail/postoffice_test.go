@@ -175,7 +175,7 @@ func (p *postOffice) taken() []string {
 	return slices.Clone(p.messages)
 }
 
-func (p *postOffice) heard(verb string) (commands []string) {
+func (p *postOffice) received(verb string) (commands []string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, command := range p.commands {

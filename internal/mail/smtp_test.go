@@ -58,10 +58,10 @@ func TestSMTP_DeliversTheMessage(t *testing.T) {
 	if err := client(t, "smtp://"+p.address(), nil).post(t, l); err != nil {
 		t.Fatal(err)
 	}
-	if diff := cmp.Diff([]string{"MAIL FROM:<no-reply@sho.rt> BODY=8BITMIME"}, p.heard("MAIL")); diff != "" {
+	if diff := cmp.Diff([]string{"MAIL FROM:<no-reply@sho.rt> BODY=8BITMIME"}, p.received("MAIL")); diff != "" {
 		t.Error(diff)
 	}
-	if diff := cmp.Diff([]string{"RCPT TO:<ada@example.com>"}, p.heard("RCPT")); diff != "" {
+	if diff := cmp.Diff([]string{"RCPT TO:<ada@example.com>"}, p.received("RCPT")); diff != "" {
 		t.Error(diff)
 	}
 	m, err := netmail.ReadMessage(strings.NewReader(p.taken()[0]))
@@ -158,8 +158,8 @@ func TestSMTP_RefusesPlaintext(t *testing.T) {
 				t.Errorf("delivered: %v", err)
 			}
 			for _, verb := range []string{"AUTH", "MAIL", "RCPT"} {
-				if heard := p.heard(verb); len(heard) > 0 {
-					t.Errorf("the server heard %v", heard)
+				if got := p.received(verb); len(got) > 0 {
+					t.Errorf("the server received %v, want nothing", got)
 				}
 			}
 		})
@@ -286,8 +286,8 @@ func TestSMTP_RetriesAfterDeferral(t *testing.T) {
 	for len(tries) < 2 && t.Context().Err() == nil {
 		_ = poll.Wait(t.Context(), 10*time.Millisecond)
 	}
-	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.heard("RCPT TO:<nobody")) != 1 {
-		t.Errorf("%d messages taken, %v: %v", len(p.taken()), p.heard("RCPT"), err)
+	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.received("RCPT TO:<nobody")) != 1 {
+		t.Errorf("%d messages accepted, %v: %v", len(p.taken()), p.received("RCPT"), err)
 	}
 	j.says(t, "RCPT by 550", 1)
 	j.says(t, "RCPT by 451", 1)
@@ -345,8 +345,9 @@ func TestSMTP_RefusesHeaderInjection(t *testing.T) {
 		t.Fatal(err)
 	}
 	m, err := netmail.ReadMessage(strings.NewReader(p.taken()[0]))
-	if err != nil || m.Header.Get("Bcc") != "" || len(m.Header) != 9 || len(p.taken()) != 1 || len(p.heard("RCPT")) != 1 {
-		t.Errorf("%v, %d messages, %v: %v", m.Header, len(p.taken()), p.heard("RCPT"), err)
+	if err != nil || m.Header.Get("Bcc") != "" || len(m.Header) != 9 || len(p.taken()) != 1 ||
+		len(p.received("RCPT")) != 1 {
+		t.Errorf("%v, %d messages, %v: %v", m.Header, len(p.taken()), p.received("RCPT"), err)
 	}
 }
 

@@ -61,10 +61,10 @@ test_up 1
 // TestGauges_AreReadOnEveryScrape at every scrape, and all at once.
 func TestGauges_AreReadOnEveryScrape(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	scrapes := 0
 	handler := Metrics(func() []Number {
-		asked++
-		return []Number{Counter("test_a_total", "A.", asked), Counter("test_b_total", "B.", asked)}
+		scrapes++
+		return []Number{Counter("test_a_total", "A.", scrapes), Counter("test_b_total", "B.", scrapes)}
 	}, slog.New(slog.DiscardHandler))
 	for _, want := range []string{"test_a_total 1\n", "test_a_total 2\n"} {
 		w := httptest.NewRecorder()

@@ -202,9 +202,9 @@ func TestClient_RefusesOtherSchemes(t *testing.T) {
 
 func TestClient_FollowsFiveRedirects(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	requests := 0
 	n := outboundtest.Open(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		asked++
+		requests++
 		left, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
 		if left > 0 {
 			http.Redirect(w, r, "/"+strconv.Itoa(left-1), http.StatusFound)
@@ -214,9 +214,9 @@ func TestClient_FollowsFiveRedirects(t *testing.T) {
 	if answer, err := get(t, client, n.URL("a.public.test", "/5")); err != nil || answer.StatusCode != http.StatusOK {
 		t.Errorf("five redirects: %v", err)
 	}
-	asked = 0
-	if _, err := get(t, client, n.URL("a.public.test", "/1000")); !errors.Is(err, ErrRedirects) || asked != 6 {
-		t.Errorf("asked %d times: %v", asked, err)
+	requests = 0
+	if _, err := get(t, client, n.URL("a.public.test", "/1000")); !errors.Is(err, ErrRedirects) || requests != 6 {
+		t.Errorf("got %d requests, want 6: %v", requests, err)
 	}
 }
 

@@ -69,10 +69,10 @@ func misleading(w http.ResponseWriter, r *http.Request) {
 func TestCheck_NeverReachesPrivateAddresses(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, d *db.DB){
-		"asked by a member":      askedByAMember,
-		"asked by the job":       askedByTheJob,
-		"the system's resolver":  askedAsInProduction,
-		"a client that asks all": askedWithoutScruples,
+		"check by a member":      checkByMember,
+		"check by the job":       checkByJob,
+		"the system's resolver":  checkWithSystemResolver,
+		"an unrestricted client": checkWithUnrestrictedClient,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -81,7 +81,7 @@ func TestCheck_NeverReachesPrivateAddresses(t *testing.T) {
 	}
 }
 
-func askedByAMember(t *testing.T, d *db.DB) {
+func checkByMember(t *testing.T, d *db.DB) {
 	b := setup(t, d, misleading, lies)
 	b.checkAll(t, ways(b.net))
 	if got := b.net.Lookups("rebind.test"); got != 2 {
@@ -89,7 +89,7 @@ func askedByAMember(t *testing.T, d *db.DB) {
 	}
 }
 
-func askedByTheJob(t *testing.T, d *db.DB) {
+func checkByJob(t *testing.T, d *db.DB) {
 	b := setup(t, d, misleading, lies)
 	links := map[string]*link.Link{}
 	for name, url := range ways(b.net) {
@@ -100,15 +100,15 @@ func askedByTheJob(t *testing.T, d *db.DB) {
 		t.Errorf("the canary was reached %d times", reached)
 	}
 	for name, l := range links {
-		if got := said(b.get(t, l)); got != "nothing" {
+		if got := outcome(b.get(t, l)); got != "nothing" {
 			t.Errorf("%s: the destination said %s", name, got)
 		}
 	}
 }
 
-// askedAsInProduction has the client that the server has, and hosts that some resolvers take for
+// checkWithSystemResolver uses the client of the server, and hosts that some resolvers take for
 // addresses.
-func askedAsInProduction(t *testing.T, d *db.DB) {
+func checkWithSystemResolver(t *testing.T, d *db.DB) {
 	b := setup(t, d, misleading, nil)
 	b.Client = outbound.NewClient(outbound.Config{UserAgent: UserAgent("http://sho.rt")})
 	urls := map[string]string{}
@@ -119,13 +119,13 @@ func askedAsInProduction(t *testing.T, d *db.DB) {
 	b.checkAll(t, urls)
 }
 
-func askedWithoutScruples(t *testing.T, d *db.DB) {
+func checkWithUnrestrictedClient(t *testing.T, d *db.DB) {
 	b := setup(t, d, misleading, lies)
 	b.allow(func(netip.Addr) bool { return true }, 0)
 	for name, url := range ways(b.net) {
 		got := b.check(t, b.link(t, url))
-		if reached := b.net.Reached(t); reached == 0 || said(got) != "200" {
-			t.Errorf("%s does not lead to the canary: the destination said %s", name, said(got))
+		if reached := b.net.Reached(t); reached == 0 || outcome(got) != "200" {
+			t.Errorf("%s does not lead to the canary: the destination said %s", name, outcome(got))
 		}
 	}
 }
@@ -135,8 +135,8 @@ func (b *bundle) checkAll(t *testing.T, urls map[string]string) {
 	t.Helper()
 	for name, url := range urls {
 		got := b.check(t, b.link(t, url))
-		if reached := b.net.Reached(t); reached != 0 || said(got) != "nothing" {
-			t.Errorf("%s: the canary was reached %d times, the destination said %s", name, reached, said(got))
+		if reached := b.net.Reached(t); reached != 0 || outcome(got) != "nothing" {
+			t.Errorf("%s: the canary was reached %d times, the destination said %s", name, reached, outcome(got))
 		}
 	}
 }

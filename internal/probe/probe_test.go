@@ -110,8 +110,8 @@ func (b *bundle) note(event string) {
 	b.events = append(b.events, event)
 }
 
-// happened are the events since it was last asked.
-func (b *bundle) happened() []string {
+// takeEvents returns the events since the last call.
+func (b *bundle) takeEvents() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	events := b.events
@@ -134,8 +134,8 @@ func (b *bundle) link(t *testing.T, url string) *link.Link {
 	return l
 }
 
-// at makes a link that leads to the path on the host, a public one.
-func (b *bundle) at(t *testing.T, host, path string) *link.Link {
+// linkTo creates a link to the path on the host, which is public.
+func (b *bundle) linkTo(t *testing.T, host, path string) *link.Link {
 	t.Helper()
 	return b.link(t, b.net.URL(host+outboundtest.PublicName, path))
 }
@@ -165,10 +165,10 @@ func (b *bundle) run(t *testing.T) {
 	}
 }
 
-// said returns the stored status of the link's destination.
-func said(l *link.Link) string {
+// outcome returns the stored status of the link's destination.
+func outcome(l *link.Link) string {
 	if l.LastCheckedAt == nil {
-		return "not asked"
+		return "not requested"
 	}
 	if l.DestinationStatus == nil {
 		return "nothing"
@@ -227,16 +227,16 @@ func TestCheck_SendsHEADThenGET(t *testing.T) {
 			"/lost":     {"404", []string{head + "/lost", head + "/404", sleep, get + "/lost", get + "/404"}},
 		} {
 			t.Run(path, func(t *testing.T) {
-				got := b.check(t, b.at(t, "a", path))
-				if said(got) != c.status || !got.LastCheckedAt.Equal(noon) {
-					t.Errorf("said %s, want %s", said(got), c.status)
+				got := b.check(t, b.linkTo(t, "a", path))
+				if outcome(got) != c.status || !got.LastCheckedAt.Equal(noon) {
+					t.Errorf("said %s, want %s", outcome(got), c.status)
 				}
-				if diff := cmp.Diff(c.happened, b.happened()); diff != "" {
+				if diff := cmp.Diff(c.happened, b.takeEvents()); diff != "" {
 					t.Errorf("(-want +got):\n%s", diff)
 				}
 			})
 		}
-		if got := said(b.check(t, b.at(t, "a", "/loop"))); got != "nothing" {
+		if got := outcome(b.check(t, b.linkTo(t, "a", "/loop"))); got != "nothing" {
 			t.Errorf("a loop said %s", got)
 		}
 	})
@@ -260,7 +260,7 @@ func TestCheck_StopsReadingAnEndlessBody(t *testing.T) {
 			}
 		}
 	}, nil)
-	if got := said(b.check(t, b.at(t, "a", "/"))); got != "200" {
+	if got := outcome(b.check(t, b.linkTo(t, "a", "/"))); got != "200" {
 		t.Errorf("said %s", got)
 	}
 	if got, most := <-written, 64<<20; got > most { // more than the buffers of a connection
@@ -274,19 +274,19 @@ func TestCheck_TimesOutWithoutAnswer(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
 		b.allow(b.net.Allow, 500*time.Millisecond)
-		l := b.at(t, "a", "/never?secret")
-		if got := b.check(t, l); said(got) != "nothing" || !got.CheckAt.Equal(noon.Add(time.Hour)) {
-			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
+		l := b.linkTo(t, "a", "/never?secret")
+		if got := b.check(t, l); outcome(got) != "nothing" || !got.CheckAt.Equal(noon.Add(time.Hour)) {
+			t.Errorf("got %s, due again %s", outcome(got), got.CheckAt)
 		}
 		if got := b.logged.String(); !strings.Contains(got, l.ID) || strings.Contains(got, "secret") {
 			t.Errorf("logged %q", got)
 		}
-		b.happened()
+		b.takeEvents()
 		for range 3 {
-			b.at(t, "a", "/never")
+			b.linkTo(t, "a", "/never")
 		}
 		b.run(t)
-		if diff := cmp.Diff([]string{"HEAD /never"}, b.happened()); diff != "" {
+		if diff := cmp.Diff([]string{"HEAD /never"}, b.takeEvents()); diff != "" {
 			t.Errorf("(-want +got):\n%s", diff)
 		}
 	})
@@ -299,16 +299,16 @@ func TestCheck_TimesOutWhenStalled(t *testing.T) {
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
 	b := setup(t, d, site, nil)
 	b.allow(b.net.Allow, 500*time.Millisecond)
-	if got := said(b.check(t, b.at(t, "a", "/stalls"))); got != "nothing" {
+	if got := outcome(b.check(t, b.linkTo(t, "a", "/stalls"))); got != "nothing" {
 		t.Errorf("said %s", got)
 	}
-	if diff := cmp.Diff([]string{"HEAD /stalls", "HEAD /never"}, b.happened()); diff != "" {
+	if diff := cmp.Diff([]string{"HEAD /stalls", "HEAD /never"}, b.takeEvents()); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	stalling := []*link.Link{b.at(t, "a", "/stalls"), b.at(t, "a", "/stalls")}
+	stalling := []*link.Link{b.linkTo(t, "a", "/stalls"), b.linkTo(t, "a", "/stalls")}
 	b.run(t)
 	for _, l := range stalling {
-		if got := said(b.get(t, l)); got != "nothing" {
+		if got := outcome(b.get(t, l)); got != "nothing" {
 			t.Errorf("in the job: said %s", got)
 		}
 	}
@@ -318,11 +318,11 @@ func TestCheck_TimesOutWhenStalled(t *testing.T) {
 func TestCheck_RequestsTheRedirectTarget(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
-	var asked []string
+	var requested []string
 	b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) {
-		asked = append(asked, r.RequestURI)
+		requested = append(requested, r.RequestURI)
 		if got, want := r.UserAgent(), "LinkforgeBot/1.0 (+http://sho.rt)"; got != want {
-			t.Errorf("asked by %s, want %s", got, want)
+			t.Errorf("got user agent %s, want %s", got, want)
 		}
 	}, nil)
 	for path, want := range map[string]string{
@@ -333,14 +333,14 @@ func TestCheck_RequestsTheRedirectTarget(t *testing.T) {
 		"":                           "/",
 	} {
 		t.Run(fmt.Sprintf("%q", path), func(t *testing.T) {
-			asked = nil
-			if b.check(t, b.at(t, "a", path)); !slices.Equal(asked, []string{want}) {
-				t.Errorf("asked %s, want %s", asked, want)
+			requested = nil
+			if b.check(t, b.linkTo(t, "a", path)); !slices.Equal(requested, []string{want}) {
+				t.Errorf("requested %s, want %s", requested, want)
 			}
 		})
 	}
-	if got := said(b.check(t, b.link(t, "no URL"))); got != "nothing" {
-		t.Errorf("no URL said %s", got)
+	if got := outcome(b.check(t, b.link(t, "no URL"))); got != "nothing" {
+		t.Errorf("no URL: got %s, want nothing", got)
 	}
 }
 
@@ -352,20 +352,20 @@ func TestCheck_BacksOff(t *testing.T) {
 			r.URL.Path = "/" + status
 			site(w, r)
 		}, nil)
-		l := b.at(t, "a", "/")
+		l := b.linkTo(t, "a", "/")
 		step := func(wait time.Duration, failures int) {
 			t.Helper()
 			b.run(t)
 			got := b.get(t, l)
-			if said(got) != status || got.CheckFailures != failures || !got.CheckAt.Equal(b.now.Add(wait)) {
+			if outcome(got) != status || got.CheckFailures != failures || !got.CheckAt.Equal(b.now.Add(wait)) {
 				t.Errorf("said %s, %d failures, due in %s; want %s, %d, %s",
-					said(got), got.CheckFailures, got.CheckAt.Sub(b.now), status, failures, wait)
+					outcome(got), got.CheckFailures, got.CheckAt.Sub(b.now), status, failures, wait)
 			}
-			b.happened()
+			b.takeEvents()
 			b.now = b.now.Add(wait - time.Second)
 			b.run(t)
-			if early := b.happened(); len(early) > 0 {
-				t.Errorf("asked too early: %s", early)
+			if early := b.takeEvents(); len(early) > 0 {
+				t.Errorf("requested too early: %s", early)
 			}
 			b.now = b.now.Add(time.Second)
 		}
@@ -387,7 +387,7 @@ func TestCheck_RequiresEditor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
-		l := b.at(t, "a", "/200")
+		l := b.linkTo(t, "a", "/200")
 		m, stranger := workspacetest.Join(t, d, b.member.ID(), workspace.Viewer), workspacetest.Actor(t, d)
 		if _, err := b.Check(t.Context(), m, l.ID); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("a viewer: %v", err)
@@ -402,8 +402,8 @@ func TestCheck_RequiresEditor(t *testing.T) {
 		if _, err := b.Check(t.Context(), b.member, "no id"); !errs.Is(err, errs.NotFound) {
 			t.Errorf("no link: %v", err)
 		}
-		if got := b.happened(); len(got) > 0 || said(b.get(t, l)) != "not asked" {
-			t.Errorf("asked all the same: %s", got)
+		if got := b.takeEvents(); len(got) > 0 || outcome(b.get(t, l)) != "not requested" {
+			t.Errorf("got requests %s, want none", got)
 		}
 	})
 }
@@ -412,22 +412,22 @@ func TestCheck_IsRateLimited(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
 	b.Limits = ratelimit.Limiter{KV: dbtest.Redis(t, ""), Log: b.Log}
-	l := b.at(t, "a", "/200")
+	l := b.linkTo(t, "a", "/200")
 	for range perWorkspace.Attempts {
 		b.check(t, l)
 	}
-	b.happened()
+	b.takeEvents()
 	if _, err := b.Check(t.Context(), b.member, l.ID); !errs.Is(err, errs.RateLimited) ||
 		errs.From(err).RetryAfter <= 0 {
 		t.Errorf("one check more: %v", err)
 	}
-	if got := b.happened(); len(got) > 0 {
-		t.Errorf("asked all the same: %s", got)
+	if got := b.takeEvents(); len(got) > 0 {
+		t.Errorf("got requests %s, want none", got)
 	}
 }
 
-// TestCheck_CancelledRecordsNothing ends the request, and the run, while the destination is being
-// asked: that it has not answered says nothing of it.
+// TestCheck_CancelledRecordsNothing cancels the request and the run during a request to the
+// destination: a missing response must not count as a failure.
 func TestCheck_CancelledRecordsNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -436,7 +436,7 @@ func TestCheck_CancelledRecordsNothing(t *testing.T) {
 			(<-leave)()
 			<-r.Context().Done()
 		}, nil)
-		l := b.at(t, "a", "/")
+		l := b.linkTo(t, "a", "/")
 		leaving := func() context.Context {
 			ctx, cancel := context.WithCancel(t.Context())
 			t.Cleanup(cancel)
@@ -444,14 +444,14 @@ func TestCheck_CancelledRecordsNothing(t *testing.T) {
 			return ctx
 		}
 		if _, err := b.Check(leaving(), b.member, l.ID); err == nil {
-			t.Error("a check that was left came to something")
+			t.Error("a cancelled check returned no error")
 		}
 		if err := b.Run(leaving()); !errors.Is(err, context.Canceled) {
 			t.Errorf("a run that was interrupted: %v", err)
 		}
-		if got := b.get(t, l); said(got) != "not asked" || got.CheckFailures != 0 ||
+		if got := b.get(t, l); outcome(got) != "not requested" || got.CheckFailures != 0 ||
 			!got.CheckAt.Equal(noon.Add(link.CheckLease)) {
-			t.Errorf("said %s, due again %s", said(got), got.CheckAt)
+			t.Errorf("got %s, due again %s", outcome(got), got.CheckAt)
 		}
 	})
 }
@@ -460,17 +460,17 @@ func TestCheck_CancelledRecordsNothing(t *testing.T) {
 func TestRun_StopsAtDeadline(t *testing.T) {
 	t.Parallel()
 	b := setup(t, dbtest.Migrated(t, dbtest.SQLite(t)), site, nil)
-	l := b.at(t, "a", "/never")
+	l := b.linkTo(t, "a", "/never")
 	ctx, cancel := context.WithTimeout(t.Context(), 500*time.Millisecond)
 	defer cancel()
-	if err := b.Run(ctx); err != nil || said(b.get(t, l)) != "not asked" {
-		t.Errorf("said %s: %v", said(b.get(t, l)), err)
+	if err := b.Run(ctx); err != nil || outcome(b.get(t, l)) != "not requested" {
+		t.Errorf("got %s: %v", outcome(b.get(t, l)), err)
 	}
 	ctx, cancel = context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	b.Links.DB = &db.DB{DB: b.db.WithQueryHook(stuck{}), Kind: b.db.Kind}
 	if err := b.Run(ctx); err != nil {
-		t.Errorf("while the database is asked: %v", err)
+		t.Errorf("during a database query: %v", err)
 	}
 }
 

@@ -22,20 +22,20 @@ func TestRun_PacesRequestsToAHost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d, site, nil)
 		for _, path := range []string{"/200", "/404", "/405-200", "/201"} {
-			b.at(t, "a", path)
+			b.linkTo(t, "a", path)
 		}
 		b.link(t, "http://A"+strings.ToUpper(outboundtest.PublicName)+":"+b.net.Port+"/202")
 		b.run(t)
-		events, asked := b.happened(), 0
+		events, requests := b.takeEvents(), 0
 		for i, event := range events {
 			if (i%2 == 1) != (event == "sleep 1s") {
 				t.Errorf("no sleep between two requests: %s", events)
 				break
 			}
-			asked += (i + 1) % 2
+			requests += (i + 1) % 2
 		}
-		if asked != 7 {
-			t.Errorf("asked %d times, want 7: %s", asked, events)
+		if requests != 7 {
+			t.Errorf("got %d requests, want 7: %s", requests, events)
 		}
 	})
 }
@@ -66,34 +66,34 @@ func TestRun_ChecksHostsConcurrently(t *testing.T) {
 		}, nil)
 		b.allow(b.net.Allow, 2*time.Second)
 		for i := range hosts {
-			b.at(t, fmt.Sprint(i), "/")
+			b.linkTo(t, fmt.Sprint(i), "/")
 		}
 		b.run(t)
-		if asked := len(b.happened()); most.Load() != atOnce || asked != hosts {
-			t.Errorf("%d hosts at once, %d in all; want %d and %d", most.Load(), asked, atOnce, hosts)
+		if requests := len(b.takeEvents()); most.Load() != atOnce || requests != hosts {
+			t.Errorf("%d hosts at once, %d in all; want %d and %d", most.Load(), requests, atOnce, hosts)
 		}
 	})
 }
 
-// TestRun_SlowHostDelaysNoOther has more links to one host than a batch asks.
+// TestRun_SlowHostDelaysNoOther has more links to one host than a batch checks.
 func TestRun_SlowHostDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Migrated(t, dbtest.SQLite(t))
-	asked := map[string]int{}
-	b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) { asked[r.URL.Path]++ }, nil)
+	requests := map[string]int{}
+	b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) { requests[r.URL.Path]++ }, nil)
 	for i := range perHost + 5 {
-		b.at(t, "a", fmt.Sprintf("/%d", i))
+		b.linkTo(t, "a", fmt.Sprintf("/%d", i))
 	}
 	for _, want := range []int{perHost, perHost, perHost + 5} {
 		b.run(t)
-		if len(asked) != want {
-			t.Errorf("%d asked, want %d", len(asked), want)
+		if len(requests) != want {
+			t.Errorf("%d paths requested, want %d", len(requests), want)
 		}
 		b.now = b.now.Add(link.CheckLease / 2)
 	}
-	for path, times := range asked {
+	for path, times := range requests {
 		if times != 1 {
-			t.Errorf("%s was asked %d times", path, times)
+			t.Errorf("%s was requested %d times, want once", path, times)
 		}
 	}
 }
@@ -109,31 +109,31 @@ func TestRun_RespectsTooManyRequests(t *testing.T) {
 		}, nil)
 		var busy []*link.Link
 		for range 3 {
-			busy = append(busy, b.at(t, "busy", "/busy"))
+			busy = append(busy, b.linkTo(t, "busy", "/busy"))
 		}
-		idle := b.at(t, "idle", "/idle")
+		idle := b.linkTo(t, "idle", "/idle")
 		b.run(t)
-		var told []string
+		var results []string
 		for _, l := range busy {
 			got := b.get(t, l)
-			told = append(told, said(got))
+			results = append(results, outcome(got))
 			if !got.CheckAt.Equal(noon.Add(2 * time.Hour)) {
-				t.Errorf("said %s, due again %s", said(got), got.CheckAt)
+				t.Errorf("said %s, due again %s", outcome(got), got.CheckAt)
 			}
 		}
-		asked, others := 0, 0
-		for _, s := range told {
+		requested, postponed := 0, 0
+		for _, s := range results {
 			switch s {
 			case "503":
-				asked++
-			case "not asked":
-				others++
+				requested++
+			case "not requested":
+				postponed++
 			}
 		}
-		if asked != 1 || others != 2 || said(b.get(t, idle)) != "200" {
-			t.Errorf("the busy host's links: %s; the idle one's: %s", told, said(b.get(t, idle)))
+		if requested != 1 || postponed != 2 || outcome(b.get(t, idle)) != "200" {
+			t.Errorf("the busy host's links: %s; the idle one's: %s", results, outcome(b.get(t, idle)))
 		}
-		if got := len(b.happened()); got != 2 {
+		if got := len(b.takeEvents()); got != 2 {
 			t.Errorf("%d requests and sleeps, want one request to either host", got)
 		}
 	})
@@ -149,15 +149,15 @@ func TestRun_RecordsUnreachableHost(t *testing.T) {
 			links = append(links, b.link(t, b.net.URL("gone.test", "/")))
 		}
 		b.run(t)
-		told := map[string]int{}
+		results := map[string]int{}
 		for _, l := range links {
 			got := b.get(t, l)
-			told[said(got)]++
+			results[outcome(got)]++
 			if !got.CheckAt.Equal(noon.Add(time.Hour)) {
-				t.Errorf("said %s, due again %s", said(got), got.CheckAt)
+				t.Errorf("said %s, due again %s", outcome(got), got.CheckAt)
 			}
 		}
-		if diff := cmp.Diff(map[string]int{"nothing": 1, "not asked": 2}, told); diff != "" ||
+		if diff := cmp.Diff(map[string]int{"nothing": 1, "not requested": 2}, results); diff != "" ||
 			b.net.Lookups("gone.test") != 1 {
 			t.Errorf("after %d look-ups (-want +got):\n%s", b.net.Lookups("gone.test"), diff)
 		}
@@ -202,15 +202,15 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var mu sync.Mutex
-		asked := map[string]int{}
+		requests := map[string]int{}
 		b := setup(t, d, func(_ http.ResponseWriter, r *http.Request) {
 			mu.Lock()
 			defer mu.Unlock()
-			asked[r.URL.Path]++
+			requests[r.URL.Path]++
 		}, nil)
 		const links = 100
 		for i := range links {
-			b.at(t, fmt.Sprint(i%10), fmt.Sprintf("/%d", i))
+			b.linkTo(t, fmt.Sprint(i%10), fmt.Sprintf("/%d", i))
 		}
 		var all sync.WaitGroup
 		for range 4 {
@@ -221,13 +221,13 @@ func TestRun_ChecksOnceConcurrently(t *testing.T) {
 			})
 		}
 		all.Wait()
-		for path, times := range asked {
+		for path, times := range requests {
 			if times != 1 {
-				t.Errorf("%s was asked %d times", path, times)
+				t.Errorf("%s was requested %d times, want once", path, times)
 			}
 		}
-		if len(asked) != links {
-			t.Errorf("%d asked, want %d", len(asked), links)
+		if len(requests) != links {
+			t.Errorf("%d paths requested, want %d", len(requests), links)
 		}
 	})
 }

@@ -50,7 +50,7 @@ func TestCleaner_Process(t *testing.T) {
 			return nil
 		})
 	_, err = runner.Try(t.Context(), job)
-	t.Errorf("nobody killed the node: %v", err)
+	t.Errorf("the node was not killed: %v", err)
 }
 
 // TestCleanUp_RunsOnTwoNodes has one node die while it holds the lease, and two others look each

@@ -444,6 +444,6 @@ func TestHandler_RedirectsFromTheCacheWithoutADatabase(t *testing.T) {
 	w := b.visit(t, http.MethodGet, "/"+unknown.Code)
 	if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") != "5" ||
 		strings.Contains(w.Body.String(), "links") {
-		t.Errorf("a link that nobody has asked for: %d %s", w.Code, w.Body)
+		t.Errorf("a link that is not cached: %d %s", w.Code, w.Body)
 	}
 }

@@ -18,12 +18,12 @@ func TestColumns_MatchDimensions(t *testing.T) {
 			t.Fatalf("%d values: %v", n, err)
 		}
 		for i := range n + 3 {
-			if got := read.values[read.at(i)]; got != fmt.Sprint(i%n) {
+			if got := read.values[read.clickCode(i)]; got != fmt.Sprint(i%n) {
 				t.Fatalf("%d values, click %d: %q", n, i, got)
 			}
 		}
-		if read.code("0") != 0 || read.code("none") != -1 {
-			t.Errorf("%d values: codes %d and %d", n, read.code("0"), read.code("none"))
+		if read.valueCode("0") != 0 || read.valueCode("none") != -1 {
+			t.Errorf("%d values: codes %d and %d", n, read.valueCode("0"), read.valueCode("none"))
 		}
 	}
 }
@@ -41,7 +41,7 @@ func FuzzColumns(f *testing.F) {
 			return
 		}
 		for i := range min(clicks, 1000) {
-			_ = read.at(i)
+			_ = read.clickCode(i)
 		}
 	})
 }

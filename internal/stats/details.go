@@ -105,7 +105,7 @@ func codeWidth(values int) (width int) {
 	return width
 }
 
-// codes is a column as it was written.
+// codes is a stored column: its distinct values, and for each click the index of its value.
 type codes struct {
 	values []string
 	width  int
@@ -134,16 +134,16 @@ func readCodes(b []byte, clicks int) (c codes, err error) {
 	return c, nil
 }
 
-// at is the number of a click's value.
-func (c *codes) at(click int) (code int) {
+// clickCode returns the index of a click's value.
+func (c *codes) clickCode(click int) (code int) {
 	for i := range c.width {
 		code |= int(c.bytes[click*c.width+i]) << (8 * i)
 	}
 	return code
 }
 
-// code is the number of a value; -1 when no click has it.
-func (c *codes) code(value string) int {
+// valueCode returns the index of a value; -1 if no click has it.
+func (c *codes) valueCode(value string) int {
 	for code, known := range c.values {
 		if known == value {
 			return code
@@ -168,12 +168,12 @@ func (d *dayOfDetails) eachClick(wanted map[click.Dimension]string, f func(click
 	var matches []match
 	for dimension, value := range wanted {
 		column := d.columns[dimension]
-		matches = append(matches, match{column, column.code(value)})
+		matches = append(matches, match{column, column.valueCode(value)})
 	}
 clicks:
 	for click := range len(d.moments) / momentBytes {
 		for i := range matches {
-			if matches[i].at(click) != matches[i].code {
+			if matches[i].clickCode(click) != matches[i].code {
 				continue clicks
 			}
 		}
@@ -309,8 +309,8 @@ func (s *Store) detailWorkspace(ctx context.Context, t *Total) error {
 	return s.detailedUntil(ctx, s.DB, t, t.SealedAt)
 }
 
-// detailDay reads a day before it locks anything. Should a click come to it meanwhile, the day says
-// so by its count.
+// detailDay reads a day before it locks anything. If a click is added to the day meanwhile, the
+// day's count shows it.
 func (s *Store) detailDay(ctx context.Context, t *Total, start time.Time) error {
 	made, err := s.readDetails(ctx, t.SubjectID, start)
 	if err != nil {
@@ -398,13 +398,13 @@ func reopen(ctx context.Context, tx bun.Tx, workspaceID string, from time.Time) 
 	return err
 }
 
-// equal says that the columns of a day add up to the counts of its clicks. Dimensions of too many
-// values cannot be compared.
+// equal reports whether the columns of a day add up to the counts of its clicks. Dimensions with
+// too many values cannot be compared.
 func (d *dayOfDetails) equal(want rollup.Counts) bool {
 	for dimension, column := range d.columns {
 		is, number := rollup.Values{}, dimension.Definition().Number
 		d.eachClick(nil, func(click int, _ byte, one rollup.Count) {
-			if value := column.values[column.at(click)]; value != unknownValue(dimension) {
+			if value := column.values[column.clickCode(click)]; value != unknownValue(dimension) {
 				is.Add(value, one)
 			}
 		})

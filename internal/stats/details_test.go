@@ -56,7 +56,7 @@ func TestDetails_SplitBusyDaysByColumn(t *testing.T) {
 		}
 		want("a busy link", busy.LinkID, 2, 2*stats.BusyDay)
 		want("a quiet link", quiet.LinkID, 0, 0)
-		want("a link of nobody's", foreign.LinkID, 0, 0)
+		want("an anonymous link", foreign.LinkID, 0, 0)
 		want("the workspace", busy.WorkspaceID, 2, 3*stats.BusyDay-1)
 
 		late := at(busy, 1, monday.Add(23*time.Hour))
@@ -111,7 +111,7 @@ func TestDetails_CombinedFiltersReadColumns(t *testing.T) {
 		q := w.All(w.Members[0], clicktest.Noon.Add(-3*click.Day), clicktest.Noon)
 		q.F.Values = map[click.Dimension]string{click.Country: "NP", click.Browser: "Firefox"}
 		if got, err := w.QueryStats(t, q).Total(t.Context()); err != nil || got != (rollup.Count{}) {
-			t.Errorf("columns out of date say %+v: %v", got, err)
+			t.Errorf("outdated columns: got %+v: %v", got, err)
 		}
 	})
 }

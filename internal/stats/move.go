@@ -49,7 +49,7 @@ func (s *Store) addToWorkspace(ctx context.Context, tx bun.Tx, link *Total) erro
 	}
 	moved := Rollups{}
 	for i := range rows {
-		one := moved.at(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt)
+		one := moved.rollupFor(link.WorkspaceID, link.WorkspaceID, rows[i].StartsAt)
 		if err := one.add(&rows[i]); err != nil {
 			return err
 		}

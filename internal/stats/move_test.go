@@ -120,8 +120,8 @@ func TestClaim_LosesNoConcurrentClick(t *testing.T) {
 	})
 }
 
-// TestPurge_RemovesEveryRow in any table that says whose its rows are, and takes nothing of
-// others.
+// TestPurge_RemovesEveryRow of the workspace from every table with an owner column, and no
+// other rows.
 func TestPurge_RemovesEveryRow(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -165,7 +165,7 @@ func TestPurge_RemovesEveryRow(t *testing.T) {
 		w.VerifyRollups(t)
 		q := w.All(w.Members[1], clicktest.Noon.Add(-21*click.Day), clicktest.Noon.Add(click.Day))
 		if n := w.Meant(q); len(n) == 0 || n[0].WorkspaceID == workspace.PublicID {
-			t.Fatal("nobody else has clicks")
+			t.Fatal("the other workspace has no clicks")
 		}
 		w.Check(t, random, q)
 	})

@@ -8,8 +8,8 @@ import (
 	"github.com/linkforge/linkforge/internal/hitquota"
 )
 
-// Busy says how many links of a workspace have had a share of their monthly hits, and how many hits
-// the busiest has had.
+// Busy reports how many links of a workspace have used a share of their monthly hits, and how many
+// hits the link with the most hits has used.
 type Busy struct {
 	WorkspaceID          string
 	Links, Hits, Allowed int64

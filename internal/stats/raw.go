@@ -122,7 +122,7 @@ func (s *Stats) countBy(ctx context.Context, by click.Dimension) (rollup.Values,
 		found := make([]rollup.Count, len(column.values))
 		d.eachClick(s.Values, func(number int, quarter byte, one rollup.Count) {
 			if at := d.start.Add(time.Duration(quarter) * click.BucketLength); !at.Before(s.From) && at.Before(s.To) {
-				found[column.at(number)].Add(one)
+				found[column.clickCode(number)].Add(one)
 			}
 		})
 		for code, n := range found {

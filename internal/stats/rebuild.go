@@ -278,7 +278,7 @@ func (s *Store) count(ctx context.Context, tx bun.Tx, t *Total, from, to time.Ti
 	return counted, rows.Err()
 }
 
-// equal says that rows say the same; latencies may differ by how they were rounded.
+// equal reports whether rows have the same counts; latencies may differ by rounding errors.
 func (s Rollups) equal(rows []Bucket) bool {
 	if len(s) != len(rows) {
 		return false

@@ -13,7 +13,8 @@ import (
 	"github.com/linkforge/linkforge/internal/stats"
 )
 
-// TestRebuild_RecreatesRollups breaks sums in every way, and wants each found, and all as they were.
+// TestRebuild_RecreatesRollups damages rollups in every way. Each difference must be reported, and
+// then fixed.
 func TestRebuild_RecreatesRollups(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -66,13 +66,13 @@ func TestStats_AddUpForEveryQuery(t *testing.T) {
 		}
 		w.WriteAll(t, random, late)
 		w.Set(clicktest.Noon.Add(26 * time.Hour))
-		askAll("with late clicks, and days that nobody has summed up yet")
+		askAll("with late clicks, and days that are not sealed yet")
 		w.VerifyRollups(t)
 
 		for range 2 {
 			w.SealDays(t)
 		}
-		askAll("when all days have been summed up")
+		askAll("when all days are sealed")
 		w.VerifyRollups(t)
 
 		since := w.ClicksSince()
@@ -89,9 +89,9 @@ func TestStats_AddUpForEveryQuery(t *testing.T) {
 		if _, err := w.Rebuild(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		askAll("when the sums have been made anew")
+		askAll("after rebuilding the rollups")
 		w.SealDays(t)
-		askAll("when busy days have been kept by column again")
+		askAll("after storing busy days by column again")
 		w.VerifyRollups(t)
 	})
 }
@@ -166,7 +166,7 @@ func TestRollup_LosesNothingConcurrently(t *testing.T) {
 			t.Fatal(err)
 		}
 		if diff := gocmp.Diff(before, state()); diff != "" || len(before) == 0 {
-			t.Errorf("summing up twice (-once +twice):\n%s", diff)
+			t.Errorf("sealing twice (-once +twice):\n%s", diff)
 		}
 		w.VerifyRollups(t)
 		w.CheckTotals(t)

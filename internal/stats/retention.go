@@ -87,7 +87,7 @@ func (s *Store) sealAfter(ctx context.Context, tx bun.Tx, last string, today tim
 	}
 	for i := range rows {
 		if b := &rows[i]; !b.StartsAt.Before(sealedAt[b.SubjectID]) {
-			d := whole.at(b.SubjectID, b.WorkspaceID, b.StartsAt.UTC().Truncate(click.Day))
+			d := whole.rollupFor(b.SubjectID, b.WorkspaceID, b.StartsAt.UTC().Truncate(click.Day))
 			if err := d.add(b); err != nil {
 				return nil, err
 			}

@@ -65,8 +65,8 @@ func months(t *testing.T, d *db.DB, table string) (names []string) {
 	return names
 }
 
-// wantKept compares the stored rows with the expected ones.
-func wantKept(t *testing.T, w *clicktest.World) {
+// wantStored compares the stored rows with the expected ones.
+func wantStored(t *testing.T, w *clicktest.World) {
 	t.Helper()
 	var clicks int64
 	for _, c := range w.Clicks {
@@ -76,14 +76,14 @@ func wantKept(t *testing.T, w *clicktest.World) {
 	}
 	rows, err := w.DB.NewSelect().Table("clicks").Count(db.AsSystem(t.Context()))
 	if err != nil || rows != clicks {
-		t.Errorf("%d clicks are kept, want %d: %v", rows, clicks, err)
+		t.Errorf("%d clicks are stored, want %d: %v", rows, clicks, err)
 	}
 	if n := rowsBefore(t, w.DB, stats.Quarters, "starts_at", quartersKept); n > 0 {
-		t.Errorf("%d quarters of an hour are kept too long", n)
+		t.Errorf("%d expired quarter-hour rollups are stored", n)
 	}
 	if rowsBefore(t, w.DB, stats.Quarters, "starts_at", clicksKept) == 0 ||
 		rowsBefore(t, w.DB, stats.Days, "starts_at", quartersKept) == 0 {
-		t.Error("sums are gone")
+		t.Error("rollups were deleted")
 	}
 	if w.DB.Kind != db.Postgres {
 		return
@@ -91,12 +91,12 @@ func wantKept(t *testing.T, w *clicktest.World) {
 	for table, first := range map[string]string{"clicks": "clicks_2025_10", stats.Quarters: "click_buckets_2024_10"} {
 		names := months(t, w.DB, table)
 		if last := table + "_2027_01"; names[0] != first || names[len(names)-1] != last {
-			t.Errorf("months are kept from %s to %s, want from %s to %s", names[0], names[len(names)-1], first, last)
+			t.Errorf("months are stored from %s to %s, want from %s to %s", names[0], names[len(names)-1], first, last)
 		}
 	}
 }
 
-// wantRefused insists that a question is refused, and that it is said since when it would not be.
+// wantRefused checks that a query is refused, with the earliest permitted date in the message.
 func wantRefused(t *testing.T, what string, err error, since time.Time) {
 	t.Helper()
 	if !errs.Is(err, errs.InvalidInput) || !strings.Contains(err.Error(), since.Format(time.DateOnly)) {
@@ -110,7 +110,7 @@ func TestRetention_RemovesOldDetails(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		w, random := aged(t, d)
-		wantKept(t, w)
+		wantStored(t, w)
 		w.CheckTotals(t)
 		w.VerifyRollups(t)
 		if _, err := w.Rebuild(t.Context()); err != nil { // it does not change what it cannot compute
@@ -205,7 +205,7 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 			err := w.Writer.Write(t.Context(), w.Log, w.Position, batch)
 			if err != nil { // the writer has not known that the month is gone: now it does
 				if db.IsRefused(err) {
-					t.Errorf("the batch is taken for poison: %v", err)
+					t.Errorf("writing the batch: %v", err)
 				}
 				err = w.Writer.Write(t.Context(), w.Log, w.Position, batch)
 			}
@@ -236,7 +236,7 @@ func TestRetention_AcceptsLateClicks(t *testing.T) {
 		}
 		check()
 		w.Tidy(t)
-		wantKept(t, w)
+		wantStored(t, w)
 		check()
 	})
 }

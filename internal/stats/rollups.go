@@ -15,14 +15,14 @@ import (
 	"github.com/linkforge/linkforge/internal/workspace"
 )
 
-// slot is where a sum belongs: a subject, and when its quarter of an hour or day begins, in seconds
+// slot is the key of a rollup: a subject, and the start of the quarter-hour or day, in seconds
 // since 1970.
 type slot struct {
 	subject string
 	start   int64
 }
 
-// Rollup is a row of sums whose counts are open.
+// Rollup is a rollup row with decoded counts.
 type Rollup struct {
 	Bucket
 	counts rollup.Counts
@@ -32,7 +32,8 @@ type Rollup struct {
 // written once.
 type Rollups map[slot]*Rollup
 
-func (s Rollups) at(subject, workspaceID string, start time.Time) *Rollup {
+// rollupFor returns the rollup of a subject from start on, and creates it if it does not exist.
+func (s Rollups) rollupFor(subject, workspaceID string, start time.Time) *Rollup {
 	k := slot{subject, start.Unix()}
 	if s[k] == nil {
 		s[k] = &Rollup{Bucket{SubjectID: subject, StartsAt: start.UTC(), WorkspaceID: workspaceID}, rollup.Counts{}}
@@ -42,7 +43,7 @@ func (s Rollups) at(subject, workspaceID string, start time.Time) *Rollup {
 
 // AddToLink counts a click with its link.
 func (s Rollups) AddToLink(c *click.Click) {
-	s.at(c.LinkID, c.WorkspaceID, quarterAt(c)).addClick(c, oneClick(c))
+	s.rollupFor(c.LinkID, c.WorkspaceID, quarterAt(c)).addClick(c, oneClick(c))
 }
 
 // AddToWorkspace counts a click for the workspace of its link, if the link has an owner.
@@ -50,7 +51,7 @@ func (s Rollups) AddToWorkspace(c *click.Click) {
 	if c.WorkspaceID == workspace.PublicID {
 		return
 	}
-	all, one := s.at(c.WorkspaceID, c.WorkspaceID, quarterAt(c)), oneClick(c)
+	all, one := s.rollupFor(c.WorkspaceID, c.WorkspaceID, quarterAt(c)), oneClick(c)
 	all.addClick(c, one)
 	all.counts.Add(click.LinkDimension, c.LinkID, one)
 }
@@ -116,7 +117,7 @@ func LateOf(all []*Rollup, known map[string]*Total) Rollups {
 	late := Rollups{}
 	for _, one := range all {
 		if one.StartsAt.Before(known[one.SubjectID].SealedAt) {
-			d := late.at(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(click.Day))
+			d := late.rollupFor(one.SubjectID, one.WorkspaceID, one.StartsAt.Truncate(click.Day))
 			_ = d.add(&Bucket{Tally: one.Tally, Visits: one.Visits, Bots: one.Bots}) // nothing to read
 			d.counts.AddAll(one.counts)
 			d.counts.AddQuarter(one.StartsAt, one.count())

@@ -31,7 +31,7 @@ type Range struct {
 	From, To time.Time
 }
 
-// Subject says whose clicks are meant: of one link or of some, else of a whole workspace.
+// Subject selects the clicks of one link or of several links, else of a whole workspace.
 type Subject struct {
 	LinkID string
 	// Links finds the ids of links.
@@ -208,7 +208,7 @@ func valuesOf(b *Bucket, dimension click.Dimension) (rollup.Values, error) {
 	return found, err
 }
 
-// unknownValue is the value of clicks whose counts do not say one.
+// unknownValue returns the value of clicks whose counts contain none.
 func unknownValue(dimension click.Dimension) string {
 	if dimension == click.Status {
 		return strconv.Itoa(rollup.CommonStatus)

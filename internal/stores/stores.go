@@ -145,7 +145,7 @@ func (s *Stores) openTenants(o Options) {
 		Now:        o.Now,
 	}
 	s.Workspaces = &workspace.Store{
-		DB: o.DB, People: s.Accounts, Mail: o.Mailer, Limits: s.Limits, PublicURL: o.Config.PublicURL, Log: o.Log,
+		DB: o.DB, Accounts: s.Accounts, Mail: o.Mailer, Limits: s.Limits, PublicURL: o.Config.PublicURL, Log: o.Log,
 		Now: o.Now,
 	}
 	s.Domains = &domain.Store{

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// maxAgent is how much of a User-Agent is looked at, in bytes. Those of browsers are shorter than
-	// half of it.
+	// maxAgent is the length of the part of a User-Agent that is read, in bytes. Those of browsers are
+	// shorter than half of it.
 	maxAgent = 512
 	// memoBytes bounds the cache of user agents: about 15,000.
 	memoBytes = 4 << 20
@@ -24,7 +24,7 @@ type agent struct {
 	bot                 bool
 }
 
-// agents reads User-Agent headers, and remembers the ones that come again.
+// agents parses User-Agent headers and caches the results.
 type agents struct {
 	parser   *useragent.Parser
 	crawlers crawlers
@@ -41,9 +41,9 @@ func newAgents() *agents {
 	}
 }
 
-// of returns the properties of a user agent. Texts that are clearly not of a browser are not
+// classify returns the properties of a user agent. Texts that are clearly not of a browser are not
 // cached, so that a flood of them evicts nothing.
-func (a *agents) of(text string) agent {
+func (a *agents) classify(text string) agent {
 	text = text[:min(len(text), maxAgent)]
 	if !isBrowser(text) {
 		return agent{bot: true}
@@ -63,7 +63,7 @@ func (a *agents) of(text string) agent {
 }
 
 func (a *agents) parse(text string) agent {
-	// Some apps say their name before what their browser says, which the parser does not see then.
+	// Some apps put their name before the text of their browser, which the parser does not expect.
 	parsed := a.parser.Parse(text[max(strings.Index(text, "Mozilla/"), 0):])
 	known := agent{browser: findMark(browserMarks, text), os: findMark(osMarks, text)}
 	if known.browser == "" {

@@ -108,7 +108,7 @@ func TestAgent_RecognizesBrowsers(t *testing.T) {
 		"Mozilla/5.0 (Unheard of)": {Other, "", "", false},
 	} {
 		t.Run(text, func(t *testing.T) {
-			if diff := cmp.Diff(want, agents.of(text), cmp.AllowUnexported(agent{})); diff != "" {
+			if diff := cmp.Diff(want, agents.classify(text), cmp.AllowUnexported(agent{})); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
@@ -167,7 +167,7 @@ func TestAgent_RecognizesBots(t *testing.T) {
 	t.Parallel()
 	agents := newAgents()
 	for _, text := range bots {
-		if diff := cmp.Diff(agent{bot: true}, agents.of(text), cmp.AllowUnexported(agent{})); diff != "" {
+		if diff := cmp.Diff(agent{bot: true}, agents.classify(text), cmp.AllowUnexported(agent{})); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", text, diff)
 		}
 	}
@@ -177,7 +177,7 @@ func TestAgent_CacheReturnsTheSame(t *testing.T) {
 	t.Parallel()
 	agents := newAgents()
 	for _, text := range append([]string{chrome, chrome + strings.Repeat(" x", 1000)}, bots...) {
-		if first, again := agents.of(text), agents.of(text); first != again {
+		if first, again := agents.classify(text), agents.classify(text); first != again {
 			t.Errorf("%q is %+v, then %+v", text, first, again)
 		}
 	}
@@ -188,30 +188,30 @@ func TestAgent_FloodIsBounded(t *testing.T) {
 	agents := newAgents()
 	now := time.Unix(1_800_000_000, 0)
 	agents.crawlers.now = func() time.Time { return now }
-	asked := 0
+	matched := 0
 	for i := range 20_000 {
 		text := fmt.Sprintf("Mozilla/5.0 (%d)", i)
-		agents.of(text)
+		agents.classify(text)
 		if _, ok := agents.memo.GetIfPresent(text); ok {
-			asked += len(text)
+			matched += len(text)
 		}
 	}
-	if asked < 60<<10 || asked > 64<<10 {
-		t.Errorf("the list of crawlers was asked for %d bytes at once, want 64 KiB", asked)
+	if matched < 60<<10 || matched > 64<<10 {
+		t.Errorf("%d bytes matched against the crawler list at once, want 64 KiB", matched)
 	}
-	if got := agents.of("Mozilla/5.0 (Linux) HeadlessChrome/130"); !got.bot {
-		t.Error("in a flood, a bot that says so passes for a person")
+	if got := agents.classify("Mozilla/5.0 (Linux) HeadlessChrome/130"); !got.bot {
+		t.Error("when the budget is exhausted, a declared bot is classified as a browser")
 	}
-	if got := agents.of(chrome); got.bot || got.browser != "Chrome" {
-		t.Errorf("in a flood, a person passes for %+v", got)
+	if got := agents.classify(chrome); got.bot || got.browser != "Chrome" {
+		t.Errorf("when the budget is exhausted, got %+v, want Chrome", got)
 	}
 	if _, ok := agents.memo.GetIfPresent(chrome); ok {
-		t.Error("a guess is remembered")
+		t.Error("an uncertain result is cached")
 	}
 	now = now.Add(time.Second)
-	agents.of(chrome)
+	agents.classify(chrome)
 	if _, ok := agents.memo.GetIfPresent(chrome); !ok {
-		t.Error("a second later, the list of crawlers is not asked")
+		t.Error("a second later, the crawler list is not used")
 	}
 }
 
@@ -227,9 +227,9 @@ func TestAgent_CacheIsBounded(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&after)
 	used := int64(after.HeapAlloc) - int64(before.HeapAlloc)
-	t.Logf("%d agents in %d bytes, said to be %d", agents.memo.EstimatedSize(), used, agents.memo.WeightedSize())
+	t.Logf("%d agents in %d bytes, reported as %d", agents.memo.EstimatedSize(), used, agents.memo.WeightedSize())
 	if weight := agents.memo.WeightedSize(); weight > memoBytes || used > 2*memoBytes {
-		t.Errorf("100,000 agents take %d bytes, said to be %d, want at most %d", used, weight, memoBytes)
+		t.Errorf("100,000 agents take %d bytes, reported as %d, want at most %d", used, weight, memoBytes)
 	}
 	runtime.KeepAlive(agents)
 }
@@ -262,7 +262,7 @@ func BenchmarkAgentMiss(b *testing.B) {
 			i := 0
 			for b.Loop() {
 				i++
-				agents.of(fmt.Sprintf("%s%d", bench.text, i))
+				agents.classify(fmt.Sprintf("%s%d", bench.text, i))
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 const (
-	// maxQuery is how much of a query is looked at.
+	// maxQuery is the length of the part of a query that is read, in bytes.
 	maxQuery = 8 << 10
 	// maxText is the maximum length of a campaign text in bytes, maxDecoded the number of bytes that
 	// are decoded for it, before some of them are removed.
@@ -84,7 +84,7 @@ func decodeText(raw string) string {
 	return strings.TrimSpace(validate.Visible(string(kept)))
 }
 
-// isPlain says that a value is its own text.
+// isPlain reports whether a value needs no decoding.
 func isPlain(raw string) bool {
 	if len(raw) > maxText {
 		return false

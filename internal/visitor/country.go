@@ -18,19 +18,19 @@ import (
 )
 
 const (
-	// lookInterval is how often Watch looks unless it is said.
-	lookInterval = 30 * time.Second
+	// defaultPollInterval is the interval at which Watch polls unless Every is set.
+	defaultPollInterval = 30 * time.Second
 	// maxFile bounds the size of a file in memory. The largest file of cities in 2025 has 130 MB.
 	maxFile = 1 << 30
-	// sample is the number of networks that are searched for a country, to detect a file of another
-	// kind.
-	sample = 10_000
+	// maxSampledNetworks is the number of networks that are searched for a country, to detect a file
+	// of another kind.
+	maxSampledNetworks = 10_000
 )
 
-// Countries knows which country an address is in, from a file in the format of MaxMind. A nil one
-// knows none.
+// Countries maps IP addresses to countries, from a file in MaxMind DB format. A nil Countries knows
+// no country.
 type Countries struct {
-	// Every is how often Watch looks at the file; half a minute unless set.
+	// Every is the interval at which Watch polls the file; 30 seconds unless set.
 	Every time.Duration
 
 	path  string
@@ -49,9 +49,9 @@ func OpenCountries(path string, log *slog.Logger) (*Countries, error) {
 	return c, nil
 }
 
-// Of is the country of an address, ISO 3166-1 alpha-2; empty when it is not known, as of private
-// addresses.
-func (c *Countries) Of(address netip.Addr) string {
+// CountryCode returns the country of an address as ISO 3166-1 alpha-2. It returns an empty string
+// for an unknown country, such as that of a private address.
+func (c *Countries) CountryCode(address netip.Addr) string {
 	if c == nil {
 		return ""
 	}
@@ -59,7 +59,7 @@ func (c *Countries) Of(address netip.Addr) string {
 	if !address.IsGlobalUnicast() || address.IsPrivate() {
 		return ""
 	}
-	return c.db.Load().of(address)
+	return c.db.Load().countryCode(address)
 }
 
 // Watch polls for a new file until the context ends, and loads it. A broken or missing file is
@@ -68,7 +68,7 @@ func (c *Countries) Watch(ctx context.Context) error {
 	if c == nil {
 		return nil
 	}
-	c.files.Watch(ctx, cmp.Or(c.Every, lookInterval), c.reload)
+	c.files.Watch(ctx, cmp.Or(c.Every, defaultPollInterval), c.reload)
 	return nil
 }
 
@@ -129,7 +129,7 @@ func newDatabase(content []byte) (*database, error) {
 		return nil, err
 	}
 	db := &database{reader: reader, records: sync.Pool{New: func() any { return new(record) }}}
-	left := sample
+	left := maxSampledNetworks
 	for network := range reader.Networks() {
 		if err := network.Err(); err != nil {
 			return nil, err
@@ -144,14 +144,15 @@ func newDatabase(content []byte) (*database, error) {
 	return nil, fmt.Errorf("no countries in a file of type %q", reader.Metadata.DatabaseType)
 }
 
-func (d *database) of(address netip.Addr) string {
+func (d *database) countryCode(address netip.Addr) string {
 	if address.Is6() && d.reader.Metadata.IPVersion == 4 {
 		return ""
 	}
 	return d.read(d.reader.Lookup(address))
 }
 
-// read is the country of a network; empty if there is none, or if the file is damaged there.
+// read returns the country code of a network; empty if the network has none or its record is
+// damaged.
 func (d *database) read(network maxminddb.Result) string {
 	if !network.Found() {
 		return ""

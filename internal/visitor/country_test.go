@@ -44,7 +44,7 @@ func openCountries(t testing.TB, path string) (*Countries, *bytes.Buffer) {
 
 func wantCountry(t testing.TB, c *Countries, address, want string) {
 	t.Helper()
-	if got := c.Of(netip.MustParseAddr(address)); got != want {
+	if got := c.CountryCode(netip.MustParseAddr(address)); got != want {
 		t.Errorf("the country of %s is %q, want %q", address, got, want)
 	}
 }
@@ -97,7 +97,7 @@ func TestCountries_FindAddress(t *testing.T) {
 			wantCountry(t, c, address, want)
 		})
 	}
-	if got := c.Of(netip.Addr{}); got != "" {
+	if got := c.CountryCode(netip.Addr{}); got != "" {
 		t.Errorf("the country of no address is %q", got)
 	}
 }
@@ -156,8 +156,8 @@ func TestCountries_SurviveADamagedFile(t *testing.T) {
 			bad := bytes.Clone(good)
 			bad[i] = b
 			if db, err := newDatabase(bad); err == nil {
-				db.of(netip.MustParseAddr("81.2.69.1"))
-				db.of(netip.MustParseAddr("2001:218::1"))
+				db.countryCode(netip.MustParseAddr("81.2.69.1"))
+				db.countryCode(netip.MustParseAddr("2001:218::1"))
 			}
 		}
 	}
@@ -175,14 +175,14 @@ func TestWatch_LoadsANewFile(t *testing.T) {
 				t.Error(err)
 			}
 		})
-		time.Sleep(10 * lookInterval)
+		time.Sleep(10 * defaultPollInterval)
 		synctest.Wait()
 		if log.Len() > 0 {
-			t.Errorf("nothing changed, and the log says %s", log)
+			t.Errorf("got log %s for an unchanged file, want none", log)
 		}
 		rewriteCountries(t, path, map[string]string{"81.2.69.0/24": "IE"})
 		wantCountry(t, c, "81.2.69.1", "GB")
-		time.Sleep(lookInterval + time.Second)
+		time.Sleep(defaultPollInterval + time.Second)
 		synctest.Wait()
 		wantCountry(t, c, "81.2.69.1", "IE")
 		cancel()
@@ -256,7 +256,7 @@ func BenchmarkOf(b *testing.B) {
 	address := netip.MustParseAddr("81.2.69.142")
 	b.ReportAllocs()
 	for b.Loop() {
-		c.Of(address)
+		c.CountryCode(address)
 	}
 }
 

@@ -27,7 +27,8 @@ type crawlers struct {
 	paid atomic.Int64     // the time, in nanoseconds since 1970, up to which the budget is used
 }
 
-// isOne says whether the agent of a browser is a bot's, and whether that is sure.
+// isOne reports whether the user agent of a browser belongs to a bot, and whether the result is
+// certain.
 func (c *crawlers) isOne(text string) (bot, sure bool) {
 	if !c.afford(time.Duration(len(text)) * wait) {
 		return soundsLikeBot(text), false

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// maxLanguages is how many languages of a request are looked at. Browsers send fewer.
+// maxLanguages is the number of languages of a request that are read. Browsers send fewer.
 const maxLanguages = 16
 
 // language returns the primary subtag of the most preferred language of an Accept-Language header,

@@ -3,9 +3,10 @@ package visitor
 import "strings"
 
 const (
-	// maxHost is the longest name that DNS knows.
+	// maxHost is the maximum length of a DNS name.
 	maxHost = 253
-	// maxAuthority is how far the end of a referrer's authority is looked for, user and port included.
+	// maxAuthority is the number of bytes that are searched for the end of a referrer's authority,
+	// which includes user and port.
 	maxAuthority = 1024
 )
 
@@ -48,7 +49,7 @@ func isPlace(scheme string) bool {
 	return false
 }
 
-// withoutPort cuts a port off, and says whether what follows the host is one.
+// withoutPort removes a port, and reports whether the text after the host is a valid port.
 func withoutPort(host string) (string, bool) {
 	port := ""
 	if strings.HasPrefix(host, "[") {
@@ -70,7 +71,7 @@ func hasUpper(s string) bool {
 	return false
 }
 
-// isHost says whether a lower-case host has only bytes that hosts have. International names come as
+// isHost reports whether a lower-case host contains only valid bytes. Internationalized names are
 // punycode.
 func isHost(host string) bool {
 	if host == "" || len(host) > maxHost {

@@ -37,8 +37,8 @@ type Visit struct {
 	Campaign string `bun:"utm_campaign"`
 	Term     string `bun:"utm_term"`
 	Content  string `bun:"utm_content"`
-	// Bot says that no person looked: a crawler, the preview of a link, monitoring, an HTTP library, a
-	// prefetch, or no agent.
+	// Bot reports whether the request is automated: a crawler, a link preview, monitoring, an HTTP
+	// library, a prefetch, or a request without a user agent.
 	Bot bool
 }
 
@@ -49,26 +49,26 @@ const (
 	Tablet  = "tablet"
 	TV      = "tv"
 	Console = "console" // for games
-	Other   = "other"   // a browser that says nothing of its device, or one on another: a headset, a car
+	Other   = "other"   // a browser that does not report its device, or another device: a headset, a car
 )
 
-// Reader reads visits. Its memory is bounded for any sequence of requests.
+// Reader reads visits from requests. Its memory is bounded for any sequence of requests.
 type Reader struct {
 	countries *Countries
 	agents    *agents
 }
 
-// NewReader makes a reader. Without countries, none is known.
+// NewReader creates a reader. With nil countries, visits have no country.
 func NewReader(countries *Countries) *Reader {
 	return &Reader{countries: countries, agents: newAgents()}
 }
 
 // Read returns the recorded properties of a request from an address, for a link with the
-// destination location. For visitors who asked not to be profiled, that is only whether they are
+// destination location. For visitors who opted out of profiling, that is only whether they are
 // bots.
 func (r *Reader) Read(req *http.Request, address netip.Addr, location string) Visit {
 	h := req.Header
-	agent := r.agents.of(first(h, "User-Agent"))
+	agent := r.agents.classify(first(h, "User-Agent"))
 	v := Visit{Bot: agent.bot || isPrefetch(h)}
 	if IsPrivate(h) {
 		return v
@@ -76,16 +76,16 @@ func (r *Reader) Read(req *http.Request, address netip.Addr, location string) Vi
 	v.Device, v.Browser, v.OS = agent.device, agent.browser, agent.os
 	v.Referrer = referrer(first(h, "Referer"))
 	v.Language = language(first(h, "Accept-Language"))
-	v.Country = r.countries.Of(address)
+	v.Country = r.countries.CountryCode(address)
 	v.readCampaign(req.URL.RawQuery)
 	v.readCampaign(queryOf(location))
 	return v
 }
 
-// IsPrivate says that the visitor asked not to be profiled: `DNT: 1` or `Sec-GPC: 1`.
+// IsPrivate reports whether the visitor opted out of profiling: `DNT: 1` or `Sec-GPC: 1`.
 func IsPrivate(h http.Header) bool { return first(h, "Dnt") == "1" || first(h, "Sec-Gpc") == "1" }
 
-// isPrefetch says that a browser asked before its user did, who may never follow the link.
+// isPrefetch reports whether a browser sent the request before its user followed the link.
 func isPrefetch(h http.Header) bool {
 	const prefetch = "prefetch" // a prefix: the value may be "prefetch;prerender"
 	for _, name := range [...]string{"Sec-Purpose", "Purpose", "X-Moz"} {
@@ -96,7 +96,7 @@ func isPrefetch(h http.Header) bool {
 	return false
 }
 
-// first is http.Header.Get of a name that is canonical already, without looking whether it is.
+// first is http.Header.Get for a name in canonical form.
 func first(h http.Header, name string) string {
 	if values := h[name]; len(values) > 0 {
 		return values[0]

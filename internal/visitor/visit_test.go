@@ -149,7 +149,7 @@ func FuzzRead(f *testing.F) {
 		}
 		var k Key
 		if k.Visitor(query, location, agent) == 0 {
-			t.Error("a visitor is nobody")
+			t.Error("got visitor hash 0")
 		}
 	})
 }

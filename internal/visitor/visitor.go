@@ -6,8 +6,8 @@ import (
 	"encoding/binary"
 )
 
-// Key makes hashes of visitors for one UTC day. Fill it from crypto/rand, and forget it when the
-// day is over.
+// Key hashes visitors for one UTC day. Fill it from crypto/rand, and delete it at the end of the
+// day.
 type Key [32]byte
 
 // Visitor returns a hash of link, address and user agent under the day's key, which is never 0.
@@ -22,7 +22,8 @@ func (k *Key) Visitor(linkID, address, agent string) int64 {
 	return cmp.Or(int64(binary.LittleEndian.Uint64(sum[:])), 1)
 }
 
-// appendPart says how long a part is, so that no two lists of parts are the same bytes.
+// appendPart prefixes a part with its length, so that different lists of parts never have the same
+// encoding.
 func appendPart(b []byte, part string) []byte {
 	b = binary.LittleEndian.AppendUint32(b, uint32(len(part)))
 	return append(b, part...)

@@ -27,7 +27,7 @@ func TestVisitor_DistinguishesVisitors(t *testing.T) {
 		})
 	}
 	if one.Visitor("lnk_1", "192.0.2.1", "Mozilla/5.0") != one.Visitor("lnk_1", "192.0.2.1", "Mozilla/5.0") {
-		t.Error("one visitor is two")
+		t.Error("got different hashes for one visitor")
 	}
 }
 
@@ -36,10 +36,10 @@ func TestVisitor_TruncatesLongAgents(t *testing.T) {
 	var k Key
 	long := strings.Repeat("a", 512)
 	if k.Visitor("l", "a", long+"b") != k.Visitor("l", "a", long+"c") {
-		t.Error("agents differ beyond 512 bytes, and so do their visitors")
+		t.Error("got different hashes for agents that differ after 512 bytes")
 	}
 	if k.Visitor("l", "a", long) == k.Visitor("l", "a", long[1:]) {
-		t.Error("agents differ within 512 bytes, and their visitors do not")
+		t.Error("got equal hashes for agents that differ within 512 bytes")
 	}
 }
 

@@ -24,10 +24,10 @@ func accepting(media string) func(*http.Request) {
 
 func TestPage_ServesHTMLToBrowsers(t *testing.T) {
 	t.Parallel()
-	w := serve(page("This link is over", "Ask whoever sent it."), "/", accepting(browser))
+	w := serve(page("This link is over", "Ask the sender."), "/", accepting(browser))
 	body := w.Body.String()
 	for _, want := range []string{
-		"<!doctype html>", "<title>This link is over</title>", "<h1>This link is over</h1>", "<p>Ask whoever sent it.</p>",
+		"<!doctype html>", "<title>This link is over</title>", "<h1>This link is over</h1>", "<p>Ask the sender.</p>",
 		">410<",
 	} {
 		if !strings.Contains(body, want) {
@@ -54,8 +54,8 @@ func TestPage_ServesHTMLToBrowsers(t *testing.T) {
 func TestPage_ServesTextToOthers(t *testing.T) {
 	t.Parallel()
 	for _, accept := range []string{"", "*/*", "application/json", "text/plain"} {
-		w := serve(page("This link is over", "Ask whoever sent it."), "/", accepting(accept))
-		if got := w.Body.String(); w.Code != http.StatusGone || got != "This link is over. Ask whoever sent it.\n" {
+		w := serve(page("This link is over", "Ask the sender."), "/", accepting(accept))
+		if got := w.Body.String(); w.Code != http.StatusGone || got != "This link is over. Ask the sender.\n" {
 			t.Errorf("%q is answered %d, %q", accept, w.Code, got)
 		}
 		want := http.Header{

@@ -38,7 +38,7 @@ func TestDelete_CanBeRestored(t *testing.T) {
 				t.Errorf("%s sees it: %v", name, err)
 			}
 			if p, err := b.List(t.Context(), a, false, page.Request{Size: 9}); err != nil || len(p.Items) != 0 {
-				t.Errorf("%s is told of it: %v", name, err)
+				t.Errorf("%s can list it: %v", name, err)
 			}
 		}
 		for _, r := range []Role{Admin, Editor, Viewer, "key"} {
@@ -49,7 +49,7 @@ func TestDelete_CanBeRestored(t *testing.T) {
 				continue
 			}
 			if p, err := b.List(t.Context(), by[r], true, page.Request{Size: 9}); err != nil || len(p.Items) != 0 {
-				t.Errorf("%s is told of what is deleted: %v", r, err)
+				t.Errorf("%s can list deleted workspaces: %v", r, err)
 			}
 		}
 		if p, err := b.List(t.Context(), b.ada, true, page.Request{Size: 9}); err != nil || len(p.Items) != 1 {
@@ -105,21 +105,21 @@ func TestPurge_KeepsSlugsReserved(t *testing.T) {
 			now = now.Add(time.Hour)
 		}
 		now = noon.Add(purgeAfter)
-		var asked []string
+		var purged []string
 		broken := errors.New("no luck")
 		if err := b.Purge(db.AsSystem(t.Context()), func(context.Context, string) error { return broken }); !errors.Is(err,
 			broken) {
-			t.Errorf("what another room cannot: %v", err)
+			t.Errorf("got %v, want the error of the callback", err)
 		}
 		for range 2 {
 			if err := b.Purge(db.AsSystem(t.Context()), func(_ context.Context, workspaceID string) error {
-				asked = append(asked, workspaceID)
+				purged = append(purged, workspaceID)
 				return nil
 			}); err != nil {
 				t.Fatal(err)
 			}
 		}
-		if diff := cmp.Diff([]string{m.ID()}, asked); diff != "" {
+		if diff := cmp.Diff([]string{m.ID()}, purged); diff != "" {
 			t.Errorf("purged (-want +got):\n%s", diff)
 		}
 		for _, table := range []string{"members", "invitations", "audit_events"} {

@@ -151,7 +151,7 @@ func (s *Store) RevokeInvitation(ctx context.Context, m Membership, invitationID
 // sent, the actor's verified address must be the invited one. It returns NotFound, Expired,
 // AlreadyMember or Forbidden.
 func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Membership, error) {
-	email, verified, err := s.People.Emails(ctx, a)
+	email, verified, err := s.Accounts.Emails(ctx, a)
 	if err != nil {
 		return Membership{}, err
 	}

@@ -40,7 +40,7 @@ func (p *postbox) Send(_ context.Context, to, subject, text string) {
 func inviting(t *testing.T, d *db.DB) (*bundle, *postbox) {
 	t.Helper()
 	b, p := setup(t, d), &postbox{}
-	b.People, b.Mail = &account.Store{DB: d, Now: b.Now}, p
+	b.Accounts, b.Mail = &account.Store{DB: d, Now: b.Now}, p
 	return b, p
 }
 
@@ -55,7 +55,7 @@ func (b *bundle) invite(t *testing.T, m Membership, email string, role Role) (*I
 
 func (b *bundle) email(t *testing.T, a account.Actor) string {
 	t.Helper()
-	email, _, err := b.People.Emails(t.Context(), a)
+	email, _, err := b.Accounts.Emails(t.Context(), a)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -196,7 +196,7 @@ func TestInvitation_RequiresVerifiedAddress(t *testing.T) {
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, b.email(t, b.eve), Viewer)
 		if _, err := b.Accept(t.Context(), person(t, d), token); !errs.Is(err, errs.Forbidden) {
-			t.Errorf("by somebody else: %v", err)
+			t.Errorf("by another user: %v", err)
 		}
 		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Forbidden) {
 			t.Errorf("unverified: %v", err)
@@ -283,7 +283,7 @@ func TestInvitation_RefusesDeletedAccount(t *testing.T) {
 		b, _ := inviting(t, d)
 		m := b.create(t, b.ada, "team")
 		_, token := b.invite(t, m, "x@example.com", Viewer)
-		b.People = leaving{b}
+		b.Accounts = leaving{b}
 		if _, err := b.Accept(t.Context(), b.eve, token); !errs.Is(err, errs.Unauthenticated) {
 			t.Errorf("accepted: %v", err)
 		}
@@ -296,7 +296,7 @@ func TestInvitation_RefusesDeletedAccount(t *testing.T) {
 // leaving deletes the account when its address is requested.
 type leaving struct{ *bundle }
 
-// Emails implements People.
+// Emails implements Accounts.
 func (l leaving) Emails(ctx context.Context, a account.Actor) (string, bool, error) {
 	_, err := l.DB.NewRaw("UPDATE accounts SET deleted_at = ? WHERE id = ?", noon, a.AccountID).Exec(ctx)
 	return "", false, err

@@ -267,7 +267,7 @@ func TestLeaveAll_RemovesEveryMembership(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := setup(t, d)
-		b.People = &account.Store{DB: d, Now: b.Now}
+		b.Accounts = &account.Store{DB: d, Now: b.Now}
 		own, other := b.create(t, b.ada, "own"), b.create(t, b.eve, "other")
 		join(t, d, other.ID(), b.ada, Admin)
 		if _, _, err := b.Invite(t.Context(), b.as(t, b.ada, other.ID()), "x@example.com", Viewer); err != nil {

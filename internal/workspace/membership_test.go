@@ -59,9 +59,9 @@ func TestRequire_HidesForeignWorkspace(t *testing.T) {
 			workspaceID string
 		}{
 			"foreign":           {b.eve, w.ID()},
-			"nobody asks":       {account.Actor{}, w.ID()},
-			"an unknown person": {account.Actor{AccountID: id.New(id.Account)}, w.ID()},
-			"SQL asks":          {account.Actor{AccountID: "' OR 1=1 --"}, w.ID()},
+			"anonymous":         {account.Actor{}, w.ID()},
+			"an unknown user":   {account.Actor{AccountID: id.New(id.Account)}, w.ID()},
+			"SQL as account ID": {account.Actor{AccountID: "' OR 1=1 --"}, w.ID()},
 			"empty":             {b.ada, ""},
 			"a slug":            {b.ada, "promo"},
 			"in upper case":     {b.ada, strings.ToUpper(w.ID())},
@@ -75,7 +75,7 @@ func TestRequire_HidesForeignWorkspace(t *testing.T) {
 			t.Run(name, func(t *testing.T) {
 				m, err := b.Require(t.Context(), c.actor, c.workspaceID)
 				if diff := cmp.Diff(said(unknown), said(err)); diff != "" || m != (Membership{}) {
-					t.Errorf("%+v, and is told (-unknown +this):\n%s", m, diff)
+					t.Errorf("got %+v, error (-unknown +this):\n%s", m, diff)
 				}
 			})
 		}

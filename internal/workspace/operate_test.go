@@ -17,8 +17,8 @@ import (
 
 func of(n int64) *Limit { return &Limit{Of: &n} }
 
-// told returns the audit log for members, newest first.
-func (b *bundle) told(t *testing.T, m Membership) (events []string) {
+// auditEvents returns the audit log for members, newest first.
+func (b *bundle) auditEvents(t *testing.T, m Membership) (events []string) {
 	t.Helper()
 	p, err := b.AuditLog(t.Context(), m, nil, page.Request{Size: 100})
 	if err != nil {
@@ -64,7 +64,7 @@ func TestOperator_SetsLimits(t *testing.T) {
 			`WORKSPACE_UPDATED {"hitQuota":null,"linkQuota":1125899906842624}`, `WORKSPACE_UPDATED {"linkQuota":0}`,
 			`WORKSPACE_UPDATED {"hitQuota":5}`,
 		}
-		if diff := cmp.Diff(want, b.told(t, m)); diff != "" {
+		if diff := cmp.Diff(want, b.auditEvents(t, m)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
 		if untouched, err := b.Require(t.Context(), b.eve, other.ID()); err != nil || untouched.Workspace().HitQuota != nil {
@@ -114,7 +114,7 @@ func TestOperator_SuspendsAndRestores(t *testing.T) {
 		if w, err := b.AdminRestore(t.Context(), m.ID()); err != nil || w.DeletedAt != nil {
 			t.Errorf("brought back: %+v: %v", w, err)
 		}
-		if diff := cmp.Diff([]string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"}, b.told(t, m)); diff != "" {
+		if diff := cmp.Diff([]string{"WORKSPACE_RESTORED {}", "WORKSPACE_DELETED {}"}, b.auditEvents(t, m)); diff != "" {
 			t.Errorf("the audit log (-want +got):\n%s", diff)
 		}
 		for _, slug := range []string{"public", PublicID} {

@@ -25,7 +25,7 @@ func TestMembership_IsCheckedAfterTheCall(t *testing.T) {
 				for ctx.Err() == nil {
 					_, _ = b.Require(ctx, b.eve, team.ID())
 					if _, err := b.Require(ctx, other, team.ID()); err == nil {
-						t.Error("somebody else shares the proof")
+						t.Error("another user shares the proof")
 					}
 					if m, err := b.Require(ctx, b.ada, team.ID()); err == nil &&
 						(m.Role() != Owner || m.AccountID() != b.ada.AccountID) {

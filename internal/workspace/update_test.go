@@ -65,7 +65,7 @@ func TestUpdate_RefusesBadInput(t *testing.T) {
 			t.Errorf("by an editor: %v", err)
 		}
 		if _, err := b.Require(t.Context(), b.ada, PublicID); !errs.Is(err, errs.NotFound) {
-			t.Errorf("a member of nobody's workspace: %v", err)
+			t.Errorf("a member of the public workspace: %v", err)
 		}
 	})
 }

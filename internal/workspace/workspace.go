@@ -58,10 +58,10 @@ type Workspace struct {
 // Store stores workspaces, members and invitations. It is safe for concurrent use.
 type Store struct {
 	DB *db.DB
-	// People and Mail are required for invitations.
-	People People
-	Mail   Mailer
-	Limits ratelimit.Limiter
+	// Accounts and Mail are required for invitations.
+	Accounts Accounts
+	Mail     Mailer
+	Limits   ratelimit.Limiter
 	// PublicURL names this instance in mail.
 	PublicURL string
 	Log       *slog.Logger
@@ -70,8 +70,8 @@ type Store struct {
 	proofs batcher.Batcher[proofKey, struct{}, membershipRow]
 }
 
-// People looks up accounts.
-type People interface {
+// Accounts looks up accounts.
+type Accounts interface {
 	// Emails returns the account's address and whether it is verified.
 	Emails(ctx context.Context, a account.Actor) (email string, verified bool, err error)
 }

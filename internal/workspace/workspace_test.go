@@ -282,9 +282,9 @@ func TestList_ReturnsMemberships(t *testing.T) {
 		if diff := cmp.Diff([]int{2, 2, 1}, sizes); diff != "" {
 			t.Errorf("sizes of the pages (-want +got):\n%s", diff)
 		}
-		nobody, err := b.List(t.Context(), account.Actor{}, false, page.Request{Size: 2})
-		if err != nil || len(nobody.Items) > 0 || nobody.HasNext {
-			t.Errorf("nobody's workspaces: %+v, %v", nobody, err)
+		none, err := b.List(t.Context(), account.Actor{}, false, page.Request{Size: 2})
+		if err != nil || len(none.Items) > 0 || none.HasNext {
+			t.Errorf("workspaces of an anonymous actor: %+v, %v", none, err)
 		}
 	})
 }

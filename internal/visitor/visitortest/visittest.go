@@ -116,8 +116,8 @@ func (t *tree) add(network netip.Prefix, data int) {
 	t.nodes[0] = [2]int{data, data} // of everything
 }
 
-// number is how the file says where a node leads: nothing is the number of nodes, data comes 16
-// bytes after it.
+// number encodes the target of a branch: the number of nodes stands for no data, and offsets of
+// data begin 16 after it.
 func (t *tree) number(to int) int {
 	switch {
 	case to < 0:

@@ -11,13 +11,13 @@ import (
 	"github.com/linkforge/linkforge/internal/dbtest"
 )
 
-// tenants are the workspaces of this test, each with a member of its own.
+// The workspaces of this test, with one member each.
 const (
-	mine, foreign = "ws_mine", "ws_foreign"
-	me, stranger  = "usr_mine", "usr_foreign"
+	own, foreign             = "ws_mine", "ws_foreign"
+	ownMember, foreignMember = "usr_mine", "usr_foreign"
 )
 
-// rows insert a row of each table with tenant data, for the tenant whose name replaces $.
+// rows contains an INSERT statement for each table with tenant data. The tenant's name replaces $.
 var rows = map[string]string{
 	"workspaces": `INSERT INTO workspaces (id, slug, name, created_at, updated_at) VALUES ('ws_$', '$', 'n',
 		now(), now())`,
@@ -47,44 +47,44 @@ var rows = map[string]string{
 	"orphans": `INSERT INTO orphans VALUES ('ws_$', 1, 'c', 404, 1, now())`,
 }
 
-// inOrder are the tables in an order in which rows can be inserted.
+// inOrder lists the tables in an order that satisfies the foreign keys.
 var inOrder = []string{"workspaces", "members", "slugs", "invitations", "api_keys", "domains", "audit_events", "links",
 	"link_tags", "link_usage",
 	"idempotency_keys", "clicks", "click_buckets", "click_days", "click_details", "click_totals", "orphans"}
 
-// tenantTables are the tables whose rows belong to a workspace.
+// tenantTables returns the tables whose rows belong to a workspace.
 func tenantTables(t *testing.T, d *db.DB) []string {
 	t.Helper()
-	return ask(t, d, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
+	return selectColumn(t, d, `SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid
 		WHERE c.relkind IN ('r', 'p') AND NOT c.relispartition AND c.relnamespace = 'public'::regnamespace
 			AND (a.attname = 'workspace_id' OR c.relname = 'workspaces' AND a.attname = 'id')
 		ORDER BY c.relname`)
 }
 
-// walled is a database with a row of either tenant in each table.
-func walled(t *testing.T) *db.DB {
+// isolated returns a database with a row of each tenant in each table.
+func isolated(t *testing.T) *db.DB {
 	t.Helper()
 	d := dbtest.Migrated(t, dbtest.Postgres(t))
 	everything := db.AsSystem(t.Context())
-	do(t, d, everything, "SELECT keep_month(now())")
+	execAs(t, d, everything, "SELECT keep_month(now())")
 	for _, tenant := range []string{"mine", "foreign"} {
-		do(t, d, everything, strings.ReplaceAll(`INSERT INTO accounts VALUES ('usr_$', '$@example.com', 'n', 'h', now(),
+		execAs(t, d, everything, strings.ReplaceAll(`INSERT INTO accounts VALUES ('usr_$', '$@example.com', 'n', 'h', now(),
 			now())`, "$", tenant))
 		for _, table := range inOrder {
-			do(t, d, everything, strings.ReplaceAll(rows[table], "$", tenant))
+			execAs(t, d, everything, strings.ReplaceAll(rows[table], "$", tenant))
 		}
 	}
 	return d
 }
 
-func do(t *testing.T, d *db.DB, ctx context.Context, statement string) {
+func execAs(t *testing.T, d *db.DB, ctx context.Context, statement string) {
 	t.Helper()
 	if _, err := d.DB.DB.ExecContext(ctx, statement); err != nil {
 		t.Fatalf("%s: %v", statement, err)
 	}
 }
 
-// owners are whose the rows are that a statement without any condition sees.
+// owners returns the distinct owners of the rows that a statement without a condition reads.
 func owners(t *testing.T, d *db.DB, ctx context.Context, table string) []string {
 	t.Helper()
 	got := []string{}
@@ -101,16 +101,16 @@ func column(table string) string {
 	return "workspace_id"
 }
 
-// TestPolicies_IsolateWorkspaces reads each table with tenant data by statements without a condition, so that
-// policies alone decide.
+// TestPolicies_IsolateWorkspaces reads each table with tenant data by statements without a
+// condition, so that only the policies restrict the rows.
 func TestPolicies_IsolateWorkspaces(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		d := walled(t)
+		d := isolated(t)
 		tables := tenantTables(t, d)
 		if len(tables) != len(rows) {
-			t.Errorf("there are %d tables of tenants, and rows for %d", len(tables), len(rows))
+			t.Errorf("got %d tables with tenant data, want %d", len(tables), len(rows))
 		}
 		for _, table := range tables {
 			t.Run(table, func(t *testing.T) {
@@ -118,11 +118,11 @@ func TestPolicies_IsolateWorkspaces(t *testing.T) {
 					ctx  context.Context
 					want []string
 				}{
-					"no scope":                   {t.Context(), []string{}},
-					"a member's workspace":       {db.InWorkspace(t.Context(), mine, me), []string{mine}},
-					"an API key's workspace":     {db.InWorkspace(t.Context(), mine, ""), []string{mine}},
-					"a workspace that is nobody": {db.InWorkspace(t.Context(), "", ""), []string{}},
-					"SQL":                        {db.InWorkspace(t.Context(), "' OR true --", "' OR true --"), []string{}},
+					"no scope":               {t.Context(), []string{}},
+					"a member's workspace":   {db.InWorkspace(t.Context(), own, ownMember), []string{own}},
+					"an API key's workspace": {db.InWorkspace(t.Context(), own, ""), []string{own}},
+					"an empty workspace ID":  {db.InWorkspace(t.Context(), "", ""), []string{}},
+					"SQL":                    {db.InWorkspace(t.Context(), "' OR true --", "' OR true --"), []string{}},
 				} {
 					t.Run(name, func(t *testing.T) {
 						if diff := cmp.Diff(c.want, owners(t, d, c.ctx, table)); diff != "" {
@@ -130,11 +130,11 @@ func TestPolicies_IsolateWorkspaces(t *testing.T) {
 						}
 					})
 				}
-				own := []string{}
+				visible := []string{}
 				if table == "members" || table == "workspaces" {
-					own = []string{foreign}
+					visible = []string{foreign}
 				}
-				if diff := cmp.Diff(own, owners(t, d, db.AsAccount(t.Context(), stranger), table)); diff != "" {
+				if diff := cmp.Diff(visible, owners(t, d, db.AsAccount(t.Context(), foreignMember), table)); diff != "" {
 					t.Errorf("in the scope of an account (-want +seen):\n%s", diff)
 				}
 				checkWrites(t, d, table)
@@ -143,31 +143,30 @@ func TestPolicies_IsolateWorkspaces(t *testing.T) {
 	})
 }
 
-// checkWrites tries to change rows of the other tenant: by statements without a condition, by
-// making a row for it, and by giving it a row of one's own.
+// checkWrites tries to change rows of the other tenant: by statements without a condition, by an
+// INSERT for that tenant, and by moving a row to that tenant.
 func checkWrites(t *testing.T, d *db.DB, table string) {
 	t.Helper()
 	before := digest(t, d, table)
-	inMine := db.InWorkspace(t.Context(), mine, me)
-	made := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(rows[table], "ws_$", foreign), "usr_$", stranger),
-		"$", "another")
+	inOwn := db.InWorkspace(t.Context(), own, ownMember)
+	insert := strings.NewReplacer("ws_$", foreign, "usr_$", foreignMember, "$", "another").Replace(rows[table])
 	for _, statement := range []string{
-		made,
-		"UPDATE " + table + " SET " + column(table) + " = '" + foreign + "' WHERE " + column(table) + " = '" + mine + "'",
+		insert,
+		"UPDATE " + table + " SET " + column(table) + " = '" + foreign + "' WHERE " + column(table) + " = '" + own + "'",
 	} {
-		if result, err := d.DB.DB.ExecContext(inMine, statement); err == nil {
+		if result, err := d.DB.DB.ExecContext(inOwn, statement); err == nil {
 			n, _ := result.RowsAffected()
-			t.Errorf("%s: done to %d rows", statement, n)
+			t.Errorf("%s: changed %d rows, want an error", statement, n)
 		}
 	}
-	// A statement without a condition changes one's own rows, if it is allowed at all.
+	// A statement without a condition may change only the caller's rows, if it is permitted at all.
 	for name, c := range map[string]struct {
 		ctx  context.Context
 		most int64
 	}{
-		"a member's workspace": {inMine, 1},
+		"a member's workspace": {inOwn, 1},
 		"no scope":             {t.Context(), 0},
-		"an account":           {db.AsAccount(t.Context(), stranger), 0},
+		"an account":           {db.AsAccount(t.Context(), foreignMember), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, statement := range []string{"UPDATE " + table + " SET " + column(table) + " = " + column(table),
@@ -178,7 +177,7 @@ func checkWrites(t *testing.T, d *db.DB, table string) {
 				}
 				if result, err := tx.ExecContext(c.ctx, statement); err == nil {
 					if n, err := result.RowsAffected(); err != nil || n > c.most {
-						t.Errorf("in the scope of %s, %s is done to %d rows: %v", name, statement, n, err)
+						t.Errorf("in the scope of %s, %s changes %d rows: %v", name, statement, n, err)
 					}
 				}
 				if err := tx.Rollback(); err != nil {
@@ -192,7 +191,7 @@ func checkWrites(t *testing.T, d *db.DB, table string) {
 	}
 }
 
-// digest is all that the other tenant has in a table.
+// digest returns all rows of the other tenant in a table as text.
 func digest(t *testing.T, d *db.DB, table string) (all string) {
 	t.Helper()
 	err := d.NewRaw("SELECT coalesce(string_agg(r::text, E'\\n' ORDER BY r::text), '') FROM "+table+" r WHERE "+
@@ -204,16 +203,17 @@ func digest(t *testing.T, d *db.DB, table string) (all string) {
 	return all
 }
 
-// TestPolicies_ResolverOnlyReads: it sees whose something is, and can change one column of all there are.
+// TestPolicies_ResolverOnlyReads checks that the resolver role can read owners, and write a single
+// column.
 func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		d := walled(t)
+		d := isolated(t)
 		const may = `SELECT table_name || '.' || column_name || ' ' || privilege_type
 			FROM information_schema.column_privileges
 			WHERE grantee = 'linkforge_resolver' AND privilege_type <> 'SELECT' ORDER BY 1`
-		if diff := cmp.Diff([]string{"api_keys.last_used_at UPDATE"}, ask(t, d, may)); diff != "" {
+		if diff := cmp.Diff([]string{"api_keys.last_used_at UPDATE"}, selectColumn(t, d, may)); diff != "" {
 			t.Errorf("the resolver may change (-want +got):\n%s", diff)
 		}
 		for _, secret := range []string{"members", "audit_events", "idempotency_keys", "clicks", "accounts", "sessions"} {
@@ -224,7 +224,7 @@ func TestPolicies_ResolverOnlyReads(t *testing.T) {
 	})
 }
 
-// TestPolicies_AreRequiredByServers: a database whose policies do not hold for all is not served.
+// TestPolicies_AreRequiredByServers checks that servers refuse a database with incomplete policies.
 func TestPolicies_AreRequiredByServers(t *testing.T) {
 	t.Parallel()
 	t.Run("postgres", func(t *testing.T) {
@@ -233,7 +233,7 @@ func TestPolicies_AreRequiredByServers(t *testing.T) {
 		if err := d.CheckScopes(t.Context()); err != nil {
 			t.Fatal(err)
 		}
-		for _, c := range []struct{ breaks, mends, says string }{
+		for _, c := range []struct{ breaks, restores, want string }{
 			{"ALTER TABLE links DISABLE ROW LEVEL SECURITY", "ALTER TABLE links ENABLE ROW LEVEL SECURITY", "links"},
 			{"ALTER TABLE members NO FORCE ROW LEVEL SECURITY", "ALTER TABLE members FORCE ROW LEVEL SECURITY", "members"},
 			{"GRANT CREATE ON SCHEMA public TO linkforge_tenant; ALTER TABLE leases OWNER TO linkforge_tenant",
@@ -241,13 +241,13 @@ func TestPolicies_AreRequiredByServers(t *testing.T) {
 				"linkforge_tenant"},
 		} {
 			t.Run(c.breaks, func(t *testing.T) {
-				do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.breaks+"; END $$")
-				if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), c.says) {
+				execAs(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.breaks+"; END $$")
+				if err := d.CheckScopes(t.Context()); err == nil || !strings.Contains(err.Error(), c.want) {
 					t.Error(err)
 				}
-				do(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.mends+"; END $$")
+				execAs(t, d, db.AsOwner(t.Context()), "DO $$ BEGIN "+c.restores+"; END $$")
 				if err := d.CheckScopes(t.Context()); err != nil {
-					t.Errorf("%s: %v", c.mends, err)
+					t.Errorf("%s: %v", c.restores, err)
 				}
 			})
 		}
