@@ -105,7 +105,7 @@ func (e Exports) Open(token string) (*ExportRequest, error) {
 	text, signature, _ := strings.Cut(token, ".")
 	signed, err := base64.RawURLEncoding.DecodeString(signature)
 	if err != nil || !hmac.Equal(signed, e.sign(text)) {
-		return nil, errs.New(errs.NotFound, "There is no such export. Ask for a new one with exportClicks.")
+		return nil, errs.New(errs.NotFound, "There is no such export. Request a new one with exportClicks.")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(text)
 	r := &ExportRequest{}
@@ -116,7 +116,7 @@ func (e Exports) Open(token string) (*ExportRequest, error) {
 		return nil, fmt.Errorf("reading an export that was signed here: %w", err)
 	}
 	if !e.Now().Before(r.Until) {
-		return nil, errs.New(errs.Expired, "This export can no longer be downloaded. Ask for a new one with exportClicks.")
+		return nil, errs.New(errs.Expired, "This export has expired. Request a new one with exportClicks.")
 	}
 	return r, nil
 }
