@@ -22,7 +22,7 @@ help: ## list the targets
 run: ## start the server on SQLite and an in-process Redis, data in ./data
 	go run ./server
 
-demo: ## run the main job once on a throw-away instance, and tell it
+demo: ## run an end-to-end demo on a temporary instance and print each step
 	go run ./server demo
 
 build: ## build the static binary bin/linkforge

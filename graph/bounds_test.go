@@ -56,10 +56,10 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 		"Tokens": {func(n int) string { return "{" + typenames(n-2) + " }" }, nil, "BAD_REQUEST", "tokens"},
 		"Fields": {func(n int) string {
 			return "{ ...F ...F" + typenames(n%2) + " } fragment F on Query {" + typenames(n/2) + " }"
-		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "fields, with its fragments"},
+		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "fields, after fragments"},
 		"RootFields": {func(n int) string {
 			return "{ me { id } ... { ...F } } fragment F on Query {" + typenames(n-1) + " }"
-		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "fields at its root"},
+		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "root fields"},
 		"Depth": {deep, nil, "COMPLEXITY_LIMIT_EXCEEDED", "levels"},
 		"Aliases": {func(n int) string {
 			return "{ ...F ...F" + strings.Repeat(" b: __typename", n%2) + " me { id } } fragment F on Query {" +
@@ -68,7 +68,7 @@ func TestLimits_HoldAtTheEdgeOfEveryBound(t *testing.T) {
 		"Repeats": {func(n int) string {
 			return "{ me { id } me { ...F } ... { me {" + strings.Repeat(" id", n-2) +
 				" } } } fragment F on User { id }"
-		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "same field"},
+		}, nil, "COMPLEXITY_LIMIT_EXCEEDED", "same response name"},
 		"Fragments": {func(n int) string {
 			return "{ ...F ...F" + strings.Repeat(" ... { __typename }", n%2) + " } fragment F on Query {" +
 				strings.Repeat(" ... { __typename }", n/2-1) + " }"

@@ -45,7 +45,7 @@ func (r *queryResolver) Node(ctx context.Context, nodeID string) (scalar.Node, e
 
 func (r *queryResolver) Nodes(ctx context.Context, ids []string) ([]scalar.Node, error) {
 	if len(ids) < 1 || len(ids) > page.Max {
-		return nil, errs.New(errs.InvalidInput, "Ask for 1 to %d ids; these are %d.", page.Max, len(ids)).At("ids")
+		return nil, errs.New(errs.InvalidInput, "Request 1 to %d ids. This request has %d.", page.Max, len(ids)).At("ids")
 	}
 	return r.nodes(ctx, ids)
 }

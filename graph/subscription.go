@@ -148,10 +148,10 @@ func (t *clickSource) authorize(ctx context.Context) error {
 }
 
 func errTooSlow(last string) error {
-	how := "read clicks for what is missing, and subscribe anew"
+	remedy := "query clicks for the missing events, and subscribe again"
 	if last != "" {
-		how = "subscribe again with after: " + last
+		remedy = "subscribe again with after: " + last
 	}
-	return errs.New(errs.TooSlow, "The client did not take an event for %d seconds. Nothing has been left out: %s.",
-		int(readTimeout.Seconds()), how)
+	return errs.New(errs.TooSlow, "The client did not read an event for %d seconds. To receive all events, %s.",
+		int(readTimeout.Seconds()), remedy)
 }

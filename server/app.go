@@ -359,7 +359,7 @@ func drain(ctx context.Context, server *http.Server, plain *fastpath.Listener) e
 	defer cancel()
 	err := errors.Join(server.Shutdown(ctx), plain.Wait(ctx))
 	if err != nil {
-		return errors.Join(fmt.Errorf("requests were cut off: %w", err), server.Close())
+		return errors.Join(fmt.Errorf("requests were interrupted: %w", err), server.Close())
 	}
 	return nil
 }

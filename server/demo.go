@@ -39,7 +39,7 @@ func (c demoCommand) Run(ctx context.Context, std cli.IO) (err error) {
 	}
 	folder, err := os.MkdirTemp("", "linkforge-demo-")
 	if err != nil {
-		return fmt.Errorf("making a temporary folder: %w", err)
+		return fmt.Errorf("creating a temporary folder: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")

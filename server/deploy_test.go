@@ -297,7 +297,7 @@ func TestDeploy_RequestsExistingRoutes(t *testing.T) {
 	}
 	request := regexp.MustCompile(`ask http://localhost:2080(\S+)`).FindStringSubmatch(deployed(t, "Caddyfile"))
 	if a := s.expect(t, http.StatusNotFound, "GET", request[1]+"?domain=unknown.example"); !strings.Contains(a.body,
-		"No links answer at this host") {
+		"Short links do not work on this host") {
 		t.Errorf("Caddy requests %s, which returns %q", request[1], a.body)
 	}
 	for file, pattern := range map[string]string{

@@ -107,7 +107,7 @@ func TestCostRate_IsSharedByNodes(t *testing.T) {
 		other := nodes[0].tenant(t, "other").client
 		a, err := other.run(`{`+strings.Repeat(" __typename", 41)+`}`, nil)
 		if err != nil || a.code() != "COMPLEXITY_LIMIT_EXCEEDED" ||
-			!strings.Contains(a.body, "costs 41 points: 40 are the most") {
+			!strings.Contains(a.body, "costs 41 points. The maximum is 40.") {
 			t.Errorf("%v: %s", err, a.body)
 		}
 	})

@@ -66,7 +66,7 @@ func (a *app) exportAudit(w http.ResponseWriter, r *http.Request) {
 // part for the whole. It does not return.
 func (a *app) cutOff(r *http.Request, err error) {
 	if errs.From(err).Kind == errs.Internal && r.Context().Err() == nil {
-		a.log.ErrorContext(r.Context(), "export was cut off", "error", err)
+		a.log.ErrorContext(r.Context(), "export interrupted", "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }

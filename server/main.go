@@ -20,7 +20,7 @@ import (
 // commandLine has the commands: those that start an instance, and those of package cli.
 type commandLine struct {
 	Serve serveCommand `cmd:"" default:"withargs" help:"Serve GraphQL and redirects (the default)."`
-	Demo  demoCommand  `cmd:"" help:"Run the main job once on a throw-away instance, and tell it."`
+	Demo  demoCommand  `cmd:"" help:"Run an end-to-end demo on a temporary instance and print each step."`
 	cli.Commands
 }
 

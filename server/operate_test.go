@@ -239,7 +239,7 @@ func TestJobsCommand_RunsJobs(t *testing.T) {
 			t.Fatal(err)
 		}
 		declined(t, s.env, "a node is running", "jobs", "run", "clean-up")
-		wantTable(t, must(t, s.env, "jobs", "list"), "JOB BEGAN ENDED BY DUE IT WENT", "running")
+		wantTable(t, must(t, s.env, "jobs", "list"), "JOB STARTED ENDED NODE DUE OUTCOME", "running")
 	})
 }
 

@@ -69,32 +69,33 @@ func (a *app) origins() web.Origins {
 	return web.Origins{Hosts: a.config.Hosts, Listed: a.config.Origins}
 }
 
-// home leads a developer to the playground.
+// home redirects developers to the playground.
 func (a *app) home(w http.ResponseWriter, r *http.Request) {
 	if a.config.Development && a.config.Playground {
 		http.Redirect(w, r, "/playground", http.StatusTemporaryRedirect)
 		return
 	}
 	web.Page(w, r, http.StatusNotFound, "This is a link shortener",
-		"Its short links have more to their address than this.")
+		"The address of a short link contains a code after the host name.")
 }
 
-// domainKnown answers a proxy that ends TLS, and asks before it gets a certificate, whether a host
-// is to have one: 200 for a verified domain, else 404
+// domainKnown tells a TLS-terminating proxy whether to request a certificate for a host: 200 for a
+// verified domain, else 404
 // (https://caddyserver.com/docs/caddyfile/options#on-demand-tls).
 func (a *app) domainKnown(w http.ResponseWriter, r *http.Request) {
 	known, err := a.Domains.IsVerified(r.Context(), strings.ToLower(r.URL.Query().Get("domain")))
 	switch {
 	case err != nil:
-		a.log.ErrorContext(r.Context(), "a proxy's question was not answered", "error", err)
-		web.Page(w, r, http.StatusServiceUnavailable, "Please try again in a moment", "A part of this service is away.")
+		a.log.ErrorContext(r.Context(), "domain verification lookup failed", "error", err)
+		web.Page(w, r, http.StatusServiceUnavailable, "Try again in a moment",
+			"This service is temporarily unavailable.")
 	case known:
-		web.Page(w, r, http.StatusOK, "Known", "Links answer at this host.")
+		web.Page(w, r, http.StatusOK, "Verified", "Short links work on this host.")
 	default:
-		web.Page(w, r, http.StatusNotFound, "Unknown", "No links answer at this host.")
+		web.Page(w, r, http.StatusNotFound, "Not verified", "Short links do not work on this host.")
 	}
 }
 
 func (a *app) nothing(w http.ResponseWriter, r *http.Request) {
-	web.Page(w, r, http.StatusNotFound, "There is nothing here", "The address may have been mistyped.")
+	web.Page(w, r, http.StatusNotFound, "Page not found", "Check the address for typos.")
 }

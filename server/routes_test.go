@@ -86,11 +86,11 @@ func TestRoutes_AreServed(t *testing.T) {
 		"GET /{$}":                      {"/", "/playground", http.StatusTemporaryRedirect},
 		"GET /{code}":                   {root, "", http.StatusFound},
 		"GET /{slug}/{code}":            {"/routed" + root, "", http.StatusFound},
-		"GET /{code}+":                  {root + "+", "There are no stats to see here", http.StatusNotFound},
+		"GET /{code}+":                  {root + "+", "No stats available", http.StatusNotFound},
 		"GET /export/audit/{workspace}": {"/export/audit/" + who.workspaceID, "UNAUTHENTICATED", http.StatusUnauthorized},
 		"GET /export/clicks":            {"/export/clicks", "NOT_FOUND", http.StatusNotFound},
-		"GET /domains/known":            {"/domains/known?domain=sho.rt", "Unknown", http.StatusNotFound},
-		"GET /":                         {"/a/b/c", "There is nothing here.", http.StatusNotFound},
+		"GET /domains/known":            {"/domains/known?domain=sho.rt", "Not verified", http.StatusNotFound},
+		"GET /":                         {"/a/b/c", "Page not found.", http.StatusNotFound},
 	}
 	for _, pattern := range append(patterns(t), "GET /{code}", "GET /{slug}/{code}", "GET /{code}+") {
 		probe, ok := probes[pattern]

@@ -147,12 +147,13 @@ func (a *app) refuseStats(w http.ResponseWriter, r *http.Request, err error) {
 	e := errs.From(err)
 	switch e.Kind {
 	case errs.Internal:
-		a.log.ErrorContext(r.Context(), "a page of stats failed", "error", err)
-		web.Page(w, r, http.StatusServiceUnavailable, "Please try again in a moment", "A part of this service is away.")
+		a.log.ErrorContext(r.Context(), "stats page failed", "error", err)
+		web.Page(w, r, http.StatusServiceUnavailable, "Try again in a moment",
+			"This service is temporarily unavailable.")
 	case errs.NotFound:
-		web.Page(w, r, http.StatusNotFound, "There are no stats to see here",
+		web.Page(w, r, http.StatusNotFound, "No stats available",
 			"This link does not exist, or its stats are private.")
 	default:
-		web.Page(w, r, e.Kind.Status(), "That did not work", e.Public())
+		web.Page(w, r, e.Kind.Status(), "The request failed", e.Public())
 	}
 }

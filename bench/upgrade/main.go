@@ -16,6 +16,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -83,13 +84,36 @@ func (d *drill) findRevision() {
 	}
 	for _, hash := range candidates {
 		files := strings.Fields(rig.Must(d.git("ls-tree", "--name-only", hash, migrations+"/")))
-		_, changed := d.git("diff", "--quiet", "-I^ *--", "--no-renames", "--diff-filter=MD", hash, "--", "migrations/*/*.up.sql")
 		d.hash, d.earlySteps = hash, stepsOf(files)
-		if changed == nil && (*from != "" || slices.Contains(d.earlySteps, firstStep)) {
+		if d.hasSameStatements() && (*from != "" || slices.Contains(d.earlySteps, firstStep)) {
 			return
 		}
 	}
 	rig.Failf("no version %s has the step %s and migrations that this tree's begin with", *from, firstStep)
+}
+
+// hasSameStatements reports whether this tree has all migrations of the early version with the same
+// statements.
+func (d *drill) hasSameStatements() bool {
+	for _, dialect := range []string{migrations, "migrations/sqlite"} {
+		for _, file := range strings.Fields(rig.Must(d.git("ls-tree", "--name-only", d.hash, dialect+"/"))) {
+			if !strings.HasSuffix(file, ".up.sql") {
+				continue
+			}
+			current, err := os.ReadFile(filepath.Join(d.root, file))
+			if err != nil || statements(string(current)) != statements(rig.Must(d.git("show", d.hash+":"+file))) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+var comment = regexp.MustCompile(`--.*`)
+
+// statements returns a migration without comments and with normalized white space.
+func statements(script string) string {
+	return strings.Join(strings.Fields(comment.ReplaceAllString(script, "")), " ")
 }
 
 // run fills the early server, upgrades it under load, and checks.

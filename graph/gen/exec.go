@@ -4383,13 +4383,13 @@ input CreateLinkInput {
   "The workspace of the new link."
   workspaceId: ID!
   """
-  The destination: http or https, at most 8,192 bytes. Redirects of a new link go to it as given, with
-  its fragment. An existing link keeps its own destination: see CreateLinkPayload.sameDestination.
+  The destination: http or https, at most 8,192 bytes. A new link redirects to exactly this URL, including its fragment. If the
+  link already exists, its destination is unchanged: see CreateLinkPayload.sameDestination.
   """
   url: String!
-  "The strategy of the code. Default: CUSTOM with a customCode, otherwise the workspace's defaultStrategy."
+  "The strategy of the code. Default: CUSTOM if customCode is set, otherwise the workspace's defaultStrategy."
   strategy: CodeStrategy
-  "The code of a CUSTOM link: 3 to 64 of the characters A-Z, a-z, 0-9, _ and -, unique in the workspace."
+  "The code of a CUSTOM link: 3 to 64 characters from A-Z, a-z, 0-9, _ and -, unique in the workspace."
   customCode: String
   "A title of up to 200 characters."
   title: String
@@ -4397,7 +4397,7 @@ input CreateLinkInput {
   note: String
   "Up to 20 tags of 1 to 50 characters each."
   tags: [String!]
-  "The link redirects from this time on, and responds 404 before. Default: at once."
+  "The link redirects from this time on, and responds 404 before. Default: immediately."
   startsAt: Time
   "The link responds 410 from this time on, which must be in the future. Default: never."
   expiresAt: Time
@@ -4406,8 +4406,8 @@ input CreateLinkInput {
   "The HTTP status of the redirect: 301, 302, 307 or 308. Default: the workspace's defaultRedirectStatus."
   redirectStatus: Int
   """
-  Identifies this call, in up to 255 characters. For 24 hours, calls of the same caller with the same key and input return the
-  result of this one and do nothing. A failed call is not stored.
+  Identifies this call, in up to 255 characters. For 24 hours, a repeated call of the same caller with this key and input
+  returns the stored result and creates nothing; another input is refused with IDEMPOTENCY_CONFLICT. A failed call is not stored.
   """
   idempotencyKey: String
 }
@@ -4597,7 +4597,7 @@ input UpdateLinkInput {
   note: String
   "The tags, all of them; null removes them."
   tags: [String!]
-  "The link redirects from this time on; null: at once."
+  "The link redirects from this time on; null: immediately."
   startsAt: Time
   "The link responds 410 from this time on, which must be in the future; null: never."
   expiresAt: Time

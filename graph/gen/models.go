@@ -267,12 +267,12 @@ type CreateAPIKeyPayload struct {
 type CreateLinkInput struct {
 	// The workspace of the new link.
 	WorkspaceID string `json:"workspaceId"`
-	// The destination: http or https, at most 8,192 bytes. Redirects of a new link go to it as given, with
-	// its fragment. An existing link keeps its own destination: see CreateLinkPayload.sameDestination.
+	// The destination: http or https, at most 8,192 bytes. A new link redirects to exactly this URL, including its fragment. If the
+	// link already exists, its destination is unchanged: see CreateLinkPayload.sameDestination.
 	URL string `json:"url"`
-	// The strategy of the code. Default: CUSTOM with a customCode, otherwise the workspace's defaultStrategy.
+	// The strategy of the code. Default: CUSTOM if customCode is set, otherwise the workspace's defaultStrategy.
 	Strategy *link.Strategy `json:"strategy,omitempty"`
-	// The code of a CUSTOM link: 3 to 64 of the characters A-Z, a-z, 0-9, _ and -, unique in the workspace.
+	// The code of a CUSTOM link: 3 to 64 characters from A-Z, a-z, 0-9, _ and -, unique in the workspace.
 	CustomCode *string `json:"customCode,omitempty"`
 	// A title of up to 200 characters.
 	Title *string `json:"title,omitempty"`
@@ -280,7 +280,7 @@ type CreateLinkInput struct {
 	Note *string `json:"note,omitempty"`
 	// Up to 20 tags of 1 to 50 characters each.
 	Tags []string `json:"tags,omitempty"`
-	// The link redirects from this time on, and responds 404 before. Default: at once.
+	// The link redirects from this time on, and responds 404 before. Default: immediately.
 	StartsAt *time.Time `json:"startsAt,omitempty"`
 	// The link responds 410 from this time on, which must be in the future. Default: never.
 	ExpiresAt *time.Time `json:"expiresAt,omitempty"`
@@ -288,8 +288,8 @@ type CreateLinkInput struct {
 	MaxClicks *int64 `json:"maxClicks,omitempty"`
 	// The HTTP status of the redirect: 301, 302, 307 or 308. Default: the workspace's defaultRedirectStatus.
 	RedirectStatus *int `json:"redirectStatus,omitempty"`
-	// Identifies this call, in up to 255 characters. For 24 hours, calls of the same caller with the same key and input return the
-	// result of this one and do nothing. A failed call is not stored.
+	// Identifies this call, in up to 255 characters. For 24 hours, a repeated call of the same caller with this key and input
+	// returns the stored result and creates nothing; another input is refused with IDEMPOTENCY_CONFLICT. A failed call is not stored.
 	IdempotencyKey *string `json:"idempotencyKey,omitempty"`
 }
 
@@ -925,7 +925,7 @@ type UpdateLinkInput struct {
 	Note graphql.Omittable[*string] `json:"note,omitempty"`
 	// The tags, all of them; null removes them.
 	Tags graphql.Omittable[[]string] `json:"tags,omitempty"`
-	// The link redirects from this time on; null: at once.
+	// The link redirects from this time on; null: immediately.
 	StartsAt graphql.Omittable[*time.Time] `json:"startsAt,omitempty"`
 	// The link responds 410 from this time on, which must be in the future; null: never.
 	ExpiresAt graphql.Omittable[*time.Time] `json:"expiresAt,omitempty"`

@@ -57,7 +57,7 @@ func (c *Cost) MutateOperationContext(ctx context.Context, operation *graphql.Op
 	cost := complexity.Calculate(ctx, c.schema, operation.Operation, operation.Variables)
 	if cost > c.Max {
 		return Refusal(errs.TooComplex, fmt.Sprintf(
-			"The operation costs %d points: %d are the most. Ask for fewer fields or smaller pages.", cost, c.Max))
+			"The operation costs %d points. The maximum is %d. Request fewer fields or smaller pages.", cost, c.Max))
 	}
 	operation.Stats.SetExtension(billKey, &Bill{Cost: max(cost, 1)}) // introspection has no cost of its own
 	return nil

@@ -95,7 +95,7 @@ func (l *Document) Parse(text string) (*ast.QueryDocument, *gqlerror.Error) {
 func (l *Document) parse(text string) (*ast.QueryDocument, *gqlerror.Error) {
 	if len(text) > l.Bounds.Document {
 		return nil, Refusal(errs.BadRequest, fmt.Sprintf(
-			"The document is too long: %d bytes are the most. Put long values into variables.", l.Bounds.Document))
+			"The document is too long. The maximum is %d bytes. Pass long values as variables.", l.Bounds.Document))
 	}
 	doc, err := parser.ParseQueryWithTokenLimit(&ast.Source{Input: text}, l.Tokens)
 	if err == nil {
@@ -104,7 +104,7 @@ func (l *Document) parse(text string) (*ast.QueryDocument, *gqlerror.Error) {
 	problem, ok := errors.AsType[*gqlerror.Error](err)
 	if !ok || strings.HasPrefix(problem.Message, "exceeded token limit") {
 		return nil, Refusal(errs.BadRequest,
-			fmt.Sprintf("The document has too many tokens: %d are the most.", l.Tokens))
+			fmt.Sprintf("The document has too many tokens. The maximum is %d.", l.Tokens))
 	}
 	problem.Extensions = map[string]any{"code": errs.BadRequest.Code()}
 	return nil, problem
@@ -117,18 +117,18 @@ func (l *Document) measure(doc *ast.QueryDocument) (problem *gqlerror.Error, pas
 	operations, fragments := s.measure()
 	for _, got := range operations {
 		if got.passwords > 1 {
-			problem = Refusal(errs.BadRequest, "An operation may log in, register or prove a password once.")
+			problem = Refusal(errs.BadRequest, "An operation may log in, register or check a password only once.")
 			return problem, got.passwords
 		}
 		if got.introspects && !l.Introspection {
-			return Refusal(errs.BadRequest, "This server does not answer questions about its schema."), 0
+			return Refusal(errs.BadRequest, "Introspection of the schema is disabled on this server."), 0
 		}
 	}
 	if s.circular != "" {
 		return Refusal(errs.BadRequest, "A fragment is spread within itself."), 0
 	}
 	for i, got := range operations {
-		rootFields := bound{got.top, l.RootFields, "fields at its root"}
+		rootFields := bound{got.top, l.RootFields, "root fields"}
 		if text := l.exceeded(doc, "The operation", got, doc.Operations[i].SelectionSet, rootFields); text != "" {
 			return Refusal(errs.TooComplex, text), 0
 		}
@@ -155,16 +155,17 @@ func (l *Document) exceeded(
 	for _, b := range append(more,
 		bound{got.aliases, l.Aliases, "aliases"},
 		bound{got.directives, l.Directives, "directives"},
-		bound{got.depth, l.Depth, "levels of fields"},
-		bound{got.fragments, l.Fragments, "fragments, inline ones included and spread"},
-		bound{got.fields, l.Fields, "fields, with its fragments spread"},
+		bound{got.depth, l.Depth, "levels of nested fields"},
+		bound{got.fragments, l.Fragments, "fragment spreads, including inline fragments"},
+		bound{got.fields, l.Fields, "fields, after fragments are expanded"},
 	) {
 		if b.got > b.max {
-			return fmt.Sprintf("%s has too many %s: %d are the most.", what, b.of, b.max)
+			return fmt.Sprintf("%s has too many %s. The maximum is %d.", what, b.of, b.max)
 		}
 	}
 	if maxRepeats(doc.Fragments, []ast.SelectionSet{selections}) > l.Repeats {
-		return fmt.Sprintf("The same field is asked for too often in one place: %d times are the most.", l.Repeats)
+		return fmt.Sprintf("A selection set has too many fields with the same response name. The maximum is %d.",
+			l.Repeats)
 	}
 	return ""
 }

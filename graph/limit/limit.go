@@ -29,7 +29,7 @@ func CheckValues(body []byte, maxValues int) error {
 	}
 	if values > maxValues {
 		return errs.New(errs.TooLarge,
-			"The request holds too many values: %d are the most. Send them in several requests.", maxValues)
+			"The request contains too many values. The maximum is %d. Split it into several requests.", maxValues)
 	}
 	return nil
 }

@@ -90,8 +90,8 @@ func (h *Handler) chargeCost(ctx context.Context, operation *graphql.OperationCo
 	b.ResetsAt = h.config.Now().Add(allowance.Reset).UTC().Truncate(time.Microsecond)
 	if errs.Is(err, errs.RateLimited) {
 		return errs.New(errs.RateLimited,
-			"Your operations would have cost more than %d points within a minute, which are the most. "+
-				"Try again in %s, and ask for fewer fields or smaller pages.", allowance.Limit, allowance.Reset).
+			"The operation would exceed your budget of %d points per minute. "+
+				"Try again in %s, or request fewer fields or smaller pages.", allowance.Limit, allowance.Reset).
 			After(allowance.Reset)
 	}
 	return err

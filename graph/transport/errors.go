@@ -36,7 +36,8 @@ func (h *Handler) recoverWith(ended *gqlerror.List) {
 
 // errTimeout is the error of an operation that exceeded its deadline.
 func errTimeout(cause error) *errs.Error {
-	return errs.New(errs.Unavailable, "The operation took too long and was ended.").Because(cause)
+	return errs.New(errs.Unavailable, "The operation exceeded its deadline. Try again, or request fewer items.").
+		Because(cause)
 }
 
 // present returns the error for the client: a message, a path and extensions.code. It logs internal

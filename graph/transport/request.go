@@ -54,7 +54,7 @@ func (h *Handler) readBody(w http.ResponseWriter, r *http.Request) (*params, int
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, int64(maxBytes)))
 	if errors.As(err, new(*http.MaxBytesError)) {
 		return nil, http.StatusRequestEntityTooLarge, errs.New(errs.TooLarge,
-			"The body is larger than %d bytes, which is the most: %d without log-in, %d with.",
+			"The body exceeds the maximum of %d bytes: %d for anonymous callers, %d for authenticated callers.",
 			maxBytes, bounds.AnonymousBody, bounds.Body)
 	}
 	if err != nil {

@@ -67,7 +67,7 @@ func checkSubscription(operation *graphql.OperationContext) gqlerror.List {
 	fields := graphql.CollectFields(operation, operation.Operation.SelectionSet, []string{"Subscription"})
 	if len(fields) != 1 || strings.HasPrefix(fields[0].Name, "__") {
 		return gqlerror.List{limit.Refusal(errs.BadRequest,
-			"A subscription asks for exactly one field, and that is not about the schema.")}
+			"A subscription must have exactly one root field, which is not an introspection field.")}
 	}
 	return nil
 }
@@ -193,9 +193,10 @@ func (s *slots) acquire(subject string) (release func(), err error) {
 		return nil, errStopping()
 	case s.of[subject] >= s.maxOfSubject:
 		return nil, errs.New(errs.RateLimited,
-			"These are too many at once: you may have %d here. End one of them first.", s.maxOfSubject)
+			"Too many concurrent subscriptions or connections. The maximum is %d. Close one first.", s.maxOfSubject)
 	case s.used >= s.max:
-		return nil, errs.New(errs.RateLimited, "The server has as many as it can have. Try again later.").
+		return nil, errs.New(errs.RateLimited,
+			"The server has reached its maximum number of subscriptions or connections. Try again later.").
 			After(time.Minute)
 	}
 	if s.of == nil {
@@ -208,7 +209,7 @@ func (s *slots) acquire(subject string) (release func(), err error) {
 }
 
 func errStopping() error {
-	return errs.New(errs.Unavailable, "The server is stopping. Try again: another one answers.")
+	return errs.New(errs.Unavailable, "The server is shutting down. Try again: another node responds.")
 }
 
 func (s *slots) release(subject string) {

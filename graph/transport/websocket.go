@@ -241,7 +241,7 @@ func (s *socket) subscribe(ctx context.Context, m message) (code websocket.Statu
 	}
 	if !added {
 		err := errs.New(errs.RateLimited,
-			"These are too many operations at once: a connection may have %d.", maxOperations)
+			"Too many concurrent operations on this connection. The maximum is %d.", maxOperations)
 		s.fail(m.ID, gqlerror.List{s.present(ctx, err)})
 		return 0, ""
 	}

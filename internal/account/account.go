@@ -256,7 +256,7 @@ func (s *Store) actorAccount(ctx context.Context, a Actor) (*Account, error) {
 }
 
 func errNoAccount() error {
-	return errs.New(errs.Unauthenticated, "There is no such account any more.")
+	return errs.New(errs.Unauthenticated, "This account no longer exists.")
 }
 
 // byEmail returns an empty account for an unknown address, so that Login takes the same path.

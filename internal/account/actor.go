@@ -42,7 +42,8 @@ func WithActor(ctx context.Context, a Actor) context.Context {
 func Current(ctx context.Context) (Actor, error) {
 	a, ok := ctx.Value(actorKey{}).(Actor)
 	if !ok {
-		return Actor{}, errs.New(errs.Unauthenticated, "Log in first: send the token as Authorization: Bearer.")
+		return Actor{}, errs.New(errs.Unauthenticated,
+			"Authentication is required. Log in, and send the token as Authorization: Bearer.")
 	}
 	return a, nil
 }
@@ -52,7 +53,7 @@ func Current(ctx context.Context) (Actor, error) {
 func RequireUser(ctx context.Context) (Actor, error) {
 	a, err := Current(ctx)
 	if err == nil && a.Key != nil {
-		return Actor{}, errs.New(errs.Forbidden, "This needs a person who is logged in: an API key cannot do it.")
+		return Actor{}, errs.New(errs.Forbidden, "This operation requires a logged-in user. API keys are not accepted.")
 	}
 	return a, err
 }
@@ -65,7 +66,7 @@ func (s *Store) Authenticate(ctx context.Context, authorization string) (context
 	}
 	scheme, token, _ := strings.Cut(authorization, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
-		return ctx, errs.New(errs.Unauthenticated, "Only Authorization: Bearer with a token is understood.")
+		return ctx, errs.New(errs.Unauthenticated, "The Authorization header must be Bearer, followed by a token.")
 	}
 	token = strings.TrimSpace(token)
 	if strings.HasPrefix(token, KeyPrefix) {

@@ -255,5 +255,5 @@ func (s *Store) mail(ctx context.Context, a *Account, m mailed) {
 }
 
 func errMailed() error {
-	return errs.New(errs.BadCredentials, "This token is not good, or no longer. Ask for another one.").At("token")
+	return errs.New(errs.BadCredentials, "The token is invalid or has expired. Request a new one.").At("token")
 }

@@ -111,7 +111,7 @@ func (p *Passwords) done() {
 }
 
 func errBusy() *errs.Error {
-	return errs.New(errs.Unavailable, "Too many people are logging in at this moment. Please try again.")
+	return errs.New(errs.Unavailable, "Too many log-ins are in progress. Try again in a moment.")
 }
 
 // prehash avoids bcrypt's limit of 72 bytes; base64 avoids its stop at a zero byte.

@@ -66,7 +66,7 @@ func (s *Store) LoadRevoked(ctx context.Context) error {
 // WatchRevoked polls for sessions that other nodes revoke, until the context ends. It returns nil.
 func (s *Store) WatchRevoked(ctx context.Context) error {
 	loaded := s.Now()
-	failures := poll.Failures{Log: s.Log, Message: "revoked sessions are not learnt of"}
+	failures := poll.Failures{Log: s.Log, Message: "polling revoked sessions failed"}
 	poll.Every(ctx, watchEvery, failures, func(ctx context.Context) error {
 		ids, err := s.revokedSince(ctx, s.Now().Add(-skew))
 		s.revoked.add(ids...)

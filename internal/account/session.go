@@ -149,7 +149,7 @@ func (s *Store) Refresh(ctx context.Context, refresh string) (Login, error) {
 }
 
 func errRefresh() error {
-	return errs.New(errs.BadCredentials, "This refresh token is not good, or no longer. Log in again.").At("refreshToken")
+	return errs.New(errs.BadCredentials, "The refresh token is invalid or has expired. Log in again.").At("refreshToken")
 }
 
 // successor derives the next refresh token: concurrent refreshes get the same one, and it need not
@@ -237,7 +237,7 @@ func (s *Store) ChangePassword(ctx context.Context, a Actor, current, password, 
 		return s.end(ctx, tx, "account_id = ? AND id <> ?", a.AccountID, a.SessionID)
 	})
 	if err != nil {
-		stale := errs.New(errs.BadCredentials, "This is not the current password any more.").At("currentPassword")
+		stale := errs.New(errs.BadCredentials, "This is no longer the current password.").At("currentPassword")
 		return nil, db.NoRowsAs(stale, err, "changing a password")
 	}
 	return account, nil

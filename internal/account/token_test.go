@@ -72,7 +72,7 @@ var honest = keyed(sha256.New, string(tokens.Secrets[0]))
 func refuse(t *testing.T, token string) {
 	t.Helper()
 	got, _, err := tokens.check(token, noon)
-	want := errs.Error{Kind: errs.Unauthenticated, Message: "The token is not valid, or no longer. Log in again."}
+	want := errs.Error{Kind: errs.Unauthenticated, Message: "The token is invalid or has expired. Log in again."}
 	if diff := cmp.Diff(want, said(err)); diff != "" || got != (Actor{}) {
 		t.Errorf("%.100q: got actor %v, error (-want +got):\n%s", token, got, diff)
 	}

@@ -214,7 +214,7 @@ func (s *Store) valid(ctx context.Context, where string, arg any) (*Key, error) 
 	err := s.DB.NewSelect().Model(k).Where(where, arg).Where("revoked_at IS NULL").
 		Where("expires_at IS NULL OR expires_at > ?", s.now()).Scan(db.AsResolver(ctx))
 	if err != nil {
-		invalid := errs.New(errs.Unauthenticated, "The API key is not valid, or no longer.")
+		invalid := errs.New(errs.Unauthenticated, "The API key is invalid, expired or revoked.")
 		return nil, db.NoRowsAs(invalid, err, "looking up an API key")
 	}
 	return k, nil

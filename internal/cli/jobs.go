@@ -39,19 +39,19 @@ type jobRow struct {
 	Error   *string    `json:"error"`
 }
 
-// status describes the last run of the job.
-func (r jobRow) status() string {
+// outcome describes the last run of the job.
+func (r jobRow) outcome() string {
 	switch {
 	case r.BeganAt == nil:
-		return "never done"
+		return "never run"
 	case r.Running:
 		return "running"
 	case r.EndedAt == nil:
-		return "cut off"
+		return "interrupted"
 	case r.Error != nil:
 		return quoted(*r.Error)
 	}
-	return "well"
+	return "succeeded"
 }
 
 // Run lists the jobs.
@@ -65,9 +65,9 @@ func (l jobsList) Run(ctx context.Context, f *config.Flags, io IO) error {
 		for _, s := range states {
 			rows = append(rows, jobRow{s.Name, s.Running(now), s.Node, utc(s.BeganAt), utc(s.EndedAt), utc(s.DueAt), s.Error})
 		}
-		return show(io, l.listing, "JOB\tBEGAN\tENDED\tBY\tDUE\tIT WENT", rows, func(r jobRow) []string {
-			by := cmp.Or(optional.Value(r.Node), "-")
-			return []string{r.Name, instant(r.BeganAt), instant(r.EndedAt), by, instant(r.DueAt), r.status()}
+		return show(io, l.listing, "JOB\tSTARTED\tENDED\tNODE\tDUE\tOUTCOME", rows, func(r jobRow) []string {
+			node := cmp.Or(optional.Value(r.Node), "-")
+			return []string{r.Name, instant(r.BeganAt), instant(r.EndedAt), node, instant(r.DueAt), r.outcome()}
 		})
 	})
 }

@@ -118,7 +118,7 @@ func (l *Live) readAfter(ctx context.Context, after position, workspaceIDs []str
 	}
 	batches, more, err := l.batchesAfter(ctx, after)
 	if err != nil {
-		return step{}, fmt.Errorf("looking for new clicks: %w", err)
+		return step{}, fmt.Errorf("selecting new clicks: %w", err)
 	}
 	s := step{reached: after, more: more}
 	if len(batches) > 0 {

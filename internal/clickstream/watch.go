@@ -58,7 +58,7 @@ func (l *Live) begin(ctx context.Context, m workspace.Membership, after string) 
 	if after == "" {
 		p, err := l.head(db.AsSystem(ctx))
 		if err != nil {
-			return position{}, fmt.Errorf("looking for the latest clicks: %w", err)
+			return position{}, fmt.Errorf("selecting the latest clicks: %w", err)
 		}
 		return p, nil
 	}
@@ -69,14 +69,14 @@ func (l *Live) begin(ctx context.Context, m workspace.Membership, after string) 
 	known, err := l.DB.NewSelect().Model((*click.Row)(nil)).Where("workspace_id = ?", m.ID()).
 		Where("clicked_at = ?", at).Where("id = ?", number).Exists(ctx)
 	if err != nil {
-		return position{}, fmt.Errorf("looking for a click: %w", err)
+		return position{}, fmt.Errorf("selecting a click: %w", err)
 	}
 	if !known { // it may be another tenant's
 		return position{}, errCursorGone()
 	}
 	b, err := l.batchOf(db.AsSystem(ctx), number)
 	if err != nil {
-		return position{}, fmt.Errorf("looking for a click's batch: %w", err)
+		return position{}, fmt.Errorf("selecting a click's batch: %w", err)
 	}
 	if b == nil || l.Now().Sub(b.WrittenAt) > cursorLife {
 		return position{}, errCursorGone()

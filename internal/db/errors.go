@@ -48,9 +48,9 @@ func explain(ctx context.Context, err error) error {
 		return err
 	case code == lockNotAvailable || code == queryCanceled:
 		return errs.New(errs.Unavailable,
-			"The database took too long. Try again in a moment, or ask for less at a time.").Because(err)
+			"The database took too long. Try again in a moment, or request fewer items.").Because(err)
 	case isUnavailable(err):
-		return errs.New(errs.Unavailable, "The database is away. Try again in a moment.").Because(err)
+		return errs.New(errs.Unavailable, "The database is unavailable. Try again in a moment.").Because(err)
 	case code == "42P05" || code == "26000": // duplicate_prepared_statement, invalid_sql_statement_name
 		return fmt.Errorf("%w: %w", errShared, err) // a pooler gave the session to another connection
 	}

@@ -147,7 +147,7 @@ func TestError_OutageIsUnavailable(t *testing.T) {
 
 		u.Path = "/nosuchdatabase"
 		_, err = on(t, u.String(), u.Host).ExecContext(owner, "SELECT 1")
-		expect("there is no such database", err, false)
+		expect("there is no such database", err, true)
 		_, err = d.ExecContext(owner, "SELECT nosuchcolumn")
 		expect("a statement that is wrong", err, false)
 		gone, cancel := context.WithCancel(owner)

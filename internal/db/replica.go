@@ -113,12 +113,12 @@ func (d *DB) CheckReplica(ctx context.Context) error {
 	var here, there string
 	var follows bool
 	if err := d.NewRaw(identify).Scan(AsOwner(ctx), &here, new(bool)); err != nil {
-		return fmt.Errorf("looking at the database: %w", err)
+		return fmt.Errorf("checking the database: %w", err)
 	}
 	if err := d.Replica.looks.NewRaw(identify).Scan(AsOwner(ctx), &there, &follows); isUnavailable(err) {
 		return nil // it may come later
 	} else if err != nil {
-		return fmt.Errorf("looking at the replica: %w", err)
+		return fmt.Errorf("checking the replica: %w", err)
 	}
 	if here != there || !follows {
 		return errNoReplica
@@ -171,7 +171,7 @@ func (d *DB) observe(ctx context.Context, seen []position, now time.Time) ([]pos
 	err := d.Replica.looks.NewRaw("SELECT (pg_last_wal_replay_lsn() - '0/0'::pg_lsn)::bigint "+
 		"WHERE pg_is_in_recovery() AND EXISTS (SELECT FROM pg_stat_wal_receiver)").Scan(ctx, &passed)
 	if err != nil {
-		return nil, errors.Join(ahead, fmt.Errorf("looking at the replica: %w", err))
+		return nil, errors.Join(ahead, fmt.Errorf("checking the replica: %w", err))
 	}
 	for len(seen) > 0 && seen[0].lsn <= passed {
 		d.Replica.until.Store(seen[0].at.UnixNano())

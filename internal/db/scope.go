@@ -257,7 +257,7 @@ func (d *DB) CheckScopes(ctx context.Context) error {
 		WHERE c.relnamespace = current_schema()::regnamespace AND NOT (c.relrowsecurity
 			AND c.relforcerowsecurity)`).Scan(ctx, &open)
 	if err != nil {
-		return fmt.Errorf("looking for tables without row-level security: %w", err)
+		return fmt.Errorf("selecting tables without row-level security: %w", err)
 	}
 	if len(open) > 0 {
 		return fmt.Errorf("row-level security is not forced on %s", strings.Join(open, ", "))
@@ -293,7 +293,7 @@ func (d *DB) checkSessions(ctx context.Context) error {
 		}
 		var is int64
 		if err := conn.NewRaw("SELECT pg_backend_pid()").Scan(ctx, &is); err != nil {
-			return fmt.Errorf("looking for a pooler: %w", err)
+			return fmt.Errorf("checking for a connection pooler: %w", err)
 		}
 		if *session != 0 && *session != is {
 			return errShared

@@ -58,8 +58,8 @@ func TestStatement_TimesOut(t *testing.T) {
 				}
 			})
 		}
-		gone, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
+		gone, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(50*time.Millisecond, cancel)
 		if _, err := d.ExecContext(gone, "SELECT pg_sleep(0.8)"); err == nil || errs.Is(err, errs.Unavailable) {
 			t.Errorf("a caller who has gone gets %v", err)
 		}

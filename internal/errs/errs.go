@@ -14,49 +14,49 @@ type Kind int
 
 // The kinds of errors.
 const (
-	Internal            Kind = iota // something broke on our side
-	InvalidInput                    // an argument has the wrong form or range
-	InvalidURL                      // a URL is not one that can be shortened
-	UnsafeURL                       // a destination is refused
-	NotFound                        // unknown, or invisible to the caller
-	CodeTaken                       // the code belongs to another URL
-	CodeReserved                    // the code is a word the server keeps for itself
-	CodeExhausted                   // every candidate code is taken
-	SlugTaken                       // another workspace has, or had, the slug
-	EmailTaken                      // another account has the address
-	BadCredentials                  // wrong e-mail address or password
-	QuotaExceeded                   // a monthly allowance is used up
-	Immutable                       // the value cannot change
-	Conflict                        // a concurrent change, or a failed item of a batch
-	IdempotencyConflict             // the idempotency key was used for something else
+	Internal            Kind = iota // an unexpected error, which is logged
+	InvalidInput                    // an argument is malformed or out of range
+	InvalidURL                      // the URL cannot be shortened
+	UnsafeURL                       // the destination is refused
+	NotFound                        // the object does not exist, or the caller may not read it
+	CodeTaken                       // the code is in use for another URL
+	CodeReserved                    // the code is reserved by the server
+	CodeExhausted                   // all candidate codes are taken
+	SlugTaken                       // another workspace has or had the slug, or it is reserved
+	EmailTaken                      // another account has the e-mail address
+	BadCredentials                  // the e-mail address, password or token is wrong
+	QuotaExceeded                   // a monthly quota is used up
+	Immutable                       // the value cannot be changed
+	Conflict                        // a concurrent change, or another item of the batch failed
+	IdempotencyConflict             // the idempotency key was used with another input
 	Expired                         // the object has expired
-	LastOwner                       // a workspace would be left without an owner
-	AlreadyMember                   // the person is a member already
-	DomainTaken                     // another workspace has proved the domain
-	Unauthenticated                 // no credentials, or invalid ones
-	Forbidden                       // the caller's role does not allow it
-	BadRequest                      // the request is not one that can be executed
-	TooLarge                        // the request is larger than allowed
-	TooComplex                      // the operation would cost more than allowed
-	DocumentUnknown                 // the server has no document of that hash or id
-	NoPersistedQueries              // documents cannot be named by their hash here
-	DocumentNotAllowed              // the server executes documents of its list only
-	RateLimited                     // too many attempts in a short time, or too much at once
-	TooSlow                         // the client reads too slowly
-	Unavailable                     // a dependency is unavailable; a retry can succeed
+	LastOwner                       // the workspace would have no owner
+	AlreadyMember                   // the user is already a member
+	DomainTaken                     // another workspace has verified the domain
+	Unauthenticated                 // credentials are missing or invalid
+	Forbidden                       // the caller lacks the role or scope
+	BadRequest                      // the request is malformed or fails validation
+	TooLarge                        // the request exceeds a size limit
+	TooComplex                      // the operation exceeds a complexity or cost limit
+	DocumentUnknown                 // no document is stored under the hash or ID
+	NoPersistedQueries              // automatic persisted queries are disabled
+	DocumentNotAllowed              // only persisted documents are allowed
+	RateLimited                     // a rate or concurrency limit was exceeded
+	TooSlow                         // the subscriber reads too slowly
+	Unavailable                     // overload, a deadline or an unavailable dependency; a retry can succeed
 )
 
-// response is the presentation of a kind.
+// response is how a kind is presented over HTTP and in GraphQL.
 type response struct {
 	code    string
 	status  int
 	user    bool   // see IsUserError
-	generic string // the message if the error has none
+	generic string // the message of an error without one
 }
 
 var responses = map[Kind]response{
 	Internal: {code: "INTERNAL", status: http.StatusInternalServerError,
-		generic: "Something went wrong on our side."},
+		generic: "Internal server error. Try again in a moment."},
 	InvalidInput:        {code: "INVALID_INPUT", status: http.StatusBadRequest, user: true},
 	InvalidURL:          {code: "INVALID_URL", status: http.StatusBadRequest, user: true},
 	UnsafeURL:           {code: "UNSAFE_URL", status: http.StatusBadRequest, user: true},
@@ -80,20 +80,20 @@ var responses = map[Kind]response{
 	BadRequest:          {code: "BAD_REQUEST", status: http.StatusBadRequest},
 	TooLarge:            {code: "REQUEST_TOO_LARGE", status: http.StatusRequestEntityTooLarge},
 	TooComplex:          {code: "COMPLEXITY_LIMIT_EXCEEDED", status: http.StatusBadRequest},
-	// Clients of automatic persisted queries know the first two codes.
+	// The first two codes are defined by the Automatic Persisted Queries protocol.
 	DocumentUnknown:    {code: "PERSISTED_QUERY_NOT_FOUND", status: http.StatusBadRequest},
 	NoPersistedQueries: {code: "PERSISTED_QUERY_NOT_SUPPORTED", status: http.StatusBadRequest},
 	DocumentNotAllowed: {code: "DOCUMENT_NOT_ALLOWED", status: http.StatusForbidden},
 	RateLimited:        {code: "RATE_LIMITED", status: http.StatusTooManyRequests},
 	TooSlow:            {code: "TOO_SLOW", status: http.StatusRequestTimeout},
 	Unavailable: {code: "UNAVAILABLE", status: http.StatusServiceUnavailable,
-		generic: "The service is busy or a part of it is away. Please try again in a moment."},
+		generic: "The service is overloaded or temporarily unavailable. Try again in a moment."},
 }
 
 // Code returns the code in GraphQL: extensions.code of an error, or code of a UserError.
 func (k Kind) Code() string { return responses[k].code }
 
-// Coded returns the kind with the code; Internal if there is none.
+// Coded returns the kind with the code, or Internal if no kind has it.
 func Coded(code string) Kind {
 	for kind, a := range responses {
 		if a.code == code {
@@ -106,8 +106,8 @@ func Coded(code string) Kind {
 // Status returns the HTTP status of the kind.
 func (k Kind) Status() int { return responses[k].status }
 
-// IsUserError reports whether other input can fix the error, so that it is part of a mutation's
-// payload and not of the request's errors.
+// IsUserError reports whether the caller can fix the error by changing the input. User errors are
+// returned in the mutation payload; all others are top-level errors.
 func (k Kind) IsUserError() bool { return responses[k].user }
 
 // String returns Code.
@@ -186,7 +186,8 @@ func (e *Error) Retry() time.Duration {
 // Is reports whether err is of the kind.
 func Is(err error, kind Kind) bool { return err != nil && From(err).Kind == kind }
 
-// Public returns the text for the caller: the message, or the kind's general sentence.
+// Public returns the text for the caller: the message, or the generic message of the kind. Messages
+// of internal errors are not shown.
 func (e *Error) Public() string {
 	if e.Message != "" && e.Kind != Internal {
 		return e.Message

@@ -8,6 +8,7 @@ import (
 	"go/parser"
 	"go/token"
 	"net/http"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -131,7 +132,7 @@ func TestError_HidesCauseFromCaller(t *testing.T) {
 		message := "A sentence."
 		want := message
 		if kind == Internal { // whatever it says was not written for users
-			want = "Something went wrong on our side."
+			want = "Internal server error. Try again in a moment."
 		}
 		e := New(kind, "%s", message).Because(cause)
 		if got := e.Public(); got != want {
@@ -154,5 +155,28 @@ func TestError_CarriesDetails(t *testing.T) {
 	if diff := cmp.Diff([]string{"input", "email"}, e.Field); diff != "" || e.RetryAfter != time.Minute ||
 		e.Error() != "Wait." {
 		t.Errorf("%+v, at (-want +got):\n%s", e, diff)
+	}
+}
+
+// TestKind_IsDocumentedInGuide compares the tables of docs/guide/graphql-api.md with the kinds.
+func TestKind_IsDocumentedInGuide(t *testing.T) {
+	t.Parallel()
+	guide, err := os.ReadFile("../../docs/guide/graphql-api.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, tables, _ := strings.Cut(string(guide), "\n## Error codes\n")
+	userErrors, requestErrors, _ := strings.Cut(tables, "\nRequest errors:\n")
+	for kind := range responses {
+		table, row := requestErrors, fmt.Sprintf("\n| `%s` | %d | ", kind.Code(), kind.Status())
+		if kind.IsUserError() {
+			table = userErrors
+		}
+		if !strings.Contains(table, row) {
+			t.Errorf("no row %q", row)
+		}
+	}
+	if got := strings.Count(tables, "\n| `"); got != len(responses) {
+		t.Errorf("%d rows for %d kinds", got, len(responses))
 	}
 }

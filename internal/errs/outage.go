@@ -1,6 +1,7 @@
 package errs
 
 import (
+	"context"
 	"database/sql/driver"
 	"errors"
 	"io"
@@ -20,6 +21,9 @@ const outageRetry = 5 * time.Second
 // network and files by the error of the system.
 // (https://www.postgresql.org/docs/current/errcodes-appendix.html, https://www.sqlite.org/rescode.html)
 func IsOutage(err error) bool {
+	if errors.Is(err, context.Canceled) {
+		return false // the caller has disconnected
+	}
 	if e, ok := errors.AsType[interface {
 		error
 		SQLState() string

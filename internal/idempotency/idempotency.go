@@ -80,7 +80,7 @@ func (s *Store) Find(ctx context.Context, k *Key, results any) (bool, error) {
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("looking for an idempotency key: %w", err)
+		return false, fmt.Errorf("selecting an idempotency key: %w", err)
 	}
 	if !slices.Equal(saved.InputHash, k.inputHash) {
 		return false, errs.New(errs.IdempotencyConflict,

@@ -75,7 +75,7 @@ func (l lease) acquire(ctx context.Context, d *db.DB, atOnce bool) (bool, error)
 		return false, nil
 	}
 	if err != nil {
-		return false, fmt.Errorf("taking the lease: %w", err)
+		return false, fmt.Errorf("acquiring the lease: %w", err)
 	}
 	return true, nil
 }
@@ -99,7 +99,7 @@ func (l lease) release(ctx context.Context, d *db.DB, now time.Time, failed erro
 		`UPDATE leases SET holder = '', free_at = ?, due_at = ?, ended_at = ?, error = ? WHERE name = ? AND holder = ?`,
 		freeAt, dueAt, now, errorLine(failed), l.name, l.holder)
 	if err != nil {
-		return fmt.Errorf("giving the lease back: %w", err)
+		return fmt.Errorf("returning the lease: %w", err)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ func (s State) Running(now time.Time) bool {
 func (r *Runner) States(ctx context.Context) ([]State, error) {
 	var rows []State
 	if err := r.DB.NewSelect().Model(&rows).Scan(db.AsSystem(ctx)); err != nil {
-		return nil, fmt.Errorf("looking at the jobs: %w", err)
+		return nil, fmt.Errorf("reading the jobs: %w", err)
 	}
 	known := map[string]State{}
 	for _, row := range rows {

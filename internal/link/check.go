@@ -40,7 +40,7 @@ func (s *Store) DueChecks(ctx context.Context, limit int) ([]Due, error) {
 		Where("id IN (?)", s.DB.SkipLocked(batch)). // another caller has locked the others
 		Returning("id AS link_id, original_url AS url, check_failures AS failures").Scan(ctx, &due)
 	if err != nil {
-		return nil, fmt.Errorf("taking destinations to ask: %w", err)
+		return nil, fmt.Errorf("selecting destinations to check: %w", err)
 	}
 	return due, nil
 }
@@ -55,7 +55,7 @@ func (s *Store) Checked(ctx context.Context, linkID, url string, status *int, fa
 	).Where("id = ?", linkID).Where("original_url = ?", url).
 		Exec(db.AsSystem(ctx))
 	if err != nil {
-		return fmt.Errorf("recording what a destination answered: %w", err)
+		return fmt.Errorf("recording the response of a destination: %w", err)
 	}
 	return nil
 }

@@ -166,7 +166,7 @@ func (s *Store) claimable(ctx context.Context, tx bun.Tx, m workspace.Membership
 	case l.DisabledAt != nil:
 		return Claim{Err: errDisabled()}, true
 	case l.Status(s.now()) == routing.Expired:
-		return Claim{Err: errs.New(errs.Expired, "The link ended before it was claimed. Create it anew.")}, true
+		return Claim{Err: errs.New(errs.Expired, "The link expired before it was claimed. Create a new link.")}, true
 	}
 	if err := s.refuse(ctx, tx, l); err != nil {
 		return Claim{Err: err}, true

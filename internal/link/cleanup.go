@@ -25,7 +25,7 @@ func (s *Store) CleanUp(ctx context.Context) error {
 	}{
 		{"marking ended links", s.markEnded},
 		{"purging links", s.purge},
-		{"forgetting idempotency keys", func(ctx context.Context) (int64, error) {
+		{"deleting expired idempotency keys", func(ctx context.Context) (int64, error) {
 			return s.idempotency.DeleteExpired(ctx, sweepBatch)
 		}},
 	} {
@@ -44,7 +44,7 @@ func (s *Store) CleanUp(ctx context.Context) error {
 		}
 	}
 	if err := s.Resolver.DeleteExpiredChanges(ctx); err != nil {
-		return fmt.Errorf("forgetting changes: %w", err)
+		return fmt.Errorf("deleting expired changes: %w", err)
 	}
 	return nil
 }

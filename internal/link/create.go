@@ -21,18 +21,18 @@ type Result struct {
 	Err     error
 }
 
-// Policy is the effect of errors of single links on a batch.
+// Policy determines how a batch handles the failure of a single link.
 type Policy string
 
 // The policies.
 const (
-	// SkipFailed processes all other links.
+	// SkipFailed skips links that fail and processes the rest.
 	SkipFailed Policy = "SKIP_FAILED"
-	// AllOrNothing changes nothing.
+	// AllOrNothing rolls back the whole batch if any link fails.
 	AllOrNothing Policy = "ALL_OR_NOTHING"
 )
 
-// Batch is a number of links to create.
+// Batch is a list of links to create in one call.
 type Batch struct {
 	Links []*New
 	// OnError is the policy; empty means SkipFailed.
@@ -43,12 +43,12 @@ type Batch struct {
 
 // Create creates a link, or returns the existing one: the deterministic link for the same URL, or
 // the custom link with the same code and URL. Of concurrent requests on all nodes exactly one
-// creates the link and returns true; only that one consumes quota. A deleted link is revived with
+// creates the link and returns created; only that one consumes quota. A deleted link is revived with
 // the caller's input.
 //
 // It returns InvalidInput, InvalidURL, UnsafeURL, CodeReserved, CodeTaken, CodeExhausted,
 // QuotaExceeded or Forbidden.
-func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (*Link, bool, error) {
+func (s *Store) Create(ctx context.Context, m workspace.Membership, in New) (l *Link, created bool, err error) {
 	results, err := s.CreateMany(ctx, m, Batch{Links: []*New{&in}})
 	if err != nil {
 		return nil, false, err
@@ -98,7 +98,7 @@ func (s *Store) CreateMany(ctx context.Context, m workspace.Membership, in Batch
 
 func checkBatch(n int, field string) error {
 	if n < 1 || n > MaxBatch {
-		return errs.New(errs.InvalidInput, "A batch has from 1 to %d links; this one has %d.", MaxBatch, n).At(field)
+		return errs.New(errs.InvalidInput, "A batch must have 1 to %d links. This batch has %d.", MaxBatch, n).At(field)
 	}
 	return nil
 }
@@ -123,7 +123,7 @@ func failAll(results []Result) bool {
 	for i, r := range results {
 		if failed && r.Err == nil {
 			results[i] = Result{
-				Err: errs.New(errs.Conflict, "Another link of the batch has an error, so nothing was done."),
+				Err: errs.New(errs.Conflict, "Another link of the batch failed, so the batch was rolled back."),
 			}
 		}
 	}

@@ -208,7 +208,7 @@ func lookUp[K any](
 			"workspace_id = ? AND "+key+" = wanted.key OFFSET 0) AS link", p.Of(wanted), p.Of(b.member.ID()))
 	}
 	if err := q.Scan(p.Bind(ctx)); err != nil {
-		return nil, fmt.Errorf("looking for links: %w", err)
+		return nil, fmt.Errorf("selecting links: %w", err)
 	}
 	return links, nil
 }

@@ -40,7 +40,7 @@ func (s *Store) Find(ctx context.Context, query string, limit int) ([]Found, err
 		return nil, err
 	}
 	if err := q.Scan(db.AsSystem(ctx)); err != nil {
-		return nil, fmt.Errorf("looking for links: %w", err)
+		return nil, fmt.Errorf("selecting links: %w", err)
 	}
 	for i, l := range found {
 		found[i].ShortURL = s.ShortURLOf(l.Slug, l.Code, l.RootCode)

@@ -52,7 +52,7 @@ func (s *Store) Usages(ctx context.Context) ([]SpaceUsage, error) {
 		ColumnExpr("w.id, w.slug, w.name, COALESCE(u.links, 0) AS links, COALESCE(w.link_quota, ?) AS quota", s.LinkQuota).
 		Where("w.deleted_at IS NULL").OrderExpr("w.id").Scan(db.AsSystem(ctx), &usages)
 	if err != nil {
-		return nil, fmt.Errorf("reading what workspaces have used: %w", err)
+		return nil, fmt.Errorf("reading the usage of workspaces: %w", err)
 	}
 	return usages, nil
 }

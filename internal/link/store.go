@@ -144,7 +144,7 @@ func (s *Store) At(ctx context.Context, a resolve.Address) (*Link, error) {
 		return nil, errNotFound()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for a link by its address: %w", err)
+		return nil, fmt.Errorf("selecting a link by its address: %w", err)
 	}
 	return l, nil
 }
@@ -180,7 +180,7 @@ func (s *Store) WorkspacesOf(ctx context.Context, ids ...string) (map[string]str
 	err := s.DB.NewSelect().Model(&links).Column("id", "workspace_id").Where("id IN (?)", bun.In(ids)).
 		Where("purged_at IS NULL").Scan(db.AsResolver(ctx))
 	if err != nil {
-		return nil, fmt.Errorf("looking for links' workspaces: %w", err)
+		return nil, fmt.Errorf("selecting the workspaces of links: %w", err)
 	}
 	spaces := make(map[string]string, len(links))
 	for _, l := range links {
@@ -210,7 +210,7 @@ func find(ctx context.Context, conn bun.IDB, m workspace.Membership, where strin
 		return nil, errNotFound()
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for a link: %w", err)
+		return nil, fmt.Errorf("selecting a link: %w", err)
 	}
 	return l, nil
 }
@@ -229,7 +229,7 @@ func (s *Store) byIDs(ctx context.Context, m workspace.Membership, ids []string)
 	err := s.DB.NewSelect().Model(&links).Where("id IN (?)", bun.In(ids)).Where("workspace_id = ?", m.ID()).
 		Where("purged_at IS NULL").Scan(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("looking for links: %w", err)
+		return nil, fmt.Errorf("selecting links: %w", err)
 	}
 	return mapByID(m, links), nil
 }

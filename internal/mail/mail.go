@@ -104,7 +104,7 @@ func (m *Mailer) Configured() bool { return m.configured }
 // Messages with an invalid address or subject, and any beyond maxWaiting, are dropped.
 func (m *Mailer) Send(ctx context.Context, to, subject, text string) {
 	if !isAddress(to) || strings.ContainsFunc(subject, unicode.IsControl) {
-		m.log.WarnContext(ctx, "mail not sent: this is no address, or no subject")
+		m.log.WarnContext(ctx, "mail not sent: invalid address or subject")
 		return
 	}
 	now := time.Now()
@@ -112,7 +112,7 @@ func (m *Mailer) Send(ctx context.Context, to, subject, text string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.closed {
-		m.log.WarnContext(ctx, "mail not sent: the server shuts down", "subject", subject)
+		m.log.WarnContext(ctx, "mail not sent: the server is shutting down", "subject", subject)
 		return
 	}
 	if len(m.waiting) >= maxWaiting {
@@ -218,11 +218,11 @@ func (m *Mailer) attempt(ctx context.Context, l *message) int {
 		m.markUnavailable(ctx, err)
 	}
 	if refused != nil && !refused.temporary() {
-		m.log.WarnContext(ctx, "mail not sent: the mail server refused it", "subject", l.subject, "error", err)
+		m.log.WarnContext(ctx, "mail rejected by SMTP server", "subject", l.subject, "error", err)
 		return m.remove(l)
 	}
 	if refused != nil && l.failures == 0 {
-		m.log.InfoContext(ctx, "mail put off by the mail server", "subject", l.subject, "error", err)
+		m.log.InfoContext(ctx, "mail deferred by SMTP server", "subject", l.subject, "error", err)
 	}
 	if err != nil {
 		return m.postpone(ctx, l, err)
@@ -232,7 +232,7 @@ func (m *Mailer) attempt(ctx context.Context, l *message) int {
 
 func (m *Mailer) markAvailable(ctx context.Context) {
 	if m.failures > 0 {
-		m.log.InfoContext(ctx, "mail is sent again")
+		m.log.InfoContext(ctx, "SMTP server available, mail delivery resumed")
 	}
 	m.failures = 0
 }
@@ -240,7 +240,7 @@ func (m *Mailer) markAvailable(ctx context.Context) {
 // markUnavailable pauses all attempts. An outage is logged once.
 func (m *Mailer) markUnavailable(ctx context.Context, err error) {
 	if m.failures == 0 {
-		m.log.ErrorContext(ctx, "mail waits for the mail server", "error", err)
+		m.log.ErrorContext(ctx, "SMTP server unavailable, mail queued", "error", err)
 	}
 	m.failures++
 	m.rest = time.Now().Add(backoff(m.failures))
@@ -249,7 +249,7 @@ func (m *Mailer) markUnavailable(ctx context.Context, err error) {
 // postpone schedules another attempt, unless the message is too old.
 func (m *Mailer) postpone(ctx context.Context, l *message, err error) int {
 	if time.Since(l.born) > maxAge {
-		m.log.ErrorContext(ctx, "mail not sent: it was tried for too long", "subject", l.subject, "error", err)
+		m.log.ErrorContext(ctx, "mail delivery expired", "subject", l.subject, "error", err)
 		return m.remove(l)
 	}
 	m.mu.Lock()

@@ -157,7 +157,7 @@ func TestQueue_RetriesADeferredMessage(t *testing.T) {
 		if diff := cmp.Diff([]int{0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111}, tried); diff != "" || o.left() != 0 {
 			t.Errorf("%d messages left, tried after seconds (-want +got):\n%s", o.left(), diff)
 		}
-		j.says(t, "mail put off", 1)
+		j.says(t, "mail deferred", 1)
 		if err := o.close(); err != nil {
 			t.Error(err)
 		}
@@ -179,7 +179,7 @@ func TestQueue_GivesUpAfterLastAttempt(t *testing.T) {
 		if hours := last / 3600; hours != 12 || o.left() != 0 {
 			t.Errorf("last tried after %d hours, %d messages left", hours, o.left())
 		}
-		j.says(t, "tried for too long", 1)
+		j.says(t, "mail delivery expired", 1)
 	})
 }
 
@@ -197,8 +197,8 @@ func TestQueue_DoesNotRetryARefusal(t *testing.T) {
 		if tried != 1 || o.left() != 0 {
 			t.Errorf("tried %d times, %d messages left", tried, o.left())
 		}
-		j.says(t, "mail server refused it", 1)
-		j.says(t, "RCPT by 550", 1)
+		j.says(t, "mail rejected by SMTP server", 1)
+		j.says(t, "RCPT with 550", 1)
 	})
 }
 
@@ -232,8 +232,8 @@ func TestQueue_OutlastsAnOutage(t *testing.T) {
 				t.Errorf("%s arrived %d times", subject, times)
 			}
 		}
-		j.says(t, "mail waits", 1)
-		j.says(t, "mail is sent again", 1)
+		j.says(t, "SMTP server unavailable", 1)
+		j.says(t, "mail delivery resumed", 1)
 	})
 }
 
@@ -291,7 +291,7 @@ func TestShutdown_SendsQueuedMessages(t *testing.T) {
 		if o.left() != 0 {
 			t.Error("a message was queued after the shutdown")
 		}
-		j.says(t, "the server shuts down", 1)
+		j.says(t, "the server is shutting down", 1)
 	})
 }
 
@@ -344,7 +344,7 @@ func TestShutdown_TakesAtMostTenSeconds(t *testing.T) {
 					t.Errorf("it took %d seconds", after())
 				}
 				if name == "the server hangs" { // that it was cut off is our doing
-					j.says(t, "mail waits", 0)
+					j.says(t, "SMTP server unavailable", 0)
 				}
 			})
 		})
@@ -386,7 +386,7 @@ func TestQueue_AttemptHasADeadline(t *testing.T) {
 		if tried != 2 || o.left() != 0 {
 			t.Errorf("tried %d times, %d messages left", tried, o.left())
 		}
-		j.says(t, "mail waits", 1)
+		j.says(t, "SMTP server unavailable", 1)
 	})
 }
 

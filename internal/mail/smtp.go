@@ -59,10 +59,10 @@ func newServer(rawURL, from string) (*server, error) {
 		return nil, errURL
 	}
 	if (s.user == "") != (s.password == "") {
-		return nil, errors.New("the mail server's URL has a user or a password, and needs both or neither")
+		return nil, errors.New("the mail server's URL must have both a user and a password, or neither")
 	}
 	if s.from, err = netmail.ParseAddress(from); err != nil {
-		return nil, errors.New("whom mail is from is no address: it looks like Name <name@example.com>")
+		return nil, errors.New("the sender is not an address: it must have the form Name <name@example.com>")
 	}
 	return s, nil
 }
@@ -71,13 +71,13 @@ func newServer(rawURL, from string) (*server, error) {
 func (s *server) secure(scheme, query string) error {
 	switch here := isLoopback(s.host); {
 	case scheme == "smtps" && query == "tls=off":
-		return errors.New("the mail server's URL says smtps, which is TLS, and tls=off")
+		return errors.New("the mail server's URL has both smtps, which requires TLS, and tls=off")
 	case scheme == "smtps":
 		s.security, s.port = implicitTLS, cmp.Or(s.port, "465")
 	case scheme != "smtp":
 		return errURL
 	case query == "tls=off" && !here && s.user != "":
-		return errors.New("the mail server's URL has a password, which nobody sends without TLS")
+		return errors.New("the mail server's URL has a password and tls=off: passwords are only sent with TLS")
 	case query == "tls=off" || here && query != "tls=on":
 		s.security = noTLS
 	}
@@ -107,7 +107,7 @@ func (s *server) deliver(ctx context.Context, l *message) error {
 		err = s.hand(client, l, message)
 	}
 	if err != nil && ctx.Err() != nil {
-		return fmt.Errorf("the mail server takes too long: %w", err)
+		return fmt.Errorf("the mail server timed out: %w", err)
 	}
 	return err
 }
@@ -118,7 +118,7 @@ func (s *server) format(l *message) (*gomail.Msg, error) {
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
 	m.FromMailAddress(s.from)
 	if err := m.To(l.to); err != nil {
-		return nil, errors.New("the library does not take the address") // which is in its own text
+		return nil, errors.New("the mail library rejected the address") // which is in its own text
 	}
 	m.Subject(l.subject)
 	m.SetMessageIDWithValue(l.id + "@" + s.domain())
@@ -155,7 +155,7 @@ func (s *server) begin(conn net.Conn) (*smtp.Client, error) {
 	}
 	if s.security == startTLS {
 		if offered, _ := client.Extension("STARTTLS"); !offered {
-			return nil, errors.New("the mail server does not offer STARTTLS, and nothing is sent without")
+			return nil, errors.New("the mail server does not offer STARTTLS, which is required")
 		}
 		if err := client.StartTLS(s.tls()); err != nil {
 			return nil, away("STARTTLS", err)
@@ -217,7 +217,7 @@ type refusal struct {
 }
 
 func (r *refusal) Error() string {
-	return fmt.Sprintf("the mail server answered %s by %d", r.command, r.code)
+	return fmt.Sprintf("the mail server responded to %s with %d", r.command, r.code)
 }
 
 // temporary reports whether the server may accept the message later.
@@ -234,7 +234,7 @@ func refusedOrAway(command string, err error) error {
 // away describes an error without the server's text.
 func away(command string, err error) error {
 	if answer, ok := errors.AsType[*textproto.Error](err); ok {
-		return fmt.Errorf("the mail server answered %s by %d", command, answer.Code)
+		return fmt.Errorf("the mail server responded to %s with %d", command, answer.Code)
 	}
 	if _, ok := errors.AsType[net.Error](err); ok {
 		return fmt.Errorf("%s: %w", command, err)
@@ -242,5 +242,5 @@ func away(command string, err error) error {
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return fmt.Errorf("%s: %w", command, err)
 	}
-	return fmt.Errorf("the mail server has broken off at %s", command)
+	return fmt.Errorf("the connection to the mail server failed during %s", command)
 }

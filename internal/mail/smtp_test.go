@@ -289,8 +289,8 @@ func TestSMTP_RetriesAfterDeferral(t *testing.T) {
 	if err := stop(); err != nil || len(p.taken()) != 1 || len(p.received("RCPT TO:<nobody")) != 1 {
 		t.Errorf("%d messages accepted, %v: %v", len(p.taken()), p.received("RCPT"), err)
 	}
-	j.says(t, "RCPT by 550", 1)
-	j.says(t, "RCPT by 451", 1)
+	j.says(t, "RCPT with 550", 1)
+	j.says(t, "RCPT with 451", 1)
 }
 
 func TestSMTP_ReconnectsAfterOutage(t *testing.T) {
@@ -302,7 +302,7 @@ func TestSMTP_ReconnectsAfterOutage(t *testing.T) {
 	for range 3 {
 		m.Send(t.Context(), ada, "For Ada", secret)
 	}
-	for !strings.Contains(j.String(), "mail waits for the mail server") && t.Context().Err() == nil {
+	for !strings.Contains(j.String(), "SMTP server unavailable") && t.Context().Err() == nil {
 		_ = poll.Wait(t.Context(), time.Millisecond)
 	}
 	p = newPostOffice(t, p.address(), nil)
@@ -312,8 +312,8 @@ func TestSMTP_ReconnectsAfterOutage(t *testing.T) {
 	if err := stop(); err != nil || len(p.taken()) != 3 {
 		t.Errorf("%d messages taken: %v", len(p.taken()), err)
 	}
-	j.says(t, "mail waits", 1)
-	j.says(t, "mail is sent again", 1)
+	j.says(t, "SMTP server unavailable", 1)
+	j.says(t, "mail delivery resumed", 1)
 }
 
 func TestSMTP_DeliversQueuedMessagesAtShutdown(t *testing.T) {

@@ -50,7 +50,7 @@ func (b *Blocklist) Blocked(ctx context.Context, conn bun.IDB, hosts ...string) 
 	err := conn.NewSelect().Model((*BlockedHost)(nil)).Column("host").
 		Where("host ?", db.Among(p, slices.Collect(maps.Keys(below)))).Scan(p.Bind(ctx), &listed)
 	if err != nil {
-		return nil, fmt.Errorf("looking for blocked hosts: %w", err)
+		return nil, fmt.Errorf("selecting blocked hosts: %w", err)
 	}
 	blocked := map[string]bool{}
 	for _, parent := range listed {

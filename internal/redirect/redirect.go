@@ -167,21 +167,20 @@ func (h *Handler) monthOf(t time.Time) *hitquota.Month {
 type page struct{ title, text string }
 
 var pages = [...]page{
-	routing.NotFound: {"There is no such link",
-		"Check the address for a typing mistake. If it is right, the link has been taken down or does not work yet: " +
-			"ask whoever gave it to you."},
+	routing.NotFound: {"Link not found",
+		"Check the address for typos, or contact the sender. The link may have been deleted, or may not be active yet."},
 	routing.Ended: {"This link has expired",
-		"It worked only until a certain time. Ask whoever gave it to you for a new one."},
-	routing.UsedUp: {"This link has been used up",
-		"It could be followed only a certain number of times. Ask whoever gave it to you for a new one."},
+		"Contact the sender for a new link."},
+	routing.UsedUp: {"This link reached its click limit",
+		"Contact the sender for a new link."},
 	routing.TakenDown: {"This link has been disabled",
-		"The operator of this service has taken it down. There is nothing you need to do."},
-	routing.Gone: {"This link is gone",
-		"Those who made it have given it up, with all their others."},
-	routing.OverQuota: {"This link has been followed too often this month",
-		"It works again when the next month begins."},
-	routing.Unavailable: {"Please try again in a moment",
-		"The link is fine; a part of this service is not."},
+		"The operator of this service has disabled it. You do not need to do anything."},
+	routing.Gone: {"This link is no longer available",
+		"The owner has closed the workspace of this link."},
+	routing.OverQuota: {"This link reached its monthly click limit",
+		"It works again from the first day of next month."},
+	routing.Unavailable: {"Try again in a moment",
+		"This service is temporarily unavailable."},
 }
 
 // retryAfter returns the value of Retry-After; zero means none.

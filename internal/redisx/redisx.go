@@ -183,4 +183,4 @@ func (c *Client) Ready(ctx context.Context) error {
 	})
 }
 
-var errIncomplete = errors.New("the Redis cluster has keys that nobody serves")
+var errIncomplete = errors.New("the Redis cluster has slots that no node serves")

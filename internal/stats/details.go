@@ -278,14 +278,14 @@ func (s *Store) Detail(ctx context.Context) error {
 			Where("subject_id = workspace_id").Where("detailed_at < sealed_at").Order("subject_id").Limit(detailedAtOnce).
 			Scan(ctx)
 		if err != nil {
-			return fmt.Errorf("looking for days to be kept by column: %w", err)
+			return fmt.Errorf("selecting days to store by column: %w", err)
 		}
 		if len(spaces) == 0 {
 			return nil
 		}
 		for i := range spaces {
 			if err := s.detailWorkspace(ctx, &spaces[i]); err != nil {
-				return fmt.Errorf("keeping days of %s by column: %w", spaces[i].SubjectID, err)
+				return fmt.Errorf("storing days of %s by column: %w", spaces[i].SubjectID, err)
 			}
 		}
 		last = spaces[len(spaces)-1].SubjectID

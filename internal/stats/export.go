@@ -106,7 +106,7 @@ func (e Exports) Open(token string) (*ExportRequest, error) {
 	text, signature, _ := strings.Cut(token, ".")
 	signed, err := base64.RawURLEncoding.DecodeString(signature)
 	if err != nil || !e.verifies(text, signed) {
-		return nil, errs.New(errs.NotFound, "There is no such export. Ask for a new one with exportClicks.")
+		return nil, errs.New(errs.NotFound, "There is no such export. Request a new one with exportClicks.")
 	}
 	payload, err := base64.RawURLEncoding.DecodeString(text)
 	r := &ExportRequest{}
@@ -117,7 +117,7 @@ func (e Exports) Open(token string) (*ExportRequest, error) {
 		return nil, fmt.Errorf("reading an export that was signed here: %w", err)
 	}
 	if !e.Now().Before(r.Until) {
-		return nil, errs.New(errs.Expired, "This export can no longer be downloaded. Ask for a new one with exportClicks.")
+		return nil, errs.New(errs.Expired, "This export has expired. Request a new one with exportClicks.")
 	}
 	return r, nil
 }

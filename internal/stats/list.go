@@ -74,7 +74,7 @@ func (s *Store) ByID(ctx context.Context, m workspace.Membership, ids ...string)
 		return nil, nil
 	}
 	if err := q.Scan(ctx); err != nil {
-		return nil, fmt.Errorf("looking up clicks: %w", err)
+		return nil, fmt.Errorf("selecting clicks: %w", err)
 	}
 	return toClicks(rows), nil
 }
@@ -90,7 +90,7 @@ func (s *Store) WorkspacesOf(ctx context.Context, workspaceIDs []string, ids ...
 		return spaces, nil
 	}
 	if err := q.Where("workspace_id IN (?)", bun.In(workspaceIDs)).Scan(db.AsSystem(ctx)); err != nil {
-		return nil, fmt.Errorf("looking for the workspaces of clicks: %w", err)
+		return nil, fmt.Errorf("selecting the workspaces of clicks: %w", err)
 	}
 	for _, r := range rows {
 		spaces[r.Click().PublicID()] = r.WorkspaceID

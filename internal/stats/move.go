@@ -85,7 +85,7 @@ func (s *Store) PurgeWorkspace(ctx context.Context, workspaceID string) error {
 		}
 	}
 	if _, err := s.DB.NewDelete().Model((*Total)(nil)).Where("workspace_id = ?", workspaceID).Exec(ctx); err != nil {
-		return fmt.Errorf("removing the sums of a workspace: %w", err)
+		return fmt.Errorf("deleting the rollups of a workspace: %w", err)
 	}
 	return nil
 }

@@ -28,7 +28,7 @@ func (s *Store) BusyLinks(ctx context.Context, share float64, hitQuota int64) (m
 		Where("w.deleted_at IS NULL").Where("l.hits >= ? * COALESCE(w.hit_quota, ?)", share, hitQuota).
 		GroupExpr("l.workspace_id, w.hit_quota").Scan(db.AsSystem(ctx), &found)
 	if err != nil {
-		return nil, fmt.Errorf("looking for busy links: %w", err)
+		return nil, fmt.Errorf("selecting links near their quota: %w", err)
 	}
 	busy := make(map[string]Busy, len(found))
 	for _, one := range found {

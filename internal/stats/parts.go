@@ -112,21 +112,21 @@ func (s *Stats) EachRollup(ctx context.Context, cuts []time.Time, f func(*Bucket
 func (s *Stats) eachRow(ctx context.Context, q *bun.SelectQuery, f func(*Bucket) error) error {
 	rows, err := q.Rows(ctx)
 	if err != nil {
-		return fmt.Errorf("reading sums of clicks: %w", err)
+		return fmt.Errorf("reading rollups: %w", err)
 	}
 	defer rows.Close()
 	for rows.Next() {
 		var b Bucket
 		if err := s.store.DB.ScanRow(ctx, rows, &b); err != nil {
-			return fmt.Errorf("reading sums of clicks: %w", err)
+			return fmt.Errorf("reading rollups: %w", err)
 		}
 		b.StartsAt = b.StartsAt.UTC()
 		if err := f(&b); err != nil {
-			return fmt.Errorf("reading sums of clicks: %w", err)
+			return fmt.Errorf("reading rollups: %w", err)
 		}
 	}
 	if err := rows.Err(); err != nil {
-		return fmt.Errorf("reading sums of clicks: %w", err)
+		return fmt.Errorf("reading rollups: %w", err)
 	}
 	return nil
 }
@@ -197,7 +197,7 @@ func (s *Stats) sealedAt(ctx context.Context) (time.Time, error) {
 	q := s.subject(s.store.DB.NewSelect().Model(&open), "subject_id").Column("sealed_at").
 		Where("last_at >= sealed_at").Order("sealed_at").Limit(1)
 	if err := q.Scan(ctx); err != nil {
-		return time.Time{}, fmt.Errorf("looking for days that were summed up: %w", err)
+		return time.Time{}, fmt.Errorf("selecting sealed days: %w", err)
 	}
 	if len(open) == 0 {
 		return s.store.Now().UTC().Truncate(click.Day), nil
@@ -227,7 +227,7 @@ func (s *Stats) checkClicks(ctx context.Context, span Range, since time.Time, wh
 		Where("starts_at >= ?", span.From.Truncate(click.Day)).Where("starts_at < ?", span.To)
 	some, err := q.Exists(ctx)
 	if err != nil {
-		return fmt.Errorf("looking for old clicks: %w", err)
+		return fmt.Errorf("selecting old clicks: %w", err)
 	}
 	if some {
 		return errs.New(errs.InvalidInput, "%s only since %s: begin the range then or later.",

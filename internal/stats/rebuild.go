@@ -64,14 +64,14 @@ func (s *Store) eachSubject(
 		err := s.DB.NewSelect().TableExpr("(?) AS subjects", all).Column("subject_id").Order("subject_id").
 			Limit(subjectsAtOnce).Scan(ctx, &ids)
 		if err != nil {
-			return n, fmt.Errorf("looking for what has clicks: %w", err)
+			return n, fmt.Errorf("selecting subjects with clicks: %w", err)
 		}
 		if len(ids) == 0 {
 			return n, nil
 		}
 		for _, subject := range ids {
 			if err := do(ctx, subject); err != nil {
-				return n, fmt.Errorf("the sums of %s: %w", subject, err)
+				return n, fmt.Errorf("processing the rollups of %s: %w", subject, err)
 			}
 			n++
 		}

@@ -54,7 +54,7 @@ func (s *Store) Seal(ctx context.Context) error {
 			return err
 		})
 		if err != nil {
-			return fmt.Errorf("summing up days: %w", err)
+			return fmt.Errorf("rolling up days: %w", err)
 		}
 		if len(subjects) == 0 {
 			return nil
@@ -113,7 +113,7 @@ func (s *Store) Retain(ctx context.Context) error {
 	ctx = db.AsSystem(ctx)
 	for ahead := range 3 {
 		if err := KeepMonth(ctx, s.DB, hitquota.MonthOf(s.Now()).Start.AddDate(0, ahead, 0)); err != nil {
-			return fmt.Errorf("making room for a month: %w", err)
+			return fmt.Errorf("creating the partition of a month: %w", err)
 		}
 	}
 	if s.DB.Kind == db.Postgres {
@@ -136,7 +136,7 @@ func (s *Store) forgetMonths(ctx context.Context) error {
 func (s *Store) forgetRows(ctx context.Context) error {
 	var subjects []Total
 	if err := s.DB.NewSelect().Model(&subjects).Column("subject_id", "workspace_id").Scan(ctx); err != nil {
-		return fmt.Errorf("looking for what has clicks: %w", err)
+		return fmt.Errorf("selecting subjects with clicks: %w", err)
 	}
 	spaces := map[string]bool{}
 	for _, t := range subjects {
@@ -164,7 +164,7 @@ func (s *Store) forgetRows(ctx context.Context) error {
 func (s *Store) ForgetWho(ctx context.Context) error {
 	for _, table := range []string{"visitor_keys", "visitors"} {
 		if _, err := s.DB.NewDelete().Table(table).Where("TRUE").Exec(db.AsSystem(ctx)); err != nil {
-			return fmt.Errorf("forgetting visitors: %w", err)
+			return fmt.Errorf("deleting visitors: %w", err)
 		}
 	}
 	return nil
@@ -183,7 +183,7 @@ func (s *Store) ForgetVisitors(ctx context.Context) error {
 		_, err = s.DB.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
 	}
 	if err != nil {
-		return fmt.Errorf("forgetting visitors: %w", err)
+		return fmt.Errorf("deleting visitors: %w", err)
 	}
 	return nil
 }

@@ -228,7 +228,7 @@ type Slice struct {
 // together. The slices add up to the total. It returns InvalidInput.
 func (s *Stats) Breakdown(ctx context.Context, by click.Dimension, first int) ([]Slice, error) {
 	if first < 1 || first > MostSlices {
-		return nil, errs.New(errs.InvalidInput, "Ask for 1 to %d slices.", MostSlices).At("first")
+		return nil, errs.New(errs.InvalidInput, "Request 1 to %d slices.", MostSlices).At("first")
 	}
 	ctx, err := s.member.Enter(ctx, workspace.ReadStats)
 	if err != nil {

@@ -118,7 +118,7 @@ func (s *Store) Platform(ctx context.Context) (rollup.Tally, error) {
 		Where("subject_id <> workspace_id"). // a workspace's are its links'
 		Scan(db.AsSystem(ctx), &t.Clicks, &t.LatencyMean)
 	if err != nil {
-		return rollup.Tally{}, fmt.Errorf("summing up clicks: %w", err)
+		return rollup.Tally{}, fmt.Errorf("rolling up clicks: %w", err)
 	}
 	return t, nil
 }

@@ -37,7 +37,7 @@ func OpenDataFolder(dir string) (*DataFolder, error) {
 
 func LockDataFolder(dir string) (*DataFolder, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	lock := flock.New(filepath.Join(dir, "lock"))
 	held, err := lock.TryLock()

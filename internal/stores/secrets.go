@@ -44,7 +44,7 @@ func storedSecret(dir, name string) ([]byte, error) {
 	}
 	if len(secret) < config.MinSecretBytes {
 		return nil, fmt.Errorf("%s holds fewer than %d bytes: restore it from a backup, "+
-			"or remove it to have another one made", path, config.MinSecretBytes)
+			"or delete it to create a new one", path, config.MinSecretBytes)
 	}
 	return secret, nil
 }
@@ -53,15 +53,15 @@ func storedSecret(dir, name string) ([]byte, error) {
 func createSecret(path string) ([]byte, error) {
 	var raw [48]byte
 	if _, err := rand.Read(raw[:]); err != nil {
-		return nil, fmt.Errorf("making a secret: %w", err)
+		return nil, fmt.Errorf("creating a secret: %w", err)
 	}
 	secret := []byte(base64.RawURLEncoding.EncodeToString(raw[:]))
 	temporary := path + ".new"
 	if err := writeSynced(temporary, secret); err != nil {
-		return nil, fmt.Errorf("keeping a secret: %w", err)
+		return nil, fmt.Errorf("storing a secret: %w", err)
 	}
 	if err := os.Rename(temporary, path); err != nil {
-		return nil, fmt.Errorf("keeping a secret: %w", err)
+		return nil, fmt.Errorf("storing a secret: %w", err)
 	}
 	return secret, nil
 }

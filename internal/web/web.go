@@ -104,7 +104,7 @@ func Recovered(log *slog.Logger, w http.ResponseWriter, r *http.Request) {
 	if recorded, ok := w.(*statusWriter); ok && recorded.status != 0 {
 		panic(http.ErrAbortHandler)
 	}
-	Page(w, r, http.StatusInternalServerError, "Something went wrong", "This is our fault. Please try again in a moment.")
+	Page(w, r, http.StatusInternalServerError, "Internal server error", "Try again in a moment.")
 }
 
 // statusWriter remembers the status; zero means that the answer has not begun.

@@ -168,7 +168,7 @@ func (s *Store) Accept(ctx context.Context, a account.Actor, token string) (Memb
 			return err
 		}
 		if !s.now().Before(i.ExpiresAt) {
-			return errs.New(errs.Expired, "The invitation has expired. Ask for another one.").At("token")
+			return errs.New(errs.Expired, "The invitation has expired. Request a new one.").At("token")
 		}
 		if s.sendsMail() && (email != i.Email || !verified) {
 			return errs.New(errs.Forbidden,
@@ -257,5 +257,5 @@ func errNoToken() error {
 }
 
 func errAlreadyMember() *errs.Error {
-	return errs.New(errs.AlreadyMember, "This person is a member already.")
+	return errs.New(errs.AlreadyMember, "This user is already a member.")
 }

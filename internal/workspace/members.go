@@ -269,7 +269,7 @@ func (now roster) may(m Membership, needed Permission) error {
 		return errNotFound()
 	}
 	if m.role = role; !m.May(needed) {
-		return errs.New(errs.Forbidden, "This needs the role %s; yours is %s.", ruleOf(needed).Least, role)
+		return errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(needed).Least, role)
 	}
 	return nil
 }

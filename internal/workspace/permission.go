@@ -94,12 +94,12 @@ func (m Membership) May(p Permission) bool {
 // CheckKey returns Forbidden unless the API key's scopes include the permission.
 func CheckKey(key *account.Key, p Permission) error {
 	if !ruleOf(p).Keys {
-		return errs.New(errs.Forbidden, "This needs a person who is logged in: an API key cannot do it.")
+		return errs.New(errs.Forbidden, "This operation requires a logged-in user. API keys are not accepted.")
 	}
 	if slices.Contains(key.Scopes, string(p)) || slices.Contains(key.Scopes, string(implied[p])) {
 		return nil
 	}
-	return errs.New(errs.Forbidden, "This needs an API key with the scope %s.", p)
+	return errs.New(errs.Forbidden, "This operation requires an API key with the scope %s.", p)
 }
 
 // Enter returns a context whose statements see this workspace only, or Forbidden if the member
@@ -112,7 +112,7 @@ func (m Membership) Enter(ctx context.Context, p Permission) (context.Context, e
 	if m.key != nil && m.workspace != nil {
 		return ctx, CheckKey(m.key, p)
 	}
-	return ctx, errs.New(errs.Forbidden, "This needs the role %s; yours is %s.", ruleOf(p).Least, m.role)
+	return ctx, errs.New(errs.Forbidden, "This operation requires the role %s. Your role is %s.", ruleOf(p).Least, m.role)
 }
 
 // roleFor returns the lowest role that allows a key's scopes.

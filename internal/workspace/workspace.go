@@ -173,7 +173,7 @@ func errSlugTaken() error {
 func requireAccount(ctx context.Context, tx bun.Tx, accountID string) error {
 	exists, err := tx.NewSelect().Table("accounts").Where("id = ?", accountID).Where("deleted_at IS NULL").Exists(ctx)
 	if err == nil && !exists {
-		return errs.New(errs.Unauthenticated, "There is no such account any more. Register anew.")
+		return errs.New(errs.Unauthenticated, "This account no longer exists. Register a new account.")
 	}
 	return err
 }

@@ -1,5 +1,5 @@
--- Search within a workspace, by any part of a word. Both extensions come with PostgreSQL, and are trusted: the
--- database's owner may create them.
+-- Substring search within a workspace. Both extensions are part of PostgreSQL and trusted: the owner
+-- of the database may create them.
 CREATE EXTENSION IF NOT EXISTS pg_trgm;
 CREATE EXTENSION IF NOT EXISTS btree_gin;
 
@@ -15,16 +15,16 @@ ALTER TABLE links
     ADD note               TEXT,
     ADD archived_at        TIMESTAMPTZ,
     ADD max_clicks         BIGINT CHECK (max_clicks > 0),
-    ADD granted            BIGINT NOT NULL DEFAULT 0,  -- redirects let through, of max_clicks
-    ADD ended_at           TIMESTAMPTZ,  -- when it was deleted or, once the clean-up has seen it, when it expired
-    ADD purged_at          TIMESTAMPTZ,  -- when all was removed but what keeps the URL's code
+    ADD granted            BIGINT NOT NULL DEFAULT 0,  -- redirects granted so far, at most max_clicks
+    ADD ended_at           TIMESTAMPTZ,  -- when it was deleted or, set by the clean-up job, when it expired
+    ADD purged_at          TIMESTAMPTZ,  -- when all data but the columns that reserve the code was deleted
     ADD claim_hash         BYTEA,  -- SHA-256 of an anonymous link's claim token
-    ADD title_key          TEXT COLLATE "C" NOT NULL DEFAULT '',  -- the title as it is put into order
-    ADD search             TEXT COLLATE "C" NOT NULL DEFAULT '',  -- title, note, URL and code as they are searched
-    ADD destination_status INTEGER,  -- what the destination last answered
+    ADD title_key          TEXT COLLATE "C" NOT NULL DEFAULT '',  -- the sort key of the title
+    ADD search             TEXT COLLATE "C" NOT NULL DEFAULT '',  -- title, note, URL and code, normalized for search
+    ADD destination_status INTEGER,  -- the last HTTP status of the destination
     ADD last_checked_at    TIMESTAMPTZ,
-    ADD check_at           TIMESTAMPTZ,  -- when it is to be asked next
-    ADD check_failures     INTEGER NOT NULL DEFAULT 0;  -- in a row
+    ADD check_at           TIMESTAMPTZ,  -- when the destination is due for its next check
+    ADD check_failures     INTEGER NOT NULL DEFAULT 0;  -- consecutive
 
 UPDATE links SET title_key = lower(coalesce(title, '')), ended_at = deleted_at, check_at = CASE WHEN deleted_at IS NULL THEN created_at END,
     search = lower(concat_ws(E'\n', coalesce(title, ''), '', original_url, code));
@@ -48,15 +48,15 @@ CREATE TABLE link_tags (
 );
 CREATE INDEX link_tags_by_link ON link_tags (link_id, tag);
 
--- The links of a workspace in the order of their clicks.
+-- Lists the links of a workspace by clicks.
 CREATE INDEX click_totals_by_clicks ON click_totals (workspace_id, clicks, link_id);
 
--- What calls with an idempotency key were answered.
+-- Stored results of calls with an idempotency key.
 CREATE TABLE idempotency_keys (
     workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
     actor_id     TEXT COLLATE "C" NOT NULL,
-    name         TEXT COLLATE "C" NOT NULL,  -- the key, as the caller wrote it
-    input_hash   BYTEA NOT NULL,  -- SHA-256 of what was asked
+    name         TEXT COLLATE "C" NOT NULL,  -- the key of the caller
+    input_hash   BYTEA NOT NULL,  -- SHA-256 of the input
     answer       TEXT NOT NULL,  -- JSON
     created_at   TIMESTAMPTZ NOT NULL,
     PRIMARY KEY (workspace_id, actor_id, name)
@@ -66,19 +66,19 @@ CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 -- The node that may run a job, and the time of the next run.
 CREATE TABLE leases (
     name    TEXT COLLATE "C" PRIMARY KEY,
-    holder  TEXT NOT NULL,  -- empty once the node has finished
+    holder  TEXT NOT NULL,  -- empty when the job does not run
     free_at TIMESTAMPTZ NOT NULL,
     due_at  TIMESTAMPTZ NOT NULL
 );
 
--- Hosts, with everything below them, that no link may lead to.
+-- Blocked destination hosts, including all their subdomains.
 CREATE TABLE blocked_hosts (
     host       TEXT COLLATE "C" PRIMARY KEY,
     reason     TEXT NOT NULL,
     created_at TIMESTAMPTZ NOT NULL
 );
 
--- What people say of links, for the operator.
+-- Abuse reports, for the operator.
 CREATE TABLE reports (
     id         TEXT COLLATE "C" PRIMARY KEY,
     link_id    TEXT COLLATE "C" NOT NULL,

@@ -1,6 +1,6 @@
 ALTER TABLE accounts
     ADD email_verified_at TIMESTAMPTZ,
-    ADD deleted_at        TIMESTAMPTZ;  -- nothing of the person is left then but the id
+    ADD deleted_at        TIMESTAMPTZ;  -- all personal data is deleted then; the id remains
 
 -- Tokens sent by e-mail, to verify an address or to reset a password. Each is valid once.
 CREATE TABLE mailed_tokens (
@@ -13,12 +13,12 @@ CREATE INDEX mailed_tokens_by_account ON mailed_tokens (account_id, purpose);
 CREATE INDEX mailed_tokens_by_age ON mailed_tokens (expires_at);
 
 ALTER TABLE workspaces
-    ADD primary_host TEXT COLLATE "C",  -- the verified domain that short URLs are shown with
+    ADD primary_host TEXT COLLATE "C",  -- the verified domain of displayed short URLs
     ADD deleted_at   TIMESTAMPTZ,
-    ADD purged_at    TIMESTAMPTZ;  -- when all was removed but what keeps the slugs
+    ADD purged_at    TIMESTAMPTZ;  -- when all data but the slugs was deleted
 CREATE INDEX workspaces_to_purge ON workspaces (deleted_at) WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
 
--- Every slug that a workspace has or had: none is ever another's.
+-- All current and former slugs of workspaces. A slug is never reused by another workspace.
 CREATE TABLE slugs (
     slug         TEXT COLLATE "C" PRIMARY KEY,
     workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
@@ -39,7 +39,7 @@ CREATE TABLE invitations (
     accepted_at  TIMESTAMPTZ,
     accepted_by  TEXT COLLATE "C" REFERENCES accounts (id)
 );
--- One invitation of an address to a workspace at a time.
+-- At most one pending invitation per address and workspace.
 CREATE UNIQUE INDEX invitations_pending ON invitations (workspace_id, email) WHERE accepted_at IS NULL;
 CREATE INDEX invitations_in_workspace ON invitations (workspace_id, id);
 CREATE INDEX invitations_by_email ON invitations (email);
@@ -49,7 +49,7 @@ CREATE TABLE api_keys (
     id           TEXT COLLATE "C" PRIMARY KEY,
     workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
     name         TEXT NOT NULL,
-    prefix       TEXT NOT NULL,  -- the secret's first characters, by which people tell keys apart
+    prefix       TEXT NOT NULL,  -- the first characters of the secret, which identify the key to users
     hash         BYTEA NOT NULL UNIQUE,  -- SHA-256 of the secret
     scopes       TEXT NOT NULL,  -- separated by spaces
     created_by   TEXT COLLATE "C" NOT NULL REFERENCES accounts (id),
@@ -64,22 +64,22 @@ CREATE TABLE domains (
     id            TEXT COLLATE "C" PRIMARY KEY,
     workspace_id  TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
     host          TEXT COLLATE "C" NOT NULL,  -- in canonical form
-    token         TEXT NOT NULL,  -- what the TXT record must say
+    token         TEXT NOT NULL,  -- the required value of the TXT record
     created_at    TIMESTAMPTZ NOT NULL,
     verified_at   TIMESTAMPTZ,
-    checked_at    TIMESTAMPTZ,  -- when the record was last looked for
-    failed_at     TIMESTAMPTZ,  -- since when a verified domain's record has been missing
+    checked_at    TIMESTAMPTZ,  -- the last lookup of the TXT record
+    failed_at     TIMESTAMPTZ,  -- since when the TXT record of a verified domain has been missing
     UNIQUE (workspace_id, host)
 );
--- Any workspace may claim a host, and one can have proved it.
+-- Any workspace may add a host; at most one workspace can have it verified.
 CREATE UNIQUE INDEX domains_verified ON domains (host) WHERE verified_at IS NOT NULL;
 CREATE INDEX domains_in_workspace ON domains (workspace_id, id);
 
--- Who changed what, and when.
+-- The audit log: actor, action, object and time of each change.
 CREATE TABLE audit_events (
     id           TEXT COLLATE "C" PRIMARY KEY,
     workspace_id TEXT COLLATE "C" NOT NULL REFERENCES workspaces (id),
-    actor_id     TEXT COLLATE "C" NOT NULL,  -- an account's or an API key's; empty for the server itself
+    actor_id     TEXT COLLATE "C" NOT NULL,  -- the id of an account or API key; empty for the server itself
     action       TEXT COLLATE "C" NOT NULL,
     target_id    TEXT COLLATE "C" NOT NULL,
     details      TEXT NOT NULL,  -- JSON
@@ -89,9 +89,10 @@ CREATE INDEX audit_events_in_workspace ON audit_events (workspace_id, id);
 CREATE INDEX audit_events_by_target ON audit_events (target_id, id);
 CREATE INDEX audit_events_by_actor ON audit_events (actor_id, id);
 
--- The second wall. Statements run as one of three roles that own nothing and bypass nothing (internal/db/scope.go):
--- the tenant's sees one workspace, the resolver's finds out whose something is, the system's is that of jobs. Roles
--- belong to the whole server: they are made once, and stay.
+-- Row-level security (second line of defence). Statements run as one of three roles, which own no
+-- tables and do not bypass policies (internal/db/scope.go): linkforge_tenant reads and writes one
+-- workspace, linkforge_resolver finds the workspace of an object, linkforge_system runs jobs. Roles
+-- are global to the database server: they are created once and not dropped.
 DO $$
 DECLARE
     name TEXT;
@@ -102,9 +103,9 @@ BEGIN
                 EXECUTE format('CREATE ROLE %I NOLOGIN', name);
             END IF;
         EXCEPTION
-            WHEN duplicate_object OR unique_violation THEN NULL;  -- another database's migration was faster
+            WHEN duplicate_object OR unique_violation THEN NULL;  -- created concurrently by the migration of another database
         END;
-        -- Since PostgreSQL 16 the creator of a role may grant it, but does not have it.
+        -- Since PostgreSQL 16 the creator of a role may grant it, but is not a member with SET.
         IF NOT pg_has_role(session_user, name, CASE WHEN current_setting('server_version_num')::INTEGER >= 160000 THEN 'SET' ELSE 'MEMBER' END) THEN
             EXECUTE format('GRANT %I TO %I', name, session_user);
         END IF;
@@ -125,7 +126,7 @@ GRANT UPDATE (last_used_at) ON api_keys TO linkforge_resolver;
 GRANT SELECT, INSERT, UPDATE, DELETE ON accounts, sessions, refresh_tokens, mailed_tokens, workspaces, slugs, members, invitations, api_keys,
     domains, audit_events, links, link_tags, link_usage, idempotency_keys, clicks, click_buckets, click_totals, click_logs,
     blocked_hosts, reports, leases TO linkforge_system;
-GRANT SELECT ON instance, counters, migrations TO linkforge_system;  -- so that it can back everything up
+GRANT SELECT ON instance, counters, migrations TO linkforge_system;  -- for backups
 
 DO $$
 DECLARE
@@ -144,16 +145,16 @@ BEGIN
     END LOOP;
 END $$;
 
--- DNS shows which hosts are claimed, but not by which workspace. The view has the rights of its
--- owner.
+-- The view exposes verified hosts, which are public in DNS, but not their workspaces. It runs with
+-- the rights of its owner.
 CREATE POLICY verified ON domains FOR SELECT TO CURRENT_USER USING (verified_at IS NOT NULL);
 CREATE VIEW verified_hosts AS SELECT host FROM domains WHERE verified_at IS NOT NULL;
 GRANT SELECT ON verified_hosts TO linkforge_tenant, linkforge_resolver, linkforge_system;
 
--- A person sees their own memberships, and the workspaces that they are of.
+-- Users read their own memberships, and the workspaces of which they are members.
 CREATE POLICY own ON members FOR SELECT TO linkforge_tenant USING (account_id = current_setting('linkforge.account', true));
--- A function, because its plan is cached. As a part of each statement it would be planned each
--- time.
+-- A function, because its plan is cached. A subquery in the policy would be planned with each
+-- statement.
 CREATE FUNCTION is_own_workspace(workspace TEXT) RETURNS BOOLEAN LANGUAGE plpgsql STABLE AS $$
 BEGIN
     RETURN EXISTS (SELECT FROM members WHERE workspace_id = workspace AND account_id = current_setting('linkforge.account', true));

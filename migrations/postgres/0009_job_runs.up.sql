@@ -1,6 +1,6 @@
--- What came of a job when it was done last, for the operator.
+-- The last run of each job, for the operator.
 ALTER TABLE leases
-    ADD node     TEXT,         -- which had it
+    ADD node     TEXT,         -- the node of the last run
     ADD began_at TIMESTAMPTZ,
-    ADD ended_at TIMESTAMPTZ,  -- null while it goes on, and when the node has died
-    ADD error    TEXT;         -- null when it ended well
+    ADD ended_at TIMESTAMPTZ,  -- null while the job is running, and if its node died
+    ADD error    TEXT;         -- null if the job succeeded

@@ -8,16 +8,16 @@ VALUES ('ws_00000000000000000000000000', 'public', 'Public', '2026-01-01 00:00:0
 ALTER TABLE links ADD note TEXT;
 ALTER TABLE links ADD archived_at TEXT;
 ALTER TABLE links ADD max_clicks INTEGER CHECK (max_clicks > 0);
-ALTER TABLE links ADD granted INTEGER NOT NULL DEFAULT 0;  -- redirects let through, of max_clicks
-ALTER TABLE links ADD ended_at TEXT;  -- when it was deleted or, once the clean-up has seen it, when it expired
-ALTER TABLE links ADD purged_at TEXT;  -- when all was removed but what keeps the URL's code
+ALTER TABLE links ADD granted INTEGER NOT NULL DEFAULT 0;  -- redirects granted so far, at most max_clicks
+ALTER TABLE links ADD ended_at TEXT;  -- when it was deleted or, set by the clean-up job, when it expired
+ALTER TABLE links ADD purged_at TEXT;  -- when all data but the columns that reserve the code was deleted
 ALTER TABLE links ADD claim_hash BLOB;  -- SHA-256 of an anonymous link's claim token
-ALTER TABLE links ADD title_key TEXT NOT NULL DEFAULT '';  -- the title as it is put into order
-ALTER TABLE links ADD search TEXT NOT NULL DEFAULT '';  -- title, note, URL and code as they are searched
-ALTER TABLE links ADD destination_status INTEGER;  -- what the destination last answered
+ALTER TABLE links ADD title_key TEXT NOT NULL DEFAULT '';  -- the sort key of the title
+ALTER TABLE links ADD search TEXT NOT NULL DEFAULT '';  -- title, note, URL and code, normalized for search
+ALTER TABLE links ADD destination_status INTEGER;  -- the last HTTP status of the destination
 ALTER TABLE links ADD last_checked_at TEXT;
-ALTER TABLE links ADD check_at TEXT;  -- when it is to be asked next
-ALTER TABLE links ADD check_failures INTEGER NOT NULL DEFAULT 0;  -- in a row
+ALTER TABLE links ADD check_at TEXT;  -- when the destination is due for its next check
+ALTER TABLE links ADD check_failures INTEGER NOT NULL DEFAULT 0;  -- consecutive
 
 UPDATE links SET title_key = lower(coalesce(title, '')), ended_at = deleted_at, check_at = CASE WHEN deleted_at IS NULL THEN created_at END,
     search = lower(coalesce(title, '') || char(10) || char(10) || original_url || char(10) || code);
@@ -40,15 +40,15 @@ CREATE TABLE link_tags (
 ) STRICT;
 CREATE INDEX link_tags_by_link ON link_tags (link_id, tag);
 
--- The links of a workspace in the order of their clicks.
+-- Lists the links of a workspace by clicks.
 CREATE INDEX click_totals_by_clicks ON click_totals (workspace_id, clicks, link_id);
 
--- What calls with an idempotency key were answered.
+-- Stored results of calls with an idempotency key.
 CREATE TABLE idempotency_keys (
     workspace_id TEXT NOT NULL REFERENCES workspaces (id),
     actor_id     TEXT NOT NULL,
-    name         TEXT NOT NULL,  -- the key, as the caller wrote it
-    input_hash   BLOB NOT NULL,  -- SHA-256 of what was asked
+    name         TEXT NOT NULL,  -- the key of the caller
+    input_hash   BLOB NOT NULL,  -- SHA-256 of the input
     answer       TEXT NOT NULL,  -- JSON
     created_at   TEXT NOT NULL,
     PRIMARY KEY (workspace_id, actor_id, name)
@@ -58,19 +58,19 @@ CREATE INDEX idempotency_keys_by_age ON idempotency_keys (created_at);
 -- The node that may run a job, and the time of the next run.
 CREATE TABLE leases (
     name    TEXT NOT NULL PRIMARY KEY,
-    holder  TEXT NOT NULL,  -- empty once the node has finished
+    holder  TEXT NOT NULL,  -- empty when the job does not run
     free_at TEXT NOT NULL,
     due_at  TEXT NOT NULL
 ) STRICT;
 
--- Hosts, with everything below them, that no link may lead to.
+-- Blocked destination hosts, including all their subdomains.
 CREATE TABLE blocked_hosts (
     host       TEXT NOT NULL PRIMARY KEY,
     reason     TEXT NOT NULL,
     created_at TEXT NOT NULL
 ) STRICT;
 
--- What people say of links, for the operator.
+-- Abuse reports, for the operator.
 CREATE TABLE reports (
     id         TEXT NOT NULL PRIMARY KEY,
     link_id    TEXT NOT NULL,
@@ -80,8 +80,8 @@ CREATE TABLE reports (
 ) STRICT;
 CREATE INDEX reports_by_link ON reports (link_id, id);
 
--- Search within a workspace, by any part of a word. The index knows links by a number that stays through VACUUM, as
--- a rowid that is no column does not.
+-- Substring search within a workspace. The index refers to links by an explicit number, because
+-- VACUUM may change implicit rowids.
 CREATE TABLE link_numbers (
     number  INTEGER PRIMARY KEY,
     link_id TEXT NOT NULL UNIQUE REFERENCES links (id) ON DELETE CASCADE

@@ -1,5 +1,5 @@
 ALTER TABLE accounts ADD email_verified_at TEXT;
-ALTER TABLE accounts ADD deleted_at TEXT;  -- nothing of the person is left then but the id
+ALTER TABLE accounts ADD deleted_at TEXT;  -- all personal data is deleted then; the id remains
 
 -- Tokens sent by e-mail, to verify an address or to reset a password. Each is valid once.
 CREATE TABLE mailed_tokens (
@@ -11,12 +11,12 @@ CREATE TABLE mailed_tokens (
 CREATE INDEX mailed_tokens_by_account ON mailed_tokens (account_id, purpose);
 CREATE INDEX mailed_tokens_by_age ON mailed_tokens (expires_at);
 
-ALTER TABLE workspaces ADD primary_host TEXT;  -- the verified domain that short URLs are shown with
+ALTER TABLE workspaces ADD primary_host TEXT;  -- the verified domain of displayed short URLs
 ALTER TABLE workspaces ADD deleted_at TEXT;
-ALTER TABLE workspaces ADD purged_at TEXT;  -- when all was removed but what keeps the slugs
+ALTER TABLE workspaces ADD purged_at TEXT;  -- when all data but the slugs was deleted
 CREATE INDEX workspaces_to_purge ON workspaces (deleted_at) WHERE deleted_at IS NOT NULL AND purged_at IS NULL;
 
--- Every slug that a workspace has or had: none is ever another's.
+-- All current and former slugs of workspaces. A slug is never reused by another workspace.
 CREATE TABLE slugs (
     slug         TEXT NOT NULL PRIMARY KEY,
     workspace_id TEXT NOT NULL REFERENCES workspaces (id),
@@ -37,7 +37,7 @@ CREATE TABLE invitations (
     accepted_at  TEXT,
     accepted_by  TEXT REFERENCES accounts (id)
 ) STRICT;
--- One invitation of an address to a workspace at a time.
+-- At most one pending invitation per address and workspace.
 CREATE UNIQUE INDEX invitations_pending ON invitations (workspace_id, email) WHERE accepted_at IS NULL;
 CREATE INDEX invitations_in_workspace ON invitations (workspace_id, id);
 CREATE INDEX invitations_by_email ON invitations (email);
@@ -47,7 +47,7 @@ CREATE TABLE api_keys (
     id           TEXT NOT NULL PRIMARY KEY,
     workspace_id TEXT NOT NULL REFERENCES workspaces (id),
     name         TEXT NOT NULL,
-    prefix       TEXT NOT NULL,  -- the secret's first characters, by which people tell keys apart
+    prefix       TEXT NOT NULL,  -- the first characters of the secret, which identify the key to users
     hash         BLOB NOT NULL UNIQUE,  -- SHA-256 of the secret
     scopes       TEXT NOT NULL,  -- separated by spaces
     created_by   TEXT NOT NULL REFERENCES accounts (id),
@@ -62,22 +62,22 @@ CREATE TABLE domains (
     id            TEXT NOT NULL PRIMARY KEY,
     workspace_id  TEXT NOT NULL REFERENCES workspaces (id),
     host          TEXT NOT NULL,  -- in canonical form
-    token         TEXT NOT NULL,  -- what the TXT record must say
+    token         TEXT NOT NULL,  -- the required value of the TXT record
     created_at    TEXT NOT NULL,
     verified_at   TEXT,
-    checked_at    TEXT,  -- when the record was last looked for
-    failed_at     TEXT,  -- since when a verified domain's record has been missing
+    checked_at    TEXT,  -- the last lookup of the TXT record
+    failed_at     TEXT,  -- since when the TXT record of a verified domain has been missing
     UNIQUE (workspace_id, host)
 ) STRICT;
--- Any workspace may claim a host, and one can have proved it.
+-- Any workspace may add a host; at most one workspace can have it verified.
 CREATE UNIQUE INDEX domains_verified ON domains (host) WHERE verified_at IS NOT NULL;
 CREATE INDEX domains_in_workspace ON domains (workspace_id, id);
 
--- Who changed what, and when.
+-- The audit log: actor, action, object and time of each change.
 CREATE TABLE audit_events (
     id           TEXT NOT NULL PRIMARY KEY,
     workspace_id TEXT NOT NULL REFERENCES workspaces (id),
-    actor_id     TEXT NOT NULL,  -- an account's or an API key's; empty for the server itself
+    actor_id     TEXT NOT NULL,  -- the id of an account or API key; empty for the server itself
     action       TEXT NOT NULL,
     target_id    TEXT NOT NULL,
     details      TEXT NOT NULL,  -- JSON

@@ -1,5 +1,5 @@
--- What came of a job when it was done last, for the operator.
-ALTER TABLE leases ADD node TEXT;  -- which had it
+-- The last run of each job, for the operator.
+ALTER TABLE leases ADD node TEXT;  -- the node of the last run
 ALTER TABLE leases ADD began_at TEXT;
-ALTER TABLE leases ADD ended_at TEXT;  -- null while it goes on, and when the node has died
-ALTER TABLE leases ADD error TEXT;  -- null when it ended well
+ALTER TABLE leases ADD ended_at TEXT;  -- null while the job is running, and if its node died
+ALTER TABLE leases ADD error TEXT;  -- null if the job succeeded

@@ -44,15 +44,15 @@ const LOOKS = {
 };
 
 // What visitors are told, by what has become of a link.
-const NOTHING = ['There is no such link', 'Check the address for a typing mistake. If it is right, the link has been taken down or does not work yet: ask whoever gave it to you.'];
+const NOTHING = ['Link not found', 'Check the address for typos, or contact the sender. The link may have been deleted, or may not be active yet.'];
 const PAGES = {
   unknown: [404, ...NOTHING],
   deleted: [404, ...NOTHING],
   scheduled: [404, ...NOTHING],
-  expired: [410, 'This link has expired', 'It worked only until a certain time. Ask whoever gave it to you for a new one.'],
-  exhausted: [410, 'This link has been used up', 'It could be followed only a certain number of times. Ask whoever gave it to you for a new one.'],
-  disabled: [410, 'This link has been disabled', 'The operator of this service has taken it down. There is nothing you need to do.'],
-  'over its monthly quota': [429, 'This link has been followed too often this month', 'It works again when the next month begins.'],
+  expired: [410, 'This link has expired', 'Contact the sender for a new link.'],
+  exhausted: [410, 'This link reached its click limit', 'Contact the sender for a new link.'],
+  disabled: [410, 'This link has been disabled', 'The operator of this service has disabled it. You do not need to do anything.'],
+  'over its monthly quota': [429, 'This link reached its monthly click limit', 'It works again from the first day of next month.'],
 };
 
 // WCAG 2.2, success criterion 1.4.3.
