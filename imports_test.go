@@ -23,7 +23,8 @@ const module = "github.com/linkforge/linkforge"
 // "test", are exempt.
 var layers = [][]string{
 	{ // pure: no database, no network
-		"", "migrations", "internal/batcher", "internal/breaker", "internal/click", "internal/errs", "internal/id", "internal/optional",
+		"", "migrations", "internal/batcher", "internal/breaker",
+		"internal/click", "internal/errs", "internal/id", "internal/optional",
 		"internal/ownhost", "internal/poll", "internal/rollup", "internal/routing", "internal/shortcode",
 		"internal/statspage",
 		"internal/urlnorm", "internal/validate", "internal/visitor", "internal/wal",

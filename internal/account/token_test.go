@@ -28,7 +28,9 @@ const (
 	sessionID = "ses_01h455vb4pex5vsknk084sn02q"
 )
 
-var tokens = Tokens{Secrets: [][]byte{[]byte("one secret of thirty-two bytes..")}, Issuer: "http://sho.rt", TTL: 24 * time.Hour}
+var tokens = Tokens{
+	Secrets: [][]byte{[]byte("one secret of thirty-two bytes..")}, Issuer: "http://sho.rt", TTL: 24 * time.Hour,
+}
 
 // object is a part of a token.
 type object = map[string]any

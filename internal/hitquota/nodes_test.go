@@ -37,7 +37,8 @@ func (noClicks) Counts(context.Context, bun.IDB, ...string) (map[string]int64, e
 func hitsOf(t *testing.T, d *db.DB, linkID string) (hits, leases int64) {
 	t.Helper()
 	err := d.NewRaw("SELECT coalesce((SELECT sum(hits) FROM hit_usage WHERE link_id = ?), 0), "+
-		"(SELECT count(*) FROM click_leases WHERE link_id = ?)", linkID, linkID).Scan(db.AsSystem(t.Context()), &hits, &leases)
+		"(SELECT count(*) FROM click_leases WHERE link_id = ?)", linkID, linkID).
+		Scan(db.AsSystem(t.Context()), &hits, &leases)
 	if err != nil {
 		t.Fatal(err)
 	}

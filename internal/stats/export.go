@@ -96,8 +96,8 @@ func (e Exports) Sign(s *Stats, f Format, sessionID string) (url string, until t
 		return "", until, err
 	}
 	text := base64.RawURLEncoding.EncodeToString(payload)
-	return e.PublicURL + "/export/clicks?token=" + text + "." + base64.RawURLEncoding.EncodeToString(sign(e.Secrets[0], text)), until,
-		nil
+	signature := base64.RawURLEncoding.EncodeToString(sign(e.Secrets[0], text))
+	return e.PublicURL + "/export/clicks?token=" + text + "." + signature, until, nil
 }
 
 // Open returns the download that a token permits. It returns NotFound for a token that was not
